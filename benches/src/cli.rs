@@ -1,0 +1,173 @@
+//! The arguments, and the three programs in this one binary: the suite, a child that measures one
+//! workload on one runtime, and a client that loads a server.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use lexopt::{Arg, Parser, ValueExt};
+
+use crate::BoxError;
+use crate::rt;
+
+/// What `--help` prints.
+pub(crate) const HELP: &str = "\
+ws side by side with its peers
+
+usage: cargo run --release -p ws-bench -- [options]
+
+  --quick              fewer rounds and smaller workloads: at most 4.5 minutes on 2 cores
+  --only NAME[,NAME]   these rows alone; a name that is no row stands for all that start with it
+  --runtimes A[,B]     these runtimes alone (default: all that were built in)
+  --rounds N           rounds of each row (default: 15, or 9 with --quick)
+  --workers N          worker threads of each runtime (default: one for each core)
+  --json FILE          also write every round as JSON
+  --list               name the rows and their questions, and end
+  --help               this";
+
+/// Rounds of each row unless told otherwise.
+const ROUNDS: usize = 15;
+/// The same with `--quick`: enough for a median that one bad round does not move.
+const ROUNDS_QUICK: usize = 9;
+/// The most that a row marked [`Row::heavy`](crate::workloads::Row::heavy) gets with `--quick`.
+const ROUNDS_QUICK_HEAVY: usize = 5;
+
+/// What a child has to know.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Params {
+    pub(crate) workers: usize,
+    pub(crate) quick: bool,
+}
+
+impl Params {
+    /// The size of a workload: `full`, or `quick` when in a hurry.
+    pub(crate) fn size(self, full: usize, quick: usize) -> usize {
+        if self.quick { quick } else { full }
+    }
+
+    /// A duration likewise, in milliseconds.
+    pub(crate) fn millis(self, full: u64, quick: u64) -> Duration {
+        Duration::from_millis(if self.quick { quick } else { full })
+    }
+}
+
+/// What the suite has to know.
+#[derive(Debug)]
+pub(crate) struct Options {
+    pub(crate) params: Params,
+    /// Empty for all.
+    pub(crate) only: Vec<String>,
+    pub(crate) runtimes: Vec<String>,
+    pub(crate) rounds: Option<usize>,
+    pub(crate) json: Option<PathBuf>,
+}
+
+impl Options {
+    /// How many rounds a row gets.
+    pub(crate) fn rounds_of(&self, heavy: bool) -> usize {
+        match (self.rounds, self.params.quick, heavy) {
+            (Some(rounds), ..) => rounds,
+            (None, false, _) => ROUNDS,
+            (None, true, false) => ROUNDS_QUICK,
+            (None, true, true) => ROUNDS_QUICK_HEAVY,
+        }
+    }
+}
+
+/// Which program this process is.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Help,
+    List,
+    Suite(Options),
+    Child {
+        workload: String,
+        runtime: String,
+        params: Params,
+    },
+    Client {
+        address: SocketAddr,
+        connections: usize,
+        millis: u64,
+    },
+}
+
+/// Reads the process's arguments.
+pub(crate) fn parse() -> Result<Command, BoxError> {
+    let mut parser = Parser::from_env();
+    let mut params = Params {
+        workers: std::thread::available_parallelism()?.get(),
+        quick: false,
+    };
+    let mut only = Vec::new();
+    let mut runtimes = Vec::new();
+    let mut rounds = None;
+    let mut json = None;
+    let mut child = None;
+
+    while let Some(arg) = parser.next()? {
+        match arg {
+            Arg::Long("quick") => params.quick = true,
+            Arg::Long("only") => only = names(&parser.value()?.string()?),
+            Arg::Long("runtimes") => runtimes = names(&parser.value()?.string()?),
+            Arg::Long("rounds") => rounds = Some(at_least_one("rounds", &mut parser)?),
+            Arg::Long("workers") => params.workers = at_least_one("workers", &mut parser)?,
+            Arg::Long("json") => json = Some(PathBuf::from(parser.value()?)),
+            Arg::Long("list") => return Ok(Command::List),
+            Arg::Long("help") | Arg::Short('h') => return Ok(Command::Help),
+            Arg::Long("child") => {
+                child = Some((parser.value()?.string()?, parser.value()?.string()?));
+            }
+            Arg::Long("client") => {
+                return Ok(Command::Client {
+                    address: parser.value()?.parse()?,
+                    connections: parser.value()?.parse()?,
+                    millis: parser.value()?.parse()?,
+                });
+            }
+            other => return Err(format!("{}\n\n{HELP}", other.unexpected()).into()),
+        }
+    }
+
+    if let Some((workload, runtime)) = child {
+        return Ok(Command::Child {
+            workload,
+            runtime,
+            params,
+        });
+    }
+    for name in &runtimes {
+        if !rt::NAMES.contains(&name.as_str()) {
+            return Err(format!(
+                "no runtime `{name}` in this build; there are: {}",
+                rt::NAMES.join(", ")
+            )
+            .into());
+        }
+    }
+    if runtimes.is_empty() {
+        runtimes = rt::NAMES.iter().map(ToString::to_string).collect();
+    }
+    Ok(Command::Suite(Options {
+        params,
+        only,
+        runtimes,
+        rounds,
+        json,
+    }))
+}
+
+fn names(list: &str) -> Vec<String> {
+    list.split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+        .map(String::from)
+        .collect()
+}
+
+fn at_least_one(knob: &str, parser: &mut Parser) -> Result<usize, BoxError> {
+    match parser.value()?.parse()? {
+        0 => Err(format!("--{knob} must be at least 1").into()),
+        n => Ok(n),
+    }
+}

@@ -1,0 +1,74 @@
+//! `ws` side by side with its peers: one command runs every workload on every runtime, interleaved.
+//!
+//! A number of one runtime says little: it moves with the machine, its neighbours and the hour.
+//! So nothing here is measured alone. For each workload the runtimes take turns (A B C, B C A,
+//! C A B, ...), each turn in a process of its own, and what is reported is the median of the
+//! ratios of neighbours in time, beside the plain medians and their spread.
+//!
+//! How the parts fit:
+//!
+//! 1. [`cli`] reads the arguments and says which of three programs this process is.
+//! 2. The parent ([`suite`]) starts this same binary again for each turn, as `--child`.
+//! 3. The child runs one workload ([`workloads`]) on one runtime ([`rt`]) and prints one line of
+//!    JSON: a [`measure::Outcome`].
+//! 4. The parent reduces the rounds ([`stats`]) and prints them ([`report`]).
+//! 5. The rows that need a network peer start a third process, `--client` ([`client`]), which is
+//!    on no runtime, so that runtimes are compared as servers.
+//!
+//! A new workload is a file in `workloads/` with its question at the head and a line in
+//! `workloads.rs`; a new runtime is a file in `rt/` and a line in `rt.rs`.
+
+use std::error::Error;
+use std::process::ExitCode;
+
+mod alloc;
+mod cli;
+mod client;
+mod host;
+mod measure;
+mod report;
+mod rt;
+mod stats;
+mod suite;
+mod sys;
+mod workloads;
+
+/// An error that only has to be printed.
+pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
+
+#[global_allocator]
+static ALLOCATOR: alloc::Counting = alloc::Counting;
+
+fn main() -> ExitCode {
+    match cli::parse().and_then(dispatch) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("ws-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(command: cli::Command) -> Result<ExitCode, BoxError> {
+    match command {
+        cli::Command::Help => report::line(cli::HELP),
+        cli::Command::List => report::list(&workloads::described()),
+        cli::Command::Suite(options) => return suite::run(&options),
+        cli::Command::Child {
+            workload,
+            runtime,
+            params,
+        } => {
+            let outcome = workloads::run(&workload, &runtime, params)?;
+            report::line(&serde_json::to_string(&outcome)?);
+        }
+        cli::Command::Client {
+            address,
+            connections,
+            millis,
+        } => {
+            client::run(address, connections, millis)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,119 @@
+//! `ws` itself.
+//!
+//! `run` makes the calling thread a worker and its root a task, as `#[ws::main]` does; `block_on`
+//! polls a root on the calling thread beside a running runtime.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use ws::net::{TcpListener, TcpStream};
+use ws::runtime::{Builder, Runtime};
+use ws::task::JoinHandle;
+use ws::time::{Interval, Sleep};
+
+use super::{Handle, Rt};
+
+/// `ws`.
+#[derive(Debug)]
+pub(crate) struct WsRt(Runtime);
+
+impl Rt for WsRt {
+    const NAME: &'static str = "ws";
+
+    type Join<T: Send + 'static> = Join<T>;
+    type Handle = ws::runtime::Handle;
+    type Sleep = Sleep;
+    type Ticker = Interval;
+    type Listener = TcpListener;
+    type Stream = TcpStream;
+
+    fn build(workers: usize) -> Self {
+        WsRt(Builder::new().workers(workers).build().expect("ws starts"))
+    }
+
+    fn run<F>(self, root: F) -> F::Output
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.0.run(root)
+    }
+
+    fn block_on<F: Future>(&self, root: F) -> F::Output {
+        self.0.block_on(root)
+    }
+
+    fn handle(&self) -> Self::Handle {
+        self.0.handle()
+    }
+
+    fn spawn<F>(future: F) -> Join<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        Join(ws::spawn(future))
+    }
+
+    fn yield_now() -> impl Future<Output = ()> + Send {
+        ws::task::yield_now()
+    }
+
+    fn sleep(duration: Duration) -> Sleep {
+        ws::time::sleep(duration)
+    }
+
+    fn ticker(period: Duration) -> Interval {
+        ws::time::interval(period)
+    }
+
+    async fn tick(ticker: &mut Interval) {
+        ticker.tick().await;
+    }
+
+    async fn listen() -> io::Result<TcpListener> {
+        TcpListener::bind("127.0.0.1:0").await
+    }
+
+    fn address(listener: &TcpListener) -> io::Result<SocketAddr> {
+        listener.local_addr()
+    }
+
+    async fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
+        let (stream, _) = listener.accept().await?;
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+}
+
+impl Handle<WsRt> for ws::runtime::Handle {
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        ws::runtime::Handle::block_on(self, future)
+    }
+
+    fn spawn<F>(&self, future: F) -> Join<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        Join(ws::runtime::Handle::spawn(self, future))
+    }
+}
+
+/// A join handle that unwraps.
+#[derive(Debug)]
+pub(crate) struct Join<T>(JoinHandle<T>);
+
+impl<T> Future for Join<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        Pin::new(&mut self.0)
+            .poll(cx)
+            .map(|output| output.expect("no task here panics"))
+    }
+}

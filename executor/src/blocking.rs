@@ -1,0 +1,162 @@
+//! Code that blocks its thread, announced: `block_in_place` and `spawn_blocking`.
+//!
+//! Both are the same hand-off: the thread gives its permit and its queue to others, runs the closure,
+//! and takes a permit again if one is free. There is one kind of thread: `spawn_blocking` is a task
+//! whose only poll is a `block_in_place`. A thread is woken or started for the permit, not for
+//! the closure.
+//!
+//! *Room*: closures run at the same time on at most `max_threads - 2 * workers` threads, so that there is
+//! always a thread for every permit (L5): blocking jobs that wait for async work cannot lock the
+//! runtime up. The others wait as what they are, parked tasks, and can be aborted.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, Waker},
+};
+
+use crate::{
+    context,
+    sched::Shared,
+    sync::{Arc, Mutex},
+};
+
+/// Runs a closure that blocks, and lets others have this worker's permit meanwhile.
+///
+/// The thread keeps what is pinned to it, and the future that called goes on right here afterwards: so
+/// the closure may borrow. Branches of `join!` and `select!` that share the task wait with it. Outside a
+/// runtime, and on a thread that holds no permit, it just calls the closure.
+///
+/// # Panics
+///
+/// If the closure does; the permit is settled as usual.
+///
+/// # Examples
+///
+/// ```
+/// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// let text = runtime.block_on(async {
+///     ws_executor::block_in_place(|| std::fs::read_to_string("Cargo.toml"))
+/// });
+/// assert!(text.unwrap().contains("ws-executor"));
+/// ```
+pub fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
+    struct Back(bool);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            if self.0 {
+                context::with_worker(|worker| {
+                    worker.expect("the frame is still there").end_blocking();
+                });
+            }
+        }
+    }
+    let _back = Back(context::with_worker(|worker| {
+        worker.is_some_and(|worker| worker.begin_blocking())
+    }));
+    f()
+}
+
+/// How many closures of `spawn_blocking` may run at once, and who waits for room.
+#[derive(Debug)]
+pub(crate) struct Room {
+    state: Mutex<RoomState>,
+}
+
+#[derive(Debug)]
+struct RoomState {
+    free: usize,
+    waiting: VecDeque<Waker>,
+}
+
+impl Room {
+    pub(crate) fn new(free: usize) -> Self {
+        Self { state: Mutex::new(RoomState { free, waiting: VecDeque::new() }) }
+    }
+
+    fn poll_enter(&self, waker: Waker) -> Poll<()> {
+        let mut state = self.state.lock();
+        if state.free > 0 {
+            state.free -= 1;
+            drop(state);
+            return Poll::Ready(());
+        }
+        state.waiting.push_back(waker);
+        Poll::Pending
+    }
+
+    fn leave(&self) {
+        let mut state = self.state.lock();
+        state.free += 1;
+        let next = state.waiting.pop_front();
+        drop(state);
+        if let Some(next) = next {
+            next.wake();
+        }
+    }
+}
+
+/// The task of a `spawn_blocking`.
+pub(crate) struct BlockingCall<F> {
+    shared: Arc<Shared>,
+    f: Option<F>,
+    /// It stands in the queue for room, and was woken from there for a place that it must use or
+    /// pass on.
+    waits: bool,
+}
+
+impl<F> BlockingCall<F> {
+    pub(crate) fn new(shared: Arc<Shared>, f: F) -> Self {
+        Self { shared, f: Some(f), waits: false }
+    }
+}
+
+impl<F> fmt::Debug for BlockingCall<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlockingCall").finish_non_exhaustive()
+    }
+}
+
+impl<F> Unpin for BlockingCall<F> {}
+
+impl<F, R> Future for BlockingCall<F>
+where
+    F: FnOnce() -> R,
+{
+    type Output = R;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<R> {
+        struct Leave<'a>(&'a Room);
+        impl Drop for Leave<'_> {
+            fn drop(&mut self) {
+                self.0.leave();
+            }
+        }
+        let this = &mut *self;
+        if this.shared.blocking.poll_enter(cx.waker().clone()).is_pending() {
+            this.waits = true;
+            return Poll::Pending;
+        }
+        this.waits = false;
+        let _leave = Leave(&this.shared.blocking);
+        let f = this.f.take().expect("a done task is not polled again");
+        Poll::Ready(block_in_place(f))
+    }
+}
+
+impl<F> Drop for BlockingCall<F> {
+    fn drop(&mut self) {
+        if self.waits {
+            // It was aborted in the queue. If its turn had come already, that passes to the next.
+            let next = {
+                let mut state = self.shared.blocking.state.lock();
+                if state.free > 0 { state.waiting.pop_front() } else { None }
+            };
+            if let Some(next) = next {
+                next.wake();
+            }
+        }
+    }
+}

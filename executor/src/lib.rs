@@ -1,0 +1,46 @@
+//! The scheduler of the `ws` runtime. Users reach it as `ws`; this crate is the part that knows tasks,
+//! queues, workers and timers.
+//!
+//! # The life of a task
+//!
+//! [`spawn`] puts a future into a cell (`task/raw.rs`), enters it into the live table of this thread's P
+//! (`task/live.rs`), and puts it into `runnext` (`queue/runnext.rs`); what was there goes to the back
+//! of the local queue (`queue/local.rs`). The worker comes by (`sched/worker.rs`), or a thief does, and polls it.
+//! If it is not ready it is idle, and in no queue, until a waker counts a wake in its state word
+//! (`task/state.rs`) and queues it again, on the waker's own P. When it is ready, its output stays in
+//! the cell for the [`task::JoinHandle`].
+//!
+//! Who sleeps, who searches and who is woken: `sched/idle.rs`. How it all ends: `sched/shutdown.rs`.
+
+#[cfg(not(ws_loom))]
+mod blocking;
+#[cfg(not(ws_loom))]
+#[doc(hidden)]
+pub mod budget;
+#[cfg(not(ws_loom))]
+mod context;
+#[cfg(not(ws_loom))]
+mod metrics;
+mod queue;
+#[cfg(not(ws_loom))]
+mod rng;
+#[cfg(not(ws_loom))]
+pub mod runtime;
+mod sched;
+mod sync;
+pub mod task;
+#[cfg(not(ws_loom))]
+pub mod time;
+
+#[cfg(not(ws_loom))]
+#[doc(hidden)]
+pub mod netpoll;
+
+#[cfg(not(ws_loom))]
+pub use self::{
+    blocking::block_in_place,
+    task::{spawn, spawn_blocking, spawn_local, spawn_pinned},
+};
+
+#[cfg(all(test, ws_loom))]
+mod models;

@@ -1,0 +1,94 @@
+//! What the scheduler counts: a row of plain counters for each P, written by its owner alone.
+//!
+//! A counter is a relaxed load and a relaxed store, no read-modify-write, so counting costs an
+//! instruction or two on a cache line that the owner has anyway.
+
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A number that one thread writes and others may read.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds, on the owner's thread.
+    pub(crate) fn add(&self, n: u64) {
+        self.0.store(self.0.load(Relaxed) + n, Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// The counters of one P. The number of polls is kept by the P itself.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) spawned: Counter,
+    pub(crate) completed: Counter,
+    pub(crate) searches: Counter,
+    pub(crate) steals: Counter,
+    pub(crate) stolen: Counter,
+    pub(crate) overflows: Counter,
+    pub(crate) global: Counter,
+    pub(crate) parks: Counter,
+    pub(crate) wakeups: Counter,
+    pub(crate) netpolls: Counter,
+    pub(crate) timers: Counter,
+    /// Tasks that this thread woke while it had no permit, and gave to the global queue.
+    pub(crate) handed_in: Counter,
+}
+
+/// What a runtime has counted up to one moment. See [`Handle::metrics`](crate::runtime::Handle::metrics).
+///
+/// The numbers are read one after the other while the workers go on, so they need not fit each other
+/// to the unit.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Metrics {
+    /// How many threads may run tasks at the same time.
+    pub workers: usize,
+    /// Threads of the runtime that exist now, running or parked.
+    pub threads: usize,
+    /// Permits that nobody holds: 0 means that all workers are busy.
+    pub free_permits: usize,
+    /// Threads that search for work right now.
+    pub spinning: usize,
+    /// Tasks that are alive.
+    pub live_tasks: usize,
+    /// Tasks that wait in the global queue.
+    pub global_queue: usize,
+    /// A row for each P that ever was; at least as many as threads ran at once.
+    pub processors: Vec<ProcessorMetrics>,
+}
+
+/// The counters of one P. All of them only grow, except `local_queue`.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct ProcessorMetrics {
+    /// Polls of tasks.
+    pub polls: u64,
+    /// Tasks that were spawned here.
+    pub spawned: u64,
+    /// Tasks that ended here.
+    pub completed: u64,
+    /// Searches: how often its thread had to look at the others' queues.
+    pub searches: u64,
+    /// Steals that brought something.
+    pub steals: u64,
+    /// Tasks that came by a steal.
+    pub stolen: u64,
+    /// Times that half of the local queue went to the global one.
+    pub overflows: u64,
+    /// Tasks that were taken from the global queue.
+    pub global: u64,
+    /// Times that its thread went to sleep.
+    pub parks: u64,
+    /// Times that it woke another thread.
+    pub wakeups: u64,
+    /// Looks at the netpoll.
+    pub netpolls: u64,
+    /// Timers that it fired.
+    pub timers: u64,
+    /// Tasks in the local queue now.
+    pub local_queue: usize,
+}

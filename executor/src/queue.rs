@@ -1,0 +1,100 @@
+//! Where runnable tasks wait: the queues of a processor, and the one that all share.
+//!
+//! | queue | file | who puts | who takes |
+//! | --- | --- | --- | --- |
+//! | runnext | `runnext.rs` | its owner | its owner; a thief in round four (I8) |
+//! | LRQ, the local run queue | `local.rs` | its owner | its owner; thieves, half at a time (I4) |
+//! | GRQ, the global run queue | `global.rs` | anybody | any worker, a fair batch at a time |
+//!
+//! # A queue owns what is in it
+//!
+//! A queue of `T` takes items by value and gives them back by value, each exactly once (S2). Inside,
+//! an item is one word ([`Item::into_raw`]), because a thief has to read it before it knows that it
+//! may have it, and only a word can be read like that (see `local.rs`). So a runnable task is in one
+//! place (I1), and the compiler sees to it: who holds the `T` holds the task.
+//!
+//! Several items that move together travel as a [`Batch`] or a [`List`] (`chain.rs`), linked through
+//! a word that each item brings along ([`Linked`]), so no queue ever allocates.
+//!
+//! No code below this module parks or wakes a thread, reads the clock or calls into user code. Who
+//! has to be woken after a push is the scheduler's business.
+//!
+//! # Where it is checked
+//!
+//! `models/queue.rs` drives these types with loom; the mutants that have to fail there are patches
+//! in `mutants/`. `queue/tests.rs` compares each queue with a simple one, under random operations
+//! and under real threads.
+
+mod chain;
+mod global;
+mod local;
+mod runnext;
+mod slot;
+
+use std::ops::Deref;
+use std::ptr::NonNull;
+
+use crate::sync::UnsafeCell;
+
+pub(crate) use chain::{Batch, List};
+pub(crate) use global::GlobalQueue;
+pub(crate) use local::{LocalQueue, Steal, Stealer, local_queue};
+pub(crate) use runnext::{RunNext, RunNextStealer, Token, run_next};
+
+#[cfg(all(test, ws_loom))]
+pub(crate) use local::CAPACITY;
+
+/// Something a queue can hold: it fits into one word, and may be taken by another thread.
+///
+/// # Safety
+///
+/// - The pointer that `into_raw` gives is good for one `from_raw`, on any thread, and until then
+///   stays the pointer of this item alone.
+#[expect(
+    unsafe_code,
+    reason = "the contract that the islands in queue/ build on"
+)]
+pub(crate) unsafe trait Item: Send + Sized {
+    /// Turns the item into its word. Whoever holds the word owns the item.
+    fn into_raw(self) -> NonNull<()>;
+
+    /// Turns the word back into the item.
+    ///
+    /// # Safety
+    ///
+    /// - `raw` comes from [`Item::into_raw`] of the same type, and is given back once.
+    unsafe fn from_raw(raw: NonNull<()>) -> Self;
+}
+
+/// An [`Item`] with room for one pointer, through which a queue links it to the next.
+///
+/// # Safety
+///
+/// - `next` gives the same place for the same item each time, no two items share one, and nobody
+///   else touches it between `into_raw` and `from_raw`.
+#[expect(
+    unsafe_code,
+    reason = "the contract that the islands in queue/ build on"
+)]
+pub(crate) unsafe trait Linked: Item {
+    /// The place for the link in the item that `raw` stands for.
+    ///
+    /// # Safety
+    ///
+    /// - `raw` comes from [`Item::into_raw`] of this type, and was not given back yet.
+    /// - The reference is not used after it was given back.
+    unsafe fn next<'a>(raw: NonNull<()>) -> &'a UnsafeCell<Option<NonNull<()>>>;
+}
+
+/// A value with its cache lines to itself: two of them, because x86-64 fetches lines in pairs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Padded<T>(pub(crate) T);
+
+impl<T> Deref for Padded<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}

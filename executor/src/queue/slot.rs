@@ -1,0 +1,79 @@
+//! One slot of a ring: a word that the owner writes and thieves read before they know that they may.
+//!
+//! A slot is an atomic pointer that is read and written `Relaxed`. All order comes from the indices
+//! around it (see *Why the slots may be relaxed* in `local.rs`), which has a consequence for the
+//! models: the damage of a slot that is written again too early is a read that returns a value from
+//! its future, and loom, which runs the loads of a thread one after the other, cannot show that.
+//!
+//! So under loom each slot keeps a witness: the index behind the newest one that was read from it.
+//! It is written `Relaxed` like the slot itself, so the owner is sure to see it exactly when the
+//! reader's grab happens before the owner's write, and may miss it otherwise. [`Slot::write`]
+//! asserts that it does.
+
+use std::ptr::{self, NonNull};
+
+#[cfg(ws_loom)]
+use super::local::CAPACITY;
+#[cfg(ws_loom)]
+use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+
+/// A slot that holds the item of one index at a time.
+#[derive(Debug)]
+pub(super) struct Slot {
+    item: AtomicPtr<()>,
+    #[cfg(ws_loom)]
+    read_up_to: AtomicU64,
+}
+
+impl Slot {
+    pub(super) fn new() -> Self {
+        Self {
+            item: AtomicPtr::new(ptr::null_mut()),
+            #[cfg(ws_loom)]
+            read_up_to: AtomicU64::new(0),
+        }
+    }
+
+    /// Writes the item of `index`. Only the owner does, and only while nobody may still read the
+    /// item that was there before.
+    #[inline]
+    pub(super) fn write(&self, index: u64, raw: NonNull<()>) {
+        self.assert_free_for(index);
+        self.item.store(raw.as_ptr(), Relaxed);
+    }
+
+    /// Reads the item of `index`. The value is the reader's only if the reader's grab succeeds.
+    ///
+    /// # Panics
+    ///
+    /// Panics if nothing was ever written here: a reader only reads below a tail that it has seen.
+    #[inline]
+    pub(super) fn read(&self, index: u64) -> NonNull<()> {
+        let raw = self.item.load(Relaxed);
+        self.witness_read_of(index);
+        NonNull::new(raw).expect("I10: an item below the tail is visible")
+    }
+
+    #[cfg(ws_loom)]
+    fn assert_free_for(&self, index: u64) {
+        let behind_previous = (index + 1).saturating_sub(CAPACITY);
+        assert!(
+            self.read_up_to.load(Relaxed) >= behind_previous,
+            "I3: a slot was written again while a thief may still read it"
+        );
+    }
+
+    #[cfg(ws_loom)]
+    fn witness_read_of(&self, index: u64) {
+        self.read_up_to.fetch_max(index + 1, Relaxed);
+    }
+
+    #[cfg(not(ws_loom))]
+    #[inline]
+    fn assert_free_for(&self, _index: u64) {}
+
+    #[cfg(not(ws_loom))]
+    #[inline]
+    fn witness_read_of(&self, _index: u64) {}
+}

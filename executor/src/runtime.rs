@@ -1,0 +1,169 @@
+//! Runtimes: how they are built, entered and ended.
+//!
+//! Most programs need none of this: `#[ws::main]` builds a runtime, runs `main` on it, and ends it.
+//!
+//! # Ending
+//!
+//! Dropping a [`Runtime`] ends it: every future is dropped, whatever it waits for, and the drop waits
+//! for tasks that are in the middle of a poll, at most [`Builder::shutdown_grace`] long. Inside a task
+//! it does not wait. See [`Runtime::shutdown_timeout`] and [`Runtime::shutdown_background`].
+
+mod builder;
+mod cpus;
+mod error;
+mod handle;
+
+use std::{future::Future, time::Duration};
+
+pub(crate) use self::builder::Config;
+pub use self::{
+    builder::Builder,
+    error::{BuildError, TryCurrentError},
+    handle::Handle,
+};
+pub use crate::{
+    context::EnterGuard,
+    metrics::{Metrics, ProcessorMetrics},
+};
+use crate::{
+    sched::{self, shutdown::Wait},
+    task::JoinHandle,
+};
+
+/// A scheduler with its threads, timers and netpoll.
+///
+/// # Examples
+///
+/// ```
+/// use ws_executor::runtime::Runtime;
+///
+/// let runtime = Runtime::new()?;
+/// let sum = runtime.block_on(async {
+///     let one = ws_executor::spawn(async { 1 });
+///     one.await.unwrap() + 2
+/// });
+/// assert_eq!(sum, 3);
+/// # Ok::<(), ws_executor::runtime::BuildError>(())
+/// ```
+#[derive(Debug)]
+pub struct Runtime {
+    handle: Handle,
+    ended: bool,
+}
+
+impl Runtime {
+    /// Builds a runtime with the defaults of [`Builder`].
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses the netpoll's file descriptors, or `WS_WORKERS` is not a number of
+    /// workers.
+    pub fn new() -> Result<Self, BuildError> {
+        Builder::new().build()
+    }
+
+    pub(crate) fn from_handle(handle: Handle) -> Self {
+        Self { handle, ended: false }
+    }
+
+    /// The handle, which may be cloned and sent anywhere.
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// Spawns a task; see [`Handle::spawn`].
+    #[track_caller]
+    pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.handle.spawn(future)
+    }
+
+    /// Makes this runtime the current one of this thread; see [`Handle::enter`].
+    pub fn enter(&self) -> EnterGuard<'_> {
+        self.handle.enter()
+    }
+
+    /// Waits for `future` on this thread; see [`Handle::block_on`].
+    ///
+    /// # Panics
+    ///
+    /// If `future` does.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.handle.block_on(future)
+    }
+
+    /// Makes this thread a worker until `root` is done, and ends the runtime then.
+    ///
+    /// This is what `#[ws::main]` does. The root is an ordinary task, which other workers may steal; the
+    /// thread takes any work meanwhile, so a runtime with one worker needs no other thread.
+    ///
+    /// # Panics
+    ///
+    /// If `root` does; if it is called inside a task or a `block_on`; and if the runtime stops because of
+    /// another task's panic ([`Builder::panic_stops_runtime`]).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ws_executor::runtime::Builder;
+    ///
+    /// let runtime = Builder::new().workers(1).build()?;
+    /// assert_eq!(runtime.run(async { 1 + 2 }), 3);
+    /// # Ok::<(), ws_executor::runtime::BuildError>(())
+    /// ```
+    #[track_caller]
+    pub fn run<F>(self, root: F) -> F::Output
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let location = std::panic::Location::caller();
+        let joined = sched::run(self.handle.shared(), async move {
+            crate::task::spawn_at(root, None, location).await
+        });
+        match joined {
+            Ok(output) => output,
+            Err(error) => match error.try_into_panic() {
+                Ok(payload) => std::panic::resume_unwind(payload),
+                Err(_) => panic!("the root task was cancelled: its runtime was shut down"),
+            },
+        }
+    }
+
+    /// As [`run`](Self::run), with a root that stays on this thread and need not be `Send`.
+    ///
+    /// # Panics
+    ///
+    /// As [`run`](Self::run).
+    #[track_caller]
+    pub fn run_local<F: Future>(self, root: F) -> F::Output {
+        sched::run(self.handle.shared(), root)
+    }
+
+    /// Ends the runtime, and waits at most `timeout` for tasks that are in the middle of a poll.
+    ///
+    /// What still runs then is reported by a `tracing` warning; its thread drops it when it returns.
+    /// Called inside a task, it does not wait.
+    pub fn shutdown_timeout(mut self, timeout: Duration) {
+        self.ended = true;
+        self.handle.shared().shut_down(Wait::AtMost(timeout));
+    }
+
+    /// Ends the runtime without waiting: its threads drop what there is.
+    pub fn shutdown_background(mut self) {
+        self.ended = true;
+        self.handle.shared().shut_down(Wait::Not);
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        if !self.ended {
+            let grace = self.handle.shared().config.shutdown_grace;
+            self.handle.shared().shut_down(Wait::AtMost(grace));
+        }
+    }
+}

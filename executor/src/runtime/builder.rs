@@ -1,0 +1,307 @@
+//! The knobs of a runtime.
+
+use std::{fmt, sync::Arc as StdArc, time::Duration};
+
+use super::{BuildError, Handle, Runtime, cpus};
+use crate::{sched::Shared, time::Clock};
+
+/// The least stack that a worker gets along with: std itself refuses less on some systems.
+const STACK_SIZE_MIN: usize = 16 * 1024;
+/// Workers beyond this are a mistake: the order of random victims, and the final look at all queues,
+/// would cost more than the work.
+const WORKERS_MAX: usize = 1024;
+/// The environment's word on the number of workers.
+const WORKERS_VARIABLE: &str = "WS_WORKERS";
+
+/// Builds a [`Runtime`].
+///
+/// | knob | default | a reason to change it |
+/// | --- | --- | --- |
+/// | [`workers`](Self::workers) | CPUs of the process, by affinity and cgroup quota (rounded up, at least 1); `WS_WORKERS` overrides | to leave cores to others |
+/// | [`max_threads`](Self::max_threads) | 512 | many blocking calls at once, or few allowed |
+/// | [`thread_name`](Self::thread_name) | `ws-worker` | to tell runtimes apart |
+/// | [`stack_size`](Self::stack_size) | std's (2 MiB) | deep recursion, or thousands of blocked threads |
+/// | [`keep_alive`](Self::keep_alive) | 10 s | threads that come and go too often |
+/// | [`shutdown_grace`](Self::shutdown_grace) | 1 s | tasks whose polls take longer |
+/// | [`panic_stops_runtime`](Self::panic_stops_runtime) | no | a panic anywhere makes the program's state doubtful |
+/// | [`seed`](Self::seed) | random | to repeat a run's choices of victims |
+/// | hooks | none | per-thread set-up |
+///
+/// # Examples
+///
+/// ```
+/// let runtime = ws_executor::runtime::Builder::new()
+///     .workers(2)
+///     .thread_name("io")
+///     .on_thread_start(|| { /* pin it, name it, count it */ })
+///     .build()?;
+/// # Ok::<(), ws_executor::runtime::BuildError>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until `build`"]
+pub struct Builder {
+    workers: Option<usize>,
+    max_threads: usize,
+    thread_name: String,
+    stack_size: Option<usize>,
+    keep_alive: Duration,
+    shutdown_grace: Duration,
+    panic_stops_runtime: bool,
+    seed: Option<u64>,
+    hooks: Hooks,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Builder {
+    /// A builder with the defaults of the table above.
+    pub fn new() -> Self {
+        Self {
+            workers: None,
+            max_threads: 512,
+            thread_name: "ws-worker".to_owned(),
+            stack_size: None,
+            keep_alive: Duration::from_secs(10),
+            shutdown_grace: Duration::from_secs(1),
+            panic_stops_runtime: false,
+            seed: None,
+            hooks: Hooks::default(),
+        }
+    }
+
+    /// How many threads may run tasks at the same time, 1 to 1024.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = Some(workers);
+        self
+    }
+
+    /// How many threads the runtime may have, those that block included; more than `workers`.
+    pub fn max_threads(mut self, threads: usize) -> Self {
+        self.max_threads = threads;
+        self
+    }
+
+    /// The name of its threads; a number is appended.
+    pub fn thread_name(mut self, name: impl Into<String>) -> Self {
+        self.thread_name = name.into();
+        self
+    }
+
+    /// The stack of its threads in bytes, at least 16 KiB. The thread of `Runtime::run` has the
+    /// stack that it has.
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.stack_size = Some(bytes);
+        self
+    }
+
+    /// How long a thread without work waits before it ends. One that waits in the netpoll, or has pinned
+    /// tasks, stays.
+    pub fn keep_alive(mut self, keep_alive: Duration) -> Self {
+        self.keep_alive = keep_alive;
+        self
+    }
+
+    /// How long the drop of a runtime waits for tasks in the middle of a poll.
+    pub fn shutdown_grace(mut self, grace: Duration) -> Self {
+        self.shutdown_grace = grace;
+        self
+    }
+
+    /// Whether the first panic of a task ends the whole runtime.
+    pub fn panic_stops_runtime(mut self, yes: bool) -> Self {
+        self.panic_stops_runtime = yes;
+        self
+    }
+
+    /// The seed of the scheduler's random choices.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Runs on every thread of the runtime before its first task.
+    pub fn on_thread_start(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
+        self.hooks.start = Some(StdArc::new(hook));
+        self
+    }
+
+    /// Runs on every thread of the runtime after its last task.
+    pub fn on_thread_stop(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
+        self.hooks.stop = Some(StdArc::new(hook));
+        self
+    }
+
+    /// Runs on a thread that goes to sleep for want of work.
+    pub fn on_thread_park(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
+        self.hooks.park = Some(StdArc::new(hook));
+        self
+    }
+
+    /// Runs on a thread that wakes from such a sleep.
+    pub fn on_thread_unpark(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
+        self.hooks.unpark = Some(StdArc::new(hook));
+        self
+    }
+
+    /// Builds the runtime. No thread is started before there is work for it.
+    ///
+    /// # Errors
+    ///
+    /// If a knob is out of its range, which the error names, or the system refuses the netpoll.
+    pub fn build(self) -> Result<Runtime, BuildError> {
+        let config = self.into_config()?;
+        let shared = Shared::new(config, Clock::real()).map_err(BuildError::system)?;
+        Ok(Runtime::from_handle(Handle::new(shared)))
+    }
+
+    fn into_config(self) -> Result<Config, BuildError> {
+        let workers = match self.workers {
+            Some(workers) => check_workers("workers", workers)?,
+            None => workers_from_environment()?,
+        };
+        if self.max_threads <= workers {
+            return Err(BuildError::knob(
+                "max_threads",
+                format!(
+                    "must be more than `workers`, which is {workers}, for there must be a thread for \
+                     every worker that blocks: it is {}",
+                    self.max_threads
+                ),
+            ));
+        }
+        if let Some(bytes) = self.stack_size
+            && bytes < STACK_SIZE_MIN
+        {
+            return Err(BuildError::knob(
+                "stack_size",
+                format!("must be at least {STACK_SIZE_MIN} bytes: it is {bytes}"),
+            ));
+        }
+        if self.thread_name.contains('\0') {
+            return Err(BuildError::knob("thread_name", "must not contain a NUL character"));
+        }
+        Ok(Config {
+            workers,
+            max_threads: self.max_threads,
+            name: self.thread_name,
+            stack_size: self.stack_size,
+            keep_alive: self.keep_alive,
+            shutdown_grace: self.shutdown_grace,
+            panic_stops_runtime: self.panic_stops_runtime,
+            seed: self.seed.unwrap_or_else(random_seed),
+            hooks: self.hooks,
+        })
+    }
+}
+
+fn check_workers(knob: &'static str, workers: usize) -> Result<usize, BuildError> {
+    if (1..=WORKERS_MAX).contains(&workers) {
+        Ok(workers)
+    } else {
+        Err(BuildError::knob(knob, format!("must be between 1 and {WORKERS_MAX}: it is {workers}")))
+    }
+}
+
+fn workers_from_environment() -> Result<usize, BuildError> {
+    match std::env::var(WORKERS_VARIABLE) {
+        Err(std::env::VarError::NotPresent) => Ok(cpus::available().min(WORKERS_MAX)),
+        Err(std::env::VarError::NotUnicode(_)) => {
+            Err(BuildError::knob(WORKERS_VARIABLE, "must be a number"))
+        }
+        Ok(text) => match text.trim().parse() {
+            Ok(workers) => check_workers(WORKERS_VARIABLE, workers),
+            Err(_) => {
+                Err(BuildError::knob(WORKERS_VARIABLE, format!("must be a number: it is {text:?}")))
+            }
+        },
+    }
+}
+
+/// A seed from the keys that std draws for its hash maps.
+fn random_seed() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(0)
+}
+
+/// What a builder has decided.
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub(crate) workers: usize,
+    pub(crate) max_threads: usize,
+    pub(crate) name: String,
+    pub(crate) stack_size: Option<usize>,
+    pub(crate) keep_alive: Duration,
+    pub(crate) shutdown_grace: Duration,
+    pub(crate) panic_stops_runtime: bool,
+    pub(crate) seed: u64,
+    pub(crate) hooks: Hooks,
+}
+
+impl Config {
+    /// Ps that there may be: one for each thread, and as many again for threads in `block_on`.
+    pub(crate) fn processors_max(&self) -> usize {
+        2 * self.max_threads
+    }
+
+    /// Closures of `spawn_blocking` that may run at once; see `blocking.rs`.
+    pub(crate) fn blocking_max(&self) -> usize {
+        self.max_threads.saturating_sub(2 * self.workers).max(1)
+    }
+
+    pub(crate) fn thread_name(&self, number: usize) -> String {
+        format!("{}-{number}", self.name)
+    }
+}
+
+type Hook = Option<StdArc<dyn Fn() + Send + Sync>>;
+
+/// What the user wants to run on the runtime's threads.
+#[derive(Clone, Default)]
+pub(crate) struct Hooks {
+    start: Hook,
+    stop: Hook,
+    park: Hook,
+    unpark: Hook,
+}
+
+impl Hooks {
+    pub(crate) fn call_start(&self) {
+        call(&self.start);
+    }
+
+    pub(crate) fn call_stop(&self) {
+        call(&self.stop);
+    }
+
+    pub(crate) fn call_park(&self) {
+        call(&self.park);
+    }
+
+    pub(crate) fn call_unpark(&self) {
+        call(&self.unpark);
+    }
+}
+
+/// A hook's panic is its own: the worker lives on (S6).
+fn call(hook: &Hook) {
+    if let Some(hook) = hook
+        && std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| hook())).is_err()
+    {
+        tracing::error!("a hook of the runtime's builder panicked");
+    }
+}
+
+impl fmt::Debug for Hooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hooks")
+            .field("start", &self.start.is_some())
+            .field("stop", &self.stop.is_some())
+            .field("park", &self.park.is_some())
+            .field("unpark", &self.unpark.is_some())
+            .finish()
+    }
+}

@@ -1,0 +1,75 @@
+//! What can go wrong on the way to a runtime.
+
+use std::{error::Error, fmt, io};
+
+/// Why a runtime could not be built: a knob that was set wrong, or the system refused something.
+#[derive(Debug)]
+pub struct BuildError {
+    kind: BuildErrorKind,
+}
+
+#[derive(Debug)]
+enum BuildErrorKind {
+    Knob { knob: &'static str, problem: String },
+    System(io::Error),
+}
+
+impl BuildError {
+    pub(crate) fn knob(knob: &'static str, problem: impl Into<String>) -> Self {
+        Self { kind: BuildErrorKind::Knob { knob, problem: problem.into() } }
+    }
+
+    pub(crate) fn system(error: io::Error) -> Self {
+        Self { kind: BuildErrorKind::System(error) }
+    }
+
+    /// The knob that was set wrong, as it is called in [`Builder`](super::Builder) or in the
+    /// environment.
+    ///
+    /// ```
+    /// let error = ws_executor::runtime::Builder::new().workers(0).build().unwrap_err();
+    /// assert_eq!(error.knob_name(), Some("workers"));
+    /// ```
+    pub fn knob_name(&self) -> Option<&str> {
+        match &self.kind {
+            BuildErrorKind::Knob { knob, .. } => Some(knob),
+            BuildErrorKind::System(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            BuildErrorKind::Knob { knob, problem } => write!(f, "{knob}: {problem}"),
+            BuildErrorKind::System(_) => f.write_str("the system refused the netpoll"),
+        }
+    }
+}
+
+impl Error for BuildError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match &self.kind {
+            BuildErrorKind::Knob { .. } => None,
+            BuildErrorKind::System(error) => Some(error),
+        }
+    }
+}
+
+/// There is no current runtime. See [`Handle::try_current`](super::Handle::try_current).
+#[derive(Clone, Debug)]
+pub struct TryCurrentError(());
+
+impl TryCurrentError {
+    pub(crate) fn new() -> Self {
+        Self(())
+    }
+}
+
+impl fmt::Display for TryCurrentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("there is no current ws runtime on this thread")
+    }
+}
+
+impl Error for TryCurrentError {}

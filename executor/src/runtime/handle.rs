@@ -1,0 +1,162 @@
+//! The handle: a runtime from anywhere.
+
+use std::future::Future;
+
+use ws_reactor::Netpoll;
+
+use super::{EnterGuard, Metrics, TryCurrentError};
+use crate::{
+    context, sched,
+    sched::Shared,
+    sync::Arc,
+    task::{self, JoinHandle},
+};
+
+/// A way to a runtime, for any thread: spawn on it, enter it, wait on it.
+///
+/// It does not keep the runtime running: when the [`Runtime`](super::Runtime) is dropped, tasks that
+/// are spawned by a handle are cancelled at once.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    shared: Arc<Shared>,
+}
+
+impl Handle {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// The current runtime of this thread.
+    ///
+    /// # Panics
+    ///
+    /// If there is none: outside of a task, of `block_on`, and of [`Handle::enter`].
+    ///
+    /// ```
+    /// use ws_executor::runtime::{Handle, Runtime};
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// let two = runtime.block_on(async { Handle::current().spawn(async { 2 }).await });
+    /// assert_eq!(two.unwrap(), 2);
+    /// ```
+    #[track_caller]
+    pub fn current() -> Self {
+        match Self::try_current() {
+            Ok(handle) => handle,
+            Err(_) => panic!(
+                "there is no current ws runtime: call `Handle::current` from a task, from `block_on`, \
+                 or after `Handle::enter`"
+            ),
+        }
+    }
+
+    /// The current runtime of this thread, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// If there is none.
+    pub fn try_current() -> Result<Self, TryCurrentError> {
+        context::with_current(|current| current.map(|(shared, _)| Self::new(shared.clone())))
+            .ok_or_else(TryCurrentError::new)
+    }
+
+    /// Makes this runtime the current one of this thread until the guard is dropped: `spawn`, timers and
+    /// sockets find it.
+    ///
+    /// ```
+    /// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+    /// let _guard = runtime.handle().enter();
+    /// let task = ws_executor::spawn(async { 7 });
+    /// assert_eq!(runtime.block_on(task).unwrap(), 7);
+    /// ```
+    pub fn enter(&self) -> EnterGuard<'_> {
+        context::enter(self.shared.clone())
+    }
+
+    /// Spawns a task on this runtime.
+    ///
+    /// If the runtime was shut down, the future is dropped at once and the handle says so.
+    ///
+    /// ```
+    /// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+    /// let task = runtime.handle().spawn(async { 7 });
+    /// assert_eq!(runtime.block_on(task).unwrap(), 7);
+    /// ```
+    #[track_caller]
+    pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        task::spawn_on(&self.shared, future, None, std::panic::Location::caller())
+    }
+
+    /// Runs a closure that blocks on a thread of this runtime; see
+    /// [`spawn_blocking`](crate::spawn_blocking).
+    #[track_caller]
+    pub fn spawn_blocking<F, R>(&self, f: F) -> JoinHandle<R>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        task::spawn_blocking_on(&self.shared, f, None, std::panic::Location::caller())
+    }
+
+    /// Waits for `future` on this thread, which takes part in the runtime meanwhile: with a worker's
+    /// permit if one is free it runs what `future` makes runnable, and nothing else.
+    ///
+    /// Inside a task it announces a block (see [`block_in_place`](crate::block_in_place)) and waits.
+    /// `future` need not be `Send`. Tasks that were pinned to this thread by `spawn_local` are dropped
+    /// when it returns.
+    ///
+    /// # Panics
+    ///
+    /// If `future` does.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        sched::block_on(&self.shared, future)
+    }
+
+    /// What the runtime has counted so far.
+    ///
+    /// ```
+    /// let runtime = ws_executor::runtime::Builder::new().workers(2).build().unwrap();
+    /// runtime.block_on(async { ws_executor::spawn(async {}).await }).unwrap();
+    /// let metrics = runtime.handle().metrics();
+    /// assert_eq!(metrics.workers, 2);
+    /// assert_eq!(metrics.processors.iter().map(|p| p.completed).sum::<u64>(), 1);
+    /// ```
+    pub fn metrics(&self) -> Metrics {
+        self.shared.metrics()
+    }
+
+    /// The netpoll, for those who build resources on it.
+    #[doc(hidden)]
+    pub fn netpoll(&self) -> &Arc<Netpoll> {
+        &self.shared.netpoll
+    }
+}
+
+impl futures::task::Spawn for Handle {
+    fn spawn_obj(
+        &self,
+        future: futures::task::FutureObj<'static, ()>,
+    ) -> Result<(), futures::task::SpawnError> {
+        if self.shared.phase.is_closing() {
+            return Err(futures::task::SpawnError::shutdown());
+        }
+        drop(self.spawn(future));
+        Ok(())
+    }
+
+    fn status(&self) -> Result<(), futures::task::SpawnError> {
+        if self.shared.phase.is_closing() {
+            Err(futures::task::SpawnError::shutdown())
+        } else {
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! Permits, spinners and sleepers: who is woken when work comes, and who may go to sleep.
+//!
+//! # The words
+//!
+//! `counts` holds two numbers: `free`, the permits that nobody holds, and `spinning` (Go's
+//! `nmspinning`), the holders who have no work and look for some. `parked` is a bit set of the Ps
+//! whose thread can be handed a permit. Each P has a `Standing` of its own, which is the truth; the bit
+//! is only the way to find it.
+//!
+//! | standing | its thread | permit | left by |
+//! | --- | --- | --- | --- |
+//! | `VACANT` | none | no | a thread that takes the P |
+//! | `RUNNING` | polls, or spins | yes | its thread (park, wait, leave); who revokes it |
+//! | `STUCK` | is in the middle of a poll | no | its thread, when it returns |
+//! | `PARKED` | sleeps, and takes any work | no | who hands it a permit; its thread |
+//! | `WAITING` | sleeps, and wants only its own root | no | its thread |
+//! | `WANTING` | sleeps, and has work that is pinned to it | no | who hands it a permit; its thread |
+//!
+//! Every change away from `RUNNING` or `PARKED` is a compare-and-swap, since two parties may want it,
+//! and the winner of the first *has the permit* and must hand it on or release it. That makes the
+//! [`Permit`] a token: it exists as a value only on its way.
+//!
+//! # *The spinning hand-over*
+//!
+//! *Invariant* (I5): while work is queued and a permit is free, a thread spins, or is being woken.
+//!
+//! - **Submit**: push; fence; look at `counts`. If a permit is free and nobody spins, take both (one
+//!   compare-and-swap) and wake a parked thread with them.
+//! - **Retire**: standing to `PARKED`, set the bit; give up spinning and permit (one step); fence; look
+//!   at every queue once more. If there is work, undo.
+//!
+//! The two fences are sequentially consistent, so of a submit and a retire that overlap, either the
+//! submit sees the free permit and the gone spinner, or the retire sees the push. Work that is pushed
+//! while somebody spins is that spinner's business: when it finds work, and was the last spinner, it
+//! wakes another if anything is left ([`Idle::stop_spinning`] has the same fence).
+//!
+//! Every release of a permit goes through the same look, also that of a thread that did not spin: a
+//! submit that found no permit free has woken nobody.
+//!
+//! # *Pinned work*
+//!
+//! Work that only one thread may do cannot wait for a spinner. A thread that has some, and finds no
+//! permit free, stands at `WANTING`, sets its bit in `wanting`, fences, and tries once more. Who
+//! releases a permit looks at `wanting` after its fence and hands it straight on; a worker that never
+//! runs dry looks there at every 61st tick ([`Idle::anyone_wants`]), and gives its own permit up.
+//!
+//! Spinners are bounded (I6): by the permits, and a worker does not begin to spin while the others
+//! that do are half of those that are busy (as in Go).
+//!
+//! # *Parking is a claim*
+//!
+//! A waker clears a bit, then swaps that P's standing from `PARKED` to `RUNNING`; only the winner of
+//! that swap hands its permit over. The owner who changes its mind swaps in the same way. A bit that
+//! is left behind is harmless (the swap fails, the waker goes on to the next), and a bit is never
+//! missing: the owner sets it after its standing, so who clears it finds the standing `PARKED`, or
+//! already claimed by somebody else.
+//!
+//! # Rejected
+//!
+//! A list of sleepers under a lock (Go's `sched.lock`): a wake-up took a lock, and the word and the
+//! list had to be kept in step. One word with the sleepers' bits in it: 512 threads do not fit.
+//! Storing the standing instead of swapping: a permit is lost or doubled, as the mutants show.
+//!
+//! Checked by `models::idle` and `models::permit`.
+
+use crate::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, SeqCst},
+    fence,
+};
+
+/// The right to poll tasks, on its way from one holder to the next. There are `workers` of them.
+#[derive(Debug)]
+#[must_use = "a permit that is dropped is gone for ever: release it"]
+pub(crate) struct Permit(());
+
+/// Evidence of being counted in `nmspinning`; given back by [`Idle::stop_spinning`] or
+/// [`Idle::release`].
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a spinner that is not counted down keeps everybody else asleep"]
+pub(crate) struct Spinning(());
+
+impl Spinning {
+    /// A waker gives it away together with a permit, by the standing.
+    pub(crate) fn hand_over(self) {
+        let Self(()) = self;
+    }
+
+    /// The woken thread takes it over: who finds itself at `RUNNING` after it was `PARKED` spins.
+    pub(crate) fn take_over() -> Self {
+        Self(())
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counts {
+    free: u32,
+    spinning: u32,
+}
+
+const SPIN: u64 = 1 << 32;
+const FREE: u64 = 1;
+
+impl From<u64> for Counts {
+    fn from(word: u64) -> Self {
+        Self { free: word as u32, spinning: (word >> 32) as u32 }
+    }
+}
+
+/// See the module's head.
+#[derive(Debug)]
+pub(crate) struct Idle {
+    counts: AtomicU64,
+    workers: u32,
+    parked: BitSet,
+    wanting: BitSet,
+}
+
+impl Idle {
+    /// For `workers` permits, all of them free, and at most `processors` Ps.
+    pub(crate) fn new(workers: usize, processors: usize) -> Self {
+        Self {
+            counts: AtomicU64::new(workers as u64 * FREE),
+            workers: workers as u32,
+            parked: BitSet::new(processors),
+            wanting: BitSet::new(processors),
+        }
+    }
+
+    /// Whether a wake-up would make sense, as far as one can see without a fence.
+    pub(crate) fn could_wake(&self) -> bool {
+        let counts = Counts::from(self.counts.load(Relaxed));
+        counts.free > 0 && counts.spinning == 0
+    }
+
+    /// Permits that nobody holds.
+    pub(crate) fn free(&self) -> usize {
+        Counts::from(self.counts.load(Relaxed)).free as usize
+    }
+
+    /// Threads that search for work.
+    pub(crate) fn spinning(&self) -> usize {
+        Counts::from(self.counts.load(Relaxed)).spinning as usize
+    }
+
+    /// After a push: takes a permit for a new spinner, if nobody spins and one is free. The caller
+    /// wakes a thread with them, or releases them.
+    pub(crate) fn submit(&self, backlog: usize) -> Option<(Permit, Spinning)> {
+        // Ordering: SeqCst: the fence of *The spinning hand-over*; it stands between the caller's push
+        // and the look at the counts, and pairs with those in `release` and `stop_spinning`.
+        fence(SeqCst);
+        // One spinner for one task; for a batch as many as it is worth, by halves of the machine.
+        let most = (backlog as u32).min(self.workers.div_ceil(2)).max(1);
+        self.update(|now| (now.free > 0 && now.spinning < most).then_some(SPIN.wrapping_sub(FREE)))
+            .then_some((Permit(()), Spinning(())))
+    }
+
+    /// Takes a free permit, without spinning.
+    pub(crate) fn acquire(&self) -> Option<Permit> {
+        self.update(|now| (now.free > 0).then_some(FREE.wrapping_neg())).then_some(Permit(()))
+    }
+
+    /// For the holder of a permit that found nothing at hand. None if enough others spin already.
+    pub(crate) fn start_spinning(&self) -> Option<Spinning> {
+        self.update(|now| (2 * now.spinning < self.workers - now.free).then_some(SPIN))
+            .then_some(Spinning(()))
+    }
+
+    /// A spinner found work. True if it was the last one: then it looks whether there is more, and if
+    /// so submits once more.
+    pub(crate) fn stop_spinning(&self, spinning: Spinning) -> bool {
+        let Spinning(()) = spinning;
+        // Ordering: AcqRel, and the fence, as in `release`: pushes that relied on this spinner are
+        // seen by the look that follows.
+        let before = Counts::from(self.counts.fetch_sub(SPIN, AcqRel));
+        debug_assert!(before.spinning > 0);
+        fence(SeqCst);
+        before.spinning == 1
+    }
+
+    /// Gives the permit up, and spinning with it. The caller then looks at every queue once more.
+    pub(crate) fn release(&self, permit: Permit, spinning: Option<Spinning>) {
+        let Permit(()) = permit;
+        let delta = match spinning {
+            Some(Spinning(())) => FREE.wrapping_sub(SPIN),
+            None => FREE,
+        };
+        // Ordering: Release: what was done under the permit comes before its next holder's work.
+        let before = Counts::from(self.counts.fetch_add(delta, AcqRel));
+        debug_assert!(before.free < self.workers, "a permit too many");
+        // Ordering: SeqCst: the fence of *The spinning hand-over*, between the counts and the last
+        // look; pairs with the one in `submit`.
+        fence(SeqCst);
+    }
+
+    /// Ps whose thread sleeps and takes any work. The standing is `PARKED` before the bit is set.
+    pub(crate) fn parked(&self) -> &BitSet {
+        &self.parked
+    }
+
+    /// Ps that have pinned work and no permit. The standing is `WANTING` before the bit is set.
+    pub(crate) fn wanting(&self) -> &BitSet {
+        &self.wanting
+    }
+
+    /// One compare-and-swap that adds what `change` says; false if it says no.
+    fn update(&self, change: impl Fn(Counts) -> Option<u64>) -> bool {
+        // Ordering: Relaxed: `submit` has its fence before, and the others decide nothing by a refusal
+        // that is not looked at again.
+        let mut word = self.counts.load(Relaxed);
+        while let Some(delta) = change(Counts::from(word)) {
+            // Ordering: Acquire: work under the permit comes after its last holder's release.
+            match self.counts.compare_exchange_weak(word, word.wrapping_add(delta), AcqRel, Relaxed) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+}
+
+/// A set of Ps. Its bits are hints; the standing decides.
+#[derive(Debug)]
+pub(crate) struct BitSet(Box<[AtomicU64]>);
+
+impl BitSet {
+    fn new(bits: usize) -> Self {
+        Self((0..bits.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    pub(crate) fn insert(&self, index: usize) {
+        // Ordering: Release: who finds the bit finds the standing.
+        self.0[index / 64].fetch_or(1 << (index % 64), AcqRel);
+    }
+
+    /// Takes a bit back; whether it was there does not matter.
+    pub(crate) fn remove(&self, index: usize) {
+        self.0[index / 64].fetch_and(!(1 << (index % 64)), Relaxed);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| word.load(Relaxed) == 0)
+    }
+
+    /// Clears bits until `claim` succeeds for one. `last` is tried only when no other is left (the
+    /// thread that waits in the netpoll, say).
+    pub(crate) fn claim<R>(
+        &self,
+        last: Option<usize>,
+        mut claim: impl FnMut(usize) -> Option<R>,
+    ) -> Option<R> {
+        for (at, word) in self.0.iter().enumerate() {
+            let spared = last.filter(|last| last / 64 == at).map_or(0, |last| 1 << (last % 64));
+            // Ordering: Acquire pairs with `insert`.
+            let mut bits = word.load(Acquire) & !spared;
+            while bits != 0 {
+                let bit = bits & bits.wrapping_neg();
+                // Ordering: Acquire as above.
+                let before = word.fetch_and(!bit, AcqRel);
+                if before & bit != 0
+                    && let Some(claimed) = claim(at * 64 + bit.trailing_zeros() as usize)
+                {
+                    return Some(claimed);
+                }
+                bits &= !bit;
+            }
+        }
+        let last = last?;
+        // Ordering: Acquire as above.
+        let before = self.0[last / 64].fetch_and(!(1 << (last % 64)), AcqRel);
+        if before & (1 << (last % 64)) != 0 { claim(last) } else { None }
+    }
+}
+
+const VACANT: u32 = 0;
+const RUNNING: u32 = 1;
+const STUCK: u32 = 2;
+const PARKED: u32 = 3;
+const WAITING: u32 = 4;
+const WANTING: u32 = 5;
+
+/// Where a P stands; see the table in the module's head.
+#[derive(Debug)]
+pub(crate) struct Standing(AtomicU32);
+
+/// What [`Standing`] said at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stands {
+    Vacant,
+    Running,
+    Stuck,
+    Parked,
+    Waiting,
+    Wanting,
+}
+
+impl Standing {
+    pub(crate) fn new() -> Self {
+        Self(AtomicU32::new(VACANT))
+    }
+
+    pub(crate) fn load(&self) -> Stands {
+        // Ordering: Acquire pairs with the hand-over's release.
+        match self.0.load(Acquire) {
+            VACANT => Stands::Vacant,
+            RUNNING => Stands::Running,
+            STUCK => Stands::Stuck,
+            PARKED => Stands::Parked,
+            WAITING => Stands::Waiting,
+            _ => Stands::Wanting,
+        }
+    }
+
+    /// A thread takes the vacant P. It has no permit yet.
+    pub(crate) fn arrive(&self) {
+        // Ordering: AcqRel: takes over from the thread that left it.
+        let before = self.0.swap(STUCK, AcqRel);
+        debug_assert_eq!(before, VACANT, "two threads in one P");
+    }
+
+    /// Its thread, which is awake, begins to run with `permit`.
+    pub(crate) fn run(&self, permit: Permit) {
+        let Permit(()) = permit;
+        // Ordering: Release, for whoever revokes it.
+        let before = self.0.swap(RUNNING, AcqRel);
+        debug_assert!(matches!(before, VACANT | STUCK | WAITING), "{before}");
+    }
+
+    /// Hands a permit to a parked P, with the duty to spin. Its own thread does the same when it
+    /// changes its mind (and does not spin).
+    pub(crate) fn hand_to_parked(&self, permit: Permit) -> Result<(), Permit> {
+        self.hand(PARKED, permit)
+    }
+
+    /// Hands a permit to a P that wants one.
+    pub(crate) fn hand_to_wanting(&self, permit: Permit) -> Result<(), Permit> {
+        self.hand(WANTING, permit)
+    }
+
+    fn hand(&self, from: u32, permit: Permit) -> Result<(), Permit> {
+        // Ordering: Release: the woken thread sees what the waker did; Acquire: the waker comes after
+        // its parking.
+        match self.0.compare_exchange(from, RUNNING, AcqRel, Acquire) {
+            Ok(_) => {
+                let Permit(()) = permit;
+                Ok(())
+            }
+            Err(_) => Err(permit),
+        }
+    }
+
+    /// Its thread gives up running. None if the permit was revoked: then there is none to release, and
+    /// the standing is set all the same.
+    pub(crate) fn park(&self) -> Option<Permit> {
+        self.leave(PARKED)
+    }
+
+    /// As [`park`](Self::park), for a thread that wants only its own root.
+    pub(crate) fn wait(&self) -> Option<Permit> {
+        self.leave(WAITING)
+    }
+
+    /// Its thread gives the P up.
+    pub(crate) fn vacate(&self) -> Option<Permit> {
+        self.leave(VACANT)
+    }
+
+    fn leave(&self, to: u32) -> Option<Permit> {
+        // A swap: only its own thread comes here, and finds RUNNING or, if it lost against `revoke`,
+        // STUCK.
+        // Ordering: Acquire takes over from a revoker; Release, for a waker who claims it.
+        (self.0.swap(to, AcqRel) == RUNNING).then_some(Permit(()))
+    }
+
+    /// Takes the permit of a P that is stuck; its thread itself may do so (`block_in_place`). None if
+    /// somebody else was first.
+    pub(crate) fn revoke(&self) -> Option<Permit> {
+        // Ordering: AcqRel, as in `leave`.
+        self.0.compare_exchange(RUNNING, STUCK, AcqRel, Acquire).is_ok().then_some(Permit(()))
+    }
+
+    /// Its own thread, without a permit, wants one for pinned work.
+    pub(crate) fn want(&self) {
+        // Ordering: as in `leave`.
+        let before = self.0.swap(WANTING, AcqRel);
+        debug_assert!(before != RUNNING, "it has a permit");
+    }
+
+    /// Its own thread is awake again, without a permit. False if it was handed one meanwhile.
+    pub(crate) fn awake(&self) -> bool {
+        let now = self.0.load(Relaxed);
+        // Ordering: Acquire: comes after the hand-over, if there was one.
+        now != RUNNING && self.0.compare_exchange(now, STUCK, AcqRel, Acquire).is_ok()
+    }
+
+    /// Whether its thread holds a permit, for that thread itself.
+    pub(crate) fn has_permit(&self) -> bool {
+        self.0.load(Relaxed) == RUNNING
+    }
+}

@@ -1,0 +1,105 @@
+//! How a thread sleeps: on its own, or in the netpoll on behalf of all.
+//!
+//! A parker has one word and at most one thread that sleeps on it.
+//!
+//! | state | means | left by |
+//! | --- | --- | --- |
+//! | `EMPTY` | awake | its thread, who falls asleep; an unpark |
+//! | `ASLEEP` | waits on the condition variable | an unpark |
+//! | `POLLING` | waits in the netpoll | an unpark, or an event |
+//! | `NOTIFIED` | an unpark came that was not consumed | its thread, who returns at once |
+//!
+//! *Invariant*: after an unpark the thread's current or next sleep ends. The thread falls asleep by a
+//! compare-and-swap from `EMPTY`, an unpark swaps `NOTIFIED` in, so one of the two sees the other: the
+//! thread does not sleep, or the unpark learns where it sleeps and goes there. An interrupt of the
+//! netpoll that comes too late ends the next wait there for nothing; every caller looks again anyway.
+//!
+//! It is not `std::thread::park`: a task may use that for itself (a nested executor does), and would
+//! eat our wake-ups. And a P changes its thread, so the parker must not know one.
+//!
+//! Checked by `models::park`.
+
+use crate::sync::{
+    Condvar, Mutex,
+    atomic::{
+        AtomicU32,
+        Ordering::{AcqRel, Acquire},
+    },
+};
+
+const EMPTY: u32 = 0;
+const ASLEEP: u32 = 1;
+const POLLING: u32 = 2;
+const NOTIFIED: u32 = 3;
+
+/// See the module's head.
+#[derive(Debug)]
+pub(crate) struct Parker {
+    state: AtomicU32,
+    lock: Mutex<()>,
+    condvar: Condvar,
+}
+
+impl Parker {
+    pub(crate) fn new() -> Self {
+        Self { state: AtomicU32::new(EMPTY), lock: Mutex::new(()), condvar: Condvar::new() }
+    }
+
+    /// Sleeps until an unpark; at once if there was one.
+    pub(crate) fn park(&self) {
+        let mut guard = self.lock.lock();
+        if self.fall_asleep(ASLEEP) {
+            // Ordering: Acquire pairs with the unpark's release: what its caller wrote is seen.
+            while self.state.load(Acquire) != NOTIFIED {
+                guard = self.condvar.wait(guard);
+            }
+        }
+        drop(guard);
+        self.wake_up();
+    }
+
+    /// As [`park`](Self::park), but no longer than `timeout`. True if it was not unparked.
+    pub(crate) fn park_timeout(&self, timeout: std::time::Duration) -> bool {
+        let guard = self.lock.lock();
+        if self.fall_asleep(ASLEEP) {
+            // One wait is enough: a spurious return is a short sleep, and callers look again.
+            drop(self.condvar.wait_timeout(guard, timeout));
+        }
+        !self.wake_up()
+    }
+
+    /// Waits in the netpoll, which is what `poll` does; unless there was an unpark.
+    pub(crate) fn park_polling(&self, poll: impl FnOnce()) {
+        if self.fall_asleep(POLLING) {
+            poll();
+        }
+        self.wake_up();
+    }
+
+    /// Ends the current sleep, or the next one. `interrupt` gets a thread out of the netpoll.
+    pub(crate) fn unpark(&self, interrupt: impl FnOnce()) {
+        // Ordering: Release publishes what the caller wrote; Acquire sees the thread asleep.
+        match self.state.swap(NOTIFIED, AcqRel) {
+            ASLEEP => {
+                // The lock is free once the sleeper waits, so the notification cannot fall between
+                // its look at the state and its wait.
+                drop(self.lock.lock());
+                self.condvar.notify_all();
+            }
+            POLLING => interrupt(),
+            _ => {}
+        }
+    }
+
+    /// Whether the thread may sleep; not if it was notified.
+    fn fall_asleep(&self, how: u32) -> bool {
+        // Ordering: see the invariant; Acquire pairs with an unpark's release.
+        self.state.compare_exchange(EMPTY, how, AcqRel, Acquire).is_ok()
+    }
+
+    /// Consumes the notification. Whether there was one.
+    fn wake_up(&self) -> bool {
+        // Ordering: Acquire pairs with an unpark's release.
+        self.state.swap(EMPTY, AcqRel) == NOTIFIED
+    }
+}

@@ -1,0 +1,154 @@
+//! P: the queues and the state of one polling thread.
+//!
+//! A P has two faces. The [`Processor`] is an owned value: who has it may push, pop, spawn and arm, so
+//! it travels by move from the pool of vacant ones to a thread and back, and no field of it needs an
+//! atomic. The [`Peer`] is what the others see of it: the stealing ends of its queues, its standing,
+//! its timers, its counters. It lives as long as the runtime, so that a thief or a waker never has to
+//! ask whether it is still there.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::VecDeque,
+};
+
+use crate::{
+    metrics::Counters,
+    queue::{GlobalQueue, LocalQueue, RunNext, RunNextStealer, Stealer, local_queue, run_next},
+    rng::Rng,
+    sched::{Root, idle::Standing, park::Parker},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+    },
+    task::{
+        Home, Place, Task, TaskRef,
+        live::{LiveOwner, live_table},
+    },
+    time::TimerShard,
+};
+
+/// A reason for its thread to look up from its work; bits of [`Peer::attention`].
+pub(crate) mod attention {
+    /// The runtime shuts down.
+    pub(crate) const SHUTDOWN: u32 = 1;
+    /// The running task has used up its time slice.
+    pub(crate) const SLICE: u32 = 2;
+    /// The permit was taken.
+    pub(crate) const REVOKED: u32 = 4;
+}
+
+/// What others see of a P.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) index: usize,
+    pub(crate) home: Home,
+    pub(crate) stealer: Stealer<Task>,
+    pub(crate) runnext: RunNextStealer<Task>,
+    pub(crate) timers: Arc<TimerShard>,
+    /// Pinned tasks of this P that others have woken.
+    pub(crate) inbox: GlobalQueue<Task>,
+    pub(crate) standing: Standing,
+    pub(crate) parker: Parker,
+    /// Who waits for its own root on this P, while the standing is `Waiting`.
+    pub(crate) root: Mutex<Option<std::sync::Arc<Root>>>,
+    /// The one word that its thread reads between two polls; bits of [`attention`].
+    pub(crate) attention: AtomicU32,
+    /// How many wake-ups for a lone `runnext` this P lets pass; see *The gate* in `worker.rs`.
+    pub(crate) gate: AtomicU32,
+    /// The P on whose behalf its thread was woken, plus one.
+    pub(crate) woken_for: AtomicU32,
+    /// Counts polls, written by the owner alone: a victim that moved on shows it here.
+    pub(crate) polls: AtomicU64,
+    pub(crate) counters: Counters,
+}
+
+impl Peer {
+    /// Whether there is something that a thief could take.
+    pub(crate) fn has_stealable(&self) -> bool {
+        !self.stealer.is_empty()
+    }
+}
+
+/// What belongs to the thread that has the P.
+#[derive(Debug)]
+pub(crate) struct Processor {
+    pub(crate) peer: Arc<Peer>,
+    pub(crate) lrq: LocalQueue<Task>,
+    pub(crate) runnext: RunNext<Task>,
+    pub(crate) live: LiveOwner<TaskRef>,
+    /// Pinned tasks that are ready.
+    pub(crate) pinned: RefCell<VecDeque<Task>>,
+    /// Pinned tasks that live on this P's thread.
+    pub(crate) pinned_live: Cell<usize>,
+    pub(crate) rng: Rng,
+    pub(crate) tick: Cell<u32>,
+    /// Ids that are set aside for this P: next and end.
+    pub(crate) ids: Cell<(u64, u64)>,
+    /// Wake-ups for a lone `runnext` that are still let pass.
+    pub(crate) pass: Cell<u32>,
+    /// The runtime's clock in milliseconds, as of the last look.
+    pub(crate) now_ms: Cell<u32>,
+    /// When the time slice that is running began, in nanoseconds of the runtime's clock.
+    pub(crate) slice_began: Cell<u64>,
+    /// Tasks that are woken now come from one batch of the netpoll or the timers: how many so far.
+    pub(crate) batch: Cell<Option<usize>>,
+}
+
+impl Processor {
+    pub(crate) fn new(index: usize, runtime: *const (), timers: Arc<TimerShard>, seed: u64) -> Self {
+        let (lrq, stealer) = local_queue();
+        let (runnext, runnext_stealer) = run_next();
+        let (table, live) = live_table();
+        let peer = Peer {
+            index,
+            home: Home::new(Place::Processor(index as u16), runtime, table, &super::HOME),
+            stealer,
+            runnext: runnext_stealer,
+            timers,
+            inbox: GlobalQueue::new(),
+            standing: Standing::new(),
+            parker: Parker::new(),
+            root: Mutex::new(None),
+            attention: AtomicU32::new(0),
+            gate: AtomicU32::new(0),
+            woken_for: AtomicU32::new(0),
+            polls: AtomicU64::new(0),
+            counters: Counters::default(),
+        };
+        Self {
+            peer: Arc::new(peer),
+            lrq,
+            runnext,
+            live,
+            pinned: RefCell::new(VecDeque::new()),
+            pinned_live: Cell::new(0),
+            rng: Rng::new(seed, index as u64),
+            tick: Cell::new(0),
+            ids: Cell::new((0, 0)),
+            pass: Cell::new(0),
+            now_ms: Cell::new(0),
+            slice_began: Cell::new(0),
+            batch: Cell::new(None),
+        }
+    }
+
+    /// Whether a task that only this thread may run is ready.
+    pub(crate) fn has_pinned(&self) -> bool {
+        !self.pinned.borrow().is_empty() || !self.peer.inbox.is_empty()
+    }
+
+    /// Takes the next pinned task.
+    pub(crate) fn pop_pinned(&self) -> Option<Task> {
+        if !self.peer.inbox.is_empty() {
+            let mut pinned = self.pinned.borrow_mut();
+            self.peer.inbox.pop_batch(usize::MAX, |task| pinned.push_back(task));
+        }
+        self.pinned.borrow_mut().pop_front()
+    }
+
+    /// Counts a poll, and what goes with it.
+    pub(crate) fn count_poll(&self) {
+        // Only the owner writes: a plain addition in two steps.
+        self.peer.polls.store(self.peer.polls.load(Relaxed) + 1, Relaxed);
+    }
+}

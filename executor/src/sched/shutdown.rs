@@ -1,0 +1,309 @@
+//! The end of a runtime: every future is dropped, by whom it may be dropped, and it ends.
+//!
+//! # The phases
+//!
+//! | phase | begins when | what holds from then on |
+//! | --- | --- | --- |
+//! | open | | |
+//! | closing | `shutdown_*`, drop, or the first panic if the builder asked for that | a spawn is refused: its future is dropped at once, its handle says cancelled. Every thread of the runtime, between two polls, goes to clear away |
+//! | closed | the last thread has cleared away | who queues a task drops it himself |
+//!
+//! # Clearing away
+//!
+//! Each thread: (1) cancels what is pinned to it, and waits for none of that to be left; (2) marks
+//! every live task as cancelled; whom it finds idle it takes and drops there and then, and a pinned one
+//! it sends to its own thread; (3) empties its own queues and the global one, dropping what comes out.
+//!
+//! *Invariant*: when all threads have left and nobody is in the middle of a wake, no task is alive.
+//! A live task is idle, or queued, or running. One that is idle at (2) is dropped there. One that is
+//! queued, or on its way into a queue, is marked: whoever takes it out drops it. That is a thread at
+//! (3), or, if all have left before the push, the pusher: it pushes, fences, and looks at the phase;
+//! the last thread sets the phase, fences, and looks at the queue. One that runs is marked, and its
+//! runner drops it after the poll (S7: *what a stuck thread is polling is dropped by that thread*).
+//!
+//! The wait for stuck threads is bounded by `shutdown_grace`; what is still alive then is reported by
+//! name and place of spawn. Those threads hold the runtime's memory, and do the same when they
+//! return.
+//!
+//! Who drops a runtime on a thread of its own helps with the clearing, so that a runtime that never
+//! started a thread ends like any other. On a worker, which must not wait for itself, the shutdown
+//! goes on in the background.
+//!
+//! Checked by `tests/shutdown_drops_everything.rs`.
+
+use std::{
+    sync::atomic::AtomicU32,
+    time::{Duration, Instant},
+};
+
+use super::{
+    Shared, Worker,
+    processor::attention,
+    worker::Scope,
+};
+use crate::{
+    context,
+    queue::Steal,
+    sync::{
+        Arc,
+        atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst},
+        atomic::fence,
+        thread,
+    },
+    task::Task,
+};
+
+const OPEN: u32 = 0;
+const CLOSING: u32 = 1;
+const CLOSED: u32 = 2;
+
+/// Names of tasks in a report at most.
+const REPORTED_MAX: usize = 10;
+
+/// See the module's head.
+#[derive(Debug)]
+pub(crate) struct Phase(AtomicU32);
+
+impl Phase {
+    pub(crate) fn new() -> Self {
+        Self(AtomicU32::new(OPEN))
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        // Ordering: Acquire: who acts on it comes after its beginning.
+        self.0.load(Acquire) != OPEN
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        // Ordering: as above.
+        self.0.load(Acquire) == CLOSED
+    }
+
+    /// True for the one who began it.
+    fn close(&self) -> bool {
+        // Ordering: AcqRel pairs with the loads above.
+        self.0.compare_exchange(OPEN, CLOSING, AcqRel, Acquire).is_ok()
+    }
+
+    fn set_closed(&self) {
+        // Ordering: see the invariant.
+        self.0.swap(CLOSED, AcqRel);
+        fence(SeqCst);
+    }
+}
+
+/// How long the one who ends a runtime waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wait {
+    /// Until everything is dropped, at most so long.
+    AtMost(Duration),
+    /// Not at all.
+    Not,
+}
+
+impl Shared {
+    /// Ends the runtime.
+    pub(crate) fn shut_down(self: &Arc<Self>, wait: Wait) {
+        let first = self.begin_shutdown();
+        let inside = context::with_worker(|worker| worker.is_some());
+        match wait {
+            Wait::AtMost(grace) if !inside => {
+                self.help_to_clear();
+                self.wait_for_the_end(grace);
+            }
+            _ if first && !self.has_threads() => self.clear_in_the_background(),
+            _ => {}
+        }
+    }
+
+    /// Tells every thread. True for the first call.
+    pub(crate) fn begin_shutdown(&self) -> bool {
+        if !self.phase.close() {
+            return false;
+        }
+        for peer in self.peers() {
+            peer.attention.fetch_or(attention::SHUTDOWN, Relaxed);
+            self.notify_owner(peer);
+        }
+        true
+    }
+
+    /// A task ended with a panic.
+    pub(crate) fn task_panicked(&self) {
+        if self.config.panic_stops_runtime && self.begin_shutdown() {
+            tracing::error!("a task panicked: the runtime shuts down, as its builder asked for");
+        }
+    }
+
+    /// Clears away on this thread, which is none of the runtime's.
+    fn help_to_clear(self: &Arc<Self>) {
+        self.threads.lock().count += 1;
+        if let Some(processor) = self.take_processor() {
+            let worker = Worker::new(self.clone(), processor, Scope::All, None);
+            context::with_worker_frame(&worker, || worker.clear_away());
+            worker.leave();
+        }
+        self.thread_ended();
+    }
+
+    fn clear_in_the_background(self: &Arc<Self>) {
+        let shared = self.clone();
+        let builder = thread::Builder::new().name(format!("{}-shutdown", self.config.name));
+        if let Err(error) = builder.spawn(move || shared.help_to_clear()) {
+            tracing::warn!(%error, "no thread for the shutdown: it is done here");
+            self.help_to_clear();
+        }
+    }
+
+    fn wait_for_the_end(&self, grace: Duration) {
+        let begin = Instant::now();
+        let mut threads = self.threads.lock();
+        while threads.count > 0 || self.live_tasks() > 0 {
+            let Some(left) = grace.checked_sub(begin.elapsed()).filter(|left| !left.is_zero())
+            else {
+                drop(threads);
+                self.report_left();
+                return;
+            };
+            threads = self.changed.wait_timeout(threads, left);
+        }
+    }
+
+    fn report_left(&self) {
+        let mut left = Vec::new();
+        self.for_each_live(|task| {
+            if left.len() < REPORTED_MAX {
+                let header = task.header();
+                left.push(format!(
+                    "task {} {:?} spawned at {}",
+                    header.id(),
+                    header.name().unwrap_or(""),
+                    header.location()
+                ));
+            }
+        });
+        let tasks = self.live_tasks();
+        let threads = self.threads.lock().count;
+        tracing::warn!(
+            tasks, threads, ?left,
+            "the runtime was shut down while tasks still ran; their threads drop them when they return"
+        );
+    }
+
+    /// After a thread of the runtime has ended.
+    pub(crate) fn thread_ended(&self) {
+        let mut threads = self.threads.lock();
+        threads.count -= 1;
+        let last = threads.count == 0 && self.phase.is_closing();
+        self.changed.notify_all();
+        drop(threads);
+        if last {
+            self.phase.set_closed();
+            self.drain_global();
+            self.netpoll.shut_down();
+            self.shut_down_timers();
+        }
+    }
+
+    /// A push came while the runtime closes.
+    pub(crate) fn drain_if_closed(&self) {
+        fence(SeqCst);
+        if self.phase.is_closed() {
+            self.drain_global();
+        }
+    }
+
+    /// Drops what is in the global queue.
+    fn drain_global(&self) {
+        while let Some(task) = self.grq.pop() {
+            let _ = task.cancel();
+        }
+    }
+
+    /// A task left the live table while the runtime closes: somebody may wait for the last one.
+    pub(crate) fn task_ended_while_closing(&self) {
+        if self.live_tasks() == 0 {
+            drop(self.threads.lock());
+            self.changed.notify_all();
+        }
+    }
+}
+
+impl Worker {
+    /// What a thread does before it leaves its P: drops what is pinned to it, and, if the runtime
+    /// closes, everything that it can reach.
+    pub(super) fn clear_away(&self) {
+        self.clear_pinned();
+        if !self.shared().phase.is_closing() {
+            return;
+        }
+        self.shared().for_each_live(|task| {
+            if let Some(task) = task.cancel() {
+                self.dispose(task);
+            }
+        });
+        loop {
+            while let Some(task) = self.take_any() {
+                self.dispose(task);
+            }
+            // A drop may have woken others, pinned ones among them.
+            self.clear_pinned();
+            if self.p.lrq.is_empty() && !self.shared().any_work() {
+                break;
+            }
+        }
+    }
+
+    /// Drops a task's future, or sends it to the thread that may.
+    fn dispose(&self, task: Task) {
+        if task.header().is_pinned() {
+            if self.home_is(task.header().home()) {
+                self.cancel_pinned(task);
+            } else {
+                self.shared().push_foreign(task);
+            }
+        } else {
+            let _ = task.cancel();
+        }
+    }
+
+    fn cancel_pinned(&self, task: Task) {
+        let _ = task.cancel();
+        self.p.pinned_live.set(self.p.pinned_live.get() - 1);
+    }
+
+    /// Drops all tasks that are pinned to this thread (I7).
+    pub(super) fn clear_pinned(&self) {
+        while self.p.pinned_live.get() > 0 {
+            while let Some(task) = self.p.pop_pinned() {
+                self.cancel_pinned(task);
+            }
+            self.p.peer.home.live().for_each(|task| {
+                if task.header().is_pinned()
+                    && let Some(task) = task.cancel()
+                {
+                    self.cancel_pinned(task);
+                }
+            });
+            // What is left is on its way into the inbox: its waker is between two instructions.
+            if self.p.pinned_live.get() > 0 && !self.p.has_pinned() {
+                thread::yield_now();
+            }
+        }
+    }
+
+    /// Any task that is queued, on whatever P.
+    fn take_any(&self) -> Option<Task> {
+        let own = self.p.runnext.take().or_else(|| self.p.lrq.pop());
+        own.or_else(|| self.shared().grq.pop()).or_else(|| {
+            self.shared().peers().filter(|peer| peer.index != self.peer().index).find_map(|peer| {
+                match peer.stealer.steal_into(&self.p.lrq) {
+                    Steal::Stolen { first, .. } => Some(first),
+                    Steal::Empty | Steal::Busy => {
+                        peer.runnext.peek().and_then(|token| peer.runnext.steal(token))
+                    }
+                }
+            })
+        })
+    }
+}

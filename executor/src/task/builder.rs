@@ -1,0 +1,388 @@
+//! Spawning.
+
+use std::{future::Future, panic::Location};
+
+use super::{
+    join::JoinHandle,
+    raw::{Extra, Task},
+};
+use crate::{
+    blocking::BlockingCall,
+    context,
+    runtime::Handle,
+    sched::{Shared, Worker},
+    sync::Arc,
+};
+
+const OUTSIDE: &str = "was called outside of a ws runtime: call it from a task, from `block_on`, or \
+                       after `Handle::enter`";
+
+/// Spawns a task onto the current runtime.
+///
+/// It starts soon, also if the handle is never awaited: next on this worker, or on an idle one.
+///
+/// # Panics
+///
+/// Outside of a runtime: see [`Handle::enter`].
+///
+/// # Examples
+///
+/// ```
+/// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// # runtime.block_on(async {
+/// let task = ws_executor::spawn(async { "done" });
+/// assert_eq!(task.await.unwrap(), "done");
+/// # });
+/// ```
+#[track_caller]
+pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    spawn_at(future, None, Location::caller())
+}
+
+/// Spawns a task that stays on this thread, and need not be `Send`.
+///
+/// On a worker it lives as long as it likes, and the thread does too. In a `block_on` it is dropped
+/// when that returns, on that thread.
+///
+/// # Panics
+///
+/// On a thread that is neither a worker nor in a `block_on` of the current runtime.
+///
+/// # Examples
+///
+/// ```
+/// use std::rc::Rc;
+///
+/// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// # runtime.block_on(async {
+/// let shared = Rc::new(5);
+/// let task = ws_executor::spawn_local({
+///     let shared = shared.clone();
+///     async move { *shared + 1 }
+/// });
+/// assert_eq!(task.await.unwrap(), 6);
+/// # });
+/// ```
+#[track_caller]
+pub fn spawn_local<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    spawn_local_at(future, None, Location::caller())
+}
+
+/// Spawns a task whose future is made on the thread that it then stays on: some worker's.
+///
+/// The factory is `Send`, what it makes need not be.
+///
+/// # Panics
+///
+/// Outside of a runtime: see [`Handle::enter`].
+///
+/// # Examples
+///
+/// ```
+/// use std::rc::Rc;
+///
+/// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// # runtime.block_on(async {
+/// let task = ws_executor::spawn_pinned(|| async {
+///     let here = Rc::new(1);
+///     ws_executor::task::yield_now().await;
+///     *here
+/// });
+/// assert_eq!(task.await.unwrap(), 1);
+/// # });
+/// ```
+#[track_caller]
+pub fn spawn_pinned<M, F>(make: M) -> JoinHandle<F::Output>
+where
+    M: FnOnce() -> F + Send + 'static,
+    F: Future + 'static,
+    F::Output: Send + 'static,
+{
+    spawn_pinned_at(make, None, Location::caller())
+}
+
+/// Runs a closure that blocks on a thread where that holds up nobody.
+///
+/// At most `max_threads - 2 * workers` such closures run at a time; the others wait, and can be
+/// aborted until they begin.
+///
+/// # Panics
+///
+/// Outside of a runtime: see [`Handle::enter`].
+///
+/// # Examples
+///
+/// ```
+/// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// # runtime.block_on(async {
+/// let text = ws_executor::spawn_blocking(|| std::fs::read_to_string("Cargo.toml")).await.unwrap();
+/// assert!(text.unwrap().contains("ws-executor"));
+/// # });
+/// ```
+#[track_caller]
+pub fn spawn_blocking<F, R>(f: F) -> JoinHandle<R>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    let location = Location::caller();
+    match Handle::try_current() {
+        Ok(handle) => spawn_blocking_on(handle.shared(), f, None, location),
+        Err(_) => panic!("`ws::spawn_blocking` {OUTSIDE}"),
+    }
+}
+
+/// Spawns a task with a name.
+///
+/// The name is in reports, dumps and logs.
+///
+/// # Examples
+///
+/// ```
+/// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// # runtime.block_on(async {
+/// let task = ws_executor::task::Builder::new().name("answer").spawn(async { 42 });
+/// assert_eq!(task.await.unwrap(), 42);
+/// # });
+/// ```
+#[derive(Debug, Default)]
+#[must_use = "a builder does nothing until it spawns"]
+pub struct Builder {
+    extra: Option<Box<Extra>>,
+}
+
+impl Builder {
+    /// A builder of a task without a name.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Names the task.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.extra.get_or_insert_default().name = Some(name.into().into_boxed_str());
+        self
+    }
+
+    /// As [`spawn`].
+    ///
+    /// # Panics
+    ///
+    /// As [`spawn`].
+    #[track_caller]
+    pub fn spawn<F>(self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        spawn_at(future, self.extra, Location::caller())
+    }
+
+    /// As [`spawn`], on the runtime of `handle`.
+    #[track_caller]
+    pub fn spawn_on<F>(self, future: F, handle: &Handle) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        spawn_on(handle.shared(), future, self.extra, Location::caller())
+    }
+
+    /// As [`spawn_local`].
+    ///
+    /// # Panics
+    ///
+    /// As [`spawn_local`].
+    #[track_caller]
+    pub fn spawn_local<F>(self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        spawn_local_at(future, self.extra, Location::caller())
+    }
+
+    /// As [`spawn_pinned`].
+    ///
+    /// # Panics
+    ///
+    /// As [`spawn_pinned`].
+    #[track_caller]
+    pub fn spawn_pinned<M, F>(self, make: M) -> JoinHandle<F::Output>
+    where
+        M: FnOnce() -> F + Send + 'static,
+        F: Future + 'static,
+        F::Output: Send + 'static,
+    {
+        spawn_pinned_at(make, self.extra, Location::caller())
+    }
+
+    /// As [`spawn_blocking`].
+    ///
+    /// # Panics
+    ///
+    /// As [`spawn_blocking`].
+    #[track_caller]
+    pub fn spawn_blocking<F, R>(self, f: F) -> JoinHandle<R>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        let location = Location::caller();
+        match Handle::try_current() {
+            Ok(handle) => spawn_blocking_on(handle.shared(), f, self.extra, location),
+            Err(_) => panic!("`task::Builder::spawn_blocking` {OUTSIDE}"),
+        }
+    }
+}
+
+/// Spawns on the current runtime.
+#[track_caller]
+pub(crate) fn spawn_at<F>(
+    future: F,
+    extra: Option<Box<Extra>>,
+    location: &'static Location<'static>,
+) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let spawned = context::with_current(|current| {
+        current.map(|(shared, worker)| spawn_by(shared, worker, future, extra, location))
+    });
+    match spawned {
+        Some(handle) => handle,
+        None => panic!("`ws::spawn` {OUTSIDE}"),
+    }
+}
+
+/// Spawns on a given runtime, whatever the current one is.
+pub(crate) fn spawn_on<F>(
+    shared: &Arc<Shared>,
+    future: F,
+    extra: Option<Box<Extra>>,
+    location: &'static Location<'static>,
+) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    context::with_worker(|worker| {
+        let worker = worker.filter(|worker| Arc::ptr_eq(worker.shared(), shared));
+        spawn_by(shared, worker, future, extra, location)
+    })
+}
+
+fn spawn_by<F>(
+    shared: &Arc<Shared>,
+    worker: Option<&Worker>,
+    future: F,
+    extra: Option<Box<Extra>>,
+    location: &'static Location<'static>,
+) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    match worker {
+        Some(worker) => {
+            let (task, join) = Task::new(future, worker.parts(extra, location));
+            worker.spawn(task);
+            JoinHandle::new(join)
+        }
+        None => {
+            let (task, join) = Task::new(future, shared.foreign_parts(extra, location));
+            shared.spawn_foreign(task);
+            JoinHandle::new(join)
+        }
+    }
+}
+
+#[track_caller]
+fn spawn_local_at<F>(
+    future: F,
+    extra: Option<Box<Extra>>,
+    location: &'static Location<'static>,
+) -> JoinHandle<F::Output>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    let spawned = context::with_current(|current| {
+        let (_, Some(worker)) = current? else { return None };
+        Some(spawn_local_by(worker, future, extra, location))
+    });
+    match spawned {
+        Some(handle) => handle,
+        None => panic!(
+            "`ws::spawn_local` was called on a thread that is no worker: call it from a task or from \
+             `block_on`, or use `ws::spawn_pinned`"
+        ),
+    }
+}
+
+fn spawn_local_by<F>(
+    worker: &Worker,
+    future: F,
+    extra: Option<Box<Extra>>,
+    location: &'static Location<'static>,
+) -> JoinHandle<F::Output>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    let parts = worker.parts(extra, location);
+    let (task, join) = Shared::new_pinned_task(worker, future, parts);
+    worker.spawn(task);
+    JoinHandle::new(join)
+}
+
+#[track_caller]
+fn spawn_pinned_at<M, F>(
+    make: M,
+    extra: Option<Box<Extra>>,
+    location: &'static Location<'static>,
+) -> JoinHandle<F::Output>
+where
+    M: FnOnce() -> F + Send + 'static,
+    F: Future + 'static,
+    F::Output: Send + 'static,
+{
+    // A plain task comes to some worker, and pins the real one there. The plain one joins it, so that
+    // the handle means both.
+    spawn_at(
+        async move {
+            let pinned = spawn_local_at(async move { make().await }, extra, location).abort_on_drop();
+            match pinned.await {
+                Ok(output) => output,
+                Err(error) => match error.try_into_panic() {
+                    Ok(payload) => std::panic::resume_unwind(payload),
+                    // The runtime shuts down: this task is cancelled as well, and never polled again.
+                    Err(_) => std::future::pending().await,
+                },
+            }
+        },
+        None,
+        location,
+    )
+}
+
+pub(crate) fn spawn_blocking_on<F, R>(
+    shared: &Arc<Shared>,
+    f: F,
+    extra: Option<Box<Extra>>,
+    location: &'static Location<'static>,
+) -> JoinHandle<R>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    spawn_on(shared, BlockingCall::new(shared.clone(), f), extra, location)
+}

@@ -1,0 +1,84 @@
+//! Where a task comes from, and where it goes when it is woken.
+//!
+//! A home has a live table, and two functions of the scheduler: one that takes a task which has just
+//! become queued, and one that takes it out of the table. So `task/` knows nothing of queues and
+//! workers, and a model of the task can bring a scheduler of its own.
+//!
+//! There is one home for each P, and one for what foreign threads spawn.
+#![expect(unsafe_code, reason = "a home carries the address of its runtime; see `Home::runtime`")]
+
+use std::fmt;
+
+use super::{
+    live::{LiveTable, Removed},
+    raw::{Task, TaskRef},
+};
+
+/// Which home of its runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// That of the P with this index.
+    Processor(u16),
+    /// The one for foreign threads.
+    Foreign,
+}
+
+/// What the scheduler does for its tasks.
+pub(crate) struct Functions {
+    /// Queues a task whose state has just said so.
+    pub(crate) schedule: fn(&Home, Task),
+    /// Takes a task that has ended out of [`Home::live`], with the owner's help if it is at hand.
+    pub(crate) remove: fn(&Home, u32) -> Removed<TaskRef>,
+}
+
+/// See the module's head.
+pub(crate) struct Home {
+    place: Place,
+    /// The runtime, for the scheduler's functions alone.
+    runtime: *const (),
+    live: LiveTable<TaskRef>,
+    functions: &'static Functions,
+}
+
+// SAFETY: the address of the runtime is only carried here. The scheduler's functions, who turn it into
+// a reference, say why they may; everything else in a home is `Send` and `Sync` by itself.
+unsafe impl Send for Home {}
+// SAFETY: as above.
+unsafe impl Sync for Home {}
+
+impl Home {
+    pub(crate) fn new(
+        place: Place,
+        runtime: *const (),
+        live: LiveTable<TaskRef>,
+        functions: &'static Functions,
+    ) -> Self {
+        Self { place, runtime, live, functions }
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        self.place
+    }
+
+    pub(crate) fn runtime(&self) -> *const () {
+        self.runtime
+    }
+
+    pub(crate) fn live(&self) -> &LiveTable<TaskRef> {
+        &self.live
+    }
+
+    pub(super) fn schedule(&self, task: Task) {
+        (self.functions.schedule)(self, task);
+    }
+
+    pub(super) fn remove(&self, index: u32) -> Removed<TaskRef> {
+        (self.functions.remove)(self, index)
+    }
+}
+
+impl fmt::Debug for Home {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Home").field("place", &self.place).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,25 @@
+//! The identity of a task.
+
+use std::fmt;
+
+/// A number that no other task of this process has.
+///
+/// ```
+/// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// let (a, b) = (runtime.spawn(async {}), runtime.spawn(async {}));
+/// assert_ne!(a.id(), b.id());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Id(u64);
+
+impl Id {
+    pub(crate) fn new(id: u64) -> Self {
+        Self(id)
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

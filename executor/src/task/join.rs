@@ -1,0 +1,243 @@
+//! Handles: awaiting a task, aborting it, letting it go.
+
+use std::{
+    any::Any,
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::Mutex,
+    task::{Context, Poll, ready},
+};
+
+use super::{
+    id::Id,
+    raw::{Failure, JoinCell, TaskRef},
+};
+use crate::budget;
+
+/// Awaits a task's output. Dropping it lets the task go on by itself.
+///
+/// A task whose handle was dropped and that panics is reported by a `tracing` error; the panic hook has
+/// run before that in any case.
+///
+/// # Cancel safety
+///
+/// Awaiting it by reference, as `&mut handle`, is cancel safe: the output stays in the task until it is
+/// taken.
+///
+/// # Examples
+///
+/// ```
+/// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// runtime.block_on(async {
+///     let task = ws_executor::spawn(async { 6 * 7 });
+///     assert_eq!(task.await.unwrap(), 42);
+/// });
+/// ```
+pub struct JoinHandle<T> {
+    cell: JoinCell<T>,
+}
+
+impl<T> JoinHandle<T> {
+    pub(crate) fn new(cell: JoinCell<T>) -> Self {
+        Self { cell }
+    }
+
+    /// The task's id.
+    pub fn id(&self) -> Id {
+        self.cell.header().id()
+    }
+
+    /// Asks for the task to be cancelled: a worker drops its future, soon, and joining it gives an error
+    /// that says so. A task that is done, or becomes ready first, gives its output as usual.
+    ///
+    /// Cheap, from any thread, at any moment of the task's life. The future is never dropped in here.
+    ///
+    /// ```
+    /// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+    /// let task = runtime.spawn(std::future::pending::<()>());
+    /// task.abort();
+    /// assert!(runtime.block_on(task).unwrap_err().is_cancelled());
+    /// ```
+    pub fn abort(&self) {
+        self.cell.abort();
+    }
+
+    /// A handle that can abort the task, and no more.
+    pub fn abort_handle(&self) -> AbortHandle {
+        AbortHandle { task: self.cell.task_ref() }
+    }
+
+    /// A handle that aborts the task when it is dropped.
+    ///
+    /// ```
+    /// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+    /// let task = runtime.spawn(std::future::pending::<()>());
+    /// let abort = task.abort_handle();
+    /// drop(task.abort_on_drop());
+    /// runtime.block_on(async { while !abort.is_finished() { ws_executor::task::yield_now().await } });
+    /// ```
+    pub fn abort_on_drop(self) -> AbortOnDrop<T> {
+        AbortOnDrop { handle: self }
+    }
+
+    /// Whether the task is done: awaiting it would not wait.
+    pub fn is_finished(&self) -> bool {
+        self.cell.is_done()
+    }
+}
+
+impl<T> Future for JoinHandle<T> {
+    type Output = Result<T, JoinError>;
+
+    /// # Panics
+    ///
+    /// If it gave its output before.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let proceed = ready!(budget::poll_proceed(cx));
+        let output = ready!(self.cell.poll(cx));
+        proceed.made_progress();
+        Poll::Ready(output.map_err(|failure| JoinError::new(self.id(), failure)))
+    }
+}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle").field("id", &self.id()).finish_non_exhaustive()
+    }
+}
+
+/// A [`JoinHandle`] whose drop aborts the task.
+#[derive(Debug)]
+#[must_use = "dropping it aborts the task"]
+pub struct AbortOnDrop<T> {
+    handle: JoinHandle<T>,
+}
+
+impl<T> AbortOnDrop<T> {
+    /// The plain handle inside, for all that it offers by reference.
+    pub fn handle(&self) -> &JoinHandle<T> {
+        &self.handle
+    }
+}
+
+impl<T> Future for AbortOnDrop<T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.handle).poll(cx)
+    }
+}
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.handle.abort();
+    }
+}
+
+/// Aborts a task without the right to join it. See [`JoinHandle::abort_handle`].
+#[derive(Clone)]
+pub struct AbortHandle {
+    task: TaskRef,
+}
+
+impl AbortHandle {
+    /// As [`JoinHandle::abort`].
+    pub fn abort(&self) {
+        self.task.abort();
+    }
+
+    /// As [`JoinHandle::is_finished`].
+    pub fn is_finished(&self) -> bool {
+        self.task.header().snapshot().is_done()
+    }
+
+    /// The task's id.
+    pub fn id(&self) -> Id {
+        self.task.header().id()
+    }
+}
+
+impl fmt::Debug for AbortHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AbortHandle").field("id", &self.id()).finish_non_exhaustive()
+    }
+}
+
+/// Why a task has no output: it was cancelled, or it panicked.
+pub struct JoinError {
+    id: Id,
+    /// None: cancelled. The mutex makes it `Sync`; it is never locked.
+    panic: Option<Mutex<Box<dyn Any + Send + 'static>>>,
+}
+
+impl JoinError {
+    fn new(id: Id, failure: Failure) -> Self {
+        Self { id, panic: failure.0.map(|payload| Mutex::new(*payload)) }
+    }
+
+    /// Whether the task was aborted, or its runtime shut down.
+    pub fn is_cancelled(&self) -> bool {
+        self.panic.is_none()
+    }
+
+    /// Whether the task panicked: in a poll, or in the drop of its future.
+    pub fn is_panic(&self) -> bool {
+        self.panic.is_some()
+    }
+
+    /// The task's id.
+    pub fn id(&self) -> Id {
+        self.id
+    }
+
+    /// The panic's payload, for [`std::panic::resume_unwind`].
+    ///
+    /// # Panics
+    ///
+    /// If the task was cancelled instead.
+    ///
+    /// ```
+    /// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+    /// let error = runtime.block_on(runtime.spawn(async { panic!("no") })).unwrap_err();
+    /// assert_eq!(error.into_panic().downcast_ref(), Some(&"no"));
+    /// ```
+    #[track_caller]
+    pub fn into_panic(self) -> Box<dyn Any + Send + 'static> {
+        match self.try_into_panic() {
+            Ok(payload) => payload,
+            Err(_) => panic!("the task was cancelled, it did not panic: ask `is_panic` first"),
+        }
+    }
+
+    /// The panic's payload.
+    ///
+    /// # Errors
+    ///
+    /// Gives itself back if the task was cancelled instead.
+    pub fn try_into_panic(self) -> Result<Box<dyn Any + Send + 'static>, Self> {
+        match self.panic {
+            Some(payload) => Ok(match payload.into_inner() {
+                Ok(payload) => payload,
+                Err(poisoned) => poisoned.into_inner(),
+            }),
+            None => Err(self),
+        }
+    }
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.is_panic() { "panicked" } else { "was cancelled" };
+        write!(f, "task {} {what}", self.id)
+    }
+}
+
+impl fmt::Debug for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.is_panic() { "Panic" } else { "Cancelled" };
+        write!(f, "JoinError::{what}({:?})", self.id)
+    }
+}
+
+impl std::error::Error for JoinError {}

@@ -1,0 +1,737 @@
+//! The cell of a task: header, waker slot and future in one allocation.
+//!
+//! This is an unsafe island. It offers four safe types, each of them a right to do something:
+//!
+//! | type | is the right to | given up by |
+//! | --- | --- | --- |
+//! | [`Task`] | run it: exists once while the wake count is above zero | [`Task::run`], a queue |
+//! | [`TaskRef`] | look at it, wake it, abort it: a counted reference | drop |
+//! | [`JoinCell`] | take the output: a reference, and the `JOIN` bit | drop |
+//! | `Waker` | wake it: a counted reference | drop |
+//!
+//! # Why it holds
+//!
+//! - *Memory.* The cell is freed by the last reference. A [`Task`] has none of its own: it stands
+//!   for a wake count above zero, a task with such a count is not done, and until it is done the
+//!   live table holds a reference (*References* in `state.rs`).
+//! - *The future* is touched through a [`Task`] only, so by one thread at a time (S1). A `!Send`
+//!   future is safe because its home's `schedule` brings it to its own thread and no other (I7);
+//!   that is the contract of [`Task::new_pinned`].
+//! - *The output* belongs to the [`JoinCell`] once `DONE` is seen, or to the runner if there was
+//!   none at that moment.
+//! - *The home* outlives every live task, and is touched only while the task is live: by the
+//!   runner, who ends its life, and by a waker whose own step has made it queued.
+//!
+//! A panic of the future, in its poll or in its drop, is caught here and becomes the output (S6).
+//! A panic in the drop of an output that nobody joins is caught and logged.
+//!
+//! Checked by `models::task`.
+#![allow(unsafe_code)]
+
+use std::{
+    any::Any,
+    fmt,
+    future::Future,
+    marker::PhantomData,
+    mem::{ManuallyDrop, MaybeUninit},
+    panic::{AssertUnwindSafe, Location, catch_unwind},
+    pin::Pin,
+    ptr::NonNull,
+    task::{Context, Poll, RawWaker, RawWakerVTable, Waker},
+};
+
+use super::{
+    home::Home,
+    id::Id,
+    live::{Reference, Removed},
+    state::{Detach, Register, Settle, Snapshot, State, Wake},
+};
+use crate::{
+    queue::{Item, Linked},
+    sync::{
+        UnsafeCell,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+};
+
+/// Why there is no output: cancelled (`None`), or a panic's payload. One word, so that the cell of a
+/// small future does not grow for it.
+pub(crate) struct Failure(pub(crate) Option<Box<Box<dyn Any + Send>>>);
+
+impl Failure {
+    fn panic(payload: Box<dyn Any + Send>) -> Self {
+        Self(Some(Box::new(payload)))
+    }
+}
+
+/// What few tasks have.
+#[derive(Debug, Default)]
+pub(crate) struct Extra {
+    pub(crate) name: Option<Box<str>>,
+}
+
+/// What is known of a task without knowing its type.
+#[repr(C)]
+pub(crate) struct Header {
+    state: State,
+    vtable: &'static VTable,
+    /// The link of the queue that the task is in. Owned by that queue.
+    next: UnsafeCell<Option<NonNull<()>>>,
+    home: NonNull<Home>,
+    id: Id,
+    /// Where in its home's live table. Written once, before the task is queued for the first time.
+    index: AtomicU32,
+    /// Milliseconds since the runtime began, for `dump`.
+    born_ms: u32,
+    location: &'static Location<'static>,
+    extra: Option<Box<Extra>>,
+    /// The joiner's waker; see *Who may touch what* in `state.rs`.
+    waker: UnsafeCell<Option<Waker>>,
+}
+
+/// How a future ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// With its output, or dropped after a cancel.
+    Well,
+    /// With a panic.
+    Panicked,
+}
+
+struct VTable {
+    /// Polls; `Some` when the output is in place.
+    poll: unsafe fn(NonNull<Header>, &mut Context<'_>) -> Option<Ended>,
+    /// Drops the future, and puts the failure in place.
+    cancel: unsafe fn(NonNull<Header>) -> Ended,
+    /// Moves the output to where the second pointer says.
+    read_output: unsafe fn(NonNull<Header>, NonNull<()>),
+    drop_output: unsafe fn(NonNull<Header>),
+    free: unsafe fn(NonNull<Header>),
+    pinned: bool,
+}
+
+union Stage<F: Future> {
+    future: ManuallyDrop<F>,
+    output: ManuallyDrop<Result<F::Output, Failure>>,
+}
+
+#[repr(C)]
+struct Cell<F: Future> {
+    header: Header,
+    stage: UnsafeCell<Stage<F>>,
+}
+
+struct CellVTable<F, const PINNED: bool>(PhantomData<F>);
+
+impl<F: Future, const PINNED: bool> CellVTable<F, PINNED> {
+    const VTABLE: VTable = VTable {
+        poll: poll::<F>,
+        cancel: cancel::<F>,
+        read_output: read_output::<F>,
+        drop_output: drop_output::<F>,
+        free: free::<F>,
+        pinned: PINNED,
+    };
+}
+
+/// # Safety
+///
+/// - `ptr` is the cell of a task of type `F`.
+/// - The caller holds its [`Task`], and the future is in place.
+unsafe fn poll<F: Future>(ptr: NonNull<Header>, cx: &mut Context<'_>) -> Option<Ended> {
+    // SAFETY: by contract the cell's type is `Cell<F>`, and it is alive.
+    let cell = unsafe { ptr.cast::<Cell<F>>().as_ref() };
+    let polled = catch_unwind(AssertUnwindSafe(|| {
+        cell.stage.with_mut(|stage| {
+            // SAFETY: the holder of the `Task` alone touches the stage; the cell never moves, so the
+            // future is pinned in it.
+            let future = unsafe { Pin::new_unchecked(&mut *(*stage).future) };
+            future.poll(cx)
+        })
+    }));
+    let output = match polled {
+        Ok(Poll::Pending) => return None,
+        Ok(Poll::Ready(output)) => Ok(output),
+        Err(payload) => Err(Failure::panic(payload)),
+    };
+    // SAFETY: as above; the future is in place and is never used again.
+    Some(unsafe { replace_future(cell, output) })
+}
+
+/// # Safety
+///
+/// As [`poll`].
+unsafe fn cancel<F: Future>(ptr: NonNull<Header>) -> Ended {
+    // SAFETY: by contract.
+    let cell = unsafe { ptr.cast::<Cell<F>>().as_ref() };
+    // SAFETY: by contract.
+    unsafe { replace_future(cell, Err(Failure(None))) }
+}
+
+/// Drops the future and writes the output into its place. A panic of that drop takes the output's
+/// place.
+///
+/// # Safety
+///
+/// - The caller holds the [`Task`], and the future is in place.
+unsafe fn replace_future<F: Future>(
+    cell: &Cell<F>,
+    mut output: Result<F::Output, Failure>,
+) -> Ended {
+    cell.stage.with_mut(|stage| {
+        let dropped = catch_unwind(AssertUnwindSafe(|| {
+            // SAFETY: by contract the future is there, and ours; after this nobody touches it.
+            unsafe { ManuallyDrop::drop(&mut (*stage).future) }
+        }));
+        if let Err(payload) = dropped {
+            let before = std::mem::replace(&mut output, Err(Failure::panic(payload)));
+            drop_quietly(before);
+        }
+        let ended = match &output {
+            Err(Failure(Some(_))) => Ended::Panicked,
+            _ => Ended::Well,
+        };
+        // SAFETY: the place is empty and large enough for either.
+        unsafe { (*stage).output = ManuallyDrop::new(output) };
+        ended
+    })
+}
+
+/// # Safety
+///
+/// - `ptr` is the cell of a task of type `F`, and it is done.
+/// - The caller owns the output, and treats it as moved out afterwards.
+/// - `to` is valid for a write of `Result<F::Output, Failure>`.
+unsafe fn read_output<F: Future>(ptr: NonNull<Header>, to: NonNull<()>) {
+    // SAFETY: by contract.
+    let cell = unsafe { ptr.cast::<Cell<F>>().as_ref() };
+    cell.stage.with_mut(|stage| {
+        // SAFETY: by contract the output is in place, ours, and `to` takes it.
+        unsafe {
+            let output = ManuallyDrop::take(&mut (*stage).output);
+            to.cast::<Result<F::Output, Failure>>().write(output);
+        }
+    });
+}
+
+/// # Safety
+///
+/// As [`read_output`], without `to`.
+unsafe fn drop_output<F: Future>(ptr: NonNull<Header>) {
+    // SAFETY: by contract.
+    let cell = unsafe { ptr.cast::<Cell<F>>().as_ref() };
+    cell.stage.with_mut(|stage| {
+        // SAFETY: by contract the output is in place and ours.
+        drop_quietly(unsafe { ManuallyDrop::take(&mut (*stage).output) });
+    });
+}
+
+/// # Safety
+///
+/// - `ptr` came from `Box::into_raw` of a `Cell<F>`, and no reference to it is left.
+/// - Neither a future nor an output is in the stage.
+unsafe fn free<F: Future>(ptr: NonNull<Header>) {
+    // SAFETY: by contract.
+    drop(unsafe { Box::from_raw(ptr.cast::<Cell<F>>().as_ptr()) });
+}
+
+/// Drops what nobody will look at. A panic of it has nobody to go to but the log.
+fn drop_quietly<T>(value: T) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+        tracing::error!("the drop of a task's unjoined output panicked");
+        // The payload's own drop may panic as well; it is given up rather than let out.
+        std::mem::forget(payload);
+    }
+}
+
+/// The right to run a task. See the module's head.
+#[must_use = "a task that is taken from a queue and dropped is lost (S2)"]
+pub(crate) struct Task(NonNull<Header>);
+
+// SAFETY: a task made by `new` is `Send`; one made by `new_pinned` is run on its own thread only,
+// which its home sees to (I7). The header is made of atomics and of fields that have one owner at a
+// time.
+unsafe impl Send for Task {}
+
+// SAFETY: the pointer is that of a header in a `Box`, which is not null; it comes back as it went.
+unsafe impl Item for Task {
+    fn into_raw(self) -> NonNull<()> {
+        self.0.cast()
+    }
+
+    unsafe fn from_raw(raw: NonNull<()>) -> Self {
+        Self(raw.cast())
+    }
+}
+
+// SAFETY: `next` is a field of the header, and nobody but the queue uses it.
+unsafe impl Linked for Task {
+    unsafe fn next<'a>(raw: NonNull<()>) -> &'a UnsafeCell<Option<NonNull<()>>> {
+        // SAFETY: by contract `raw` is a task in a queue, and so alive.
+        unsafe { &raw.cast::<Header>().as_ref().next }
+    }
+}
+
+/// What became of a task that was run.
+#[derive(Debug)]
+#[must_use]
+pub(crate) enum Outcome {
+    /// It waits for its wakers.
+    Idle,
+    /// It was woken meanwhile (or yielded): to the back of the queue.
+    Requeue(Task),
+    /// It is done, and gone from the live table.
+    Done(Ended),
+}
+
+/// What a new task is made of, beside its future.
+pub(crate) struct Parts {
+    pub(crate) home: NonNull<Home>,
+    pub(crate) id: Id,
+    pub(crate) born_ms: u32,
+    pub(crate) location: &'static Location<'static>,
+    pub(crate) extra: Option<Box<Extra>>,
+}
+
+impl Task {
+    /// Puts a future into a cell. The task is born queued: the caller enters it into the live table
+    /// ([`enter`](Self::enter)) and a queue.
+    pub(crate) fn new<F>(future: F, parts: Parts) -> (Self, JoinCell<F::Output>)
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        Self::allocate::<F, false>(future, parts)
+    }
+
+    /// The same for a future that must stay on its thread.
+    ///
+    /// # Safety
+    ///
+    /// - The task is run on the calling thread only.
+    pub(crate) unsafe fn new_pinned<F>(future: F, parts: Parts) -> (Self, JoinCell<F::Output>)
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        Self::allocate::<F, true>(future, parts)
+    }
+
+    fn allocate<F: Future, const PINNED: bool>(
+        future: F,
+        parts: Parts,
+    ) -> (Self, JoinCell<F::Output>) {
+        let cell = Box::new(Cell {
+            header: Header {
+                state: State::new(),
+                vtable: &CellVTable::<F, PINNED>::VTABLE,
+                next: UnsafeCell::new(None),
+                home: parts.home,
+                id: parts.id,
+                index: AtomicU32::new(0),
+                born_ms: parts.born_ms,
+                location: parts.location,
+                extra: parts.extra,
+                waker: UnsafeCell::new(None),
+            },
+            stage: UnsafeCell::new(Stage { future: ManuallyDrop::new(future) }),
+        });
+        let ptr = NonNull::from(Box::leak(cell)).cast::<Header>();
+        // The two references of `State::new`: one for the handle, one for the live table.
+        (Self(ptr), JoinCell { ptr, taken: false, waker: None, output: PhantomData })
+    }
+
+    /// Gives the live table its reference, and notes the index that it got there. Once in a task's
+    /// life, before it is queued for the first time.
+    pub(crate) fn enter(&self, insert: impl FnOnce(TaskRef) -> u32) {
+        let index = insert(TaskRef(self.0));
+        self.header().index.store(index, Relaxed);
+    }
+
+    /// For a task that came too late and was never entered: drops its future here and now; its handle
+    /// says cancelled.
+    pub(crate) fn refuse(self) {
+        // SAFETY: we hold the `Task`, and it is not done.
+        let ended = unsafe { (self.header().vtable.cancel)(self.0) };
+        let reference = TaskRef(self.0);
+        let _ = self.end(ended, |_| Removed::ReleaseReference(reference));
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        // SAFETY: a `Task` keeps its cell alive; see *Memory* in the module's head.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Polls the task once, or drops its future if it was cancelled.
+    pub(crate) fn run(self) -> Outcome {
+        let ptr = self.0;
+        let header = self.header();
+        let seen = header.state.load();
+        if seen.is_cancelled() {
+            return self.cancel();
+        }
+        // SAFETY: the waker lends the runner's hold on the cell; it is never dropped, so it takes no
+        // reference, and it does not outlive this call.
+        let waker =
+            ManuallyDrop::new(unsafe { Waker::from_raw(RawWaker::new(ptr.as_ptr().cast(), &WAKER)) });
+        // SAFETY: we hold the `Task`, and it is not done.
+        if let Some(ended) = unsafe { (header.vtable.poll)(ptr, &mut Context::from_waker(&waker)) } {
+            return self.finish(ended);
+        }
+        match header.state.settle(seen) {
+            Settle::Idle => Outcome::Idle,
+            Settle::Requeue => Outcome::Requeue(self),
+            Settle::Cancel => self.cancel(),
+        }
+    }
+
+    /// Drops the future instead of polling it.
+    pub(crate) fn cancel(self) -> Outcome {
+        // SAFETY: we hold the `Task`, and it is not done.
+        let ended = unsafe { (self.header().vtable.cancel)(self.0) };
+        self.finish(ended)
+    }
+
+    fn finish(self, ended: Ended) -> Outcome {
+        self.end(ended, |header| {
+            // SAFETY: the home outlives every live task, and this one is live until `remove` returns.
+            unsafe { header.home.as_ref() }.remove(header.index.load(Relaxed))
+        })
+    }
+
+    /// The output is in the stage: publish it, leave the live table, wake who waits for it.
+    fn end(self, ended: Ended, leave: impl FnOnce(&Header) -> Removed<TaskRef>) -> Outcome {
+        let ptr = self.0;
+        let header = self.header();
+        let before = header.state.transition_to_done();
+        let mut joiner = None;
+        if !before.has_handle() {
+            if ended == Ended::Panicked {
+                tracing::error!(
+                    task.id = %header.id, task.name = header.name(), spawned.at = %header.location,
+                    "a task panicked that nobody joins"
+                );
+            }
+            // SAFETY: no handle: the output is ours, and nobody uses it after this.
+            unsafe { (header.vtable.drop_output)(ptr) };
+        } else if before.has_waker() {
+            // SAFETY: WAKER and DONE together give the slot to the runner.
+            joiner = header.waker.with_mut(|slot| unsafe { (*slot).take() });
+        }
+        match leave(header) {
+            Removed::ReleaseReference(reference) => drop(reference),
+            Removed::ReaderReleases => {}
+        }
+        if let Some(joiner) = joiner {
+            wake_quietly(joiner);
+        }
+        Outcome::Done(ended)
+    }
+}
+
+/// Wakes a waker that may be anybody's, and may panic.
+pub(crate) fn wake_quietly(waker: Waker) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+        tracing::error!("the waker of a task's joiner panicked");
+        std::mem::forget(payload);
+    }
+}
+
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.header().fmt(f)
+    }
+}
+
+impl Header {
+    pub(crate) fn id(&self) -> Id {
+        self.id
+    }
+
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.extra.as_ref().and_then(|extra| extra.name.as_deref())
+    }
+
+    pub(crate) fn location(&self) -> &'static Location<'static> {
+        self.location
+    }
+
+    pub(crate) fn born_ms(&self) -> u32 {
+        self.born_ms
+    }
+
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.vtable.pinned
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.state.load()
+    }
+
+    /// The place that takes this task when it is woken.
+    pub(crate) fn home(&self) -> &Home {
+        // SAFETY: callers hold a `Task`: it is live, and so is its home.
+        unsafe { self.home.as_ref() }
+    }
+}
+
+impl fmt::Debug for Header {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task")
+            .field("id", &self.id)
+            .field("name", &self.name())
+            .field("spawned_at", &format_args!("{}", self.location))
+            .field("state", &self.snapshot())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A counted reference.
+pub(crate) struct TaskRef(NonNull<Header>);
+
+// SAFETY: through a reference one reaches the atomics and the immutable fields of the header only,
+// and the last one frees a cell whose future and output are gone.
+unsafe impl Send for TaskRef {}
+// SAFETY: as above; every method takes `&self` and is a single atomic step.
+unsafe impl Sync for TaskRef {}
+
+impl TaskRef {
+    pub(crate) fn header(&self) -> &Header {
+        // SAFETY: we hold a reference.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Marks the task as cancelled. If it was idle, it is queued from now on, and the caller decides
+    /// by which way it comes to a thread that drops it.
+    #[must_use]
+    pub(crate) fn cancel(&self) -> Option<Task> {
+        match self.header().state.transition_to_cancelled() {
+            Wake::Queue => Some(Task(self.0)),
+            Wake::Nothing | Wake::Free => None,
+        }
+    }
+
+    /// Marks the task as cancelled; a worker drops its future (H3).
+    pub(crate) fn abort(&self) {
+        if let Some(task) = self.cancel() {
+            schedule(task);
+        }
+    }
+}
+
+// SAFETY: as for `Task`.
+unsafe impl Item for TaskRef {
+    fn into_raw(self) -> NonNull<()> {
+        ManuallyDrop::new(self).0.cast()
+    }
+
+    unsafe fn from_raw(raw: NonNull<()>) -> Self {
+        Self(raw.cast())
+    }
+}
+
+// SAFETY: the word is the cell's address, and a header is aligned to eight.
+unsafe impl Reference for TaskRef {
+    unsafe fn another(raw: NonNull<()>) -> Self {
+        let ptr = raw.cast::<Header>();
+        // SAFETY: by contract a reference is there during the call, so the cell is alive.
+        unsafe { ptr.as_ref() }.state.add_reference();
+        Self(ptr)
+    }
+}
+
+impl Clone for TaskRef {
+    fn clone(&self) -> Self {
+        self.header().state.add_reference();
+        Self(self.0)
+    }
+}
+
+impl Drop for TaskRef {
+    fn drop(&mut self) {
+        if self.header().state.drop_reference() {
+            // SAFETY: that was the last reference, so the task is done, and its output was taken or
+            // dropped by the handle or the runner, each of whom had a reference until then.
+            unsafe { (self.header().vtable.free)(self.0) };
+        }
+    }
+}
+
+impl fmt::Debug for TaskRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.header().fmt(f)
+    }
+}
+
+/// Gives a task that has just become queued to its home.
+fn schedule(task: Task) {
+    // SAFETY: the task is queued and nobody has popped it, so it is live, and its home is there. The
+    // home's `schedule` keeps the runtime alive beyond the push by itself.
+    let home = unsafe { task.header().home.as_ref() };
+    home.schedule(task);
+}
+
+// --- the waker ---
+
+static WAKER: RawWakerVTable = RawWakerVTable::new(waker_clone, waker_wake, waker_wake_by_ref, waker_drop);
+
+/// The header behind a waker's data.
+///
+/// # Safety
+///
+/// - `data` is that of a waker made in this file, which is alive during the call.
+unsafe fn waker_header(data: *const ()) -> NonNull<Header> {
+    // SAFETY: the data of our wakers is a header's address, which is not null.
+    unsafe { NonNull::new_unchecked(data.cast_mut().cast::<Header>()) }
+}
+
+unsafe fn waker_clone(data: *const ()) -> RawWaker {
+    // SAFETY: by the contract of `RawWakerVTable` the waker is alive, and so the cell is.
+    unsafe { waker_header(data).as_ref() }.state.add_reference();
+    RawWaker::new(data, &WAKER)
+}
+
+unsafe fn waker_wake(data: *const ()) {
+    // SAFETY: as in `waker_clone`.
+    let ptr = unsafe { waker_header(data) };
+    // SAFETY: the waker's reference is there until this step gives it back.
+    match unsafe { ptr.as_ref() }.state.wake_by_value() {
+        // Queued tasks are live, so the cell outlives the reference that we gave back.
+        Wake::Queue => schedule(Task(ptr)),
+        Wake::Nothing => {}
+        // SAFETY: that was the last reference; see `TaskRef::drop`.
+        Wake::Free => unsafe { (ptr.as_ref().vtable.free)(ptr) },
+    }
+}
+
+unsafe fn waker_wake_by_ref(data: *const ()) {
+    // SAFETY: as in `waker_clone`.
+    let ptr = unsafe { waker_header(data) };
+    // SAFETY: the waker holds a reference during the call.
+    match unsafe { ptr.as_ref() }.state.wake_by_ref() {
+        Wake::Queue => schedule(Task(ptr)),
+        Wake::Nothing | Wake::Free => {}
+    }
+}
+
+unsafe fn waker_drop(data: *const ()) {
+    // SAFETY: as in `waker_clone`; the reference is given back by this value's drop.
+    drop(TaskRef(unsafe { waker_header(data) }));
+}
+
+// --- the handle ---
+
+/// The right to a task's output.
+pub(crate) struct JoinCell<T> {
+    ptr: NonNull<Header>,
+    /// The output was moved out.
+    taken: bool,
+    /// The two words of the waker in the slot, while `WAKER` is set.
+    waker: Option<(*const (), &'static RawWakerVTable)>,
+    output: PhantomData<T>,
+}
+
+// SAFETY: the output, and nothing else of the task's own, is reached through this; it may change
+// its thread if it is `Send`. The waker's words are only compared.
+unsafe impl<T: Send> Send for JoinCell<T> {}
+// SAFETY: `&self` reaches the header's atomics only.
+unsafe impl<T: Send> Sync for JoinCell<T> {}
+
+impl<T> Unpin for JoinCell<T> {}
+
+impl<T> JoinCell<T> {
+    pub(crate) fn header(&self) -> &Header {
+        // SAFETY: we hold a reference.
+        unsafe { self.ptr.as_ref() }
+    }
+
+    /// One more plain reference.
+    pub(crate) fn task_ref(&self) -> TaskRef {
+        self.header().state.add_reference();
+        TaskRef(self.ptr)
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.header().state.load().is_done()
+    }
+
+    /// Marks the task as cancelled; see [`TaskRef::abort`].
+    pub(crate) fn abort(&self) {
+        if self.header().state.transition_to_cancelled() == Wake::Queue {
+            schedule(Task(self.ptr));
+        }
+    }
+
+    /// The output, or `cx`'s waker is in the slot.
+    ///
+    /// # Panics
+    ///
+    /// If the output was taken already.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, Failure>> {
+        assert!(!self.taken, "a `JoinHandle` was polled after it had given its output");
+        let header = self.header();
+        if !header.state.load().is_done() && self.register(cx.waker()) == Register::Registered {
+            return Poll::Pending;
+        }
+        self.taken = true;
+        let mut output = MaybeUninit::<Result<T, Failure>>::uninit();
+        // SAFETY: DONE and our JOIN bit make the output ours; `taken` says that it is moved out; `T`
+        // is the output's type by the constructors of this type.
+        unsafe {
+            let to = NonNull::new_unchecked(output.as_mut_ptr()).cast();
+            (self.header().vtable.read_output)(self.ptr, to);
+            Poll::Ready(output.assume_init())
+        }
+    }
+
+    fn register(&mut self, waker: &Waker) -> Register {
+        let words = (waker.data(), waker.vtable());
+        if let Some((data, vtable)) = self.waker {
+            if data == words.0 && std::ptr::eq(vtable, words.1) {
+                return Register::Registered;
+            }
+        }
+        let fresh = waker.clone();
+        if self.waker.take().is_some() && self.header().state.unregister() == Register::Done {
+            // The slot is the runner's.
+            return Register::Done;
+        }
+        // SAFETY: WAKER is clear: the slot is the handle's.
+        let stale = self.header().waker.with_mut(|slot| unsafe { (*slot).replace(fresh) });
+        drop(stale);
+        let answer = self.header().state.register();
+        match answer {
+            Register::Registered => self.waker = Some(words),
+            Register::Done => self.drop_waker(),
+        }
+        answer
+    }
+
+    /// Empties the slot, which is the handle's.
+    fn drop_waker(&self) {
+        // SAFETY: callers have seen WAKER clear, or cleared it: the slot is the handle's.
+        drop(self.header().waker.with_mut(|slot| unsafe { (*slot).take() }));
+    }
+}
+
+impl<T> Drop for JoinCell<T> {
+    fn drop(&mut self) {
+        match self.header().state.detach() {
+            Detach::Nothing => return,
+            Detach::DropWaker => self.drop_waker(),
+            Detach::DropOutput => {
+                if !self.taken {
+                    // SAFETY: DONE and our JOIN bit: the output is ours, and still there.
+                    unsafe { (self.header().vtable.drop_output)(self.ptr) };
+                }
+            }
+        }
+        drop(TaskRef(self.ptr));
+    }
+}
+
+impl<T> fmt::Debug for JoinCell<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.header().fmt(f)
+    }
+}

@@ -1,0 +1,435 @@
+//! The state word of a task: one atomic for all that its wakers, its runner, its handle and its
+//! references have to agree on.
+//!
+//! # Layout
+//!
+//! ```text
+//!  63                    36 35                     8 7    4  3      2      1      0
+//! +------------------------+------------------------+------+------+------+------+------+
+//! | wakes                  | references             |  --  |WAKER | JOIN |CANCEL| DONE |
+//! +------------------------+------------------------+------+------+------+------+------+
+//! ```
+//!
+//! | field | set by | means |
+//! | --- | --- | --- |
+//! | `DONE` | the runner, once | the output (or the failure) is in the cell; nobody polls again |
+//! | `CANCEL` | `abort`, shutdown | whoever gets to run the task drops the future instead |
+//! | `JOIN` | spawn; cleared by the handle's drop | a handle will take the output, or drop it |
+//! | `WAKER` | the handle | the waker slot is full and belongs to the runner, who wakes it when done |
+//! | references | | live table, handle, abort handles, wakers. The last one frees the cell |
+//! | wakes | wakers | how many wakes came since the runner last settled them |
+//!
+//! # *The wake count*
+//!
+//! A task is **idle** while `wakes = 0`, and **queued or running** while `wakes > 0`. Who moves the
+//! count from 0 to 1 must queue the task, and nobody else may: so it is in one queue at most (I1).
+//! Who takes it from a queue may poll it, and is alone in that (S1), since the count stays above
+//! zero until the runner *settles*: it subtracts the wakes that it had seen before the poll. If
+//! something is left, a wake came in the middle, and the runner, who still owns the task, queues it
+//! once more (I2). A wake can so be neither lost nor doubled:
+//!
+//! - a wake before the runner's look at the count is seen by the poll: the look is an acquire
+//!   load, and reads from the wake or from a later modification, each of which is a
+//!   read-modify-write and so carries the wake's release on;
+//! - a wake after that look is left over by the subtraction.
+//!
+//! Against the usual pair of bits (*running*, *notified*) this saves a read-modify-write at the
+//! beginning of each poll, and for a task that yields also the one at its end: it sees by a plain
+//! load that it was woken meanwhile, and goes back to a queue with its count as it is.
+//!
+//! The count cannot overflow: beyond [`WAKES_MAX`] a waker takes its own back at once, which is
+//! sound because the count stays above zero, and a runner that finds it high settles in full.
+//!
+//! # Who may touch what
+//!
+//! | what | `DONE` clear | `DONE` set |
+//! | --- | --- | --- |
+//! | the future | whoever took the task from a queue | gone |
+//! | the output | | the handle while `JOIN`; else the runner, who drops it |
+//! | the waker slot, `WAKER` clear | the handle | the handle |
+//! | the waker slot, `WAKER` set | nobody | the runner, who takes the waker out |
+//!
+//! (The handle keeps the two words of its waker beside it, so that a second poll with the same
+//! waker need not look into a slot that the runner may be emptying.)
+//!
+//! # References
+//!
+//! A queue holds none: a queued task is not done, and until it is done the live table holds one.
+//! So a wake that queues costs one read-modify-write; consuming a waker gives its reference back in
+//! the same one.
+//!
+//! Checked by `models::task`.
+
+use crate::sync::atomic::{
+    AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed},
+};
+
+/// The output is in the cell. Set once by the runner; guards the output.
+const DONE: u64 = 1;
+/// The future is to be dropped, not polled. Set by `abort` and shutdown, never cleared.
+const CANCEL: u64 = 1 << 1;
+/// A handle exists. Cleared by its drop; decides who drops the output.
+const JOIN: u64 = 1 << 2;
+/// The waker slot is full. Set and cleared by the handle while not `DONE`; then it is the runner's.
+const WAKER: u64 = 1 << 3;
+
+const REF: u64 = 1 << 8;
+const REFS: u64 = ((1 << 28) - 1) << 8;
+/// References beyond this are a leak in a loop; the process is stopped before they wrap, as `Arc`
+/// does it.
+const REFS_MAX: u64 = (1 << 27) << 8;
+
+const WAKE: u64 = 1 << 36;
+const WAKES_SHIFT: u32 = 36;
+/// Above this a waker does not count any further. Half of the field, so that more threads than a
+/// system can have would have to be between their addition and their subtraction to wrap it.
+const WAKES_MAX: u64 = 1 << 27;
+/// Above this a runner settles although it goes on, so that a task that yields for ever stays far
+/// from [`WAKES_MAX`]. Guessed: rare enough to cost nothing.
+const WAKES_HIGH: u64 = 1 << 20;
+
+/// What the state word said at one moment.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Snapshot(u64);
+
+impl Snapshot {
+    pub(crate) fn is_done(self) -> bool {
+        self.0 & DONE != 0
+    }
+
+    pub(crate) fn is_cancelled(self) -> bool {
+        self.0 & CANCEL != 0
+    }
+
+    pub(crate) fn has_handle(self) -> bool {
+        self.0 & JOIN != 0
+    }
+
+    pub(crate) fn has_waker(self) -> bool {
+        self.0 & WAKER != 0
+    }
+
+    /// Whether it is neither queued nor running.
+    pub(crate) fn is_idle(self) -> bool {
+        self.wakes() == 0
+    }
+
+    pub(crate) fn wakes(self) -> u64 {
+        self.0 >> WAKES_SHIFT
+    }
+
+    pub(crate) fn references(self) -> u64 {
+        (self.0 & REFS) / REF
+    }
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Snapshot")
+            .field("done", &self.is_done())
+            .field("cancel", &self.is_cancelled())
+            .field("join", &self.has_handle())
+            .field("waker", &self.has_waker())
+            .field("references", &self.references())
+            .field("wakes", &self.wakes())
+            .finish()
+    }
+}
+
+/// What a waker has to do after its wake.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Wake {
+    /// It moved the task from idle to queued, and must put it into a queue.
+    Queue,
+    /// Somebody else has queued it, or runs it and will look again, or it is done.
+    Nothing,
+    /// As `Nothing`, and the reference that was given back was the last one.
+    Free,
+}
+
+/// What a runner does after a poll that was not ready.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Settle {
+    /// The task is idle, and no longer the runner's.
+    Idle,
+    /// A wake came during the poll: the runner queues it again.
+    Requeue,
+    /// It was cancelled during the poll: the runner drops the future.
+    Cancel,
+}
+
+/// What a handle finds.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Register {
+    /// The waker is in place, and will be woken.
+    Registered,
+    /// The task is done: the output is the handle's, and so is the waker slot.
+    Done,
+}
+
+/// What a dropped handle has to clean up, before it gives its reference back.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Detach {
+    /// Nothing is left to the handle, and its reference is given back.
+    Nothing,
+    /// The waker slot is the handle's again, and full.
+    DropWaker,
+    /// The output is the handle's (if it did not take it before).
+    DropOutput,
+}
+
+/// The word itself. See the module's head.
+#[derive(Debug)]
+pub(crate) struct State(AtomicU64);
+
+impl State {
+    /// A task that is about to be queued for the first time: two references, for the live table
+    /// and the handle.
+    pub(crate) fn new() -> Self {
+        Self(AtomicU64::new(JOIN | (2 * REF) | WAKE))
+    }
+
+    pub(crate) fn load(&self) -> Snapshot {
+        // Ordering: Acquire pairs with the runner's `transition_to_done`, so that who sees DONE
+        // sees the output; and with every wake, so that a poll sees what its wakers wrote.
+        Snapshot(self.0.load(Acquire))
+    }
+
+    // --- wakers ---
+
+    /// Counts a wake.
+    pub(crate) fn wake_by_ref(&self) -> Wake {
+        // Ordering: Release publishes what the waker wrote to the poll that settles this wake;
+        // Acquire takes over from the last runner's `settle` what it left in the future, for the
+        // queue to pass on.
+        let before = Snapshot(self.0.fetch_add(WAKE, AcqRel));
+        self.limit_wakes(before);
+        if before.is_idle() && !before.is_done() { Wake::Queue } else { Wake::Nothing }
+    }
+
+    /// Counts a wake and gives a reference back, in one step.
+    pub(crate) fn wake_by_value(&self) -> Wake {
+        if Snapshot(self.0.load(Relaxed)).wakes() > WAKES_MAX / 2 {
+            // Far from normal life: one step at a time, so that the limit holds.
+            let wake = self.wake_by_ref();
+            return if wake == Wake::Nothing && self.drop_reference() { Wake::Free } else { wake };
+        }
+        // Ordering: as in `wake_by_ref`; Release also as in `drop_reference`.
+        let before = Snapshot(self.0.fetch_add(WAKE.wrapping_sub(REF), AcqRel));
+        if before.is_idle() && !before.is_done() {
+            Wake::Queue
+        } else if before.references() == 1 {
+            Wake::Free
+        } else {
+            Wake::Nothing
+        }
+    }
+
+    fn limit_wakes(&self, before: Snapshot) {
+        if before.wakes() > WAKES_MAX {
+            // Ordering: Relaxed: the wake itself is published; this takes back only its count,
+            // which stays far above zero.
+            self.0.fetch_sub(WAKE, Relaxed);
+        }
+    }
+
+    /// Asks for the future to be dropped. `Queue`: the task was idle, and the caller must queue it,
+    /// so that a worker does it (H3).
+    pub(crate) fn transition_to_cancelled(&self) -> Wake {
+        let mut current = self.0.load(Relaxed);
+        loop {
+            let snapshot = Snapshot(current);
+            if snapshot.is_done() || snapshot.is_cancelled() {
+                return Wake::Nothing;
+            }
+            // Ordering: as a wake.
+            match self.0.compare_exchange_weak(current, (current | CANCEL) + WAKE, AcqRel, Relaxed)
+            {
+                Ok(_) if snapshot.is_idle() => return Wake::Queue,
+                Ok(_) => return Wake::Nothing,
+                Err(now) => current = now,
+            }
+        }
+    }
+
+    // --- the runner ---
+
+    /// Settles a poll that was not ready. `seen` is what [`load`](Self::load) said before it.
+    pub(crate) fn settle(&self, seen: Snapshot) -> Settle {
+        // Ordering: Relaxed: whoever is told to go on with the task still owns it, and the next
+        // poll begins with its own acquire load.
+        let now = Snapshot(self.0.load(Relaxed));
+        if now.is_cancelled() {
+            return Settle::Cancel;
+        }
+        if now.wakes() > seen.wakes() && now.wakes() < WAKES_HIGH {
+            return Settle::Requeue;
+        }
+        // Ordering: Release publishes the future as this poll left it to the next waker's Acquire.
+        // Acquire because a cancel that slipped in is acted upon right here.
+        let before = Snapshot(self.0.fetch_sub(seen.wakes() << WAKES_SHIFT, AcqRel));
+        match (before.wakes() > seen.wakes(), before.is_cancelled()) {
+            (false, _) => Settle::Idle,
+            (true, false) => Settle::Requeue,
+            (true, true) => Settle::Cancel,
+        }
+    }
+
+    /// The output is in the cell. Tells who is to be woken, and who drops it.
+    pub(crate) fn transition_to_done(&self) -> Snapshot {
+        // Ordering: Release publishes the output to the handle's Acquire loads; Acquire takes over
+        // the waker slot from the handle's `register`.
+        let before = Snapshot(self.0.fetch_or(DONE, AcqRel));
+        debug_assert!(!before.is_done(), "a task ended twice");
+        debug_assert!(!before.is_idle(), "a task ended that nobody ran");
+        before
+    }
+
+    // --- the handle ---
+
+    /// The handle has put a waker into the empty slot that it owned.
+    pub(crate) fn register(&self) -> Register {
+        let mut current = self.0.load(Acquire);
+        loop {
+            if Snapshot(current).is_done() {
+                return Register::Done;
+            }
+            // Ordering: Release hands the slot to the runner's `transition_to_done`. Acquire on
+            // both ways, since DONE makes the output the handle's.
+            match self.0.compare_exchange_weak(current, current | WAKER, AcqRel, Acquire) {
+                Ok(_) => return Register::Registered,
+                Err(now) => current = now,
+            }
+        }
+    }
+
+    /// The handle wants the slot back, to put another waker into it.
+    pub(crate) fn unregister(&self) -> Register {
+        let mut current = self.0.load(Acquire);
+        loop {
+            if Snapshot(current).is_done() {
+                return Register::Done;
+            }
+            // Ordering: as in `register`.
+            match self.0.compare_exchange_weak(current, current & !WAKER, AcqRel, Acquire) {
+                Ok(_) => return Register::Registered,
+                Err(now) => current = now,
+            }
+        }
+    }
+
+    /// The handle goes away. With `Detach::Nothing` its reference is given back in the same step.
+    pub(crate) fn detach(&self) -> Detach {
+        let mut current = self.0.load(Acquire);
+        loop {
+            let snapshot = Snapshot(current);
+            let (next, todo) = if snapshot.is_done() {
+                (current, Detach::DropOutput)
+            } else if snapshot.has_waker() {
+                (current & !(JOIN | WAKER), Detach::DropWaker)
+            } else {
+                ((current & !JOIN) - REF, Detach::Nothing)
+            };
+            if next == current {
+                return todo;
+            }
+            // Ordering: Release hands the output to the runner, and is a reference's drop; Acquire
+            // takes the slot or the output over.
+            match self.0.compare_exchange_weak(current, next, AcqRel, Acquire) {
+                // Not done: the live table's reference is still there, so ours was not the last.
+                Ok(_) => return todo,
+                Err(now) => current = now,
+            }
+        }
+    }
+
+    // --- references ---
+
+    pub(crate) fn add_reference(&self) {
+        // Ordering: Relaxed: a new reference is made from one that exists.
+        let before = self.0.fetch_add(REF, Relaxed);
+        if before & REFS > REFS_MAX {
+            std::process::abort();
+        }
+    }
+
+    /// Gives a reference back. Whether it was the last, and the cell is to be freed.
+    #[must_use]
+    pub(crate) fn drop_reference(&self) -> bool {
+        // Ordering: Release: what this owner did comes before the free. Acquire (for the last one):
+        // the free comes after what all owners did.
+        let before = Snapshot(self.0.fetch_sub(REF, AcqRel));
+        debug_assert!(before.references() > 0, "a reference was given back twice");
+        before.references() == 1
+    }
+}
+
+#[cfg(all(test, not(ws_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_wake_of_an_idle_task_queues_it_and_the_others_do_not() {
+        let state = State::new();
+        let seen = state.load();
+        assert_eq!(state.settle(seen), Settle::Idle);
+        assert_eq!(state.wake_by_ref(), Wake::Queue);
+        assert_eq!(state.wake_by_ref(), Wake::Nothing);
+        state.add_reference();
+        assert_eq!(state.wake_by_value(), Wake::Nothing);
+        let seen = state.load();
+        assert_eq!(seen.wakes(), 3);
+        assert_eq!(state.settle(seen), Settle::Idle);
+    }
+
+    #[test]
+    fn a_wake_during_the_poll_queues_once_more() {
+        let state = State::new();
+        let seen = state.load();
+        assert_eq!(state.wake_by_ref(), Wake::Nothing);
+        assert_eq!(state.settle(seen), Settle::Requeue);
+        let seen = state.load();
+        assert_eq!(state.settle(seen), Settle::Idle);
+    }
+
+    #[test]
+    fn a_task_that_yields_for_ever_does_not_wrap_its_count() {
+        let state = State::new();
+        for _ in 0..(3 * WAKES_HIGH) {
+            let seen = state.load();
+            assert_eq!(state.wake_by_ref(), Wake::Nothing);
+            assert_eq!(state.settle(seen), Settle::Requeue);
+            assert!(state.load().wakes() <= WAKES_HIGH);
+        }
+    }
+
+    #[test]
+    fn wakes_of_a_queued_task_stop_counting_at_the_limit() {
+        let state = State::new();
+        state.0.fetch_add((WAKES_MAX + 1) << WAKES_SHIFT, Relaxed);
+        let high = state.load().wakes();
+        assert_eq!(state.wake_by_ref(), Wake::Nothing);
+        assert_eq!(state.load().wakes(), high);
+        state.add_reference();
+        assert_eq!(state.wake_by_value(), Wake::Nothing);
+        assert_eq!(state.load().wakes(), high);
+        assert_eq!(state.load().references(), 2);
+    }
+
+    #[test]
+    fn abort_queues_an_idle_task_and_only_marks_another() {
+        let state = State::new();
+        assert_eq!(state.transition_to_cancelled(), Wake::Nothing);
+        assert_eq!(state.settle(state.load()), Settle::Cancel);
+
+        let state = State::new();
+        assert_eq!(state.settle(state.load()), Settle::Idle);
+        assert_eq!(state.transition_to_cancelled(), Wake::Queue);
+        assert_eq!(state.transition_to_cancelled(), Wake::Nothing);
+    }
+}

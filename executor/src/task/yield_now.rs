@@ -1,0 +1,70 @@
+//! Giving others their turn.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use crate::budget;
+
+/// Lets the tasks that wait behind this one run, and then goes on.
+///
+/// The task goes to the back of its worker's queue, which an idle worker may steal from.
+///
+/// # Cancel safety
+///
+/// Cancel safe.
+///
+/// ```
+/// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// runtime.block_on(async {
+///     ws_executor::task::yield_now().await;
+/// });
+/// ```
+pub fn yield_now() -> YieldNow {
+    YieldNow { yielded: false }
+}
+
+/// The future of [`yield_now`].
+#[derive(Debug)]
+#[must_use = "futures do nothing unless polled"]
+pub struct YieldNow {
+    yielded: bool,
+}
+
+impl Future for YieldNow {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.yielded {
+            return Poll::Ready(());
+        }
+        self.yielded = true;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// Lets others run if this task's time slice is over; for loops that compute for long.
+///
+/// Costs one load when it is not due.
+///
+/// ```
+/// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// # runtime.block_on(async {
+/// let mut sum = 0u64;
+/// for n in 0..10_000 {
+///     sum += n;
+///     if n % 1000 == 0 {
+///         ws_executor::task::yield_if_due().await;
+///     }
+/// }
+/// # assert_eq!(sum, 49_995_000);
+/// # });
+/// ```
+pub async fn yield_if_due() {
+    if budget::should_yield() {
+        yield_now().await;
+    }
+}

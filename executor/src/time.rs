@@ -1,0 +1,70 @@
+//! Sleeping, timeouts and intervals.
+//!
+//! - [`sleep`] and [`sleep_until`] wait for a while or until a moment;
+//! - [`timeout`] and [`timeout_at`] give another future only so long;
+//! - [`interval`] and [`interval_at`] tick again and again.
+//!
+//! ```
+//! use std::time::Duration;
+//! use ws_executor::{runtime::Runtime, time};
+//!
+//! let runtime = Runtime::new()?;
+//! runtime.block_on(async {
+//!     let start = time::Instant::now();
+//!     time::sleep(Duration::from_millis(2)).await;
+//!     assert!(start.elapsed() >= Duration::from_millis(2));
+//!
+//!     let never = std::future::pending::<()>();
+//!     assert!(time::timeout(Duration::from_millis(1), never).await.is_err());
+//! });
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Precision
+//!
+//! A timer never fires early. It fires late by as long as it takes until a worker looks: typically
+//! less than a tenth of a millisecond on an idle machine, and under load until a worker has finished
+//! its current poll. The timers of a worker that is stuck in a poll are fired by others.
+//!
+//! Time is the system's monotonic clock, which on most systems stands still while the machine is
+//! suspended. A duration so long that no [`Instant`] can hold its end, like [`Duration::MAX`], is
+//! fine: such a timer never fires.
+//!
+//! # Behind the scenes
+//!
+//! From the inside out: `heap` orders the timers of one P, `shard` puts it behind a lock and tells the
+//! netpoll of earlier deadlines, `clock` says what time it is, really or virtually. A [`Sleep`] arms
+//! its timer on the P that polls it; the other futures here are made of sleeps.
+//!
+//! [`Duration::MAX`]: std::time::Duration::MAX
+
+mod clock;
+mod heap;
+mod instant;
+mod interval;
+mod shard;
+mod sleep;
+mod timeout;
+
+pub use self::instant::Instant;
+pub use self::interval::{Interval, MissedTickBehavior, interval, interval_at};
+pub use self::sleep::{Sleep, sleep, sleep_until};
+pub use self::timeout::{Elapsed, Timeout, timeout, timeout_at};
+
+pub(crate) use self::clock::Clock;
+pub(crate) use self::shard::{TimeDriver, TimerHandle, TimerShard};
+
+/// The timers of the current thread, for a function of this module that needs a runtime.
+#[track_caller]
+fn current(function: &str) -> TimerHandle {
+    match crate::context::timers() {
+        Some(timers) => timers,
+        None => panic!(
+            "ws::time::{function} was called outside of a ws runtime: call it from a task, from \
+             `block_on`, or after `Handle::enter`"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod test_util;

@@ -1,0 +1,174 @@
+//! What time it is: one clock for each runtime, real or virtual.
+//!
+//! Inside the runtime, a moment is a `u64`: nanoseconds since the clock's epoch. It fits an atomic,
+//! compares in one instruction, and reaches 584 years. At the surface it is a `std` instant, which
+//! a user may have got anywhere. Both count whole nanoseconds, so nothing is rounded on the way,
+//! and a deadline in one is due exactly when it is due in the other.
+//!
+//! A real clock is the system's monotonic clock. A virtual one stands still until somebody moves
+//! it: the simulator and tests of timers do. Code that asks a [`Clock`] and not the system runs
+//! under both.
+//!
+//! A deadline thirty years or more after the epoch counts as [`NEVER`]. So `sleep(Duration::MAX)`
+//! has an instant to show although no instant is far enough, and a virtual clock that jumps to the
+//! next deadline does not jump there. The price: a clock is good for thirty years.
+
+use std::time::{Duration, Instant};
+
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::time::heap::NEVER;
+
+/// Further ahead than any process lives, and near enough to be representable as a `std` instant on
+/// all systems.
+pub(crate) const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+
+/// A source of time for one runtime.
+#[derive(Debug)]
+pub(crate) enum Clock {
+    /// The system's monotonic clock.
+    Real {
+        /// When the clock was made.
+        epoch: Instant,
+    },
+    /// A clock that somebody moves by hand.
+    Virtual {
+        /// When the clock was made: what its instants are counted from.
+        epoch: Instant,
+        /// How far it was moved since, in nanoseconds.
+        now_ns: AtomicU64,
+    },
+}
+
+impl Clock {
+    /// Makes a clock that follows the system's.
+    pub(crate) fn real() -> Self {
+        Self::Real {
+            epoch: Instant::now(),
+        }
+    }
+
+    /// Makes a clock that stands still at zero.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "made by the simulator and by tests")
+    )]
+    pub(crate) fn stopped() -> Self {
+        Self::Virtual {
+            epoch: Instant::now(),
+            now_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// Moves a virtual clock.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the clock is real.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "used by the simulator and by tests")
+    )]
+    pub(crate) fn advance(&self, by: Duration) {
+        let Self::Virtual { now_ns, .. } = self else {
+            panic!("a real clock cannot be moved");
+        };
+        let by = u64::try_from(by.as_nanos()).expect("a step of less than 584 years");
+        // Ordering: Relaxed. The clock only counts; what happens at a time is handed over by locks.
+        now_ns.fetch_add(by, Ordering::Relaxed);
+    }
+
+    /// Tells whether the clock is moved by hand.
+    pub(crate) fn is_virtual(&self) -> bool {
+        matches!(self, Self::Virtual { .. })
+    }
+
+    /// Returns the time, in nanoseconds since the epoch.
+    pub(crate) fn now_ns(&self) -> u64 {
+        match self {
+            Self::Real { epoch } => saturating_ns(epoch.elapsed()),
+            // Ordering: Relaxed, see `advance`.
+            Self::Virtual { now_ns, .. } => now_ns.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Returns the time as an instant.
+    pub(crate) fn now(&self) -> Instant {
+        match self {
+            Self::Real { .. } => Instant::now(),
+            Self::Virtual { epoch, .. } => *epoch + Duration::from_nanos(self.now_ns()),
+        }
+    }
+
+    /// Converts an instant: zero if it is before the epoch, [`NEVER`] if it is [`FAR`] after it.
+    pub(crate) fn to_ns(&self, instant: Instant) -> u64 {
+        let since = instant.saturating_duration_since(self.epoch());
+        if since >= FAR {
+            NEVER
+        } else {
+            saturating_ns(since)
+        }
+    }
+
+    /// Converts back. [`NEVER`], like anything so far, becomes some instant beyond all need.
+    #[expect(
+        clippy::wrong_self_convention,
+        reason = "the pair of `to_ns`: both need the epoch"
+    )]
+    pub(crate) fn from_ns(&self, ns: u64) -> Instant {
+        self.epoch() + Duration::from_nanos(ns).min(FAR)
+    }
+
+    fn epoch(&self) -> Instant {
+        match self {
+            Self::Real { epoch } | Self::Virtual { epoch, .. } => *epoch,
+        }
+    }
+}
+
+fn saturating_ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(NEVER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nanoseconds_and_instants_agree() {
+        for clock in [Clock::real(), Clock::stopped()] {
+            for ns in [0, 1, 999, 1_000_000_007, u64::from(u32::MAX) * 1000 + 1] {
+                let instant = clock.from_ns(ns);
+                assert_eq!(clock.to_ns(instant), ns);
+            }
+        }
+    }
+
+    #[test]
+    fn both_ends_saturate() {
+        let clock = Clock::stopped();
+        let epoch = clock.now();
+        if let Some(before) = epoch.checked_sub(Duration::from_nanos(1)) {
+            assert_eq!(clock.to_ns(before), 0);
+        }
+        assert!(clock.to_ns(epoch + FAR - Duration::from_nanos(1)) < NEVER);
+        assert_eq!(clock.to_ns(epoch + FAR), NEVER);
+        assert_eq!(clock.from_ns(NEVER), epoch + FAR);
+    }
+
+    #[test]
+    fn a_virtual_clock_moves_only_by_hand() {
+        let clock = Clock::stopped();
+        let start = clock.now();
+        assert_eq!(clock.now_ns(), 0);
+        clock.advance(Duration::from_micros(3));
+        assert_eq!(clock.now_ns(), 3000);
+        assert_eq!(clock.now() - start, Duration::from_micros(3));
+        assert!(clock.is_virtual() && !Clock::real().is_virtual());
+    }
+
+    #[test]
+    #[should_panic(expected = "a real clock cannot be moved")]
+    fn a_real_clock_cannot_be_moved() {
+        Clock::real().advance(Duration::ZERO);
+    }
+}

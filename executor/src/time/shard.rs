@@ -1,0 +1,357 @@
+//! The timers of one P behind a lock, and the deadline that everybody may read without it.
+//!
+//! A task arms its sleeps in the shard of the P that polls it. That P's thread fires what is due,
+//! mostly without contention; but any thread may, so that the timers of a stuck P fire on time (F6),
+//! and any thread may cancel: a task that moved takes its sleeps along and leaves their entries
+//! where they are.
+//!
+//! # Who does what
+//!
+//! | | under the lock | outside |
+//! | --- | --- | --- |
+//! | arm, reset | insert; publish the next deadline if it changed | if it became earlier: fence, tell the netpoll |
+//! | poll | look whether it fired, compare or swap the waker | clone the new waker before, drop the old one after |
+//! | drop | cancel; publish | drop the waker |
+//! | fire | move due wakers to the caller's batch; publish | wake them (the caller) |
+//! | shut down | take all wakers, note that it is over | wake them (the caller) |
+//!
+//! No user code runs under the lock (S8): wakers are cloned, woken and dropped outside of it.
+//!
+//! # A deadline is not overslept
+//!
+//! A thread that is about to wait in the netpoll must not miss a timer that is being armed on
+//! another thread, and arming must cost no system call while nobody waits:
+//!
+//! ```text
+//! the waiter                              who arms
+//! 1. announce: "about to wait"            1. publish the next deadline
+//! 2. SeqCst fence                         2. SeqCst fence
+//! 3. read the deadlines of all shards     3. does anybody wait later than that? then interrupt
+//! 4. wait until the earliest of them
+//! ```
+//!
+//! Each side writes, fences, and reads what the other wrote. The fences have an order: either the
+//! waiter's is second and sees the deadline in step 3, or the armer's is and sees the announcement.
+//! Without both fences, each could read the old value. The waiter's half, and step 3 of this one,
+//! are in `ws_reactor`'s `Netpoll`.
+//!
+//! Only a deadline that becomes *earlier* is told. One that becomes later (fired, cancelled) is
+//! published, and a thread that already waits for the old one looks once for nothing.
+//!
+//! # After shutdown
+//!
+//! The heap is emptied once, and a flag under the same lock says so. Later polls see the flag and
+//! panic in `Sleep`: to answer `Pending` would be to hang for ever. Later drops see it too and do
+//! nothing: the keys that are still out name entries of a heap that is gone.
+
+use std::fmt;
+use std::ops::Deref;
+use std::task::Waker;
+
+use ws_reactor::Netpoll;
+
+use crate::sync::atomic::{AtomicU64, Ordering, fence};
+use crate::sync::{Arc, Mutex};
+use crate::time::clock::Clock;
+use crate::time::heap::{Key, Look, NEVER, TimerHeap, Update};
+
+/// How many nodes one hold of the lock may fire. Long enough to be worth the lock, short enough that
+/// the first of many due tasks runs soon and that nobody who arms waits for more than some 20 us.
+const FIRE_BATCH: usize = 256;
+
+/// A cheap reference to one shard.
+#[derive(Debug, Clone)]
+pub(crate) struct TimerHandle(Arc<TimerShard>);
+
+/// What all shards of a runtime share: the clock, and who is to be told of an earlier deadline.
+pub(crate) struct TimeDriver {
+    netpoll: Arc<Netpoll>,
+    clock: Clock,
+}
+
+/// The runtime of a timer has shut down: it will never fire.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ShutDown;
+
+impl ShutDown {
+    /// Tells the task that waits for the timer: there is nothing it could still wait for.
+    pub(crate) fn panic(self) -> ! {
+        panic!("a timer of ws::time was polled after its runtime had shut down: it can never fire")
+    }
+}
+
+/// What a poll of an armed timer found.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Polled {
+    /// Not yet; the given waker is registered.
+    Pending,
+    /// It fired, and its key was taken back.
+    Elapsed,
+}
+
+/// The timers of one P.
+#[derive(Debug)]
+pub(crate) struct TimerShard {
+    state: Mutex<State>,
+    /// The heap's next deadline. Written under the lock, read by anyone; see *A deadline is not
+    /// overslept* in the module's head.
+    next: AtomicU64,
+    driver: Arc<TimeDriver>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    heap: TimerHeap,
+    shut_down: bool,
+}
+
+impl TimerHandle {
+    /// Makes a reference.
+    pub(crate) fn new(shard: Arc<TimerShard>) -> Self {
+        Self(shard)
+    }
+
+    /// Tells whether both are of the same shard.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Deref for TimerHandle {
+    type Target = TimerShard;
+
+    fn deref(&self) -> &TimerShard {
+        &self.0
+    }
+}
+
+impl TimeDriver {
+    /// Makes the driver of a runtime.
+    pub(crate) fn new(netpoll: Arc<Netpoll>, clock: Clock) -> Self {
+        Self { netpoll, clock }
+    }
+
+    /// Returns the runtime's clock.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Interrupts a thread that would wait in the netpoll beyond `deadline`.
+    fn interrupt_before(&self, deadline: u64) {
+        // A thread cannot wait for a virtual time: an instant of the past makes it look again.
+        let at = if self.clock.is_virtual() { 0 } else { deadline };
+        self.netpoll.arm(self.clock.from_ns(at));
+    }
+}
+
+impl fmt::Debug for TimeDriver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TimeDriver")
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
+    }
+}
+
+impl TimerShard {
+    /// Makes a shard without timers.
+    pub(crate) fn new(driver: Arc<TimeDriver>) -> Self {
+        Self {
+            state: Mutex::default(),
+            next: AtomicU64::new(NEVER),
+            driver,
+        }
+    }
+
+    /// Returns what this shard shares with the others of its runtime.
+    #[cfg(test)]
+    pub(crate) fn driver(&self) -> &Arc<TimeDriver> {
+        &self.driver
+    }
+
+    /// Returns the clock that deadlines of this shard are counted by.
+    pub(crate) fn clock(&self) -> &Clock {
+        self.driver.clock()
+    }
+
+    /// Tells whether both shards belong to the same runtime.
+    pub(crate) fn is_sibling_of(&self, other: &TimerShard) -> bool {
+        Arc::ptr_eq(&self.driver, &other.driver)
+    }
+
+    /// Arms a timer, and interrupts a thread that would sleep beyond it.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the runtime has shut down.
+    pub(crate) fn arm(&self, deadline: u64, waker: Waker) -> Result<Key, ShutDown> {
+        let mut state = self.state.lock();
+        if state.shut_down {
+            // The lock first: dropping a waker is user code.
+            drop(state);
+            drop(waker);
+            return Err(ShutDown);
+        }
+        let key = state.heap.insert(deadline, waker);
+        let earlier = self.publish(&state.heap);
+        drop(state);
+        self.interrupt_if(earlier);
+        Ok(key)
+    }
+
+    /// Looks whether an armed timer has fired; if so, takes the key back, and if not, sees to it
+    /// that `waker` will be woken.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the runtime has shut down. The key stays.
+    ///
+    /// # Panics
+    ///
+    /// Panics without a key.
+    pub(crate) fn poll(&self, key: &mut Option<Key>, waker: &Waker) -> Result<Polled, ShutDown> {
+        const ARMED: &str = "an armed timer is polled with its key";
+        let mut state = self.state.lock();
+        if state.shut_down {
+            return Err(ShutDown);
+        }
+        let mut look = state.heap.look(key.as_ref().expect(ARMED), waker);
+        if look == Look::OtherWaker {
+            drop(state);
+            let new = waker.clone();
+            state = self.state.lock();
+            if state.shut_down {
+                drop(state);
+                drop(new);
+                return Err(ShutDown);
+            }
+            let update = state.heap.update_waker(key.as_ref().expect(ARMED), new);
+            let unused = match update {
+                Update::Registered(old) => {
+                    look = Look::Registered;
+                    old
+                }
+                Update::Fired(new) => {
+                    look = Look::Fired;
+                    new
+                }
+            };
+            if look == Look::Fired {
+                Self::take_back(&mut state.heap, key);
+            }
+            drop(state);
+            drop(unused);
+        } else if look == Look::Fired {
+            Self::take_back(&mut state.heap, key);
+        }
+        Ok(if look == Look::Fired {
+            Polled::Elapsed
+        } else {
+            Polled::Pending
+        })
+    }
+
+    /// Tells whether an armed timer has fired.
+    pub(crate) fn is_fired(&self, key: &Key) -> bool {
+        let state = self.state.lock();
+        !state.shut_down && state.heap.is_fired(key)
+    }
+
+    /// Moves an armed timer to another deadline; it keeps its waker. If it has fired already, or the
+    /// runtime has shut down, the timer is gone: `None`.
+    pub(crate) fn reset(&self, key: Key, deadline: u64) -> Option<Key> {
+        let mut state = self.state.lock();
+        if state.shut_down {
+            return None;
+        }
+        let key = state.heap.reset(key, deadline);
+        let earlier = self.publish(&state.heap);
+        drop(state);
+        self.interrupt_if(earlier);
+        key
+    }
+
+    /// Ends a timer, armed or fired. It runs in destructors and never panics.
+    pub(crate) fn cancel(&self, key: Key) {
+        let mut state = self.state.lock();
+        if state.shut_down {
+            return;
+        }
+        let waker = state.heap.cancel(key);
+        let earlier = self.publish(&state.heap);
+        debug_assert!(earlier.is_none(), "a cancel makes no deadline earlier");
+        drop(state);
+        drop(waker);
+    }
+
+    /// Returns the time at which this shard wants to be looked at: no later than its earliest
+    /// deadline; `None` if no timer of it will ever fire. One load.
+    pub(crate) fn next_deadline(&self) -> Option<u64> {
+        Some(self.published()).filter(|&next| next != NEVER)
+    }
+
+    /// Tells whether there may be something to fire. One load.
+    pub(crate) fn has_due(&self, now: u64) -> bool {
+        self.next_deadline().is_some_and(|next| next <= now)
+    }
+
+    /// Fires timers that are due at `now`: adds their wakers to `batch`, earliest first. The caller
+    /// wakes them, after which [`has_due`](Self::has_due) tells whether there are more. Any thread
+    /// may call it.
+    pub(crate) fn fire_due(&self, now: u64, batch: &mut Vec<Waker>) {
+        if !self.has_due(now) {
+            return;
+        }
+        let mut state = self.state.lock();
+        state.heap.fire_due(now, batch, FIRE_BATCH);
+        let earlier = self.publish(&state.heap);
+        debug_assert!(earlier.is_none(), "firing makes no deadline earlier");
+    }
+
+    /// Ends all timers for good: adds the wakers of those that were armed to `batch`, for the caller
+    /// to wake, so that whoever waits sees that it is over. Doing so again does nothing.
+    pub(crate) fn shut_down(&self, batch: &mut Vec<Waker>) {
+        let mut state = self.state.lock();
+        state.shut_down = true;
+        batch.append(&mut state.heap.take_all());
+        let earlier = self.publish(&state.heap);
+        debug_assert!(earlier.is_none(), "an empty heap has no deadline");
+    }
+
+    /// Returns the number of armed timers.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.state.lock().heap.len()
+    }
+
+    fn take_back(heap: &mut TimerHeap, key: &mut Option<Key>) {
+        let nothing = key.take().and_then(|key| heap.cancel(key));
+        debug_assert!(nothing.is_none(), "a fired timer has given its waker away");
+    }
+
+    fn published(&self) -> u64 {
+        // Ordering: Relaxed. Who is about to wait has a SeqCst fence before this (*A deadline is not
+        // overslept*); who acts on the value takes the lock first.
+        self.next.load(Ordering::Relaxed)
+    }
+
+    /// Publishes the next deadline; the lock is held. Returns it if it became earlier.
+    fn publish(&self, heap: &TimerHeap) -> Option<u64> {
+        let next = heap.next_deadline();
+        let published = self.published();
+        if next != published {
+            // Ordering: Relaxed. The lock orders the writers; readers as in `published`.
+            self.next.store(next, Ordering::Relaxed);
+        }
+        (next < published).then_some(next)
+    }
+
+    fn interrupt_if(&self, earlier: Option<u64>) {
+        if let Some(deadline) = earlier {
+            // Ordering: SeqCst, for store-load. Pairs with the fence between a waiter's announcement
+            // and its look at the deadlines: one of us sees what the other wrote.
+            fence(Ordering::SeqCst);
+            self.driver.interrupt_before(deadline);
+        }
+    }
+}

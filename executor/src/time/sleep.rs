@@ -1,0 +1,292 @@
+//! Waiting for a moment.
+//!
+//! # The life of a `Sleep`
+//!
+//! | state | fields | goes on |
+//! | --- | --- | --- |
+//! | unarmed | no key, not elapsed | first poll: elapsed if the deadline has passed already, else armed |
+//! | armed | a key | fired and polled: elapsed; reset: armed, or unarmed if it had fired; dropped: cancelled |
+//! | elapsed | not armed, elapsed | reset: unarmed |
+//!
+//! One that is never polled is never armed, so making a future and throwing it away costs a look at
+//! the clock and a reference to the timers of this P.
+//!
+//! It is armed on the P that polls it at that time, if that P is of the runtime that the sleep was
+//! made in; that is where its task runs, and an interval follows its task so. Polled anywhere else
+//! (in another runtime, or in none), it is armed on the P it was made on, and works there as well.
+//! Once armed it stays where it is until it fires; see `shard` for who may touch it.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures::future::FusedFuture;
+
+use crate::budget;
+use crate::context;
+use crate::time::heap::Key;
+use crate::time::shard::Polled;
+use crate::time::{Instant, TimerHandle, current};
+
+/// Waits until `duration` has passed.
+///
+/// It never ends early. A duration too long for any clock, like [`Duration::MAX`], never ends.
+///
+/// # Panics
+///
+/// Panics outside of a runtime.
+///
+/// # Cancel safety
+///
+/// Dropping the future disarms the timer, and nothing else happens. Awaiting a new `sleep` starts the
+/// wait from the beginning; to go on with the same one, await `&mut sleep`.
+///
+/// ```
+/// use std::time::{Duration, Instant};
+/// use ws_executor::{runtime::Runtime, time};
+///
+/// let start = Instant::now();
+/// Runtime::new()?.block_on(async {
+///     time::sleep(Duration::from_millis(5)).await;
+/// });
+/// assert!(start.elapsed() >= Duration::from_millis(5));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[track_caller]
+pub fn sleep(duration: Duration) -> Sleep {
+    let home = current("sleep");
+    Sleep::after(home, duration)
+}
+
+/// Waits until `deadline`, and not at all if that has passed.
+///
+/// # Panics
+///
+/// Panics outside of a runtime.
+///
+/// # Cancel safety
+///
+/// Dropping the future disarms the timer, and nothing else happens; a new one for the same deadline
+/// goes on where it was.
+///
+/// ```
+/// use std::time::Duration;
+/// use ws_executor::{runtime::Runtime, time};
+///
+/// Runtime::new()?.block_on(async {
+///     let deadline = time::Instant::now() + Duration::from_millis(5);
+///     time::sleep_until(deadline).await;
+///     assert!(time::Instant::now() >= deadline);
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[track_caller]
+pub fn sleep_until(deadline: Instant) -> Sleep {
+    Sleep::new(current("sleep_until"), deadline)
+}
+
+/// The future of [`sleep`] and [`sleep_until`].
+///
+/// It can be [`reset`](Self::reset) to another deadline at any time, also after it has ended, which is
+/// cheaper than a new one. It is `Unpin`, so a struct can hold one and poll it through
+/// `Pin::new(&mut sleep)`, and a loop can await `&mut sleep` in one arm of a `select!`.
+///
+/// After it has ended, polling it again gives `Ready` again, and [`FusedFuture::is_terminated`] is
+/// true until it is reset.
+///
+/// # Panics
+///
+/// Polling it after its runtime has shut down panics, if its deadline had not come before.
+///
+/// ```
+/// use std::time::Duration;
+/// use ws_executor::{runtime::Runtime, time};
+///
+/// Runtime::new()?.block_on(async {
+///     let mut idle = time::sleep(Duration::from_secs(60));
+///     // Something came in: the connection is not idle yet.
+///     idle.reset(time::Instant::now() + Duration::from_millis(2));
+///     (&mut idle).await;
+///     assert!(idle.is_elapsed());
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "futures do nothing unless polled"]
+pub struct Sleep {
+    deadline: Instant,
+    /// The timers it is armed on; while it is not armed, those it was last armed or made on.
+    home: TimerHandle,
+    /// Our entry there. Present exactly while armed.
+    key: Option<Key>,
+    /// Whether a poll was ready since the last reset.
+    elapsed: bool,
+}
+
+impl Sleep {
+    /// Makes an unarmed sleep.
+    pub(crate) fn new(home: TimerHandle, deadline: Instant) -> Self {
+        Self {
+            deadline,
+            home,
+            key: None,
+            elapsed: false,
+        }
+    }
+
+    /// Makes an unarmed sleep of a length; a length without an end never ends.
+    pub(crate) fn after(home: TimerHandle, duration: Duration) -> Self {
+        let now = Instant::from_std(home.clock().now());
+        Self::new(home, now.add_or_never(duration))
+    }
+
+    /// Returns the moment that this future waits for.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ws_executor::{runtime::Runtime, time};
+    ///
+    /// Runtime::new()?.block_on(async {
+    ///     let deadline = time::Instant::now() + Duration::from_secs(1);
+    ///     assert_eq!(time::sleep_until(deadline).deadline(), deadline);
+    /// });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Tells whether the wait is over: whether a poll would be ready now.
+    ///
+    /// A sleep that has been polled is over when the runtime has fired its timer, which may be
+    /// shortly after its deadline.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ws_executor::{runtime::Runtime, time};
+    ///
+    /// Runtime::new()?.block_on(async {
+    ///     assert!(time::sleep(Duration::ZERO).is_elapsed());
+    ///     assert!(!time::sleep(Duration::from_secs(1)).is_elapsed());
+    /// });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn is_elapsed(&self) -> bool {
+        match &self.key {
+            Some(key) => self.home.is_fired(key),
+            None => self.elapsed || self.has_passed(),
+        }
+    }
+
+    /// Waits for another deadline instead, earlier or later, also if the old one has passed.
+    ///
+    /// A task that is waiting for this future is woken at the new deadline; it need not poll it again
+    /// for that, unless the old one had passed. On a `Pin<&mut Sleep>`, `sleep.reset(deadline)` works
+    /// as well.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ws_executor::{runtime::Runtime, time};
+    ///
+    /// Runtime::new()?.block_on(async {
+    ///     let mut sleep = time::sleep(Duration::MAX);
+    ///     sleep.reset(time::Instant::now());
+    ///     sleep.await;
+    /// });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reset(&mut self, deadline: Instant) {
+        self.deadline = deadline;
+        self.elapsed = false;
+        if let Some(key) = self.key.take() {
+            self.key = self
+                .home
+                .reset(key, self.home.clock().to_ns(deadline.into_std()));
+        }
+    }
+
+    /// Returns the current time of the clock that this sleep goes by.
+    pub(crate) fn now(&self) -> Instant {
+        Instant::from_std(self.home.clock().now())
+    }
+
+    /// Polls without regard to the budget: for those who account for it themselves.
+    pub(crate) fn poll_unbudgeted(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.key.is_none() {
+            if self.elapsed || self.has_passed() {
+                self.elapsed = true;
+                return Poll::Ready(());
+            }
+            self.move_here();
+            let deadline = self.home.clock().to_ns(self.deadline.into_std());
+            match self.home.arm(deadline, cx.waker().clone()) {
+                Ok(key) => self.key = Some(key),
+                Err(over) => over.panic(),
+            }
+            return Poll::Pending;
+        }
+        match self.home.poll(&mut self.key, cx.waker()) {
+            Ok(Polled::Elapsed) => {
+                self.elapsed = true;
+                Poll::Ready(())
+            }
+            Ok(Polled::Pending) => Poll::Pending,
+            Err(over) => over.panic(),
+        }
+    }
+
+    fn has_passed(&self) -> bool {
+        let clock = self.home.clock();
+        clock.to_ns(self.deadline.into_std()) <= clock.now_ns()
+    }
+
+    /// Takes the P that polls us for our home, unless it is of another runtime.
+    fn move_here(&mut self) {
+        if let Some(here) = context::timers()
+            && !here.is_same(&self.home)
+            && here.is_sibling_of(&self.home)
+        {
+            self.home = here;
+        }
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let proceed = ready!(budget::poll_proceed(cx));
+        ready!(self.get_mut().poll_unbudgeted(cx));
+        proceed.made_progress();
+        Poll::Ready(())
+    }
+}
+
+impl FusedFuture for Sleep {
+    fn is_terminated(&self) -> bool {
+        self.elapsed
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(key) = self.key.take() {
+            self.home.cancel(key);
+        }
+    }
+}
+
+impl fmt::Debug for Sleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sleep")
+            .field("deadline", &self.deadline)
+            .field("armed", &self.key.is_some())
+            .field("elapsed", &self.elapsed)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,308 @@
+//! Sleeps under a clock that is moved by hand, with each wake counted.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Wake, Waker};
+
+use super::*;
+use crate::time::test_util::{Bench, MS, NS};
+
+/// Counts wakes.
+#[derive(Default)]
+struct Count(AtomicUsize);
+
+impl Wake for Count {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A sleep that is polled by hand, and what came of it.
+struct Probe {
+    sleep: Sleep,
+    count: std::sync::Arc<Count>,
+}
+
+impl Probe {
+    fn new(bench: &Bench, duration: Duration) -> Self {
+        let sleep = Sleep::after(bench.timers.clone(), duration);
+        Self {
+            sleep,
+            count: Default::default(),
+        }
+    }
+
+    fn is_ready(&mut self) -> bool {
+        let waker = Waker::from(self.count.clone());
+        Pin::new(&mut self.sleep)
+            .poll(&mut Context::from_waker(&waker))
+            .is_ready()
+    }
+
+    fn wakes(&self) -> usize {
+        self.count.0.load(Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn fires_once_at_its_deadline_and_never_early() {
+    let bench = Bench::new();
+    let mut probe = Probe::new(&bench, 10 * MS);
+    assert!(!probe.is_ready());
+    bench.advance(10 * MS - NS);
+    assert!(!probe.is_ready());
+    assert!(!probe.sleep.is_elapsed());
+    assert_eq!(probe.wakes(), 0);
+    bench.advance(NS);
+    assert_eq!(probe.wakes(), 1);
+    assert!(probe.sleep.is_elapsed());
+    assert!(probe.is_ready());
+    assert!(probe.is_ready(), "and stays ready");
+    bench.advance(100 * MS);
+    assert_eq!(probe.wakes(), 1);
+}
+
+#[test]
+fn touches_the_timers_only_when_polled() {
+    let bench = Bench::new();
+    let probe = Probe::new(&bench, MS);
+    assert_eq!(bench.timers.len(), 0);
+    bench.advance(MS);
+    assert!(probe.sleep.is_elapsed());
+    drop(probe);
+
+    let mut probe = Probe::new(&bench, Duration::ZERO);
+    assert!(probe.is_ready(), "what has passed is ready at once");
+    let mut late = Probe::new(&bench, MS);
+    bench.advance(MS);
+    assert!(late.is_ready());
+    assert_eq!(bench.timers.len(), 0, "and is never armed");
+}
+
+#[test]
+fn a_drop_disarms() {
+    let bench = Bench::new();
+    let mut probes: Vec<Probe> = (1..=100).map(|ms| Probe::new(&bench, ms * MS)).collect();
+    assert!(probes.iter_mut().all(|probe| !probe.is_ready()));
+    assert_eq!(bench.timers.len(), 100);
+    bench.advance(30 * MS);
+    assert_eq!(bench.timers.len(), 70);
+    let counts: Vec<_> = probes.iter().map(|probe| probe.count.clone()).collect();
+    drop(probes);
+    assert_eq!(bench.timers.len(), 0);
+    bench.advance(200 * MS);
+    let woken = counts
+        .iter()
+        .filter(|count| count.0.load(Ordering::Relaxed) > 0)
+        .count();
+    assert_eq!(woken, 30);
+    // Nobody keeps the task of a sleep that is gone.
+    assert!(
+        counts
+            .iter()
+            .all(|count| std::sync::Arc::strong_count(count) == 1)
+    );
+}
+
+#[test]
+fn a_reset_to_a_later_deadline_postpones() {
+    let bench = Bench::new();
+    let mut probe = Probe::new(&bench, 10 * MS);
+    assert!(!probe.is_ready());
+    let deadline = bench.now() + 20 * MS;
+    probe.sleep.reset(deadline);
+    assert_eq!(probe.sleep.deadline(), deadline);
+    bench.advance(20 * MS - NS);
+    assert_eq!(probe.wakes(), 0);
+    bench.advance(NS);
+    assert_eq!(probe.wakes(), 1, "woken without another poll");
+    assert!(probe.is_ready());
+}
+
+#[test]
+fn a_reset_to_an_earlier_deadline_hastens() {
+    let bench = Bench::new();
+    let mut probe = Probe::new(&bench, 10 * MS);
+    assert!(!probe.is_ready());
+    Pin::new(&mut probe.sleep).reset(bench.now() + 5 * MS);
+    bench.advance(5 * MS - NS);
+    assert_eq!(probe.wakes(), 0);
+    bench.advance(NS);
+    assert_eq!(probe.wakes(), 1, "woken without another poll");
+    assert!(probe.is_ready());
+    bench.advance(100 * MS);
+    assert_eq!(probe.wakes(), 1, "and not again at the old one");
+    assert_eq!(bench.timers.len(), 0);
+}
+
+#[test]
+fn a_reset_after_the_end_starts_anew() {
+    let bench = Bench::new();
+    let mut probe = Probe::new(&bench, MS);
+    // Fired, but nobody has looked.
+    assert!(!probe.is_ready());
+    bench.advance(MS);
+    probe.sleep.reset(bench.now() + MS);
+    assert!(!probe.is_ready());
+    bench.advance(MS - NS);
+    assert!(!probe.is_ready());
+    bench.advance(NS);
+    assert_eq!(probe.wakes(), 2);
+    assert!(probe.is_ready() && probe.sleep.is_terminated());
+    // Seen.
+    probe.sleep.reset(bench.now() + MS);
+    assert!(!probe.sleep.is_terminated() && !probe.is_ready());
+    bench.advance(MS);
+    assert_eq!(probe.wakes(), 3);
+    assert!(probe.is_ready());
+    // Reset before any poll, into the past.
+    let mut probe = Probe::new(&bench, MS);
+    probe.sleep.reset(bench.now());
+    assert!(probe.is_ready());
+}
+
+#[test]
+fn the_task_that_polled_last_is_woken() {
+    let bench = Bench::new();
+    let mut probe = Probe::new(&bench, MS);
+    assert!(!probe.is_ready());
+    let first = std::mem::take(&mut probe.count);
+    assert!(!probe.is_ready());
+    assert_eq!(
+        std::sync::Arc::strong_count(&first),
+        1,
+        "the first waker is gone"
+    );
+    bench.advance(MS);
+    assert_eq!(first.0.load(Ordering::Relaxed), 0);
+    assert_eq!(probe.wakes(), 1);
+    assert!(probe.is_ready());
+}
+
+#[test]
+fn a_sleep_without_an_end_never_fires() {
+    let bench = Bench::new();
+    let mut probe = Probe::new(&bench, Duration::MAX);
+    assert!(!probe.is_ready());
+    assert_eq!(bench.timers.next_deadline(), None);
+    bench.advance(Duration::from_secs(29 * 365 * 24 * 60 * 60));
+    assert!(!probe.is_ready());
+    assert_eq!(probe.wakes(), 0);
+    assert_eq!(bench.timers.len(), 1);
+    drop(probe);
+    assert_eq!(bench.timers.len(), 0);
+}
+
+#[test]
+fn shutdown_wakes_those_who_wait_and_a_drop_after_it_is_quiet() {
+    let bench = Bench::new();
+    let mut armed = Probe::new(&bench, 10 * MS);
+    let mut fired = Probe::new(&bench, MS);
+    let mut reset = Probe::new(&bench, 10 * MS);
+    let mut seen = Probe::new(&bench, MS);
+    for probe in [&mut armed, &mut fired, &mut reset, &mut seen] {
+        assert!(!probe.is_ready());
+    }
+    bench.advance(MS);
+    assert!(seen.is_ready());
+    bench.shut_down();
+    bench.shut_down();
+    assert_eq!((armed.wakes(), fired.wakes(), seen.wakes()), (1, 1, 1));
+    assert!(seen.is_ready(), "what was over stays over");
+    assert!(!armed.sleep.is_elapsed());
+    reset.sleep.reset(bench.now() + MS);
+    drop((armed, fired, reset));
+    assert_eq!(bench.timers.len(), 0);
+}
+
+#[test]
+#[should_panic(expected = "polled after its runtime had shut down")]
+fn an_armed_sleep_that_is_polled_after_shutdown_panics() {
+    let bench = Bench::new();
+    let mut probe = Probe::new(&bench, MS);
+    assert!(!probe.is_ready());
+    bench.shut_down();
+    probe.is_ready();
+}
+
+#[test]
+#[should_panic(expected = "polled after its runtime had shut down")]
+fn a_new_sleep_that_is_polled_after_shutdown_panics() {
+    let bench = Bench::new();
+    bench.shut_down();
+    Probe::new(&bench, MS).is_ready();
+}
+
+#[test]
+#[should_panic(expected = "ws::time::sleep was called outside of a ws runtime")]
+fn sleep_needs_a_runtime() {
+    drop(sleep(MS));
+}
+
+#[test]
+fn a_sleep_is_spent_from_the_budget_when_it_ends() {
+    let bench = Bench::new();
+    let polls = budget::with_budget(|| {
+        let mut ready = 0;
+        while Probe::new(&bench, Duration::ZERO).is_ready() {
+            ready += 1;
+            assert!(
+                ready < 10_000,
+                "a loop around ready sleeps comes to an end (F2)"
+            );
+        }
+        ready
+    });
+    let mut pending = Probe::new(&bench, MS);
+    let left = budget::with_budget(|| {
+        for _ in 0..10 * polls {
+            assert!(!pending.is_ready());
+        }
+        Probe::new(&bench, Duration::ZERO).is_ready()
+    });
+    assert!(left, "a pending poll costs nothing");
+}
+
+#[test]
+fn is_send_sync_and_unpin() {
+    fn check<T: Send + Sync + Unpin + 'static>() {}
+    check::<Sleep>();
+    check::<crate::time::Interval>();
+    check::<crate::time::Timeout<std::future::Ready<()>>>();
+}
+
+#[test]
+fn wakers_are_dropped_and_woken_outside_the_lock() {
+    /// A task that looks at the timers from its waker's wake and drop, which would deadlock.
+    struct Nosy(TimerHandle);
+    impl Wake for Nosy {
+        fn wake(self: std::sync::Arc<Self>) {}
+    }
+    impl Drop for Nosy {
+        fn drop(&mut self) {
+            self.0.len();
+        }
+    }
+    let bench = Bench::new();
+    let nosy = || Waker::from(std::sync::Arc::new(Nosy(bench.timers.clone())));
+    let poll = |sleep: &mut Sleep| {
+        Pin::new(sleep)
+            .poll(&mut Context::from_waker(&nosy()))
+            .is_ready()
+    };
+    let mut sleep = Sleep::after(bench.timers.clone(), MS);
+    assert!(!poll(&mut sleep), "arms");
+    assert!(!poll(&mut sleep), "another waker");
+    sleep.reset(bench.now() + 2 * MS);
+    sleep.reset(bench.now() + MS);
+    bench.advance(MS);
+    assert!(poll(&mut sleep));
+    sleep.reset(bench.now() + MS);
+    assert!(!poll(&mut sleep));
+    drop(sleep);
+    let mut sleep = Sleep::after(bench.timers.clone(), MS);
+    assert!(!poll(&mut sleep));
+    bench.shut_down();
+    let mut unarmed = Sleep::after(bench.timers.clone(), MS);
+    let over = std::panic::AssertUnwindSafe(|| poll(&mut unarmed));
+    assert!(std::panic::catch_unwind(over).is_err());
+}

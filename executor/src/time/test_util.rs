@@ -1,0 +1,60 @@
+//! What the tests of this folder share: a shard under a clock that is moved by hand.
+
+use std::task::Waker;
+use std::time::Duration;
+
+use ws_reactor::Netpoll;
+
+use crate::sync::Arc;
+use crate::time::{Clock, Instant, TimeDriver, TimerHandle, TimerShard};
+
+/// A shard, its virtual clock, and somebody who fires what is due.
+pub(crate) struct Bench {
+    pub(crate) timers: TimerHandle,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        let netpoll = Netpoll::new().expect("a netpoll");
+        let driver = Arc::new(TimeDriver::new(netpoll, Clock::stopped()));
+        Self {
+            timers: TimerHandle::new(Arc::new(TimerShard::new(driver))),
+        }
+    }
+
+    /// A second shard of the same runtime.
+    pub(crate) fn sibling(&self) -> Self {
+        Self {
+            timers: TimerHandle::new(Arc::new(TimerShard::new(self.timers.driver().clone()))),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        Instant::from_std(self.timers.clock().now())
+    }
+
+    /// Moves the clock, and fires what became due.
+    pub(crate) fn advance(&self, by: Duration) {
+        self.timers.clock().advance(by);
+        self.fire();
+    }
+
+    /// Fires what is due, as a worker does.
+    pub(crate) fn fire(&self) {
+        let now = self.timers.clock().now_ns();
+        let mut batch = Vec::new();
+        while self.timers.has_due(now) {
+            self.timers.fire_due(now, &mut batch);
+            batch.drain(..).for_each(Waker::wake);
+        }
+    }
+
+    pub(crate) fn shut_down(&self) {
+        let mut batch = Vec::new();
+        self.timers.shut_down(&mut batch);
+        batch.drain(..).for_each(Waker::wake);
+    }
+}
+
+pub(crate) const MS: Duration = Duration::from_millis(1);
+pub(crate) const NS: Duration = Duration::from_nanos(1);

@@ -1,0 +1,214 @@
+//! Giving a future only so long.
+//!
+//! The future is polled first, so one that is ready at the last moment wins. Then the timer is looked
+//! at, outside of the cooperative budget: a future that spends the whole budget in each poll would
+//! otherwise never let its own timeout come to word. An elapsed timeout still costs a unit, and one
+//! that finds no budget at all when it is polled yields before it polls anything; so a loop around
+//! `timeout(Duration::ZERO, ..)` ends its poll like any other (F2).
+
+use std::error::Error;
+use std::fmt;
+use std::future::IntoFuture;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use pin_project_lite::pin_project;
+
+use crate::budget;
+use crate::time::{Instant, Sleep, current};
+
+/// Runs a future for at most `duration`.
+///
+/// The result is the future's output, or [`Elapsed`] if the time was over first; the future is then
+/// dropped with the [`Timeout`]. If both happen between two polls, the output wins. A duration too long
+/// for any clock, like [`Duration::MAX`], never elapses.
+///
+/// A future can only be stopped where it awaits: one that computes or blocks for long inside a poll
+/// is stopped after that.
+///
+/// # Panics
+///
+/// Panics outside of a runtime.
+///
+/// # Cancel safety
+///
+/// Dropping the returned future drops the inner one. To keep it and what it has done so far, pass
+/// `&mut future`, or take it back with [`Timeout::into_inner`].
+///
+/// ```
+/// use std::time::Duration;
+/// use ws_executor::{runtime::Runtime, time};
+///
+/// Runtime::new()?.block_on(async {
+///     let quick = time::timeout(Duration::from_secs(5), async { 7 });
+///     assert_eq!(quick.await, Ok(7));
+///
+///     let slow = time::timeout(Duration::from_millis(1), time::sleep(Duration::from_secs(60)));
+///     assert!(slow.await.is_err());
+/// });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[track_caller]
+pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
+    let timer = Sleep::after(current("timeout"), duration);
+    Timeout {
+        future: future.into_future(),
+        timer,
+    }
+}
+
+/// Runs a future until `deadline` at the latest. See [`timeout`].
+///
+/// # Panics
+///
+/// Panics outside of a runtime.
+///
+/// # Cancel safety
+///
+/// As that of [`timeout`].
+///
+/// ```
+/// use std::time::Duration;
+/// use ws_executor::{runtime::Runtime, time};
+///
+/// Runtime::new()?.block_on(async {
+///     // One deadline for two steps.
+///     let deadline = time::Instant::now() + Duration::from_secs(5);
+///     let a = time::timeout_at(deadline, async { 1 }).await?;
+///     let b = time::timeout_at(deadline, async { 2 }).await?;
+///     assert_eq!(a + b, 3);
+///     Ok::<(), time::Elapsed>(())
+/// })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[track_caller]
+pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
+    let timer = Sleep::new(current("timeout_at"), deadline);
+    Timeout {
+        future: future.into_future(),
+        timer,
+    }
+}
+
+pin_project! {
+    /// The future of [`timeout`] and [`timeout_at`].
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless polled"]
+    pub struct Timeout<F> {
+        #[pin]
+        future: F,
+        timer: Sleep,
+    }
+}
+
+impl<F> Timeout<F> {
+    /// Returns the future inside.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ws_executor::{runtime::Runtime, time};
+    ///
+    /// Runtime::new()?.block_on(async {
+    ///     let timeout = time::timeout(Duration::from_secs(1), std::future::ready(3));
+    ///     assert_eq!(timeout.get_ref().clone().await, 3);
+    /// });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn get_ref(&self) -> &F {
+        &self.future
+    }
+
+    /// Returns the future inside, to change it.
+    #[must_use]
+    pub fn get_mut(&mut self) -> &mut F {
+        &mut self.future
+    }
+
+    /// Returns the moment at which the time is over.
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        self.timer.deadline()
+    }
+
+    /// Gives the future back, and ends the timeout.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ws_executor::{runtime::Runtime, time};
+    ///
+    /// Runtime::new()?.block_on(async {
+    ///     let mut timeout = time::timeout(Duration::from_millis(1), Box::pin(async {
+    ///         time::sleep(Duration::from_millis(5)).await;
+    ///         "late"
+    ///     }));
+    ///     if (&mut timeout).await.is_err() {
+    ///         // Too late for us, but somebody else wants to see the end of it.
+    ///         assert_eq!(timeout.into_inner().await, "late");
+    ///     }
+    /// });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn into_inner(self) -> F {
+        self.future
+    }
+}
+
+impl<F: Future> Future for Timeout<F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // Given back at once: it is only asked whether there is any. What the future takes is its own.
+        drop(ready!(budget::poll_proceed(cx)));
+        let this = self.project();
+        if let Poll::Ready(output) = this.future.poll(cx) {
+            return Poll::Ready(Ok(output));
+        }
+        ready!(this.timer.poll_unbudgeted(cx));
+        // Pending if the future has spent all that there was. That must not hold us up.
+        if let Poll::Ready(proceed) = budget::poll_proceed(cx) {
+            proceed.made_progress();
+        }
+        Poll::Ready(Err(Elapsed(())))
+    }
+}
+
+/// The time of a [`timeout`] was over before its future was ready.
+///
+/// It converts into an [`io::Error`] of the kind [`TimedOut`](io::ErrorKind::TimedOut).
+///
+/// ```
+/// use std::{io, time::Duration};
+/// use ws_executor::{runtime::Runtime, time};
+///
+/// async fn read() -> io::Result<Vec<u8>> {
+///     let bytes = time::timeout(Duration::from_millis(1), std::future::pending()).await?;
+///     Ok(bytes)
+/// }
+///
+/// let error = Runtime::new()?.block_on(read()).unwrap_err();
+/// assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Elapsed(());
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("deadline has elapsed")
+    }
+}
+
+impl Error for Elapsed {}
+
+impl From<Elapsed> for io::Error {
+    fn from(elapsed: Elapsed) -> Self {
+        io::Error::new(io::ErrorKind::TimedOut, elapsed)
+    }
+}
+
+#[cfg(test)]
+mod tests;

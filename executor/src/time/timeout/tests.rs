@@ -1,0 +1,165 @@
+//! Who wins, and that the timer is heard.
+
+use std::future::{pending, poll_fn, ready};
+
+use futures::channel::oneshot;
+use tokio_test::{assert_pending, assert_ready_eq, task};
+
+use super::*;
+use crate::time::test_util::{Bench, MS, NS};
+
+fn within<F: Future>(bench: &Bench, duration: Duration, future: F) -> Timeout<F> {
+    Timeout {
+        future,
+        timer: Sleep::after(bench.timers.clone(), duration),
+    }
+}
+
+#[test]
+fn the_time_is_over_at_the_deadline_and_not_before() {
+    let bench = Bench::new();
+    let mut timeout = task::spawn(within(&bench, MS, pending::<()>()));
+    assert_pending!(timeout.poll());
+    bench.advance(MS - NS);
+    assert!(!timeout.is_woken());
+    assert_pending!(timeout.poll());
+    bench.advance(NS);
+    assert!(timeout.is_woken());
+    assert_ready_eq!(timeout.poll(), Err(Elapsed(())));
+}
+
+#[test]
+fn an_output_in_time_disarms() {
+    let bench = Bench::new();
+    let (sender, receiver) = oneshot::channel();
+    let mut timeout = task::spawn(within(&bench, MS, receiver));
+    assert_pending!(timeout.poll());
+    assert_eq!(bench.timers.len(), 1);
+    sender.send(7).unwrap();
+    assert!(timeout.is_woken());
+    assert_ready_eq!(timeout.poll(), Ok(Ok(7)));
+    drop(timeout);
+    assert_eq!(bench.timers.len(), 0);
+}
+
+#[test]
+fn if_both_are_ready_the_output_wins() {
+    let bench = Bench::new();
+    let (sender, receiver) = oneshot::channel();
+    let mut timeout = task::spawn(within(&bench, MS, receiver));
+    assert_pending!(timeout.poll());
+    bench.advance(MS);
+    sender.send(7).unwrap();
+    assert_ready_eq!(timeout.poll(), Ok(Ok(7)));
+
+    let mut timeout = task::spawn(within(&bench, Duration::ZERO, ready(7)));
+    assert_ready_eq!(timeout.poll(), Ok(7));
+}
+
+#[test]
+fn a_ready_future_arms_nothing() {
+    let bench = Bench::new();
+    let mut timeout = task::spawn(within(&bench, MS, ready(7)));
+    assert_ready_eq!(timeout.poll(), Ok(7));
+    assert_eq!(bench.timers.len(), 0);
+}
+
+#[test]
+fn a_timeout_without_an_end_waits_for_the_output() {
+    let bench = Bench::new();
+    let (sender, receiver) = oneshot::channel();
+    let mut timeout = task::spawn(within(&bench, Duration::MAX, receiver));
+    assert_pending!(timeout.poll());
+    bench.advance(Duration::from_secs(29 * 365 * 24 * 60 * 60));
+    assert!(!timeout.is_woken());
+    sender.send(7).unwrap();
+    assert_ready_eq!(timeout.poll(), Ok(Ok(7)));
+}
+
+#[test]
+fn into_inner_gives_the_future_back_and_disarms() {
+    let bench = Bench::new();
+    let (sender, receiver) = oneshot::channel();
+    let mut timeout = within(&bench, MS, receiver);
+    assert_pending!(task::spawn(&mut timeout).poll());
+    assert!(timeout.get_mut().try_recv().unwrap().is_none());
+    let receiver = timeout.into_inner();
+    assert_eq!(bench.timers.len(), 0);
+    sender.send(7).unwrap();
+    assert_ready_eq!(task::spawn(receiver).poll(), Ok(7));
+}
+
+/// A future that is never ready and spends the whole budget in each poll.
+async fn greedy() {
+    poll_fn(|cx| {
+        for _ in 0..10_000 {
+            match budget::poll_proceed(cx) {
+                Poll::Ready(proceed) => proceed.made_progress(),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        panic!("there is a budget");
+    })
+    .await
+}
+
+#[test]
+fn a_future_that_spends_the_whole_budget_cannot_starve_its_timeout() {
+    let bench = Bench::new();
+    let mut timeout = task::spawn(within(&bench, MS, greedy()));
+    assert_pending!(budget::with_budget(|| timeout.poll()));
+    bench.advance(MS);
+    assert_ready_eq!(budget::with_budget(|| timeout.poll()), Err(Elapsed(())));
+}
+
+#[test]
+fn a_loop_around_an_elapsed_timeout_comes_to_an_end() {
+    let bench = Bench::new();
+    budget::with_budget(|| {
+        for _ in 0..10_000 {
+            let mut timeout = task::spawn(within(&bench, Duration::ZERO, pending::<()>()));
+            if timeout.poll().is_pending() {
+                assert!(timeout.is_woken(), "it yields");
+                return;
+            }
+        }
+        panic!("an elapsed timeout is spent from the budget (F2)");
+    });
+}
+
+#[test]
+fn a_timeout_does_not_give_back_what_its_future_spent() {
+    let bench = Bench::new();
+    let left = |poll: &mut dyn FnMut()| {
+        budget::with_budget(|| {
+            poll();
+            let mut left = 0;
+            let mut rest = task::spawn(poll_fn(budget::poll_proceed));
+            while let Poll::Ready(proceed) = rest.poll() {
+                proceed.made_progress();
+                left += 1;
+            }
+            left
+        })
+    };
+    let one = || task::spawn(Sleep::after(bench.timers.clone(), Duration::ZERO));
+    let bare = left(&mut || assert!(one().poll().is_ready()));
+    let wrapped = left(&mut || {
+        let mut timeout = task::spawn(within(&bench, MS, one().into_inner()));
+        assert!(timeout.poll().is_ready());
+    });
+    assert_eq!(bare, wrapped);
+}
+
+#[test]
+#[should_panic(expected = "ws::time::timeout was called outside of a ws runtime")]
+fn timeout_needs_a_runtime() {
+    drop(timeout(MS, pending::<()>()));
+}
+
+#[test]
+fn the_error_says_what_happened() {
+    let error = io::Error::from(Elapsed(()));
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    assert_eq!(error.to_string(), "deadline has elapsed");
+}

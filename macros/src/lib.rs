@@ -1,0 +1,135 @@
+//! `#[ws::main]` and `#[ws::test]`: from an `async fn` to a function that starts the runtime.
+//!
+//! Users reach both through the crate `ws`, which re-exports them. This crate depends on none of the
+//! runtime's: it writes paths such as `::ws::__private::Probe` into the user's code and never names a
+//! type of its own. For that reason the examples here are not compiled; those that are stand in the
+//! documentation of `ws`, and every rule below has a program under `tests/ui/` of the root package.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `args` | the arguments in the parentheses, and what is wrong with them |
+//! | `entry` | the function: what is refused, and what comes out |
+//!
+//! The other half of the work, the choice between a stealable and a pinned root, is a question of
+//! types and so cannot be answered here. It is `ws::__private`, of the root package.
+
+mod args;
+mod entry;
+
+use entry::Entry;
+use proc_macro::TokenStream;
+
+/// Runs an `async fn` as the root of a runtime.
+///
+/// ```ignore (the runtime depends on this crate, so this crate cannot use the runtime)
+/// #[ws::main]
+/// async fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let answer = ws::spawn(async { 6 * 7 }).await?;
+///     println!("{answer}");
+///     Ok(())
+/// }
+/// ```
+///
+/// The thread that calls the function is one of the workers until the root is done. A root that is
+/// `Send` is an ordinary task: it starts on this thread, and any worker may steal it. Every other
+/// root is pinned to this thread. The output does not count for that on a function called `main`,
+/// so `Result<(), Box<dyn Error>>` leaves the root stealable. When the root is done, so is the
+/// runtime: tasks that still run are cancelled.
+///
+/// # Arguments
+///
+/// | argument | meaning | default |
+/// | --- | --- | --- |
+/// | `workers = N` | how many tasks run at a time, an integer literal of at least 1 | the runtime's: the cores that the process may use, or `WS_WORKERS` |
+/// | `crate = path` | where the runtime's crate is found, as a path or a string | `::ws` |
+///
+/// ```ignore (the runtime depends on this crate, so this crate cannot use the runtime)
+/// mod my {
+///     pub use ws;
+/// }
+///
+/// #[ws::main(workers = 4, crate = my::ws)]
+/// async fn main() {}
+/// ```
+///
+/// # What the function may return
+///
+/// On a function called `main`: what std's `main` may return, that is `()`, `ExitCode`, `!`,
+/// `Result<T, E>` of these with `E: Debug`, or anything else that implements
+/// [`Termination`](std::process::Termination). An `Err` is printed to stderr as std does, and the
+/// process fails. If the runtime cannot be built, `error: ` and the reason are printed and the
+/// process fails.
+///
+/// On a function with another name: anything. It becomes a plain function that starts a runtime with
+/// each call and returns what the body does.
+///
+/// # Panics
+///
+/// The emitted function panics when the body does. One that is not called `main` panics also if the
+/// runtime cannot be built.
+///
+/// # Attributes beside this one
+///
+/// Attributes, docs and visibility stay on the function that is emitted, which is not `async`. An
+/// attribute macro that wants to see an `async fn` stands above this one.
+///
+/// # Errors
+///
+/// The compiler refuses, at the text that has to change: a function that is not `async`; one with
+/// arguments, generics or a `where` clause; `const`, `unsafe` and `extern` functions; methods; a
+/// second `main` attribute; `workers = 0`, unknown arguments and repeated ones.
+///
+/// A type that is `Send` only where a lifetime is `'static` and that the root holds across an
+/// `.await` is refused with "higher-ranked lifetime error"; a `Pin<Box<dyn Future<Output = ()>>>`
+/// around that part of the body pins the root and is accepted.
+#[proc_macro_attribute]
+pub fn main(args: TokenStream, item: TokenStream) -> TokenStream {
+    entry::expand(Entry::Main, args.into(), item.into()).into()
+}
+
+/// Runs an `async fn` as a test, in a runtime of its own.
+///
+/// ```ignore (the runtime depends on this crate, so this crate cannot use the runtime)
+/// #[ws::test]
+/// async fn adds() {
+///     let sum = ws::spawn(async { 1 + 2 }).await.unwrap();
+///     assert_eq!(sum, 3);
+/// }
+///
+/// #[ws::test(workers = 4)]
+/// #[should_panic(expected = "refused")]
+/// async fn refuses() {
+///     panic!("refused")
+/// }
+/// ```
+///
+/// `#[test]` is part of it. `#[should_panic]`, `#[ignore]` and `#[cfg]` work as they do there, and the
+/// root is stealable or pinned as under [`main`](macro@main).
+///
+/// # Arguments
+///
+/// | argument | meaning | default |
+/// | --- | --- | --- |
+/// | `workers = N` | how many tasks run at a time, an integer literal of at least 1 | 1 |
+/// | `crate = path` | where the runtime's crate is found, as a path or a string | `::ws` |
+///
+/// One worker, because tests are many and small, and the harness runs them side by side already. A
+/// test that is about several threads says so with `workers = N`.
+///
+/// # What the function may return
+///
+/// What std's `#[test]` may return. An `Err` is printed, and the test fails, with the words that std
+/// uses. With `#[should_panic]` the function returns nothing, as under std.
+///
+/// # Panics
+///
+/// The test panics when its body does, with the same payload, or if the runtime cannot be built.
+///
+/// # Errors
+///
+/// The compiler refuses what it refuses for [`main`](macro@main), and a second test attribute: with
+/// `#[test]` beside it the test would be registered twice.
+#[proc_macro_attribute]
+pub fn test(args: TokenStream, item: TokenStream) -> TokenStream {
+    entry::expand(Entry::Test, args.into(), item.into()).into()
+}

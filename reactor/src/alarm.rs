@@ -1,0 +1,203 @@
+//! Until when the poller sleeps, and how others bring that forward.
+//!
+//! # What it is for
+//!
+//! A thread waits in the poller until the next timer of the runtime. Meanwhile other threads arm
+//! timers, thousands a second, and nearly all of them are later than the one that is waited for, or
+//! nobody waits. Those must pay a fence and a load. The few that are earlier must not pay for waking
+//! a thread that would only look and go back to sleep: they set the timer in the poll themselves.
+//!
+//! # The word
+//!
+//! `sleep_until` holds nanoseconds since the timer's origin:
+//!
+//! | value | the poller | [`Alarm::arm`] with deadline `d` |
+//! | --- | --- | --- |
+//! | [`AWAKE`], zero | does not wait, and will look at all timers before it does | nothing to do |
+//! | a time | waits, or is about to, until then | nothing if `d` is no earlier, else brings it forward |
+//! | [`NEVER`] | waits, or is about to, without a deadline yet | brings it forward |
+//!
+//! Every deadline is at least 1, so that "is it later than what the poller knows?" is one comparison
+//! for all three rows.
+//!
+//! # Why no timer is slept through
+//!
+//! The two sides meet at a store-load race, each with a sequentially consistent fence:
+//!
+//! - arming: the timer goes into its heap (and the heap's first deadline is published), *fence*, load
+//!   `sleep_until`;
+//! - waiting: store `NEVER` to `sleep_until`, *fence* (this is [`Alarm::prepare`]), then the caller
+//!   looks at all heaps once more and passes on what it found ([`Alarm::aim`]).
+//!
+//! One of the fences comes first in the order of all fences. If it is the armer's, the poller's look
+//! at the heaps sees the timer. If it is the poller's, the armer's load sees that somebody waits, and
+//! it brings the word forward. Both may happen, which does no harm: `aim` takes the earlier of the two.
+//!
+//! # The timer is never set too late, and often too early
+//!
+//! Invariant, under the lock of `set_to`, while the poller waits: **the timer is set, and not later
+//! than `sleep_until`**, unless that is `NEVER`. The reverse does not hold. A deadline that has moved
+//! away (a timeout that was cancelled, which is what timeouts are for) leaves the timer as it is: the
+//! poller then wakes once for nothing, sets it right and sleeps on, instead of a system call on every
+//! wait. So a server whose requests each carry a timeout of seconds makes that call once in seconds.
+//!
+//! Once the timer's event has been fetched, the setting is used up, and `set_to` says so. If somebody
+//! has set it anew in that very moment, it is set twice; to decide by the clock instead would trust
+//! two readings of it with a lost timer.
+//!
+//! # Never early
+//!
+//! [`Alarm::is_due`] says yes only when the clock has reached the deadline, and the timer counts by the
+//! same clock (see `sys.rs`). Checked by `tests/timer_is_never_early.rs`.
+//!
+//! Where there is no timerfd, the poller has a timeout of its own, rounded up to mio's milliseconds,
+//! and bringing it forward means to wake the poller: [`Arm::Wake`].
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::time::{Duration, Instant};
+
+use mio::{Registry, Token};
+
+use crate::sync::Mutex;
+use crate::sys::Timer;
+
+/// Nobody waits. Below every deadline.
+const AWAKE: u64 = 0;
+/// Somebody waits, without a deadline. Above every deadline.
+const NEVER: u64 = u64::MAX;
+
+#[derive(Debug)]
+pub(crate) struct Alarm {
+    /// Until when the poller waits; see *The word*. Made earlier under the lock of `set_to`; stored
+    /// by the poller, with or without it.
+    sleep_until: AtomicU64,
+    /// What the timer is set to, or `NEVER` when that is used up.
+    set_to: Mutex<u64>,
+    timer: Timer,
+}
+
+/// What remains to be done after a deadline was brought forward.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arm {
+    /// Nothing.
+    Done,
+    /// To wake the poller, which will see the new deadline.
+    Wake,
+}
+
+impl Alarm {
+    pub(crate) fn new(registry: &Registry, token: Token) -> io::Result<Self> {
+        Ok(Self {
+            sleep_until: AtomicU64::new(AWAKE),
+            set_to: Mutex::new(NEVER),
+            timer: Timer::new(registry, token)?,
+        })
+    }
+
+    /// Whether somebody waits, or is about to. The caller has fenced.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.sleep_until.load(Ordering::Relaxed) != AWAKE
+    }
+
+    /// From now on, every deadline that is armed is seen by the wait that follows.
+    pub(crate) fn prepare(&self) {
+        self.sleep_until.store(NEVER, Ordering::Relaxed);
+        // Ordering: SeqCst pairs with the fences in `arm` and in `Netpoll::interrupt`. It closes the
+        // race between this store and the loads that follow (the caller's look at the timers and
+        // queues, the flag of the interrupt), on the one side, and the like on the other.
+        fence(Ordering::SeqCst);
+    }
+
+    /// A timer was armed.
+    pub(crate) fn arm(&self, deadline: Instant) -> Arm {
+        let deadline = self.ns(deadline);
+        // Ordering: SeqCst pairs with the fence in `prepare`; see *Why no timer is slept through*.
+        fence(Ordering::SeqCst);
+        if self.sleep_until.load(Ordering::Relaxed) <= deadline {
+            return Arm::Done;
+        }
+        self.bring_forward(deadline)
+    }
+
+    #[cold]
+    fn bring_forward(&self, deadline: u64) -> Arm {
+        let mut set_to = self.set_to.lock();
+        // The poller may have come back meanwhile; then it is its own business again.
+        if !self.lower(deadline) {
+            return Arm::Done;
+        }
+        match self.set(&mut set_to, deadline) {
+            Ok(()) if Timer::KEEPS_TIME => Arm::Done,
+            // A timer that can not be set is an error for who waits: once awake it calls `aim` again,
+            // which meets the error too and returns it.
+            Ok(()) | Err(_) => Arm::Wake,
+        }
+    }
+
+    /// The poller is about to wait until `deadline`, or until what was armed since `prepare`. Called
+    /// before each round of the wait, and costs a system call only if the timer is set too late.
+    pub(crate) fn aim(&self, deadline: Option<Instant>) -> io::Result<()> {
+        let mut set_to = self.set_to.lock();
+        if let Some(deadline) = deadline {
+            self.lower(self.ns(deadline));
+        }
+        self.set(&mut set_to, self.sleep_until.load(Ordering::Relaxed))
+    }
+
+    /// The timer's event was fetched: its setting is used up.
+    pub(crate) fn rang(&self) {
+        *self.set_to.lock() = NEVER;
+    }
+
+    /// Whether the deadline has come.
+    pub(crate) fn is_due(&self) -> bool {
+        self.sleep_until.load(Ordering::Relaxed) <= self.ns(Instant::now())
+    }
+
+    /// The timeout for mio, where the timer does not do it.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        if Timer::KEEPS_TIME {
+            return None;
+        }
+        let until = self.sleep_until.load(Ordering::Relaxed);
+        (until != NEVER).then(|| {
+            let left = Duration::from_nanos(until.saturating_sub(self.ns(Instant::now())));
+            // Not every system's poll counts finer, and not every one of them rounds up.
+            let ms = left.as_nanos().div_ceil(1_000_000);
+            Duration::from_millis(u64::try_from(ms).unwrap_or(u64::MAX))
+        })
+    }
+
+    /// The wait is over.
+    pub(crate) fn finish(&self) {
+        // Relaxed: whoever still sees the old value does a little too much.
+        self.sleep_until.store(AWAKE, Ordering::Relaxed);
+    }
+
+    /// Lowers the word. Says whether it did: not if it was as early, or nobody waits. Lock required:
+    /// that of `set_to`.
+    fn lower(&self, deadline: u64) -> bool {
+        self.sleep_until
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |until| {
+                (deadline < until).then_some(deadline)
+            })
+            .is_ok()
+    }
+
+    /// Keeps the invariant: the timer is set, and no later than `until`.
+    fn set(&self, set_to: &mut u64, until: u64) -> io::Result<()> {
+        if until < *set_to {
+            self.timer.set(until)?;
+            *set_to = until;
+        }
+        Ok(())
+    }
+
+    fn ns(&self, at: Instant) -> u64 {
+        let since = at.saturating_duration_since(self.timer.origin());
+        let ns = u64::try_from(since.as_nanos()).unwrap_or(NEVER);
+        ns.clamp(AWAKE + 1, NEVER - 1)
+    }
+}

@@ -1,0 +1,84 @@
+//! The netpoll of the `ws` runtime: readiness of sources, and the wakers that wait for it.
+//!
+//! It stands between the kernel and the scheduler, and knows nothing of tasks. What goes in are
+//! [sources](Source) (sockets, pipes, anything that epoll and its like can watch); what comes out are
+//! [wakers](std::task::Waker), in batches, for the scheduler to wake.
+//!
+//! - A [`Netpoll`] holds the sources of one runtime. One thread at a time is its [`Poller`], which looks
+//!   or waits; others [interrupt](Netpoll::interrupt) it, or [bring its deadline
+//!   forward](Netpoll::arm) without waking it.
+//! - A [`Registration`] is one source in it. Tasks wait for a [`Direction`] of it, any number at once,
+//!   by poll functions or by futures.
+//!
+//! mio is named in this crate alone; what a user of sources needs of it is re-exported here.
+//!
+//! # Examples
+//!
+//! A task is only a waker here, and the scheduler a loop that polls.
+//!
+//! ```
+//! use std::io::{self, Read, Write};
+//! use std::os::{fd::AsRawFd, unix::net::UnixStream};
+//! use std::task::{Context, Poll, Waker};
+//! use ws_reactor::{Direction, Netpoll, Registration, STREAM_INTEREST, SourceFd};
+//!
+//! let netpoll = Netpoll::new()?;
+//! let (here, mut there) = UnixStream::pair()?;
+//! here.set_nonblocking(true)?;
+//! let registration = Registration::new(&netpoll, &mut SourceFd(&here.as_raw_fd()), STREAM_INTEREST)?;
+//!
+//! let mut cx = Context::from_waker(Waker::noop());
+//! let mut byte = [0];
+//! let mut poll_read = || registration.poll_io(&mut cx, Direction::Read, || (&here).read(&mut byte));
+//! assert!(poll_read().is_pending());
+//!
+//! there.write_all(b"!")?;
+//! let mut ready = Vec::new();
+//! let mut poller = netpoll.try_poller().expect("nobody else polls");
+//! let result = poller.wait(None, &mut ready)?;
+//! assert!(result.events && ready.len() == 1);
+//! assert!(matches!(poll_read(), Poll::Ready(Ok(1))));
+//! registration.deregister(&mut SourceFd(&here.as_raw_fd()))?;
+//! # Ok::<(), io::Error>(())
+//! ```
+//!
+//! # The files
+//!
+//! | file | asks |
+//! | --- | --- |
+//! | `netpoll.rs` | who polls, who waits, and how is a wait ended? |
+//! | `alarm.rs` | until when does it wait, and how is that brought forward? |
+//! | `sys.rs` | how does the kernel count nanoseconds? (the only `unsafe` code) |
+//! | `table.rs` | which source is an event about? |
+//! | `source.rs` | how do a waiting task and an event not miss each other? |
+//! | `readiness.rs` | what is known of a source, and why is no edge erased? |
+//! | `wakers.rs` | who waits? |
+//! | `registration.rs` | how does a task try, wait, and try again? |
+//! | `transfer.rs` | what does a short read tell? |
+//!
+//! # Locks
+//!
+//! In this order: the driver (held by the [`Poller`]), the table, the wakers of one source; and on its
+//! own the setting of the timer. No waker is cloned, woken or dropped under any of them but the first,
+//! which nobody waits for.
+
+mod alarm;
+mod netpoll;
+mod readiness;
+mod registration;
+mod source;
+mod sync;
+mod sys;
+mod table;
+mod transfer;
+mod wakers;
+
+pub use mio::Interest;
+pub use mio::event::Source;
+#[cfg(unix)]
+pub use mio::unix::{SourceFd, pipe};
+
+pub use netpoll::{Netpoll, Poller, WaitResult};
+pub use readiness::{Direction, Ready};
+pub use registration::{Readiness, Registration};
+pub use transfer::STREAM_INTEREST;

@@ -1,0 +1,372 @@
+//! The netpoll: where the runtime learns what the kernel has to say.
+//!
+//! # What it is for
+//!
+//! As in Go: tasks wait for sockets without a thread, and threads of the scheduler look here when
+//! they have nothing else to do, now and then when they have, and one of them waits here when there
+//! is nothing at all. The netpoll knows wakers and not tasks. It hands the wakers of ready sources to
+//! whoever looked, and that is the end of its business: which task runs where is the scheduler's.
+//!
+//! # One poller at a time
+//!
+//! [`Netpoll::try_poller`] gives out at most one [`Poller`], and never blocks: a thread that finds
+//! another one polling has nothing to gain by waiting for it. While one thread waits in
+//! [`Poller::wait`], nobody else looks, and nobody needs to, since the waiting one is told by the
+//! kernel at once.
+//!
+//! # Waiting, step by step
+//!
+//! 1. [`Poller::prepare`]. From here on every [`Netpoll::arm`] and [`Netpoll::interrupt`] reaches the
+//!    wait.
+//! 2. The caller looks at its timers and queues once more. What was put there before a fence that
+//!    preceded ours, it sees now. What is put there later comes with an `arm` or `interrupt`, which
+//!    sees that somebody is about to wait.
+//! 3. [`Poller::wait`], or [`Poller::cancel`] if the look found something.
+//!
+//! A wait ends for one of three reasons ([`WaitResult`]), and only then: a waker is there to be woken,
+//! somebody interrupts, or the deadline has come. Edges for which no task waits are noted and do not
+//! end it, nor does a timer that was set for a deadline which no longer holds (see `alarm.rs`).
+//!
+//! # An interrupt is not lost
+//!
+//! The flag `interrupted` is the interrupt, and the event in the poll only cuts a wait short. So it
+//! does not matter who fetches that event: a [`Poller::look`] may have it, and the flag still stands.
+//!
+//! | interrupt | wait |
+//! | --- | --- |
+//! | 1. swaps the flag to true; if it was true, ends here | 1. `prepare`: says that somebody waits; fence |
+//! | 2. fence; ends here if nobody waits | 2. swaps the flag to false; if it was true, does not block |
+//! | 3. writes the event | 3. blocks; then swaps the flag to false again |
+//!
+//! If the flag is raised before step 2 on the right, the wait does not block. If it is raised later,
+//! the fences make step 2 on the left see that somebody waits, and the event ends the block. Who finds
+//! the flag raised leaves it to the one who raised it, who is past its swap and will write, or has
+//! written, or did not need to. An event may be left over for which the flag was taken already: the
+//! next wait fetches it, finds no flag, and sleeps on.
+//!
+//! # System calls
+//!
+//! `look` is one `epoll_wait` with a timeout of zero. `wait` is one `epoll_wait`, and a
+//! `timerfd_settime` only if the deadline is earlier than what the timer is set to. An interrupt is
+//! one write, if somebody waits and none is under way; otherwise nothing.
+//!
+//! # Rejected
+//!
+//! - A thread of its own for polling: every event would cost two context switches.
+//! - A poll for each processor: registering moves with the task or events come to the wrong thread,
+//!   and an idle processor's events wait until somebody looks there.
+//! - Waking inside the dispatch: it runs user code under our locks (S8), and the scheduler can push a
+//!   batch at once, which it can not do with one wake-up after the other.
+
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, MutexGuard};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use mio::{Events, Poll, Registry};
+
+use crate::alarm::{Alarm, Arm};
+use crate::sync::Mutex;
+use crate::sys::Timer;
+use crate::table::{ALARM, INTERRUPT, Seen, Table};
+use crate::wakers::wake_all;
+
+/// How many events one look fetches. 12 kB of events, 30 us of work: enough that a storm costs few
+/// system calls, and little enough that the first of a batch does not wait long for the last. The
+/// kernel goes round: what did not fit comes first in the next look.
+const BATCH_MAX: usize = 1024;
+
+/// The sources of a runtime, and the way to wait for them.
+///
+/// Shared by all threads of the runtime, and kept alive by every
+/// [`Registration`](crate::Registration).
+///
+/// # Examples
+///
+/// ```
+/// use std::time::{Duration, Instant};
+/// use ws_reactor::Netpoll;
+///
+/// let netpoll = Netpoll::new()?;
+/// let mut poller = netpoll.try_poller().expect("nobody else polls");
+/// assert!(netpoll.try_poller().is_none());
+///
+/// let mut ready = Vec::new();
+/// let deadline = Instant::now() + Duration::from_micros(200);
+/// poller.prepare();
+/// let result = poller.wait(Some(deadline), &mut ready)?;
+/// assert!(result.timed_out && Instant::now() >= deadline);
+/// assert!(ready.is_empty());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct Netpoll {
+    /// Whoever has the lock is the poller.
+    driver: Mutex<Driver>,
+    registry: Registry,
+    waker: mio::Waker,
+    /// See *An interrupt is not lost*.
+    interrupted: AtomicBool,
+    pub(crate) table: Table,
+    alarm: Alarm,
+}
+
+struct Driver {
+    poll: Poll,
+    events: Events,
+}
+
+/// The right to poll, and the means. Given back on drop.
+pub struct Poller<'a> {
+    netpoll: &'a Netpoll,
+    driver: MutexGuard<'a, Driver>,
+    is_prepared: bool,
+}
+
+/// Why a wait ended. Several reasons may come together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct WaitResult {
+    /// At least one waker was appended.
+    pub events: bool,
+    /// [`Netpoll::interrupt`] was called since the last wait that said so.
+    pub interrupted: bool,
+    /// The deadline has come.
+    pub timed_out: bool,
+}
+
+impl Netpoll {
+    /// Creates a netpoll without sources.
+    ///
+    /// # Errors
+    ///
+    /// What the system says: it needs four file descriptors on Linux (epoll and its duplicate,
+    /// eventfd, timerfd), all of them close-on-exec.
+    pub fn new() -> io::Result<Arc<Netpoll>> {
+        let poll = Poll::new()?;
+        let registry = poll.registry().try_clone()?;
+        Ok(Arc::new(Netpoll {
+            waker: mio::Waker::new(&registry, INTERRUPT)?,
+            alarm: Alarm::new(&registry, ALARM)?,
+            interrupted: AtomicBool::new(false),
+            table: Table::default(),
+            driver: Mutex::new(Driver {
+                poll,
+                events: Events::with_capacity(BATCH_MAX),
+            }),
+            registry,
+        }))
+    }
+
+    /// Returns the right to poll, or `None` while another thread has it. Does not block.
+    pub fn try_poller(&self) -> Option<Poller<'_>> {
+        Some(Poller {
+            netpoll: self,
+            driver: self.driver.try_lock()?,
+            is_prepared: false,
+        })
+    }
+
+    /// Makes the thread that waits in [`Poller::wait`], or the next one that does, return soon.
+    ///
+    /// May be called by any thread at any time. At most one system call, and none if nobody waits or
+    /// an interrupt is under way.
+    ///
+    /// # Panics
+    ///
+    /// If the system refuses to wake the poller, which no system does while the netpoll is there: a
+    /// scheduler that can not wake its threads is at its end.
+    pub fn interrupt(&self) {
+        // Ordering: AcqRel pairs with the swaps in `wait`: who takes the interrupt sees what was
+        // done before it, by each one who called, also by those who found the flag raised.
+        if self.interrupted.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        // Ordering: SeqCst pairs with the fence in `Alarm::prepare`. Either the wait sees the flag
+        // before it blocks, or we see that somebody waits.
+        fence(Ordering::SeqCst);
+        if self.alarm.is_awaited() {
+            self.wake();
+        }
+    }
+
+    /// Takes note that a timer was armed: the thread that waits will return by then.
+    ///
+    /// The waiting thread is not woken for it. Costs a fence and a load if nobody waits or the
+    /// deadline is no earlier than the one that is waited for, otherwise one system call.
+    ///
+    /// The timer has to be visible to whoever looks for timers between [`Poller::prepare`] and
+    /// [`Poller::wait`] before this is called.
+    ///
+    /// # Panics
+    ///
+    /// As [`Netpoll::interrupt`].
+    pub fn arm(&self, deadline: Instant) {
+        match self.alarm.arm(deadline) {
+            Arm::Done => {}
+            // Not an interrupt: the wait looks at its deadline again and goes on.
+            Arm::Wake => self.wake(),
+        }
+    }
+
+    /// Returns whether any source is registered, so that a look makes sense.
+    pub fn has_sources(&self) -> bool {
+        self.table.has_sources()
+    }
+
+    /// Ends it: whoever waits is woken, and every operation on a registration fails from now on.
+    ///
+    /// The thread in [`Poller::wait`] is interrupted. Can be called again, and does nothing then.
+    ///
+    /// # Panics
+    ///
+    /// As [`Netpoll::interrupt`]; and if a waker panics, once all of them have been woken.
+    pub fn shut_down(&self) {
+        let wakers = self.table.shut_down();
+        self.interrupt();
+        wake_all(wakers);
+    }
+
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    fn wake(&self) {
+        self.waker
+            .wake()
+            .expect("the poller can be woken as long as the netpoll is there");
+    }
+
+    fn take_interrupt(&self) -> bool {
+        // Ordering: AcqRel pairs with the swap in `interrupt`.
+        self.interrupted.swap(false, Ordering::AcqRel)
+    }
+}
+
+impl fmt::Debug for Netpoll {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Netpoll")
+            .field("has_sources", &self.has_sources())
+            .field("is_awaited", &self.alarm.is_awaited())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Poller<'_> {
+    /// Looks without blocking. Wakers of what became ready are appended to `ready`, for the caller to
+    /// wake.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn look(&mut self, ready: &mut Vec<Waker>) -> io::Result<()> {
+        let seen = self.poll(|| Some(Duration::ZERO), ready)?;
+        if seen.alarm {
+            self.netpoll.alarm.rang();
+        }
+        Ok(())
+    }
+
+    /// Step 1 of waiting: from now on every [`Netpoll::arm`] and [`Netpoll::interrupt`] reaches the
+    /// wait. The caller looks at all its timers and queues once more after this.
+    pub fn prepare(&mut self) {
+        self.is_prepared = true;
+        self.netpoll.alarm.prepare();
+    }
+
+    /// Step 2: waits until a waker can be woken, for an interrupt, or for the deadline: the earlier of
+    /// this one and what was armed since [`Poller::prepare`]. Without any, it waits for ever.
+    ///
+    /// Without a `prepare` before, it does that first. Wakers are appended to `ready`, for the caller
+    /// to wake.
+    ///
+    /// # Errors
+    ///
+    /// What the system says; being interrupted by a signal is not an error, and does not end the wait.
+    /// What was appended to `ready` before is to be woken all the same.
+    pub fn wait(
+        &mut self,
+        deadline: Option<Instant>,
+        ready: &mut Vec<Waker>,
+    ) -> io::Result<WaitResult> {
+        if !self.is_prepared {
+            self.prepare();
+        }
+        let result = self.wait_prepared(deadline, ready);
+        self.cancel();
+        let mut result = result?;
+        // Once more, now that nobody writes an event any longer: it saves the next wait a round.
+        result.interrupted |= self.netpoll.take_interrupt();
+        Ok(result)
+    }
+
+    /// Step 2, if the caller changed its mind.
+    pub fn cancel(&mut self) {
+        if self.is_prepared {
+            self.is_prepared = false;
+            self.netpoll.alarm.finish();
+        }
+    }
+
+    fn wait_prepared(
+        &mut self,
+        deadline: Option<Instant>,
+        ready: &mut Vec<Waker>,
+    ) -> io::Result<WaitResult> {
+        let alarm = &self.netpoll.alarm;
+        let before = ready.len();
+        let mut result = WaitResult {
+            interrupted: self.netpoll.take_interrupt(),
+            ..WaitResult::default()
+        };
+        loop {
+            let timeout = if result.interrupted {
+                Some(Duration::ZERO)
+            } else {
+                alarm.aim(deadline)?;
+                None
+            };
+            let seen = self.poll(|| timeout.or_else(|| alarm.timeout()), ready)?;
+            if seen.alarm {
+                alarm.rang();
+            }
+            result.events = ready.len() > before;
+            result.interrupted |= self.netpoll.take_interrupt();
+            result.timed_out = (seen.alarm || !Timer::KEEPS_TIME) && alarm.is_due();
+            if result != WaitResult::default() {
+                return Ok(result);
+            }
+        }
+    }
+
+    /// One poll. A signal in the middle of it starts it again, with a new timeout.
+    fn poll(
+        &mut self,
+        timeout: impl Fn() -> Option<Duration>,
+        ready: &mut Vec<Waker>,
+    ) -> io::Result<Seen> {
+        let Driver { poll, events } = &mut *self.driver;
+        loop {
+            match poll.poll(events, timeout()) {
+                Ok(()) => return Ok(self.netpoll.table.dispatch(events.iter(), ready)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Drop for Poller<'_> {
+    fn drop(&mut self) {
+        self.cancel();
+    }
+}
+
+impl fmt::Debug for Poller<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Poller")
+            .field("is_prepared", &self.is_prepared)
+            .finish_non_exhaustive()
+    }
+}

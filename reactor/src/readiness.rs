@@ -1,0 +1,422 @@
+//! What is known of a source: one atomic word, its snapshots and its transitions.
+//!
+//! # The word
+//!
+//! ```text
+//!  63                                  8    7     6     5     4     3     2     1     0
+//! +-------------------------------------+-----+-----+-----+-----+-----+-----+-----+-----+
+//! |                tick                 | SHUT|DEREG| PRIO| ERR | W_CL| R_CL| W_RD| R_RD|
+//! +-------------------------------------+-----+-----+-----+-----+-----+-----+-----+-----+
+//! ```
+//!
+//! A ready bit says "perhaps": an operation in that direction is worth trying. It is set by an
+//! event, and cleared by whoever tried and was told `EAGAIN`. epoll is asked for edges, so it speaks
+//! once: a bit that is cleared wrongly is a task that sleeps for ever, while a bit that is set
+//! wrongly costs one system call. Every rule below leans to that side.
+//!
+//! # The invariant: no edge is erased
+//!
+//! *If the kernel has reported an event that no operation has seen, its ready bit is set.*
+//!
+//! The danger is a clear that comes late: a task reads until `EAGAIN`, then data arrives and the
+//! poller sets the bit, then the task clears it. So every event adds one to the tick, an operation
+//! takes its snapshot *before* it asks the kernel, and a clear does nothing unless the tick is still
+//! that of the snapshot. If the tick is the same, no event was noted since before the operation, so
+//! what the operation saw is the newest there is; what arrived after it is an event still to be
+//! noted. With 56 bits the tick does not wrap in a lifetime.
+//!
+//! One tick serves both directions. An event between a snapshot for reading and its clear may have
+//! been about writing only; the clear is then skipped for nothing and costs one more `EAGAIN`. It
+//! did not seem worth a second counter.
+//!
+//! # Closed
+//!
+//! End of file, hang-up and errors are edges as well, and after the last of them nothing ever comes.
+//! So [`Why::Asked`] and [`Why::Short`] leave the closed bits alone, and a closed direction stays
+//! ready. Only [`Why::KernelWouldBlock`] clears them: a direction that is closed answers end of file
+//! or an error, never `EAGAIN`, so if the kernel says `EAGAIN` the bit is out of date (a
+//! pseudo-terminal whose other side was opened again; a stream that was registered before it was
+//! connected, which epoll first reports as hung up; an ICMP error that the last operation has
+//! collected). Keeping it would make a loop of "wait, try" spin.
+//!
+//! # Who writes
+//!
+//! | transition | by |
+//! | --- | --- |
+//! | [`ReadinessCell::note`] | the one poller, for each event |
+//! | [`ReadinessCell::clear`] | any task, after an operation |
+//! | [`ReadinessCell::deregister`] | the owner of the source, once |
+//! | [`ReadinessCell::shut_down`] | the end of the netpoll, once |
+//!
+//! The transitions and the tick are checked by the tests in this file; the edges themselves, on real
+//! sockets and pipes, in `tests/readiness_is_never_lost.rs`.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use mio::Interest;
+
+/// Reading may succeed. Set by an event, cleared by an operation that found nothing.
+const READ_READY: u64 = 1;
+/// Writing may succeed. Set by an event, cleared by an operation that found no room.
+const WRITE_READY: u64 = 1 << 1;
+/// The peer will send no more, or the source hung up. See *Closed*.
+const READ_CLOSED: u64 = 1 << 2;
+/// The peer will take no more, or the source hung up. See *Closed*.
+const WRITE_CLOSED: u64 = 1 << 3;
+/// An error waits at the source; the next operation in either direction collects it.
+const ERROR: u64 = 1 << 4;
+/// Urgent data, or whatever else the source calls exceptional (`EPOLLPRI`).
+const PRIORITY: u64 = 1 << 5;
+/// The owner took the source out. Never cleared.
+const DEREGISTERED: u64 = 1 << 6;
+/// The netpoll has ended. Never cleared.
+const SHUT_DOWN: u64 = 1 << 7;
+/// One event; the bits from here up count them.
+const TICK: u64 = 1 << 8;
+
+const READ_BITS: u64 = READ_READY | READ_CLOSED | ERROR | PRIORITY;
+const WRITE_BITS: u64 = WRITE_READY | WRITE_CLOSED | ERROR;
+const CLOSED_BITS: u64 = READ_CLOSED | WRITE_CLOSED;
+const ENDED_BITS: u64 = DEREGISTERED | SHUT_DOWN;
+
+/// The two ways that data goes, each with its own readiness and its own wakers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// Reading, accepting, receiving; also urgent data, if the interest includes it.
+    Read,
+    /// Writing, sending, and the end of a connect.
+    Write,
+}
+
+impl Direction {
+    const fn bits(self) -> u64 {
+        match self {
+            Direction::Read => READ_BITS,
+            Direction::Write => WRITE_BITS,
+        }
+    }
+}
+
+/// What was known of a direction of a source at one moment.
+///
+/// Handed out when the direction is worth trying, and taken back by
+/// [`Registration::clear_ready`](crate::Registration::clear_ready), which does nothing if an event
+/// has come in between.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Ready {
+    snapshot: Snapshot,
+    direction: Direction,
+}
+
+impl Ready {
+    /// The direction this is about.
+    pub fn direction(self) -> Direction {
+        self.direction
+    }
+
+    /// Whether the direction will not carry data any more: end of file, or hang-up.
+    pub fn is_closed(self) -> bool {
+        self.bits() & CLOSED_BITS != 0
+    }
+
+    /// Whether an error waits at the source, for the next operation to collect.
+    pub fn is_error(self) -> bool {
+        self.bits() & ERROR != 0
+    }
+
+    /// Whether the source reported urgent data. Only where the interest included it.
+    pub fn is_priority(self) -> bool {
+        self.bits() & PRIORITY != 0
+    }
+
+    pub(crate) fn snapshot(self) -> Snapshot {
+        self.snapshot
+    }
+
+    fn bits(self) -> u64 {
+        self.snapshot.0 & self.direction.bits()
+    }
+}
+
+impl fmt::Debug for Ready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ready")
+            .field("direction", &self.direction)
+            .field("closed", &self.is_closed())
+            .field("error", &self.is_error())
+            .field("priority", &self.is_priority())
+            .field("tick", &self.snapshot.tick())
+            .finish()
+    }
+}
+
+/// One value of the word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Snapshot(u64);
+
+impl Snapshot {
+    /// Whether an operation in this direction is worth trying.
+    pub(crate) fn is_ready(self, direction: Direction) -> bool {
+        self.0 & direction.bits() != 0
+    }
+
+    pub(crate) fn is_shut_down(self) -> bool {
+        self.0 & SHUT_DOWN != 0
+    }
+
+    pub(crate) fn is_deregistered(self) -> bool {
+        self.0 & DEREGISTERED != 0
+    }
+
+    /// Whether nothing will ever be reported again.
+    pub(crate) fn is_ended(self) -> bool {
+        self.0 & ENDED_BITS != 0
+    }
+
+    /// Whether an event was noted between the two, whichever direction it was about.
+    pub(crate) fn is_newer_than(self, other: Snapshot) -> bool {
+        self.tick() != other.tick()
+    }
+
+    /// This snapshot as the user sees it.
+    pub(crate) fn ready(self, direction: Direction) -> Ready {
+        Ready {
+            snapshot: self,
+            direction,
+        }
+    }
+
+    fn tick(self) -> u64 {
+        self.0 / TICK
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot")
+            .field("read", &self.is_ready(Direction::Read))
+            .field("write", &self.is_ready(Direction::Write))
+            .field("deregistered", &self.is_deregistered())
+            .field("shut_down", &self.is_shut_down())
+            .field("tick", &self.tick())
+            .finish()
+    }
+}
+
+/// What one event reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Report(u64);
+
+impl Report {
+    pub(crate) fn of(event: &mio::event::Event) -> Self {
+        let mut bits = 0;
+        let mut set = |condition: bool, bit: u64| {
+            if condition {
+                bits |= bit;
+            }
+        };
+        set(event.is_readable(), READ_READY);
+        set(event.is_writable(), WRITE_READY);
+        set(event.is_read_closed(), READ_CLOSED);
+        set(event.is_write_closed(), WRITE_CLOSED);
+        set(event.is_priority(), PRIORITY);
+        // Either direction may collect the error, and the one that does must not hide it from the
+        // other, which may be waiting too. So it makes both ready in their own right.
+        set(event.is_error(), ERROR | READ_READY | WRITE_READY);
+        Self(bits)
+    }
+
+    /// Whether it is news for whoever waits in this direction.
+    pub(crate) fn concerns(self, direction: Direction) -> bool {
+        self.0 & direction.bits() != 0
+    }
+}
+
+/// Why readiness is cleared; it decides what may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// The caller says so.
+    Asked,
+    /// Fewer bytes went through than were asked for. See *Short transfers* in `transfer.rs`.
+    Short,
+    /// The kernel said `EAGAIN` itself. See *Closed*.
+    KernelWouldBlock,
+}
+
+/// The word.
+pub(crate) struct ReadinessCell(AtomicU64);
+
+impl ReadinessCell {
+    /// A source that was registered just now counts as ready: whoever has data to write, or knows
+    /// that some is there to read, gets it with one system call and without a look at epoll.
+    pub(crate) fn fresh(interest: Interest) -> Self {
+        let mut bits = 0;
+        if interest.is_readable() {
+            bits |= READ_READY;
+        }
+        if interest.is_writable() {
+            bits |= WRITE_READY;
+        }
+        Self(AtomicU64::new(bits))
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        // Ordering: Acquire pairs with the Release of `note`: who sees a tick also sees the kernel
+        // as the poller saw it. And it keeps the load before the operation that follows. A snapshot
+        // that was taken after its operation could carry the tick of an event which that operation
+        // did not see, and its clear would erase an edge.
+        Snapshot(self.0.load(Ordering::Acquire))
+    }
+
+    /// An event came.
+    pub(crate) fn note(&self, report: Report) {
+        // Ordering: Release pairs with the Acquire of `snapshot`. Relaxed is enough for the failed
+        // load, which publishes nothing. The closure never answers `None`.
+        let noted = self
+            .0
+            .fetch_update(Ordering::Release, Ordering::Relaxed, |word| {
+                Some((word | report.0).wrapping_add(TICK))
+            });
+        debug_assert!(noted.is_ok());
+    }
+
+    /// Takes back what `seen` says is ready. Says whether it did; it does not if an event has come
+    /// since, or if there is nothing in `seen` that may be cleared for this reason.
+    pub(crate) fn clear(&self, seen: Ready, why: Why) -> bool {
+        let bits = match why {
+            Why::Asked => seen.bits() & !CLOSED_BITS,
+            // A closed or failed source has no further edge for what is still in it, and urgent
+            // data ends a read early.
+            Why::Short if seen.is_closed() || seen.is_error() || seen.is_priority() => 0,
+            Why::Short => seen.bits(),
+            Why::KernelWouldBlock => seen.bits(),
+        };
+        if bits == 0 {
+            return false;
+        }
+        // Ordering: Relaxed. The word guards no memory, and the tick is part of the value that is
+        // compared, so a clear that is late fails whatever the order of other variables.
+        self.0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
+                (!Snapshot(word).is_newer_than(seen.snapshot)).then_some(word & !bits)
+            })
+            .is_ok()
+    }
+
+    /// The owner takes the source out. Says whether this was the first time.
+    pub(crate) fn deregister(&self) -> bool {
+        // Ordering: Relaxed. Who waits is told through the lock of the wakers; see `source.rs`.
+        let before = self.0.fetch_or(DEREGISTERED, Ordering::Relaxed);
+        before & DEREGISTERED == 0
+    }
+
+    /// The netpoll ends.
+    pub(crate) fn shut_down(&self) {
+        // Ordering: Relaxed, for the same reason.
+        self.0.fetch_or(SHUT_DOWN, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for ReadinessCell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.snapshot().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
+
+    fn drained() -> ReadinessCell {
+        let cell = ReadinessCell::fresh(BOTH);
+        for direction in [Direction::Read, Direction::Write] {
+            assert!(cell.clear(cell.snapshot().ready(direction), Why::KernelWouldBlock));
+            assert!(!cell.snapshot().is_ready(direction));
+        }
+        cell
+    }
+
+    #[test]
+    fn a_fresh_source_is_worth_trying_where_its_interest_is() {
+        let both = ReadinessCell::fresh(BOTH).snapshot();
+        assert!(both.is_ready(Direction::Read) && both.is_ready(Direction::Write));
+        let read = ReadinessCell::fresh(Interest::READABLE).snapshot();
+        assert!(read.is_ready(Direction::Read) && !read.is_ready(Direction::Write));
+    }
+
+    // Fails without the comparison of ticks in `clear`.
+    #[test]
+    fn a_clear_with_an_old_tick_erases_nothing() {
+        let cell = drained();
+        cell.note(Report(READ_READY));
+        let old = cell.snapshot().ready(Direction::Read);
+        cell.note(Report(READ_READY));
+        for why in [Why::Asked, Why::Short, Why::KernelWouldBlock] {
+            assert!(!cell.clear(old, why));
+            assert!(cell.snapshot().is_ready(Direction::Read));
+        }
+        assert!(cell.clear(cell.snapshot().ready(Direction::Read), Why::Asked));
+        assert!(!cell.snapshot().is_ready(Direction::Read));
+    }
+
+    #[test]
+    fn a_clear_is_about_its_own_direction() {
+        let cell = ReadinessCell::fresh(BOTH);
+        assert!(cell.clear(cell.snapshot().ready(Direction::Read), Why::Asked));
+        assert!(cell.snapshot().is_ready(Direction::Write));
+    }
+
+    // Fails if `clear` takes the closed bits for any reason, or for none.
+    #[test]
+    fn only_the_kernel_reopens_what_is_closed() {
+        let cell = drained();
+        cell.note(Report(READ_READY | READ_CLOSED));
+        let seen = cell.snapshot().ready(Direction::Read);
+        assert!(seen.is_closed());
+        cell.clear(seen, Why::Asked);
+        cell.clear(seen, Why::Short);
+        assert!(cell.snapshot().is_ready(Direction::Read));
+        assert!(cell.clear(seen, Why::KernelWouldBlock));
+        assert!(!cell.snapshot().is_ready(Direction::Read));
+    }
+
+    // Fails without the guard on `Why::Short`.
+    #[test]
+    fn a_short_transfer_proves_nothing_after_urgent_data_or_an_error() {
+        for odd in [PRIORITY, ERROR] {
+            let cell = drained();
+            cell.note(Report(READ_READY | odd));
+            assert!(!cell.clear(cell.snapshot().ready(Direction::Read), Why::Short));
+            assert!(cell.snapshot().is_ready(Direction::Read));
+        }
+    }
+
+    // Fails if an error sets only its own bit, which is shared.
+    #[test]
+    fn an_error_collected_by_one_direction_is_still_news_to_the_other() {
+        let cell = drained();
+        cell.note(Report(ERROR | READ_READY | WRITE_READY));
+        assert!(cell.clear(
+            cell.snapshot().ready(Direction::Read),
+            Why::KernelWouldBlock
+        ));
+        assert!(!cell.snapshot().is_ready(Direction::Read));
+        assert!(cell.snapshot().is_ready(Direction::Write));
+    }
+
+    #[test]
+    fn the_end_stays() {
+        let cell = drained();
+        assert!(cell.deregister());
+        assert!(!cell.deregister());
+        cell.shut_down();
+        cell.note(Report(READ_READY));
+        let seen = cell.snapshot();
+        assert!(seen.is_ended() && seen.is_shut_down() && seen.is_deregistered());
+        cell.clear(seen.ready(Direction::Read), Why::KernelWouldBlock);
+        assert!(cell.snapshot().is_ended());
+    }
+}

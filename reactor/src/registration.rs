@@ -1,0 +1,399 @@
+//! A source in the netpoll, and how tasks wait for it.
+//!
+//! # What it is for
+//!
+//! A socket is registered once, for edges, for both directions, and stays so for its life. After that
+//! its owner does not talk to epoll any more: operations are tried first, and only one that is told
+//! "would block" waits for the next edge. A task that writes to a socket with room in it, or reads
+//! what is there, pays one system call and one load of the readiness word.
+//!
+//! # The loop
+//!
+//! Every operation, in `poll_io` as in `async_io`, goes through the same steps:
+//!
+//! 1. Take a snapshot of the readiness word. Ended: an error. Not ready: to 4.
+//! 2. Try. Anything but "would block" is the answer.
+//! 3. Clear the readiness of the snapshot, unless an event has come since (then to 1).
+//! 4. Put the waker in, and take another snapshot. An event since step 1: to 1. Otherwise pending.
+//!
+//! Step 4 asks for an event *since*, and not whether the direction is ready: a direction that is closed
+//! stays ready, and if an operation says "would block" all the same, because it has reasons of its own
+//! (a TLS record that is not complete), the loop would spin.
+//!
+//! Why no edge is lost between these steps stands in `readiness.rs` (a late clear) and in `source.rs`
+//! (a late waker).
+//!
+//! # Poll functions and futures
+//!
+//! Both serve any number of tasks a direction. A poll function leaves its waker behind when its caller
+//! loses interest, until the next edge; a future takes it along. So traits such as `AsyncRead` go by
+//! [`Registration::poll_io`], and `async fn`s go by [`Registration::async_io`], which are the better
+//! ones under a timeout or in a `select!`.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use mio::Interest;
+use mio::event::Source as MioSource;
+
+use crate::netpoll::Netpoll;
+use crate::readiness::{Direction, Ready, Snapshot, Why};
+use crate::source::Source;
+use crate::wakers::{Key, wake_all};
+
+/// A source that is registered with a [`Netpoll`], and the readiness of its two directions.
+///
+/// It does not own the source, and removing a source from epoll needs the source. So the owner calls
+/// [`Registration::deregister`] before the source is closed or given away. A drop without it only
+/// takes away the token: the kernel forgets a descriptor when its last duplicate is closed, and events
+/// that come until then are ignored.
+///
+/// # Examples
+///
+/// ```
+/// use std::future::Future;
+/// use std::io::{Read, Write};
+/// use std::os::{fd::AsRawFd, unix::net::UnixStream};
+/// use std::pin::pin;
+/// use std::task::{Context, Poll, Waker};
+/// use ws_reactor::{Direction, Netpoll, Registration, STREAM_INTEREST, SourceFd};
+///
+/// let netpoll = Netpoll::new()?;
+/// let (here, mut there) = UnixStream::pair()?;
+/// here.set_nonblocking(true)?;
+/// let registration = Registration::new(&netpoll, &mut SourceFd(&here.as_raw_fd()), STREAM_INTEREST)?;
+///
+/// let mut cx = Context::from_waker(Waker::noop());
+/// let mut buffer = [0; 16];
+/// {
+///     let mut read = pin!(registration.async_io(Direction::Read, || (&here).read(&mut buffer)));
+///     assert!(read.as_mut().poll(&mut cx).is_pending());
+///
+///     there.write_all(b"hello")?;
+///     let mut ready = Vec::new();
+///     let result = netpoll.try_poller().expect("nobody else polls").wait(None, &mut ready)?;
+///     assert!(result.events);
+///     ready.into_iter().for_each(Waker::wake);
+///     assert!(matches!(read.as_mut().poll(&mut cx), Poll::Ready(Ok(5))));
+/// }
+/// assert_eq!(&buffer[..5], b"hello");
+/// registration.deregister(&mut SourceFd(&here.as_raw_fd()))?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct Registration {
+    netpoll: Arc<Netpoll>,
+    source: Arc<Source>,
+}
+
+impl Registration {
+    /// Registers a source, once and for all, edge-triggered.
+    ///
+    /// It counts as ready in the directions of its interest, so that operations are tried before
+    /// anybody waits. A stream should be connected, or connecting, by now: epoll reports one that is
+    /// neither as hung up.
+    ///
+    /// # Errors
+    ///
+    /// What the system says (regular files can not be registered, and there is a limit for each user),
+    /// and `ErrorKind::Other` if the netpoll was shut down.
+    pub fn new(
+        netpoll: &Arc<Netpoll>,
+        source: &mut impl MioSource,
+        interest: Interest,
+    ) -> io::Result<Registration> {
+        // Made first, so that every return from here on takes the entry out of the table again.
+        let registration = Registration {
+            netpoll: netpoll.clone(),
+            source: netpoll.table.insert(interest)?,
+        };
+        source.register(netpoll.registry(), registration.source.token, interest)?;
+        Ok(registration)
+    }
+
+    /// Takes the source out of the netpoll, and wakes whoever waits for it. Their operations, and all
+    /// later ones, fail with `ErrorKind::Other`.
+    ///
+    /// Again, it does nothing.
+    ///
+    /// # Errors
+    ///
+    /// What the system says. The registration is gone all the same.
+    ///
+    /// # Panics
+    ///
+    /// If a waker panics, once all of them have been woken.
+    pub fn deregister(&self, source: &mut impl MioSource) -> io::Result<()> {
+        if !self.source.readiness.deregister() {
+            return Ok(());
+        }
+        let answer = source.deregister(self.netpoll.registry());
+        drop(self.netpoll.table.remove(&self.source));
+        let mut waiting = Vec::new();
+        self.source.take_all(&mut waiting);
+        wake_all(waiting);
+        answer
+    }
+
+    /// Returns the netpoll of this source.
+    pub fn netpoll(&self) -> &Arc<Netpoll> {
+        &self.netpoll
+    }
+
+    /// Polls for readiness in a direction: perhaps an operation will succeed now.
+    ///
+    /// The waker of each task that polls is kept until the next edge.
+    ///
+    /// # Errors
+    ///
+    /// `ErrorKind::Other` if the source was deregistered or the netpoll shut down,
+    /// `ErrorKind::InvalidInput` if the interest does not include the direction.
+    pub fn poll_ready(
+        &self,
+        cx: &mut Context<'_>,
+        direction: Direction,
+    ) -> Poll<io::Result<Ready>> {
+        let mut snapshot = self.source.look()?;
+        if !snapshot.is_ready(direction) {
+            self.source.wait(direction, cx.waker())?;
+            snapshot = self.source.look()?;
+        }
+        if snapshot.is_ready(direction) {
+            Poll::Ready(Ok(snapshot.ready(direction)))
+        } else {
+            Poll::Pending
+        }
+    }
+
+    /// Waits for readiness in a direction: perhaps an operation will succeed then.
+    ///
+    /// Any number of tasks may wait; all of them are woken.
+    ///
+    /// # Errors
+    ///
+    /// As [`Registration::poll_ready`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped; its waker goes with it.
+    pub fn readiness(&self, direction: Direction) -> Readiness<'_> {
+        Readiness {
+            source: &self.source,
+            direction,
+            after: None,
+            key: None,
+        }
+    }
+
+    /// Takes back what `ready` says, for a caller that has found it untrue. Does nothing if an event
+    /// has come since, and a closed direction stays ready.
+    ///
+    /// Only right after an operation that would block: a direction that is cleared while there is
+    /// still something to read is not reported again.
+    pub fn clear_ready(&self, ready: Ready) {
+        self.source.readiness.clear(ready, Why::Asked);
+    }
+
+    /// Tries an operation now. `f` is called if the direction is ready, otherwise the answer is
+    /// `ErrorKind::WouldBlock` at once; and if `f` says so, readiness is cleared.
+    ///
+    /// # Errors
+    ///
+    /// What `f` says, `ErrorKind::WouldBlock`, and `ErrorKind::Other` if the source was deregistered or
+    /// the netpoll shut down.
+    pub fn try_io<T>(
+        &self,
+        direction: Direction,
+        f: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
+        let snapshot = self.source.look()?;
+        if !snapshot.is_ready(direction) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let answer = f();
+        if let Err(error) = &answer
+            && error.kind() == io::ErrorKind::WouldBlock
+        {
+            self.clear_blocked(snapshot.ready(direction), error);
+        }
+        answer
+    }
+
+    /// Polls an operation: calls `f` until it says anything but `ErrorKind::WouldBlock`, whenever the
+    /// direction is ready.
+    ///
+    /// The waker of each task that polls is kept until the next edge, which wakes all of them.
+    ///
+    /// # Errors
+    ///
+    /// What `f` says, and as [`Registration::poll_ready`].
+    pub fn poll_io<T>(
+        &self,
+        cx: &mut Context<'_>,
+        direction: Direction,
+        mut f: impl FnMut() -> io::Result<T>,
+    ) -> Poll<io::Result<T>> {
+        self.poll_attempts(cx, direction, |_| f())
+    }
+
+    /// Does an operation: calls `f` until it says anything but `ErrorKind::WouldBlock`, whenever the
+    /// direction is ready.
+    ///
+    /// # Errors
+    ///
+    /// What `f` says, and as [`Registration::poll_ready`].
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped before it is ready, `f` has not succeeded.
+    pub async fn async_io<T>(
+        &self,
+        direction: Direction,
+        mut f: impl FnMut() -> io::Result<T>,
+    ) -> io::Result<T> {
+        self.attempts(direction, |_| f()).await
+    }
+
+    /// The loop, for poll functions.
+    pub(crate) fn poll_attempts<T>(
+        &self,
+        cx: &mut Context<'_>,
+        direction: Direction,
+        mut attempt: impl FnMut(Ready) -> io::Result<T>,
+    ) -> Poll<io::Result<T>> {
+        let mut snapshot = self.source.look()?;
+        loop {
+            if let Some(answer) = self.attempt(snapshot, direction, &mut attempt) {
+                return Poll::Ready(answer);
+            }
+            self.source.wait(direction, cx.waker())?;
+            let again = self.source.look()?;
+            if !again.is_newer_than(snapshot) {
+                return Poll::Pending;
+            }
+            snapshot = again;
+        }
+    }
+
+    /// The loop, for futures.
+    pub(crate) async fn attempts<T>(
+        &self,
+        direction: Direction,
+        mut attempt: impl FnMut(Ready) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let mut snapshot = self.source.look()?;
+        loop {
+            if let Some(answer) = self.attempt(snapshot, direction, &mut attempt) {
+                return answer;
+            }
+            let newer = Readiness {
+                source: &self.source,
+                direction,
+                after: Some(snapshot),
+                key: None,
+            };
+            snapshot = newer.await?.snapshot();
+        }
+    }
+
+    /// Steps 2 and 3. `None` if there is nothing to do but wait.
+    fn attempt<T>(
+        &self,
+        snapshot: Snapshot,
+        direction: Direction,
+        attempt: &mut impl FnMut(Ready) -> io::Result<T>,
+    ) -> Option<io::Result<T>> {
+        if !snapshot.is_ready(direction) {
+            return None;
+        }
+        let seen = snapshot.ready(direction);
+        match attempt(seen) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.clear_blocked(seen, &error);
+                None
+            }
+            answer => Some(answer),
+        }
+    }
+
+    /// Clears after an operation that would block, and as much as its error is worth: one that comes
+    /// from the kernel has a number, and knows of everything; one that the operation made up does not.
+    fn clear_blocked(&self, seen: Ready, error: &io::Error) {
+        let why = match error.raw_os_error() {
+            Some(_) => Why::KernelWouldBlock,
+            None => Why::Asked,
+        };
+        self.source.readiness.clear(seen, why);
+    }
+
+    pub(crate) fn source(&self) -> &Source {
+        &self.source
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        // Wakers that poll functions have left behind go with the source, not under the table's lock.
+        drop(self.netpoll.table.remove(&self.source));
+    }
+}
+
+impl fmt::Debug for Registration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registration")
+            .field("interest", &self.source.interest)
+            .field("readiness", &self.source.readiness)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Waits until a direction of a source is ready; from [`Registration::readiness`].
+#[derive(Debug)]
+#[must_use = "futures do nothing unless they are awaited"]
+pub struct Readiness<'a> {
+    source: &'a Source,
+    direction: Direction,
+    /// Ready means ready by an event that came after this.
+    after: Option<Snapshot>,
+    /// Our waker's place, if we have waited.
+    key: Option<Key>,
+}
+
+impl Readiness<'_> {
+    fn look(&self) -> Poll<io::Result<Ready>> {
+        let snapshot = self.source.look()?;
+        let is_new = self.after.is_none_or(|after| snapshot.is_newer_than(after));
+        if is_new && snapshot.is_ready(self.direction) {
+            Poll::Ready(Ok(snapshot.ready(self.direction)))
+        } else {
+            Poll::Pending
+        }
+    }
+}
+
+impl Future for Readiness<'_> {
+    type Output = io::Result<Ready>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if let Poll::Ready(answer) = this.look() {
+            return Poll::Ready(answer);
+        }
+        this.source
+            .wait_at(this.direction, &mut this.key, cx.waker())?;
+        // Ready or not, the waker stays until the drop.
+        let answer = ready!(this.look());
+        Poll::Ready(answer)
+    }
+}
+
+impl Drop for Readiness<'_> {
+    fn drop(&mut self) {
+        if let Some(key) = &self.key {
+            self.source.stop_waiting(self.direction, key);
+        }
+    }
+}

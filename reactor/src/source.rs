@@ -1,0 +1,154 @@
+//! One registered source: its readiness, and who waits for it.
+//!
+//! # The meeting
+//!
+//! A task that finds nothing ready, and a poller that brings an event, must not miss each other:
+//!
+//! | the task | the poller |
+//! | --- | --- |
+//! | 1. puts its waker in, under the lock | 1. notes the event in the word |
+//! | 2. releases the lock, looks at the word again | 2. takes all wakers out, under the lock |
+//!
+//! If the task had the lock first, the poller finds its waker. If the poller had it first, then the
+//! word was written before that, the lock carries it over, and the task's second look sees it. So
+//! no fence is needed, and the same holds for a deregistration and for the shutdown, which both
+//! write their bit first and take the wakers afterwards. A task that sees the event at its second
+//! look goes on and leaves its waker behind: one wake-up too many, later, and never one too few.
+//!
+//! # Locks
+//!
+//! The lock of the wakers is the innermost one: the poller takes it while it holds the table's, and
+//! nothing is locked inside it. It is held for a few moves. Wakers are cloned before and dropped or
+//! woken after (S8).
+//!
+//! Rejected: an atomic slot for a single waker a direction. It saves the lock, and loses the second
+//! task (see `wakers.rs`).
+
+use std::io;
+use std::task::Waker;
+
+use mio::{Interest, Token};
+
+use crate::readiness::{Direction, ReadinessCell, Report, Snapshot};
+use crate::sync::Mutex;
+use crate::wakers::{Key, WakerSet};
+
+#[derive(Debug)]
+pub(crate) struct Source {
+    /// Its place in the table; see `table.rs`.
+    pub(crate) token: Token,
+    pub(crate) interest: Interest,
+    pub(crate) readiness: ReadinessCell,
+    waiters: Mutex<Waiters>,
+}
+
+#[derive(Debug, Default)]
+struct Waiters {
+    read: WakerSet,
+    write: WakerSet,
+}
+
+impl Waiters {
+    fn of(&mut self, direction: Direction) -> &mut WakerSet {
+        match direction {
+            Direction::Read => &mut self.read,
+            Direction::Write => &mut self.write,
+        }
+    }
+}
+
+impl Source {
+    pub(crate) fn new(token: Token, interest: Interest) -> Self {
+        Self {
+            token,
+            interest,
+            readiness: ReadinessCell::fresh(interest),
+            waiters: Mutex::default(),
+        }
+    }
+
+    /// What is known of the source, or why nothing will be known any more.
+    pub(crate) fn look(&self) -> io::Result<Snapshot> {
+        let snapshot = self.readiness.snapshot();
+        if snapshot.is_ended() {
+            return Err(ended(snapshot));
+        }
+        Ok(snapshot)
+    }
+
+    /// Step 1 of the meeting, for a poll function.
+    pub(crate) fn wait(&self, direction: Direction, waker: &Waker) -> io::Result<()> {
+        self.expect_interest(direction)?;
+        let waker = waker.clone();
+        let duplicate = self.waiters.lock().of(direction).keep(waker);
+        drop(duplicate);
+        Ok(())
+    }
+
+    /// Step 1 of the meeting, for a future.
+    pub(crate) fn wait_at(
+        &self,
+        direction: Direction,
+        key: &mut Option<Key>,
+        waker: &Waker,
+    ) -> io::Result<()> {
+        self.expect_interest(direction)?;
+        let waker = waker.clone();
+        let replaced = self.waiters.lock().of(direction).keep_at(key, waker);
+        drop(replaced);
+        Ok(())
+    }
+
+    /// A future leaves.
+    pub(crate) fn stop_waiting(&self, direction: Direction, key: &Key) {
+        let removed = self.waiters.lock().of(direction).remove(key);
+        drop(removed);
+    }
+
+    /// The poller's side of the meeting. Moves wakers and runs nothing.
+    pub(crate) fn note(&self, report: Report, ready: &mut Vec<Waker>) {
+        self.readiness.note(report);
+        let mut waiters = self.waiters.lock();
+        for direction in [Direction::Read, Direction::Write] {
+            if report.concerns(direction) {
+                waiters.of(direction).take_into(ready);
+            }
+        }
+    }
+
+    /// Moves everybody out, for an end that the caller has written to the word before.
+    pub(crate) fn take_all(&self, ready: &mut Vec<Waker>) {
+        let mut waiters = self.waiters.lock();
+        waiters.read.take_into(ready);
+        waiters.write.take_into(ready);
+    }
+
+    /// Whoever waits for what was not asked for would wait for ever.
+    fn expect_interest(&self, direction: Direction) -> io::Result<()> {
+        let asked = match direction {
+            // Urgent data is read as well, so anything beyond writing is about reading.
+            Direction::Read => self.interest != Interest::WRITABLE,
+            Direction::Write => self.interest.is_writable(),
+        };
+        if asked {
+            return Ok(());
+        }
+        Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the source is not registered for this direction",
+        ))
+    }
+}
+
+fn ended(snapshot: Snapshot) -> io::Error {
+    if snapshot.is_shut_down() {
+        shut_down_error()
+    } else {
+        io::Error::other("the source was deregistered from the netpoll")
+    }
+}
+
+/// What every operation answers once the netpoll has ended.
+pub(crate) fn shut_down_error() -> io::Error {
+    io::Error::other("the runtime of this source was shut down")
+}

@@ -1,0 +1,184 @@
+//! What mio does not offer: a timer inside the poll that counts nanoseconds. The island of `unsafe`
+//! code of this crate.
+//!
+//! mio's own timeout is that of `epoll_wait`, in whole milliseconds, and it is an argument of the
+//! wait: nobody can bring it forward without waking the thread. A timerfd is an ordinary source in
+//! the same epoll, is set by any thread, and expires when the kernel's high-resolution clock says
+//! so, without the 50 us of slack that the kernel adds to timeouts of waiting threads.
+//! (`epoll_pwait2` counts nanoseconds too, but it has the slack, needs Linux 5.11, and mio does not
+//! call it.)
+//!
+//! # The safe interface
+//!
+//! [`Timer::set`] takes nanoseconds since [`Timer::origin`], an `Instant`, and sets the timer to that
+//! absolute time; a time that has passed expires at once. `Instant` does not tell its value, so
+//! [`Timer::new`] reads the origin first and the kernel's clock afterwards: the difference between
+//! the two reads makes the timer late by that much, and never early. The closest of a few such pairs
+//! is taken, in case the thread was preempted between the two reads.
+//!
+//! The descriptor is never read. It is registered for edges, and setting it again both discards an
+//! expiration that nobody fetched and makes the next one an edge, so the read would be a system call
+//! without a use.
+//!
+//! On other systems [`Timer`] is an empty structure, [`Timer::KEEPS_TIME`] is false, and the poller
+//! hands its deadline to mio.
+
+#![expect(
+    unsafe_code,
+    reason = "timerfd and the clock it counts by have no face in std or mio"
+)]
+
+use std::io;
+use std::time::Instant;
+
+use mio::{Registry, Token};
+
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+pub(crate) struct Timer {
+    fd: std::os::fd::OwnedFd,
+    origin: Instant,
+    /// What `CLOCK_MONOTONIC` said at the origin or a little later, in nanoseconds.
+    clock_at_origin: u64,
+}
+
+#[cfg(target_os = "linux")]
+impl Timer {
+    /// Whether the timer wakes the poller. Otherwise the poller needs a timeout.
+    pub(crate) const KEEPS_TIME: bool = true;
+
+    pub(crate) fn new(registry: &Registry, token: Token) -> io::Result<Self> {
+        use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+        // SAFETY: the call takes no pointers, and both flags are ones it knows.
+        let fd = unsafe {
+            libc::timerfd_create(
+                libc::CLOCK_MONOTONIC,
+                libc::TFD_CLOEXEC | libc::TFD_NONBLOCK,
+            )
+        };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel has just made this descriptor for us, and nobody else knows it.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        registry.register(
+            &mut mio::unix::SourceFd(&fd.as_raw_fd()),
+            token,
+            mio::Interest::READABLE,
+        )?;
+        let (origin, clock_at_origin) = origin()?;
+        Ok(Self {
+            fd,
+            origin,
+            clock_at_origin,
+        })
+    }
+
+    /// The moment that times are counted from.
+    pub(crate) fn origin(&self) -> Instant {
+        self.origin
+    }
+
+    /// Sets the timer to this many nanoseconds after the origin, in place of what it was set to.
+    pub(crate) fn set(&self, at_ns: u64) -> io::Result<()> {
+        use std::os::fd::AsRawFd;
+
+        let setting = libc::itimerspec {
+            it_interval: timespec(0),
+            it_value: timespec(self.clock_at_origin.saturating_add(at_ns)),
+        };
+        // SAFETY: `fd` is a timerfd as long as `self` lives; `setting` is read during the call
+        // only, its nanoseconds are below a second (see `timespec`), and a null pointer says that
+        // the old setting is not wanted.
+        let answer = unsafe {
+            libc::timerfd_settime(
+                self.fd.as_raw_fd(),
+                libc::TFD_TIMER_ABSTIME,
+                &setting,
+                std::ptr::null_mut(),
+            )
+        };
+        if answer < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+}
+
+/// An instant, and the clock's value at that instant or later, but as little later as can be had.
+#[cfg(target_os = "linux")]
+fn origin() -> io::Result<(Instant, u64)> {
+    /// Guessed: a preemption in each of so many pairs of reads is hardly possible.
+    const TRIES: u32 = 8;
+
+    let mut best: Option<(std::time::Duration, Instant, u64)> = None;
+    for _ in 0..TRIES {
+        let before = Instant::now();
+        let clock = monotonic_ns()?;
+        let gap = before.elapsed();
+        if best.is_none_or(|(best_gap, ..)| gap < best_gap) {
+            best = Some((gap, before, clock));
+        }
+    }
+    let (_, origin, clock) = best.expect("there is at least one try");
+    Ok((origin, clock))
+}
+
+/// The clock that `Instant` reads on Linux, and that the timer counts by.
+#[cfg(target_os = "linux")]
+fn monotonic_ns() -> io::Result<u64> {
+    let mut now = timespec(0);
+    // SAFETY: `now` is a timespec of ours, valid for the write.
+    let answer = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    if answer < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let seconds = u64::try_from(now.tv_sec).map_err(io::Error::other)?;
+    let nanos = u64::try_from(now.tv_nsec).map_err(io::Error::other)?;
+    Ok(seconds
+        .saturating_mul(NANOS_PER_SECOND)
+        .saturating_add(nanos))
+}
+
+#[cfg(target_os = "linux")]
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
+#[cfg(target_os = "linux")]
+fn timespec(ns: u64) -> libc::timespec {
+    // SAFETY: a timespec is integers, and in some layouts padding; zeroes are valid for both.
+    let mut spec: libc::timespec = unsafe { std::mem::zeroed() };
+    // The types of the fields differ between architectures. 584 years saturate where they have to.
+    spec.tv_sec = (ns / NANOS_PER_SECOND)
+        .try_into()
+        .unwrap_or(libc::time_t::MAX);
+    spec.tv_nsec = (ns % NANOS_PER_SECOND)
+        .try_into()
+        .expect("less than a second of nanoseconds fits in any type of the field");
+    spec
+}
+
+#[cfg(not(target_os = "linux"))]
+#[derive(Debug)]
+pub(crate) struct Timer {
+    origin: Instant,
+}
+
+#[cfg(not(target_os = "linux"))]
+impl Timer {
+    pub(crate) const KEEPS_TIME: bool = false;
+
+    pub(crate) fn new(_: &Registry, _: Token) -> io::Result<Self> {
+        Ok(Self {
+            origin: Instant::now(),
+        })
+    }
+
+    pub(crate) fn origin(&self) -> Instant {
+        self.origin
+    }
+
+    pub(crate) fn set(&self, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+}

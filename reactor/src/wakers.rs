@@ -1,0 +1,220 @@
+//! Who waits for a direction of a source: any number of tasks at once.
+//!
+//! # Two kinds
+//!
+//! - **Callers of poll functions** come by with a [`Context`](std::task::Context) and leave nothing
+//!   behind that would tell when they lost interest. Their wakers are kept without duplicates
+//!   (`Waker::will_wake`) until the next edge takes them all. The first has its place in the
+//!   structure, since there is mostly one; the others go to a vector.
+//! - **Futures** own their entry, replace it when they are polled with another waker, and remove it
+//!   when they are dropped.
+//!
+//! They are kept apart, because a future that leaves must not take along the waker on which a poll
+//! function of the same task relies.
+//!
+//! A slot for the last poller only, as many reactors have it, loses a wake-up as soon as two tasks
+//! poll the same direction, and which of the two sleeps for ever is a matter of luck. Here an edge
+//! wakes all who wait: one of them gets the data, the others come back. That is right for a few
+//! tasks. Of many tasks that share a listener, all but one wake for nothing; give each a listener
+//! of its own.
+//!
+//! # Invariant: no waker is cloned, woken or dropped under the lock
+//!
+//! A set lives inside the lock of its source, and wakers are user code (S8). So each method takes
+//! a waker that its caller cloned before, and hands back whatever falls out, to be woken or dropped
+//! once the lock is free. `will_wake` compares two pointers and calls nothing.
+//!
+//! # Keys
+//!
+//! An edge empties the set, so a future's key may outlive its entry, and the index may have been
+//! given to another. The epoch tells: it grows with every edge, and a key of an older epoch has
+//! nothing in the set.
+
+use std::panic::{self, AssertUnwindSafe};
+use std::task::Waker;
+
+use slab::Slab;
+
+/// The waiters of one direction. Lock required: that of the source.
+#[derive(Debug, Default)]
+pub(crate) struct WakerSet {
+    /// The first caller of a poll function.
+    first: Option<Waker>,
+    /// Further callers of poll functions, none twice.
+    more: Vec<Waker>,
+    /// Futures, by [`Key::index`].
+    futures: Slab<Waker>,
+    /// How often the set was emptied.
+    epoch: u64,
+}
+
+/// A future's place in a [`WakerSet`].
+#[derive(Debug)]
+pub(crate) struct Key {
+    epoch: u64,
+    index: usize,
+}
+
+impl WakerSet {
+    /// Keeps the waker of a poll function. Gives it back if it is there already.
+    #[must_use = "what comes back is dropped after the lock is released"]
+    pub(crate) fn keep(&mut self, waker: Waker) -> Option<Waker> {
+        let Some(first) = &self.first else {
+            self.first = Some(waker);
+            return None;
+        };
+        if first.will_wake(&waker) || self.more.iter().any(|kept| kept.will_wake(&waker)) {
+            return Some(waker);
+        }
+        self.more.push(waker);
+        None
+    }
+
+    /// Keeps the waker of a future at its key. Gives back the one that was there.
+    #[must_use = "what comes back is dropped after the lock is released"]
+    pub(crate) fn keep_at(&mut self, key: &mut Option<Key>, waker: Waker) -> Option<Waker> {
+        if let Some(Key { epoch, index }) = *key
+            && epoch == self.epoch
+        {
+            let kept = self.futures.get_mut(index);
+            let kept = kept.expect("an entry of this epoch stays until its future removes it");
+            return Some(std::mem::replace(kept, waker));
+        }
+        *key = Some(Key {
+            epoch: self.epoch,
+            index: self.futures.insert(waker),
+        });
+        None
+    }
+
+    /// Removes the waker of a future that leaves, if it is still there.
+    #[must_use = "what comes back is dropped after the lock is released"]
+    pub(crate) fn remove(&mut self, key: &Key) -> Option<Waker> {
+        (key.epoch == self.epoch).then(|| self.futures.remove(key.index))
+    }
+
+    /// Moves all of them out, for an edge.
+    pub(crate) fn take_into(&mut self, ready: &mut Vec<Waker>) {
+        self.epoch += 1;
+        ready.extend(self.first.take());
+        ready.append(&mut self.more);
+        ready.extend(self.futures.drain());
+    }
+}
+
+/// Wakes all of them, also if one panics; the first panic goes on to the caller afterwards.
+pub(crate) fn wake_all(wakers: Vec<Waker>) {
+    let mut first_panic = None;
+    for waker in wakers {
+        if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+            first_panic.get_or_insert(payload);
+        }
+    }
+    if let Some(payload) = first_panic {
+        panic::resume_unwind(payload);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn counter() -> (Arc<Count>, Waker) {
+        let count = Arc::new(Count::default());
+        (count.clone(), Waker::from(count))
+    }
+
+    fn edge(set: &mut WakerSet) -> usize {
+        let mut ready = Vec::new();
+        set.take_into(&mut ready);
+        let taken = ready.len();
+        wake_all(ready);
+        taken
+    }
+
+    // Fails without `will_wake`.
+    #[test]
+    fn a_caller_that_comes_twice_is_kept_once() {
+        let mut set = WakerSet::default();
+        let (a, wake_a) = counter();
+        let (b, wake_b) = counter();
+        for _ in 0..3 {
+            drop(set.keep(wake_a.clone()));
+            drop(set.keep(wake_b.clone()));
+        }
+        assert_eq!(edge(&mut set), 2);
+        assert_eq!(a.0.load(Ordering::Relaxed), 1);
+        assert_eq!(b.0.load(Ordering::Relaxed), 1);
+        assert_eq!(edge(&mut set), 0);
+    }
+
+    // Fails if futures and callers share their entries.
+    #[test]
+    fn a_future_that_leaves_takes_only_its_own_waker() {
+        let mut set = WakerSet::default();
+        let (count, wake) = counter();
+        let mut key = None;
+        assert!(set.keep_at(&mut key, wake.clone()).is_none());
+        assert!(set.keep(wake.clone()).is_none());
+        assert!(set.remove(&key.unwrap()).is_some());
+        assert_eq!(edge(&mut set), 1);
+        assert_eq!(count.0.load(Ordering::Relaxed), 1);
+    }
+
+    // Fails without the comparison of epochs.
+    #[test]
+    fn a_key_from_before_an_edge_is_nobodys() {
+        let mut set = WakerSet::default();
+        let (_, wake_old) = counter();
+        let (new, wake_new) = counter();
+        let (mut old_key, mut new_key) = (None, None);
+        assert!(set.keep_at(&mut old_key, wake_old).is_none());
+        assert_eq!(edge(&mut set), 1);
+        assert!(set.keep_at(&mut new_key, wake_new).is_none());
+        assert!(set.remove(&old_key.unwrap()).is_none());
+        assert_eq!(edge(&mut set), 1);
+        assert_eq!(new.0.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn a_future_with_a_new_waker_replaces_its_old_one() {
+        let mut set = WakerSet::default();
+        let (old, wake_old) = counter();
+        let (new, wake_new) = counter();
+        let mut key = None;
+        assert!(set.keep_at(&mut key, wake_old).is_none());
+        assert!(set.keep_at(&mut key, wake_new).is_some());
+        assert_eq!(edge(&mut set), 1);
+        assert_eq!(old.0.load(Ordering::Relaxed), 0);
+        assert_eq!(new.0.load(Ordering::Relaxed), 1);
+    }
+
+    // Fails if `wake_all` is a plain loop.
+    #[test]
+    fn a_waker_that_panics_does_not_keep_the_next_from_being_woken() {
+        struct Bomb;
+        impl Wake for Bomb {
+            fn wake(self: Arc<Self>) {
+                panic::resume_unwind(Box::new("boom"));
+            }
+        }
+        let (count, wake) = counter();
+        let wakers = vec![Waker::from(Arc::new(Bomb)), wake];
+        let caught = panic::catch_unwind(AssertUnwindSafe(|| wake_all(wakers)));
+        assert_eq!(*caught.unwrap_err().downcast::<&str>().unwrap(), "boom");
+        assert_eq!(count.0.load(Ordering::Relaxed), 1);
+    }
+}

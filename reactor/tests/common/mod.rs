@@ -1,0 +1,103 @@
+//! What the tests share: wakers that count, sockets that do not block, and a poller.
+
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Wake, Waker};
+use std::time::{Duration, Instant};
+
+use ws_reactor::{Interest, Netpoll, Registration, SourceFd, WaitResult};
+
+/// Only how long a broken build hangs before its test fails.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Counts how often it is woken.
+#[derive(Default)]
+pub struct Wakes(AtomicUsize);
+
+impl Wakes {
+    pub fn new() -> (Arc<Wakes>, Waker) {
+        let wakes = Arc::new(Wakes::default());
+        (wakes.clone(), Waker::from(wakes))
+    }
+
+    pub fn count(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// A socket of `std` in a netpoll.
+pub struct Registered<S: AsRawFd> {
+    pub io: S,
+    pub registration: Registration,
+}
+
+impl<S: AsRawFd> Registered<S> {
+    pub fn new(netpoll: &Arc<Netpoll>, io: S, interest: Interest) -> io::Result<Self> {
+        let registration = Registration::new(netpoll, &mut SourceFd(&io.as_raw_fd()), interest)?;
+        Ok(Self { io, registration })
+    }
+
+    pub fn deregister(&self) -> io::Result<()> {
+        self.registration
+            .deregister(&mut SourceFd(&self.io.as_raw_fd()))
+    }
+}
+
+pub fn unix_pair() -> (UnixStream, UnixStream) {
+    let (a, b) = UnixStream::pair().unwrap();
+    a.set_nonblocking(true).unwrap();
+    b.set_nonblocking(true).unwrap();
+    (a, b)
+}
+
+/// The accepted side, and the side that connected. Nothing is delayed.
+pub fn tcp_pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let there = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (here, _) = listener.accept().unwrap();
+    for stream in [&here, &there] {
+        stream.set_nonblocking(true).unwrap();
+        stream.set_nodelay(true).unwrap();
+    }
+    (here, there)
+}
+
+/// Looks once, and wakes. Says how many were woken.
+pub fn look(netpoll: &Netpoll) -> usize {
+    let mut ready = Vec::new();
+    let mut poller = netpoll.try_poller().expect("nobody else polls");
+    poller.look(&mut ready).unwrap();
+    drop(poller);
+    wake(ready)
+}
+
+/// Waits until somebody can be woken, and wakes. Says how many were woken.
+pub fn wait(netpoll: &Netpoll) -> usize {
+    let (result, ready) = wait_until(netpoll, Some(Instant::now() + PATIENCE));
+    assert!(result.events, "nothing came: {result:?}");
+    wake(ready)
+}
+
+pub fn wait_until(netpoll: &Netpoll, deadline: Option<Instant>) -> (WaitResult, Vec<Waker>) {
+    let mut ready = Vec::new();
+    let mut poller = netpoll.try_poller().expect("nobody else polls");
+    let result = poller.wait(deadline, &mut ready).unwrap();
+    assert_eq!(result.events, !ready.is_empty());
+    (result, ready)
+}
+
+fn wake(ready: Vec<Waker>) -> usize {
+    let count = ready.len();
+    ready.into_iter().for_each(Waker::wake);
+    count
+}

@@ -1,0 +1,298 @@
+//! Whoever waits for a source is woken by its next edge: every task, in either direction, by poll
+//! function or by future; and an edge that comes while somebody clears an older one stays.
+//!
+//! Each test names the change that makes it fail.
+
+mod common;
+
+use std::future::Future;
+use std::io::{self, ErrorKind, Read, Write};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use common::{Registered, Wakes, look, unix_pair};
+use ws_reactor::{Direction, Interest, Netpoll, STREAM_INTEREST};
+
+const BOTH: [Direction; 2] = [Direction::Read, Direction::Write];
+
+/// Clears what a new registration starts with, and what epoll reports at first.
+fn settle(netpoll: &Netpoll, source: &Registered<impl std::os::fd::AsRawFd>) {
+    look(netpoll);
+    for direction in BOTH {
+        let mut cx = Context::from_waker(Waker::noop());
+        if let Poll::Ready(ready) = source.registration.poll_ready(&mut cx, direction) {
+            source.registration.clear_ready(ready.unwrap());
+        }
+    }
+}
+
+// Fails if a new registration starts without readiness.
+#[test]
+fn a_new_source_is_tried_without_a_look() {
+    let netpoll = Netpoll::new().unwrap();
+    let (here, mut there) = unix_pair();
+    there.write_all(b"x").unwrap();
+    let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut byte = [0];
+    let read = here
+        .registration
+        .poll_io(&mut cx, Direction::Read, || (&here.io).read(&mut byte));
+    assert!(matches!(read, Poll::Ready(Ok(1))));
+}
+
+// Fails if dispatch does not take the wakers out (a second wake-up), or does not wake (none).
+#[test]
+fn an_edge_wakes_once() {
+    let netpoll = Netpoll::new().unwrap();
+    let (here, mut there) = unix_pair();
+    let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
+    settle(&netpoll, &here);
+    let (wakes, waker) = Wakes::new();
+    let mut cx = Context::from_waker(&waker);
+    let registration = &here.registration;
+
+    for round in 1..=3 {
+        assert!(registration.poll_ready(&mut cx, Direction::Read).is_pending());
+        assert!(registration.poll_ready(&mut cx, Direction::Read).is_pending());
+        there.write_all(b"x").unwrap();
+        assert_eq!(look(&netpoll), 1);
+        assert_eq!(look(&netpoll), 0);
+        there.write_all(b"y").unwrap();
+        assert_eq!(look(&netpoll), 0, "nobody waits");
+        assert_eq!(wakes.count(), round);
+
+        let mut bytes = [0; 2];
+        let mut read = || {
+            registration.poll_io(&mut cx, Direction::Read, || (&here.io).read(&mut bytes))
+        };
+        assert!(matches!(read(), Poll::Ready(Ok(2))));
+        assert!(read().is_pending());
+    }
+}
+
+// Fails if a direction keeps the last waker only, and if the kinds share a slot.
+#[test]
+fn all_who_wait_are_woken() {
+    const EACH: usize = 5;
+    let netpoll = Netpoll::new().unwrap();
+    let (here, mut there) = unix_pair();
+    let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
+    settle(&netpoll, &here);
+    let registration = &here.registration;
+
+    let tasks: Vec<_> = (0..2 * EACH).map(|_| Wakes::new()).collect();
+    let (callers, owners) = tasks.split_at(EACH);
+    for (_, waker) in callers {
+        let mut cx = Context::from_waker(waker);
+        let read = registration.poll_io(&mut cx, Direction::Read, || (&here.io).read(&mut [0]));
+        assert!(read.is_pending());
+    }
+    let mut futures: Vec<_> = owners
+        .iter()
+        .map(|_| Box::pin(registration.readiness(Direction::Read)))
+        .collect();
+    for (future, (_, waker)) in futures.iter_mut().zip(owners) {
+        let polled = future.as_mut().poll(&mut Context::from_waker(waker));
+        assert!(polled.is_pending());
+    }
+
+    there.write_all(b"x").unwrap();
+    assert_eq!(look(&netpoll), 2 * EACH);
+    for (wakes, _) in &tasks {
+        assert_eq!(wakes.count(), 1);
+    }
+    for (future, (_, waker)) in futures.iter_mut().zip(owners) {
+        let polled = future.as_mut().poll(&mut Context::from_waker(waker));
+        assert!(polled.is_ready());
+    }
+}
+
+// Fails if an event wakes the wrong direction's waiters.
+#[test]
+fn the_directions_do_not_mix() {
+    let netpoll = Netpoll::new().unwrap();
+    let (here, mut there) = unix_pair();
+    let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
+    // Full, so that the edge of the incoming byte says nothing about writing.
+    while (&here.io).write(&[0; 4096]).is_ok() {}
+    settle(&netpoll, &here);
+    let tasks = BOTH.map(|direction| {
+        let (wakes, waker) = Wakes::new();
+        let mut cx = Context::from_waker(&waker);
+        let polled = here.registration.poll_ready(&mut cx, direction);
+        assert!(polled.is_pending());
+        wakes
+    });
+    there.write_all(b"x").unwrap();
+    assert_eq!(look(&netpoll), 1);
+    assert_eq!(tasks.each_ref().map(|wakes| wakes.count()), [1, 0]);
+    while there.read(&mut [0; 65536]).is_ok() {}
+    look(&netpoll);
+    assert_eq!(tasks.each_ref().map(|wakes| wakes.count()), [1, 1]);
+}
+
+// Fails if `clear` does not compare ticks.
+#[test]
+fn a_late_clear_leaves_the_newer_edge() {
+    let netpoll = Netpoll::new().unwrap();
+    let (here, mut there) = unix_pair();
+    let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
+    settle(&netpoll, &here);
+    let mut cx = Context::from_waker(Waker::noop());
+
+    there.write_all(b"x").unwrap();
+    look(&netpoll);
+    let Poll::Ready(Ok(old)) = here.registration.poll_ready(&mut cx, Direction::Read) else {
+        panic!("a byte is there");
+    };
+    there.write_all(b"y").unwrap();
+    look(&netpoll);
+    here.registration.clear_ready(old);
+    let polled = here.registration.poll_ready(&mut cx, Direction::Read);
+    assert!(polled.is_ready());
+}
+
+// Fails if `poll_io` or `async_io` trusts a "would block" that is older than the last event: the edge
+// comes while the operation runs, after it has looked at the socket.
+#[test]
+fn an_edge_in_the_middle_of_an_operation_is_tried_again() {
+    let netpoll = Netpoll::new().unwrap();
+    let (here, mut there) = unix_pair();
+    let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
+    look(&netpoll);
+    let mut cx = Context::from_waker(Waker::noop());
+
+    let mut operation = || {
+        let mut byte = [0];
+        let answer = (&here.io).read(&mut byte);
+        if answer.is_err() {
+            there.write_all(b"x").unwrap();
+            look(&netpoll);
+        }
+        answer
+    };
+    let polled = here
+        .registration
+        .poll_io(&mut cx, Direction::Read, &mut operation);
+    assert!(matches!(polled, Poll::Ready(Ok(1))));
+    let future = pin!(here.registration.async_io(Direction::Read, &mut operation));
+    assert!(matches!(future.poll(&mut cx), Poll::Ready(Ok(1))));
+}
+
+// Fails if a future leaves its waker behind, or takes another's along.
+#[test]
+fn a_dropped_future_leaves_no_waker() {
+    let netpoll = Netpoll::new().unwrap();
+    let (here, mut there) = unix_pair();
+    let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
+    settle(&netpoll, &here);
+    let (gone, gone_waker) = Wakes::new();
+    let (stays, stays_waker) = Wakes::new();
+    let mut staying = pin!(here.registration.readiness(Direction::Read));
+    {
+        let mut leaving = pin!(here.registration.async_io(Direction::Read, || Ok(())));
+        // Not tried: nothing is ready.
+        let polled = leaving.as_mut().poll(&mut Context::from_waker(&gone_waker));
+        assert!(polled.is_pending());
+        let polled = staying.as_mut().poll(&mut Context::from_waker(&stays_waker));
+        assert!(polled.is_pending());
+    }
+    there.write_all(b"x").unwrap();
+    assert_eq!(look(&netpoll), 1);
+    assert_eq!((gone.count(), stays.count()), (0, 1));
+}
+
+// Fails if `try_io` asks the kernel without readiness, or keeps it after "would block".
+#[test]
+fn try_io_asks_the_kernel_only_if_it_may_succeed() {
+    let netpoll = Netpoll::new().unwrap();
+    let (here, mut there) = unix_pair();
+    let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
+    look(&netpoll);
+    let mut asked = 0;
+    let mut try_read = || {
+        here.registration.try_io(Direction::Read, || {
+            asked += 1;
+            (&here.io).read(&mut [0])
+        })
+    };
+    assert_eq!(try_read().unwrap_err().kind(), ErrorKind::WouldBlock);
+    assert_eq!(try_read().unwrap_err().kind(), ErrorKind::WouldBlock);
+    there.write_all(b"x").unwrap();
+    look(&netpoll);
+    assert_eq!(try_read().unwrap(), 1);
+    assert_eq!(asked, 2);
+}
+
+// Fails by spinning for ever if the loop asks "is it ready?" instead of "has an event come?".
+#[test]
+fn an_operation_with_its_own_would_block_does_not_spin_on_a_closed_source() {
+    let netpoll = Netpoll::new().unwrap();
+    let (here, there) = unix_pair();
+    let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
+    drop(there);
+    look(&netpoll);
+    let own = || io::Result::<()>::Err(ErrorKind::WouldBlock.into());
+    let mut cx = Context::from_waker(Waker::noop());
+    let polled = here.registration.poll_io(&mut cx, Direction::Read, own);
+    assert!(polled.is_pending());
+    let future = pin!(here.registration.async_io(Direction::Read, own));
+    assert!(future.poll(&mut cx).is_pending());
+    // What it made up does not hide the end of the file.
+    let ready = here.registration.poll_ready(&mut cx, Direction::Read);
+    assert!(matches!(ready, Poll::Ready(Ok(ready)) if ready.is_closed()));
+}
+
+// Fails if the interest is not checked: the task would wait for ever.
+#[test]
+fn waiting_for_what_was_not_asked_for_is_an_error() {
+    let netpoll = Netpoll::new().unwrap();
+    let (here, _there) = unix_pair();
+    let here = Registered::new(&netpoll, here, Interest::READABLE).unwrap();
+    let mut cx = Context::from_waker(Waker::noop());
+    let polled = here.registration.poll_ready(&mut cx, Direction::Write);
+    assert!(matches!(polled, Poll::Ready(Err(error)) if error.kind() == ErrorKind::InvalidInput));
+}
+
+// Fails if `dispatch` compares the index without the generation.
+#[test]
+fn a_stale_event_does_not_reach_the_next_owner_of_the_slot() {
+    let netpoll = Netpoll::new().unwrap();
+    let (old, mut old_peer) = unix_pair();
+    let (new, mut new_peer) = unix_pair();
+    let old = Registered::new(&netpoll, old, STREAM_INTEREST).unwrap();
+    // Without `deregister`, and with the socket still open: epoll goes on reporting it.
+    let Registered { io: _old, registration } = old;
+    drop(registration);
+    let new = Registered::new(&netpoll, new, STREAM_INTEREST).unwrap();
+    settle(&netpoll, &new);
+    let (wakes, waker) = Wakes::new();
+    let mut cx = Context::from_waker(&waker);
+    let mut poll = || new.registration.poll_ready(&mut cx, Direction::Read);
+    assert!(poll().is_pending());
+
+    old_peer.write_all(b"x").unwrap();
+    assert_eq!(look(&netpoll), 0);
+    assert!(poll().is_pending());
+    new_peer.write_all(b"y").unwrap();
+    assert_eq!(look(&netpoll), 1);
+    assert_eq!(wakes.count(), 1);
+    assert!(poll().is_ready());
+}
+
+// Fails if a registration that the system refuses stays in the table.
+#[test]
+fn what_the_system_refuses_is_an_error_and_leaves_nothing() {
+    let netpoll = Netpoll::new().unwrap();
+    let file = std::fs::File::open("Cargo.toml").unwrap();
+    let refused = Registered::new(&netpoll, file, Interest::READABLE);
+    assert!(matches!(refused, Err(error) if error.kind() == ErrorKind::PermissionDenied));
+    assert!(!netpoll.has_sources());
+
+    let (here, _there) = unix_pair();
+    let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
+    assert!(netpoll.has_sources());
+    here.deregister().unwrap();
+    assert!(!netpoll.has_sources());
+}
