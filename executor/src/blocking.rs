@@ -73,7 +73,12 @@ struct RoomState {
 
 impl Room {
     pub(crate) fn new(free: usize) -> Self {
-        Self { state: Mutex::new(RoomState { free, waiting: VecDeque::new() }) }
+        Self {
+            state: Mutex::new(RoomState {
+                free,
+                waiting: VecDeque::new(),
+            }),
+        }
     }
 
     fn poll_enter(&self, waker: Waker) -> Poll<()> {
@@ -109,7 +114,11 @@ pub(crate) struct BlockingCall<F> {
 
 impl<F> BlockingCall<F> {
     pub(crate) fn new(shared: Arc<Shared>, f: F) -> Self {
-        Self { shared, f: Some(f), waits: false }
+        Self {
+            shared,
+            f: Some(f),
+            waits: false,
+        }
     }
 }
 
@@ -135,7 +144,12 @@ where
             }
         }
         let this = &mut *self;
-        if this.shared.blocking.poll_enter(cx.waker().clone()).is_pending() {
+        if this
+            .shared
+            .blocking
+            .poll_enter(cx.waker().clone())
+            .is_pending()
+        {
             this.waits = true;
             return Poll::Pending;
         }
@@ -152,7 +166,11 @@ impl<F> Drop for BlockingCall<F> {
             // It was aborted in the queue. If its turn had come already, that passes to the next.
             let next = {
                 let mut state = self.shared.blocking.state.lock();
-                if state.free > 0 { state.waiting.pop_front() } else { None }
+                if state.free > 0 {
+                    state.waiting.pop_front()
+                } else {
+                    None
+                }
             };
             if let Some(next) = next {
                 next.wake();

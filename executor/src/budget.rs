@@ -73,7 +73,9 @@ impl Drop for Proceed {
 ///
 /// Pending when none is left, with the task woken already: return at once.
 pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<Proceed> {
-    let Some(left) = LEFT.get() else { return Poll::Ready(Proceed { before: None }) };
+    let Some(left) = LEFT.get() else {
+        return Poll::Ready(Proceed { before: None });
+    };
     if left == 0 || slice_is_over() {
         cx.waker().wake_by_ref();
         return Poll::Pending;

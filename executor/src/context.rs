@@ -1,12 +1,16 @@
-//! What the current thread is to the runtime: a worker, a guest that entered a [`Handle`], or
-//! nothing.
+//! What the current thread is to the runtime: a worker, in a `block_on`, a guest that entered a
+//! [`Handle`], or nothing.
 //!
 //! This is an unsafe island. A thread-local list of frames, newest first, says which runtime `spawn`
-//! and `sleep` mean. Two kinds of frames lie in it: that of a worker, on the stack of the function
-//! that runs it, and that of an entered handle, in a box. The cells are `const` and have no
-//! destructor, so they serve inside other destructors and after the thread's end has begun.
+//! and `sleep` mean. A frame lies on the stack of the function that runs inside it, or, for an entered
+//! handle, in a box. The cells are `const` and have no destructor, so they serve inside other
+//! destructors and after the thread's end has begun.
 //!
-//! *Invariant*: every pointer in the list is valid. A frame takes itself out when it is dropped,
+//! A thread in `block_on` gets its P by need: its frame carries a [`Seat`], which is filled by the
+//! first spawn or wake of its runtime on this thread, or when its future first has to wait. So a call
+//! into the runtime that is ready at once costs no more than the frame (H4).
+//!
+//! *Invariant*: every pointer in the list is valid. A frame takes itself out when its guard is dropped,
 //! wherever in the list it is, so guards may be dropped in any order; one that is leaked stays valid,
 //! since it keeps its runtime by an `Arc` and lies in a box that is leaked with it.
 //!
@@ -16,21 +20,34 @@
 use std::{cell::Cell, fmt, marker::PhantomData, ptr};
 
 use crate::{
-    sched::{Shared, Worker},
+    sched::{Seat, Shared, Worker},
     sync::Arc,
     time::TimerHandle,
 };
 
 struct Frame {
-    /// Null for a guest.
-    worker: *const Worker,
-    shared: Arc<Shared>,
+    shared: *const Arc<Shared>,
+    /// Null for a guest, and for a seat that is not filled.
+    worker: Cell<*const Worker>,
+    /// Null but in `block_on`.
+    seat: *const Seat,
     below: Cell<*const Frame>,
+}
+
+impl Frame {
+    fn new(shared: *const Arc<Shared>, worker: *const Worker, seat: *const Seat) -> Self {
+        Self {
+            shared,
+            worker: Cell::new(worker),
+            seat,
+            below: Cell::new(ptr::null()),
+        }
+    }
 }
 
 struct Context {
     top: Cell<*const Frame>,
-    /// The worker of the topmost worker's frame, which most calls ask for.
+    /// The worker of the topmost frame that has one, which most calls ask for.
     worker: Cell<*const Worker>,
 }
 
@@ -40,68 +57,93 @@ thread_local! {
     };
 }
 
-/// Keeps a frame in the list. Not `Send`: the list is the thread's.
-struct FrameGuard {
-    frame: Box<Frame>,
-    not_send: PhantomData<*const ()>,
+/// Takes a frame out of the list when dropped. Not `Send`: the list is the thread's.
+struct Link {
+    frame: *const Frame,
 }
 
-impl FrameGuard {
-    fn push(worker: *const Worker, shared: Arc<Shared>) -> Self {
+impl Link {
+    /// # Safety
+    ///
+    /// - `frame` and what it points to stay where they are until the `Link` is dropped, or for ever.
+    unsafe fn new(frame: *const Frame) -> Self {
         CONTEXT.with(|context| {
-            let frame = Box::new(Frame { worker, shared, below: Cell::new(context.top.get()) });
-            context.top.set(&raw const *frame);
-            if !worker.is_null() {
-                context.worker.set(worker);
+            // SAFETY: by contract.
+            let new = unsafe { &*frame };
+            new.below.set(context.top.get());
+            context.top.set(frame);
+            if !new.worker.get().is_null() {
+                context.worker.set(new.worker.get());
             }
-            Self { frame, not_send: PhantomData }
-        })
+        });
+        Self { frame }
     }
 }
 
-impl Drop for FrameGuard {
+impl Drop for Link {
     fn drop(&mut self) {
         CONTEXT.with(|context| {
-            let own: *const Frame = &raw const *self.frame;
-            if context.top.get() == own {
-                context.top.set(self.frame.below.get());
+            // SAFETY: by the contract of `new` it is still there.
+            let own = unsafe { &*self.frame };
+            if context.top.get() == self.frame {
+                context.top.set(own.below.get());
             } else {
-                let mut at = context.top.get();
-                // SAFETY: by the invariant every frame in the list is valid, and ours is in it.
-                while let Some(frame) = unsafe { at.as_ref() } {
-                    if frame.below.get() == own {
-                        frame.below.set(self.frame.below.get());
-                        break;
-                    }
-                    at = frame.below.get();
+                let above = frames(context).find(|frame| frame.below.get() == self.frame);
+                if let Some(above) = above {
+                    above.below.set(own.below.get());
                 }
             }
-            let mut at = context.top.get();
-            let mut worker = ptr::null();
-            // SAFETY: as above.
-            while let Some(frame) = unsafe { at.as_ref() } {
-                if !frame.worker.is_null() {
-                    worker = frame.worker;
-                    break;
-                }
-                at = frame.below.get();
+            if !own.worker.get().is_null() {
+                let worker = frames(context)
+                    .map(|frame| frame.worker.get())
+                    .find(|worker| !worker.is_null());
+                context.worker.set(worker.unwrap_or(ptr::null()));
             }
-            context.worker.set(worker);
         });
     }
 }
 
+/// The list, newest first.
+fn frames(context: &Context) -> impl Iterator<Item = &Frame> {
+    // SAFETY: by the invariant every frame in the list is valid, and nothing is taken out meanwhile.
+    std::iter::successors(unsafe { context.top.get().as_ref() }, |frame| unsafe {
+        frame.below.get().as_ref()
+    })
+}
+
 /// Runs `f` while this thread counts as `worker`.
 pub(crate) fn with_worker_frame<R>(worker: &Worker, f: impl FnOnce() -> R) -> R {
-    // The guard lives in this function, so `worker` outlives the frame.
-    let _guard = FrameGuard::push(worker, worker.shared().clone());
+    let frame = Frame::new(worker.shared(), worker, ptr::null());
+    // SAFETY: the frame and the worker outlive the link, which is dropped first.
+    let _link = unsafe { Link::new(&raw const frame) };
     f()
+}
+
+/// Runs `f` while this thread may sit down on `seat`.
+pub(crate) fn with_seat_frame<R>(seat: &Seat, f: impl FnOnce() -> R) -> R {
+    let frame = Frame::new(seat.shared(), ptr::null(), seat);
+    // SAFETY: the frame and the seat outlive the link, which is dropped first.
+    let _link = unsafe { Link::new(&raw const frame) };
+    f()
+}
+
+/// Fills the seat of the topmost frame that has one, and makes its worker this thread's.
+fn sit_down(context: &Context, frame: &Frame) -> Option<*const Worker> {
+    // SAFETY: by the invariant; a seat is null or valid.
+    let seat = unsafe { frame.seat.as_ref() }?;
+    let worker: *const Worker = seat.sit_down()?;
+    frame.worker.set(worker);
+    context.worker.set(worker);
+    Some(worker)
 }
 
 /// The guard of [`Handle::enter`](crate::runtime::Handle::enter).
 #[must_use = "the runtime is left again when the guard is dropped"]
 pub struct EnterGuard<'a> {
-    _frame: FrameGuard,
+    // Dropped in this order: first out of the list, then the frame, then the runtime.
+    _link: Link,
+    _frame: Box<Frame>,
+    _shared: Box<Arc<Shared>>,
     handle: PhantomData<&'a ()>,
 }
 
@@ -113,10 +155,20 @@ impl fmt::Debug for EnterGuard<'_> {
 
 /// Makes `shared` the current runtime of this thread.
 pub(crate) fn enter<'a>(shared: Arc<Shared>) -> EnterGuard<'a> {
-    EnterGuard { _frame: FrameGuard::push(ptr::null(), shared), handle: PhantomData }
+    let shared = Box::new(shared);
+    let frame = Box::new(Frame::new(&raw const *shared, ptr::null(), ptr::null()));
+    // SAFETY: both lie in boxes that the guard keeps until the link is dropped; if the guard is leaked
+    // they are, too.
+    let link = unsafe { Link::new(&raw const *frame) };
+    EnterGuard {
+        _link: link,
+        _frame: frame,
+        _shared: shared,
+        handle: PhantomData,
+    }
 }
 
-/// The worker that this thread is, of whatever runtime.
+/// The worker that this thread is, of whatever runtime. A seat that is empty does not count.
 pub(crate) fn with_worker<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
     CONTEXT.with(|context| {
         // SAFETY: by the invariant; the worker's frame is on this thread's stack below us, so it
@@ -125,25 +177,58 @@ pub(crate) fn with_worker<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
     })
 }
 
-/// The current runtime, and this thread's worker if it belongs to it.
-pub(crate) fn with_current<R>(f: impl FnOnce(Option<(&Arc<Shared>, Option<&Worker>)>) -> R) -> R {
+/// The worker that this thread is in the runtime `shared`; in a `block_on` of it, it becomes one.
+pub(crate) fn with_worker_of<R>(shared: *const Shared, f: impl FnOnce(Option<&Worker>) -> R) -> R {
     CONTEXT.with(|context| {
-        // SAFETY: by the invariant.
-        let Some(frame) = (unsafe { context.top.get().as_ref() }) else { return f(None) };
-        // SAFETY: by the invariant.
-        let worker = unsafe { context.worker.get().as_ref() }
-            .filter(|worker| Arc::ptr_eq(worker.shared(), &frame.shared));
-        // A clone, since `f` may leave the frame whose runtime we lend.
-        match worker {
-            Some(worker) => f(Some((worker.shared(), Some(worker)))),
-            None => f(Some((&frame.shared.clone(), None))),
+        let mut worker = context.worker.get();
+        if worker.is_null()
+            && let Some(frame) = frames(context).find(|frame| !frame.seat.is_null())
+        {
+            // SAFETY: by the invariant.
+            let its = Arc::as_ptr(unsafe { &*frame.shared });
+            if ptr::eq(its, shared) {
+                worker = sit_down(context, frame).unwrap_or(ptr::null());
+            }
         }
+        // SAFETY: as in `with_worker`.
+        let worker = unsafe { worker.as_ref() };
+        f(worker.filter(|worker| ptr::eq(Arc::as_ptr(worker.shared()), shared)))
     })
 }
 
-/// Whether there is a current runtime.
-pub(crate) fn is_inside() -> bool {
-    CONTEXT.with(|context| !context.top.get().is_null())
+/// Fills this thread's seat, whose frame is the topmost one with a seat.
+pub(crate) fn take_seat() {
+    CONTEXT.with(|context| {
+        if let Some(frame) = frames(context).find(|frame| !frame.seat.is_null())
+            && frame.worker.get().is_null()
+        {
+            let _ = sit_down(context, frame);
+        }
+    });
+}
+
+/// Whether this thread is a worker, or in a `block_on`.
+pub(crate) fn is_busy() -> bool {
+    CONTEXT.with(|context| {
+        !context.worker.get().is_null() || frames(context).any(|frame| !frame.seat.is_null())
+    })
+}
+
+/// The current runtime, and this thread's worker if it is one of it.
+pub(crate) fn with_current<R>(f: impl FnOnce(Option<(&Arc<Shared>, Option<&Worker>)>) -> R) -> R {
+    let shared = CONTEXT.with(|context| {
+        // SAFETY: by the invariant.
+        unsafe { context.top.get().as_ref() }.map(|frame| frame.shared)
+    });
+    let Some(shared) = shared else { return f(None) };
+    // SAFETY: by the invariant; it is read at once.
+    let address = Arc::as_ptr(unsafe { &*shared });
+    with_worker_of(address, |worker| match worker {
+        Some(worker) => f(Some((worker.shared(), Some(worker)))),
+        // A clone, since `f` may leave the frame whose runtime this is.
+        // SAFETY: by the invariant; nothing has left the frame since.
+        None => f(Some((&unsafe { &*shared }.clone(), None))),
+    })
 }
 
 /// The timers of this thread's P, or those for foreign threads.
@@ -151,7 +236,10 @@ pub(crate) fn timers() -> Option<TimerHandle> {
     with_current(|current| {
         current.map(|(shared, worker)| match worker {
             Some(worker) => worker.timers(),
-            None => shared.foreign_timers(),
+            None => {
+                shared.ensure_poller();
+                shared.foreign_timers()
+            }
         })
     })
 }

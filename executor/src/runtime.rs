@@ -63,7 +63,10 @@ impl Runtime {
     }
 
     pub(crate) fn from_handle(handle: Handle) -> Self {
-        Self { handle, ended: false }
+        Self {
+            handle,
+            ended: false,
+        }
     }
 
     /// The handle, which may be cloned and sent anywhere.

@@ -19,20 +19,26 @@
 //! - any other goes to the global queue, from where the workers take it in batches;
 //! - a pinned one goes to the inbox of its P, whose own thread is unparked.
 
-pub(crate) mod idle;
-pub(crate) mod park;
 #[cfg(not(ws_loom))]
 mod block_on;
 #[cfg(not(ws_loom))]
+mod find;
+pub(crate) mod idle;
+pub(crate) mod park;
+#[cfg(not(ws_loom))]
 pub(crate) mod processor;
 #[cfg(not(ws_loom))]
+mod push;
+#[cfg(not(ws_loom))]
 pub(crate) mod shutdown;
+#[cfg(not(ws_loom))]
+mod sleep;
 #[cfg(not(ws_loom))]
 mod worker;
 
 #[cfg(not(ws_loom))]
 pub(crate) use self::{
-    block_on::{Root, block_on, run},
+    block_on::{Root, Seat, block_on, run},
     worker::Worker,
 };
 #[cfg(not(ws_loom))]

@@ -17,14 +17,14 @@ mod state;
 mod yield_now;
 
 #[cfg(not(ws_loom))]
+pub(crate) use self::builder::{spawn_at, spawn_blocking_on, spawn_on};
+#[cfg(not(ws_loom))]
 pub use self::{
     builder::{Builder, spawn, spawn_blocking, spawn_local, spawn_pinned},
     id::Id,
     join::{AbortHandle, AbortOnDrop, JoinError, JoinHandle},
     yield_now::{YieldNow, yield_if_due, yield_now},
 };
-#[cfg(not(ws_loom))]
-pub(crate) use self::builder::{spawn_at, spawn_blocking_on, spawn_on};
 pub(crate) use self::{
     home::{Functions, Home, Place},
     raw::{Ended, Extra, JoinCell, Outcome, Parts, Task, TaskRef, wake_quietly},

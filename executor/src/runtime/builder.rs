@@ -182,7 +182,10 @@ impl Builder {
             ));
         }
         if self.thread_name.contains('\0') {
-            return Err(BuildError::knob("thread_name", "must not contain a NUL character"));
+            return Err(BuildError::knob(
+                "thread_name",
+                "must not contain a NUL character",
+            ));
         }
         Ok(Config {
             workers,
@@ -202,7 +205,10 @@ fn check_workers(knob: &'static str, workers: usize) -> Result<usize, BuildError
     if (1..=WORKERS_MAX).contains(&workers) {
         Ok(workers)
     } else {
-        Err(BuildError::knob(knob, format!("must be between 1 and {WORKERS_MAX}: it is {workers}")))
+        Err(BuildError::knob(
+            knob,
+            format!("must be between 1 and {WORKERS_MAX}: it is {workers}"),
+        ))
     }
 }
 
@@ -214,9 +220,10 @@ fn workers_from_environment() -> Result<usize, BuildError> {
         }
         Ok(text) => match text.trim().parse() {
             Ok(workers) => check_workers(WORKERS_VARIABLE, workers),
-            Err(_) => {
-                Err(BuildError::knob(WORKERS_VARIABLE, format!("must be a number: it is {text:?}")))
-            }
+            Err(_) => Err(BuildError::knob(
+                WORKERS_VARIABLE,
+                format!("must be a number: it is {text:?}"),
+            )),
         },
     }
 }

@@ -18,7 +18,9 @@ pub(super) fn available() -> usize {
 /// The CPUs that the scheduler lets this process use.
 fn affinity() -> Option<usize> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    let list = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
     parse_list(list.trim())
 }
 
@@ -37,7 +39,10 @@ fn parse_list(list: &str) -> Option<usize> {
 /// The tightest quota of the process's cgroup and its parents, in CPUs, rounded up.
 fn quota() -> Option<usize> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    groups.lines().filter_map(|line| group_quota(line, Path::new("/sys/fs/cgroup"))).min()
+    groups
+        .lines()
+        .filter_map(|line| group_quota(line, Path::new("/sys/fs/cgroup")))
+        .min()
 }
 
 /// The quota of one line of `/proc/self/cgroup`: `id:controllers:path`.
@@ -49,12 +54,23 @@ fn group_quota(line: &str, root: &Path) -> Option<usize> {
         (root.to_path_buf(), quota_v2)
     } else if controllers.split(',').any(|controller| controller == "cpu") {
         let joined = root.join(controllers);
-        (if joined.exists() { joined } else { root.join("cpu") }, quota_v1)
+        (
+            if joined.exists() {
+                joined
+            } else {
+                root.join("cpu")
+            },
+            quota_v1,
+        )
     } else {
         return None;
     };
     let group = root.join(path);
-    group.ancestors().take_while(|group| group.starts_with(&root)).filter_map(read).min()
+    group
+        .ancestors()
+        .take_while(|group| group.starts_with(&root))
+        .filter_map(read)
+        .min()
 }
 
 /// `cpu.max`: quota and period, or `max`.

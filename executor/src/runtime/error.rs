@@ -16,11 +16,18 @@ enum BuildErrorKind {
 
 impl BuildError {
     pub(crate) fn knob(knob: &'static str, problem: impl Into<String>) -> Self {
-        Self { kind: BuildErrorKind::Knob { knob, problem: problem.into() } }
+        Self {
+            kind: BuildErrorKind::Knob {
+                knob,
+                problem: problem.into(),
+            },
+        }
     }
 
     pub(crate) fn system(error: io::Error) -> Self {
-        Self { kind: BuildErrorKind::System(error) }
+        Self {
+            kind: BuildErrorKind::System(error),
+        }
     }
 
     /// The knob that was set wrong, as it is called in [`Builder`](super::Builder) or in the

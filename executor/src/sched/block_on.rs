@@ -5,30 +5,33 @@
 //! | the thread | takes | runs |
 //! | --- | --- | --- |
 //! | calls `Runtime::run` (`#[ws::main]`) | a P, and a permit for good | anything: it is a worker |
-//! | any other | a P, and a permit if one is free | its root, and what that made runnable |
-//! | is inside a task already | nothing: it announces a block | its root alone |
+//! | any other | by need a P, and a permit if one is free | its root, and what that made runnable |
+//! | is inside a task or a `block_on` already | nothing: it announces a block | its root alone |
 //!
 //! So what `main` spawns is a local push, and an answer to it is a switch and not a thread wake-up; a
 //! short call from a foreign thread runs to its end on that thread; and no worker's loop is ever
 //! nested in a task's poll.
 //!
-//! The root of the second case is polled without a permit if none is free: it is the thread's own
-//! future, as it would be in any other executor. Tasks are not (S3).
+//! *By need*: the root is first polled as any foreign future would be. The thread sits down, and so
+//! becomes a worker of the second kind, when the root spawns, wakes a task, arms a timer, or has to
+//! wait. The root may be polled without a permit at any time, for it is the thread's own; tasks may not
+//! (S3).
 
 use std::{
+    cell::OnceCell,
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    pin::pin,
+    pin::{Pin, pin},
+    sync::OnceLock,
     task::{Context, Poll, Wake, Waker},
 };
-
-use ws_reactor::Netpoll;
 
 use super::{
     Shared, Worker,
     park::Parker,
     processor::Peer,
-    worker::{Awake, Scope, Step},
+    sleep::Awake,
+    worker::{Scope, Step},
 };
 use crate::{
     blocking, budget, context,
@@ -45,30 +48,53 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Root {
     notified: AtomicBool,
-    /// The P on whose parker the thread sleeps, if it is a worker; else it sleeps on `own`.
-    peer: Option<Arc<Peer>>,
     own: Parker,
-    netpoll: Arc<Netpoll>,
+    /// Set when the thread has a P, before it first waits.
+    place: OnceLock<RootPlace>,
+}
+
+#[derive(Debug)]
+struct RootPlace {
+    shared: Arc<Shared>,
+    /// The P on whose parker the thread sleeps, if it takes any work; else it sleeps on its own.
+    peer: Option<Arc<Peer>>,
 }
 
 impl Root {
-    fn new(shared: &Shared, peer: Option<Arc<Peer>>) -> Arc<Self> {
+    fn new() -> Arc<Self> {
         Arc::new(Self {
             // The first poll is due.
             notified: AtomicBool::new(true),
-            peer,
             own: Parker::new(),
-            netpoll: shared.netpoll.clone(),
+            place: OnceLock::new(),
         })
     }
 
+    fn settle(&self, shared: &Arc<Shared>, peer: Option<Arc<Peer>>) {
+        let fresh = self
+            .place
+            .set(RootPlace {
+                shared: shared.clone(),
+                peer,
+            })
+            .is_ok();
+        debug_assert!(fresh, "a root has one place");
+    }
+
     pub(super) fn parker(&self) -> &Parker {
-        self.peer.as_ref().map_or(&self.own, |peer| &peer.parker)
+        let peer = self.place.get().and_then(|place| place.peer.as_ref());
+        peer.map_or(&self.own, |peer| &peer.parker)
     }
 
     /// Ends the thread's sleep, for whatever reason.
     pub(crate) fn unpark(&self) {
-        self.parker().unpark(|| self.netpoll.interrupt());
+        self.parker().unpark(|| {
+            let place = self
+                .place
+                .get()
+                .expect("a thread in the netpoll has its place");
+            place.shared.netpoll.interrupt();
+        });
     }
 
     /// Whether the root is to be polled.
@@ -97,22 +123,68 @@ impl Wake for Root {
     }
 }
 
+/// The place of a thread in `block_on`: filled by need, given back at the end.
+pub(crate) struct Seat {
+    shared: Arc<Shared>,
+    root: Arc<Root>,
+    /// `None` inside: there is no P left.
+    worker: OnceCell<Option<Worker>>,
+}
+
+impl Seat {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// This thread's worker. None if the runtime has no P left: then the root runs without.
+    pub(crate) fn sit_down(&self) -> Option<&Worker> {
+        let worker = self.worker.get_or_init(|| {
+            let processor = self.shared.take_processor()?;
+            self.root.settle(&self.shared, None);
+            *processor.peer.root.lock() = Some(self.root.clone());
+            let (shared, root) = (self.shared.clone(), self.root.clone());
+            let worker = Worker::new(shared, processor, Scope::Own, Some(root));
+            worker.arrive();
+            Some(worker)
+        });
+        worker.as_ref()
+    }
+}
+
 /// Waits for `future` on this thread. See the module's head.
 pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
-    if context::with_worker(|worker| worker.is_some()) {
+    if context::is_busy() {
         let _entered = context::enter(shared.clone());
-        return blocking::block_in_place(|| alone(shared, future));
+        return blocking::block_in_place(|| alone(future));
     }
-    let Some(processor) = shared.take_processor() else {
-        let _entered = context::enter(shared.clone());
-        return alone(shared, future);
+    let root = Root::new();
+    let seat = Seat {
+        shared: shared.clone(),
+        root: root.clone(),
+        worker: OnceCell::new(),
     };
-    let root = Root::new(shared, None);
-    *processor.peer.root.lock() = Some(root.clone());
-    let worker = Worker::new(shared.clone(), processor, Scope::Own, Some(root.clone()));
-    worker.arrive();
-    let result = drive(&worker, &root, future, |worker| worker.wait_for_root(&root));
-    worker.leave();
+    let result = context::with_seat_frame(&seat, || {
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            let waker = Waker::from(root.clone());
+            let mut future = pin!(future);
+            root.take();
+            if let Poll::Ready(output) = poll_root(future.as_mut(), &waker) {
+                return output;
+            }
+            context::take_seat();
+            match seat.sit_down() {
+                Some(worker) => drive(worker, &waker, future, |worker| worker.wait_for_root(&root)),
+                None => wait_alone(&root, &waker, future),
+            }
+        }));
+        if let Some(Some(worker)) = seat.worker.get() {
+            worker.clear_away();
+        }
+        result
+    });
+    if let Some(Some(worker)) = seat.worker.into_inner() {
+        worker.leave();
+    }
     result.unwrap_or_else(|payload| resume_unwind(payload))
 }
 
@@ -124,16 +196,30 @@ pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output 
 #[track_caller]
 pub(crate) fn run<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
     assert!(
-        !context::with_worker(|worker| worker.is_some()),
+        !context::is_busy(),
         "`Runtime::run` was called inside a task or a `block_on`: use `Handle::block_on` there"
     );
-    let processor = shared.take_processor().expect("a new runtime has a P for its first thread");
-    let root = Root::new(shared, Some(processor.peer.clone()));
+    let processor = shared
+        .take_processor()
+        .expect("a new runtime has a P for its first thread");
+    let root = Root::new();
+    root.settle(shared, Some(processor.peer.clone()));
     let worker = Worker::new(shared.clone(), processor, Scope::All, Some(root.clone()));
     worker.arrive();
-    let result = drive(&worker, &root, future, |worker| {
-        let awake = worker.park();
-        debug_assert_eq!(awake, Awake::Go, "a thread with a root does not end for idleness");
+    let result = context::with_worker_frame(&worker, || {
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            let waker = Waker::from(root);
+            drive(&worker, &waker, pin!(future), |worker| {
+                let awake = worker.park();
+                debug_assert_eq!(
+                    awake,
+                    Awake::Go,
+                    "a thread with a root does not end when idle"
+                );
+            })
+        }));
+        worker.clear_away();
+        result
     });
     worker.leave();
     result.unwrap_or_else(|payload| resume_unwind(payload))
@@ -142,44 +228,41 @@ pub(crate) fn run<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
 /// Polls `future` when it is notified, and otherwise does what the worker's steps say.
 fn drive<F: Future>(
     worker: &Worker,
-    root: &Arc<Root>,
-    future: F,
+    waker: &Waker,
+    mut future: Pin<&mut F>,
     sleep: impl Fn(&Worker),
-) -> std::thread::Result<F::Output> {
-    context::with_worker_frame(worker, || {
-        let waker = Waker::from(root.clone());
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            let mut future = pin!(future);
-            loop {
-                match worker.step() {
-                    Step::Run(task) => worker.poll(task),
-                    Step::Root => {
-                        worker.found_work();
-                        let mut cx = Context::from_waker(&waker);
-                        match budget::with_budget(|| future.as_mut().poll(&mut cx)) {
-                            Poll::Ready(output) => return output,
-                            Poll::Pending => {}
-                        }
-                    }
-                    Step::Park => sleep(worker),
-                    Step::Leave => unreachable!("a thread with a root leaves when that is done"),
+) -> F::Output {
+    loop {
+        match worker.step() {
+            Step::Run(task) => worker.poll(task),
+            Step::Root => {
+                worker.found_work();
+                if let Poll::Ready(output) = poll_root(future.as_mut(), waker) {
+                    return output;
                 }
             }
-        }));
-        worker.clear_away();
-        result
-    })
+            Step::Park => sleep(worker),
+            Step::Leave => unreachable!("a thread with a root leaves when that is done"),
+        }
+    }
+}
+
+fn poll_root<F: Future>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
+    budget::with_budget(|| future.poll(&mut Context::from_waker(waker)))
 }
 
 /// Polls `future` on a thread that does nothing else meanwhile.
-fn alone<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
-    let root = Root::new(shared, None);
+fn alone<F: Future>(future: F) -> F::Output {
+    let root = Root::new();
     let waker = Waker::from(root.clone());
-    let mut cx = Context::from_waker(&waker);
-    let mut future = pin!(future);
+    wait_alone(&root, &waker, pin!(future))
+}
+
+fn wait_alone<F: Future>(root: &Root, waker: &Waker, mut future: Pin<&mut F>) -> F::Output {
     loop {
         if root.take()
-            && let Poll::Ready(output) = budget::unbudgeted(|| future.as_mut().poll(&mut cx))
+            && let Poll::Ready(output) =
+                budget::unbudgeted(|| future.as_mut().poll(&mut Context::from_waker(waker)))
         {
             return output;
         }

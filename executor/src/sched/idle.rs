@@ -103,7 +103,10 @@ const FREE: u64 = 1;
 
 impl From<u64> for Counts {
     fn from(word: u64) -> Self {
-        Self { free: word as u32, spinning: (word >> 32) as u32 }
+        Self {
+            free: word as u32,
+            spinning: (word >> 32) as u32,
+        }
     }
 }
 
@@ -157,7 +160,8 @@ impl Idle {
 
     /// Takes a free permit, without spinning.
     pub(crate) fn acquire(&self) -> Option<Permit> {
-        self.update(|now| (now.free > 0).then_some(FREE.wrapping_neg())).then_some(Permit(()))
+        self.update(|now| (now.free > 0).then_some(FREE.wrapping_neg()))
+            .then_some(Permit(()))
     }
 
     /// For the holder of a permit that found nothing at hand. None if enough others spin already.
@@ -210,7 +214,10 @@ impl Idle {
         let mut word = self.counts.load(Relaxed);
         while let Some(delta) = change(Counts::from(word)) {
             // Ordering: Acquire: work under the permit comes after its last holder's release.
-            match self.counts.compare_exchange_weak(word, word.wrapping_add(delta), AcqRel, Relaxed) {
+            match self
+                .counts
+                .compare_exchange_weak(word, word.wrapping_add(delta), AcqRel, Relaxed)
+            {
                 Ok(_) => return true,
                 Err(now) => word = now,
             }
@@ -250,7 +257,9 @@ impl BitSet {
         mut claim: impl FnMut(usize) -> Option<R>,
     ) -> Option<R> {
         for (at, word) in self.0.iter().enumerate() {
-            let spared = last.filter(|last| last / 64 == at).map_or(0, |last| 1 << (last % 64));
+            let spared = last
+                .filter(|last| last / 64 == at)
+                .map_or(0, |last| 1 << (last % 64));
             // Ordering: Acquire pairs with `insert`.
             let mut bits = word.load(Acquire) & !spared;
             while bits != 0 {
@@ -268,7 +277,11 @@ impl BitSet {
         let last = last?;
         // Ordering: Acquire as above.
         let before = self.0[last / 64].fetch_and(!(1 << (last % 64)), AcqRel);
-        if before & (1 << (last % 64)) != 0 { claim(last) } else { None }
+        if before & (1 << (last % 64)) != 0 {
+            claim(last)
+        } else {
+            None
+        }
     }
 }
 
@@ -376,7 +389,10 @@ impl Standing {
     /// somebody else was first.
     pub(crate) fn revoke(&self) -> Option<Permit> {
         // Ordering: AcqRel, as in `leave`.
-        self.0.compare_exchange(RUNNING, STUCK, AcqRel, Acquire).is_ok().then_some(Permit(()))
+        self.0
+            .compare_exchange(RUNNING, STUCK, AcqRel, Acquire)
+            .is_ok()
+            .then_some(Permit(()))
     }
 
     /// Its own thread, without a permit, wants one for pinned work.

@@ -42,7 +42,11 @@ pub(crate) struct Parker {
 
 impl Parker {
     pub(crate) fn new() -> Self {
-        Self { state: AtomicU32::new(EMPTY), lock: Mutex::new(()), condvar: Condvar::new() }
+        Self {
+            state: AtomicU32::new(EMPTY),
+            lock: Mutex::new(()),
+            condvar: Condvar::new(),
+        }
     }
 
     /// Sleeps until an unpark; at once if there was one.
@@ -94,7 +98,9 @@ impl Parker {
     /// Whether the thread may sleep; not if it was notified.
     fn fall_asleep(&self, how: u32) -> bool {
         // Ordering: see the invariant; Acquire pairs with an unpark's release.
-        self.state.compare_exchange(EMPTY, how, AcqRel, Acquire).is_ok()
+        self.state
+            .compare_exchange(EMPTY, how, AcqRel, Acquire)
+            .is_ok()
     }
 
     /// Consumes the notification. Whether there was one.

@@ -95,7 +95,12 @@ pub(crate) struct Processor {
 }
 
 impl Processor {
-    pub(crate) fn new(index: usize, runtime: *const (), timers: Arc<TimerShard>, seed: u64) -> Self {
+    pub(crate) fn new(
+        index: usize,
+        runtime: *const (),
+        timers: Arc<TimerShard>,
+        seed: u64,
+    ) -> Self {
         let (lrq, stealer) = local_queue();
         let (runnext, runnext_stealer) = run_next();
         let (table, live) = live_table();
@@ -141,7 +146,9 @@ impl Processor {
     pub(crate) fn pop_pinned(&self) -> Option<Task> {
         if !self.peer.inbox.is_empty() {
             let mut pinned = self.pinned.borrow_mut();
-            self.peer.inbox.pop_batch(usize::MAX, |task| pinned.push_back(task));
+            self.peer
+                .inbox
+                .pop_batch(usize::MAX, |task| pinned.push_back(task));
         }
         self.pinned.borrow_mut().pop_front()
     }
@@ -149,6 +156,8 @@ impl Processor {
     /// Counts a poll, and what goes with it.
     pub(crate) fn count_poll(&self) {
         // Only the owner writes: a plain addition in two steps.
-        self.peer.polls.store(self.peer.polls.load(Relaxed) + 1, Relaxed);
+        self.peer
+            .polls
+            .store(self.peer.polls.load(Relaxed) + 1, Relaxed);
     }
 }

@@ -31,8 +31,9 @@ use crate::{
         thread,
     },
     task::{
-        Extra, Functions, JoinCell, wake_quietly, Home, Id, Parts, Place, Task, TaskRef,
+        Extra, Functions, Home, Id, JoinCell, Parts, Place, Task, TaskRef,
         live::{LiveOwner, Removed, live_table},
+        wake_quietly,
     },
     time::{Clock, TimeDriver, TimerHandle, TimerShard},
 };
@@ -98,11 +99,9 @@ fn of(home: &Home) -> &Shared {
 /// A task was woken.
 fn schedule(home: &Home, task: Task) {
     let shared = of(home);
-    context::with_worker(|worker| match worker {
-        Some(worker) if std::ptr::eq(&raw const **worker.shared(), shared) => {
-            worker.push_woken(task);
-        }
-        _ => {
+    context::with_worker_of(shared, |worker| match worker {
+        Some(worker) => worker.push_woken(task),
+        None => {
             // As soon as the task is pushed it may run and end, and the runtime with it: hold it.
             let shared = shared.hold();
             shared.push_foreign(task);
@@ -137,7 +136,9 @@ impl Shared {
                 grq: GlobalQueue::new(),
                 netpoll,
                 time,
-                peers: (0..processors).map(|_| std::sync::OnceLock::new()).collect(),
+                peers: (0..processors)
+                    .map(|_| std::sync::OnceLock::new())
+                    .collect(),
                 peer_count: AtomicUsize::new(0),
                 vacant: Mutex::new(Vec::new()),
                 foreign: Home::new(Place::Foreign, this.as_ptr().cast(), table, &HOME),
@@ -157,7 +158,9 @@ impl Shared {
 
     /// An owned hold on the runtime.
     fn hold(&self) -> Arc<Self> {
-        self.this.upgrade().expect("callers run on a thread of the runtime, or hold a live task")
+        self.this
+            .upgrade()
+            .expect("callers run on a thread of the runtime, or hold a live task")
     }
 
     // --- Ps ---
@@ -166,11 +169,15 @@ impl Shared {
     pub(crate) fn peers(&self) -> impl ExactSizeIterator<Item = &Arc<Peer>> {
         // Ordering: Acquire pairs with the Release in `take_processor`.
         let count = self.peer_count.load(Acquire);
-        self.peers[..count].iter().map(|peer| peer.get().expect("made before it was counted"))
+        self.peers[..count]
+            .iter()
+            .map(|peer| peer.get().expect("made before it was counted"))
     }
 
     pub(crate) fn peer(&self, index: usize) -> &Arc<Peer> {
-        self.peers[index].get().expect("callers have the index from a P that was made")
+        self.peers[index]
+            .get()
+            .expect("callers have the index from a P that was made")
     }
 
     pub(crate) fn peer_count(&self) -> usize {
@@ -187,15 +194,23 @@ impl Shared {
         let index = self.peer_count.load(Relaxed);
         let slot = self.peers.get(index)?;
         let timers = Arc::new(TimerShard::new(self.time.clone()));
-        let processor =
-            Box::new(Processor::new(index, self.this.as_ptr().cast(), timers, self.config.seed));
-        slot.set(processor.peer.clone()).expect("the lock on `vacant` makes this the only one");
+        let processor = Box::new(Processor::new(
+            index,
+            self.this.as_ptr().cast(),
+            timers,
+            self.config.seed,
+        ));
+        slot.set(processor.peer.clone())
+            .expect("the lock on `vacant` makes this the only one");
         // Ordering: Release: who sees the count sees the slot.
         self.peer_count.store(index + 1, Release);
         drop(vacant);
         // A new P missed what was said to the others.
         if self.phase.is_closing() {
-            processor.peer.attention.fetch_or(attention::SHUTDOWN, Relaxed);
+            processor
+                .peer
+                .attention
+                .fetch_or(attention::SHUTDOWN, Relaxed);
         }
         Some(processor)
     }
@@ -211,7 +226,9 @@ impl Shared {
     /// After a push that anybody may take: wakes up to `backlog` threads, if there are permits.
     pub(crate) fn wake_for(&self, backlog: usize) {
         for _ in 0..backlog.min(self.config.workers) {
-            let Some((permit, spinning)) = self.idle.submit(backlog) else { return };
+            let Some((permit, spinning)) = self.idle.submit(backlog) else {
+                return;
+            };
             self.wake_with(permit, spinning, None);
         }
     }
@@ -233,7 +250,8 @@ impl Shared {
         match (claimed, permit) {
             (Some(peer), None) => {
                 spinning.hand_over();
-                peer.woken_for.store(by.map_or(0, |by| by.index as u32 + 1), Relaxed);
+                peer.woken_for
+                    .store(by.map_or(0, |by| by.index as u32 + 1), Relaxed);
                 self.unpark(peer);
             }
             (None, Some(permit)) => self.start_thread(permit, spinning),
@@ -274,7 +292,9 @@ impl Shared {
     /// The half of [`release`](Self::release) that concerns pinned work.
     pub(crate) fn after_release(&self) {
         while !self.idle.wanting().is_empty() {
-            let Some(permit) = self.idle.acquire() else { return };
+            let Some(permit) = self.idle.acquire() else {
+                return;
+            };
             if let Err(permit) = self.hand_to_wanting(permit) {
                 self.idle.release(permit, None);
                 return;
@@ -346,7 +366,9 @@ impl Shared {
     fn start_thread(&self, permit: Permit, spinning: Spinning) {
         let Some(processor) = self.admit_thread() else {
             self.idle.release(permit, Some(spinning));
-            self.report_no_thread("the runtime has as many threads as `Builder::max_threads` allows");
+            self.report_no_thread(
+                "the runtime has as many threads as `Builder::max_threads` allows",
+            );
             return;
         };
         let number = {
@@ -366,7 +388,10 @@ impl Shared {
         processor_runs(&cell, permit);
         spinning.hand_over();
         let started = builder.spawn(move || {
-            let processor = seat.lock().take().expect("the P is put there before the start");
+            let processor = seat
+                .lock()
+                .take()
+                .expect("the P is put there before the start");
             worker::main(&shared, processor);
         });
         if let Err(error) = started {
@@ -444,7 +469,10 @@ impl Shared {
         // Ordering: SeqCst: between the push and the look at the standing; pairs with the fence of a
         // thread that is about to wait, between its standing and its look at the inbox.
         fence(crate::sync::atomic::Ordering::SeqCst);
-        if matches!(peer.standing.load(), Stands::Waiting | Stands::Wanting | Stands::Running) {
+        if matches!(
+            peer.standing.load(),
+            Stands::Waiting | Stands::Wanting | Stands::Running
+        ) {
             let root = peer.root.lock().clone();
             match root {
                 Some(root) => root.unpark(),
@@ -500,7 +528,10 @@ impl Shared {
         F: Future + 'static,
         F::Output: 'static,
     {
-        assert!(worker.home_is_at(parts.home), "a pinned task's home is its thread's");
+        assert!(
+            worker.home_is_at(parts.home),
+            "a pinned task's home is its thread's"
+        );
         // SAFETY: the home is that of this worker's P. `Worker::spawn` and `schedule` put a pinned task
         // into the pinned queue of its home's P or its inbox, from which only that P's thread takes
         // (I7), and the thread keeps the P while it has pinned tasks: `clear_away` ends them first.
@@ -519,7 +550,10 @@ impl Shared {
 
     /// How many tasks are alive.
     pub(crate) fn live_tasks(&self) -> usize {
-        self.peers().map(|peer| peer.home.live().len()).sum::<usize>() + self.foreign.live().len()
+        self.peers()
+            .map(|peer| peer.home.live().len())
+            .sum::<usize>()
+            + self.foreign.live().len()
     }
 
     pub(crate) fn metrics(&self) -> Metrics {

@@ -36,11 +36,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    Shared, Worker,
-    processor::attention,
-    worker::Scope,
-};
+use super::{Shared, Worker, processor::attention, worker::Scope};
 use crate::{
     context,
     queue::Steal,
@@ -82,7 +78,9 @@ impl Phase {
     /// True for the one who began it.
     fn close(&self) -> bool {
         // Ordering: AcqRel pairs with the loads above.
-        self.0.compare_exchange(OPEN, CLOSING, AcqRel, Acquire).is_ok()
+        self.0
+            .compare_exchange(OPEN, CLOSING, AcqRel, Acquire)
+            .is_ok()
     }
 
     fn set_closed(&self) {
@@ -159,7 +157,9 @@ impl Shared {
         let begin = Instant::now();
         let mut threads = self.threads.lock();
         while threads.count > 0 || self.live_tasks() > 0 {
-            let Some(left) = grace.checked_sub(begin.elapsed()).filter(|left| !left.is_zero())
+            let Some(left) = grace
+                .checked_sub(begin.elapsed())
+                .filter(|left| !left.is_zero())
             else {
                 drop(threads);
                 self.report_left();
@@ -185,7 +185,9 @@ impl Shared {
         let tasks = self.live_tasks();
         let threads = self.threads.lock().count;
         tracing::warn!(
-            tasks, threads, ?left,
+            tasks,
+            threads,
+            ?left,
             "the runtime was shut down while tasks still ran; their threads drop them when they return"
         );
     }
@@ -296,14 +298,16 @@ impl Worker {
     fn take_any(&self) -> Option<Task> {
         let own = self.p.runnext.take().or_else(|| self.p.lrq.pop());
         own.or_else(|| self.shared().grq.pop()).or_else(|| {
-            self.shared().peers().filter(|peer| peer.index != self.peer().index).find_map(|peer| {
-                match peer.stealer.steal_into(&self.p.lrq) {
+            self.shared()
+                .peers()
+                .filter(|peer| peer.index != self.peer().index)
+                .find_map(|peer| match peer.stealer.steal_into(&self.p.lrq) {
                     Steal::Stolen { first, .. } => Some(first),
-                    Steal::Empty | Steal::Busy => {
-                        peer.runnext.peek().and_then(|token| peer.runnext.steal(token))
-                    }
-                }
-            })
+                    Steal::Empty | Steal::Busy => peer
+                        .runnext
+                        .peek()
+                        .and_then(|token| peer.runnext.steal(token)),
+                })
         })
     }
 }

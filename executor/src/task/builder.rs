@@ -274,8 +274,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    context::with_worker(|worker| {
-        let worker = worker.filter(|worker| Arc::ptr_eq(worker.shared(), shared));
+    context::with_worker_of(Arc::as_ptr(shared), |worker| {
         spawn_by(shared, worker, future, extra, location)
     })
 }
@@ -316,7 +315,9 @@ where
     F::Output: 'static,
 {
     let spawned = context::with_current(|current| {
-        let (_, Some(worker)) = current? else { return None };
+        let (_, Some(worker)) = current? else {
+            return None;
+        };
         Some(spawn_local_by(worker, future, extra, location))
     });
     match spawned {
@@ -359,7 +360,8 @@ where
     // the handle means both.
     spawn_at(
         async move {
-            let pinned = spawn_local_at(async move { make().await }, extra, location).abort_on_drop();
+            let pinned =
+                spawn_local_at(async move { make().await }, extra, location).abort_on_drop();
             match pinned.await {
                 Ok(output) => output,
                 Err(error) => match error.try_into_panic() {
@@ -384,5 +386,10 @@ where
     F: FnOnce() -> R + Send + 'static,
     R: Send + 'static,
 {
-    spawn_on(shared, BlockingCall::new(shared.clone(), f), extra, location)
+    spawn_on(
+        shared,
+        BlockingCall::new(shared.clone(), f),
+        extra,
+        location,
+    )
 }

@@ -5,7 +5,10 @@
 //! workers, and a model of the task can bring a scheduler of its own.
 //!
 //! There is one home for each P, and one for what foreign threads spawn.
-#![expect(unsafe_code, reason = "a home carries the address of its runtime; see `Home::runtime`")]
+#![expect(
+    unsafe_code,
+    reason = "a home carries the address of its runtime; see `Home::runtime`"
+)]
 
 use std::fmt;
 
@@ -53,7 +56,12 @@ impl Home {
         live: LiveTable<TaskRef>,
         functions: &'static Functions,
     ) -> Self {
-        Self { place, runtime, live, functions }
+        Self {
+            place,
+            runtime,
+            live,
+            functions,
+        }
     }
 
     pub(crate) fn place(&self) -> Place {
@@ -79,6 +87,8 @@ impl Home {
 
 impl fmt::Debug for Home {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Home").field("place", &self.place).finish_non_exhaustive()
+        f.debug_struct("Home")
+            .field("place", &self.place)
+            .finish_non_exhaustive()
     }
 }

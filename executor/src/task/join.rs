@@ -65,7 +65,9 @@ impl<T> JoinHandle<T> {
 
     /// A handle that can abort the task, and no more.
     pub fn abort_handle(&self) -> AbortHandle {
-        AbortHandle { task: self.cell.task_ref() }
+        AbortHandle {
+            task: self.cell.task_ref(),
+        }
     }
 
     /// A handle that aborts the task when it is dropped.
@@ -103,7 +105,9 @@ impl<T> Future for JoinHandle<T> {
 
 impl<T> fmt::Debug for JoinHandle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JoinHandle").field("id", &self.id()).finish_non_exhaustive()
+        f.debug_struct("JoinHandle")
+            .field("id", &self.id())
+            .finish_non_exhaustive()
     }
 }
 
@@ -160,7 +164,9 @@ impl AbortHandle {
 
 impl fmt::Debug for AbortHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AbortHandle").field("id", &self.id()).finish_non_exhaustive()
+        f.debug_struct("AbortHandle")
+            .field("id", &self.id())
+            .finish_non_exhaustive()
     }
 }
 
@@ -173,7 +179,10 @@ pub struct JoinError {
 
 impl JoinError {
     fn new(id: Id, failure: Failure) -> Self {
-        Self { id, panic: failure.0.map(|payload| Mutex::new(*payload)) }
+        Self {
+            id,
+            panic: failure.0.map(|payload| Mutex::new(*payload)),
+        }
     }
 
     /// Whether the task was aborted, or its runtime shut down.
@@ -228,14 +237,22 @@ impl JoinError {
 
 impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = if self.is_panic() { "panicked" } else { "was cancelled" };
+        let what = if self.is_panic() {
+            "panicked"
+        } else {
+            "was cancelled"
+        };
         write!(f, "task {} {what}", self.id)
     }
 }
 
 impl fmt::Debug for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = if self.is_panic() { "Panic" } else { "Cancelled" };
+        let what = if self.is_panic() {
+            "Panic"
+        } else {
+            "Cancelled"
+        };
         write!(f, "JoinError::{what}({:?})", self.id)
     }
 }

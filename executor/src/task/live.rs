@@ -173,7 +173,10 @@ impl<R: Reference> LiveOwner<R> {
     pub(crate) fn insert(&self, reference: R) -> u32 {
         let index = self.vacant();
         let raw = reference.into_raw();
-        debug_assert!(raw.addr().get() & TAGS == 0, "a cell is aligned to four or more");
+        debug_assert!(
+            raw.addr().get() & TAGS == 0,
+            "a cell is aligned to four or more"
+        );
         // Ordering: `Release` pairs with the `Acquire` of a reader's claim: it sees the whole cell.
         self.table.slot(index).store(raw.as_ptr(), Release);
         self.count_one(1);

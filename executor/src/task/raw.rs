@@ -334,11 +334,21 @@ impl Task {
                 extra: parts.extra,
                 waker: UnsafeCell::new(None),
             },
-            stage: UnsafeCell::new(Stage { future: ManuallyDrop::new(future) }),
+            stage: UnsafeCell::new(Stage {
+                future: ManuallyDrop::new(future),
+            }),
         });
         let ptr = NonNull::from(Box::leak(cell)).cast::<Header>();
         // The two references of `State::new`: one for the handle, one for the live table.
-        (Self(ptr), JoinCell { ptr, taken: false, waker: None, output: PhantomData })
+        (
+            Self(ptr),
+            JoinCell {
+                ptr,
+                taken: false,
+                waker: None,
+                output: PhantomData,
+            },
+        )
     }
 
     /// Gives the live table its reference, and notes the index that it got there. Once in a task's
@@ -372,10 +382,12 @@ impl Task {
         }
         // SAFETY: the waker lends the runner's hold on the cell; it is never dropped, so it takes no
         // reference, and it does not outlive this call.
-        let waker =
-            ManuallyDrop::new(unsafe { Waker::from_raw(RawWaker::new(ptr.as_ptr().cast(), &WAKER)) });
+        let waker = ManuallyDrop::new(unsafe {
+            Waker::from_raw(RawWaker::new(ptr.as_ptr().cast(), &WAKER))
+        });
         // SAFETY: we hold the `Task`, and it is not done.
-        if let Some(ended) = unsafe { (header.vtable.poll)(ptr, &mut Context::from_waker(&waker)) } {
+        if let Some(ended) = unsafe { (header.vtable.poll)(ptr, &mut Context::from_waker(&waker)) }
+        {
             return self.finish(ended);
         }
         match header.state.settle(seen) {
@@ -573,7 +585,8 @@ fn schedule(task: Task) {
 
 // --- the waker ---
 
-static WAKER: RawWakerVTable = RawWakerVTable::new(waker_clone, waker_wake, waker_wake_by_ref, waker_drop);
+static WAKER: RawWakerVTable =
+    RawWakerVTable::new(waker_clone, waker_wake, waker_wake_by_ref, waker_drop);
 
 /// The header behind a waker's data.
 ///
@@ -668,7 +681,10 @@ impl<T> JoinCell<T> {
     ///
     /// If the output was taken already.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, Failure>> {
-        assert!(!self.taken, "a `JoinHandle` was polled after it had given its output");
+        assert!(
+            !self.taken,
+            "a `JoinHandle` was polled after it had given its output"
+        );
         let header = self.header();
         if !header.state.load().is_done() && self.register(cx.waker()) == Register::Registered {
             return Poll::Pending;
@@ -697,7 +713,10 @@ impl<T> JoinCell<T> {
             return Register::Done;
         }
         // SAFETY: WAKER is clear: the slot is the handle's.
-        let stale = self.header().waker.with_mut(|slot| unsafe { (*slot).replace(fresh) });
+        let stale = self
+            .header()
+            .waker
+            .with_mut(|slot| unsafe { (*slot).replace(fresh) });
         drop(stale);
         let answer = self.header().state.register();
         match answer {
@@ -710,7 +729,11 @@ impl<T> JoinCell<T> {
     /// Empties the slot, which is the handle's.
     fn drop_waker(&self) {
         // SAFETY: callers have seen WAKER clear, or cleared it: the slot is the handle's.
-        drop(self.header().waker.with_mut(|slot| unsafe { (*slot).take() }));
+        drop(
+            self.header()
+                .waker
+                .with_mut(|slot| unsafe { (*slot).take() }),
+        );
     }
 }
 

@@ -209,7 +209,11 @@ impl State {
         // queue to pass on.
         let before = Snapshot(self.0.fetch_add(WAKE, AcqRel));
         self.limit_wakes(before);
-        if before.is_idle() && !before.is_done() { Wake::Queue } else { Wake::Nothing }
+        if before.is_idle() && !before.is_done() {
+            Wake::Queue
+        } else {
+            Wake::Nothing
+        }
     }
 
     /// Counts a wake and gives a reference back, in one step.
@@ -217,7 +221,11 @@ impl State {
         if Snapshot(self.0.load(Relaxed)).wakes() > WAKES_MAX / 2 {
             // Far from normal life: one step at a time, so that the limit holds.
             let wake = self.wake_by_ref();
-            return if wake == Wake::Nothing && self.drop_reference() { Wake::Free } else { wake };
+            return if wake == Wake::Nothing && self.drop_reference() {
+                Wake::Free
+            } else {
+                wake
+            };
         }
         // Ordering: as in `wake_by_ref`; Release also as in `drop_reference`.
         let before = Snapshot(self.0.fetch_add(WAKE.wrapping_sub(REF), AcqRel));
@@ -248,7 +256,9 @@ impl State {
                 return Wake::Nothing;
             }
             // Ordering: as a wake.
-            match self.0.compare_exchange_weak(current, (current | CANCEL) + WAKE, AcqRel, Relaxed)
+            match self
+                .0
+                .compare_exchange_weak(current, (current | CANCEL) + WAKE, AcqRel, Relaxed)
             {
                 Ok(_) if snapshot.is_idle() => return Wake::Queue,
                 Ok(_) => return Wake::Nothing,
@@ -301,7 +311,10 @@ impl State {
             }
             // Ordering: Release hands the slot to the runner's `transition_to_done`. Acquire on
             // both ways, since DONE makes the output the handle's.
-            match self.0.compare_exchange_weak(current, current | WAKER, AcqRel, Acquire) {
+            match self
+                .0
+                .compare_exchange_weak(current, current | WAKER, AcqRel, Acquire)
+            {
                 Ok(_) => return Register::Registered,
                 Err(now) => current = now,
             }
@@ -316,7 +329,10 @@ impl State {
                 return Register::Done;
             }
             // Ordering: as in `register`.
-            match self.0.compare_exchange_weak(current, current & !WAKER, AcqRel, Acquire) {
+            match self
+                .0
+                .compare_exchange_weak(current, current & !WAKER, AcqRel, Acquire)
+            {
                 Ok(_) => return Register::Registered,
                 Err(now) => current = now,
             }

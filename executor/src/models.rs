@@ -1,0 +1,1 @@
+//! Loom models of the protocols, one file for each.

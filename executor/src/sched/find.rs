@@ -1,0 +1,434 @@
+//! What a worker does next: `find_runnable`.
+//!
+//! A worker is stepped: [`Worker::step`] looks for work in the order below and says what to do, and
+//! the loop around it does that. Nothing in a step sleeps, and nothing in it asks another clock than
+//! the runtime's or another random generator than the P's; so a driver that is not a thread can step
+//! many workers under one seed and a virtual clock.
+//!
+//! It looks, in this order:
+//!
+//! 1. attention: shutdown, a revoked permit;
+//! 2. at every 61st tick: the clock, who wants a permit, the netpoll, the global queue;
+//! 3. timers of this P that are due (at every 16th tick, and when there is no local work);
+//! 4. the root of a `block_on` and pinned tasks (each second time, if there is other local work);
+//! 5. `runnext`, unless its slice is over: then its task goes to the back;
+//! 6. the local queue;
+//! 7. a fair batch of the global queue;
+//! 8. the netpoll, without blocking;
+//! 9. up to four rounds of stealing over all other Ps in a random order, the last of which also takes
+//!    others' `runnext`; then others' due timers;
+//! 10. nothing: park (`sleep.rs`), with one last look at everything.
+//!
+//! # Two scopes
+//!
+//! A worker thread, and the thread of `Runtime::run`, take any work. A thread in `block_on` runs only
+//! what its own root made runnable: it never looks at the global queue and never steals, so that a
+//! thread of a user's own does not pick up a stranger's 100 ms poll.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    task::Waker,
+    time::Duration,
+};
+
+use super::{
+    processor::{Peer, attention},
+    worker::{Scope, Step, Worker},
+};
+use crate::{
+    queue::{Batch, Steal, Token},
+    rng::random_order,
+    sync::{
+        atomic::{
+            Ordering::{Relaxed, SeqCst},
+            fence,
+        },
+        hint,
+    },
+    task::Task,
+};
+
+/// Every so many ticks the global queue is looked at first (L4). As in Go: a prime, so that it does not
+/// fall into step with a program's own period.
+const GLOBAL_TICK: u32 = 61;
+/// Every so many ticks the timers of the own P are looked at although there is local work. Guessed: a
+/// clock reading costs about a poll.
+const TIMER_TICK: u32 = 16;
+/// How long a task and those it wakes into `runnext` may run before the queue has its turn (F4). As in
+/// Go and in sysmon.
+pub(crate) const SLICE: Duration = Duration::from_millis(10);
+/// At least so long between two looks at the netpoll of workers that have local work.
+const NETPOLL_PERIOD: Duration = Duration::from_micros(50);
+/// How long the last round of stealing waits for a victim to move on before it takes its `runnext`: Go
+/// sleeps 3 us before each of its rounds (F4: about 12 us).
+const RUNNEXT_PATIENCE: Duration = Duration::from_micros(10);
+
+enum Search {
+    Found(Task),
+    Again,
+    Nothing,
+}
+
+impl Worker {
+    /// `find_runnable`; see the module's head.
+    pub(super) fn step(&self) -> Step {
+        let p = &*self.p;
+        let tick = p.tick.get().wrapping_add(1);
+        p.tick.set(tick);
+        if p.peer.attention.load(Relaxed) != 0
+            && let Some(step) = self.attend()
+        {
+            return step;
+        }
+        if !self.peer().standing.has_permit() {
+            return self.step_without_permit();
+        }
+        if tick.is_multiple_of(GLOBAL_TICK)
+            && let Some(step) = self.every_61st()
+        {
+            return step;
+        }
+        if tick.is_multiple_of(TIMER_TICK) {
+            self.fire_own_timers();
+        }
+        if !self.private_last.get()
+            && let Some(step) = self.private()
+        {
+            self.private_last.set(true);
+            return step;
+        }
+        self.private_last.set(false);
+        loop {
+            if let Some(task) = self.local() {
+                return Step::Run(task);
+            }
+            // Who made this step skip them looks at them now.
+            if let Some(step) = self.private() {
+                return step;
+            }
+            if self.fire_own_timers() > 0 {
+                continue;
+            }
+            if self.scope == Scope::Own {
+                return Step::Park;
+            }
+            if let Some(task) = self.global() {
+                return Step::Run(task);
+            }
+            if self.look_at_netpoll() > 0 {
+                continue;
+            }
+            match self.search() {
+                Search::Found(task) => return Step::Run(task),
+                Search::Again => {}
+                Search::Nothing => return Step::Park,
+            }
+        }
+    }
+
+    /// Reads the attention word, and does what it asks for.
+    pub(super) fn attend(&self) -> Option<Step> {
+        let asked = self.peer().attention.load(Relaxed);
+        if asked & attention::SHUTDOWN != 0 {
+            if self.root.is_none() {
+                return Some(Step::Leave);
+            }
+            // Its root goes on; what is pinned to it does not.
+            self.clear_pinned();
+        }
+        if asked & attention::REVOKED != 0 {
+            self.peer()
+                .attention
+                .fetch_and(!attention::REVOKED, Relaxed);
+        }
+        None
+    }
+
+    /// A thread that has no permit: after a revocation, or in a `block_on` that found none. It tries
+    /// for one; if there is none, its P's work goes to the others.
+    fn step_without_permit(&self) -> Step {
+        if self.try_run() {
+            // The next step does it all.
+            return self.step();
+        }
+        self.hand_in();
+        // Ordering: SeqCst: between handing in and the last try; pairs with the fence of a release,
+        // which looks at the global queue after it.
+        fence(SeqCst);
+        if self.try_run() {
+            return self.step();
+        }
+        match &self.root {
+            // A root may be polled by its own thread at any time, as any foreign future may.
+            Some(root) if self.scope == Scope::Own && root.take() => Step::Root,
+            _ => Step::Park,
+        }
+    }
+
+    /// Takes a permit, if one is free.
+    pub(super) fn try_run(&self) -> bool {
+        match self.shared.idle.acquire() {
+            Some(permit) => {
+                self.peer().standing.run(permit);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Moves ring and runnext to the global queue.
+    pub(super) fn hand_in(&self) {
+        let mut batch = Batch::new();
+        batch.extend(self.p.runnext.take());
+        self.p.lrq.drain(|task| batch.push(task));
+        if !batch.is_empty() {
+            self.shared.push_batch(batch);
+        }
+    }
+
+    /// What has its turn at every 61st tick, however much local work there is.
+    fn every_61st(&self) -> Option<Step> {
+        let now = self.now();
+        self.p.now_ms.set((now / 1_000_000) as u32);
+        if self.p.slice_began.get() + SLICE.as_nanos() as u64 <= now {
+            self.p.slice_began.set(now);
+            self.peer().attention.fetch_or(attention::SLICE, Relaxed);
+        }
+        if !self.shared.idle.wanting().is_empty() && self.shared.idle.free() == 0 {
+            self.lend_permit();
+            if !self.peer().standing.has_permit() {
+                return Some(self.step_without_permit());
+            }
+        }
+        if self.scope == Scope::Own {
+            return None;
+        }
+        if self.shared.last_netpoll.load(Relaxed) + NETPOLL_PERIOD.as_nanos() as u64 <= now {
+            self.look_at_netpoll();
+        }
+        let task = self.shared.grq.pop()?;
+        self.count_global(1);
+        Some(Step::Run(task))
+    }
+
+    fn count_global(&self, n: u64) {
+        self.peer().counters.global.add(n);
+    }
+
+    /// Gives this thread's permit to one that has pinned work and none, and waits for another.
+    fn lend_permit(&self) {
+        if let Some(permit) = self.peer().standing.revoke() {
+            match self.shared.hand_to_wanting(permit) {
+                // The step that follows has no permit, hands in what is here, and parks.
+                Ok(()) => {}
+                Err(permit) => self.peer().standing.run(permit),
+            }
+        }
+    }
+
+    /// The root, or a pinned task.
+    fn private(&self) -> Option<Step> {
+        if let Some(root) = &self.root
+            && root.take()
+        {
+            return Some(Step::Root);
+        }
+        if self.p.has_pinned() {
+            self.p.pop_pinned().map(Step::Run)
+        } else {
+            None
+        }
+    }
+
+    /// `runnext`, then the local queue.
+    fn local(&self) -> Option<Task> {
+        let p = &*self.p;
+        if let Some(task) = p.runnext.take() {
+            if !self.slice_is_over() || p.lrq.is_empty() {
+                return Some(task);
+            }
+            // It inherited its slice, and that is over: the queue has its turn (F4).
+            self.push_back(task);
+        }
+        let task = p.lrq.pop()?;
+        self.new_slice();
+        Some(task)
+    }
+
+    fn new_slice(&self) {
+        if self.slice_is_over() {
+            self.peer().attention.fetch_and(!attention::SLICE, Relaxed);
+        }
+        // The clock is read at every 61st tick only: a slice that began since then is as young.
+        self.p.slice_began.set(u64::MAX / 2);
+    }
+
+    /// Whether the running task should let others have a turn.
+    pub(crate) fn slice_is_over(&self) -> bool {
+        self.peer().attention.load(Relaxed) & attention::SLICE != 0
+    }
+
+    /// A fair share of the global queue: one to run, the rest into the local queue.
+    fn global(&self) -> Option<Task> {
+        if self.shared.grq.is_empty() {
+            return None;
+        }
+        let share = self.shared.grq.len() / self.shared.config.workers + 1;
+        let mut first = None;
+        let mut count = 0;
+        let most = share.min(self.p.lrq.room());
+        self.shared.grq.pop_batch(most.max(1), |task| {
+            count += 1;
+            if first.is_none() {
+                first = Some(task);
+            } else if let Err(overflow) = self.p.lrq.push(task) {
+                unreachable!("there was room: {overflow:?}");
+            }
+        });
+        self.count_global(count);
+        first
+    }
+
+    /// Looks at the netpoll without blocking, unless somebody else is there. How many became ready.
+    fn look_at_netpoll(&self) -> usize {
+        if !self.shared.netpoll.has_sources() {
+            return 0;
+        }
+        let Some(mut poller) = self.shared.netpoll.try_poller() else {
+            return 0;
+        };
+        let mut ready = self.ready.take();
+        if let Err(error) = poller.look(&mut ready) {
+            report_netpoll(&error);
+        }
+        drop(poller);
+        self.shared.last_netpoll.store(self.now(), Relaxed);
+        self.peer().counters.netpolls.add(1);
+        self.wake_batch(ready)
+    }
+
+    /// Fires the timers of this P that are due. How many.
+    fn fire_own_timers(&self) -> usize {
+        if self.p.peer.timers.next_deadline().is_none() {
+            return 0;
+        }
+        let now = self.now();
+        self.p.now_ms.set((now / 1_000_000) as u32);
+        if !self.p.peer.timers.has_due(now) {
+            return 0;
+        }
+        let mut ready = self.ready.take();
+        self.p.peer.timers.fire_due(now, &mut ready);
+        self.peer().counters.timers.add(ready.len() as u64);
+        self.wake_batch(ready)
+    }
+
+    /// Wakes what the netpoll or the timers brought, all into the queue, and then as many threads as
+    /// that is worth. Gives the empty vector back for the next time.
+    pub(super) fn wake_batch(&self, mut ready: Vec<Waker>) -> usize {
+        let count = ready.len();
+        let outer = self.p.batch.replace(Some(0));
+        for waker in ready.drain(..) {
+            // Anybody's waker, on a worker's stack: a panic of it is its own.
+            if catch_unwind(AssertUnwindSafe(|| waker.wake())).is_err() {
+                tracing::error!("a waker panicked that waited for I/O or a timer");
+            }
+        }
+        let queued = self.p.batch.replace(outer).unwrap_or(0);
+        self.ready.replace(ready);
+        // One of them is for this thread.
+        if queued > 1 {
+            self.shared.wake_for(queued - 1);
+        }
+        count
+    }
+
+    /// Up to four rounds over all other Ps.
+    fn search(&self) -> Search {
+        let spinning = match self
+            .spinning
+            .take()
+            .or_else(|| self.shared.idle.start_spinning())
+        {
+            Some(spinning) => spinning,
+            None => return Search::Nothing,
+        };
+        self.spinning.set(Some(spinning));
+        self.peer().counters.searches.add(1);
+        let count = self.shared.peer_count();
+        let own = self.peer().index;
+        let mut seen = self.seen.borrow_mut();
+        seen.clear();
+        seen.resize(count, (None, 0));
+        for round in 0..4 {
+            for at in random_order(&self.p.rng, count) {
+                if at == own {
+                    continue;
+                }
+                let victim = self.shared.peer(at);
+                match victim.stealer.steal_into(&self.p.lrq) {
+                    Steal::Stolen { first, count } => {
+                        self.count_steal(count);
+                        return Search::Found(first);
+                    }
+                    Steal::Empty | Steal::Busy => {}
+                }
+                let row = (victim.runnext.peek(), victim.polls.load(Relaxed));
+                match round {
+                    0 => seen[at] = row,
+                    3 => {
+                        if let (Some(token), polls) = seen[at]
+                            && self.stays(victim, token, polls)
+                            && let Some(task) = victim.runnext.steal(token)
+                        {
+                            self.count_steal(1);
+                            return Search::Found(task);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            if !self.shared.grq.is_empty() || self.p.has_pinned() {
+                return Search::Again;
+            }
+        }
+        drop(seen);
+        if self.fire_all_timers() > 0 {
+            Search::Again
+        } else {
+            Search::Nothing
+        }
+    }
+
+    /// Waits a moment for a victim to come to its `runnext` by itself. True if it does not.
+    fn stays(&self, victim: &Peer, token: Token, polls: u64) -> bool {
+        let until = self.now() + RUNNEXT_PATIENCE.as_nanos() as u64;
+        loop {
+            if victim.polls.load(Relaxed) != polls || victim.runnext.peek() != Some(token) {
+                return false;
+            }
+            if self.now() >= until {
+                return true;
+            }
+            hint::spin_loop();
+        }
+    }
+
+    fn count_steal(&self, tasks: usize) {
+        self.peer().counters.steals.add(1);
+        self.peer().counters.stolen.add(tasks as u64);
+    }
+
+    /// Fires what is due on any P: its own thread may be stuck (F6).
+    pub(super) fn fire_all_timers(&self) -> usize {
+        let now = self.now();
+        let mut ready = self.ready.take();
+        let count = self.shared.fire_due(now, &mut ready);
+        self.peer().counters.timers.add(count as u64);
+        self.wake_batch(ready)
+    }
+}
+
+pub(super) fn report_netpoll(error: &std::io::Error) {
+    tracing::error!(%error, "the netpoll failed");
+}

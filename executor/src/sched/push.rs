@@ -1,0 +1,180 @@
+//! Tasks that become runnable on a worker's thread: where they go, and who is woken for them.
+//!
+//! | the task | goes to | wakes |
+//! | --- | --- | --- |
+//! | new, or woken by the running task | `runnext`; what it displaces to the back of the LRQ (H1) | for the displaced one a thread; for a lone `runnext` see the gate |
+//! | yielded, or woken during its own poll | the back of the LRQ | a thread |
+//! | woken by a batch of the netpoll or the timers | the back of the LRQ | at the end as many as the batch is worth |
+//! | pinned | the pinned queue of its P | its own thread, if this is another |
+//! | any, while the thread has no permit | the global queue | a thread |
+//!
+//! # *The gate*
+//!
+//! A task that is woken into an empty `runnext` will be run by this thread in a moment, and to wake
+//! another for it would be for nothing: two tasks that talk to each other would keep a second core
+//! busy (tokio #4941, #8065; golang/go #18237). But if this thread computes on, the task sits there. So
+//! a lone `runnext` wakes a thread, and that thread reports: if it got no task until it went back to
+//! sleep, the P lets twice as many such wake-ups pass as before, up to [`GATE_MAX`]; if it got one,
+//! none. A ring of tasks with one token soon wakes nobody, and a task that spawns a child and computes
+//! on has it started elsewhere at once.
+//!
+//! # Without a permit
+//!
+//! Between two polls a thread without a permit owns an empty P. In the middle of a poll, after a
+//! revocation, or while a `block_on` found no permit, what is spawned or woken goes to the global
+//! queue: in the local one it would be seen by those only who run dry.
+
+use std::{panic::Location, ptr::NonNull};
+
+use super::{Shared, worker::Worker};
+use crate::{
+    sync::atomic::Ordering::Relaxed,
+    task::{Extra, Home, Id, Parts, Task, TaskRef, live::Removed},
+    time::TimerHandle,
+};
+
+/// The most wake-ups for a lone `runnext` that are let pass in a row. Measured with the ring and the
+/// spawn-then-compute benchmarks: at 4096 the ring keeps 0.5 % of a second core busy.
+const GATE_MAX: u32 = 4096;
+impl Worker {
+    /// A task was woken, by this thread.
+    pub(crate) fn push_woken(&self, task: Task) {
+        if task.header().is_pinned() {
+            if self.home_is(task.header().home()) {
+                self.p.pinned.borrow_mut().push_back(task);
+            } else {
+                self.shared.push_foreign(task);
+            }
+        } else if let Some(queued) = self.p.batch.get() {
+            self.p.batch.set(Some(queued + 1));
+            self.push_quietly(task);
+        } else {
+            self.push_next(task);
+        }
+    }
+
+    /// Into `runnext`; what it displaces goes to the back (H1).
+    fn push_next(&self, task: Task) {
+        if !self.peer().standing.has_permit() {
+            self.shared.push_foreign(task);
+            return;
+        }
+        match self.p.runnext.put(task) {
+            Some(displaced) => self.push_back(displaced),
+            None => self.pass_the_gate(),
+        }
+    }
+
+    /// See *The gate*.
+    fn pass_the_gate(&self) {
+        let left = self.p.pass.get();
+        if left > 0 {
+            self.p.pass.set(left - 1);
+            return;
+        }
+        if !self.shared.idle.could_wake() {
+            return;
+        }
+        self.p.pass.set(self.peer().gate.load(Relaxed));
+        if let Some((permit, spinning)) = self.shared.idle.submit(1) {
+            self.peer().counters.wakeups.add(1);
+            self.shared.wake_with(permit, spinning, Some(self.peer()));
+        }
+    }
+
+    /// To the back of the local queue, and wakes a thread if one could take it.
+    pub(super) fn push_back(&self, task: Task) {
+        if self.push_quietly(task)
+            && let Some((permit, spinning)) = self.shared.idle.submit(1)
+        {
+            self.peer().counters.wakeups.add(1);
+            self.shared.wake_with(permit, spinning, None);
+        }
+    }
+
+    /// To the back of the local queue, or with half of it to the global one. Whether the caller should
+    /// see to a thread for it.
+    pub(super) fn push_quietly(&self, task: Task) -> bool {
+        if !self.peer().standing.has_permit() {
+            self.peer().counters.handed_in.add(1);
+            self.shared.push_foreign(task);
+            return false;
+        }
+        match self.p.lrq.push(task) {
+            Ok(()) => true,
+            Err(batch) => {
+                self.peer().counters.overflows.add(1);
+                self.shared.push_batch(batch);
+                false
+            }
+        }
+    }
+
+    // --- spawning ---
+
+    /// The makings of a task that is spawned here.
+    pub(crate) fn parts(
+        &self,
+        extra: Option<Box<Extra>>,
+        location: &'static Location<'static>,
+    ) -> Parts {
+        let (mut next, mut end) = self.p.ids.get();
+        if next == end {
+            (next, end) = Shared::id_block();
+        }
+        self.p.ids.set((next + 1, end));
+        Parts {
+            home: NonNull::from(&self.p.peer.home),
+            id: Id::new(next),
+            born_ms: self.p.now_ms.get(),
+            location,
+            extra,
+        }
+    }
+
+    /// Enters a new task, and queues it.
+    pub(crate) fn spawn(&self, task: Task) {
+        if self.shared.phase.is_closing() {
+            task.refuse();
+            return;
+        }
+        task.enter(|reference| self.p.live.insert(reference));
+        self.peer().counters.spawned.add(1);
+        if task.header().is_pinned() {
+            self.p.pinned_live.set(self.p.pinned_live.get() + 1);
+            self.p.pinned.borrow_mut().push_back(task);
+        } else {
+            self.push_next(task);
+        }
+    }
+
+    pub(crate) fn home_is(&self, home: &Home) -> bool {
+        std::ptr::eq(home, &self.p.peer.home)
+    }
+
+    pub(crate) fn home_is_at(&self, home: NonNull<Home>) -> bool {
+        home == NonNull::from(&self.p.peer.home)
+    }
+
+    pub(crate) fn remove_live(&self, index: u32) -> Removed<TaskRef> {
+        self.p.live.remove(index)
+    }
+
+    pub(crate) fn timers(&self) -> TimerHandle {
+        TimerHandle::new(self.p.peer.timers.clone())
+    }
+
+    /// The gate's report. `found`: the search that a lone `runnext` of a P brought about got a task.
+    pub(super) fn report_to_gate(&self, found: bool) {
+        let Some(by) = self.peer().woken_for.swap(0, Relaxed).checked_sub(1) else {
+            return;
+        };
+        let gate = &self.shared().peer(by as usize).gate;
+        let passes = if found {
+            0
+        } else {
+            (gate.load(Relaxed) * 2).clamp(1, GATE_MAX)
+        };
+        gate.store(passes, Relaxed);
+    }
+}
