@@ -1,33 +1,50 @@
 //! Tasks: spawning, joining, aborting, yielding.
 //!
 //! A task is a future in a cell of its own, with its state in one word. See [`spawn`](crate::spawn) and
-//! [`JoinHandle`]. How it is made: `state.rs` (the word), `raw.rs` (the cell), `live.rs` (the table of
-//! all live tasks).
+//! [`JoinHandle`]. How it is made: `state.rs` (the word), `raw.rs` (the cell, and how it is run),
+//! `reference.rs` (wakers), `join_cell.rs` (the handle's side), `live.rs` (the table of all live
+//! tasks).
 
 #[cfg(not(ws_loom))]
 mod builder;
+mod failure;
 mod home;
 mod id;
 #[cfg(not(ws_loom))]
 mod join;
+mod join_cell;
+#[cfg(not(ws_loom))]
+mod join_set;
+mod joiner;
 pub(crate) mod live;
+#[cfg(not(ws_loom))]
+mod local;
+mod meta;
 mod raw;
+mod reference;
 mod state;
 #[cfg(not(ws_loom))]
 mod yield_now;
 
 #[cfg(not(ws_loom))]
-pub(crate) use self::builder::{spawn_at, spawn_blocking_on, spawn_on};
+pub(crate) use self::builder::{spawn_at, spawn_blocking_on, spawn_local_on, spawn_on};
+#[cfg(all(test, ws_loom))]
+pub(crate) use self::id::Id;
 #[cfg(not(ws_loom))]
 pub use self::{
     builder::{Builder, spawn, spawn_blocking, spawn_local, spawn_pinned},
     id::Id,
     join::{AbortHandle, AbortOnDrop, JoinError, JoinHandle},
+    join_set::JoinSet,
+    local::{AccessError, LocalKey, TaskLocalFuture},
     yield_now::{YieldNow, yield_if_due, yield_now},
 };
 pub(crate) use self::{
     home::{Functions, Home, Place},
-    raw::{Ended, Extra, JoinCell, Outcome, Parts, Task, TaskRef, wake_quietly},
+    join_cell::JoinCell,
+    meta::Extra,
+    raw::{Ended, Outcome, Parts, Task, wake_quietly},
+    reference::TaskRef,
 };
 #[cfg(not(ws_loom))]
 pub use crate::budget::{Unconstrained, should_yield, unconstrained};

@@ -2,10 +2,7 @@
 
 use std::{future::Future, panic::Location};
 
-use super::{
-    join::JoinHandle,
-    raw::{Extra, Task},
-};
+use super::{join::JoinHandle, meta::Extra, raw::Task};
 use crate::{
     blocking::BlockingCall,
     context,
@@ -327,6 +324,21 @@ where
              `block_on`, or use `ws::spawn_pinned`"
         ),
     }
+}
+
+/// Pins a task to this thread, if it is a worker of the given runtime or in a `block_on` of it.
+pub(crate) fn spawn_local_on<F>(
+    shared: &Arc<Shared>,
+    future: F,
+    location: &'static Location<'static>,
+) -> Option<JoinHandle<F::Output>>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    context::with_worker_of(Arc::as_ptr(shared), |worker| {
+        Some(spawn_local_by(worker?, future, None, location))
+    })
 }
 
 fn spawn_local_by<F>(

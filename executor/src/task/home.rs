@@ -14,7 +14,8 @@ use std::fmt;
 
 use super::{
     live::{LiveTable, Removed},
-    raw::{Task, TaskRef},
+    raw::Task,
+    reference::TaskRef,
 };
 
 /// Which home of its runtime.

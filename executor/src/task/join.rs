@@ -9,10 +9,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use super::{
-    id::Id,
-    raw::{Failure, JoinCell, TaskRef},
-};
+use super::{failure::Failure, id::Id, join_cell::JoinCell, reference::TaskRef};
 use crate::budget;
 
 /// Awaits a task's output. Dropping it lets the task go on by itself.
@@ -181,7 +178,7 @@ impl JoinError {
     fn new(id: Id, failure: Failure) -> Self {
         Self {
             id,
-            panic: failure.0.map(|payload| Mutex::new(*payload)),
+            panic: failure.into_panic().map(Mutex::new),
         }
     }
 

@@ -434,3 +434,6 @@ fn link_to(next: u32) -> *mut () {
 fn next_free(link: *mut ()) -> u32 {
     (link.addr() >> 2) as u32
 }
+
+#[cfg(all(test, not(ws_loom)))]
+mod tests;

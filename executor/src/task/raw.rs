@@ -29,22 +29,26 @@
 #![allow(unsafe_code)]
 
 use std::{
-    any::Any,
     fmt,
     future::Future,
     marker::PhantomData,
-    mem::{ManuallyDrop, MaybeUninit},
+    mem::ManuallyDrop,
     panic::{AssertUnwindSafe, Location, catch_unwind},
     pin::Pin,
     ptr::NonNull,
-    task::{Context, Poll, RawWaker, RawWakerVTable, Waker},
+    task::{Context, Poll, RawWaker, Waker},
 };
 
 use super::{
+    failure::Failure,
     home::Home,
     id::Id,
-    live::{Reference, Removed},
-    state::{Detach, Register, Settle, Snapshot, State, Wake},
+    join_cell::JoinCell,
+    joiner::Joiner,
+    live::Removed,
+    meta::{Extra, Meta},
+    reference::{TaskRef, WAKER},
+    state::{Settle, Snapshot, State},
 };
 use crate::{
     queue::{Item, Linked},
@@ -54,39 +58,22 @@ use crate::{
     },
 };
 
-/// Why there is no output: cancelled (`None`), or a panic's payload. One word, so that the cell of a
-/// small future does not grow for it.
-pub(crate) struct Failure(pub(crate) Option<Box<Box<dyn Any + Send>>>);
-
-impl Failure {
-    fn panic(payload: Box<dyn Any + Send>) -> Self {
-        Self(Some(Box::new(payload)))
-    }
-}
-
-/// What few tasks have.
-#[derive(Debug, Default)]
-pub(crate) struct Extra {
-    pub(crate) name: Option<Box<str>>,
-}
-
 /// What is known of a task without knowing its type.
 #[repr(C)]
 pub(crate) struct Header {
-    state: State,
-    vtable: &'static VTable,
+    pub(super) state: State,
+    pub(super) vtable: &'static VTable,
     /// The link of the queue that the task is in. Owned by that queue.
     next: UnsafeCell<Option<NonNull<()>>>,
-    home: NonNull<Home>,
+    pub(super) home: NonNull<Home>,
     id: Id,
     /// Where in its home's live table. Written once, before the task is queued for the first time.
     index: AtomicU32,
     /// Milliseconds since the runtime began, for `dump`.
     born_ms: u32,
-    location: &'static Location<'static>,
-    extra: Option<Box<Extra>>,
-    /// The joiner's waker; see *Who may touch what* in `state.rs`.
-    waker: UnsafeCell<Option<Waker>>,
+    meta: Meta,
+    /// See *Who may touch what* in `state.rs`.
+    pub(super) joiner: UnsafeCell<Option<Joiner>>,
 }
 
 /// How a future ended.
@@ -98,15 +85,15 @@ pub(crate) enum Ended {
     Panicked,
 }
 
-struct VTable {
+pub(super) struct VTable {
     /// Polls; `Some` when the output is in place.
     poll: unsafe fn(NonNull<Header>, &mut Context<'_>) -> Option<Ended>,
     /// Drops the future, and puts the failure in place.
     cancel: unsafe fn(NonNull<Header>) -> Ended,
     /// Moves the output to where the second pointer says.
-    read_output: unsafe fn(NonNull<Header>, NonNull<()>),
-    drop_output: unsafe fn(NonNull<Header>),
-    free: unsafe fn(NonNull<Header>),
+    pub(super) read_output: unsafe fn(NonNull<Header>, NonNull<()>),
+    pub(super) drop_output: unsafe fn(NonNull<Header>),
+    pub(super) free: unsafe fn(NonNull<Header>),
     pinned: bool,
 }
 
@@ -165,7 +152,7 @@ unsafe fn cancel<F: Future>(ptr: NonNull<Header>) -> Ended {
     // SAFETY: by contract.
     let cell = unsafe { ptr.cast::<Cell<F>>().as_ref() };
     // SAFETY: by contract.
-    unsafe { replace_future(cell, Err(Failure(None))) }
+    unsafe { replace_future(cell, Err(Failure::cancelled())) }
 }
 
 /// Drops the future and writes the output into its place. A panic of that drop takes the output's
@@ -188,7 +175,7 @@ unsafe fn replace_future<F: Future>(
             drop_quietly(before);
         }
         let ended = match &output {
-            Err(Failure(Some(_))) => Ended::Panicked,
+            Err(failure) if failure.is_panic() => Ended::Panicked,
             _ => Ended::Well,
         };
         // SAFETY: the place is empty and large enough for either.
@@ -246,7 +233,7 @@ fn drop_quietly<T>(value: T) {
 
 /// The right to run a task. See the module's head.
 #[must_use = "a task that is taken from a queue and dropped is lost (S2)"]
-pub(crate) struct Task(NonNull<Header>);
+pub(crate) struct Task(pub(super) NonNull<Header>);
 
 // SAFETY: a task made by `new` is `Send`; one made by `new_pinned` is run on its own thread only,
 // which its home sees to (I7). The header is made of atomics and of fields that have one owner at a
@@ -330,9 +317,8 @@ impl Task {
                 id: parts.id,
                 index: AtomicU32::new(0),
                 born_ms: parts.born_ms,
-                location: parts.location,
-                extra: parts.extra,
-                waker: UnsafeCell::new(None),
+                meta: Meta::new(parts.location, parts.extra),
+                joiner: UnsafeCell::new(None),
             },
             stage: UnsafeCell::new(Stage {
                 future: ManuallyDrop::new(future),
@@ -340,15 +326,7 @@ impl Task {
         });
         let ptr = NonNull::from(Box::leak(cell)).cast::<Header>();
         // The two references of `State::new`: one for the handle, one for the live table.
-        (
-            Self(ptr),
-            JoinCell {
-                ptr,
-                taken: false,
-                waker: None,
-                output: PhantomData,
-            },
-        )
+        (Self(ptr), JoinCell::new(ptr))
     }
 
     /// Gives the live table its reference, and notes the index that it got there. Once in a task's
@@ -420,7 +398,7 @@ impl Task {
         if !before.has_handle() {
             if ended == Ended::Panicked {
                 tracing::error!(
-                    task.id = %header.id, task.name = header.name(), spawned.at = %header.location,
+                    task.id = %header.id, task.name = header.name(), spawned.at = %header.meta.location(),
                     "a task panicked that nobody joins"
                 );
             }
@@ -428,14 +406,14 @@ impl Task {
             unsafe { (header.vtable.drop_output)(ptr) };
         } else if before.has_waker() {
             // SAFETY: WAKER and DONE together give the slot to the runner.
-            joiner = header.waker.with_mut(|slot| unsafe { (*slot).take() });
+            joiner = header.joiner.with_mut(|slot| unsafe { (*slot).take() });
         }
         match leave(header) {
             Removed::ReleaseReference(reference) => drop(reference),
             Removed::ReaderReleases => {}
         }
         if let Some(joiner) = joiner {
-            wake_quietly(joiner);
+            wake_quietly(joiner.into_waker());
         }
         Outcome::Done(ended)
     }
@@ -461,11 +439,11 @@ impl Header {
     }
 
     pub(crate) fn name(&self) -> Option<&str> {
-        self.extra.as_ref().and_then(|extra| extra.name.as_deref())
+        self.meta.name()
     }
 
     pub(crate) fn location(&self) -> &'static Location<'static> {
-        self.location
+        self.meta.location()
     }
 
     pub(crate) fn born_ms(&self) -> u32 {
@@ -492,269 +470,8 @@ impl fmt::Debug for Header {
         f.debug_struct("Task")
             .field("id", &self.id)
             .field("name", &self.name())
-            .field("spawned_at", &format_args!("{}", self.location))
+            .field("spawned_at", &format_args!("{}", self.meta.location()))
             .field("state", &self.snapshot())
             .finish_non_exhaustive()
-    }
-}
-
-/// A counted reference.
-pub(crate) struct TaskRef(NonNull<Header>);
-
-// SAFETY: through a reference one reaches the atomics and the immutable fields of the header only,
-// and the last one frees a cell whose future and output are gone.
-unsafe impl Send for TaskRef {}
-// SAFETY: as above; every method takes `&self` and is a single atomic step.
-unsafe impl Sync for TaskRef {}
-
-impl TaskRef {
-    pub(crate) fn header(&self) -> &Header {
-        // SAFETY: we hold a reference.
-        unsafe { self.0.as_ref() }
-    }
-
-    /// Marks the task as cancelled. If it was idle, it is queued from now on, and the caller decides
-    /// by which way it comes to a thread that drops it.
-    #[must_use]
-    pub(crate) fn cancel(&self) -> Option<Task> {
-        match self.header().state.transition_to_cancelled() {
-            Wake::Queue => Some(Task(self.0)),
-            Wake::Nothing | Wake::Free => None,
-        }
-    }
-
-    /// Marks the task as cancelled; a worker drops its future (H3).
-    pub(crate) fn abort(&self) {
-        if let Some(task) = self.cancel() {
-            schedule(task);
-        }
-    }
-}
-
-// SAFETY: as for `Task`.
-unsafe impl Item for TaskRef {
-    fn into_raw(self) -> NonNull<()> {
-        ManuallyDrop::new(self).0.cast()
-    }
-
-    unsafe fn from_raw(raw: NonNull<()>) -> Self {
-        Self(raw.cast())
-    }
-}
-
-// SAFETY: the word is the cell's address, and a header is aligned to eight.
-unsafe impl Reference for TaskRef {
-    unsafe fn another(raw: NonNull<()>) -> Self {
-        let ptr = raw.cast::<Header>();
-        // SAFETY: by contract a reference is there during the call, so the cell is alive.
-        unsafe { ptr.as_ref() }.state.add_reference();
-        Self(ptr)
-    }
-}
-
-impl Clone for TaskRef {
-    fn clone(&self) -> Self {
-        self.header().state.add_reference();
-        Self(self.0)
-    }
-}
-
-impl Drop for TaskRef {
-    fn drop(&mut self) {
-        if self.header().state.drop_reference() {
-            // SAFETY: that was the last reference, so the task is done, and its output was taken or
-            // dropped by the handle or the runner, each of whom had a reference until then.
-            unsafe { (self.header().vtable.free)(self.0) };
-        }
-    }
-}
-
-impl fmt::Debug for TaskRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.header().fmt(f)
-    }
-}
-
-/// Gives a task that has just become queued to its home.
-fn schedule(task: Task) {
-    // SAFETY: the task is queued and nobody has popped it, so it is live, and its home is there. The
-    // home's `schedule` keeps the runtime alive beyond the push by itself.
-    let home = unsafe { task.header().home.as_ref() };
-    home.schedule(task);
-}
-
-// --- the waker ---
-
-static WAKER: RawWakerVTable =
-    RawWakerVTable::new(waker_clone, waker_wake, waker_wake_by_ref, waker_drop);
-
-/// The header behind a waker's data.
-///
-/// # Safety
-///
-/// - `data` is that of a waker made in this file, which is alive during the call.
-unsafe fn waker_header(data: *const ()) -> NonNull<Header> {
-    // SAFETY: the data of our wakers is a header's address, which is not null.
-    unsafe { NonNull::new_unchecked(data.cast_mut().cast::<Header>()) }
-}
-
-unsafe fn waker_clone(data: *const ()) -> RawWaker {
-    // SAFETY: by the contract of `RawWakerVTable` the waker is alive, and so the cell is.
-    unsafe { waker_header(data).as_ref() }.state.add_reference();
-    RawWaker::new(data, &WAKER)
-}
-
-unsafe fn waker_wake(data: *const ()) {
-    // SAFETY: as in `waker_clone`.
-    let ptr = unsafe { waker_header(data) };
-    // SAFETY: the waker's reference is there until this step gives it back.
-    match unsafe { ptr.as_ref() }.state.wake_by_value() {
-        // Queued tasks are live, so the cell outlives the reference that we gave back.
-        Wake::Queue => schedule(Task(ptr)),
-        Wake::Nothing => {}
-        // SAFETY: that was the last reference; see `TaskRef::drop`.
-        Wake::Free => unsafe { (ptr.as_ref().vtable.free)(ptr) },
-    }
-}
-
-unsafe fn waker_wake_by_ref(data: *const ()) {
-    // SAFETY: as in `waker_clone`.
-    let ptr = unsafe { waker_header(data) };
-    // SAFETY: the waker holds a reference during the call.
-    match unsafe { ptr.as_ref() }.state.wake_by_ref() {
-        Wake::Queue => schedule(Task(ptr)),
-        Wake::Nothing | Wake::Free => {}
-    }
-}
-
-unsafe fn waker_drop(data: *const ()) {
-    // SAFETY: as in `waker_clone`; the reference is given back by this value's drop.
-    drop(TaskRef(unsafe { waker_header(data) }));
-}
-
-// --- the handle ---
-
-/// The right to a task's output.
-pub(crate) struct JoinCell<T> {
-    ptr: NonNull<Header>,
-    /// The output was moved out.
-    taken: bool,
-    /// The two words of the waker in the slot, while `WAKER` is set.
-    waker: Option<(*const (), &'static RawWakerVTable)>,
-    output: PhantomData<T>,
-}
-
-// SAFETY: the output, and nothing else of the task's own, is reached through this; it may change
-// its thread if it is `Send`. The waker's words are only compared.
-unsafe impl<T: Send> Send for JoinCell<T> {}
-// SAFETY: `&self` reaches the header's atomics only.
-unsafe impl<T: Send> Sync for JoinCell<T> {}
-
-impl<T> Unpin for JoinCell<T> {}
-
-impl<T> JoinCell<T> {
-    pub(crate) fn header(&self) -> &Header {
-        // SAFETY: we hold a reference.
-        unsafe { self.ptr.as_ref() }
-    }
-
-    /// One more plain reference.
-    pub(crate) fn task_ref(&self) -> TaskRef {
-        self.header().state.add_reference();
-        TaskRef(self.ptr)
-    }
-
-    pub(crate) fn is_done(&self) -> bool {
-        self.header().state.load().is_done()
-    }
-
-    /// Marks the task as cancelled; see [`TaskRef::abort`].
-    pub(crate) fn abort(&self) {
-        if self.header().state.transition_to_cancelled() == Wake::Queue {
-            schedule(Task(self.ptr));
-        }
-    }
-
-    /// The output, or `cx`'s waker is in the slot.
-    ///
-    /// # Panics
-    ///
-    /// If the output was taken already.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, Failure>> {
-        assert!(
-            !self.taken,
-            "a `JoinHandle` was polled after it had given its output"
-        );
-        let header = self.header();
-        if !header.state.load().is_done() && self.register(cx.waker()) == Register::Registered {
-            return Poll::Pending;
-        }
-        self.taken = true;
-        let mut output = MaybeUninit::<Result<T, Failure>>::uninit();
-        // SAFETY: DONE and our JOIN bit make the output ours; `taken` says that it is moved out; `T`
-        // is the output's type by the constructors of this type.
-        unsafe {
-            let to = NonNull::new_unchecked(output.as_mut_ptr()).cast();
-            (self.header().vtable.read_output)(self.ptr, to);
-            Poll::Ready(output.assume_init())
-        }
-    }
-
-    fn register(&mut self, waker: &Waker) -> Register {
-        let words = (waker.data(), waker.vtable());
-        if let Some((data, vtable)) = self.waker {
-            if data == words.0 && std::ptr::eq(vtable, words.1) {
-                return Register::Registered;
-            }
-        }
-        let fresh = waker.clone();
-        if self.waker.take().is_some() && self.header().state.unregister() == Register::Done {
-            // The slot is the runner's.
-            return Register::Done;
-        }
-        // SAFETY: WAKER is clear: the slot is the handle's.
-        let stale = self
-            .header()
-            .waker
-            .with_mut(|slot| unsafe { (*slot).replace(fresh) });
-        drop(stale);
-        let answer = self.header().state.register();
-        match answer {
-            Register::Registered => self.waker = Some(words),
-            Register::Done => self.drop_waker(),
-        }
-        answer
-    }
-
-    /// Empties the slot, which is the handle's.
-    fn drop_waker(&self) {
-        // SAFETY: callers have seen WAKER clear, or cleared it: the slot is the handle's.
-        drop(
-            self.header()
-                .waker
-                .with_mut(|slot| unsafe { (*slot).take() }),
-        );
-    }
-}
-
-impl<T> Drop for JoinCell<T> {
-    fn drop(&mut self) {
-        match self.header().state.detach() {
-            Detach::Nothing => return,
-            Detach::DropWaker => self.drop_waker(),
-            Detach::DropOutput => {
-                if !self.taken {
-                    // SAFETY: DONE and our JOIN bit: the output is ours, and still there.
-                    unsafe { (self.header().vtable.drop_output)(self.ptr) };
-                }
-            }
-        }
-        drop(TaskRef(self.ptr));
-    }
-}
-
-impl<T> fmt::Debug for JoinCell<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.header().fmt(f)
     }
 }

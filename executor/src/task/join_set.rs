@@ -1,0 +1,487 @@
+//! A set of tasks, joined in the order in which they end.
+//!
+//! # How it works
+//!
+//! Each member's handle is polled once, when it comes into the set, with a waker that knows the member's
+//! place in the set. When the task ends, that waker puts the place on the *ready list*, and wakes
+//! whoever waits for the set. Joining takes the oldest place off the list and reads that task's output.
+//! So a member costs a constant amount of work, however many there are: nobody ever looks at all of
+//! them, and a `join_next` that is dropped has changed nothing.
+//!
+//! *Invariant*: a member's place is on the ready list, or a waker for it is registered with its task. A
+//! task wakes its joiner once, so a place stands on the list at most once.
+//!
+//! # What was rejected
+//!
+//! `FuturesUnordered<JoinHandle<T>>` is as cheap a member (one allocation, one queue operation each), but
+//! registers at the first poll instead: the first `join_next` after 100,000 spawns polls them all in
+//! one go. And to ask it without waiting means to poll it with another waker, which forgets the one of
+//! whoever waits.
+//!
+//! The ready list has a lock, and each end of a task takes it for a few instructions. No waker is
+//! cloned, woken or dropped under it (S8).
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    future::{Future, poll_fn},
+    mem,
+    panic::Location,
+    pin::Pin,
+    task::{Context, Poll, Wake, Waker, ready},
+};
+
+use slab::Slab;
+
+use super::{
+    builder::{spawn_at, spawn_blocking_on, spawn_local, spawn_on},
+    id::Id,
+    join::{AbortHandle, JoinError, JoinHandle},
+};
+use crate::{
+    budget,
+    runtime::Handle,
+    sync::{Arc, Mutex},
+};
+
+/// Tasks that are joined in the order in which they end, and aborted together.
+///
+/// Dropping the set aborts all tasks in it.
+///
+/// # Examples
+///
+/// ```
+/// use ws_executor::task::JoinSet;
+///
+/// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// # runtime.block_on(async {
+/// let mut set = JoinSet::new();
+/// for n in 0..10 {
+///     set.spawn(async move { n * n });
+/// }
+/// let mut sum = 0;
+/// while let Some(square) = set.join_next().await {
+///     sum += square.unwrap();
+/// }
+/// assert_eq!(sum, 285);
+/// # });
+/// ```
+pub struct JoinSet<T> {
+    members: Slab<JoinHandle<T>>,
+    /// What was done already when it came into the set.
+    early: VecDeque<(Id, Result<T, JoinError>)>,
+    ready: Arc<Ready>,
+}
+
+/// The ready list; see the module's head.
+#[derive(Debug, Default)]
+struct Ready {
+    state: Mutex<ReadyState>,
+}
+
+#[derive(Debug, Default)]
+struct ReadyState {
+    places: VecDeque<usize>,
+    waiter: Option<Waker>,
+}
+
+/// The waker of one member's task.
+#[derive(Debug)]
+struct Ended {
+    ready: Arc<Ready>,
+    place: usize,
+}
+
+impl Wake for Ended {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let mut state = self.ready.state.lock();
+        state.places.push_back(self.place);
+        let waiter = state.waiter.take();
+        drop(state);
+        if let Some(waiter) = waiter {
+            waiter.wake();
+        }
+    }
+}
+
+impl Ready {
+    /// The place of a member that has ended.
+    fn pop(&self) -> Option<usize> {
+        self.state.lock().places.pop_front()
+    }
+
+    fn wake_waiter(&self) {
+        let waiter = self.state.lock().waiter.take();
+        if let Some(waiter) = waiter {
+            waiter.wake();
+        }
+    }
+
+    /// As [`pop`](Self::pop), or `cx`'s task is woken when there is one.
+    fn poll_pop(&self, cx: &mut Context<'_>) -> Poll<usize> {
+        let mut state = self.state.lock();
+        if let Some(place) = state.places.pop_front() {
+            return Poll::Ready(place);
+        }
+        if state
+            .waiter
+            .as_ref()
+            .is_some_and(|waiter| waiter.will_wake(cx.waker()))
+        {
+            return Poll::Pending;
+        }
+        drop(state);
+        let waiter = cx.waker().clone();
+        let mut state = self.state.lock();
+        let popped = state.places.pop_front();
+        let stale = match popped {
+            Some(_) => Some(waiter),
+            None => state.waiter.replace(waiter),
+        };
+        drop(state);
+        drop(stale);
+        popped.map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+impl<T> JoinSet<T> {
+    /// An empty set.
+    pub fn new() -> Self {
+        Self {
+            members: Slab::new(),
+            early: VecDeque::new(),
+            ready: Arc::default(),
+        }
+    }
+
+    /// How many tasks are in the set: those that were not joined yet, whether they run or are done.
+    pub fn len(&self) -> usize {
+        self.members.len() + self.early.len()
+    }
+
+    /// Whether there is nothing to join.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<T: 'static> JoinSet<T> {
+    /// Spawns a task onto the current runtime and into the set; see [`spawn`](crate::spawn).
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime: see [`Handle::enter`].
+    #[track_caller]
+    pub fn spawn<F>(&mut self, future: F) -> AbortHandle
+    where
+        F: Future<Output = T> + Send + 'static,
+        T: Send,
+    {
+        self.insert(spawn_at(future, None, Location::caller()))
+    }
+
+    /// Spawns a task onto the runtime of `handle`, and into the set.
+    ///
+    /// ```
+    /// use ws_executor::{runtime::Runtime, task::JoinSet};
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// let mut set = JoinSet::new();
+    /// set.spawn_on(async { 7 }, runtime.handle());
+    /// assert_eq!(runtime.block_on(set.join_next()).unwrap().unwrap(), 7);
+    /// ```
+    #[track_caller]
+    pub fn spawn_on<F>(&mut self, future: F, handle: &Handle) -> AbortHandle
+    where
+        F: Future<Output = T> + Send + 'static,
+        T: Send,
+    {
+        self.insert(spawn_on(handle.shared(), future, None, Location::caller()))
+    }
+
+    /// Spawns a task that stays on this thread, into the set; see
+    /// [`spawn_local`](crate::spawn_local()).
+    ///
+    /// # Panics
+    ///
+    /// On a thread that is neither a worker nor in a `block_on` of the current runtime.
+    #[track_caller]
+    pub fn spawn_local<F>(&mut self, future: F) -> AbortHandle
+    where
+        F: Future<Output = T> + 'static,
+    {
+        self.insert(spawn_local(future))
+    }
+
+    /// Runs a closure that blocks, as a member of the set; see
+    /// [`spawn_blocking`](crate::spawn_blocking()).
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime: see [`Handle::enter`].
+    #[track_caller]
+    pub fn spawn_blocking<F>(&mut self, f: F) -> AbortHandle
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send,
+    {
+        self.insert(super::spawn_blocking(f))
+    }
+
+    /// Runs a closure that blocks on a thread of the runtime of `handle`, as a member of the set.
+    #[track_caller]
+    pub fn spawn_blocking_on<F>(&mut self, f: F, handle: &Handle) -> AbortHandle
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send,
+    {
+        self.insert(spawn_blocking_on(
+            handle.shared(),
+            f,
+            None,
+            Location::caller(),
+        ))
+    }
+
+    /// Takes a task that was spawned in any other way into the set.
+    ///
+    /// ```
+    /// use ws_executor::task::{Builder, JoinSet};
+    ///
+    /// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let mut set = JoinSet::new();
+    /// set.insert(Builder::new().name("answer").spawn(async { 42 }));
+    /// assert_eq!(set.join_next().await.unwrap().unwrap(), 42);
+    /// # });
+    /// ```
+    pub fn insert(&mut self, mut handle: JoinHandle<T>) -> AbortHandle {
+        let abort = handle.abort_handle();
+        let place = self.members.vacant_entry();
+        let ended = Ended {
+            ready: self.ready.clone(),
+            place: place.key(),
+        };
+        let waker = Waker::from(Arc::new(ended));
+        match poll_member(&mut handle, &waker) {
+            Poll::Ready(result) => self.push_early(abort.id(), result),
+            Poll::Pending => {
+                place.insert(handle);
+            }
+        }
+        abort
+    }
+
+    /// Waits for the next task to end, and gives its output; None if the set is empty.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: a task whose output was not given stays in the set.
+    pub async fn join_next(&mut self) -> Option<Result<T, JoinError>> {
+        poll_fn(|cx| self.poll_join_next(cx)).await
+    }
+
+    /// As [`join_next`](Self::join_next), and says which task it was; an error says so by itself.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`join_next`](Self::join_next).
+    ///
+    /// ```
+    /// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let mut set = ws_executor::task::JoinSet::new();
+    /// let task = set.spawn(async { 1 });
+    /// assert_eq!(set.join_next_with_id().await.unwrap().unwrap(), (task.id(), 1));
+    /// # });
+    /// ```
+    pub async fn join_next_with_id(&mut self) -> Option<Result<(Id, T), JoinError>> {
+        poll_fn(|cx| self.poll_join_next_with_id(cx)).await
+    }
+
+    /// The poll of [`join_next`](Self::join_next): ready with None if the set is empty.
+    ///
+    /// Pending may also mean that this task's budget is spent; it is woken in any case.
+    pub fn poll_join_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<T, JoinError>>> {
+        let next = ready!(self.poll_join_next_with_id(cx));
+        Poll::Ready(next.map(|result| result.map(|(_, output)| output)))
+    }
+
+    /// The poll of [`join_next_with_id`](Self::join_next_with_id).
+    pub fn poll_join_next_with_id(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<(Id, T), JoinError>>> {
+        if self.is_empty() {
+            return Poll::Ready(None);
+        }
+        let proceed = ready!(budget::poll_proceed(cx));
+        let (id, result) = match self.early.pop_front() {
+            Some(early) => early,
+            None => {
+                let place = ready!(self.ready.poll_pop(cx));
+                self.take(place)
+            }
+        };
+        proceed.made_progress();
+        Poll::Ready(Some(result.map(|output| (id, output))))
+    }
+
+    /// The output of a task that has ended, if there is one; does not wait.
+    ///
+    /// None also if tasks are left, but none has ended.
+    pub fn try_join_next(&mut self) -> Option<Result<T, JoinError>> {
+        let next = match self.early.pop_front() {
+            Some(early) => early,
+            None => {
+                let place = self.ready.pop()?;
+                self.take(place)
+            }
+        };
+        Some(next.1)
+    }
+
+    /// Waits for all tasks, and gives their outputs in the order in which they ended.
+    ///
+    /// # Panics
+    ///
+    /// If one of them panicked, with its payload; or if one was cancelled. The others are aborted then.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not cancel safe: when it is dropped, all tasks are aborted and what they gave is lost.
+    ///
+    /// ```
+    /// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let set: ws_executor::task::JoinSet<_> = (1..=3).map(|n| async move { n }).collect();
+    /// assert_eq!(set.join_all().await.into_iter().sum::<i32>(), 6);
+    /// # });
+    /// ```
+    pub async fn join_all(mut self) -> Vec<T> {
+        let mut outputs = Vec::with_capacity(self.len());
+        while let Some(result) = self.join_next().await {
+            match result.map_err(JoinError::try_into_panic) {
+                Ok(output) => outputs.push(output),
+                Err(Ok(payload)) => std::panic::resume_unwind(payload),
+                Err(Err(cancelled)) => panic!("{cancelled}: its output is missing from `join_all`"),
+            }
+        }
+        outputs
+    }
+
+    /// Asks for all tasks to be cancelled; see [`JoinHandle::abort`]. They stay in the set, and joining
+    /// them says how each ended.
+    pub fn abort_all(&mut self) {
+        for (_, member) in &self.members {
+            member.abort();
+        }
+    }
+
+    /// Aborts all tasks, and waits until each has ended; their outputs are dropped.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe in that the tasks are aborted already, and stay in the set.
+    ///
+    /// ```
+    /// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let mut set = ws_executor::task::JoinSet::new();
+    /// set.spawn(std::future::pending::<()>());
+    /// set.shutdown().await;
+    /// assert!(set.is_empty());
+    /// # });
+    /// ```
+    pub async fn shutdown(&mut self) {
+        self.abort_all();
+        while self.join_next().await.is_some() {}
+    }
+
+    /// Empties the set; the tasks go on by themselves.
+    pub fn detach_all(&mut self) {
+        let (members, early) = (mem::take(&mut self.members), mem::take(&mut self.early));
+        // The wakers of those that leave find a list that nobody looks at.
+        mem::take(&mut self.ready).wake_waiter();
+        drop((members, early));
+    }
+
+    fn push_early(&mut self, id: Id, result: Result<T, JoinError>) {
+        self.early.push_back((id, result));
+        self.ready.wake_waiter();
+    }
+
+    /// Takes a member out of the set whose place was on the ready list.
+    fn take(&mut self, place: usize) -> (Id, Result<T, JoinError>) {
+        let mut member = self.members.remove(place);
+        match poll_member(&mut member, Waker::noop()) {
+            Poll::Ready(result) => (member.id(), result),
+            Poll::Pending => unreachable!("a task wakes its joiner when it has ended"),
+        }
+    }
+}
+
+/// Polls a handle outside of the budget: a member is polled because it has ended, or to be registered.
+fn poll_member<T>(member: &mut JoinHandle<T>, waker: &Waker) -> Poll<Result<T, JoinError>> {
+    budget::unbudgeted(|| Pin::new(member).poll(&mut Context::from_waker(waker)))
+}
+
+impl<T> Drop for JoinSet<T> {
+    fn drop(&mut self) {
+        for (_, member) in &self.members {
+            member.abort();
+        }
+    }
+}
+
+impl<T> Default for JoinSet<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> fmt::Debug for JoinSet<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinSet")
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Spawns each future onto the current runtime and into the set.
+impl<T, F> Extend<F> for JoinSet<T>
+where
+    F: Future<Output = T> + Send + 'static,
+    T: Send + 'static,
+{
+    /// # Panics
+    ///
+    /// Outside of a runtime: see [`Handle::enter`].
+    #[track_caller]
+    fn extend<I: IntoIterator<Item = F>>(&mut self, futures: I) {
+        for future in futures {
+            self.spawn(future);
+        }
+    }
+}
+
+/// Spawns each future onto the current runtime, into a new set.
+impl<T, F> FromIterator<F> for JoinSet<T>
+where
+    F: Future<Output = T> + Send + 'static,
+    T: Send + 'static,
+{
+    /// # Panics
+    ///
+    /// Outside of a runtime: see [`Handle::enter`].
+    #[track_caller]
+    fn from_iter<I: IntoIterator<Item = F>>(futures: I) -> Self {
+        let mut set = Self::new();
+        set.extend(futures);
+        set
+    }
+}

@@ -1,0 +1,93 @@
+//! Who waits for a task, in one word.
+//!
+//! Mostly that is another task of ours, whose waker is known by its table of functions: then the word
+//! is that task's address, and stands for a reference. Any other waker is put into a box.
+#![expect(
+    unsafe_code,
+    reason = "a tagged pointer, and a waker that is taken apart"
+)]
+
+use std::{
+    mem::ManuallyDrop,
+    ptr::NonNull,
+    task::{RawWaker, Waker},
+};
+
+use super::reference::WAKER;
+
+/// Set on the address of a boxed waker; without it the address is that of a task.
+const BOXED: usize = 1;
+
+/// See the module's head.
+pub(super) struct Joiner(NonNull<()>);
+
+// SAFETY: it is a waker, which is `Send` and `Sync`.
+unsafe impl Send for Joiner {}
+// SAFETY: as above.
+unsafe impl Sync for Joiner {}
+
+impl Joiner {
+    /// Keeps a clone of `waker`.
+    pub(super) fn new(waker: &Waker) -> Self {
+        let waker = waker.clone();
+        if std::ptr::eq(waker.vtable(), &WAKER)
+            && let Some(task) = NonNull::new(waker.data().cast_mut())
+        {
+            // Its reference is the word's from here on.
+            std::mem::forget(waker);
+            return Self(task);
+        }
+        let boxed = NonNull::from(Box::leak(Box::new(waker)));
+        Self(boxed.cast::<()>().map_addr(|address| address | BOXED))
+    }
+
+    /// The waker again.
+    pub(super) fn into_waker(self) -> Waker {
+        let word = ManuallyDrop::new(self).0;
+        let address = word.addr().get();
+        if address & BOXED == 0 {
+            // SAFETY: the word is the data of a waker with these functions, whose reference it holds.
+            return unsafe { Waker::from_raw(RawWaker::new(word.as_ptr(), &WAKER)) };
+        }
+        let boxed = word
+            .as_ptr()
+            .map_addr(|address| address & !BOXED)
+            .cast::<Waker>();
+        // SAFETY: a tagged word is the box that `new` leaked, and it is given up here.
+        *unsafe { Box::from_raw(boxed) }
+    }
+}
+
+impl Drop for Joiner {
+    fn drop(&mut self) {
+        drop(Self(self.0).into_waker()); // `into_waker` forgets the value that it takes
+    }
+}
+
+#[cfg(all(test, not(ws_loom)))]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    struct Nothing;
+
+    impl std::task::Wake for Nothing {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    #[test]
+    fn a_foreign_waker_comes_back_and_is_dropped_once() {
+        assert_eq!(size_of::<Option<Joiner>>(), size_of::<usize>());
+        let inner = Arc::new(Nothing);
+        let waker = Waker::from(inner.clone());
+        let joiner = Joiner::new(&waker);
+        assert_eq!(Arc::strong_count(&inner), 3);
+        drop(joiner);
+        assert_eq!(Arc::strong_count(&inner), 2);
+        let again = Joiner::new(&waker).into_waker();
+        assert!(again.will_wake(&waker));
+        drop((again, waker));
+        assert_eq!(Arc::strong_count(&inner), 1);
+    }
+}
