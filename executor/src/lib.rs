@@ -11,6 +11,14 @@
 //! the cell for the [`task::JoinHandle`].
 //!
 //! Who sleeps, who searches and who is woken: `sched/idle.rs`. How it all ends: `sched/shutdown.rs`.
+#![cfg_attr(
+    ws_loom,
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "the models use a part of what is here"
+    )
+)]
 
 #[cfg(not(ws_loom))]
 mod blocking;

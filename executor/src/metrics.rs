@@ -20,9 +20,10 @@ impl Counter {
     }
 }
 
-/// The counters of one P. The number of polls is kept by the P itself.
+/// The counters of one P.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
+    pub(crate) polls: Counter,
     pub(crate) spawned: Counter,
     pub(crate) completed: Counter,
     pub(crate) searches: Counter,

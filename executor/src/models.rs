@@ -1,1 +1,23 @@
 //! Loom models of the protocols, one file for each.
+//!
+//! They drive the shipped types. What surrounds those in the scheduler and cannot run under loom
+//! (contexts, clocks, the netpoll) is played by `floor.rs`, step for step and under the same names.
+//!
+//! Each file says at its head what its models show, with how many preemptions, in what time, and
+//! which mutants make them fail: `cargo xtask models` runs them, `cargo xtask mutants` sees to it
+//! that they bite.
+
+mod floor;
+mod idle;
+mod park;
+mod permit;
+mod task;
+
+/// Explores `model` with at most `preemptions` of them, or fewer if `LOOM_MAX_PREEMPTIONS` says so.
+fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    let limit = builder.preemption_bound.unwrap_or(preemptions);
+    builder.preemption_bound = Some(preemptions.min(limit));
+    builder.max_branches = 10_000;
+    builder.check(model);
+}

@@ -31,6 +31,9 @@ mod local;
 mod runnext;
 mod slot;
 
+#[cfg(all(test, not(ws_loom)))]
+mod tests;
+
 use std::ops::Deref;
 use std::ptr::NonNull;
 

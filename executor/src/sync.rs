@@ -31,6 +31,8 @@ use std::sync as imp;
 #[cfg(ws_loom)]
 use loom::sync as imp;
 
+use std::sync::TryLockError;
+
 pub(crate) use imp::MutexGuard;
 
 /// A mutex without poison.
@@ -46,6 +48,15 @@ impl<T> Mutex<T> {
         match self.0.lock() {
             Ok(guard) => guard,
             Err(poisoned) => poisoned.into_inner(),
+        }
+    }
+
+    /// Takes the lock if nobody has it.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
         }
     }
 }
@@ -67,6 +78,7 @@ impl Condvar {
     }
 
     /// Waits, at most `timeout` long. The caller looks at its own condition afterwards.
+    #[cfg(not(ws_loom))]
     pub(crate) fn wait_timeout<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
@@ -78,39 +90,80 @@ impl Condvar {
         }
     }
 
+    /// A model has no clock: no time is over at once, and any other never.
+    #[cfg(ws_loom)]
+    pub(crate) fn wait_timeout<'a, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        timeout: std::time::Duration,
+    ) -> MutexGuard<'a, T> {
+        if timeout.is_zero() {
+            guard
+        } else {
+            self.wait(guard)
+        }
+    }
+
     pub(crate) fn notify_all(&self) {
         self.0.notify_all();
     }
 }
 
 /// A cell whose accesses loom can see.
+#[cfg(not(ws_loom))]
 #[derive(Debug)]
-pub(crate) struct UnsafeCell<T>(
-    #[cfg(not(ws_loom))] std::cell::UnsafeCell<T>,
-    #[cfg(ws_loom)] loom::cell::UnsafeCell<T>,
-);
+pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
+#[cfg(not(ws_loom))]
 impl<T> UnsafeCell<T> {
     pub(crate) fn new(value: T) -> Self {
-        #[cfg(not(ws_loom))]
-        return Self(std::cell::UnsafeCell::new(value));
-        #[cfg(ws_loom)]
-        return Self(loom::cell::UnsafeCell::new(value));
+        Self(std::cell::UnsafeCell::new(value))
     }
 
     /// Reads through a shared pointer to the contents.
     pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
-        #[cfg(not(ws_loom))]
-        return f(self.0.get());
-        #[cfg(ws_loom)]
-        return self.0.with(f);
+        f(self.0.get())
     }
 
     /// Writes through a unique pointer to the contents.
     pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
-        #[cfg(not(ws_loom))]
-        return f(self.0.get());
-        #[cfg(ws_loom)]
-        return self.0.with_mut(f);
+        f(self.0.get())
+    }
+}
+
+/// A cell whose accesses loom can see. Its end is one of them, so that a model fails when memory is
+/// freed that another thread may still be using; and when it is never freed.
+#[cfg(ws_loom)]
+#[derive(Debug)]
+pub(crate) struct UnsafeCell<T> {
+    cell: loom::cell::UnsafeCell<T>,
+    _freed: loom::alloc::Track<()>,
+}
+
+#[cfg(ws_loom)]
+impl<T> UnsafeCell<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self {
+            cell: loom::cell::UnsafeCell::new(value),
+            _freed: loom::alloc::Track::new(()),
+        }
+    }
+
+    pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+        self.cell.with(f)
+    }
+
+    pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        self.cell.with_mut(f)
+    }
+}
+
+#[cfg(ws_loom)]
+impl<T> Drop for UnsafeCell<T> {
+    fn drop(&mut self) {
+        // A model that has failed already is not to fail once more while it unwinds.
+        if !std::thread::panicking() {
+            self.cell.with_mut(|_| ());
+        }
     }
 }

@@ -81,10 +81,10 @@ use crate::sync::atomic::{
 
 /// How many items a ring holds: as many as Go's.
 #[cfg(not(ws_loom))]
-pub(super) const CAPACITY: u64 = 256;
+pub(crate) const CAPACITY: u64 = 256;
 /// As few as a half and an overflow need, so that a model ends.
 #[cfg(ws_loom)]
-pub(super) const CAPACITY: u64 = 4;
+pub(crate) const CAPACITY: u64 = 4;
 
 /// What an overflow takes out of a full ring.
 const HALF: u64 = CAPACITY / 2;

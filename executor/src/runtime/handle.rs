@@ -141,6 +141,7 @@ impl Handle {
 }
 
 impl futures::task::Spawn for Handle {
+    #[track_caller]
     fn spawn_obj(
         &self,
         future: futures::task::FutureObj<'static, ()>,
@@ -158,5 +159,28 @@ impl futures::task::Spawn for Handle {
         } else {
             Ok(())
         }
+    }
+}
+
+/// Spawns on the current thread, as [`spawn_local`](crate::spawn_local) does. It is an error on a
+/// thread that is neither a worker of this runtime nor in a `block_on` of it.
+impl futures::task::LocalSpawn for Handle {
+    #[track_caller]
+    fn spawn_local_obj(
+        &self,
+        future: futures::task::LocalFutureObj<'static, ()>,
+    ) -> Result<(), futures::task::SpawnError> {
+        self.status_local()?;
+        match task::spawn_local_on(&self.shared, future, std::panic::Location::caller()) {
+            Some(handle) => {
+                drop(handle);
+                Ok(())
+            }
+            None => Err(futures::task::SpawnError::shutdown()),
+        }
+    }
+
+    fn status_local(&self) -> Result<(), futures::task::SpawnError> {
+        futures::task::Spawn::status(self)
     }
 }

@@ -7,11 +7,11 @@
 //!
 //! It looks, in this order:
 //!
-//! 1. attention: shutdown, a revoked permit;
+//! 1. attention: shutdown; a slice that is over sends `runnext` to the back;
 //! 2. at every 61st tick: the clock, who wants a permit, the netpoll, the global queue;
 //! 3. timers of this P that are due (at every 16th tick, and when there is no local work);
 //! 4. the root of a `block_on` and pinned tasks (each second time, if there is other local work);
-//! 5. `runnext`, unless its slice is over: then its task goes to the back;
+//! 5. `runnext`;
 //! 6. the local queue;
 //! 7. a fair batch of the global queue;
 //! 8. the netpoll, without blocking;
@@ -50,10 +50,10 @@ use crate::{
 
 /// Every so many ticks the global queue is looked at first (L4). As in Go: a prime, so that it does not
 /// fall into step with a program's own period.
-const GLOBAL_TICK: u32 = 61;
+const GLOBAL_TICK: u64 = 61;
 /// Every so many ticks the timers of the own P are looked at although there is local work. Guessed: a
 /// clock reading costs about a poll.
-const TIMER_TICK: u32 = 16;
+const TIMER_TICK: u64 = 16;
 /// How long a task and those it wakes into `runnext` may run before the queue has its turn (F4). As in
 /// Go and in sysmon.
 pub(crate) const SLICE: Duration = Duration::from_millis(10);
@@ -73,8 +73,8 @@ impl Worker {
     /// `find_runnable`; see the module's head.
     pub(super) fn step(&self) -> Step {
         let p = &*self.p;
-        let tick = p.tick.get().wrapping_add(1);
-        p.tick.set(tick);
+        let tick = p.tick();
+        self.settle_with_the_gate();
         if p.peer.attention.load(Relaxed) != 0
             && let Some(step) = self.attend()
         {
@@ -136,10 +136,8 @@ impl Worker {
             // Its root goes on; what is pinned to it does not.
             self.clear_pinned();
         }
-        if asked & attention::REVOKED != 0 {
-            self.peer()
-                .attention
-                .fetch_and(!attention::REVOKED, Relaxed);
+        if asked & attention::SLICE != 0 {
+            self.end_slice();
         }
         None
     }
@@ -190,9 +188,13 @@ impl Worker {
     fn every_61st(&self) -> Option<Step> {
         let now = self.now();
         self.p.now_ms.set((now / 1_000_000) as u32);
-        if self.p.slice_began.get() + SLICE.as_nanos() as u64 <= now {
-            self.p.slice_began.set(now);
-            self.peer().attention.fetch_or(attention::SLICE, Relaxed);
+        match self.p.slice_began.get() {
+            // It began since the last look at the clock.
+            None => self.p.slice_began.set(Some(now)),
+            Some(began) if began + SLICE.as_nanos() as u64 <= now => {
+                self.peer().attention.fetch_or(attention::SLICE, Relaxed);
+            }
+            Some(_) => {}
         }
         if !self.shared.idle.wanting().is_empty() && self.shared.idle.free() == 0 {
             self.lend_permit();
@@ -244,23 +246,27 @@ impl Worker {
     fn local(&self) -> Option<Task> {
         let p = &*self.p;
         if let Some(task) = p.runnext.take() {
-            if !self.slice_is_over() || p.lrq.is_empty() {
-                return Some(task);
-            }
-            // It inherited its slice, and that is over: the queue has its turn (F4).
-            self.push_back(task);
+            return Some(task);
         }
         let task = p.lrq.pop()?;
-        self.new_slice();
+        self.begin_slice();
         Some(task)
     }
 
-    fn new_slice(&self) {
-        if self.slice_is_over() {
-            self.peer().attention.fetch_and(!attention::SLICE, Relaxed);
+    /// What runs next does not inherit its slice.
+    fn begin_slice(&self) {
+        self.p.slice_began.set(None);
+    }
+
+    /// The slice is over: `runnext` goes to the back, if there is a queue that waits (F4).
+    fn end_slice(&self) {
+        self.peer().attention.fetch_and(!attention::SLICE, Relaxed);
+        self.begin_slice();
+        if !self.p.lrq.is_empty()
+            && let Some(task) = self.p.runnext.take()
+        {
+            self.push_back(task);
         }
-        // The clock is read at every 61st tick only: a slice that began since then is as young.
-        self.p.slice_began.set(u64::MAX / 2);
     }
 
     /// Whether the running task should let others have a turn.
@@ -373,12 +379,12 @@ impl Worker {
                     }
                     Steal::Empty | Steal::Busy => {}
                 }
-                let row = (victim.runnext.peek(), victim.polls.load(Relaxed));
+                let row = (victim.runnext.peek(), victim.ticks.load(Relaxed));
                 match round {
                     0 => seen[at] = row,
                     3 => {
-                        if let (Some(token), polls) = seen[at]
-                            && self.stays(victim, token, polls)
+                        if let (Some(token), ticks) = seen[at]
+                            && self.stays(victim, token, ticks)
                             && let Some(task) = victim.runnext.steal(token)
                         {
                             self.count_steal(1);
@@ -401,10 +407,10 @@ impl Worker {
     }
 
     /// Waits a moment for a victim to come to its `runnext` by itself. True if it does not.
-    fn stays(&self, victim: &Peer, token: Token, polls: u64) -> bool {
+    fn stays(&self, victim: &Peer, token: Token, ticks: u64) -> bool {
         let until = self.now() + RUNNEXT_PATIENCE.as_nanos() as u64;
         loop {
-            if victim.polls.load(Relaxed) != polls || victim.runnext.peek() != Some(token) {
+            if victim.ticks.load(Relaxed) != ticks || victim.runnext.peek() != Some(token) {
                 return false;
             }
             if self.now() >= until {

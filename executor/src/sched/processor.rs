@@ -33,8 +33,6 @@ pub(crate) mod attention {
     pub(crate) const SHUTDOWN: u32 = 1;
     /// The running task has used up its time slice.
     pub(crate) const SLICE: u32 = 2;
-    /// The permit was taken.
-    pub(crate) const REVOKED: u32 = 4;
 }
 
 /// What others see of a P.
@@ -53,12 +51,8 @@ pub(crate) struct Peer {
     pub(crate) root: Mutex<Option<std::sync::Arc<Root>>>,
     /// The one word that its thread reads between two polls; bits of [`attention`].
     pub(crate) attention: AtomicU32,
-    /// How many wake-ups for a lone `runnext` this P lets pass; see *The gate* in `worker.rs`.
-    pub(crate) gate: AtomicU32,
-    /// The P on whose behalf its thread was woken, plus one.
-    pub(crate) woken_for: AtomicU32,
-    /// Counts polls, written by the owner alone: a victim that moved on shows it here.
-    pub(crate) polls: AtomicU64,
+    /// Counts its thread's steps: a victim that moved on shows it here.
+    pub(crate) ticks: AtomicU64,
     pub(crate) counters: Counters,
 }
 
@@ -81,15 +75,18 @@ pub(crate) struct Processor {
     /// Pinned tasks that live on this P's thread.
     pub(crate) pinned_live: Cell<usize>,
     pub(crate) rng: Rng,
-    pub(crate) tick: Cell<u32>,
     /// Ids that are set aside for this P: next and end.
     pub(crate) ids: Cell<(u64, u64)>,
-    /// Wake-ups for a lone `runnext` that are still let pass.
+    /// *The gate* in `push.rs`: how many wake-ups for a lone `runnext` pass without one, how many of
+    /// these are left, and when the last one happened.
+    pub(crate) passes: Cell<u32>,
     pub(crate) pass: Cell<u32>,
+    pub(crate) woke_at: Cell<Option<u64>>,
     /// The runtime's clock in milliseconds, as of the last look.
     pub(crate) now_ms: Cell<u32>,
-    /// When the time slice that is running began, in nanoseconds of the runtime's clock.
-    pub(crate) slice_began: Cell<u64>,
+    /// When the time slice that is running began, in nanoseconds of the runtime's clock; None: since the
+    /// last look at it. A slice is what a task and those that it wakes into `runnext` have together.
+    pub(crate) slice_began: Cell<Option<u64>>,
     /// Tasks that are woken now come from one batch of the netpoll or the timers: how many so far.
     pub(crate) batch: Cell<Option<usize>>,
 }
@@ -115,9 +112,7 @@ impl Processor {
             parker: Parker::new(),
             root: Mutex::new(None),
             attention: AtomicU32::new(0),
-            gate: AtomicU32::new(0),
-            woken_for: AtomicU32::new(0),
-            polls: AtomicU64::new(0),
+            ticks: AtomicU64::new(0),
             counters: Counters::default(),
         };
         Self {
@@ -128,11 +123,12 @@ impl Processor {
             pinned: RefCell::new(VecDeque::new()),
             pinned_live: Cell::new(0),
             rng: Rng::new(seed, index as u64),
-            tick: Cell::new(0),
             ids: Cell::new((0, 0)),
+            passes: Cell::new(0),
             pass: Cell::new(0),
+            woke_at: Cell::new(None),
             now_ms: Cell::new(0),
-            slice_began: Cell::new(0),
+            slice_began: Cell::new(None),
             batch: Cell::new(None),
         }
     }
@@ -153,11 +149,10 @@ impl Processor {
         self.pinned.borrow_mut().pop_front()
     }
 
-    /// Counts a poll, and what goes with it.
-    pub(crate) fn count_poll(&self) {
-        // Only the owner writes: a plain addition in two steps.
-        self.peer
-            .polls
-            .store(self.peer.polls.load(Relaxed) + 1, Relaxed);
+    /// Counts a step of its thread, which alone writes it.
+    pub(crate) fn tick(&self) -> u64 {
+        let tick = self.peer.ticks.load(Relaxed) + 1;
+        self.peer.ticks.store(tick, Relaxed);
+        tick
     }
 }

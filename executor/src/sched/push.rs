@@ -13,10 +13,12 @@
 //! A task that is woken into an empty `runnext` will be run by this thread in a moment, and to wake
 //! another for it would be for nothing: two tasks that talk to each other would keep a second core
 //! busy (tokio #4941, #8065; golang/go #18237). But if this thread computes on, the task sits there. So
-//! a lone `runnext` wakes a thread, and that thread reports: if it got no task until it went back to
-//! sleep, the P lets twice as many such wake-ups pass as before, up to [`GATE_MAX`]; if it got one,
-//! none. A ring of tasks with one token soon wakes nobody, and a task that spawns a child and computes
-//! on has it started elsewhere at once.
+//! a lone `runnext` wakes a thread, and the worker looks at the clock, once after the wake-up and once
+//! when it comes back to its queue: if that was within [`GATE_PATIENCE`] the wake-up was not needed,
+//! and twice as many as before pass without one, up to [`GATE_MAX`]; if it took longer, none. A ring of
+//! tasks with one token soon wakes nobody, and a task that spawns a child and computes on has it
+//! started elsewhere at once. (Whether the woken thread got something to do is no measure: the wake-up
+//! itself takes so long that it is often there first.)
 //!
 //! # Without a permit
 //!
@@ -24,11 +26,10 @@
 //! revocation, or while a `block_on` found no permit, what is spawned or woken goes to the global
 //! queue: in the local one it would be seen by those only who run dry.
 
-use std::{panic::Location, ptr::NonNull};
+use std::{panic::Location, ptr::NonNull, time::Duration};
 
 use super::{Shared, worker::Worker};
 use crate::{
-    sync::atomic::Ordering::Relaxed,
     task::{Extra, Home, Id, Parts, Task, TaskRef, live::Removed},
     time::TimerHandle,
 };
@@ -36,6 +37,10 @@ use crate::{
 /// The most wake-ups for a lone `runnext` that are let pass in a row. Measured with the ring and the
 /// spawn-then-compute benchmarks: at 4096 the ring keeps 0.5 % of a second core busy.
 const GATE_MAX: u32 = 4096;
+/// A worker that comes back to its queue sooner than this after a wake-up would have run the task itself
+/// about as early: a wake-up takes 5 to 30 us here.
+const GATE_PATIENCE: Duration = Duration::from_micros(20);
+
 impl Worker {
     /// A task was woken, by this thread.
     pub(crate) fn push_woken(&self, task: Task) {
@@ -75,10 +80,10 @@ impl Worker {
         if !self.shared.idle.could_wake() {
             return;
         }
-        self.p.pass.set(self.peer().gate.load(Relaxed));
         if let Some((permit, spinning)) = self.shared.idle.submit(1) {
             self.peer().counters.wakeups.add(1);
-            self.shared.wake_with(permit, spinning, Some(self.peer()));
+            self.shared.wake_with(permit, spinning);
+            self.p.woke_at.set(Some(self.now()));
         }
     }
 
@@ -88,7 +93,7 @@ impl Worker {
             && let Some((permit, spinning)) = self.shared.idle.submit(1)
         {
             self.peer().counters.wakeups.add(1);
-            self.shared.wake_with(permit, spinning, None);
+            self.shared.wake_with(permit, spinning);
         }
     }
 
@@ -164,17 +169,17 @@ impl Worker {
         TimerHandle::new(self.p.peer.timers.clone())
     }
 
-    /// The gate's report. `found`: the search that a lone `runnext` of a P brought about got a task.
-    pub(super) fn report_to_gate(&self, found: bool) {
-        let Some(by) = self.peer().woken_for.swap(0, Relaxed).checked_sub(1) else {
+    /// At the next step after a wake-up for a lone `runnext`: was it of use?
+    pub(super) fn settle_with_the_gate(&self) {
+        let Some(woke_at) = self.p.woke_at.take() else {
             return;
         };
-        let gate = &self.shared().peer(by as usize).gate;
-        let passes = if found {
-            0
+        let passes = if self.now() - woke_at < GATE_PATIENCE.as_nanos() as u64 {
+            (self.p.passes.get() * 2).clamp(1, GATE_MAX)
         } else {
-            (gate.load(Relaxed) * 2).clamp(1, GATE_MAX)
+            0
         };
-        gate.store(passes, Relaxed);
+        self.p.passes.set(passes);
+        self.p.pass.set(passes);
     }
 }

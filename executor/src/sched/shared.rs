@@ -229,12 +229,12 @@ impl Shared {
             let Some((permit, spinning)) = self.idle.submit(backlog) else {
                 return;
             };
-            self.wake_with(permit, spinning, None);
+            self.wake_with(permit, spinning);
         }
     }
 
     /// Gives a permit and the duty to search to a parked thread, or starts one.
-    pub(crate) fn wake_with(&self, permit: Permit, spinning: Spinning, by: Option<&Peer>) {
+    pub(crate) fn wake_with(&self, permit: Permit, spinning: Spinning) {
         let mut permit = Some(permit);
         let waiter = self.netpoll_waiter.load(Relaxed).checked_sub(1);
         let claimed = self.idle.parked().claim(waiter, |index| {
@@ -250,8 +250,6 @@ impl Shared {
         match (claimed, permit) {
             (Some(peer), None) => {
                 spinning.hand_over();
-                peer.woken_for
-                    .store(by.map_or(0, |by| by.index as u32 + 1), Relaxed);
                 self.unpark(peer);
             }
             (None, Some(permit)) => self.start_thread(permit, spinning),
@@ -579,7 +577,7 @@ fn processor_runs(cell: &Mutex<Option<Box<Processor>>>, permit: Permit) {
 fn processor_metrics(peer: &Peer) -> ProcessorMetrics {
     let counters = &peer.counters;
     ProcessorMetrics {
-        polls: peer.polls.load(Relaxed),
+        polls: counters.polls.get(),
         spawned: counters.spawned.get(),
         completed: counters.completed.get(),
         searches: counters.searches.get(),

@@ -33,7 +33,6 @@ impl Worker {
     /// Gives the permit up and sleeps until there is something to do.
     pub(super) fn park(&self) -> Awake {
         let peer = self.peer();
-        self.report_to_gate(false);
         let permit = peer.standing.park();
         self.shared.idle.parked().insert(peer.index);
         match (permit, self.spinning.take()) {

@@ -129,7 +129,7 @@ impl Worker {
     pub(super) fn poll(&self, task: Task) {
         self.found_work();
         let p = &*self.p;
-        p.count_poll();
+        p.peer.counters.polls.add(1);
         let pinned = task.header().is_pinned();
         match budget::with_budget(|| task.run()) {
             Outcome::Idle => {}
@@ -154,7 +154,6 @@ impl Worker {
         let Some(spinning) = self.spinning.take() else {
             return;
         };
-        self.report_to_gate(true);
         if self.shared.idle.stop_spinning(spinning) && self.shared.any_work() {
             self.shared.wake_for(1);
         }

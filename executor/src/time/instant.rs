@@ -5,6 +5,7 @@ use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::time::Duration;
 
 use crate::context;
+use crate::time::TimerHandle;
 use crate::time::clock::FAR;
 
 /// A moment of a monotonic clock.
@@ -42,7 +43,12 @@ impl Instant {
     /// ```
     #[must_use]
     pub fn now() -> Self {
-        match context::timers() {
+        Self::on(context::timers())
+    }
+
+    /// Returns the time of the clock that these timers go by, or of the system.
+    fn on(timers: Option<TimerHandle>) -> Self {
+        match timers {
             Some(timers) => Self(timers.clock().now()),
             None => Self(std::time::Instant::now()),
         }
@@ -220,6 +226,7 @@ mod tests {
     use super::*;
     use crate::time::Clock;
     use crate::time::heap::NEVER;
+    use crate::time::test_util::{Bench, MS};
 
     #[test]
     fn arithmetic_agrees_with_std() {
@@ -235,6 +242,17 @@ mod tests {
         assert_eq!((instant + second) - instant, second);
         assert_eq!(instant - (instant + second), Duration::ZERO);
         assert_eq!(format!("{instant:?}"), format!("{std:?}"));
+    }
+
+    #[test]
+    fn now_is_that_of_the_runtimes_clock() {
+        let bench = Bench::new();
+        let start = Instant::on(Some(bench.timers.clone()));
+        assert_eq!(Instant::on(Some(bench.timers.clone())), start);
+        bench.advance(MS);
+        assert_eq!(Instant::on(Some(bench.timers.clone())) - start, MS);
+        let before = std::time::Instant::now();
+        assert!(Instant::on(None).into_std() >= before);
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //!
 //! | | under the lock | outside |
 //! | --- | --- | --- |
-//! | arm, reset | insert; publish the next deadline if it changed | if it became earlier: fence, tell the netpoll |
+//! | arm, reset | insert; publish the next deadline if it changed | if it became earlier: tell the netpoll |
 //! | poll | look whether it fired, compare or swap the waker | clone the new waker before, drop the old one after |
 //! | drop | cancel; publish | drop the waker |
 //! | fire | move due wakers to the caller's batch; publish | wake them (the caller) |
@@ -26,14 +26,14 @@
 //! the waiter                              who arms
 //! 1. announce: "about to wait"            1. publish the next deadline
 //! 2. SeqCst fence                         2. SeqCst fence
-//! 3. read the deadlines of all shards     3. does anybody wait later than that? then interrupt
+//! 3. read the deadlines of all shards     3. does anybody wait later than that? then tell it
 //! 4. wait until the earliest of them
 //! ```
 //!
 //! Each side writes, fences, and reads what the other wrote. The fences have an order: either the
 //! waiter's is second and sees the deadline in step 3, or the armer's is and sees the announcement.
-//! Without both fences, each could read the old value. The waiter's half, and step 3 of this one,
-//! are in `ws_reactor`'s `Netpoll`.
+//! Without both fences, each could read the old value. The waiter's steps 1 and 2 are
+//! `Poller::prepare`, the armer's 2 and 3 are `Netpoll::arm`, both in `ws_reactor`.
 //!
 //! Only a deadline that becomes *earlier* is told. One that becomes later (fired, cancelled) is
 //! published, and a thread that already waits for the old one looks once for nothing.
@@ -50,7 +50,7 @@ use std::task::Waker;
 
 use ws_reactor::Netpoll;
 
-use crate::sync::atomic::{AtomicU64, Ordering, fence};
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex};
 use crate::time::clock::Clock;
 use crate::time::heap::{Key, Look, NEVER, TimerHeap, Update};
@@ -137,8 +137,9 @@ impl TimeDriver {
         &self.clock
     }
 
-    /// Interrupts a thread that would wait in the netpoll beyond `deadline`.
-    fn interrupt_before(&self, deadline: u64) {
+    /// Sees to it that a thread that waits in the netpoll, or is about to, looks at the timers at
+    /// `deadline`. It was published before: see *A deadline is not overslept* in the module's head.
+    fn tell(&self, deadline: u64) {
         // A thread cannot wait for a virtual time: an instant of the past makes it look again.
         let at = if self.clock.is_virtual() { 0 } else { deadline };
         self.netpoll.arm(self.clock.from_ns(at));
@@ -179,7 +180,7 @@ impl TimerShard {
         Arc::ptr_eq(&self.driver, &other.driver)
     }
 
-    /// Arms a timer, and interrupts a thread that would sleep beyond it.
+    /// Arms a timer, and tells the netpoll if it is the earliest.
     ///
     /// # Errors
     ///
@@ -195,7 +196,7 @@ impl TimerShard {
         let key = state.heap.insert(deadline, waker);
         let earlier = self.publish(&state.heap);
         drop(state);
-        self.interrupt_if(earlier);
+        self.tell_if(earlier);
         Ok(key)
     }
 
@@ -267,7 +268,7 @@ impl TimerShard {
         let key = state.heap.reset(key, deadline);
         let earlier = self.publish(&state.heap);
         drop(state);
-        self.interrupt_if(earlier);
+        self.tell_if(earlier);
         key
     }
 
@@ -346,12 +347,13 @@ impl TimerShard {
         (next < published).then_some(next)
     }
 
-    fn interrupt_if(&self, earlier: Option<u64>) {
+    fn tell_if(&self, earlier: Option<u64>) {
         if let Some(deadline) = earlier {
-            // Ordering: SeqCst, for store-load. Pairs with the fence between a waiter's announcement
-            // and its look at the deadlines: one of us sees what the other wrote.
-            fence(Ordering::SeqCst);
-            self.driver.interrupt_before(deadline);
+            // After the lock was released: it may be a system call.
+            self.driver.tell(deadline);
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! What the tests of this folder share: a shard under a clock that is moved by hand.
 
-use std::task::Waker;
+use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use ws_reactor::Netpoll;
@@ -20,6 +20,21 @@ impl Bench {
         Self {
             timers: TimerHandle::new(Arc::new(TimerShard::new(driver))),
         }
+    }
+
+    /// A waker that looks at the timers when it is dropped for good, as a user's may. Under their lock
+    /// that would be a deadlock (S8).
+    pub(crate) fn nosy_waker(&self) -> Waker {
+        struct Nosy(TimerHandle);
+        impl Wake for Nosy {
+            fn wake(self: Arc<Self>) {}
+        }
+        impl Drop for Nosy {
+            fn drop(&mut self) {
+                self.0.len();
+            }
+        }
+        Waker::from(Arc::new(Nosy(self.timers.clone())))
     }
 
     /// A second shard of the same runtime.

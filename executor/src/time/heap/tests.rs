@@ -1,12 +1,12 @@
 //! The heap against a sorted map, and each of its invariants after each operation.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
 use std::task::Wake;
 
 use proptest::prelude::*;
 
 use super::*;
+use crate::sync::{Arc, Mutex};
 
 /// The ids of the wakers that were woken, in order.
 #[derive(Clone, Default)]
@@ -19,7 +19,7 @@ struct Tagged {
 
 impl Wake for Tagged {
     fn wake(self: Arc<Self>) {
-        self.log.0.lock().unwrap().push(self.id);
+        self.log.0.lock().push(self.id);
     }
 }
 
@@ -35,7 +35,7 @@ impl Log {
     /// Wakes them all and tells their ids.
     fn ids(&self, wakers: impl IntoIterator<Item = Waker>) -> Vec<u64> {
         wakers.into_iter().for_each(Waker::wake);
-        mem::take(&mut *self.0.lock().unwrap())
+        mem::take(&mut *self.0.lock())
     }
 }
 
@@ -235,7 +235,7 @@ fn an_op() -> impl Strategy<Value = Op> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn agrees_with_a_sorted_map(ops in prop::collection::vec(an_op(), 1..60)) {

@@ -52,6 +52,17 @@ fn a_tick_that_is_a_little_late_does_not_move_the_next() {
     }
 }
 
+#[test]
+fn from_five_milliseconds_on_a_tick_is_missed() {
+    let bench = Bench::new();
+    let start = bench.now();
+    let mut interval = every(&bench, 100 * MS);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    bench.advance(5 * MS);
+    assert_ready_eq!(tick(&mut interval), start);
+    assert_eq!(interval.sleep.deadline(), start + 105 * MS);
+}
+
 /// Lets 350 ms pass of a period of 100, takes all ticks that are ready, then those that come within
 /// 300 more, and tells when they were due.
 fn ticks_after_a_pause(behavior: MissedTickBehavior) -> Vec<u128> {

@@ -1,9 +1,10 @@
 //! Sleeps under a clock that is moved by hand, with each wake counted.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
 
 use super::*;
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::time::test_util::{Bench, MS, NS};
 
 /// Counts wakes.
@@ -11,7 +12,7 @@ use crate::time::test_util::{Bench, MS, NS};
 struct Count(AtomicUsize);
 
 impl Wake for Count {
-    fn wake(self: std::sync::Arc<Self>) {
+    fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -19,7 +20,7 @@ impl Wake for Count {
 /// A sleep that is polled by hand, and what came of it.
 struct Probe {
     sleep: Sleep,
-    count: std::sync::Arc<Count>,
+    count: Arc<Count>,
 }
 
 impl Probe {
@@ -96,11 +97,7 @@ fn a_drop_disarms() {
         .count();
     assert_eq!(woken, 30);
     // Nobody keeps the task of a sleep that is gone.
-    assert!(
-        counts
-            .iter()
-            .all(|count| std::sync::Arc::strong_count(count) == 1)
-    );
+    assert!(counts.iter().all(|count| Arc::strong_count(count) == 1));
 }
 
 #[test]
@@ -116,6 +113,22 @@ fn a_reset_to_a_later_deadline_postpones() {
     bench.advance(NS);
     assert_eq!(probe.wakes(), 1, "woken without another poll");
     assert!(probe.is_ready());
+}
+
+#[test]
+fn a_drop_after_a_reset_disarms() {
+    let bench = Bench::new();
+    for new in [5 * MS, 20 * MS] {
+        let mut probe = Probe::new(&bench, 10 * MS);
+        assert!(!probe.is_ready());
+        probe.sleep.reset(bench.now() + new);
+        assert_eq!(bench.timers.len(), 1);
+        drop(probe);
+        assert_eq!(
+            (bench.timers.len(), bench.timers.next_deadline()),
+            (0, None)
+        );
+    }
 }
 
 #[test]
@@ -154,9 +167,22 @@ fn a_reset_after_the_end_starts_anew() {
     bench.advance(MS);
     assert_eq!(probe.wakes(), 3);
     assert!(probe.is_ready());
-    // Reset before any poll, into the past.
-    let mut probe = Probe::new(&bench, MS);
-    probe.sleep.reset(bench.now());
+    // Reset before any poll, into the past; long ones are armed without a look at the clock.
+    for length in [MS, 2 * UNCHECKED_MIN] {
+        let mut probe = Probe::new(&bench, length);
+        probe.sleep.reset(bench.now());
+        assert!(probe.is_ready());
+    }
+}
+
+#[test]
+fn a_long_sleep_that_is_polled_too_late_ends_at_once() {
+    let bench = Bench::new();
+    let mut probe = Probe::new(&bench, UNCHECKED_MIN);
+    bench.advance(UNCHECKED_MIN);
+    assert!(!probe.is_ready());
+    bench.fire();
+    assert_eq!(probe.wakes(), 1);
     assert!(probe.is_ready());
 }
 
@@ -167,11 +193,7 @@ fn the_task_that_polled_last_is_woken() {
     assert!(!probe.is_ready());
     let first = std::mem::take(&mut probe.count);
     assert!(!probe.is_ready());
-    assert_eq!(
-        std::sync::Arc::strong_count(&first),
-        1,
-        "the first waker is gone"
-    );
+    assert_eq!(Arc::strong_count(&first), 1, "the first waker is gone");
     bench.advance(MS);
     assert_eq!(first.0.load(Ordering::Relaxed), 0);
     assert_eq!(probe.wakes(), 1);
@@ -263,6 +285,26 @@ fn a_sleep_is_spent_from_the_budget_when_it_ends() {
 }
 
 #[test]
+fn a_sleep_is_armed_where_it_is_polled_but_not_in_another_runtime() {
+    let bench = Bench::new();
+    let (sibling, stranger) = (bench.sibling(), Bench::new());
+    let mut probe = Probe::new(&bench, MS);
+    probe.sleep.move_to(Some(stranger.timers.clone()));
+    assert!(probe.sleep.home.is_same(&bench.timers));
+    probe.sleep.move_to(None);
+    assert!(probe.sleep.home.is_same(&bench.timers));
+    probe.sleep.move_to(Some(sibling.timers.clone()));
+    assert!(!probe.is_ready());
+    assert_eq!((bench.timers.len(), sibling.timers.len()), (0, 1));
+    // The clock is that of the runtime; only the shards differ.
+    bench.advance(MS);
+    assert_eq!(probe.wakes(), 0);
+    sibling.fire();
+    assert_eq!(probe.wakes(), 1);
+    assert!(probe.is_ready());
+}
+
+#[test]
 fn is_send_sync_and_unpin() {
     fn check<T: Send + Sync + Unpin + 'static>() {}
     check::<Sleep>();
@@ -272,21 +314,11 @@ fn is_send_sync_and_unpin() {
 
 #[test]
 fn wakers_are_dropped_and_woken_outside_the_lock() {
-    /// A task that looks at the timers from its waker's wake and drop, which would deadlock.
-    struct Nosy(TimerHandle);
-    impl Wake for Nosy {
-        fn wake(self: std::sync::Arc<Self>) {}
-    }
-    impl Drop for Nosy {
-        fn drop(&mut self) {
-            self.0.len();
-        }
-    }
     let bench = Bench::new();
-    let nosy = || Waker::from(std::sync::Arc::new(Nosy(bench.timers.clone())));
     let poll = |sleep: &mut Sleep| {
+        let waker = bench.nosy_waker();
         Pin::new(sleep)
-            .poll(&mut Context::from_waker(&nosy()))
+            .poll(&mut Context::from_waker(&waker))
             .is_ready()
     };
     let mut sleep = Sleep::after(bench.timers.clone(), MS);
@@ -302,7 +334,5 @@ fn wakers_are_dropped_and_woken_outside_the_lock() {
     let mut sleep = Sleep::after(bench.timers.clone(), MS);
     assert!(!poll(&mut sleep));
     bench.shut_down();
-    let mut unarmed = Sleep::after(bench.timers.clone(), MS);
-    let over = std::panic::AssertUnwindSafe(|| poll(&mut unarmed));
-    assert!(std::panic::catch_unwind(over).is_err());
+    assert!(bench.timers.arm(1, bench.nosy_waker()).is_err());
 }

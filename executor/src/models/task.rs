@@ -1,0 +1,492 @@
+//! The life of a task: `task/state.rs` and `task/raw.rs`.
+//!
+//! | model | shows | bound | time | killed by it |
+//! | --- | --- | --- | --- | --- |
+//!
+//! The scheduler here is one queue, and every thread runs what it finds there when it has done its
+//! part. What a future and an output own is touched when it is dropped, so that loom sees a drop
+//! that races; and every cell's end is an access of its own (`sync.rs`).
+#![expect(
+    unsafe_code,
+    reason = "a home finds its world by the address that it carries, as in `sched/shared.rs`"
+)]
+
+use std::{
+    collections::VecDeque,
+    future::Future,
+    panic::{Location, resume_unwind},
+    pin::Pin,
+    ptr::NonNull,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicUsize, Ordering::SeqCst as Observer},
+    },
+    task::{Context, Poll, Wake, Waker},
+};
+
+use super::explore;
+use crate::{
+    sync::{
+        Mutex, UnsafeCell,
+        atomic::{AtomicBool, Ordering::Relaxed},
+        thread,
+    },
+    task::{
+        Ended, Functions, Home, Id, JoinCell, Outcome, Parts, Place, Task, TaskRef,
+        live::{LiveOwner, Removed, live_table},
+    },
+};
+
+static FUNCTIONS: Functions = Functions { schedule, remove };
+
+/// The scheduler of these models.
+struct World {
+    home: Home,
+    owner: Mutex<LiveOwner<TaskRef>>,
+    queue: Mutex<VecDeque<Task>>,
+    /// Canaries that were made, less those that were dropped.
+    alive: Arc<AtomicUsize>,
+}
+
+fn schedule(home: &Home, task: Task) {
+    // SAFETY: `World::new` put its address there, and the world outlives its tasks.
+    let world = unsafe { &*home.runtime().cast::<World>() };
+    world.push(task);
+}
+
+fn remove(home: &Home, index: u32) -> Removed<TaskRef> {
+    home.live().remove(index)
+}
+
+impl World {
+    fn new() -> Arc<Self> {
+        let (table, owner) = live_table();
+        Arc::new_cyclic(|this: &Weak<Self>| Self {
+            home: Home::new(Place::Foreign, this.as_ptr().cast(), table, &FUNCTIONS),
+            owner: Mutex::new(owner),
+            queue: Mutex::new(VecDeque::new()),
+            alive: Arc::new(AtomicUsize::new(0)),
+        })
+    }
+
+    fn canary(&self) -> Canary {
+        self.alive.fetch_add(1, Observer);
+        Canary {
+            touched: UnsafeCell::new(0),
+            alive: self.alive.clone(),
+        }
+    }
+
+    fn make<F>(&self, future: F) -> (Task, JoinCell<F::Output>)
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let parts = Parts {
+            home: NonNull::from(&self.home),
+            id: Id::new(1),
+            born_ms: 0,
+            location: Location::caller(),
+            extra: None,
+        };
+        Task::new(future, parts)
+    }
+
+    /// Makes a task and queues it.
+    fn spawn<F>(&self, future: F) -> JoinCell<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let (task, handle) = self.make(future);
+        task.enter(|reference| self.owner.lock().insert(reference));
+        self.push(task);
+        handle
+    }
+
+    fn push(&self, task: Task) {
+        let mut queue = self.queue.lock();
+        assert!(queue.is_empty(), "the one task is in the queue already");
+        queue.push_back(task);
+    }
+
+    fn pop(&self) -> Option<Task> {
+        self.queue.lock().pop_front()
+    }
+
+    /// Runs what is queued.
+    fn run(&self) {
+        while let Some(task) = self.pop() {
+            match task.run() {
+                Outcome::Idle | Outcome::Done(Ended::Well) => {}
+                Outcome::Requeue(task) => self.push(task),
+                Outcome::Done(Ended::Panicked) => panic!("a poll or a drop failed"),
+            }
+        }
+    }
+
+    /// For when all is over.
+    fn assert_empty(&self) {
+        assert!(self.pop().is_none(), "a task is queued still");
+        assert_eq!(self.home.live().len(), 0, "a task is alive still");
+        assert_eq!(
+            self.alive.load(Observer),
+            0,
+            "a future or an output was leaked, or dropped twice"
+        );
+    }
+}
+
+/// Counts what is there, and touches itself when it is dropped.
+struct Canary {
+    touched: UnsafeCell<u32>,
+    alive: Arc<AtomicUsize>,
+}
+
+impl Canary {
+    fn touch(&self) {
+        // SAFETY: its owner is the only one who comes here.
+        self.touched.with_mut(|touched| unsafe { *touched += 1 });
+    }
+}
+
+impl Drop for Canary {
+    fn drop(&mut self) {
+        self.touch();
+        self.alive.fetch_sub(1, Observer);
+    }
+}
+
+// SAFETY: as a value that is moved; it is never shared.
+unsafe impl Send for Canary {}
+
+/// Is ready when all its flags are set, and leaves its waker outside at the first poll.
+struct Flags {
+    canary: Canary,
+    output: Option<Canary>,
+    outside: Arc<Outside>,
+    first: bool,
+}
+
+/// What the wakers of a [`Flags`] have.
+struct Outside {
+    flags: [AtomicBool; 2],
+    /// How many of them are to be set.
+    count: usize,
+    waker: std::sync::Mutex<Option<Waker>>,
+}
+
+impl Outside {
+    /// A clone, or the one that the future left here.
+    fn waker(&self) -> Waker {
+        let waker = self.waker.lock().unwrap();
+        waker.as_ref().expect("it was polled once").clone()
+    }
+
+    fn last_waker(&self) -> Waker {
+        let mut waker = self.waker.lock().unwrap();
+        waker.take().expect("it was polled once")
+    }
+
+    fn set(&self, which: usize) {
+        self.flags[which].store(true, Relaxed);
+    }
+}
+
+impl Future for Flags {
+    type Output = Canary;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Canary> {
+        self.canary.touch();
+        if self.first {
+            self.first = false;
+            *self.outside.waker.lock().unwrap() = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        // Only the wake makes these visible.
+        let outside = self.outside.clone();
+        if outside.flags[..outside.count]
+            .iter()
+            .all(|flag| flag.load(Relaxed))
+        {
+            Poll::Ready(self.output.take().expect("it is ready once"))
+        } else {
+            Poll::Pending
+        }
+    }
+}
+
+/// A task that was polled once, and now waits for `count` flags.
+fn waiting(world: &World, count: usize) -> (JoinCell<Canary>, Arc<Outside>) {
+    let outside = Arc::new(Outside {
+        flags: [AtomicBool::new(false), AtomicBool::new(false)],
+        count,
+        waker: std::sync::Mutex::new(None),
+    });
+    let handle = world.spawn(Flags {
+        canary: world.canary(),
+        output: Some(world.canary()),
+        outside: outside.clone(),
+        first: true,
+    });
+    world.run();
+    (handle, outside)
+}
+
+/// A joiner that counts its wakes.
+#[derive(Default)]
+struct Joiner {
+    woken: AtomicUsize,
+}
+
+impl Wake for Joiner {
+    fn wake(self: Arc<Self>) {
+        self.woken.fetch_add(1, Observer);
+    }
+}
+
+enum Joined {
+    Output(Canary),
+    Cancelled,
+}
+
+fn poll_with<T>(handle: &mut JoinCell<T>, waker: &Waker) -> Poll<Result<T, ()>> {
+    handle
+        .poll(&mut Context::from_waker(waker))
+        .map(|result| match result {
+            Ok(output) => Ok(output),
+            Err(failure) => match failure.0 {
+                None => Err(()),
+                Some(payload) => resume_unwind(*payload),
+            },
+        })
+}
+
+/// The output of a task that is done.
+fn joined(handle: &mut JoinCell<Canary>) -> Joined {
+    match poll_with(handle, Waker::noop()) {
+        Poll::Ready(Ok(output)) => Joined::Output(output),
+        Poll::Ready(Err(())) => Joined::Cancelled,
+        Poll::Pending => panic!("a wake was lost: the task is not done"),
+    }
+}
+
+fn assert_output(handle: &mut JoinCell<Canary>) {
+    match joined(handle) {
+        Joined::Output(output) => output.touch(),
+        Joined::Cancelled => panic!("nobody cancelled it"),
+    }
+}
+
+#[test]
+fn a_wake_reaches_the_next_poll() {
+    explore(3, || {
+        let world = World::new();
+        let (mut handle, outside) = waiting(&world, 2);
+        let waker = outside.last_waker();
+        let other = {
+            let (world, outside, waker) = (world.clone(), outside.clone(), waker.clone());
+            thread::spawn(move || {
+                outside.set(0);
+                waker.wake_by_ref();
+                world.run();
+                drop(waker);
+            })
+        };
+        outside.set(1);
+        waker.wake_by_ref();
+        world.run();
+        drop(waker);
+        other.join().unwrap();
+        world.run();
+        assert_output(&mut handle);
+        drop(handle);
+        world.assert_empty();
+    });
+}
+
+#[test]
+fn a_wake_that_gives_its_reference_back_reaches_the_next_poll() {
+    explore(3, || {
+        let world = World::new();
+        let (mut handle, outside) = waiting(&world, 2);
+        let other = {
+            let (world, outside, waker) = (world.clone(), outside.clone(), outside.waker());
+            thread::spawn(move || {
+                outside.set(0);
+                waker.wake();
+                world.run();
+            })
+        };
+        outside.set(1);
+        outside.last_waker().wake();
+        world.run();
+        other.join().unwrap();
+        world.run();
+        assert_output(&mut handle);
+        drop(handle);
+        world.assert_empty();
+    });
+}
+
+#[test]
+fn an_abort_meets_a_wake_and_a_poll() {
+    explore(3, || {
+        let world = World::new();
+        let (mut handle, outside) = waiting(&world, 1);
+        let other = {
+            let (world, task) = (world.clone(), handle.task_ref());
+            thread::spawn(move || {
+                task.abort();
+                world.run();
+            })
+        };
+        outside.set(0);
+        outside.last_waker().wake();
+        world.run();
+        other.join().unwrap();
+        world.run();
+        match joined(&mut handle) {
+            Joined::Output(output) => output.touch(),
+            Joined::Cancelled => {}
+        }
+        drop(handle);
+        world.assert_empty();
+    });
+}
+
+#[test]
+fn an_abort_of_a_waiting_task_ends_it() {
+    explore(3, || {
+        let world = World::new();
+        let (mut handle, outside) = waiting(&world, 1);
+        let other = {
+            let (world, waker) = (world.clone(), outside.last_waker());
+            // A wake for nothing: the poll that follows is not ready.
+            thread::spawn(move || {
+                waker.wake();
+                world.run();
+            })
+        };
+        handle.abort();
+        world.run();
+        other.join().unwrap();
+        world.run();
+        assert!(matches!(joined(&mut handle), Joined::Cancelled));
+        drop(handle);
+        world.assert_empty();
+    });
+}
+
+#[test]
+fn a_joiner_that_changes_its_waker_is_woken() {
+    explore(3, || {
+        let world = World::new();
+        let (mut handle, outside) = waiting(&world, 1);
+        let joiner = {
+            thread::spawn(move || {
+                let mut last = Arc::new(Joiner::default());
+                for _ in 0..2 {
+                    last = Arc::new(Joiner::default());
+                    let waker = Waker::from(last.clone());
+                    if let Poll::Ready(output) = poll_with(&mut handle, &waker) {
+                        output.expect("nobody cancelled it").touch();
+                        return (None, last);
+                    }
+                }
+                (Some(handle), last)
+            })
+        };
+        outside.set(0);
+        outside.last_waker().wake();
+        world.run();
+        let (handle, last) = joiner.join().unwrap();
+        if let Some(mut handle) = handle {
+            assert_eq!(
+                last.woken.load(Observer),
+                1,
+                "the joiner sleeps, and was not woken"
+            );
+            assert_output(&mut handle);
+            drop(handle);
+        }
+        assert_eq!(Arc::strong_count(&last), 1, "a waker was leaked");
+        world.assert_empty();
+    });
+}
+
+#[test]
+fn a_handle_that_goes_away_leaves_nothing_behind() {
+    explore(3, || {
+        let world = World::new();
+        let (mut handle, outside) = waiting(&world, 1);
+        let joiner = {
+            thread::spawn(move || {
+                let last = Arc::new(Joiner::default());
+                let waker = Waker::from(last.clone());
+                if let Poll::Ready(output) = poll_with(&mut handle, &waker) {
+                    output.expect("nobody cancelled it").touch();
+                }
+                drop(waker);
+                drop(handle);
+                last
+            })
+        };
+        outside.set(0);
+        outside.last_waker().wake();
+        world.run();
+        let last = joiner.join().unwrap();
+        assert_eq!(Arc::strong_count(&last), 1, "a waker was leaked");
+        world.assert_empty();
+    });
+}
+
+#[test]
+fn the_last_reference_frees_the_cell_once() {
+    explore(3, || {
+        let world = World::new();
+        let (handle, outside) = waiting(&world, 1);
+        let other = {
+            let (waker, task) = (outside.waker(), handle.task_ref());
+            thread::spawn(move || {
+                // Too late or not, it is for nothing.
+                waker.wake();
+                drop(task);
+            })
+        };
+        drop(handle);
+        outside.set(0);
+        outside.last_waker().wake();
+        world.run();
+        other.join().unwrap();
+        world.run();
+        world.assert_empty();
+    });
+}
+
+#[test]
+fn a_refused_task_says_cancelled() {
+    explore(3, || {
+        let world = World::new();
+        let (task, mut handle) = world.make(std::future::ready(world.canary()));
+        let joiner = thread::spawn(move || {
+            let last = Arc::new(Joiner::default());
+            let waker = Waker::from(last.clone());
+            let answer = poll_with(&mut handle, &waker);
+            drop(waker);
+            (handle, last, answer)
+        });
+        task.refuse();
+        let (mut handle, last, answer) = joiner.join().unwrap();
+        match answer {
+            Poll::Ready(answer) => assert!(answer.is_err()),
+            Poll::Pending => {
+                assert_eq!(last.woken.load(Observer), 1, "the joiner was not woken");
+                assert!(matches!(joined(&mut handle), Joined::Cancelled));
+            }
+        }
+        drop(handle);
+        assert_eq!(Arc::strong_count(&last), 1, "a waker was leaked");
+        world.assert_empty();
+    });
+}
