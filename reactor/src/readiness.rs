@@ -394,11 +394,26 @@ mod tests {
         }
     }
 
-    // Fails if an error sets only its own bit, which is shared.
+    // Fails if an error sets only its own bit, which is shared. The event is a real one that says
+    // "error" and nothing else: a full pipe that has lost its reader.
+    #[cfg(target_os = "linux")]
     #[test]
     fn an_error_collected_by_one_direction_is_still_news_to_the_other() {
+        use std::io::Write;
+
+        let mut poll = mio::Poll::new().unwrap();
+        let (mut writer, reader) = mio::unix::pipe::new().unwrap();
+        while writer.write(&[0; 4096]).is_ok() {}
+        let token = mio::Token(0);
+        poll.registry().register(&mut writer, token, BOTH).unwrap();
+        drop(reader);
+        let mut events = mio::Events::with_capacity(1);
+        poll.poll(&mut events, None).unwrap();
+        let event = events.iter().next().expect("an error");
+        assert!(event.is_error() && !event.is_readable() && !event.is_writable());
+
         let cell = drained();
-        cell.note(Report(ERROR | READ_READY | WRITE_READY));
+        cell.note(Report::of(event));
         assert!(cell.clear(
             cell.snapshot().ready(Direction::Read),
             Why::KernelWouldBlock

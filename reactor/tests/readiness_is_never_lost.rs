@@ -8,9 +8,12 @@ mod common;
 use std::future::Future;
 use std::io::{self, ErrorKind, Read, Write};
 use std::pin::pin;
-use std::task::{Context, Poll, Waker};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
 
-use common::{Registered, Wakes, look, unix_pair};
+use common::{PATIENCE, Registered, Wakes, look, unix_pair};
 use ws_reactor::{Direction, Interest, Netpoll, STREAM_INTEREST};
 
 const BOTH: [Direction; 2] = [Direction::Read, Direction::Write];
@@ -53,8 +56,16 @@ fn an_edge_wakes_once() {
     let registration = &here.registration;
 
     for round in 1..=3 {
-        assert!(registration.poll_ready(&mut cx, Direction::Read).is_pending());
-        assert!(registration.poll_ready(&mut cx, Direction::Read).is_pending());
+        assert!(
+            registration
+                .poll_ready(&mut cx, Direction::Read)
+                .is_pending()
+        );
+        assert!(
+            registration
+                .poll_ready(&mut cx, Direction::Read)
+                .is_pending()
+        );
         there.write_all(b"x").unwrap();
         assert_eq!(look(&netpoll), 1);
         assert_eq!(look(&netpoll), 0);
@@ -63,9 +74,8 @@ fn an_edge_wakes_once() {
         assert_eq!(wakes.count(), round);
 
         let mut bytes = [0; 2];
-        let mut read = || {
-            registration.poll_io(&mut cx, Direction::Read, || (&here.io).read(&mut bytes))
-        };
+        let mut read =
+            || registration.poll_io(&mut cx, Direction::Read, || (&here.io).read(&mut bytes));
         assert!(matches!(read(), Poll::Ready(Ok(2))));
         assert!(read().is_pending());
     }
@@ -195,7 +205,9 @@ fn a_dropped_future_leaves_no_waker() {
         // Not tried: nothing is ready.
         let polled = leaving.as_mut().poll(&mut Context::from_waker(&gone_waker));
         assert!(polled.is_pending());
-        let polled = staying.as_mut().poll(&mut Context::from_waker(&stays_waker));
+        let polled = staying
+            .as_mut()
+            .poll(&mut Context::from_waker(&stays_waker));
         assert!(polled.is_pending());
     }
     there.write_all(b"x").unwrap();
@@ -263,7 +275,10 @@ fn a_stale_event_does_not_reach_the_next_owner_of_the_slot() {
     let (new, mut new_peer) = unix_pair();
     let old = Registered::new(&netpoll, old, STREAM_INTEREST).unwrap();
     // Without `deregister`, and with the socket still open: epoll goes on reporting it.
-    let Registered { io: _old, registration } = old;
+    let Registered {
+        io: _old,
+        registration,
+    } = old;
     drop(registration);
     let new = Registered::new(&netpoll, new, STREAM_INTEREST).unwrap();
     settle(&netpoll, &new);
@@ -295,4 +310,84 @@ fn what_the_system_refuses_is_an_error_and_leaves_nothing() {
     assert!(netpoll.has_sources());
     here.deregister().unwrap();
     assert!(!netpoll.has_sources());
+}
+
+// Fails if a task does not look again after it has put its waker in, or if the poller takes the wakers
+// before it notes the event; not in every run, since the two threads have to meet. Whoever is missed
+// waits until the test gives up.
+#[test]
+fn a_task_and_the_poller_do_not_miss_each_other() {
+    const ROUNDS: usize = 20_000;
+    let netpoll = Netpoll::new().unwrap();
+    let (here, mut there) = unix_pair();
+    let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                look(&netpoll);
+            }
+        });
+        let (parked, waker) = Unpark::new();
+        let mut cx = Context::from_waker(&waker);
+        let missed = (0..ROUNDS).find(|round| {
+            let registration = &here.registration;
+            let read = || (&here.io).read(&mut [0]);
+            let try_read = || registration.try_io(Direction::Read, read).is_ok();
+            // Not ready any more, so that the task has to wait; and now the poller notes the event
+            // while the task gets ready for that, a little earlier or later in each round.
+            assert!(!try_read());
+            there.write_all(b"x").unwrap();
+            for _ in 0..round % 200 {
+                std::hint::spin_loop();
+            }
+            // Three ways to wait, each with a second look of its own.
+            let mut future = pin!(registration.readiness(Direction::Read));
+            loop {
+                let is_read = match round % 3 {
+                    0 => registration
+                        .poll_io(&mut cx, Direction::Read, read)
+                        .map(|_| true),
+                    1 => registration
+                        .poll_ready(&mut cx, Direction::Read)
+                        .map(|_| try_read()),
+                    _ => future.as_mut().poll(&mut cx).map(|_| try_read()),
+                };
+                match is_read {
+                    Poll::Ready(true) => return false,
+                    Poll::Ready(false) => future.set(registration.readiness(Direction::Read)),
+                    Poll::Pending if parked.wait() => {}
+                    Poll::Pending => return true,
+                }
+            }
+        });
+        is_over.store(true, Ordering::Relaxed);
+        assert_eq!(missed, None, "nobody woke the task");
+    });
+}
+
+/// Wakes a thread that waits, with a limit to its patience.
+struct Unpark(mpsc::SyncSender<()>);
+
+struct Parked(mpsc::Receiver<()>);
+
+impl Unpark {
+    fn new() -> (Parked, Waker) {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        (Parked(receiver), Waker::from(Arc::new(Unpark(sender))))
+    }
+}
+
+impl Parked {
+    /// Waits for a wake-up since the last time. Says whether there was one.
+    fn wait(&self) -> bool {
+        self.0.recv_timeout(PATIENCE).is_ok()
+    }
+}
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        // Full means woken already.
+        let _ = self.0.try_send(());
+    }
 }

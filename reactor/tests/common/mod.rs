@@ -1,5 +1,7 @@
 //! What the tests share: wakers that count, sockets that do not block, and a poller.
 
+#![allow(dead_code, reason = "every file of tests uses a part of it")]
+
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
@@ -12,19 +14,19 @@ use std::time::{Duration, Instant};
 use ws_reactor::{Interest, Netpoll, Registration, SourceFd, WaitResult};
 
 /// Only how long a broken build hangs before its test fails.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Counts how often it is woken.
 #[derive(Default)]
-pub struct Wakes(AtomicUsize);
+pub(crate) struct Wakes(AtomicUsize);
 
 impl Wakes {
-    pub fn new() -> (Arc<Wakes>, Waker) {
+    pub(crate) fn new() -> (Arc<Wakes>, Waker) {
         let wakes = Arc::new(Wakes::default());
         (wakes.clone(), Waker::from(wakes))
     }
 
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.0.load(Ordering::SeqCst)
     }
 }
@@ -36,24 +38,24 @@ impl Wake for Wakes {
 }
 
 /// A socket of `std` in a netpoll.
-pub struct Registered<S: AsRawFd> {
-    pub io: S,
-    pub registration: Registration,
+pub(crate) struct Registered<S: AsRawFd> {
+    pub(crate) io: S,
+    pub(crate) registration: Registration,
 }
 
 impl<S: AsRawFd> Registered<S> {
-    pub fn new(netpoll: &Arc<Netpoll>, io: S, interest: Interest) -> io::Result<Self> {
+    pub(crate) fn new(netpoll: &Arc<Netpoll>, io: S, interest: Interest) -> io::Result<Self> {
         let registration = Registration::new(netpoll, &mut SourceFd(&io.as_raw_fd()), interest)?;
         Ok(Self { io, registration })
     }
 
-    pub fn deregister(&self) -> io::Result<()> {
+    pub(crate) fn deregister(&self) -> io::Result<()> {
         self.registration
             .deregister(&mut SourceFd(&self.io.as_raw_fd()))
     }
 }
 
-pub fn unix_pair() -> (UnixStream, UnixStream) {
+pub(crate) fn unix_pair() -> (UnixStream, UnixStream) {
     let (a, b) = UnixStream::pair().unwrap();
     a.set_nonblocking(true).unwrap();
     b.set_nonblocking(true).unwrap();
@@ -61,7 +63,7 @@ pub fn unix_pair() -> (UnixStream, UnixStream) {
 }
 
 /// The accepted side, and the side that connected. Nothing is delayed.
-pub fn tcp_pair() -> (TcpStream, TcpStream) {
+pub(crate) fn tcp_pair() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let there = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (here, _) = listener.accept().unwrap();
@@ -73,7 +75,7 @@ pub fn tcp_pair() -> (TcpStream, TcpStream) {
 }
 
 /// Looks once, and wakes. Says how many were woken.
-pub fn look(netpoll: &Netpoll) -> usize {
+pub(crate) fn look(netpoll: &Netpoll) -> usize {
     let mut ready = Vec::new();
     let mut poller = netpoll.try_poller().expect("nobody else polls");
     poller.look(&mut ready).unwrap();
@@ -82,13 +84,13 @@ pub fn look(netpoll: &Netpoll) -> usize {
 }
 
 /// Waits until somebody can be woken, and wakes. Says how many were woken.
-pub fn wait(netpoll: &Netpoll) -> usize {
+pub(crate) fn wait(netpoll: &Netpoll) -> usize {
     let (result, ready) = wait_until(netpoll, Some(Instant::now() + PATIENCE));
     assert!(result.events, "nothing came: {result:?}");
     wake(ready)
 }
 
-pub fn wait_until(netpoll: &Netpoll, deadline: Option<Instant>) -> (WaitResult, Vec<Waker>) {
+pub(crate) fn wait_until(netpoll: &Netpoll, deadline: Option<Instant>) -> (WaitResult, Vec<Waker>) {
     let mut ready = Vec::new();
     let mut poller = netpoll.try_poller().expect("nobody else polls");
     let result = poller.wait(deadline, &mut ready).unwrap();

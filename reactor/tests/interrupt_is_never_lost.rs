@@ -1,0 +1,113 @@
+//! An interrupt ends the wait that is going on, or else the next one, whoever fetches its event; and it
+//! ends only one.
+//!
+//! Each test names the change that makes it fail. None of them relies on which of two threads is first.
+
+mod common;
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{PATIENCE, look, wait_until};
+use ws_reactor::{Netpoll, WaitResult};
+
+const INTERRUPTED: WaitResult = WaitResult {
+    events: false,
+    interrupted: true,
+    timed_out: false,
+};
+const TIMED_OUT: WaitResult = WaitResult {
+    events: false,
+    interrupted: false,
+    timed_out: true,
+};
+
+fn patience() -> Option<Instant> {
+    Some(Instant::now() + PATIENCE)
+}
+
+// Fails if the flag is not looked at before the wait blocks.
+#[test]
+fn before_a_wait_it_ends_the_wait() {
+    let netpoll = Netpoll::new().unwrap();
+    netpoll.interrupt();
+    netpoll.interrupt();
+    let (result, _) = wait_until(&netpoll, patience());
+    assert_eq!(result, INTERRUPTED);
+}
+
+// Fails if the event in the poll is the interrupt: the look has fetched it.
+#[test]
+fn a_look_in_between_does_not_take_it() {
+    let netpoll = Netpoll::new().unwrap();
+    let mut poller = netpoll.try_poller().unwrap();
+    poller.prepare();
+    netpoll.interrupt();
+    poller.look(&mut Vec::new()).unwrap();
+    poller.cancel();
+    drop(poller);
+    let (result, _) = wait_until(&netpoll, patience());
+    assert_eq!(result, INTERRUPTED);
+}
+
+// Fails if the flag is not taken by the wait that reports it, or if an event without a flag counts.
+#[test]
+fn it_ends_one_wait_only() {
+    let netpoll = Netpoll::new().unwrap();
+    for _ in 0..3 {
+        let mut poller = netpoll.try_poller().unwrap();
+        poller.prepare();
+        netpoll.interrupt();
+        // The flag is taken before the wait blocks, and its event is there as well.
+        let result = poller.wait(patience(), &mut Vec::new()).unwrap();
+        assert_eq!(result, INTERRUPTED);
+        drop(poller);
+        let soon = Instant::now() + Duration::from_millis(2);
+        assert_eq!(wait_until(&netpoll, Some(soon)).0, TIMED_OUT);
+    }
+}
+
+// Fails if there is no fence between the flag and the look at who waits, or none in `prepare`, on a
+// machine and in a run that is unlucky enough; and at once if either look is left out.
+#[test]
+fn from_another_thread_it_always_arrives() {
+    const ROUNDS: usize = 20_000;
+    let netpoll = Netpoll::new().unwrap();
+    let arrived = AtomicUsize::new(0);
+    let start = Barrier::new(2);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            start.wait();
+            for round in 0..ROUNDS {
+                netpoll.interrupt();
+                while arrived.load(Ordering::Relaxed) <= round {
+                    std::hint::spin_loop();
+                }
+            }
+        });
+        start.wait();
+        for _ in 0..ROUNDS {
+            let mut poller = netpoll.try_poller().unwrap();
+            let result = poller.wait(patience(), &mut Vec::new()).unwrap();
+            assert!(result.interrupted && !result.timed_out, "{result:?}");
+            drop(poller);
+            arrived.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+}
+
+// Fails if the right to poll is not given back, or given twice.
+#[test]
+fn one_thread_polls_at_a_time() {
+    let netpoll = Netpoll::new().unwrap();
+    let poller = netpoll.try_poller().unwrap();
+    assert!(netpoll.try_poller().is_none());
+    thread::scope(|scope| {
+        let other = scope.spawn(|| netpoll.try_poller().is_none());
+        assert!(other.join().unwrap());
+    });
+    drop(poller);
+    look(&netpoll);
+}
