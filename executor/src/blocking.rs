@@ -14,7 +14,7 @@ use std::{
     fmt,
     future::Future,
     pin::Pin,
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, Waker, ready},
 };
 
 use crate::{
@@ -59,7 +59,7 @@ pub fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// How many closures of `spawn_blocking` may run at once, and who waits for room.
+/// How many closures of `spawn_blocking` may run at once, and who waits for a place, in order.
 #[derive(Debug)]
 pub(crate) struct Room {
     state: Mutex<RoomState>,
@@ -68,37 +68,74 @@ pub(crate) struct Room {
 #[derive(Debug)]
 struct RoomState {
     free: usize,
-    waiting: VecDeque<Waker>,
+    /// The tickets of those who wait. A ticket that is gone from here has been given a place.
+    waiting: VecDeque<(u64, Waker)>,
+    next_ticket: u64,
 }
 
 impl Room {
-    pub(crate) fn new(free: usize) -> Self {
+    pub(crate) fn new(places: usize) -> Self {
+        let state = RoomState {
+            free: places,
+            waiting: VecDeque::new(),
+            next_ticket: 0,
+        };
         Self {
-            state: Mutex::new(RoomState {
-                free,
-                waiting: VecDeque::new(),
-            }),
+            state: Mutex::new(state),
         }
     }
 
-    fn poll_enter(&self, waker: Waker) -> Poll<()> {
+    /// Takes a place, or a ticket.
+    fn poll_enter(&self, ticket: &mut Option<u64>, waker: Waker) -> Poll<()> {
         let mut state = self.state.lock();
-        if state.free > 0 {
-            state.free -= 1;
-            drop(state);
-            return Poll::Ready(());
+        match *ticket {
+            None if state.free > 0 => {
+                state.free -= 1;
+                Poll::Ready(())
+            }
+            None => {
+                let number = state.next_ticket;
+                state.next_ticket += 1;
+                state.waiting.push_back((number, waker));
+                *ticket = Some(number);
+                Poll::Pending
+            }
+            Some(number) => match state.waiting.iter_mut().find(|entry| entry.0 == number) {
+                Some(entry) => {
+                    let stale = std::mem::replace(&mut entry.1, waker);
+                    drop(state);
+                    drop(stale);
+                    Poll::Pending
+                }
+                None => {
+                    *ticket = None;
+                    Poll::Ready(())
+                }
+            },
         }
-        state.waiting.push_back(waker);
-        Poll::Pending
     }
 
+    /// Gives a place up: to who has waited longest, if anybody does.
     fn leave(&self) {
         let mut state = self.state.lock();
-        state.free += 1;
         let next = state.waiting.pop_front();
+        if next.is_none() {
+            state.free += 1;
+        }
         drop(state);
-        if let Some(next) = next {
-            next.wake();
+        if let Some((_, waker)) = next {
+            waker.wake();
+        }
+    }
+
+    /// Gives a ticket up, or the place that it was given already.
+    fn give_up(&self, ticket: u64) {
+        let mut state = self.state.lock();
+        let at = state.waiting.iter().position(|entry| entry.0 == ticket);
+        let entry = at.and_then(|at| state.waiting.remove(at));
+        drop(state);
+        if entry.is_none() {
+            self.leave();
         }
     }
 }
@@ -107,9 +144,7 @@ impl Room {
 pub(crate) struct BlockingCall<F> {
     shared: Arc<Shared>,
     f: Option<F>,
-    /// It stands in the queue for room, and was woken from there for a place that it must use or
-    /// pass on.
-    waits: bool,
+    ticket: Option<u64>,
 }
 
 impl<F> BlockingCall<F> {
@@ -117,7 +152,7 @@ impl<F> BlockingCall<F> {
         Self {
             shared,
             f: Some(f),
-            waits: false,
+            ticket: None,
         }
     }
 }
@@ -144,16 +179,11 @@ where
             }
         }
         let this = &mut *self;
-        if this
-            .shared
-            .blocking
-            .poll_enter(cx.waker().clone())
-            .is_pending()
-        {
-            this.waits = true;
-            return Poll::Pending;
-        }
-        this.waits = false;
+        ready!(
+            this.shared
+                .blocking
+                .poll_enter(&mut this.ticket, cx.waker().clone())
+        );
         let _leave = Leave(&this.shared.blocking);
         let f = this.f.take().expect("a done task is not polled again");
         Poll::Ready(block_in_place(f))
@@ -162,19 +192,8 @@ where
 
 impl<F> Drop for BlockingCall<F> {
     fn drop(&mut self) {
-        if self.waits {
-            // It was aborted in the queue. If its turn had come already, that passes to the next.
-            let next = {
-                let mut state = self.shared.blocking.state.lock();
-                if state.free > 0 {
-                    state.waiting.pop_front()
-                } else {
-                    None
-                }
-            };
-            if let Some(next) = next {
-                next.wake();
-            }
+        if let Some(ticket) = self.ticket {
+            self.shared.blocking.give_up(ticket);
         }
     }
 }

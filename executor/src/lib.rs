@@ -15,6 +15,7 @@
     ws_loom,
     allow(
         dead_code,
+        unreachable_pub,
         unused_imports,
         reason = "the models use a part of what is here"
     )

@@ -7,10 +7,13 @@
 //! which mutants make them fail: `cargo xtask models` runs them, `cargo xtask mutants` sees to it
 //! that they bite.
 
+mod both_ways;
 mod floor;
 mod idle;
+mod live;
 mod park;
 mod permit;
+mod queue;
 mod task;
 
 /// Explores `model` with at most `preemptions` of them, or fewer if `LOOM_MAX_PREEMPTIONS` says so.

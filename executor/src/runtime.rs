@@ -24,6 +24,7 @@ pub use self::{
 pub use crate::{
     context::EnterGuard,
     metrics::{Metrics, ProcessorMetrics},
+    sched::sysmon::StallReport,
 };
 use crate::{
     sched::{self, shutdown::Wait},

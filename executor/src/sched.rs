@@ -34,6 +34,8 @@ pub(crate) mod shutdown;
 #[cfg(not(ws_loom))]
 mod sleep;
 #[cfg(not(ws_loom))]
+pub(crate) mod sysmon;
+#[cfg(not(ws_loom))]
 mod worker;
 
 #[cfg(not(ws_loom))]

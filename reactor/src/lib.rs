@@ -48,13 +48,14 @@
 //! | --- | --- |
 //! | `netpoll.rs` | who polls, who waits, and how is a wait ended? |
 //! | `alarm.rs` | until when does it wait, and how is that brought forward? |
-//! | `sys.rs` | how does the kernel count nanoseconds? (the only `unsafe` code) |
+//! | `sys.rs` | how does the kernel count nanoseconds? (`unsafe` code) |
 //! | `table.rs` | which source is an event about? |
 //! | `source.rs` | how do a waiting task and an event not miss each other? |
 //! | `readiness.rs` | what is known of a source, and why is no edge erased? |
 //! | `wakers.rs` | who waits? |
 //! | `registration.rs` | how does a task try, wait, and try again? |
 //! | `transfer.rs` | what does a short read tell? |
+//! | `thread.rs` | does a thread compute, or wait? |
 //!
 //! # Locks
 //!
@@ -70,8 +71,11 @@ mod source;
 mod sync;
 mod sys;
 mod table;
+mod thread;
 mod transfer;
 mod wakers;
+
+pub use thread::ThreadId;
 
 pub use mio::Interest;
 pub use mio::event::Source;

@@ -217,7 +217,7 @@ impl Netpoll {
 
     /// Ends it: whoever waits is woken, and every operation on a registration fails from now on.
     ///
-    /// The thread in [`Poller::wait`] is interrupted. Can be called again, and does nothing then.
+    /// The thread in [`Poller::wait`] is interrupted. Can be called again.
     ///
     /// # Panics
     ///

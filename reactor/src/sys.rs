@@ -1,5 +1,5 @@
-//! What mio does not offer: a timer inside the poll that counts nanoseconds. The island of `unsafe`
-//! code of this crate.
+//! What mio does not offer: a timer inside the poll that counts nanoseconds. An island of `unsafe`
+//! code.
 //!
 //! mio's own timeout is that of `epoll_wait`, in whole milliseconds, and it is an argument of the
 //! wait: nobody can bring it forward without waking the thread. A timerfd is an ordinary source in

@@ -5,7 +5,9 @@
 //! - **Callers of poll functions** come by with a [`Context`](std::task::Context) and leave nothing
 //!   behind that would tell when they lost interest. Their wakers are kept without duplicates
 //!   (`Waker::will_wake`) until the next edge takes them all. The first has its place in the
-//!   structure, since there is mostly one; the others go to a vector.
+//!   structure, since there is mostly one; the others go to a vector. So there are as many as there
+//!   are tasks; but a combinator that makes a new waker for each child, as `FuturesUnordered` does,
+//!   leaves one behind for each child that it drops, until the next edge.
 //! - **Futures** own their entry, replace it when they are polled with another waker, and remove it
 //!   when they are dropped.
 //!

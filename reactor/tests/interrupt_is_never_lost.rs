@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, look, wait_until};
-use ws_reactor::{Netpoll, WaitResult};
+use common::{PATIENCE, Registered, look, unix_pair, wait_until};
+use ws_reactor::{Netpoll, Poller, STREAM_INTEREST, WaitResult};
 
 const INTERRUPTED: WaitResult = WaitResult {
     events: false,
@@ -66,6 +66,38 @@ fn it_ends_one_wait_only() {
         drop(poller);
         let soon = Instant::now() + Duration::from_millis(2);
         assert_eq!(wait_until(&netpoll, Some(soon)).0, TIMED_OUT);
+    }
+}
+
+// Fails if whatever ends the poll counts as an interrupt.
+#[test]
+fn an_edge_that_nobody_waits_for_does_not_end_the_wait() {
+    let netpoll = Netpoll::new().unwrap();
+    let (here, _there) = unix_pair();
+    // epoll reports a new source, which can be written to.
+    let _here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
+    let soon = Instant::now() + Duration::from_millis(2);
+    assert_eq!(wait_until(&netpoll, Some(soon)).0, TIMED_OUT);
+}
+
+// Fails if the end of a wait is not written down: every interrupt from then on would be a system call.
+#[test]
+fn nobody_is_awaited_once_the_wait_is_over() {
+    let netpoll = Netpoll::new().unwrap();
+    let is_awaited = || format!("{netpoll:?}").contains("is_awaited: true");
+    let ends: [fn(&mut Poller<'_>); 3] = [
+        |poller| _ = poller.wait(Some(Instant::now()), &mut Vec::new()).unwrap(),
+        |poller| poller.cancel(),
+        // Dropped as it is.
+        |_| {},
+    ];
+    for end in ends {
+        let mut poller = netpoll.try_poller().unwrap();
+        poller.prepare();
+        assert!(is_awaited());
+        end(&mut poller);
+        drop(poller);
+        assert!(!is_awaited());
     }
 }
 

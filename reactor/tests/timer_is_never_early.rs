@@ -22,7 +22,7 @@ fn waits_exactly(netpoll: &Netpoll, duration: Duration) {
     assert!(woke >= deadline, "{:?} too early", deadline - woke);
 }
 
-// Fails if the origin's clock is read before its instant, by a little and not in every run.
+// Fails if the wait forgets its own deadline: it would last for ever.
 #[test]
 fn a_deadline_is_waited_for() {
     let netpoll = Netpoll::new().unwrap();

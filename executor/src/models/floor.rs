@@ -8,11 +8,12 @@
 #![expect(unsafe_code, reason = "a job is one word, as a task is")]
 
 use std::{
+    array,
     cell::Cell,
     ptr::NonNull,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst as Observer},
+        atomic::{AtomicBool, Ordering::SeqCst as Observer},
     },
 };
 
@@ -82,8 +83,6 @@ pub(super) struct Floor {
     workers: usize,
     /// No more work comes: sleepers get up and go. Seen by a sleeper because an unpark follows.
     closed: AtomicBool,
-    /// Threads that could not be started.
-    pub(super) refused: AtomicUsize,
 }
 
 /// Plays `Peer`.
@@ -100,6 +99,8 @@ pub(super) struct Worker {
     index: usize,
     lrq: LocalQueue<Job>,
     spinning: Cell<Option<Spinning>>,
+    /// It has parked already, and begins with its sleep.
+    lies: Cell<bool>,
 }
 
 /// What a worker found.
@@ -109,30 +110,37 @@ pub(super) enum Found {
     Closed,
 }
 
-/// A floor with `permits` of them, all free, and a vacant P for each of `processors` workers.
-pub(super) fn floor(permits: usize, processors: usize) -> (Arc<Floor>, Vec<Worker>) {
-    let (queues, stealers): (Vec<_>, Vec<_>) = (0..processors).map(|_| local_queue()).unzip();
-    let peers = stealers.into_iter().map(|stealer| Peer {
-        standing: Standing::new(),
-        parker: Parker::new(),
-        stealer,
-        inbox: GlobalQueue::new(),
+/// A floor with `permits` of them, all free, and `N` vacant Ps.
+pub(super) fn floor<const N: usize>(permits: usize) -> (Arc<Floor>, [Worker; N]) {
+    let queues: [_; N] = array::from_fn(|_| local_queue());
+    let mut peers = Vec::new();
+    let queues = queues.map(|(lrq, stealer)| {
+        peers.push(Peer {
+            standing: Standing::new(),
+            parker: Parker::new(),
+            stealer,
+            inbox: GlobalQueue::new(),
+        });
+        lrq
     });
     let floor = Arc::new(Floor {
-        idle: Idle::new(permits, processors),
+        idle: Idle::new(permits, N),
         grq: GlobalQueue::new(),
-        peers: peers.collect(),
+        peers,
         workers: permits,
         closed: AtomicBool::new(false),
-        refused: AtomicUsize::new(0),
     });
-    let workers = queues.into_iter().enumerate().map(|(index, lrq)| Worker {
-        floor: floor.clone(),
-        index,
-        lrq,
-        spinning: Cell::new(None),
+    let mut index = 0;
+    let workers = queues.map(|lrq| {
+        index += 1;
+        Worker {
+            floor: floor.clone(),
+            index: index - 1,
+            lrq,
+            spinning: Cell::new(None),
+            lies: Cell::new(false),
+        }
     });
-    let workers = workers.collect();
     (floor, workers)
 }
 
@@ -205,7 +213,6 @@ impl Floor {
 
     /// The cap does not allow another thread.
     fn start_thread(&self, permit: Permit, spinning: Spinning) {
-        self.refused.fetch_add(1, Observer);
         self.idle.release(permit, Some(spinning));
         self.after_refusal();
     }
@@ -307,6 +314,7 @@ impl Worker {
         let permit = self.peer().standing.park().expect("it was running");
         self.floor.idle.parked().insert(self.index);
         self.floor.idle.release(permit, self.spinning.take());
+        self.lies.set(true);
         self
     }
 
@@ -320,8 +328,11 @@ impl Worker {
         }
     }
 
-    /// Looks for work, and sleeps until there is some. Begin with this.
+    /// Looks for work, and sleeps until there is some.
     pub(super) fn next(&self) -> Found {
+        if self.lies.take() && self.sleep().is_err() {
+            return Found::Closed;
+        }
         loop {
             if self.has_permit_or_gets_one()
                 && let Some(job) = self.find()
@@ -332,21 +343,6 @@ impl Worker {
             if self.park().is_err() {
                 return Found::Closed;
             }
-        }
-    }
-
-    /// Continues the sleep of [`lie_down`](Self::lie_down).
-    pub(super) fn sleep_and_next(&self) -> Found {
-        match self.sleep() {
-            Ok(()) => {}
-            Err(Closed) => return Found::Closed,
-        }
-        match self.find() {
-            Some(job) => {
-                self.found_work();
-                Found::Job(job.done())
-            }
-            None => self.next(),
         }
     }
 

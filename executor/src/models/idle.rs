@@ -1,7 +1,13 @@
 //! *The spinning hand-over*: `sched/idle.rs`.
 //!
-//! | model | shows | bound | time | killed by it |
+//! | model | shows | bound | seconds | mutants that fail it |
 //! | --- | --- | --- | --- | --- |
+//! | `nobody_sleeps_while_work_waits` | a submit meets a spinner that retires | 3 | 0.1 | `idle_no_last_look`, `idle_release_keeps_the_spinner`, `idle_submit_no_fence` |
+//! | `work_that_came_while_no_permit_was_free_is_found` | a submit that found no permit free meets a release | 3 | 0.1 | `idle_release_no_fence` |
+//! | `a_spinner_that_finds_work_sees_to_the_rest` | what was pushed in reliance on a spinner is taken, also when the spinner is busy from then on, or was about to sleep | 2 | 14.6 | `idle_last_spinner_does_not_look`, `idle_stop_spinning_no_fence` |
+//! | `a_thief_comes_while_its_victim_is_busy` | the same for a push into the own ring | 3 | 0.2 | see its neighbours |
+//! | `a_batch_wakes_one_after_the_other` | a batch comes to as many threads as there are permits | 2 | 4.7 | `idle_last_look_does_not_spin` |
+//! | `a_thread_that_could_not_be_started_strands_nothing` | a wake-up that fails at the cap leaves no work behind that relied on it | 1 | 0.8 | `idle_refusal_does_not_look` |
 //!
 //! Threads that sleep while work waits are a deadlock, which loom reports.
 
@@ -11,10 +17,10 @@ use std::sync::{
 };
 
 use super::{
-    explore,
+    both_ways::explore,
     floor::{Found, Job, Worker, floor},
 };
-use crate::{sched::park::Parker, sync::thread};
+use crate::sched::park::Parker;
 
 /// Two jobs of which neither ends before the other has begun: so two threads are needed.
 struct Pair {
@@ -28,6 +34,15 @@ impl Pair {
             begun: AtomicUsize::new(0),
             both: Parker::new(),
         })
+    }
+
+    /// A worker that takes one job of the pair.
+    fn taken_by(self: &Arc<Self>, worker: Worker) -> impl FnOnce() + 'static {
+        let pair = self.clone();
+        move || {
+            number(worker.next());
+            pair.do_one();
+        }
     }
 
     fn do_one(&self) {
@@ -47,131 +62,92 @@ fn number(found: Found) -> usize {
     }
 }
 
-/// A worker that takes one job of a pair.
-fn takes_one(worker: Worker, pair: &Arc<Pair>) -> thread::JoinHandle<()> {
-    let pair = pair.clone();
-    thread::spawn(move || {
-        number(worker.next());
-        pair.do_one();
-    })
-}
-
 #[test]
 fn nobody_sleeps_while_work_waits() {
-    explore(3, || {
-        let (floor, workers) = floor(1, 1);
-        let mut workers = workers.into_iter();
-        let worker = workers.next().unwrap().arrive().start_spinning();
-        let submitter = {
-            let floor = floor.clone();
-            thread::spawn(move || floor.push_foreign(Job::new(0)))
-        };
-        assert_eq!(number(worker.next()), 0);
-        submitter.join().unwrap();
+    explore(3, |turn| {
+        let (floor, [worker]) = floor(1);
+        let worker = worker.arrive().start_spinning();
+        let submitter = floor.clone();
+        let work = move || assert_eq!(number(worker.next()), 0);
+        turn.race(work, [move || submitter.push_foreign(Job::new(0))]);
         floor.assert_settled();
     });
 }
 
 #[test]
 fn work_that_came_while_no_permit_was_free_is_found() {
-    explore(3, || {
-        let (floor, workers) = floor(1, 1);
-        let mut workers = workers.into_iter();
+    explore(3, |turn| {
+        let (floor, [worker]) = floor(1);
         // It does not spin: half of those that are busy do already, say.
-        let worker = workers.next().unwrap().arrive();
-        let submitter = {
-            let floor = floor.clone();
-            thread::spawn(move || floor.push_foreign(Job::new(0)))
-        };
-        assert_eq!(number(worker.park_and_next()), 0);
-        submitter.join().unwrap();
+        let worker = worker.arrive();
+        let submitter = floor.clone();
+        let work = move || assert_eq!(number(worker.park_and_next()), 0);
+        turn.race(work, [move || submitter.push_foreign(Job::new(0))]);
         floor.assert_settled();
     });
 }
 
 #[test]
-fn the_last_spinner_wakes_another() {
-    explore(2, || {
-        let (floor, workers) = floor(2, 2);
-        let mut workers = workers.into_iter();
-        let sleeper = workers.next().unwrap().arrive().lie_down();
-        let spinner = workers.next().unwrap().arrive().start_spinning();
+fn a_spinner_that_finds_work_sees_to_the_rest() {
+    explore(2, |turn| {
+        let (floor, [sleeper, spinner]) = floor(2);
+        let sleeper = sleeper.arrive().lie_down();
+        let spinner = spinner.arrive().start_spinning();
         let pair = Pair::new();
-        let other = {
-            let pair = pair.clone();
-            thread::spawn(move || {
-                number(sleeper.sleep_and_next());
-                pair.do_one();
-            })
+        let submitter = floor.clone();
+        let submits = move || {
+            submitter.push_foreign(Job::new(0));
+            submitter.push_foreign(Job::new(1));
         };
-        let spinner = takes_one(spinner, &pair);
-        floor.push_foreign(Job::new(0));
-        floor.push_foreign(Job::new(1));
-        spinner.join().unwrap();
-        other.join().unwrap();
+        let workers = [sleeper, spinner].map(|worker| pair.taken_by(worker));
+        turn.race(submits, workers);
         floor.assert_settled();
     });
 }
 
 #[test]
 fn a_thief_comes_while_its_victim_is_busy() {
-    explore(3, || {
-        let (floor, workers) = floor(2, 2);
-        let mut workers = workers.into_iter();
-        let victim = workers.next().unwrap().arrive();
-        let thief = workers.next().unwrap().arrive().start_spinning();
+    explore(3, |turn| {
+        let (floor, [victim, thief]) = floor(2);
+        let victim = victim.arrive();
+        let thief = thief.arrive().start_spinning();
         let pair = Pair::new();
-        let thief = takes_one(thief, &pair);
-        victim.push_back(Job::new(0));
-        // Its poll lasts until the job was taken.
-        pair.do_one();
-        thief.join().unwrap();
+        let busy = pair.clone();
+        let victim = move || {
+            victim.push_back(Job::new(0));
+            // Its poll lasts until the job was taken.
+            busy.do_one();
+        };
+        turn.race(victim, [pair.taken_by(thief)]);
         floor.assert_settled();
     });
 }
 
 #[test]
 fn a_batch_wakes_one_after_the_other() {
-    explore(2, || {
-        let (floor, workers) = floor(2, 2);
+    explore(2, |turn| {
+        let (floor, workers) = floor::<2>(2);
+        let sleepers = workers.map(|worker| worker.arrive().lie_down());
         let pair = Pair::new();
-        let sleepers: Vec<_> = workers
-            .into_iter()
-            .map(|worker| worker.arrive().lie_down())
-            .collect();
-        let sleepers: Vec<_> = sleepers
-            .into_iter()
-            .map(|sleeper| {
-                let pair = pair.clone();
-                thread::spawn(move || {
-                    number(sleeper.sleep_and_next());
-                    pair.do_one();
-                })
-            })
-            .collect();
-        floor.push_batch([Job::new(0), Job::new(1)]);
-        for sleeper in sleepers {
-            sleeper.join().unwrap();
-        }
+        let submitter = floor.clone();
+        let submits = move || submitter.push_batch([Job::new(0), Job::new(1)]);
+        turn.race(submits, sleepers.map(|sleeper| pair.taken_by(sleeper)));
         floor.assert_settled();
     });
 }
 
 #[test]
 fn a_thread_that_could_not_be_started_strands_nothing() {
-    explore(3, || {
+    explore(1, |turn| {
         // One thread, at the cap, and two permits: the second wakes nobody.
-        let (floor, workers) = floor(2, 1);
-        let mut workers = workers.into_iter();
-        let worker = workers.next().unwrap().arrive();
-        let submitter = {
+        let (floor, [worker]) = floor(2);
+        let worker = worker.arrive();
+        let submitters = [0, 1].map(|number| {
             let floor = floor.clone();
-            thread::spawn(move || floor.push_foreign(Job::new(0)))
-        };
-        floor.push_foreign(Job::new(1));
-        let found = number(worker.next()) + number(worker.next());
-        assert_eq!(found, 1);
-        submitter.join().unwrap();
+            move || floor.push_foreign(Job::new(number))
+        });
+        let work = move || assert_eq!(number(worker.next()) + number(worker.next()), 1);
+        turn.race(work, submitters);
         floor.assert_settled();
     });
 }

@@ -1,24 +1,23 @@
 //! Parking: `sched/park.rs`.
 //!
-//! | model | shows | bound | time | killed by it |
+//! | model | shows | bound | seconds | mutants that fail it |
 //! | --- | --- | --- | --- | --- |
-//! | `an_unpark_ends_the_sleep` | one unpark, before, during or after the thread falls asleep, ends that sleep or the next; what its caller wrote is seen | 3 | TIME_A | `park_unpark_stores`, `park_asleep_stores`, `park_no_lock`, `park_unpark_relaxed` |
-//! | `two_unparks_are_both_seen` | an unpark that found another's notification is not lost with it | 3 | TIME_B | `park_wake_up_relaxed` |
-//! | `an_unpark_ends_the_wait_in_the_netpoll` | the same while the thread waits in the netpoll, which an event may end as well | 3 | TIME_C | `park_polling_not_interrupted`, `park_asleep_stores` |
-//! | `a_timeout_keeps_an_unpark_that_came_too_late` | a sleep whose time was over takes the notification with it, or leaves it to the next sleep | 3 | TIME_D | `park_timeout_lies` |
+//! | `an_unpark_ends_the_sleep` | one unpark before, during or after the thread falls asleep ends that sleep; what its caller wrote is seen | 3 | 0.1 | `park_asleep_stores`, `park_no_lock`, `park_unpark_relaxed`, `park_unpark_stores` |
+//! | `two_unparks_are_both_seen` | an unpark that found the notification of another is not lost with it | 3 | 3.9 | `park_wake_up_relaxed` |
+//! | `an_unpark_ends_the_wait_in_the_netpoll` | the same for a wait in the netpoll, which an event may end as well | 3 | 1.6 | `park_polling_not_interrupted` |
+//! | `a_timeout_keeps_an_unpark_that_came_too_late` | a sleep whose time is over takes the notification with it, or leaves it to the next sleep | 3 | 0.1 | `park_timeout_lies` |
 //!
 //! A sleep that nothing ends is a deadlock, which loom reports.
 #![expect(unsafe_code, reason = "letters that only the protocol keeps apart")]
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use super::explore;
+use super::both_ways::explore;
 use crate::{
     sched::park::Parker,
     sync::{
-        Condvar, Mutex, UnsafeCell,
+        Arc, Condvar, Mutex, UnsafeCell,
         atomic::{AtomicBool, Ordering::Relaxed},
-        thread,
     },
 };
 
@@ -82,64 +81,74 @@ impl Sleeper {
     }
 }
 
-fn posting(sleeper: &Arc<Sleeper>, which: usize) -> thread::JoinHandle<()> {
-    let sleeper = sleeper.clone();
-    thread::spawn(move || sleeper.post(which))
-}
-
 #[test]
 fn an_unpark_ends_the_sleep() {
-    explore(3, || {
+    explore(3, |turn| {
         let sleeper = Sleeper::new();
-        let poster = posting(&sleeper, 0);
-        sleeper.parker.park();
-        sleeper.read(0);
-        poster.join().unwrap();
+        let sleeping = sleeper.clone();
+        let sleep = move || {
+            sleeping.parker.park();
+            sleeping.read(0);
+        };
+        turn.race(sleep, [move || sleeper.post(0)]);
     });
 }
 
 #[test]
 fn two_unparks_are_both_seen() {
-    explore(3, || {
+    explore(3, |turn| {
         let sleeper = Sleeper::new();
-        let posters = [posting(&sleeper, 0), posting(&sleeper, 1)];
-        while !(sleeper.is_posted(0) && sleeper.is_posted(1)) {
-            sleeper.parker.park();
-        }
-        for poster in posters {
-            poster.join().unwrap();
-        }
+        let sleeping = sleeper.clone();
+        let sleep = move || {
+            while !(sleeping.is_posted(0) && sleeping.is_posted(1)) {
+                sleeping.parker.park();
+            }
+        };
+        let posts = [0, 1].map(|which| {
+            let sleeper = sleeper.clone();
+            move || sleeper.post(which)
+        });
+        turn.race(sleep, posts);
     });
 }
 
 #[test]
 fn an_unpark_ends_the_wait_in_the_netpoll() {
-    explore(3, || {
+    explore(3, |turn| {
         let sleeper = Sleeper::new();
-        let poster = posting(&sleeper, 0);
-        let event = {
-            let sleeper = sleeper.clone();
-            thread::spawn(move || sleeper.netpoll.interrupt())
+        let sleeping = sleeper.clone();
+        let sleep = move || {
+            // The event may end one wait for nothing, and so may an interrupt that came too late.
+            while !sleeping.is_posted(0) {
+                sleeping.parker.park_polling(|| sleeping.netpoll.wait());
+            }
         };
-        // The event may end one wait for nothing, and so may an interrupt that came too late.
-        while !sleeper.is_posted(0) {
-            sleeper.parker.park_polling(|| sleeper.netpoll.wait());
-        }
-        poster.join().unwrap();
-        event.join().unwrap();
+        let post_or_event = [true, false].map(|post| {
+            let sleeper = sleeper.clone();
+            move || {
+                if post {
+                    sleeper.post(0);
+                } else {
+                    sleeper.netpoll.interrupt();
+                }
+            }
+        });
+        turn.race(sleep, post_or_event);
     });
 }
 
 #[test]
 fn a_timeout_keeps_an_unpark_that_came_too_late() {
-    explore(3, || {
+    explore(3, |turn| {
         let sleeper = Sleeper::new();
-        let poster = posting(&sleeper, 0);
-        if sleeper.parker.park_timeout(Duration::ZERO) {
-            let expired = sleeper.parker.park_timeout(Duration::MAX);
-            assert!(!expired, "no time went by");
-        }
-        sleeper.read(0);
-        poster.join().unwrap();
+        let sleeping = sleeper.clone();
+        let sleep = move || {
+            if sleeping.parker.park_timeout(Duration::ZERO) {
+                let expired = sleeping.parker.park_timeout(Duration::MAX);
+                assert!(!expired, "no time went by");
+            }
+            sleeping.read(0);
+        };
+        turn.race(sleep, [move || sleeper.post(0)]);
     });
 }

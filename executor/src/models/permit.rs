@@ -1,7 +1,16 @@
 //! Permits and standings: `sched/idle.rs`, *Parking is a claim* and *Pinned work*.
 //!
-//! | model | shows | bound | time | killed by it |
+//! | model | shows | bound | seconds | mutants that fail it |
 //! | --- | --- | --- | --- | --- |
+//! | `an_owner_leaves_while_it_is_revoked` | the permit is released once | 3 | 0.1 | `permit_leave_stores`, `permit_revoke_stores` |
+//! | `an_owner_parks_while_it_is_revoked_and_woken` | the same, and the owner is woken | 3 | 0.8 | `permit_lost_park_releases` |
+//! | `a_thief_relieves_a_thread_that_was_revoked` | the same while the stuck one comes back, and both want that work | 2 | 0.9 | see its neighbours |
+//! | `work_beside_a_stuck_poll_is_taken` | who gets the released permit takes the work of the one that is stuck | 3 | 0.5 | `permit_release_does_not_look` |
+//! | `a_waker_and_an_owner_that_stands_up` | of a waker and the owner one makes the P run | 2 | 0.7 | see its neighbours |
+//! | `pinned_work_gets_the_permit_that_is_released` | who wants a permit and who releases one see each other | 3 | 0.7 | `permit_release_forgets_who_wants`, `permit_want_no_fence` |
+//! | `two_that_want_a_permit_get_it_in_turn` | the same with two who want one | 2 | 15.4 | `permit_wanting_looks_once` |
+//! | `two_permits_for_one_that_wants_one` | two permits come to one who wants one: one goes back | 3 | 1.2 | `permit_hand_stores` |
+//! | `a_busy_worker_lends_its_permit` | a permit is lent, and comes back with the next work | 2 | 0.8 | `permit_awake_stores` |
 //!
 //! Each ends with a count of all permits: the free ones and those of the Ps that run are as many as
 //! there were. A thread that waits for a permit which nobody will hand to it is a deadlock.
@@ -9,10 +18,10 @@
 use std::sync::Arc;
 
 use super::{
-    explore,
+    both_ways::explore,
     floor::{Floor, Found, Job, Worker, floor},
 };
-use crate::sync::thread;
+use crate::sched::park::Parker;
 
 /// Plays sysmon: takes the permit of a P that seems stuck.
 fn revoke(floor: &Floor, index: usize) {
@@ -29,33 +38,23 @@ fn number(found: Found) -> usize {
 }
 
 /// Has pinned work and, so far, no permit.
-fn wants_one(worker: Worker) -> thread::JoinHandle<()> {
-    thread::spawn(move || {
-        worker.get_permit();
-        assert_eq!(number(worker.next()), 7);
-        worker.leave();
-    })
+fn get_one_and_leave(worker: Worker) {
+    worker.get_permit();
+    assert_eq!(number(worker.next()), 7);
+    worker.leave();
 }
 
 fn arrived<const N: usize>(permits: usize) -> (Arc<Floor>, [Worker; N]) {
-    let (floor, workers) = floor(permits, N);
-    let workers: Vec<_> = workers.into_iter().map(Worker::arrive).collect();
-    let Ok(workers) = <[Worker; N]>::try_from(workers) else {
-        unreachable!("as many as were asked for");
-    };
-    (floor, workers)
+    let (floor, workers) = floor(permits);
+    (floor, workers.map(Worker::arrive))
 }
 
 #[test]
 fn an_owner_leaves_while_it_is_revoked() {
-    explore(3, || {
+    explore(3, |turn| {
         let (floor, [owner]) = arrived(1);
-        let sysmon = {
-            let floor = floor.clone();
-            thread::spawn(move || revoke(&floor, 0))
-        };
-        owner.leave();
-        sysmon.join().unwrap();
+        let sysmon = floor.clone();
+        turn.race(|| owner.leave(), [move || revoke(&sysmon, 0)]);
         floor.assert_settled();
         assert_eq!(floor.idle.free(), 1);
     });
@@ -63,31 +62,55 @@ fn an_owner_leaves_while_it_is_revoked() {
 
 #[test]
 fn an_owner_parks_while_it_is_revoked_and_woken() {
-    explore(3, || {
+    explore(3, |turn| {
         let (floor, [owner]) = arrived(1);
-        let sysmon = {
-            let floor = floor.clone();
-            thread::spawn(move || {
-                revoke(&floor, 0);
-                floor.push_foreign(Job::new(0));
-            })
+        let sysmon = floor.clone();
+        let revokes_and_submits = move || {
+            revoke(&sysmon, 0);
+            sysmon.push_foreign(Job::new(0));
         };
-        assert_eq!(number(owner.next()), 0);
-        sysmon.join().unwrap();
+        let work = move || assert_eq!(number(owner.next()), 0);
+        turn.race(work, [revokes_and_submits]);
         floor.assert_settled();
     });
 }
 
 #[test]
 fn a_thief_relieves_a_thread_that_was_revoked() {
-    explore(2, || {
+    explore(2, |turn| {
         let (floor, [stuck, thief]) = arrived(1);
-        let thief = thread::spawn(move || takes_the_only_job(&thief));
         stuck.push_back(Job::new(0));
-        revoke(&floor, 0);
-        // It returns from its poll, and may be the first to come by.
-        let found = takes_the_only_job(&stuck);
-        assert!(thief.join().unwrap() ^ found, "the job was done once");
+        let sysmon = floor.clone();
+        let stuck = move || {
+            revoke(&sysmon, 0);
+            // It returns from its poll, and may be the first to come by.
+            takes_the_only_job(&stuck)
+        };
+        let (it, [other]) = turn.race(stuck, [move || takes_the_only_job(&thief)]);
+        assert!(it ^ other, "the job is done once");
+        floor.assert_settled();
+    });
+}
+
+#[test]
+fn work_beside_a_stuck_poll_is_taken() {
+    explore(3, |turn| {
+        let (floor, [stuck, thief]) = arrived(1);
+        let taken = Arc::new(Parker::new());
+        let sysmon = floor.clone();
+        let over = taken.clone();
+        let stuck = move || {
+            stuck.push_back(Job::new(0));
+            revoke(&sysmon, 0);
+            // Its poll lasts until another thread has the job.
+            over.park();
+            stuck.leave();
+        };
+        let steal = move || {
+            assert_eq!(number(thief.next()), 0);
+            taken.unpark(|| unreachable!("nobody waits in a netpoll here"));
+        };
+        turn.race(stuck, [steal]);
         floor.assert_settled();
     });
 }
@@ -104,69 +127,77 @@ fn takes_the_only_job(worker: &Worker) -> bool {
 }
 
 #[test]
-fn two_wakers_and_an_owner_that_stands_up() {
-    explore(2, || {
+fn a_waker_and_an_owner_that_stands_up() {
+    explore(2, |turn| {
         let (floor, [owner]) = arrived(2);
-        let waker = {
-            let floor = floor.clone();
-            thread::spawn(move || floor.push_foreign(Job::new(1)))
+        let submitter = floor.clone();
+        let submits = move || {
+            submitter.push_foreign(Job::new(1));
+            submitter.push_foreign(Job::new(2));
         };
-        let owner = thread::spawn(move || number(owner.next()) + number(owner.next()));
-        floor.push_foreign(Job::new(2));
-        waker.join().unwrap();
-        assert_eq!(owner.join().unwrap(), 3);
+        let work = move || assert_eq!(number(owner.next()) + number(owner.next()), 3);
+        turn.race(work, [submits]);
         floor.assert_settled();
     });
 }
 
 #[test]
 fn pinned_work_gets_the_permit_that_is_released() {
-    explore(3, || {
+    explore(3, |turn| {
         let (floor, [owner, wanting]) = arrived(1);
         floor.push_pinned(1, Job::new(7));
-        let wanting = wants_one(wanting);
-        owner.leave();
-        wanting.join().unwrap();
+        turn.race(|| owner.leave(), [move || get_one_and_leave(wanting)]);
         floor.assert_settled();
     });
 }
 
 #[test]
 fn two_that_want_a_permit_get_it_in_turn() {
-    explore(2, || {
+    explore(2, |turn| {
         let (floor, [owner, first, second]) = arrived(1);
         floor.push_pinned(1, Job::new(7));
         floor.push_pinned(2, Job::new(7));
-        let wanting = [wants_one(first), wants_one(second)];
-        owner.leave();
-        for wanting in wanting {
-            wanting.join().unwrap();
-        }
+        let wanting = [first, second].map(|wanting| move || get_one_and_leave(wanting));
+        turn.race(|| owner.leave(), wanting);
+        floor.assert_settled();
+    });
+}
+
+#[test]
+fn two_permits_for_one_that_wants_one() {
+    explore(3, |turn| {
+        let (floor, [first, second, wanting]) = arrived(2);
+        floor.push_pinned(2, Job::new(7));
+        let leave = move || {
+            first.leave();
+            second.leave();
+        };
+        turn.race(leave, [move || get_one_and_leave(wanting)]);
         floor.assert_settled();
     });
 }
 
 #[test]
 fn a_busy_worker_lends_its_permit() {
-    explore(3, || {
+    explore(2, |turn| {
         let (floor, [owner, wanting]) = arrived(1);
         floor.push_pinned(1, Job::new(7));
-        let wanting = {
-            let floor = floor.clone();
-            thread::spawn(move || {
-                wanting.get_permit();
-                assert_eq!(number(wanting.next()), 7);
-                // What comes now is for who lent it.
-                floor.push_foreign(Job::new(0));
-                wanting.leave();
-            })
+        let want = move || {
+            wanting.get_permit();
+            assert_eq!(number(wanting.next()), 7);
+            // What comes now is for who lent it.
+            wanting.floor.push_foreign(Job::new(0));
+            wanting.leave();
         };
-        if !floor.idle.wanting().is_empty() && floor.idle.free() == 0 {
-            owner.lend_permit();
-        }
-        assert_eq!(number(owner.next()), 0);
-        owner.leave();
-        wanting.join().unwrap();
+        let lend = move || {
+            let idle = &owner.floor.idle;
+            if !idle.wanting().is_empty() && idle.free() == 0 {
+                owner.lend_permit();
+            }
+            assert_eq!(number(owner.next()), 0);
+            owner.leave();
+        };
+        turn.race(lend, [want]);
         floor.assert_settled();
     });
 }

@@ -1,7 +1,15 @@
 //! The life of a task: `task/state.rs` and `task/raw.rs`.
 //!
-//! | model | shows | bound | time | killed by it |
+//! | model | shows | bound | seconds | mutants that fail it |
 //! | --- | --- | --- | --- | --- |
+//! | `a_wake_reaches_the_next_poll` | two wakes meet each other and the polls that they bring about: one queue at a time, one poll at a time, and the last poll sees what both wrote | 3 | 0.3 | `task_load_relaxed`, `task_settle_loses_a_wake`, `task_settle_relaxed`, `task_wake_relaxed` |
+//! | `a_wake_that_gives_its_reference_back_reaches_the_next_poll` | the same for wakers that are consumed | 3 | 0.2 | `task_wake_by_value_relaxed` |
+//! | `an_abort_meets_a_wake_and_a_poll` | the task ends once, with its output or cancelled | 3 | 0.1 | see its neighbours |
+//! | `an_abort_of_a_waiting_task_ends_it` | an abort is not lost beside a wake and a poll that is not ready | 3 | 0.1 | `task_cancel_does_not_count`, `task_settle_ignores_a_cancel` |
+//! | `a_joiner_that_changes_its_waker_is_woken` | a handle that is polled with one waker and then another gets the output, or its last waker is woken | 3 | 0.1 | `task_done_relaxed`, `task_register_relaxed`, `task_unregister_ignores_done` |
+//! | `a_handle_that_goes_away_leaves_nothing_behind` | output and waker are dropped once, whoever is first | 3 | 0.1 | `task_detach_forgets_the_output` |
+//! | `the_last_reference_frees_the_cell_once` | the cell is freed once, after all that anybody did with it | 3 | 0.1 | `task_drop_reference_relaxed`, `task_last_waker_does_not_free` |
+//! | `a_refused_task_says_cancelled` | a task that was never entered ends as one that was cancelled | 3 | 0.1 | see its neighbours |
 //!
 //! The scheduler here is one queue, and every thread runs what it finds there when it has done its
 //! part. What a future and an output own is touched when it is dropped, so that loom sees a drop
@@ -24,12 +32,11 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
-use super::explore;
+use super::both_ways::explore;
 use crate::{
     sync::{
         Mutex, UnsafeCell,
         atomic::{AtomicBool, Ordering::Relaxed},
-        thread,
     },
     task::{
         Ended, Functions, Home, Id, JoinCell, Outcome, Parts, Place, Task, TaskRef,
@@ -245,6 +252,7 @@ impl Wake for Joiner {
     }
 }
 
+/// What a handle got.
 enum Joined {
     Output(Canary),
     Cancelled,
@@ -255,9 +263,9 @@ fn poll_with<T>(handle: &mut JoinCell<T>, waker: &Waker) -> Poll<Result<T, ()>> 
         .poll(&mut Context::from_waker(waker))
         .map(|result| match result {
             Ok(output) => Ok(output),
-            Err(failure) => match failure.0 {
+            Err(failure) => match failure.into_panic() {
                 None => Err(()),
-                Some(payload) => resume_unwind(*payload),
+                Some(payload) => resume_unwind(payload),
             },
         })
 }
@@ -280,24 +288,21 @@ fn assert_output(handle: &mut JoinCell<Canary>) {
 
 #[test]
 fn a_wake_reaches_the_next_poll() {
-    explore(3, || {
+    explore(3, |turn| {
         let world = World::new();
         let (mut handle, outside) = waiting(&world, 2);
         let waker = outside.last_waker();
-        let other = {
+        let parties = [0, 1].map(|which| {
             let (world, outside, waker) = (world.clone(), outside.clone(), waker.clone());
-            thread::spawn(move || {
-                outside.set(0);
+            move || {
+                outside.set(which);
                 waker.wake_by_ref();
                 world.run();
-                drop(waker);
-            })
-        };
-        outside.set(1);
-        waker.wake_by_ref();
-        world.run();
+            }
+        });
         drop(waker);
-        other.join().unwrap();
+        let [first, second] = parties;
+        turn.race(first, [second]);
         world.run();
         assert_output(&mut handle);
         drop(handle);
@@ -307,21 +312,21 @@ fn a_wake_reaches_the_next_poll() {
 
 #[test]
 fn a_wake_that_gives_its_reference_back_reaches_the_next_poll() {
-    explore(3, || {
+    explore(3, |turn| {
         let world = World::new();
         let (mut handle, outside) = waiting(&world, 2);
-        let other = {
-            let (world, outside, waker) = (world.clone(), outside.clone(), outside.waker());
-            thread::spawn(move || {
-                outside.set(0);
+        let waker = outside.last_waker();
+        let parties = [0, 1].map(|which| {
+            let (world, outside, waker) = (world.clone(), outside.clone(), waker.clone());
+            move || {
+                outside.set(which);
                 waker.wake();
                 world.run();
-            })
-        };
-        outside.set(1);
-        outside.last_waker().wake();
-        world.run();
-        other.join().unwrap();
+            }
+        });
+        drop(waker);
+        let [first, second] = parties;
+        turn.race(first, [second]);
         world.run();
         assert_output(&mut handle);
         drop(handle);
@@ -331,20 +336,21 @@ fn a_wake_that_gives_its_reference_back_reaches_the_next_poll() {
 
 #[test]
 fn an_abort_meets_a_wake_and_a_poll() {
-    explore(3, || {
+    explore(3, |turn| {
         let world = World::new();
         let (mut handle, outside) = waiting(&world, 1);
-        let other = {
-            let (world, task) = (world.clone(), handle.task_ref());
-            thread::spawn(move || {
-                task.abort();
-                world.run();
-            })
+        let (aborting, task) = (world.clone(), handle.task_ref());
+        let aborts = move || {
+            task.abort();
+            aborting.run();
         };
-        outside.set(0);
-        outside.last_waker().wake();
-        world.run();
-        other.join().unwrap();
+        let waking = world.clone();
+        let wakes = move || {
+            outside.set(0);
+            outside.last_waker().wake();
+            waking.run();
+        };
+        turn.race(aborts, [wakes]);
         world.run();
         match joined(&mut handle) {
             Joined::Output(output) => output.touch(),
@@ -357,20 +363,22 @@ fn an_abort_meets_a_wake_and_a_poll() {
 
 #[test]
 fn an_abort_of_a_waiting_task_ends_it() {
-    explore(3, || {
+    explore(3, |turn| {
         let world = World::new();
-        let (mut handle, outside) = waiting(&world, 1);
-        let other = {
-            let (world, waker) = (world.clone(), outside.last_waker());
-            // A wake for nothing: the poll that follows is not ready.
-            thread::spawn(move || {
-                waker.wake();
-                world.run();
-            })
+        let (handle, outside) = waiting(&world, 1);
+        let (waking, waker) = (world.clone(), outside.last_waker());
+        // A wake for nothing: the poll that follows is not ready.
+        let wakes = move || {
+            waker.wake();
+            waking.run();
         };
-        handle.abort();
-        world.run();
-        other.join().unwrap();
+        let aborting = world.clone();
+        let aborts = move || {
+            handle.abort();
+            aborting.run();
+            handle
+        };
+        let (mut handle, _) = turn.race(aborts, [wakes]);
         world.run();
         assert!(matches!(joined(&mut handle), Joined::Cancelled));
         drop(handle);
@@ -380,27 +388,23 @@ fn an_abort_of_a_waiting_task_ends_it() {
 
 #[test]
 fn a_joiner_that_changes_its_waker_is_woken() {
-    explore(3, || {
+    explore(3, |turn| {
         let world = World::new();
         let (mut handle, outside) = waiting(&world, 1);
-        let joiner = {
-            thread::spawn(move || {
-                let mut last = Arc::new(Joiner::default());
-                for _ in 0..2 {
-                    last = Arc::new(Joiner::default());
-                    let waker = Waker::from(last.clone());
-                    if let Poll::Ready(output) = poll_with(&mut handle, &waker) {
-                        output.expect("nobody cancelled it").touch();
-                        return (None, last);
-                    }
+        let join = move || {
+            let mut last = Arc::new(Joiner::default());
+            for _ in 0..2 {
+                last = Arc::new(Joiner::default());
+                let waker = Waker::from(last.clone());
+                if let Poll::Ready(output) = poll_with(&mut handle, &waker) {
+                    output.expect("nobody cancelled it").touch();
+                    return (None, last);
                 }
-                (Some(handle), last)
-            })
+            }
+            (Some(handle), last)
         };
-        outside.set(0);
-        outside.last_waker().wake();
-        world.run();
-        let (handle, last) = joiner.join().unwrap();
+        let running = world.clone();
+        let ((handle, last), _) = turn.race(join, [move || finish(&running, &outside)]);
         if let Some(mut handle) = handle {
             assert_eq!(
                 last.woken.load(Observer),
@@ -408,7 +412,6 @@ fn a_joiner_that_changes_its_waker_is_woken() {
                 "the joiner sleeps, and was not woken"
             );
             assert_output(&mut handle);
-            drop(handle);
         }
         assert_eq!(Arc::strong_count(&last), 1, "a waker was leaked");
         world.assert_empty();
@@ -417,48 +420,47 @@ fn a_joiner_that_changes_its_waker_is_woken() {
 
 #[test]
 fn a_handle_that_goes_away_leaves_nothing_behind() {
-    explore(3, || {
+    explore(3, |turn| {
         let world = World::new();
         let (mut handle, outside) = waiting(&world, 1);
-        let joiner = {
-            thread::spawn(move || {
-                let last = Arc::new(Joiner::default());
-                let waker = Waker::from(last.clone());
-                if let Poll::Ready(output) = poll_with(&mut handle, &waker) {
-                    output.expect("nobody cancelled it").touch();
-                }
-                drop(waker);
-                drop(handle);
-                last
-            })
+        let join = move || {
+            let last = Arc::new(Joiner::default());
+            let waker = Waker::from(last.clone());
+            if let Poll::Ready(output) = poll_with(&mut handle, &waker) {
+                output.expect("nobody cancelled it").touch();
+            }
+            drop(waker);
+            drop(handle);
+            last
         };
-        outside.set(0);
-        outside.last_waker().wake();
-        world.run();
-        let last = joiner.join().unwrap();
+        let running = world.clone();
+        let (last, _) = turn.race(join, [move || finish(&running, &outside)]);
         assert_eq!(Arc::strong_count(&last), 1, "a waker was leaked");
         world.assert_empty();
     });
 }
 
+/// Ends the task of [`waiting`].
+fn finish(world: &World, outside: &Outside) {
+    outside.set(0);
+    outside.last_waker().wake();
+    world.run();
+}
+
 #[test]
 fn the_last_reference_frees_the_cell_once() {
-    explore(3, || {
+    explore(3, |turn| {
         let world = World::new();
         let (handle, outside) = waiting(&world, 1);
-        let other = {
-            let (waker, task) = (outside.waker(), handle.task_ref());
-            thread::spawn(move || {
-                // Too late or not, it is for nothing.
-                waker.wake();
-                drop(task);
-            })
+        let (waker, task) = (outside.waker(), handle.task_ref());
+        let late = move || {
+            drop(task);
+            // Too late or not, it is for nothing.
+            waker.wake();
         };
         drop(handle);
-        outside.set(0);
-        outside.last_waker().wake();
-        world.run();
-        other.join().unwrap();
+        let running = world.clone();
+        turn.race(late, [move || finish(&running, &outside)]);
         world.run();
         world.assert_empty();
     });
@@ -466,18 +468,17 @@ fn the_last_reference_frees_the_cell_once() {
 
 #[test]
 fn a_refused_task_says_cancelled() {
-    explore(3, || {
+    explore(3, |turn| {
         let world = World::new();
         let (task, mut handle) = world.make(std::future::ready(world.canary()));
-        let joiner = thread::spawn(move || {
+        let join = move || {
             let last = Arc::new(Joiner::default());
             let waker = Waker::from(last.clone());
             let answer = poll_with(&mut handle, &waker);
             drop(waker);
             (handle, last, answer)
-        });
-        task.refuse();
-        let (mut handle, last, answer) = joiner.join().unwrap();
+        };
+        let ((mut handle, last, answer), _) = turn.race(join, [move || task.refuse()]);
         match answer {
             Poll::Ready(answer) => assert!(answer.is_err()),
             Poll::Pending => {

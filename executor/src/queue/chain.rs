@@ -168,11 +168,6 @@ impl<T: Linked> List<T> {
         self.len
     }
 
-    /// Whether there are none.
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// Takes the first `n` items, or all if there are not as many.
     pub(super) fn split_front(&mut self, n: usize) -> Self {
         if n >= self.len {

@@ -79,7 +79,7 @@ use crate::sync::{Mutex, MutexGuard};
 #[cfg(not(ws_loom))]
 const DEEP: usize = 64;
 #[cfg(ws_loom)]
-const DEEP: usize = 2;
+const DEEP: usize = 3;
 
 /// An unbounded first-in, first-out queue for all threads.
 #[derive(Debug)]

@@ -27,7 +27,7 @@
 //!
 //! # Where it is checked
 //!
-//! `models::queue::runnext_*`, with the mutant `runnext_put_relaxed`.
+//! `models::queue::runnext_*`, with the mutants `runnext_*`.
 #![expect(unsafe_code, reason = "turns the word in the slot back into an item")]
 
 use std::cell::Cell;
@@ -108,12 +108,6 @@ impl<T: Item> RunNext<T> {
         let raw = word.swap(ptr::null_mut(), Relaxed);
         // SAFETY: the exchange took the word out of the slot, so it is ours alone.
         NonNull::new(raw).map(|raw| unsafe { T::from_raw(raw) })
-    }
-
-    /// Whether the slot is empty. It can become so at any time, but not full behind the owner's back.
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.slot.item.load(Relaxed).is_null()
     }
 }
 

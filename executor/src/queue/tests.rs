@@ -276,7 +276,7 @@ fn half_is_rounded_up() {
 fn a_slot_has_one_owner_and_shows_what_was_seen() {
     let mut source = Source::default();
     let (slot, thief) = run_next();
-    assert!(slot.is_empty() && thief.is_empty() && thief.peek().is_none());
+    assert!(thief.is_empty() && thief.peek().is_none());
     assert!(slot.put(source.next()).is_none());
     let before = thief.peek().expect("it is full");
     assert_eq!(slot.put(source.next()).map(id), Some(0), "displaced");
@@ -403,7 +403,8 @@ fn each_pushers_items_come_in_its_order() {
             }
         });
     }
-    assert!(queue.is_empty() && queue.len() == 0);
+    assert!(queue.is_empty());
+    assert_eq!(queue.len(), 0);
     for pusher in pushers {
         let ended = pusher.join().expect("a pusher does not panic");
         assert_eq!(ended.load(Relaxed), each);

@@ -3,10 +3,20 @@
 use std::{fmt, sync::Arc as StdArc, time::Duration};
 
 use super::{BuildError, Handle, Runtime, cpus};
-use crate::{sched::Shared, time::Clock};
+use crate::{
+    sched::{
+        Shared,
+        sysmon::{Stall, StallReport},
+    },
+    time::Clock,
+};
 
 /// The least stack that a worker gets along with: std itself refuses less on some systems.
 const STACK_SIZE_MIN: usize = 16 * 1024;
+/// A stack beyond this is a mistake: the threads of a runtime would not fit into an address space.
+const STACK_SIZE_MAX: usize = 1 << 30;
+/// Ps are numbered by 16 bits, and there are up to two for each thread.
+const THREADS_MAX: usize = 1 << 15;
 /// Workers beyond this are a mistake: the order of random victims, and the final look at all queues,
 /// would cost more than the work.
 const WORKERS_MAX: usize = 1024;
@@ -24,6 +34,9 @@ const WORKERS_VARIABLE: &str = "WS_WORKERS";
 /// | [`keep_alive`](Self::keep_alive) | 10 s | threads that come and go too often |
 /// | [`shutdown_grace`](Self::shutdown_grace) | 1 s | tasks whose polls take longer |
 /// | [`panic_stops_runtime`](Self::panic_stops_runtime) | no | a panic anywhere makes the program's state doubtful |
+/// | [`sysmon`](Self::sysmon) | on | a runtime without any thread but its workers |
+/// | [`stall_threshold`](Self::stall_threshold) | 100 ms | to hear of shorter stalls, or of none |
+/// | [`on_stall`](Self::on_stall) | a `tracing` warning | to count stalls, or to fail a test |
 /// | [`seed`](Self::seed) | random | to repeat a run's choices of victims |
 /// | hooks | none | per-thread set-up |
 ///
@@ -48,6 +61,8 @@ pub struct Builder {
     shutdown_grace: Duration,
     panic_stops_runtime: bool,
     seed: Option<u64>,
+    sysmon: bool,
+    stall: Stall,
     hooks: Hooks,
 }
 
@@ -69,6 +84,8 @@ impl Builder {
             shutdown_grace: Duration::from_secs(1),
             panic_stops_runtime: false,
             seed: None,
+            sysmon: true,
+            stall: Stall::default(),
             hooks: Hooks::default(),
         }
     }
@@ -79,7 +96,8 @@ impl Builder {
         self
     }
 
-    /// How many threads the runtime may have, those that block included; more than `workers`.
+    /// How many threads the runtime may have, those that block included; more than `workers`, and at
+    /// most 32768.
     pub fn max_threads(mut self, threads: usize) -> Self {
         self.max_threads = threads;
         self
@@ -91,7 +109,7 @@ impl Builder {
         self
     }
 
-    /// The stack of its threads in bytes, at least 16 KiB. The thread of `Runtime::run` has the
+    /// The stack of its threads in bytes, 16 KiB to 1 GiB. The thread of `Runtime::run` has the
     /// stack that it has.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = Some(bytes);
@@ -114,6 +132,34 @@ impl Builder {
     /// Whether the first panic of a task ends the whole runtime.
     pub fn panic_stops_runtime(mut self, yes: bool) -> Self {
         self.panic_stops_runtime = yes;
+        self
+    }
+
+    /// Whether a monitor thread watches the workers. Without it a task that blocks its thread, or
+    /// computes for long, holds up what only its worker can do; nothing else changes.
+    pub fn sysmon(mut self, yes: bool) -> Self {
+        self.sysmon = yes;
+        self
+    }
+
+    /// A poll that takes longer than this is reported; None: never. The report comes from sysmon, so it
+    /// may come up to 10 ms late.
+    pub fn stall_threshold(mut self, threshold: impl Into<Option<Duration>>) -> Self {
+        self.stall.threshold = threshold.into();
+        self
+    }
+
+    /// What is done with a report, instead of a `tracing` warning. Runs on sysmon's thread: keep it
+    /// short.
+    ///
+    /// ```
+    /// let runtime = ws_executor::runtime::Builder::new()
+    ///     .on_stall(|stall| eprintln!("{stall}"))
+    ///     .build()?;
+    /// # Ok::<(), ws_executor::runtime::BuildError>(())
+    /// ```
+    pub fn on_stall(mut self, hook: impl Fn(&StallReport) + Send + Sync + 'static) -> Self {
+        self.stall.hook = Some(StdArc::new(hook));
         self
     }
 
@@ -173,12 +219,20 @@ impl Builder {
                 ),
             ));
         }
+        if self.max_threads > THREADS_MAX {
+            return Err(BuildError::knob(
+                "max_threads",
+                format!("must be at most {THREADS_MAX}: it is {}", self.max_threads),
+            ));
+        }
         if let Some(bytes) = self.stack_size
-            && bytes < STACK_SIZE_MIN
+            && !(STACK_SIZE_MIN..=STACK_SIZE_MAX).contains(&bytes)
         {
             return Err(BuildError::knob(
                 "stack_size",
-                format!("must be at least {STACK_SIZE_MIN} bytes: it is {bytes}"),
+                format!(
+                    "must be between {STACK_SIZE_MIN} and {STACK_SIZE_MAX} bytes: it is {bytes}"
+                ),
             ));
         }
         if self.thread_name.contains('\0') {
@@ -196,6 +250,8 @@ impl Builder {
             shutdown_grace: self.shutdown_grace,
             panic_stops_runtime: self.panic_stops_runtime,
             seed: self.seed.unwrap_or_else(random_seed),
+            sysmon: self.sysmon,
+            stall: self.stall,
             hooks: self.hooks,
         })
     }
@@ -245,6 +301,8 @@ pub(crate) struct Config {
     pub(crate) shutdown_grace: Duration,
     pub(crate) panic_stops_runtime: bool,
     pub(crate) seed: u64,
+    pub(crate) sysmon: bool,
+    pub(crate) stall: Stall,
     pub(crate) hooks: Hooks,
 }
 

@@ -236,8 +236,10 @@ fn drive<F: Future>(
         match worker.step() {
             Step::Run(task) => worker.poll(task),
             Step::Root => {
-                worker.found_work();
-                if let Poll::Ready(output) = poll_root(future.as_mut(), waker) {
+                worker.begin_root();
+                let polled = poll_root(future.as_mut(), waker);
+                worker.end_root();
+                if let Poll::Ready(output) = polled {
                     return output;
                 }
             }

@@ -119,7 +119,14 @@ impl Worker {
                 continue;
             }
             match self.search() {
-                Search::Found(task) => return Step::Run(task),
+                Search::Found(task) if self.peer().standing.has_permit() => {
+                    return Step::Run(task);
+                }
+                // Revoked in the middle of the search: the thread was not heard of for long.
+                Search::Found(task) => {
+                    self.shared.push_foreign(task);
+                    return self.step_without_permit();
+                }
                 Search::Again => {}
                 Search::Nothing => return Step::Park,
             }
@@ -145,6 +152,9 @@ impl Worker {
     /// A thread that has no permit: after a revocation, or in a `block_on` that found none. It tries
     /// for one; if there is none, its P's work goes to the others.
     fn step_without_permit(&self) -> Step {
+        if let Some(spinning) = self.spinning.take() {
+            self.shared.idle.stop_spinning(spinning);
+        }
         if self.try_run() {
             // The next step does it all.
             return self.step();
@@ -280,18 +290,11 @@ impl Worker {
             return None;
         }
         let share = self.shared.grq.len() / self.shared.config.workers + 1;
-        let mut first = None;
-        let mut count = 0;
         let most = share.min(self.p.lrq.room());
-        self.shared.grq.pop_batch(most.max(1), |task| {
-            count += 1;
-            if first.is_none() {
-                first = Some(task);
-            } else if let Err(overflow) = self.p.lrq.push(task) {
-                unreachable!("there was room: {overflow:?}");
-            }
-        });
-        self.count_global(count);
+        let mut tasks = self.shared.grq.take(most.max(1));
+        self.count_global(tasks.len() as u64);
+        let first = tasks.next();
+        self.p.lrq.push_batch(&mut tasks);
         first
     }
 

@@ -44,6 +44,13 @@
 //! releases a permit looks at `wanting` after its fence and hands it straight on; a worker that never
 //! runs dry looks there at every 61st tick ([`Idle::anyone_wants`]), and gives its own permit up.
 //!
+//! # The monitor's bed
+//!
+//! sysmon sleeps for good while all permits are free. The top bit of `counts` says that it does: it
+//! sets the bit in one step with the observation that nobody holds a permit, and whoever takes the
+//! first permit clears it in the same step, and so knows that sysmon is to be woken. No fence, and no
+//! load beyond the one that is made anyway.
+//!
 //! Spinners are bounded (I6): by the permits, and a worker does not begin to spin while the others
 //! that do are half of those that are busy (as in Go).
 //!
@@ -63,6 +70,7 @@
 //!
 //! Checked by `models::idle` and `models::permit`.
 
+use super::park::Parker;
 use crate::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, SeqCst},
@@ -96,16 +104,19 @@ impl Spinning {
 struct Counts {
     free: u32,
     spinning: u32,
+    monitor_sleeps: bool,
 }
 
 const SPIN: u64 = 1 << 32;
 const FREE: u64 = 1;
+const MONITOR_SLEEPS: u64 = 1 << 63;
 
 impl From<u64> for Counts {
     fn from(word: u64) -> Self {
         Self {
             free: word as u32,
-            spinning: (word >> 32) as u32,
+            spinning: (word >> 32) as u32 & 0x7FFF_FFFF,
+            monitor_sleeps: word & MONITOR_SLEEPS != 0,
         }
     }
 }
@@ -117,6 +128,8 @@ pub(crate) struct Idle {
     workers: u32,
     parked: BitSet,
     wanting: BitSet,
+    /// Where sysmon sleeps.
+    monitor: Parker,
 }
 
 impl Idle {
@@ -127,6 +140,7 @@ impl Idle {
             workers: workers as u32,
             parked: BitSet::new(processors),
             wanting: BitSet::new(processors),
+            monitor: Parker::new(),
         }
     }
 
@@ -197,6 +211,22 @@ impl Idle {
         fence(SeqCst);
     }
 
+    /// sysmon asks whether it may sleep until somebody takes a permit. True: it is woken then.
+    pub(crate) fn monitor_may_sleep(&self) -> bool {
+        // Ordering: Relaxed: the compare-and-swap decides.
+        let word = self.counts.load(Relaxed);
+        Counts::from(word).free == self.workers
+            && self
+                .counts
+                .compare_exchange(word, word | MONITOR_SLEEPS, AcqRel, Relaxed)
+                .is_ok()
+    }
+
+    /// Where sysmon sleeps: until it is needed, or for a while.
+    pub(crate) fn monitor(&self) -> &Parker {
+        &self.monitor
+    }
+
     /// Ps whose thread sleeps and takes any work. The standing is `PARKED` before the bit is set.
     pub(crate) fn parked(&self) -> &BitSet {
         &self.parked
@@ -214,11 +244,17 @@ impl Idle {
         let mut word = self.counts.load(Relaxed);
         while let Some(delta) = change(Counts::from(word)) {
             // Ordering: Acquire: work under the permit comes after its last holder's release.
+            let next = word.wrapping_add(delta) & !MONITOR_SLEEPS;
             match self
                 .counts
-                .compare_exchange_weak(word, word.wrapping_add(delta), AcqRel, Relaxed)
+                .compare_exchange_weak(word, next, AcqRel, Relaxed)
             {
-                Ok(_) => return true,
+                Ok(_) => {
+                    if Counts::from(word).monitor_sleeps {
+                        self.monitor.unpark(|| ());
+                    }
+                    return true;
+                }
                 Err(now) => word = now,
             }
         }

@@ -51,6 +51,10 @@ pub(crate) struct Peer {
     pub(crate) root: Mutex<Option<std::sync::Arc<Root>>>,
     /// The one word that its thread reads between two polls; bits of [`attention`].
     pub(crate) attention: AtomicU32,
+    /// Its thread, by the system's number; 0: none.
+    pub(crate) thread: AtomicU32,
+    /// The task that it polls, by its address in the live table; 0: none.
+    pub(crate) running: AtomicU64,
     /// Counts its thread's steps: a victim that moved on shows it here.
     pub(crate) ticks: AtomicU64,
     pub(crate) counters: Counters,
@@ -112,6 +116,8 @@ impl Processor {
             parker: Parker::new(),
             root: Mutex::new(None),
             attention: AtomicU32::new(0),
+            thread: AtomicU32::new(0),
+            running: AtomicU64::new(0),
             ticks: AtomicU64::new(0),
             counters: Counters::default(),
         };

@@ -13,6 +13,7 @@ use super::{
     idle::{Idle, Permit, Spinning, Stands},
     processor::{Peer, Processor, attention},
     shutdown::Phase,
+    sysmon::Sysmon,
     worker,
 };
 use crate::{
@@ -76,6 +77,7 @@ pub(crate) struct Shared {
     pub(crate) changed: Condvar,
     /// Reports that are limited to one each.
     pub(crate) reported_no_thread: AtomicU32,
+    pub(crate) sysmon: Sysmon,
 }
 
 /// The runtime's threads.
@@ -151,6 +153,7 @@ impl Shared {
                 threads: Mutex::new(Threads::default()),
                 changed: Condvar::new(),
                 reported_no_thread: AtomicU32::new(0),
+                sysmon: Sysmon::new(config.sysmon),
                 config,
             }
         }))
@@ -544,6 +547,16 @@ impl Shared {
             peer.home.live().for_each(|task| f(task));
         }
         self.foreign.live().for_each(f);
+    }
+
+    /// The task at an address that its header gave, if it is alive.
+    pub(crate) fn find_live(&self, address: u64) -> Option<TaskRef> {
+        let number = (address >> 32).checked_sub(1)?;
+        let home = match Place::from_number(number) {
+            Place::Processor(index) => &self.peers.get(usize::from(index))?.get()?.home,
+            Place::Foreign => &self.foreign,
+        };
+        home.live().get(address as u32)
     }
 
     /// How many tasks are alive.

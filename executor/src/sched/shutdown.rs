@@ -119,6 +119,7 @@ impl Shared {
         if !self.phase.close() {
             return false;
         }
+        self.idle.monitor().unpark(|| ());
         for peer in self.peers() {
             peer.attention.fetch_or(attention::SHUTDOWN, Relaxed);
             self.notify_owner(peer);
@@ -127,9 +128,13 @@ impl Shared {
     }
 
     /// A task ended with a panic.
-    pub(crate) fn task_panicked(&self) {
+    pub(crate) fn task_panicked(self: &Arc<Self>) {
         if self.config.panic_stops_runtime && self.begin_shutdown() {
             tracing::error!("a task panicked: the runtime shuts down, as its builder asked for");
+            // Threads that have a root of their own go on with that.
+            if !self.has_threads() {
+                self.clear_in_the_background();
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::{
     Root,
     find::report_netpoll,
-    idle::{Permit, Spinning},
+    idle::{Permit, Spinning, Stands},
     park::Parker,
     processor::attention,
     worker::{Scope, Worker},
@@ -67,7 +67,8 @@ impl Worker {
     /// One sleep of a parked thread. None if it sleeps on.
     fn sleep(&self) -> Option<Awake> {
         let peer = self.peer();
-        if peer.standing.has_permit() {
+        if matches!(peer.standing.load(), Stands::Running | Stands::Stuck) {
+            // Stuck: the permit was revoked again before this thread came to its senses.
             self.was_handed_a_permit();
             return Some(Awake::Go);
         }
@@ -93,7 +94,9 @@ impl Worker {
             return Some(Awake::Leave);
         }
         // Without a permit they go to the global queue.
-        self.wake_batch(ready);
+        if self.wake_batch(ready) > 0 && !peer.standing.has_permit() {
+            self.shared.need_permit();
+        }
         peer.standing.has_permit().then_some(Awake::Go)
     }
 
@@ -118,7 +121,8 @@ impl Worker {
 
     /// Is awake without a permit. False if one was handed over meanwhile.
     fn rise(&self) -> bool {
-        if self.peer().standing.awake() {
+        let standing = &self.peer().standing;
+        if standing.load() == Stands::Parked && standing.awake() {
             self.shared.idle.parked().remove(self.peer().index);
             true
         } else {

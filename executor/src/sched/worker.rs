@@ -9,6 +9,8 @@ use std::{
     task::Waker,
 };
 
+use ws_reactor::ThreadId;
+
 use super::{
     Root, Shared,
     idle::Spinning,
@@ -18,9 +20,12 @@ use super::{
 use crate::{
     budget, context,
     queue::{Batch, Token},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering::Relaxed},
     task::{Ended, Outcome, Task},
 };
+
+/// What [`Peer::running`] says while a root is polled, which has no place in the live table.
+const ROOT: u64 = u64::MAX;
 
 /// What a worker takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +69,7 @@ pub(crate) struct Worker {
 /// The life of a worker thread. Its P runs already, with the permit of a spinner.
 pub(super) fn main(shared: &Arc<Shared>, processor: Box<Processor>) {
     let worker = Worker::new(shared.clone(), processor, Scope::All, None);
+    worker.settle_in();
     worker.spinning.set(Some(Spinning::take_over()));
     shared.config.hooks.call_start();
     context::with_worker_frame(&worker, || {
@@ -109,8 +115,17 @@ impl Worker {
 
     /// The thread has its P, and takes a permit if one is free.
     pub(super) fn arrive(&self) {
+        self.settle_in();
         self.peer().standing.arrive();
         self.try_run();
+    }
+
+    /// Makes the thread known to sysmon, and sysmon to the runtime.
+    fn settle_in(&self) {
+        self.peer()
+            .thread
+            .store(ThreadId::current().as_u32(), Relaxed);
+        self.shared.ensure_monitor();
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -130,13 +145,27 @@ impl Worker {
         self.found_work();
         let p = &*self.p;
         p.peer.counters.polls.add(1);
+        p.peer.running.store(task.header().address(), Relaxed);
         let pinned = task.header().is_pinned();
-        match budget::with_budget(|| task.run()) {
+        let outcome = budget::with_budget(|| task.run());
+        p.peer.running.store(0, Relaxed);
+        match outcome {
             Outcome::Idle => {}
             Outcome::Requeue(task) if pinned => p.pinned.borrow_mut().push_back(task),
             Outcome::Requeue(task) => self.push_back(task),
             Outcome::Done(ended) => self.completed(pinned, ended),
         }
+    }
+
+    /// Before a poll of the root.
+    pub(super) fn begin_root(&self) {
+        self.found_work();
+        self.peer().running.store(ROOT, Relaxed);
+    }
+
+    /// After it.
+    pub(super) fn end_root(&self) {
+        self.peer().running.store(0, Relaxed);
     }
 
     pub(super) fn completed(&self, pinned: bool, ended: Ended) {

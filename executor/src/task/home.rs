@@ -27,6 +27,20 @@ pub(crate) enum Place {
     Foreign,
 }
 
+impl Place {
+    /// A number for this place; the other way is [`Place::from_number`].
+    pub(crate) fn number(self) -> u64 {
+        match self {
+            Self::Processor(index) => u64::from(index),
+            Self::Foreign => 1 << 16,
+        }
+    }
+
+    pub(crate) fn from_number(number: u64) -> Self {
+        u16::try_from(number).map_or(Self::Foreign, Self::Processor)
+    }
+}
+
 /// What the scheduler does for its tasks.
 pub(crate) struct Functions {
     /// Queues a task whose state has just said so.

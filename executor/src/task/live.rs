@@ -55,7 +55,7 @@
 //!
 //! # Where it is checked
 //!
-//! `models/live.rs`, with the mutants `live_*`; the tests below.
+//! `models/live.rs`, with the mutants `live_*`; `live/tests.rs`.
 #![expect(
     unsafe_code,
     reason = "turns the words in the slots back into references, and owns the segments"
@@ -262,6 +262,17 @@ impl<R: Reference> LiveTable<R> {
         (0..used)
             .filter_map(|index| self.0.look(index))
             .for_each(&mut f);
+    }
+
+    /// A reference to the task at `index`, if one is there.
+    pub(crate) fn get(&self, index: u32) -> Option<R> {
+        // Ordering: `Acquire` as in `for_each`.
+        let used = self.0.by_owner.used.load(Acquire);
+        if index < used {
+            self.0.look(index)
+        } else {
+            None
+        }
     }
 
     /// How many tasks there are, or were a moment ago.

@@ -458,6 +458,11 @@ impl Header {
         self.state.load()
     }
 
+    /// Where the live table has this task: its home's number and the index there. Never 0.
+    pub(crate) fn address(&self) -> u64 {
+        (self.home().place().number() + 1) << 32 | u64::from(self.index.load(Relaxed))
+    }
+
     /// The place that takes this task when it is woken.
     pub(crate) fn home(&self) -> &Home {
         // SAFETY: callers hold a `Task`: it is live, and so is its home.

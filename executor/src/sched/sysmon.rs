@@ -1,0 +1,431 @@
+//! sysmon: a thread without a permit that sees to it that one stuck task holds up nobody (L2).
+//!
+//! # What it looks at
+//!
+//! Each P's `ticks`, which its thread counts up at every step. A P that runs and whose ticks stand still
+//! from one look to the next is *in a long poll*, since the first of these looks.
+//!
+//! | for as long | and | it does |
+//! | --- | --- | --- |
+//! | one look | timers are due anywhere, for 100 us | fires them (F6) |
+//! | one look | a task sits in its `runnext`, and a permit is free | wakes a thread, which steals it |
+//! | one look | its thread is blocked, no permit is free, and others need one | revokes its permit |
+//! | 10 ms | | asks it to yield (F2) |
+//! | 10 ms | no permit is free, and others need one | revokes its permit |
+//! | the threshold | | reports it, once a poll, and at most once a second |
+//!
+//! *Others need one*: work is queued, this P's own queue included; or nobody waits in the netpoll
+//! although there is something to wait for; or somebody waited there, had ready tasks and found no
+//! permit for them, in which case it also wakes sysmon at once ([`Shared::need_permit`]).
+//!
+//! Beside that: a thread is woken when work waits, a permit is free and nobody spins, and the netpoll is
+//! looked at when nobody has for 10 ms (F5).
+//!
+//! # Blocked or computing?
+//!
+//! A blocked thread is revoked at once: its core is free, and another thread uses it. A computing one
+//! keeps its permit for a slice of 10 ms, for one more thread would only compete with it. Blocked is a
+//! thread whose CPU clock has not moved between two looks *and* that is not runnable: the second
+//! question costs 3 us and is asked only then, for on a busy machine the clock of a thread that waits
+//! for a core stands still as well. Where the system does not tell, all count as computing.
+//!
+//! # The price
+//!
+//! A look costs a load for each P. It is the waking that costs, so the period is 20 us only for a
+//! millisecond after it had to act, and doubles from then on: to 1 ms while every permit is taken, and to
+//! 10 ms otherwise (measured with both of two cores busy: 20 us costs 12 %, 100 us 7 %, 1 ms nothing).
+//! After 50 looks that saw no permit taken it sleeps for good; see *The monitor's bed* in `idle.rs`.
+//!
+//! Revocation, and what the stuck thread does when it returns: `idle.rs`, the standing. What is in the
+//! stuck P's ring is taken from it and given to all, since thieves come only when they run dry.
+
+use std::{fmt, panic::Location, sync::Arc as StdArc, task::Waker, time::Duration};
+
+use ws_reactor::ThreadId;
+
+use super::{Shared, idle::Stands, processor::Peer, processor::attention};
+use crate::{
+    queue::{Batch, LocalQueue, Steal, local_queue},
+    sync::{
+        Arc,
+        atomic::{
+            AtomicBool,
+            Ordering::{AcqRel, Acquire, Relaxed},
+        },
+        thread,
+    },
+    task::{Id, Task, wake_quietly},
+};
+
+/// After it had to act.
+const FAST: Duration = Duration::from_micros(20);
+/// How many looks in a row at that period. As in Go: 50, so one millisecond.
+const FAST_LOOKS: u32 = 50;
+/// The longest period while every permit is taken.
+const SLOW_BUSY: Duration = Duration::from_millis(1);
+/// The longest period otherwise. As in Go.
+const SLOW: Duration = Duration::from_millis(10);
+/// Looks without a permit taken before it sleeps for good. Guessed: so many that a program that calls
+/// in now and then does not wake it each time.
+const IDLE_LOOKS: u32 = 50;
+/// How long a poll may take before it is asked to yield, and its permit may go to others.
+const SLICE_NS: u64 = 10_000_000;
+/// How late a timer may be before sysmon fires it: its own P fires it at the next step.
+const TIMER_GRACE_NS: u64 = 100_000;
+/// At least so long between two reports.
+const REPORT_EVERY_NS: u64 = 1_000_000_000;
+
+/// Whether the thread exists, and what others have to say to it.
+#[derive(Debug)]
+pub(crate) struct Sysmon {
+    /// The thread was started, or is not wanted.
+    started: AtomicBool,
+    /// Somebody found no permit for ready tasks.
+    needed: AtomicBool,
+}
+
+impl Sysmon {
+    pub(crate) fn new(wanted: bool) -> Self {
+        Self {
+            started: AtomicBool::new(!wanted),
+            needed: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Shared {
+    /// Starts sysmon, once.
+    pub(crate) fn ensure_monitor(self: &Arc<Self>) {
+        if self.sysmon.started.load(Relaxed) || self.sysmon.started.swap(true, AcqRel) {
+            return;
+        }
+        let shared = self.clone();
+        let builder = thread::Builder::new().name(format!("{}-sysmon", self.config.name));
+        if let Err(error) = builder.spawn(move || Monitor::new(&shared).run()) {
+            tracing::warn!(%error, "no thread for sysmon: stuck tasks hold up others");
+        }
+    }
+
+    /// Ready tasks were found, and no permit for them: all of them may be held by stuck threads.
+    pub(crate) fn need_permit(&self) {
+        // Ordering: Release: sysmon sees the tasks.
+        if !self.sysmon.needed.swap(true, AcqRel) {
+            self.idle.monitor().unpark(|| ());
+        }
+    }
+}
+
+/// When and how stalls are reported.
+#[derive(Clone)]
+pub(crate) struct Stall {
+    pub(crate) threshold: Option<Duration>,
+    pub(crate) hook: Option<StdArc<dyn Fn(&StallReport) + Send + Sync>>,
+}
+
+impl Default for Stall {
+    fn default() -> Self {
+        // Ten slices: well beyond what a poll should take, and far below what users notice.
+        Self {
+            threshold: Some(Duration::from_millis(100)),
+            hook: None,
+        }
+    }
+}
+
+impl fmt::Debug for Stall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stall")
+            .field("threshold", &self.threshold)
+            .field("hook", &self.hook.is_some())
+            .finish()
+    }
+}
+
+/// A task whose poll takes long. See [`Builder::on_stall`](crate::runtime::Builder::on_stall).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct StallReport {
+    /// The task's id.
+    pub id: Id,
+    /// Its name, if it was given one.
+    pub name: Option<String>,
+    /// Where it was spawned.
+    pub location: &'static Location<'static>,
+    /// For how long the poll has been going on, at least.
+    pub running_for: Duration,
+    /// Whether the thread is blocked, as far as the system tells, and not computing.
+    pub blocked: bool,
+    /// Stalls that were not reported since the last report, for there were too many.
+    pub suppressed: u64,
+}
+
+impl fmt::Display for StallReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "task {}", self.id)?;
+        if let Some(name) = &self.name {
+            write!(f, " {name:?}")?;
+        }
+        let how = if self.blocked {
+            "blocks"
+        } else {
+            "computes on"
+        };
+        write!(
+            f,
+            ", spawned at {}, {how} its thread for {:?}",
+            self.location, self.running_for
+        )
+    }
+}
+
+/// What sysmon remembers of a P.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    ticks: u64,
+    /// When it was first seen at these ticks, in nanoseconds of the runtime's clock.
+    since: u64,
+    /// Its thread's CPU time then, or at the last look.
+    cpu: Option<u64>,
+    reported: bool,
+}
+
+struct Monitor<'a> {
+    shared: &'a Shared,
+    seen: Vec<Seen>,
+    wakers: Vec<Waker>,
+    /// Where a stuck P's ring is emptied into.
+    scratch: LocalQueue<Task>,
+    last_report: u64,
+    suppressed: u64,
+}
+
+impl<'a> Monitor<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        let (scratch, _) = local_queue();
+        Self {
+            shared,
+            seen: Vec::new(),
+            wakers: Vec::new(),
+            scratch,
+            last_report: 0,
+            suppressed: 0,
+        }
+    }
+
+    fn run(mut self) {
+        let idle = &self.shared.idle;
+        let mut period = FAST;
+        let mut looks_at_period = 0;
+        let mut idle_looks = 0;
+        while !self.shared.phase.is_closing() {
+            if idle.free() == self.shared.config.workers {
+                idle_looks += 1;
+                if idle_looks >= IDLE_LOOKS && idle.monitor_may_sleep() {
+                    idle.monitor().park();
+                    idle_looks = 0;
+                    period = SLOW_BUSY;
+                    continue;
+                }
+            } else {
+                idle_looks = 0;
+            }
+            idle.monitor().park_timeout(period);
+            if self.look() {
+                period = FAST;
+                looks_at_period = 0;
+                continue;
+            }
+            looks_at_period += 1;
+            if period > FAST || looks_at_period >= FAST_LOOKS {
+                let slowest = if idle.free() == 0 { SLOW_BUSY } else { SLOW };
+                period = (period * 2).min(slowest);
+            }
+        }
+    }
+
+    /// One look at everything. Whether it had to act.
+    fn look(&mut self) -> bool {
+        let shared = self.shared;
+        let now = shared.time.clock().now_ns();
+        // Ordering: Acquire pairs with `need_permit`.
+        let needed = shared.sysmon.needed.load(Acquire) && shared.sysmon.needed.swap(false, AcqRel);
+        let mut acted = self.fire_late_timers(now) | self.look_at_netpoll(now);
+        self.seen.resize(shared.peer_count(), Seen::default());
+        for (index, peer) in shared.peers().enumerate() {
+            acted |= self.look_at(index, peer, now, needed);
+        }
+        // Somebody spins in almost every case; the fence in `submit` settles the others.
+        if shared.idle.could_wake() && shared.any_work() {
+            shared.wake_for(1);
+            acted = true;
+        }
+        acted
+    }
+
+    fn look_at(&mut self, index: usize, peer: &Peer, now: u64, needed: bool) -> bool {
+        let shared = self.shared;
+        let seen = &mut self.seen[index];
+        let ticks = peer.ticks.load(Relaxed);
+        let polls = peer.running.load(Relaxed) != 0;
+        if !polls || peer.standing.load() != Stands::Running || ticks != seen.ticks {
+            *seen = Seen {
+                ticks,
+                since: now,
+                cpu: None,
+                reported: false,
+            };
+            return false;
+        }
+        let stuck_for = now - seen.since;
+        let thread = ThreadId::from_u32(peer.thread.load(Relaxed));
+        let cpu = thread.cpu_time_ns();
+        let stood_still = cpu.is_some() && cpu == seen.cpu;
+        seen.cpu = cpu;
+        if stuck_for >= SLICE_NS {
+            peer.attention.fetch_or(attention::SLICE, Relaxed);
+        }
+        let blocked = stood_still && thread.is_waiting() == Some(true);
+        if shared
+            .config
+            .stall
+            .threshold
+            .is_some_and(|most| stuck_for >= most.as_nanos() as u64)
+            && !seen.reported
+        {
+            seen.reported = true;
+            self.report(peer, ticks, now, stuck_for, blocked);
+        }
+        if shared.idle.free() > 0 {
+            let lone = peer.runnext.peek().is_some();
+            if lone && shared.idle.could_wake() {
+                shared.wake_for(1);
+            }
+            return lone;
+        }
+        (blocked || stuck_for >= SLICE_NS)
+            && (needed || self.others_need_a_permit(peer))
+            && self.revoke(peer)
+    }
+
+    fn others_need_a_permit(&self, peer: &Peer) -> bool {
+        let shared = self.shared;
+        let awaited = || shared.netpoll.has_sources() || shared.next_deadline().is_some();
+        peer.runnext.peek().is_some()
+            || shared.any_work()
+            || !shared.idle.wanting().is_empty()
+            // Ordering: Acquire: see `Worker::wait`.
+            || (shared.netpoll_waiter.load(Acquire) == 0 && awaited())
+    }
+
+    /// Takes the permit of a stuck P, and what is in its queues, and gives both to others.
+    fn revoke(&mut self, peer: &Peer) -> bool {
+        let Some(permit) = peer.standing.revoke() else {
+            return false;
+        };
+        let mut batch = Batch::new();
+        batch.extend(
+            peer.runnext
+                .peek()
+                .and_then(|token| peer.runnext.steal(token)),
+        );
+        loop {
+            match peer.stealer.steal_into(&self.scratch) {
+                Steal::Stolen { first, .. } => {
+                    batch.push(first);
+                    self.scratch.drain(|task| batch.push(task));
+                }
+                Steal::Busy => {}
+                Steal::Empty => break,
+            }
+        }
+        if !batch.is_empty() {
+            self.shared.grq.push_batch(batch);
+        }
+        self.shared.idle.release(permit, None);
+        self.shared.after_release();
+        // A thread for the queue, or else one that goes to wait in the netpoll.
+        if self.shared.any_work() || self.shared.netpoll_waiter.load(Acquire) == 0 {
+            self.shared.wake_for(1);
+        }
+        true
+    }
+
+    /// Fires timers that are late: their P is stuck, and nobody else came by.
+    fn fire_late_timers(&mut self, now: u64) -> bool {
+        let late = self
+            .shared
+            .next_deadline()
+            .is_some_and(|next| next + TIMER_GRACE_NS <= now);
+        if late {
+            self.shared.fire_due(now, &mut self.wakers);
+        }
+        self.wake_all()
+    }
+
+    /// Looks at the netpoll if nobody has for long.
+    fn look_at_netpoll(&mut self, now: u64) -> bool {
+        let shared = self.shared;
+        if !shared.netpoll.has_sources()
+            || shared.last_netpoll.load(Relaxed) + SLOW.as_nanos() as u64 > now
+        {
+            return false;
+        }
+        let Some(mut poller) = shared.netpoll.try_poller() else {
+            return false;
+        };
+        if let Err(error) = poller.look(&mut self.wakers) {
+            super::find::report_netpoll(&error);
+        }
+        drop(poller);
+        shared.last_netpoll.store(now, Relaxed);
+        self.wake_all()
+    }
+
+    /// On this thread, which has no P: they go to the global queue.
+    fn wake_all(&mut self) -> bool {
+        let some = !self.wakers.is_empty();
+        self.wakers.drain(..).for_each(wake_quietly);
+        some
+    }
+
+    fn report(&mut self, peer: &Peer, ticks: u64, now: u64, stuck_for: u64, blocked: bool) {
+        if self.last_report != 0 && now - self.last_report < REPORT_EVERY_NS {
+            self.suppressed += 1;
+            return;
+        }
+        let Some(task) = self.shared.find_live(peer.running.load(Relaxed)) else {
+            return;
+        };
+        // Only if it is the same poll still, it is about this task.
+        if peer.ticks.load(Relaxed) != ticks {
+            return;
+        }
+        self.last_report = now;
+        let header = task.header();
+        let report = StallReport {
+            id: header.id(),
+            name: header.name().map(str::to_owned),
+            location: header.location(),
+            running_for: Duration::from_nanos(stuck_for),
+            blocked,
+            suppressed: std::mem::take(&mut self.suppressed),
+        };
+        match &self.shared.config.stall.hook {
+            Some(hook) => {
+                let call = std::panic::AssertUnwindSafe(|| hook(&report));
+                if std::panic::catch_unwind(call).is_err() {
+                    tracing::error!("the `on_stall` hook panicked");
+                }
+            }
+            None => tracing::warn!(
+                task.id = %report.id,
+                task.name = report.name.as_deref(),
+                spawned.at = %report.location,
+                running_for = ?report.running_for,
+                blocked = report.blocked,
+                suppressed = report.suppressed,
+                "a task holds its thread for long"
+            ),
+        }
+    }
+}

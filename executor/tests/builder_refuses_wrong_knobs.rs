@@ -1,0 +1,114 @@
+//! A knob that is out of its range is a `BuildError` that names it; nothing is built, and nothing panics.
+//!
+//! It fails when a check of `runtime/builder.rs` is left out.
+
+use std::io::Write as _;
+
+use ws_executor::runtime::{BuildError, Builder, Runtime};
+
+fn refused(builder: Builder, knob: &str, words: &str) {
+    let error: BuildError = builder.build().map(drop).unwrap_err();
+    assert_eq!(error.knob_name(), Some(knob));
+    let text = error.to_string();
+    assert!(text.contains(knob) && text.contains(words), "{text}");
+}
+
+#[test]
+fn workers() {
+    refused(Builder::new().workers(0), "workers", "0");
+    refused(
+        Builder::new().workers(1025).max_threads(5000),
+        "workers",
+        "1025",
+    );
+    refused(Builder::new().workers(usize::MAX), "workers", "1024");
+    assert!(
+        Builder::new()
+            .workers(1024)
+            .max_threads(1025)
+            .build()
+            .is_ok()
+    );
+    assert!(Builder::new().workers(1).build().is_ok());
+}
+
+#[test]
+fn max_threads() {
+    refused(Builder::new().workers(4).max_threads(4), "max_threads", "4");
+    refused(Builder::new().workers(4).max_threads(0), "max_threads", "0");
+    refused(
+        Builder::new().workers(1).max_threads(usize::MAX),
+        "max_threads",
+        "max",
+    );
+    assert!(Builder::new().workers(4).max_threads(5).build().is_ok());
+}
+
+#[test]
+fn stack_size() {
+    refused(Builder::new().workers(1).stack_size(0), "stack_size", "0");
+    refused(
+        Builder::new().workers(1).stack_size(1000),
+        "stack_size",
+        "1000",
+    );
+    refused(
+        Builder::new().workers(1).stack_size(usize::MAX),
+        "stack_size",
+        "",
+    );
+}
+
+#[test]
+fn thread_name() {
+    refused(
+        Builder::new().workers(1).thread_name("a\0b"),
+        "thread_name",
+        "",
+    );
+}
+
+/// The smallest values that are accepted also work.
+#[test]
+fn the_least_runs() {
+    let runtime = Builder::new()
+        .workers(1)
+        .max_threads(2)
+        .stack_size(16 * 1024)
+        .build()
+        .unwrap();
+    assert_eq!(runtime.block_on(runtime.spawn(async { 5 })).unwrap(), 5);
+}
+
+/// In a process of its own, for the environment belongs to all threads.
+#[test]
+fn the_environment() {
+    const CHILD: &str = "WS_TEST_CHILD_OF_WRONG_KNOBS";
+    if std::env::var_os(CHILD).is_some() {
+        let mut out = std::io::stdout();
+        match Runtime::new() {
+            Ok(runtime) => writeln!(out, "workers {}", runtime.handle().metrics().workers).unwrap(),
+            Err(error) => writeln!(out, "refused {:?} {error}", error.knob_name()).unwrap(),
+        }
+        return;
+    }
+    let built_with = |value: &str| {
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["the_environment", "--exact", "--nocapture"])
+            .env(CHILD, "1")
+            .env("WS_WORKERS", value)
+            .output()
+            .unwrap();
+        assert!(child.status.success());
+        String::from_utf8(child.stdout).unwrap()
+    };
+    assert!(built_with("3").contains("workers 3"));
+    assert!(built_with(" 7 ").contains("workers 7"));
+    for wrong in ["0", "-1", "many", "", "1025", "99999999999999999999999"] {
+        let text = built_with(wrong);
+        assert!(
+            text.contains("refused Some(\"WS_WORKERS\")"),
+            "{wrong:?}: {text}"
+        );
+    }
+}

@@ -1,0 +1,239 @@
+//! What the tests share: runs with 1, 2 and 8 workers under a time limit, gates and counts to wait for
+//! events instead of sleeping, and ears for what is logged and which panics the hook saw.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::{
+    cell::Cell,
+    fmt::Debug,
+    sync::{Condvar, Mutex, Once, mpsc},
+    thread::{self, ThreadId},
+    time::Duration,
+};
+
+use ws_executor::runtime::{Builder, Runtime};
+
+/// A test that takes longer hangs. No test asserts anything about time.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Makes a test of each function, for 1, 2 and 8 workers.
+macro_rules! with_workers {
+    ($($(#[$attribute:meta])* fn $name:ident($workers:ident: usize) $body:block)*) => {$(
+        $(#[$attribute])*
+        mod $name {
+            use super::*;
+
+            fn scenario($workers: usize) $body
+
+            #[test]
+            fn with_1() { common::limited(|| scenario(1)) }
+            #[test]
+            fn with_2() { common::limited(|| scenario(2)) }
+            #[test]
+            fn with_8() { common::limited(|| scenario(8)) }
+        }
+    )*};
+}
+
+pub(crate) use with_workers;
+
+/// Runs a test on a thread of its own, and fails if it hangs.
+pub(crate) fn limited(test: impl FnOnce() + Send + 'static) {
+    let (send, receive) = mpsc::channel();
+    let thread = thread::Builder::new()
+        .name("test".to_owned())
+        .spawn(move || {
+            test();
+            // The other end is gone only if the limit is over.
+            let _ = send.send(());
+        })
+        .unwrap();
+    match receive.recv_timeout(LIMIT) {
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("the test hangs"),
+        Ok(()) | Err(mpsc::RecvTimeoutError::Disconnected) => {
+            if let Err(payload) = thread.join() {
+                std::panic::resume_unwind(payload);
+            }
+        }
+    }
+}
+
+pub(crate) fn runtime(workers: usize) -> Runtime {
+    Builder::new().workers(workers).build().unwrap()
+}
+
+/// Whether this thread belongs to a runtime with the default thread name.
+pub(crate) fn on_a_worker() -> bool {
+    thread::current()
+        .name()
+        .is_some_and(|name| name.starts_with("ws-worker"))
+}
+
+/// A count that threads can wait for.
+#[derive(Debug, Default)]
+pub(crate) struct Count {
+    count: Mutex<usize>,
+    changed: Condvar,
+}
+
+impl Count {
+    pub(crate) const fn new() -> Self {
+        Self {
+            count: Mutex::new(0),
+            changed: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn add(&self) {
+        *self.count.lock().unwrap() += 1;
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn get(&self) -> usize {
+        *self.count.lock().unwrap()
+    }
+
+    /// Blocks the thread until there are `at_least` so many.
+    pub(crate) fn wait_for(&self, at_least: usize) {
+        let mut count = self.count.lock().unwrap();
+        while *count < at_least {
+            count = self.changed.wait(count).unwrap();
+        }
+    }
+}
+
+/// Closed until it is opened, for good.
+#[derive(Debug, Default)]
+pub(crate) struct Gate(Count);
+
+impl Gate {
+    pub(crate) fn open(&self) {
+        self.0.add();
+    }
+
+    /// Blocks the thread until it is open.
+    pub(crate) fn pass(&self) {
+        self.0.wait_for(1);
+    }
+}
+
+/// Calls a closure when it is dropped.
+pub(crate) struct OnDrop<F: FnMut()>(pub(crate) F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// Where something was dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Place(Mutex<Vec<ThreadId>>);
+
+impl Place {
+    pub(crate) fn note(&self) {
+        self.0.lock().unwrap().push(thread::current().id());
+    }
+
+    pub(crate) fn all(&self) -> Vec<ThreadId> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+thread_local! {
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `call` while [`is_inside`] says so on this thread.
+pub(crate) fn inside<R>(call: impl FnOnce() -> R) -> R {
+    let before = INSIDE.replace(true);
+    let _back = OnDrop(|| INSIDE.set(before));
+    call()
+}
+
+pub(crate) fn is_inside() -> bool {
+    INSIDE.get()
+}
+
+static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Listens to the panic hook, which says nothing any more of panics whose message begins with
+/// `expected`.
+pub(crate) fn listen_to_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let payload = info.payload();
+            let message = match payload.downcast_ref::<&str>() {
+                Some(text) => text,
+                None => payload
+                    .downcast_ref::<String>()
+                    .map_or("expected: not text", |text| text),
+            };
+            if message.starts_with("expected") {
+                PANICS.lock().unwrap().push(message.to_owned());
+            } else {
+                before(info);
+            }
+        }));
+    });
+}
+
+/// How often the hook saw exactly this message.
+pub(crate) fn panics_of(message: &str) -> usize {
+    PANICS
+        .lock()
+        .unwrap()
+        .iter()
+        .filter(|seen| *seen == message)
+        .count()
+}
+
+static LOG: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Collects what is logged in this process.
+pub(crate) fn listen_to_log() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| tracing::subscriber::set_global_default(Listener).unwrap());
+}
+
+/// The events that were logged with all these words in them.
+pub(crate) fn logged(words: &[&str]) -> Vec<String> {
+    let log = LOG.lock().unwrap();
+    log.iter()
+        .filter(|line| words.iter().all(|word| line.contains(word)))
+        .cloned()
+        .collect()
+}
+
+struct Listener;
+
+impl tracing::Subscriber for Listener {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        struct Line(String);
+        impl tracing::field::Visit for Line {
+            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn Debug) {
+                self.0 += &format!(" {}={value:?}", field.name());
+            }
+        }
+        let mut line = Line(event.metadata().level().to_string());
+        event.record(&mut line);
+        LOG.lock().unwrap().push(line.0);
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}

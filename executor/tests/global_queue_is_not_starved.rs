@@ -1,0 +1,143 @@
+//! L4, F3: each worker looks at the global queue first at least once in 61 of its ticks, however much local
+//! work it has. A task that a foreign thread spawns comes to its first poll, while every worker has tasks
+//! that are always ready.
+//!
+//! It fails when `every_61st` in `sched/find.rs` does not look at the global queue.
+
+mod common;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{
+            AtomicBool, AtomicUsize,
+            Ordering::{Relaxed, SeqCst},
+        },
+    },
+    thread::{self, ThreadId},
+};
+
+use common::{Count, Gate, runtime};
+use ws_executor::{runtime::Runtime, task};
+
+/// A tick may end without a poll, and never with two; so in `TICKS` polls of one thread there is a look.
+const TICKS: usize = 61;
+
+/// Tasks that yield for ever, `each` on each worker; they count the polls of their thread.
+struct Hogs {
+    stop: Arc<AtomicBool>,
+    tasks: Vec<task::JoinHandle<()>>,
+}
+
+thread_local! {
+    static POLLS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+fn hog(runtime: &Runtime, workers: usize, each: usize) -> Hogs {
+    let stop = Arc::new(AtomicBool::new(false));
+    let (begun, gate) = (Arc::new(Count::new()), Arc::new(Gate::default()));
+    let tasks = (0..workers)
+        .map(|_| {
+            let (begun, gate, stop) = (begun.clone(), gate.clone(), stop.clone());
+            runtime.spawn(async move {
+                begun.add();
+                // Every worker has one of these: nobody is idle, and nobody steals.
+                gate.pass();
+                let local: Vec<_> = (0..each)
+                    .map(|_| {
+                        let stop = stop.clone();
+                        ws_executor::spawn(async move {
+                            while !stop.load(Relaxed) {
+                                POLLS.set(POLLS.get() + 1);
+                                task::yield_now().await;
+                            }
+                        })
+                    })
+                    .collect();
+                for task in local {
+                    task.await.unwrap();
+                }
+            })
+        })
+        .collect();
+    begun.wait_for(workers);
+    gate.open();
+    Hogs { stop, tasks }
+}
+
+impl Hogs {
+    fn end(self, runtime: &Runtime) {
+        self.stop.store(true, Relaxed);
+        for task in self.tasks {
+            runtime.block_on(task).unwrap();
+        }
+    }
+}
+
+common::with_workers! {
+    fn a_foreign_task_gets_its_turn(workers: usize) {
+        let runtime = runtime(workers);
+        let hogs = hog(&runtime, workers, 10);
+        let done = Arc::new(Count::new());
+        for n in 1..=100 {
+            let counted = done.clone();
+            drop(runtime.spawn(async move { counted.add() }));
+            done.wait_for(n);
+        }
+        hogs.end(&runtime);
+    }
+
+    /// While the global queue is never empty, no more than 61 polls of local tasks lie between two of its
+    /// tasks on one thread.
+    fn within_61_ticks_of_each_worker(workers: usize) {
+        let runtime = runtime(workers);
+        let hogs = hog(&runtime, workers, 10);
+        let (ran, most) = (Arc::new(Count::new()), Arc::new(AtomicUsize::new(0)));
+        // So many that the queue is not empty until the last of them.
+        let tasks = 200 * workers;
+        for _ in 0..tasks {
+            let (ran, most) = (ran.clone(), most.clone());
+            drop(runtime.spawn(async move {
+                thread_local! {
+                    /// Whether this thread has run one of these before.
+                    static AGAIN: std::cell::Cell<Option<ThreadId>> =
+                        const { std::cell::Cell::new(None) };
+                }
+                let polls = POLLS.replace(0);
+                if AGAIN.replace(Some(thread::current().id())).is_some() {
+                    most.fetch_max(polls, SeqCst);
+                }
+                ran.add();
+            }));
+        }
+        ran.wait_for(tasks);
+        hogs.end(&runtime);
+        assert!(
+            most.load(SeqCst) <= TICKS,
+            "{} polls without a look at the global queue", most.load(SeqCst)
+        );
+    }
+
+    /// The same for tasks that spawn others and so always have something in `runnext`.
+    fn beside_a_chain_of_spawns(workers: usize) {
+        fn link(stop: Arc<AtomicBool>) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
+            Box::pin(async move {
+                if !stop.load(Relaxed) {
+                    drop(ws_executor::spawn(link(stop.clone())));
+                }
+            })
+        }
+        let runtime = runtime(workers);
+        let stop = Arc::new(AtomicBool::new(false));
+        for _ in 0..2 * workers {
+            drop(runtime.spawn(link(stop.clone())));
+        }
+        let done = Arc::new(Count::new());
+        for n in 1..=100 {
+            let counted = done.clone();
+            drop(runtime.spawn(async move { counted.add() }));
+            done.wait_for(n);
+        }
+        stop.store(true, Relaxed);
+    }
+}

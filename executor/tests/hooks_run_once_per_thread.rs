@@ -1,0 +1,155 @@
+//! The hooks of the builder: `on_thread_start` runs once on each thread of the runtime, before its first
+//! task, and `on_thread_stop` once after its last; each park has its unpark. A hook that panics harms
+//! nobody, and no lock of the runtime is held in one (S6, S8).
+//!
+//! It fails when `call_start` stands in the worker's loop instead of before it, or a hook is called
+//! without its catch.
+
+mod common;
+
+use std::{
+    cell::Cell,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    thread::{self, ThreadId},
+};
+
+use common::{Count, Gate, listen_to_panics};
+use ws_executor::runtime::{Builder, Handle};
+
+#[derive(Default)]
+struct Seen {
+    started: Mutex<Vec<ThreadId>>,
+    stopped: Mutex<Vec<ThreadId>>,
+    parked: AtomicUsize,
+    unparked: AtomicUsize,
+}
+
+thread_local! {
+    static STARTED: Cell<bool> = const { Cell::new(false) };
+    static PARKED: Cell<bool> = const { Cell::new(false) };
+}
+
+fn watched(workers: usize) -> (Builder, Arc<Seen>) {
+    let seen = Arc::new(Seen::default());
+    let (a, b, c, d) = (seen.clone(), seen.clone(), seen.clone(), seen.clone());
+    let builder = Builder::new()
+        .workers(workers)
+        .on_thread_start(move || {
+            STARTED.set(true);
+            a.started.lock().unwrap().push(thread::current().id());
+        })
+        .on_thread_stop(move || {
+            STARTED.set(false);
+            b.stopped.lock().unwrap().push(thread::current().id());
+        })
+        .on_thread_park(move || {
+            assert!(!PARKED.replace(true), "parked twice");
+            c.parked.fetch_add(1, SeqCst);
+        })
+        .on_thread_unpark(move || {
+            assert!(PARKED.replace(false), "unparked without a park");
+            d.unparked.fetch_add(1, SeqCst);
+        });
+    (builder, seen)
+}
+
+common::with_workers! {
+    fn start_before_the_first_task_and_stop_after_the_last(workers: usize) {
+        let (builder, seen) = watched(workers);
+        let runtime = builder.build().unwrap();
+        assert!(seen.started.lock().unwrap().is_empty(), "a thread without work");
+        let (gate, begun) = (Arc::new(Gate::default()), Arc::new(Count::new()));
+        let tasks: Vec<_> = (0..workers).map(|_| {
+            let (gate, begun) = (gate.clone(), begun.clone());
+            runtime.spawn(async move {
+                assert!(STARTED.get(), "a task before the start hook, or after the stop hook");
+                begun.add();
+                gate.pass();
+            })
+        }).collect();
+        begun.wait_for(workers);
+        gate.open();
+        for task in tasks {
+            runtime.block_on(task).unwrap();
+        }
+        let on_drop = runtime.spawn(async {
+            let _last = common::OnDrop(|| assert!(STARTED.get() || !common::on_a_worker()));
+            std::future::pending::<()>().await;
+        });
+        drop(runtime);
+        assert!(on_drop.is_finished());
+        let mut started = seen.started.lock().unwrap().clone();
+        let mut stopped = seen.stopped.lock().unwrap().clone();
+        assert!(started.len() >= workers, "as many ran at once");
+        started.sort_by_key(|id| format!("{id:?}"));
+        stopped.sort_by_key(|id| format!("{id:?}"));
+        assert_eq!(started, stopped, "each thread starts once and stops once");
+        started.dedup();
+        assert_eq!(started.len(), stopped.len(), "once per thread");
+        assert_eq!(seen.parked.load(SeqCst), seen.unparked.load(SeqCst));
+    }
+
+    /// A thread in `block_on` is the user's: it has no start and no stop.
+    fn not_on_a_thread_of_the_user(workers: usize) {
+        let (builder, seen) = watched(workers);
+        let runtime = builder.build().unwrap();
+        runtime.block_on(async {
+            ws_executor::spawn_local(async {}).await.unwrap();
+        });
+        drop(runtime);
+        let own = thread::current().id();
+        assert!(!seen.started.lock().unwrap().contains(&own));
+        assert!(!seen.stopped.lock().unwrap().contains(&own));
+    }
+
+    fn a_hook_that_panics_harms_nobody(workers: usize) {
+        listen_to_panics();
+        let runtime = Builder::new()
+            .workers(workers)
+            .on_thread_start(|| panic!("expected: start hook"))
+            .on_thread_stop(|| panic!("expected: stop hook"))
+            .on_thread_park(|| panic!("expected: park hook"))
+            .on_thread_unpark(|| panic!("expected: unpark hook"))
+            .build()
+            .unwrap();
+        for _ in 0..100 {
+            assert_eq!(runtime.block_on(runtime.spawn(async { 5 })).unwrap(), 5);
+        }
+    }
+
+    /// A hook may use the runtime: no lock is held.
+    fn a_hook_may_call_into_the_runtime(workers: usize) {
+        let cell = Arc::new(Mutex::new(None::<Handle>));
+        let ran = Arc::new(Count::new());
+        let call = {
+            let (cell, ran) = (cell.clone(), ran.clone());
+            move || {
+                let handle = cell.lock().unwrap().clone();
+                if let Some(handle) = handle
+                    && ran.get() < 1000
+                {
+                    let ran = ran.clone();
+                    drop(handle.spawn(async move { ran.add() }));
+                    let _ = handle.metrics();
+                }
+            }
+        };
+        let runtime = Builder::new()
+            .workers(workers)
+            .on_thread_start(call.clone())
+            .on_thread_stop(call.clone())
+            .on_thread_park(call.clone())
+            .on_thread_unpark(call)
+            .build()
+            .unwrap();
+        *cell.lock().unwrap() = Some(runtime.handle().clone());
+        for _ in 0..100 {
+            assert_eq!(runtime.block_on(runtime.spawn(async { 5 })).unwrap(), 5);
+        }
+        ran.wait_for(1);
+        drop(runtime);
+    }
+}

@@ -1,0 +1,312 @@
+//! S6: a panic in a task, in poll, in drop of the future, the output or the payload, reaches whoever joins
+//! it and nobody else. The worker lives on, and the panic hook has run.
+//!
+//! It fails when a catch of `task/raw.rs` is taken out, in `poll` or in `replace_future` or in
+//! `drop_quietly`: the worker's thread dies, and the test hangs or sees a second thread start.
+
+mod common;
+
+use std::{
+    future::{pending, poll_fn},
+    panic::panic_any,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    task::Poll,
+};
+
+use common::{Count, OnDrop, listen_to_log, listen_to_panics, logged, panics_of};
+use ws_executor::{
+    runtime::{Builder, Runtime},
+    task,
+};
+
+/// Panics when it is dropped.
+struct Bomb(&'static str);
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("{}", self.0);
+        }
+    }
+}
+
+/// A runtime that counts its threads.
+fn counting(workers: usize) -> (Runtime, Arc<AtomicUsize>) {
+    listen_to_panics();
+    listen_to_log();
+    let started = Arc::new(AtomicUsize::new(0));
+    let hook = started.clone();
+    let builder = Builder::new().workers(workers).on_thread_start(move || {
+        hook.fetch_add(1, SeqCst);
+    });
+    (builder.build().unwrap(), started)
+}
+
+/// The runtime still runs tasks, on the threads that it had: no more than `workers` were ever started.
+fn lives_on(runtime: &Runtime, started: &AtomicUsize, workers: usize) {
+    let done = Arc::new(Count::new());
+    for _ in 0..1000 {
+        let done = done.clone();
+        runtime.spawn(async move {
+            task::yield_now().await;
+            done.add();
+        });
+    }
+    done.wait_for(1000);
+    assert!(
+        started.load(SeqCst) <= workers,
+        "a worker died and was replaced"
+    );
+}
+
+fn message(error: task::JoinError) -> String {
+    assert!(error.is_panic() && !error.is_cancelled());
+    let payload = error.into_panic();
+    match payload.downcast::<String>() {
+        Ok(text) => *text,
+        Err(payload) => (*payload.downcast::<&'static str>().unwrap()).to_owned(),
+    }
+}
+
+common::with_workers! {
+    fn in_the_first_poll(workers: usize) {
+        let (runtime, started) = counting(workers);
+        let before = panics_of("expected: first poll");
+        for _ in 0..100 {
+            let task = runtime.spawn(async { panic!("expected: first poll") });
+            assert_eq!(message(runtime.block_on(task).unwrap_err()), "expected: first poll");
+        }
+        assert!(panics_of("expected: first poll") >= before + 100, "the hook did not run");
+        lives_on(&runtime, &started, workers);
+    }
+
+    fn in_a_later_poll_with_neighbours(workers: usize) {
+        let (runtime, started) = counting(workers);
+        let neighbours: Vec<_> = (0..100).map(|n| runtime.spawn(async move {
+            for _ in 0..10 { task::yield_now().await; }
+            n
+        })).collect();
+        let task = runtime.spawn(async {
+            for _ in 0..5 { task::yield_now().await; }
+            panic!("expected: later poll")
+        });
+        assert_eq!(message(runtime.block_on(task).unwrap_err()), "expected: later poll");
+        for (n, neighbour) in neighbours.into_iter().enumerate() {
+            assert_eq!(runtime.block_on(neighbour).unwrap(), n);
+        }
+        lives_on(&runtime, &started, workers);
+    }
+
+    /// The future's destructor panics after it was ready: the panic takes the output's place.
+    fn in_the_drop_of_the_future(workers: usize) {
+        let (runtime, started) = counting(workers);
+        let bomb = Bomb("expected: future's drop");
+        let task = runtime.spawn(poll_fn(move |_| {
+            let _own = &bomb;
+            Poll::Ready(Bomb("expected: an output that panics as well"))
+        }));
+        let error = runtime.block_on(task).map(|_| ()).unwrap_err();
+        assert_eq!(message(error), "expected: future's drop");
+        lives_on(&runtime, &started, workers);
+    }
+
+    fn in_poll_and_in_the_drop_after_it(workers: usize) {
+        let (runtime, started) = counting(workers);
+        let bomb = Bomb("expected: drop after poll");
+        let task = runtime.spawn(poll_fn(move |_| -> Poll<()> {
+            let _own = &bomb;
+            panic!("expected: poll before drop")
+        }));
+        assert_eq!(message(runtime.block_on(task).unwrap_err()), "expected: drop after poll");
+        lives_on(&runtime, &started, workers);
+    }
+
+    fn in_the_drop_of_an_aborted_future(workers: usize) {
+        let (runtime, started) = counting(workers);
+        let task = runtime.spawn(async {
+            let _bomb = Bomb("expected: aborted");
+            pending::<()>().await;
+        });
+        while runtime.handle().metrics().processors.iter().map(|p| p.polls).sum::<u64>() == 0 {
+            std::thread::yield_now();
+        }
+        task.abort();
+        assert_eq!(message(runtime.block_on(task).unwrap_err()), "expected: aborted");
+        lives_on(&runtime, &started, workers);
+    }
+
+    fn in_the_drop_of_an_output_that_nobody_joins(workers: usize) {
+        let (runtime, started) = counting(workers);
+        let ended = Arc::new(Count::new());
+        // Dropped before the task ends, by its runner: and after it has ended, by the handle.
+        let early = ended.clone();
+        let gate = Arc::new(common::Gate::default());
+        let passed = gate.clone();
+        drop(runtime.spawn(async move {
+            passed.pass();
+            (OnDrop(move || early.add()), Bomb("expected: output"))
+        }));
+        gate.open();
+        ended.wait_for(1);
+        let late = ended.clone();
+        let task = runtime.spawn(async move {
+            (OnDrop(move || late.add()), Bomb("expected: output"))
+        });
+        while !task.is_finished() {
+            std::thread::yield_now();
+        }
+        drop(task);
+        assert_eq!(ended.get(), 2);
+        lives_on(&runtime, &started, workers);
+    }
+
+    fn in_the_drop_of_a_payload_that_nobody_joins(workers: usize) {
+        let (runtime, started) = counting(workers);
+        let ended = Arc::new(Count::new());
+        for _ in 0..100 {
+            let ended = ended.clone();
+            drop(runtime.spawn(async move {
+                panic_any((OnDrop(move || ended.add()), Bomb("expected: payload")));
+            }));
+        }
+        ended.wait_for(100);
+        lives_on(&runtime, &started, workers);
+    }
+
+    /// Joined, the payload belongs to the joiner, as it is.
+    fn payload_is_handed_over_whole(workers: usize) {
+        let (runtime, started) = counting(workers);
+        let task = runtime.spawn(async { panic_any(Bomb("expected: handed over")) });
+        let payload = runtime.block_on(task).unwrap_err().into_panic();
+        let bomb = payload.downcast::<Bomb>().unwrap();
+        assert_eq!(bomb.0, "expected: handed over");
+        std::mem::forget(*bomb);
+        lives_on(&runtime, &started, workers);
+    }
+
+    fn in_a_pinned_task(workers: usize) {
+        let (runtime, started) = counting(workers);
+        runtime.block_on(async {
+            let local = ws_executor::spawn_local(async { panic!("expected: local") });
+            assert_eq!(message(local.await.unwrap_err()), "expected: local");
+            let pinned = ws_executor::spawn_pinned(|| async {
+                let _bomb = Bomb("expected: pinned");
+                task::yield_now().await;
+            });
+            assert_eq!(message(pinned.await.unwrap_err()), "expected: pinned");
+        });
+        lives_on(&runtime, &started, workers);
+    }
+
+    /// The waker of a joiner is anybody's code, and runs on the worker.
+    fn in_the_wakers_of_others(workers: usize) {
+        struct Rude;
+        impl std::task::Wake for Rude {
+            fn wake(self: Arc<Self>) {
+                panic!("expected: rude waker");
+            }
+        }
+        let (runtime, started) = counting(workers);
+        let gate = Arc::new(common::Gate::default());
+        let passed = gate.clone();
+        let mut task = runtime.spawn(async move { passed.pass() });
+        let waker = std::task::Waker::from(Arc::new(Rude));
+        let mut cx = std::task::Context::from_waker(&waker);
+        assert!(std::pin::Pin::new(&mut task).poll(&mut cx).is_pending());
+        gate.open();
+        while !task.is_finished() {
+            std::thread::yield_now();
+        }
+        lives_on(&runtime, &started, workers);
+        runtime.block_on(task).unwrap();
+    }
+
+    fn of_a_detached_task_is_logged_with_its_name(workers: usize) {
+        let (runtime, started) = counting(workers);
+        let name = format!("nobody's-{workers}");
+        let builder = task::Builder::new().name(name.as_str());
+        let gate = Arc::new(common::Gate::default());
+        let passed = gate.clone();
+        drop(builder.spawn_on(async move {
+            passed.pass();
+            panic!("expected: detached")
+        }, runtime.handle()));
+        gate.open();
+        while logged(&["ERROR", "nobody joins", &name]).is_empty() {
+            std::thread::yield_now();
+        }
+        lives_on(&runtime, &started, workers);
+    }
+
+    /// What a root panics with comes out of `block_on` and `run`; its tasks are not lost by that.
+    fn in_a_root(workers: usize) {
+        let (runtime, started) = counting(workers);
+        let ended = Arc::new(Count::new());
+        let counted = ended.clone();
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            runtime.block_on(async {
+                ws_executor::spawn(async move {
+                    task::yield_now().await;
+                    counted.add();
+                });
+                task::yield_now().await;
+                panic!("expected: root");
+            });
+        }));
+        assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"expected: root"));
+        ended.wait_for(1);
+        lives_on(&runtime, &started, workers);
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            runtime.run(async { panic!("expected: root of run") })
+        }));
+        assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"expected: root of run"));
+    }
+
+    /// `Builder::panic_stops_runtime`: every other task is cancelled, also one that waits for ever, and
+    /// nothing can be spawned any more.
+    fn stops_the_runtime_if_asked_for(workers: usize) {
+        listen_to_panics();
+        for inside in [false, true] {
+            let builder = Builder::new().workers(workers).panic_stops_runtime(true);
+            let runtime = builder.build().unwrap();
+            let scenario = |spawned: &dyn Fn(bool) -> task::JoinHandle<()>| {
+                let (waits, panics) = (spawned(false), spawned(true));
+                async move {
+                    assert!(panics.await.unwrap_err().is_panic());
+                    assert!(waits.await.unwrap_err().is_cancelled());
+                }
+            };
+            let program = |panics| async move {
+                if panics { panic!("expected: stops the runtime") }
+                pending::<()>().await
+            };
+            if inside {
+                runtime.block_on(async {
+                    scenario(&|panics| ws_executor::spawn(program(panics))).await
+                });
+            } else {
+                runtime.block_on(scenario(&|panics| runtime.spawn(program(panics))));
+            }
+            let late = runtime.spawn(async {});
+            assert!(runtime.block_on(late).unwrap_err().is_cancelled());
+        }
+    }
+
+    /// The same under `run`, whose root is a task like any other.
+    fn stops_run_if_asked_for(workers: usize) {
+        listen_to_panics();
+        let runtime = Builder::new().workers(workers).panic_stops_runtime(true).build().unwrap();
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            runtime.run(async {
+                ws_executor::spawn(async { panic!("expected: stops run") });
+                pending::<()>().await;
+            });
+        }));
+        let payload = caught.unwrap_err();
+        let text = payload.downcast_ref::<&str>().copied().unwrap_or_default();
+        assert!(text.contains("cancelled"), "{text}");
+    }
+}

@@ -1,0 +1,115 @@
+//! What the system knows of a thread: whether it computes, waits, or is gone.
+//!
+//! A monitor that sees a thread make no progress wants to know why. The thread's CPU clock tells whether
+//! it has run since the last look; if it has not, its state tells whether it waits for something or only
+//! for a core: on a busy machine the clock of a runnable thread stands still in many looks.
+//!
+//! On other systems than Linux nothing is known, and a monitor has to go by the time alone.
+
+#![cfg_attr(
+    target_os = "linux",
+    expect(
+        unsafe_code,
+        reason = "a thread's id and its CPU clock have no face in std"
+    )
+)]
+
+/// A thread of this process.
+///
+/// It may end at any time; questions about it then have no answer.
+///
+/// ```
+/// let thread = ws_reactor::ThreadId::current();
+/// let before = thread.cpu_time_ns();
+/// let sum = std::hint::black_box((0..100_000u64).sum::<u64>());
+/// assert!(thread.cpu_time_ns() >= before, "{sum}");
+/// assert_ne!(thread.is_waiting(), Some(true));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadId(u32);
+
+impl ThreadId {
+    /// The calling thread.
+    pub fn current() -> Self {
+        #[cfg(target_os = "linux")]
+        {
+            // SAFETY: the call has no arguments and cannot fail.
+            let id = unsafe { libc::gettid() };
+            Self(id.cast_unsigned())
+        }
+        #[cfg(not(target_os = "linux"))]
+        Self(0)
+    }
+
+    /// The number that the system has given it, or 0 where that is not known.
+    pub fn as_u32(self) -> u32 {
+        self.0
+    }
+
+    /// The thread with that number.
+    pub fn from_u32(id: u32) -> Self {
+        Self(id)
+    }
+
+    /// The CPU time that it has used, in nanoseconds. None if it is gone, or the system does not tell.
+    pub fn cpu_time_ns(self) -> Option<u64> {
+        #[cfg(target_os = "linux")]
+        {
+            /// `CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED`: the lower bits of a clock id that names a
+            /// thread, the upper ones being the complement of its number (linux/posix-timers.h).
+            const THREAD_CLOCK: libc::clockid_t = 0b110;
+            let clock = (!self.0.cast_signed() << 3) | THREAD_CLOCK;
+            let mut time = libc::timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            };
+            // SAFETY: `time` is valid for a write of one `timespec`; a clock that does not exist is an
+            // error.
+            let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+            (result == 0)
+                .then(|| time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned())
+        }
+        #[cfg(not(target_os = "linux"))]
+        None
+    }
+
+    /// Whether it waits for something other than a core. None if it is gone, or the system does not
+    /// tell. Costs some microseconds: a file is read.
+    pub fn is_waiting(self) -> Option<bool> {
+        let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", self.0)).ok()?;
+        // The name of the thread, in parentheses, may contain anything; the state follows the last one.
+        let state = stat.rsplit_once(") ")?.1.chars().next()?;
+        Some(state != 'R')
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_waits_is_told_from_one_that_computes() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (stop, wait) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            tell.send(ThreadId::current()).unwrap();
+            wait.recv().unwrap_err();
+        });
+        let id = told.recv().unwrap();
+        while id.is_waiting() != Some(true) {
+            std::thread::yield_now();
+        }
+        let before = id.cpu_time_ns().unwrap();
+        assert_eq!(
+            id.cpu_time_ns(),
+            Some(before),
+            "it waits, so its clock stands still"
+        );
+        drop(stop);
+        thread.join().unwrap();
+        while id.cpu_time_ns().is_some() {
+            std::thread::yield_now();
+        }
+        assert_eq!(ThreadId::current().is_waiting(), Some(false));
+    }
+}
