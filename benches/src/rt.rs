@@ -14,22 +14,15 @@ use futures::io::{AsyncRead, AsyncWrite};
 
 mod smol;
 mod tokio;
-#[cfg(feature = "ws")]
 mod ws;
 
 pub(crate) use self::smol::SmolRt;
 pub(crate) use self::tokio::TokioRt;
-#[cfg(feature = "ws")]
 pub(crate) use self::ws::WsRt;
 
 /// The runtimes in this build, in the order of the first round. The first is the one under test
 /// where it is there.
-pub(crate) const NAMES: &[&str] = &[
-    #[cfg(feature = "ws")]
-    WsRt::NAME,
-    TokioRt::NAME,
-    SmolRt::NAME,
-];
+pub(crate) const NAMES: &[&str] = &[WsRt::NAME, TokioRt::NAME, SmolRt::NAME];
 
 /// An asynchronous runtime with worker threads.
 pub(crate) trait Rt: Sized + Send + 'static {

@@ -128,7 +128,6 @@ pub(crate) fn run(workload: &str, runtime: &str, params: Params) -> Result<Outco
     let rows = match runtime {
         TokioRt::NAME => rows::<TokioRt>(),
         SmolRt::NAME => rows::<SmolRt>(),
-        #[cfg(feature = "ws")]
         crate::rt::WsRt::NAME => rows::<crate::rt::WsRt>(),
         _ => return Err(format!("no runtime `{runtime}` in this build").into()),
     };

@@ -3,7 +3,9 @@
 //! A poll begins with [`BUDGET`] units. Every operation on a resource of `ws` that made progress (a
 //! read, a tick, a joined task) costs one; when none is left, such an operation wakes its task and is
 //! pending, so that the poll comes to its end and the task to the back of the queue. When the time
-//! slice is over the budget is taken away at once: a worker's attention word says so.
+//! slice is over the budget is taken away at once: a worker's attention word says so. The first
+//! operation of a poll is let through in any case, or a task that computes for a slice before it would
+//! never get anywhere.
 //!
 //! Outside a task (in a foreign executor) there is no budget and nothing is limited.
 
@@ -76,7 +78,7 @@ pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<Proceed> {
     let Some(left) = LEFT.get() else {
         return Poll::Ready(Proceed { before: None });
     };
-    if left == 0 || slice_is_over() {
+    if left == 0 || (left < BUDGET && slice_is_over()) {
         cx.waker().wake_by_ref();
         return Poll::Pending;
     }

@@ -17,7 +17,12 @@
 //! [`Handle`]: crate::runtime::Handle
 #![allow(unsafe_code)]
 
-use std::{cell::Cell, fmt, marker::PhantomData, ptr};
+use std::{
+    cell::Cell,
+    fmt,
+    marker::PhantomData,
+    ptr::{self, NonNull},
+};
 
 use crate::{
     sched::{Seat, Shared, Worker},
@@ -137,13 +142,18 @@ fn sit_down(context: &Context, frame: &Frame) -> Option<*const Worker> {
     Some(worker)
 }
 
+/// What an entered handle leaves in the list.
+struct Guest {
+    frame: Frame,
+    shared: Arc<Shared>,
+}
+
 /// The guard of [`Handle::enter`](crate::runtime::Handle::enter).
 #[must_use = "the runtime is left again when the guard is dropped"]
 pub struct EnterGuard<'a> {
-    // Dropped in this order: first out of the list, then the frame, then the runtime.
-    _link: Link,
-    _frame: Box<Frame>,
-    _shared: Box<Arc<Shared>>,
+    /// None while it is being dropped.
+    link: Option<Link>,
+    guest: NonNull<Guest>,
     handle: PhantomData<&'a ()>,
 }
 
@@ -153,17 +163,29 @@ impl fmt::Debug for EnterGuard<'_> {
     }
 }
 
+impl Drop for EnterGuard<'_> {
+    fn drop(&mut self) {
+        // Out of the list first.
+        self.link = None;
+        // SAFETY: the box that `enter` leaked, to which nothing in the list points any more.
+        drop(unsafe { Box::from_raw(self.guest.as_ptr()) });
+    }
+}
+
 /// Makes `shared` the current runtime of this thread.
 pub(crate) fn enter<'a>(shared: Arc<Shared>) -> EnterGuard<'a> {
-    let shared = Box::new(shared);
-    let frame = Box::new(Frame::new(&raw const *shared, ptr::null(), ptr::null()));
-    // SAFETY: both lie in boxes that the guard keeps until the link is dropped; if the guard is leaked
-    // they are, too.
-    let link = unsafe { Link::new(&raw const *frame) };
+    let guest = Box::leak(Box::new(Guest {
+        frame: Frame::new(ptr::null(), ptr::null(), ptr::null()),
+        shared,
+    }));
+    guest.frame.shared = &raw const guest.shared;
+    let guest = NonNull::from(guest);
+    // SAFETY: the guest stays where it is until the guard's drop, which takes the link away first; if
+    // the guard is leaked it stays for ever.
+    let link = unsafe { Link::new(&raw const (*guest.as_ptr()).frame) };
     EnterGuard {
-        _link: link,
-        _frame: frame,
-        _shared: shared,
+        link: Some(link),
+        guest,
         handle: PhantomData,
     }
 }

@@ -10,6 +10,7 @@
 
 mod builder;
 mod cpus;
+mod dump;
 mod error;
 mod handle;
 
@@ -18,6 +19,7 @@ use std::{future::Future, time::Duration};
 pub(crate) use self::builder::Config;
 pub use self::{
     builder::Builder,
+    dump::{TaskDump, TaskState},
     error::{BuildError, TryCurrentError},
     handle::Handle,
 };

@@ -48,7 +48,7 @@ impl Rt for WsRt {
     }
 
     fn handle(&self) -> Self::Handle {
-        self.0.handle()
+        self.0.handle().clone()
     }
 
     fn spawn<F>(future: F) -> Join<F::Output>

@@ -5,7 +5,7 @@
 //! | `nobody_sleeps_while_work_waits` | a submit meets a spinner that retires | 3 | 0.1 | `idle_no_last_look`, `idle_release_keeps_the_spinner`, `idle_submit_no_fence` |
 //! | `work_that_came_while_no_permit_was_free_is_found` | a submit that found no permit free meets a release | 3 | 0.1 | `idle_release_no_fence` |
 //! | `a_spinner_that_finds_work_sees_to_the_rest` | what was pushed in reliance on a spinner is taken, also when the spinner is busy from then on, or was about to sleep | 2 | 14.6 | `idle_last_spinner_does_not_look`, `idle_stop_spinning_no_fence` |
-//! | `a_thief_comes_while_its_victim_is_busy` | the same for a push into the own ring | 3 | 0.2 | see its neighbours |
+//! | `a_thief_comes_while_its_victim_is_busy` | the same for a push into the own ring | 3 | 0.2 | also `idle_no_last_look`, `idle_submit_no_fence`, `idle_release_no_fence` |
 //! | `a_batch_wakes_one_after_the_other` | a batch comes to as many threads as there are permits | 2 | 4.7 | `idle_last_look_does_not_spin` |
 //! | `a_thread_that_could_not_be_started_strands_nothing` | a wake-up that fails at the cap leaves no work behind that relied on it | 1 | 0.8 | `idle_refusal_does_not_look` |
 //!

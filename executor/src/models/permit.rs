@@ -4,9 +4,9 @@
 //! | --- | --- | --- | --- | --- |
 //! | `an_owner_leaves_while_it_is_revoked` | the permit is released once | 3 | 0.1 | `permit_leave_stores`, `permit_revoke_stores` |
 //! | `an_owner_parks_while_it_is_revoked_and_woken` | the same, and the owner is woken | 3 | 0.8 | `permit_lost_park_releases` |
-//! | `a_thief_relieves_a_thread_that_was_revoked` | the same while the stuck one comes back, and both want that work | 2 | 0.9 | see its neighbours |
+//! | `a_thief_relieves_a_thread_that_was_revoked` | the same while the stuck one comes back, and both want that work | 2 | 0.9 | also `permit_lost_park_releases` |
 //! | `work_beside_a_stuck_poll_is_taken` | who gets the released permit takes the work of the one that is stuck | 3 | 0.5 | `permit_release_does_not_look` |
-//! | `a_waker_and_an_owner_that_stands_up` | of a waker and the owner one makes the P run | 2 | 0.7 | see its neighbours |
+//! | `a_waker_and_an_owner_that_stands_up` | of a waker and the owner one makes the P run | 2 | 0.7 | also `idle_no_last_look` |
 //! | `pinned_work_gets_the_permit_that_is_released` | who wants a permit and who releases one see each other | 3 | 0.7 | `permit_release_forgets_who_wants`, `permit_want_no_fence` |
 //! | `two_that_want_a_permit_get_it_in_turn` | the same with two who want one | 2 | 15.4 | `permit_wanting_looks_once` |
 //! | `two_permits_for_one_that_wants_one` | two permits come to one who wants one: one goes back | 3 | 1.2 | `permit_hand_stores` |

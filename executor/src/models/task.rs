@@ -4,12 +4,12 @@
 //! | --- | --- | --- | --- | --- |
 //! | `a_wake_reaches_the_next_poll` | two wakes meet each other and the polls that they bring about: one queue at a time, one poll at a time, and the last poll sees what both wrote | 3 | 0.3 | `task_load_relaxed`, `task_settle_loses_a_wake`, `task_settle_relaxed`, `task_wake_relaxed` |
 //! | `a_wake_that_gives_its_reference_back_reaches_the_next_poll` | the same for wakers that are consumed | 3 | 0.2 | `task_wake_by_value_relaxed` |
-//! | `an_abort_meets_a_wake_and_a_poll` | the task ends once, with its output or cancelled | 3 | 0.1 | see its neighbours |
+//! | `an_abort_meets_a_wake_and_a_poll` | the task ends once, with its output or cancelled | 3 | 0.1 | also `task_cancel_does_not_count` |
 //! | `an_abort_of_a_waiting_task_ends_it` | an abort is not lost beside a wake and a poll that is not ready | 3 | 0.1 | `task_cancel_does_not_count`, `task_settle_ignores_a_cancel` |
 //! | `a_joiner_that_changes_its_waker_is_woken` | a handle that is polled with one waker and then another gets the output, or its last waker is woken | 3 | 0.1 | `task_done_relaxed`, `task_register_relaxed`, `task_unregister_ignores_done` |
 //! | `a_handle_that_goes_away_leaves_nothing_behind` | output and waker are dropped once, whoever is first | 3 | 0.1 | `task_detach_forgets_the_output` |
 //! | `the_last_reference_frees_the_cell_once` | the cell is freed once, after all that anybody did with it | 3 | 0.1 | `task_drop_reference_relaxed`, `task_last_waker_does_not_free` |
-//! | `a_refused_task_says_cancelled` | a task that was never entered ends as one that was cancelled | 3 | 0.1 | see its neighbours |
+//! | `a_refused_task_says_cancelled` | a task that was never entered ends as one that was cancelled | 3 | 0.1 | also `task_done_relaxed`, `task_register_relaxed` |
 //!
 //! The scheduler here is one queue, and every thread runs what it finds there when it has done its
 //! part. What a future and an output own is touched when it is dropped, so that loom sees a drop

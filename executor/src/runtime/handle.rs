@@ -4,7 +4,7 @@ use std::future::Future;
 
 use ws_reactor::Netpoll;
 
-use super::{EnterGuard, Metrics, TryCurrentError};
+use super::{EnterGuard, Metrics, TaskDump, TryCurrentError};
 use crate::{
     context, sched,
     sched::Shared,
@@ -131,6 +131,28 @@ impl Handle {
     /// ```
     pub fn metrics(&self) -> Metrics {
         self.shared.metrics()
+    }
+
+    /// All tasks that are alive, with what they are doing; also while some of them hold their threads.
+    ///
+    /// Nothing is polled and nobody waits for it. Tasks come and go meanwhile, so the rows are not of one
+    /// moment.
+    ///
+    /// ```
+    /// use ws_executor::{runtime::{Runtime, TaskState}, task};
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// let dump = runtime.block_on(async {
+    ///     let _guard = task::Builder::new().name("waits").spawn(std::future::pending::<()>()).abort_on_drop();
+    ///     task::yield_now().await;
+    ///     ws_executor::runtime::Handle::current().dump()
+    /// });
+    /// assert_eq!(dump.len(), 1);
+    /// assert_eq!(dump[0].name.as_deref(), Some("waits"));
+    /// assert_ne!(dump[0].location.line(), 0);
+    /// ```
+    pub fn dump(&self) -> Vec<TaskDump> {
+        self.shared.dump()
     }
 
     /// The netpoll, for those who build resources on it.

@@ -21,7 +21,7 @@ use crate::{
     context,
     metrics::{Metrics, ProcessorMetrics},
     queue::{Batch, GlobalQueue},
-    runtime::Config,
+    runtime::{Config, TaskDump},
     sync::{
         Arc, Condvar, Mutex,
         atomic::{
@@ -60,6 +60,10 @@ pub(crate) struct Shared {
     peers: Box<[std::sync::OnceLock<Arc<Peer>>]>,
     peer_count: AtomicUsize,
     /// Ps without a thread.
+    #[expect(
+        clippy::vec_box,
+        reason = "a P travels from thread to thread, and is large"
+    )]
     vacant: Mutex<Vec<Box<Processor>>>,
     /// The home of what foreign threads spawn.
     foreign: Home,
@@ -298,7 +302,6 @@ impl Shared {
             };
             if let Err(permit) = self.hand_to_wanting(permit) {
                 self.idle.release(permit, None);
-                return;
             }
         }
     }
@@ -367,9 +370,12 @@ impl Shared {
     fn start_thread(&self, permit: Permit, spinning: Spinning) {
         let Some(processor) = self.admit_thread() else {
             self.idle.release(permit, Some(spinning));
-            self.report_no_thread(
-                "the runtime has as many threads as `Builder::max_threads` allows",
-            );
+            self.look_for_a_refused_thread();
+            if !self.phase.is_closing() {
+                self.report_no_thread(
+                    "the runtime has as many threads as `Builder::max_threads` allows",
+                );
+            }
             return;
         };
         let number = {
@@ -404,14 +410,23 @@ impl Shared {
                 }
             }
             self.thread_ended();
+            self.look_for_a_refused_thread();
             self.report_no_thread(&error.to_string());
+        }
+    }
+
+    /// A thread was refused. Others may have pushed meanwhile, and relied on its spinning.
+    fn look_for_a_refused_thread(&self) {
+        // The set tells whether there is anybody to wake, so that this does not go round for ever.
+        if !self.idle.parked().is_empty() && self.any_work() {
+            self.wake_for(1);
         }
     }
 
     /// A P for one more thread, if the cap allows it; the thread is counted.
     fn admit_thread(&self) -> Option<Box<Processor>> {
         let mut threads = self.threads.lock();
-        if threads.count >= self.config.max_threads || self.phase.is_closed() {
+        if threads.count >= self.config.max_threads || self.phase.is_closing() {
             return None;
         }
         let processor = self.take_processor()?;
@@ -544,7 +559,7 @@ impl Shared {
     /// Calls `f` with a reference to every live task.
     pub(crate) fn for_each_live(&self, mut f: impl FnMut(TaskRef)) {
         for peer in self.peers() {
-            peer.home.live().for_each(|task| f(task));
+            peer.home.live().for_each(&mut f);
         }
         self.foreign.live().for_each(f);
     }
@@ -565,6 +580,18 @@ impl Shared {
             .map(|peer| peer.home.live().len())
             .sum::<usize>()
             + self.foreign.live().len()
+    }
+
+    /// All live tasks, as they are; nothing is polled, and nobody waits.
+    pub(crate) fn dump(&self) -> Vec<TaskDump> {
+        let running: Vec<u64> = self
+            .peers()
+            .map(|peer| peer.running.load(Relaxed))
+            .collect();
+        let now = self.now_ms();
+        let mut tasks = Vec::new();
+        self.for_each_live(|task| tasks.push(TaskDump::new(&task, &running, now)));
+        tasks
     }
 
     pub(crate) fn metrics(&self) -> Metrics {

@@ -7,6 +7,7 @@
 //! | open | | |
 //! | closing | `shutdown_*`, drop, or the first panic if the builder asked for that | a spawn is refused: its future is dropped at once, its handle says cancelled. Every thread of the runtime, between two polls, goes to clear away |
 //! | closed | the last thread has cleared away | who queues a task drops it himself |
+//! | ended | the netpoll and the timers are shut down | sockets and timers answer with errors; the one who waits goes on |
 //!
 //! # Clearing away
 //!
@@ -42,7 +43,7 @@ use crate::{
     queue::Steal,
     sync::{
         Arc,
-        atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst},
+        atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
         atomic::fence,
         thread,
     },
@@ -52,6 +53,7 @@ use crate::{
 const OPEN: u32 = 0;
 const CLOSING: u32 = 1;
 const CLOSED: u32 = 2;
+const ENDED: u32 = 3;
 
 /// Names of tasks in a report at most.
 const REPORTED_MAX: usize = 10;
@@ -72,7 +74,7 @@ impl Phase {
 
     pub(crate) fn is_closed(&self) -> bool {
         // Ordering: as above.
-        self.0.load(Acquire) == CLOSED
+        self.0.load(Acquire) >= CLOSED
     }
 
     /// True for the one who began it.
@@ -81,6 +83,16 @@ impl Phase {
         self.0
             .compare_exchange(OPEN, CLOSING, AcqRel, Acquire)
             .is_ok()
+    }
+
+    fn is_ended(&self) -> bool {
+        // Ordering: as above.
+        self.0.load(Acquire) == ENDED
+    }
+
+    fn end(&self) {
+        // Ordering: Release pairs with the loads above.
+        self.0.store(ENDED, Release);
     }
 
     fn set_closed(&self) {
@@ -161,7 +173,7 @@ impl Shared {
     fn wait_for_the_end(&self, grace: Duration) {
         let begin = Instant::now();
         let mut threads = self.threads.lock();
-        while threads.count > 0 || self.live_tasks() > 0 {
+        while !self.phase.is_ended() || self.live_tasks() > 0 {
             let Some(left) = grace
                 .checked_sub(begin.elapsed())
                 .filter(|left| !left.is_zero())
@@ -204,11 +216,20 @@ impl Shared {
         let last = threads.count == 0 && self.phase.is_closing();
         self.changed.notify_all();
         drop(threads);
+        // At the cap, somebody may have found neither a parked thread nor room for another.
+        if !last && self.any_work() {
+            self.wake_for(1);
+        }
         if last {
             self.phase.set_closed();
             self.drain_global();
             self.netpoll.shut_down();
             self.shut_down_timers();
+            // Under the lock, so that the one who waits cannot miss it between its look and its wait.
+            let threads = self.threads.lock();
+            self.phase.end();
+            self.changed.notify_all();
+            drop(threads);
         }
     }
 

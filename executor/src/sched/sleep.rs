@@ -47,10 +47,11 @@ impl Worker {
             // Ordering: SeqCst: as in `Idle::release`.
             (None, None) => fence(SeqCst),
         }
+        // As a spinner, so that it sees to the rest of the work when it has found some.
         if self.shared.any_work()
-            && let Some(permit) = self.shared.idle.acquire()
+            && let Some((permit, spinning)) = self.shared.idle.submit(1)
         {
-            self.stand_up(permit);
+            self.stand_up(permit, Some(spinning));
             return Awake::Go;
         }
         peer.counters.parks.add(1);
@@ -87,7 +88,7 @@ impl Worker {
             && !peer.standing.has_permit()
             && let Some(permit) = self.shared.idle.acquire()
         {
-            self.stand_up(permit);
+            self.stand_up(permit, None);
         } else if peer.standing.has_permit() {
             self.was_handed_a_permit();
         } else if expired && self.p.pinned_live.get() == 0 && self.root.is_none() && self.rise() {
@@ -97,24 +98,27 @@ impl Worker {
         if self.wake_batch(ready) > 0 && !peer.standing.has_permit() {
             self.shared.need_permit();
         }
-        peer.standing.has_permit().then_some(Awake::Go)
+        (peer.standing.load() == Stands::Running).then_some(Awake::Go)
     }
 
     /// A waker swapped the standing: its permit is ours, and we are counted as spinning.
     fn was_handed_a_permit(&self) {
-        if self.spinning.take().is_none() {
-            self.spinning.set(Some(Spinning::take_over()));
-        }
+        let spinning = self.spinning.take().unwrap_or_else(Spinning::take_over);
+        self.spinning.set(Some(spinning));
     }
 
-    /// Stands up with `permit`. If another one was handed over meanwhile, `permit` goes back.
-    fn stand_up(&self, permit: Permit) {
+    /// Stands up with `permit`, and as a spinner if it is one. If another permit was handed over
+    /// meanwhile, these go back.
+    fn stand_up(&self, permit: Permit, spinning: Option<Spinning>) {
         let peer = self.peer();
         match peer.standing.hand_to_parked(permit) {
-            Ok(()) => self.shared.idle.parked().remove(peer.index),
+            Ok(()) => {
+                self.shared.idle.parked().remove(peer.index);
+                self.spinning.set(spinning);
+            }
             Err(permit) => {
                 self.was_handed_a_permit();
-                self.shared.release(permit, None);
+                self.shared.release(permit, spinning);
             }
         }
     }

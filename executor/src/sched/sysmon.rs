@@ -119,8 +119,10 @@ impl Shared {
 #[derive(Clone)]
 pub(crate) struct Stall {
     pub(crate) threshold: Option<Duration>,
-    pub(crate) hook: Option<StdArc<dyn Fn(&StallReport) + Send + Sync>>,
+    pub(crate) hook: Option<StallHook>,
 }
+
+type StallHook = StdArc<dyn Fn(&StallReport) + Send + Sync>;
 
 impl Default for Stall {
     fn default() -> Self {

@@ -224,7 +224,9 @@ impl Worker {
         match (permit, spinning.take()) {
             (Some(permit), spinning) => shared.release(permit, spinning),
             (None, Some(spinning)) => {
-                shared.idle.stop_spinning(spinning);
+                if shared.idle.stop_spinning(spinning) && shared.any_work() {
+                    shared.wake_for(1);
+                }
             }
             (None, None) => {}
         }

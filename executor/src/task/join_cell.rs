@@ -99,10 +99,11 @@ impl<T> JoinCell<T> {
 
     fn register(&mut self, waker: &Waker) -> Register {
         let words = (waker.data(), waker.vtable());
-        if let Some((data, vtable)) = self.waker {
-            if data == words.0 && std::ptr::eq(vtable, words.1) {
-                return Register::Registered;
-            }
+        if let Some((data, vtable)) = self.waker
+            && data == words.0
+            && std::ptr::eq(vtable, words.1)
+        {
+            return Register::Registered;
         }
         let fresh = Joiner::new(waker);
         if self.waker.take().is_some() && self.header().state.unregister() == Register::Done {

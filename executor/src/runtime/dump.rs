@@ -1,0 +1,69 @@
+//! A look at all tasks that are alive.
+
+use std::{fmt, panic::Location, time::Duration};
+
+use crate::task::{Id, TaskRef};
+
+/// What a task was doing at the moment of a [`Handle::dump`](super::Handle::dump).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TaskState {
+    /// It waits for a waker.
+    Idle,
+    /// It is in a queue, or on its way there.
+    Queued,
+    /// A thread polls it.
+    Running,
+}
+
+/// One live task. See [`Handle::dump`](super::Handle::dump).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TaskDump {
+    /// Its id.
+    pub id: Id,
+    /// Its name, if it was given one.
+    pub name: Option<String>,
+    /// Where it was spawned.
+    pub location: &'static Location<'static>,
+    /// What it was doing.
+    pub state: TaskState,
+    /// For how long it has lived, to about 10 ms.
+    pub age: Duration,
+}
+
+impl TaskDump {
+    /// `running` has the addresses of all tasks that are being polled, `now_ms` the runtime's clock.
+    pub(crate) fn new(task: &TaskRef, running: &[u64], now_ms: u32) -> Self {
+        let header = task.header();
+        let state = if running.contains(&header.address()) {
+            TaskState::Running
+        } else if header.snapshot().is_idle() {
+            TaskState::Idle
+        } else {
+            TaskState::Queued
+        };
+        Self {
+            id: header.id(),
+            name: header.name().map(str::to_owned),
+            location: header.location(),
+            state,
+            // Wraps with the clock, after 49 days.
+            age: Duration::from_millis(u64::from(now_ms.wrapping_sub(header.born_ms()))),
+        }
+    }
+}
+
+impl fmt::Display for TaskDump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "task {}", self.id)?;
+        if let Some(name) = &self.name {
+            write!(f, " {name:?}")?;
+        }
+        write!(
+            f,
+            ", spawned at {}, {:?}, {:?} old",
+            self.location, self.state, self.age
+        )
+    }
+}

@@ -1,0 +1,513 @@
+//! A descriptor in the netpoll: what every socket of [`net`](crate::net) is made of, and open to users.
+//!
+//! # What it is for
+//!
+//! Anything that epoll and its like can watch becomes awaitable by it: sockets of other libraries,
+//! pipes, eventfds, inotify, terminals. It joins three things that know nothing of each other: the
+//! descriptor, its [`Registration`], and the cooperative budget of the executor.
+//!
+//! # One operation
+//!
+//! 1. Take a unit of the budget. None left: the task was woken already, and is pending (F2).
+//! 2. Try, if the direction counts as ready. "Would block" clears the readiness and keeps the waker.
+//! 3. Done, with success or an error: the unit is spent. Pending: it is given back.
+//!
+//! Step 2 is the registration's; why no edge and no waker is lost stands there. All waiters of a direction
+//! are woken by an edge, so several tasks may use the same descriptor at once.
+//!
+//! # The end
+//!
+//! The descriptor leaves the netpoll before it is closed or given back. A descriptor that is closed first
+//! would stay in epoll for as long as a duplicate of it lives (in a child process, say), and its number
+//! may be somebody else's by then. How it leaves depends on how it came, by its number or as a mio source
+//! with a way of its own, so the constructor leaves a function behind that knows.
+
+use std::fmt;
+use std::future::Future;
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use futures::io::{AsyncRead, AsyncWrite};
+use pin_project_lite::pin_project;
+use ws_executor::budget;
+use ws_reactor::{Direction, Interest, Netpoll, Ready, Registration, Source, SourceFd};
+
+use crate::current;
+use crate::delegate::by_reference;
+
+/// What is registered unless the user says otherwise.
+const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
+
+/// A descriptor or mio source that tasks can wait for.
+///
+/// The descriptor has to be in nonblocking mode. It stays with the runtime that is current when this
+/// is made: once that is shut down, every operation is an error.
+///
+/// # Examples
+///
+/// ```
+/// use std::io::{Read, Write};
+/// use std::os::unix::net::UnixStream;
+/// use ws::io::{AsyncFd, Interest};
+///
+/// # ws::runtime::Runtime::new()?.block_on(async {
+/// let (here, mut there) = UnixStream::pair()?;
+/// here.set_nonblocking(true)?;
+/// let here = AsyncFd::new(here)?;
+///
+/// there.write_all(b"hello")?;
+/// let mut buffer = [0; 16];
+/// let read = here
+///     .io(Interest::READABLE, || here.get_ref().read(&mut buffer))
+///     .await?;
+/// assert_eq!(&buffer[..read], b"hello");
+/// # Ok::<(), std::io::Error>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct AsyncFd<T> {
+    registration: Registration,
+    /// Present until [`AsyncFd::into_inner`].
+    io: Option<T>,
+    /// Takes the source out of the netpoll. See *The end*.
+    leave: fn(&Registration, &mut T) -> io::Result<()>,
+}
+
+impl<T: AsRawFd> AsyncFd<T> {
+    /// Registers a descriptor for reading and writing.
+    ///
+    /// Anything that has a descriptor will do, also a bare [`RawFd`], which is left open when this
+    /// is dropped. mio's own sources may go in here as well.
+    ///
+    /// # Errors
+    ///
+    /// What the system says: regular files and directories cannot be watched on Linux. An error of kind
+    /// `Other` if the runtime was shut down.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside of a runtime.
+    #[track_caller]
+    pub fn new(io: T) -> io::Result<Self> {
+        Self::with_interest(io, BOTH)
+    }
+
+    /// Registers a descriptor for what `interest` says, and nothing else.
+    ///
+    /// # Errors
+    ///
+    /// As [`AsyncFd::new`].
+    ///
+    /// # Panics
+    ///
+    /// Panics outside of a runtime.
+    #[track_caller]
+    pub fn with_interest(io: T, interest: Interest) -> io::Result<Self> {
+        Self::on(&current::netpoll("ws::io::AsyncFd"), io, interest)
+    }
+
+    /// Registers a descriptor with the netpoll of some runtime.
+    pub(crate) fn on(netpoll: &Arc<Netpoll>, io: T, interest: Interest) -> io::Result<Self> {
+        let fd = io.as_raw_fd();
+        Ok(Self {
+            registration: Registration::new(netpoll, &mut SourceFd(&fd), interest)?,
+            io: Some(io),
+            leave: |registration, io| registration.deregister(&mut SourceFd(&io.as_raw_fd())),
+        })
+    }
+}
+
+impl<T: Source> AsyncFd<T> {
+    /// Registers a mio source in its own way, for reading and writing.
+    ///
+    /// For sources that are more than one descriptor, or hide it. For all others, [`AsyncFd::new`] does
+    /// the same.
+    ///
+    /// # Errors
+    ///
+    /// What the source says, and an error of kind `Other` if the runtime was shut down.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside of a runtime.
+    #[track_caller]
+    pub fn from_source(io: T) -> io::Result<Self> {
+        Self::from_source_with_interest(io, BOTH)
+    }
+
+    /// Registers a mio source in its own way, for what `interest` says.
+    ///
+    /// # Errors
+    ///
+    /// As [`AsyncFd::from_source`].
+    ///
+    /// # Panics
+    ///
+    /// Panics outside of a runtime.
+    #[track_caller]
+    pub fn from_source_with_interest(mut io: T, interest: Interest) -> io::Result<Self> {
+        let netpoll = current::netpoll("ws::io::AsyncFd");
+        Ok(Self {
+            registration: Registration::new(&netpoll, &mut io, interest)?,
+            io: Some(io),
+            leave: |registration, io| registration.deregister(io),
+        })
+    }
+}
+
+impl<T> AsyncFd<T> {
+    /// Returns what was registered.
+    pub fn get_ref(&self) -> &T {
+        present(self.io.as_ref())
+    }
+
+    /// Returns what was registered.
+    ///
+    /// Replacing it by another leaves that one unregistered, so that nobody who waits is ever woken.
+    pub fn get_mut(&mut self) -> &mut T {
+        present(self.io.as_mut())
+    }
+
+    /// Takes the source out of the netpoll and gives it back, still in nonblocking mode.
+    pub fn into_inner(mut self) -> T {
+        self.leave();
+        present(self.io.take())
+    }
+
+    /// Polls an operation: calls `f` whenever the descriptor may be ready for `interest`, until `f` says
+    /// anything but [`WouldBlock`](io::ErrorKind::WouldBlock).
+    ///
+    /// The wakers of all tasks that wait are kept, for each direction, and all are woken when there is
+    /// news. With an interest in both directions, `f` is called when either may be ready.
+    ///
+    /// `f` should try one operation and return its `WouldBlock` unchanged: readiness is forgotten on that
+    /// word, and comes back with the next edge.
+    ///
+    /// # Errors
+    ///
+    /// What `f` says; an error of kind `Other` once the runtime was shut down; and
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for a direction that was not registered.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::future::poll_fn;
+    /// use std::io::Read;
+    /// use std::os::unix::net::UnixStream;
+    /// use ws::io::{AsyncFd, Interest};
+    ///
+    /// # ws::runtime::Runtime::new()?.block_on(async {
+    /// let (here, there) = UnixStream::pair()?;
+    /// here.set_nonblocking(true)?;
+    /// let here = AsyncFd::new(here)?;
+    /// drop(there);
+    /// let mut byte = [0];
+    /// let read = poll_fn(|cx| {
+    ///     here.poll_io(cx, Interest::READABLE, || here.get_ref().read(&mut byte))
+    /// });
+    /// assert_eq!(read.await?, 0);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn poll_io<R>(
+        &self,
+        cx: &mut Context<'_>,
+        interest: Interest,
+        mut f: impl FnMut() -> io::Result<R>,
+    ) -> Poll<io::Result<R>> {
+        let unit = ready!(budget::poll_proceed(cx));
+        for direction in directions(interest) {
+            if let Poll::Ready(answer) = self.registration.poll_io(cx, direction, &mut f) {
+                unit.made_progress();
+                return Poll::Ready(answer);
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Does an operation: calls `f` whenever the descriptor may be ready for `interest`, until `f` says
+    /// anything but [`WouldBlock`](io::ErrorKind::WouldBlock).
+    ///
+    /// # Errors
+    ///
+    /// As [`AsyncFd::poll_io`].
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped before it is ready, `f` has not succeeded.
+    pub async fn io<R>(
+        &self,
+        interest: Interest,
+        mut f: impl FnMut() -> io::Result<R>,
+    ) -> io::Result<R> {
+        match directions(interest) {
+            // A future takes its waker along when it is dropped; see `Registration`.
+            [direction, other] if direction == other => {
+                budgeted(self.registration.async_io(direction, f)).await
+            }
+            _ => std::future::poll_fn(|cx| self.poll_io(cx, interest, &mut f)).await,
+        }
+    }
+
+    /// Tries an operation now.
+    ///
+    /// # Errors
+    ///
+    /// As [`AsyncFd::poll_io`]; and [`WouldBlock`](io::ErrorKind::WouldBlock) if the descriptor is not
+    /// ready, in which case `f` may not have been called.
+    pub fn try_io<R>(
+        &self,
+        interest: Interest,
+        mut f: impl FnMut() -> io::Result<R>,
+    ) -> io::Result<R> {
+        let [direction, other] = directions(interest);
+        match self.registration.try_io(direction, &mut f) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && other != direction => {
+                self.registration.try_io(other, f)
+            }
+            answer => answer,
+        }
+    }
+
+    /// Waits until a direction may be ready, and says what is known of it.
+    ///
+    /// Ready means that an operation is worth trying. Whoever finds that it is not says so by
+    /// [`AsyncFd::clear_ready`], or waits in vain for this to wait again; [`AsyncFd::io`] does both.
+    ///
+    /// # Errors
+    ///
+    /// An error of kind `Other` once the runtime was shut down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn ready(&self, direction: Direction) -> io::Result<Ready> {
+        budgeted(self.registration.readiness(direction)).await
+    }
+
+    /// Polls for readiness of a direction; see [`AsyncFd::ready`].
+    ///
+    /// # Errors
+    ///
+    /// As [`AsyncFd::ready`].
+    pub fn poll_ready(
+        &self,
+        cx: &mut Context<'_>,
+        direction: Direction,
+    ) -> Poll<io::Result<Ready>> {
+        self.poll_budgeted(cx, |registration, cx| {
+            registration.poll_ready(cx, direction)
+        })
+    }
+
+    /// Forgets a readiness that was found untrue, unless there was news since it was reported.
+    ///
+    /// Only right after an operation that would block: what is still there is not reported again.
+    pub fn clear_ready(&self, ready: Ready) {
+        self.registration.clear_ready(ready);
+    }
+
+    /// Does an operation once, whatever is known of readiness, which stays as it is.
+    ///
+    /// For the few that no event is ever about.
+    pub(crate) async fn once<R>(&self, mut f: impl FnMut() -> io::Result<R>) -> io::Result<R> {
+        budgeted(std::future::poll_fn(|_| {
+            // Asks only whether the runtime is still there: "not ready" is no objection.
+            match self.registration.try_io(Direction::Write, || Ok(())) {
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => Poll::Ready(Err(error)),
+                _ => Poll::Ready(f()),
+            }
+        }))
+        .await
+    }
+
+    /// Returns the netpoll of this descriptor, for others that shall join it.
+    pub(crate) fn netpoll(&self) -> &Arc<Netpoll> {
+        self.registration.netpoll()
+    }
+
+    /// Polls a read of at most `len` bytes from a TCP stream or pipe, where a short one spares the next
+    /// system call. See `poll_read_with` of the registration for where it must not be used.
+    pub(crate) fn poll_read_short(
+        &self,
+        cx: &mut Context<'_>,
+        len: usize,
+        f: impl FnMut() -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_budgeted(cx, |registration, cx| {
+            registration.poll_read_with(cx, len, f)
+        })
+    }
+
+    /// Polls a write of at most `len` bytes to a byte stream, where a short one spares the next system
+    /// call.
+    pub(crate) fn poll_write_short(
+        &self,
+        cx: &mut Context<'_>,
+        len: usize,
+        f: impl FnMut() -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_budgeted(cx, |registration, cx| {
+            registration.poll_write_with(cx, len, f)
+        })
+    }
+
+    fn poll_budgeted<R>(
+        &self,
+        cx: &mut Context<'_>,
+        poll: impl FnOnce(&Registration, &mut Context<'_>) -> Poll<R>,
+    ) -> Poll<R> {
+        let unit = ready!(budget::poll_proceed(cx));
+        let answer = ready!(poll(&self.registration, cx));
+        unit.made_progress();
+        Poll::Ready(answer)
+    }
+
+    fn leave(&mut self) {
+        if let Some(io) = &mut self.io {
+            // The registration is gone whatever the answer. An error says that the system does not know
+            // the descriptor, because a user of a bare `RawFd` has closed it: then there is nothing left
+            // to undo.
+            let _gone_already = (self.leave)(&self.registration, io);
+        }
+    }
+}
+
+impl<T> Drop for AsyncFd<T> {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+fn present<R>(io: Option<R>) -> R {
+    io.expect("only `into_inner` takes it, and the whole with it")
+}
+
+/// The directions that an interest is about: one, twice, or both.
+fn directions(interest: Interest) -> [Direction; 2] {
+    // Urgent data and the like are read as well.
+    let reads = interest != Interest::WRITABLE;
+    match (reads, interest.is_writable()) {
+        (true, true) => [Direction::Read, Direction::Write],
+        (true, false) => [Direction::Read; 2],
+        (false, _) => [Direction::Write; 2],
+    }
+}
+
+pin_project! {
+    /// A future that takes a unit of the budget for each poll, and keeps it when it is ready.
+    struct Budgeted<F> {
+        #[pin]
+        future: F,
+    }
+}
+
+fn budgeted<F: Future>(future: F) -> Budgeted<F> {
+    Budgeted { future }
+}
+
+impl<F: Future> Future for Budgeted<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let unit = ready!(budget::poll_proceed(cx));
+        let answer = ready!(self.project().future.poll(cx));
+        unit.made_progress();
+        Poll::Ready(answer)
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for AsyncFd<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncFd")
+            .field("io", self.get_ref())
+            .field("registration", &self.registration)
+            .finish()
+    }
+}
+
+impl<T: AsFd> AsFd for AsyncFd<T> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.get_ref().as_fd()
+    }
+}
+
+impl<T: AsRawFd> AsRawFd for AsyncFd<T> {
+    fn as_raw_fd(&self) -> RawFd {
+        self.get_ref().as_raw_fd()
+    }
+}
+
+/// For what can be read by reference, such as pipes and streams of std.
+impl<T> AsyncRead for &AsyncFd<T>
+where
+    for<'a> &'a T: Read,
+{
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_io(cx, Interest::READABLE, || self.get_ref().read(buf))
+    }
+
+    fn poll_read_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_io(cx, Interest::READABLE, || {
+            self.get_ref().read_vectored(bufs)
+        })
+    }
+}
+
+/// For what can be written by reference, such as pipes and streams of std.
+///
+/// Closing flushes and closes nothing: what closes a descriptor is its drop.
+impl<T> AsyncWrite for &AsyncFd<T>
+where
+    for<'a> &'a T: Write,
+{
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_io(cx, Interest::WRITABLE, || self.get_ref().write(buf))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_io(cx, Interest::WRITABLE, || {
+            self.get_ref().write_vectored(bufs)
+        })
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Mostly there is nothing to flush, and no reason to wait until there is room for more.
+        match self.get_ref().flush() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.poll_io(cx, Interest::WRITABLE, || self.get_ref().flush())
+            }
+            answer => Poll::Ready(answer),
+        }
+    }
+
+    fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_flush(cx)
+    }
+}
+
+// Nothing in here is pinned: operations go by reference.
+impl<T> Unpin for AsyncFd<T> {}
+
+by_reference! { impl[T] AsyncRead for AsyncFd<T> where { for<'a> &'a T: Read } }
+by_reference! { impl[T] AsyncWrite for AsyncFd<T> where { for<'a> &'a T: Write } }

@@ -1,0 +1,29 @@
+//! Reading and writing: the traits that the sockets speak, and a way to any other descriptor.
+//!
+//! The traits are those of [`futures::io`], with their extensions, so that everything that is written
+//! for them works on the sockets of [`net`](crate::net):
+//!
+//! ```
+//! use ws::io::{AsyncReadExt, AsyncWriteExt};
+//! use ws::net::UnixStream;
+//!
+//! # ws::runtime::Runtime::new()?.block_on(async {
+//! let (mut here, mut there) = UnixStream::pair()?;
+//! here.write_all(b"hello").await?;
+//! let mut buffer = [0; 5];
+//! there.read_exact(&mut buffer).await?;
+//! assert_eq!(&buffer, b"hello");
+//! # Ok::<(), std::io::Error>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`AsyncFd`] makes any other descriptor awaitable: pipes, eventfds, sockets of other libraries.
+
+pub use futures::io::{
+    AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncSeek, AsyncSeekExt, AsyncWrite,
+    AsyncWriteExt, BufReader, BufWriter, copy, copy_buf,
+};
+pub use ws_reactor::{Direction, Interest, Ready, Source};
+
+pub use crate::async_fd::AsyncFd;

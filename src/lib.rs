@@ -1,0 +1,93 @@
+//! An async runtime that schedules the way Go does.
+//!
+//! Tasks are futures, spread over a few threads that steal work from each other. Compute and I/O
+//! share them: a task that blocks its thread holds up nobody, because another thread takes over.
+//!
+//! ```
+//! use ws::io::{AsyncReadExt, AsyncWriteExt};
+//! use ws::net::{TcpListener, TcpStream};
+//!
+//! #[ws::main]
+//! async fn main() -> std::io::Result<()> {
+//!     let listener = TcpListener::bind("127.0.0.1:0").await?;
+//!     let addr = listener.local_addr()?;
+//!     let server = ws::spawn(async move {
+//!         let (mut stream, _peer) = listener.accept().await?;
+//!         let mut request = [0; 4];
+//!         stream.read_exact(&mut request).await?;
+//!         stream.write_all(b"pong").await
+//!     });
+//!
+//!     let mut client = TcpStream::connect(addr).await?;
+//!     client.write_all(b"ping").await?;
+//!     let mut answer = String::new();
+//!     client.read_to_string(&mut answer).await?;
+//!     assert_eq!(answer, "pong");
+//!     server.await.expect("the server does not panic")
+//! }
+//! ```
+//!
+//! # Where to find what
+//!
+//! | to | use |
+//! | --- | --- |
+//! | start | [`#[ws::main]`](macro@main), [`#[ws::test]`](macro@test), or [`runtime::Builder`] for more knobs |
+//! | run something beside | [`spawn`]; [`spawn_local`] if it is not `Send`; [`task`] to await, abort and name it |
+//! | block | [`spawn_blocking`], [`block_in_place`] |
+//! | wait for time | [`time::sleep`], [`time::timeout`], [`time::interval`] |
+//! | wait for several futures | [`join!`], [`try_join!`], [`select!`], which are those of `futures` |
+//! | talk | [`net`], with the traits of [`io`] |
+//! | end cleanly | [`signal`] |
+//!
+//! What other crates do well is not here: locks and channels (`futures`, `async-channel`, `async-lock`),
+//! files and processes (`async-fs`, `async-process`, or [`spawn_blocking`] around std's).
+//!
+//! # How it is scheduled
+//!
+//! Each thread that runs tasks has a queue of its own and a slot for the task to run next. It looks there
+//! first, then in the queue for all, then at the network, then it steals half of another thread's
+//! queue; and it sleeps when there is nothing. The thread that runs `main` is one of them. When a task
+//! waits for a socket or a timer it costs no thread, and when it blocks its thread nevertheless, the right
+//! to run tasks goes to another.
+//!
+//! A task that never waits should now and then say [`task::yield_if_due`]: nothing can stop a future in
+//! the middle of a poll. Operations on sockets and timers of this crate do that by themselves.
+//!
+//! # Systems
+//!
+//! Unix. It is tested on Linux.
+//!
+//! # The crates below
+//!
+//! Every dependency points down: this crate has what users touch; `ws-executor` schedules tasks, and
+//! knows no sockets; `ws-reactor` watches descriptors, and knows no tasks. `ws-macros` has the two
+//! attributes.
+
+#![forbid(unsafe_code)]
+
+#[cfg(not(unix))]
+compile_error!("ws runs on Unix: its sockets are descriptors in epoll, kqueue and their like");
+
+mod async_fd;
+mod current;
+mod delegate;
+#[cfg(feature = "hyper")]
+pub mod hyper;
+pub mod io;
+pub mod net;
+pub mod signal;
+
+#[doc(hidden)]
+#[path = "private.rs"]
+pub mod __private;
+
+pub use futures::{join, select, try_join};
+pub use ws_executor::{
+    block_in_place, runtime, spawn, spawn_blocking, spawn_local, spawn_pinned, task, time,
+};
+pub use ws_macros::{main, test};
+
+/// The code in README.md, which rustdoc compiles and runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeCode;

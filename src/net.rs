@@ -1,0 +1,80 @@
+//! Sockets: TCP, UDP and Unix.
+//!
+//! | for | listen | talk |
+//! | --- | --- | --- |
+//! | TCP | [`TcpListener`] | [`TcpStream`]; [`TcpSocket`] sets options before either |
+//! | UDP | | [`UdpSocket`] |
+//! | Unix sockets | [`UnixListener`] | [`UnixStream`], [`UnixDatagram`] |
+//!
+//! Streams implement [`AsyncRead`](crate::io::AsyncRead) and [`AsyncWrite`](crate::io::AsyncWrite) of the
+//! `futures` crate, both by value and by reference, so that one task may read while another writes.
+//! [`TcpStream::split_mut`] and [`TcpStream::into_split`] give each its own half.
+//!
+//! # Examples
+//!
+//! A server that sends back what it gets, and a client:
+//!
+//! ```
+//! use ws::io::{AsyncReadExt, AsyncWriteExt};
+//! use ws::net::{TcpListener, TcpStream};
+//!
+//! # ws::runtime::Runtime::new()?.block_on(async {
+//! let listener = TcpListener::bind("127.0.0.1:0").await?;
+//! let addr = listener.local_addr()?;
+//! ws::spawn(async move {
+//!     let (stream, _) = listener.accept().await?;
+//!     ws::io::copy(&stream, &mut &stream).await
+//! });
+//!
+//! let mut client = TcpStream::connect(addr).await?;
+//! client.write_all(b"hello").await?;
+//! let mut answer = [0; 5];
+//! client.read_exact(&mut answer).await?;
+//! assert_eq!(&answer, b"hello");
+//! # Ok::<(), std::io::Error>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Sockets and runtimes
+//!
+//! A socket joins the runtime that is current where it is made, and any task or executor may use it from
+//! then on. Making one outside of a runtime panics. Once its runtime was shut down, every operation on
+//! it is an error.
+//!
+//! Several tasks may wait for the same direction of a socket; all are woken, and one gets the data. For
+//! a listener with many tasks, a listener for each with [`TcpSocket::set_reuse_port`] is better.
+//!
+//! # Cancel safety
+//!
+//! Dropping the future of any single operation in here loses nothing: it has either moved data and is
+//! ready, or moved none. `read_exact`, `write_all` and the like are several operations, and forget how
+//! far they came.
+//!
+//! # Processes
+//!
+//! Every descriptor is close-on-exec. After a fork without exec, sockets and runtime are the parent's.
+//!
+//! # The files
+//!
+//! Sockets are std's, in nonblocking mode, inside an [`AsyncFd`](crate::io::AsyncFd), which is where they
+//! meet netpoll and budget. `socket2` sets what std has no name for. `addr` resolves names, `connect`
+//! connects, `patience` is how `accept` survives a full table of descriptors, `split` makes halves of
+//! streams.
+
+mod addr;
+mod connect;
+mod patience;
+pub mod split;
+mod tcp_listener;
+mod tcp_socket;
+mod tcp_stream;
+mod udp;
+pub mod unix;
+
+pub use addr::{ToSocketAddrs, lookup_host};
+pub use tcp_listener::{Incoming, TcpListener};
+pub use tcp_socket::{Keepalive, TcpSocket};
+pub use tcp_stream::TcpStream;
+pub use udp::UdpSocket;
+pub use unix::{UnixDatagram, UnixListener, UnixStream};

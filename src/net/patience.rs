@@ -1,0 +1,157 @@
+//! Patience: how `accept` and `connect` go on when the system has no room.
+//!
+//! # Accepting
+//!
+//! | error | what it says | then |
+//! | --- | --- | --- |
+//! | `ECONNABORTED`, network errors | this one connection is gone before it was taken | the next |
+//! | `EMFILE`, `ENFILE`, `ENOBUFS`, `ENOMEM` | no descriptor, or no memory, for now | wait, then try again |
+//! | others | the listener is of no use | an error |
+//!
+//! The second kind is the dangerous one. The connection stays in the queue and the listener stays ready,
+//! so a loop that goes on at once spins at full speed, and one that ends takes the server down for what is
+//! over soon. The clients do not notice the wait: the kernel has answered them and keeps them in its
+//! queue. No event says that a descriptor is free again, so this is a timer: 1 ms at first, twice as
+//! much with each failure, 100 ms at most. (Go's `net/http` does the same with 5 ms and 1 s.)
+//!
+//! Linux hands errors of a new connection to `accept`, which accept(2) says to treat as "try again".
+//!
+//! # Connecting, and datagrams
+//!
+//! A Unix socket whose listener's queue is full answers `EAGAIN` to a nonblocking connect, and no event
+//! says when there is room. Nor does one after `EAGAIN` to a Unix datagram, if others have filled the queue of
+//! its receiver and the sender is not connected to that. The same wait serves both.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use ws_executor::time::{Sleep, sleep};
+
+use crate::async_fd::AsyncFd;
+use crate::io::Interest;
+
+const WAIT_MIN: Duration = Duration::from_millis(1);
+const WAIT_MAX: Duration = Duration::from_millis(100);
+
+/// Waits between attempts, twice as long each time.
+#[derive(Debug)]
+pub(crate) struct Backoff {
+    next: Duration,
+    /// The wait that is going on.
+    sleep: Option<Sleep>,
+}
+
+impl Backoff {
+    pub(crate) fn new() -> Self {
+        Self {
+            next: WAIT_MIN,
+            sleep: None,
+        }
+    }
+
+    /// Begins a wait.
+    fn begin(&mut self) {
+        self.sleep = Some(sleep(self.next));
+        self.next = (self.next * 2).min(WAIT_MAX);
+    }
+
+    /// Ready when no wait is going on.
+    fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(sleep) = &mut self.sleep {
+            ready!(Pin::new(sleep).poll(cx));
+            self.sleep = None;
+        }
+        Poll::Ready(())
+    }
+
+    /// Waits once, after `error`. Outside of a runtime there is no timer to wait by, and the error is the
+    /// answer.
+    pub(crate) async fn wait_after(&mut self, error: io::Error) -> io::Result<()> {
+        if !has_timers() {
+            return Err(error);
+        }
+        self.begin();
+        std::future::poll_fn(|cx| self.poll_over(cx)).await;
+        Ok(())
+    }
+}
+
+/// Accepts by `accept`, and has patience with the system.
+pub(crate) fn poll_accept<L, T>(
+    listener: &AsyncFd<L>,
+    cx: &mut Context<'_>,
+    backoff: &mut Backoff,
+    mut accept: impl FnMut() -> io::Result<T>,
+) -> Poll<io::Result<T>> {
+    loop {
+        ready!(backoff.poll_over(cx));
+        match ready!(listener.poll_io(cx, Interest::READABLE, &mut accept)) {
+            Err(error) if is_about_one_connection(&error) => {}
+            Err(error) if is_about_room(&error) && has_timers() => backoff.begin(),
+            Err(error) => return Poll::Ready(Err(error)),
+            Ok(accepted) => {
+                *backoff = Backoff::new();
+                return Poll::Ready(Ok(accepted));
+            }
+        }
+    }
+}
+
+/// Whether this thread has a current runtime. A foreign executor that polls us has none.
+fn has_timers() -> bool {
+    ws_executor::netpoll::current().is_some()
+}
+
+fn is_about_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        ConnectionAborted, ConnectionReset, HostUnreachable, Interrupted, NetworkDown,
+        NetworkUnreachable,
+    };
+    let kind_says_so = matches!(
+        error.kind(),
+        ConnectionAborted
+            | ConnectionReset
+            | HostUnreachable
+            | Interrupted
+            | NetworkDown
+            | NetworkUnreachable
+    );
+    kind_says_so || matches!(error.raw_os_error(), Some(libc::EPROTO | libc::ENOPROTOOPT))
+}
+
+fn is_about_room(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_error_has_its_remedy() {
+        let errno = io::Error::from_raw_os_error;
+        for room in [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM] {
+            assert!(is_about_room(&errno(room)));
+            assert!(!is_about_one_connection(&errno(room)));
+        }
+        for one in [
+            libc::ECONNABORTED,
+            libc::EPROTO,
+            libc::ENETDOWN,
+            libc::EINTR,
+        ] {
+            assert!(is_about_one_connection(&errno(one)));
+            assert!(!is_about_room(&errno(one)));
+        }
+        for fatal in [libc::EBADF, libc::EINVAL, libc::ENOTSOCK] {
+            assert!(!is_about_one_connection(&errno(fatal)));
+            assert!(!is_about_room(&errno(fatal)));
+        }
+    }
+}

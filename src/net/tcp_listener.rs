@@ -1,0 +1,216 @@
+//! A TCP socket that takes connections.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::{self, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use futures::stream::{FusedStream, Stream};
+use socket2::Domain;
+use ws_reactor::{Interest, Netpoll};
+
+use super::addr::{ToSocketAddrs, first_that_works};
+use super::connect::tcp_socket;
+use super::patience::{Backoff, poll_accept};
+use super::tcp_socket::BACKLOG;
+use super::tcp_stream::TcpStream;
+use crate::async_fd::AsyncFd;
+use crate::current::in_runtime;
+use crate::delegate::std_socket;
+
+/// A TCP socket that takes connections.
+///
+/// # Examples
+///
+/// ```no_run
+/// use ws::net::TcpListener;
+///
+/// # async fn serve(_: ws::net::TcpStream) {}
+/// # ws::runtime::Runtime::new()?.block_on(async {
+/// let listener = TcpListener::bind("127.0.0.1:8080").await?;
+/// loop {
+///     let (stream, peer) = listener.accept().await?;
+///     println!("{peer} has come");
+///     ws::spawn(serve(stream));
+/// }
+/// # #[expect(unreachable_code)]
+/// # Ok::<(), std::io::Error>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct TcpListener {
+    fd: AsyncFd<net::TcpListener>,
+}
+
+std_socket!(
+    TcpListener,
+    net::TcpListener,
+    "TcpListener",
+    "ws::net::TcpListener",
+    Interest::READABLE
+);
+
+impl TcpListener {
+    /// Listens on `addr`: on the first of its addresses that can be had.
+    ///
+    /// Port 0 lets the system choose, and [`TcpListener::local_addr`] says what it chose. The socket has
+    /// `SO_REUSEADDR` set, so that a server can be started again at once, and a backlog of 1024; for other
+    /// choices there is [`TcpSocket`](super::TcpSocket).
+    ///
+    /// # Errors
+    ///
+    /// The error of the last address that was tried, such as [`AddrInUse`](io::ErrorKind::AddrInUse), or
+    /// that of the lookup.
+    ///
+    /// # Panics
+    ///
+    /// The future panics if it is first polled outside of a runtime.
+    #[track_caller]
+    pub fn bind<A: ToSocketAddrs>(addr: A) -> impl Future<Output = io::Result<TcpListener>> {
+        in_runtime("ws::net::TcpListener::bind", async move |netpoll| {
+            first_that_works(addr, |addr| listen(&netpoll, addr)).await
+        })
+    }
+
+    /// Takes the next connection.
+    ///
+    /// Connections that break before they are taken are passed over. When the system has no descriptor
+    /// or no memory for one (`EMFILE`, `ENFILE`, `ENOBUFS`, `ENOMEM`), this waits, tries again, and takes
+    /// it once there is room: clients are kept waiting, and not lost.
+    ///
+    /// # Errors
+    ///
+    /// If the listener is of no more use, or the runtime was shut down.
+    ///
+    /// # Cancel safety
+    ///
+    /// No connection is lost when the future is dropped.
+    pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        let mut backoff = Backoff::new();
+        poll_fn(|cx| self.poll_accept_patiently(cx, &mut backoff)).await
+    }
+
+    /// Polls for the next connection, without the patience of [`TcpListener::accept`].
+    ///
+    /// # Errors
+    ///
+    /// What the system says, also of a connection that broke and of a table of descriptors that is full:
+    /// after the latter, another poll without a wait would fail as well.
+    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
+        let listener = self.fd.get_ref();
+        let accepted = self
+            .fd
+            .poll_io(cx, Interest::READABLE, || listener.accept());
+        Poll::Ready(self.adopt(ready!(accepted)))
+    }
+
+    /// Returns the connections as a stream, which never ends.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use futures::StreamExt;
+    /// use ws::net::{TcpListener, TcpStream};
+    ///
+    /// # ws::runtime::Runtime::new()?.block_on(async {
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let _client = TcpStream::connect(listener.local_addr()?).await?;
+    /// let stream = listener.incoming().next().await.expect("it never ends")?;
+    /// assert_eq!(stream.local_addr()?, listener.local_addr()?);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn incoming(&self) -> Incoming<'_> {
+        Incoming {
+            listener: self,
+            backoff: Backoff::new(),
+        }
+    }
+
+    /// Returns the address that it listens on.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.fd.get_ref().local_addr()
+    }
+
+    /// Returns how many hops a packet of its connections may go.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn ttl(&self) -> io::Result<u32> {
+        self.fd.get_ref().ttl()
+    }
+
+    /// Says how many hops a packet of its connections may go.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        self.fd.get_ref().set_ttl(ttl)
+    }
+
+    fn poll_accept_patiently(
+        &self,
+        cx: &mut Context<'_>,
+        backoff: &mut Backoff,
+    ) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
+        let listener = self.fd.get_ref();
+        let accepted = poll_accept(&self.fd, cx, backoff, || listener.accept());
+        Poll::Ready(self.adopt(ready!(accepted)))
+    }
+
+    /// Has an accepted connection join the listener's runtime.
+    fn adopt(
+        &self,
+        accepted: io::Result<(net::TcpStream, SocketAddr)>,
+    ) -> io::Result<(TcpStream, SocketAddr)> {
+        let (stream, peer) = accepted?;
+        stream.set_nonblocking(true)?;
+        Ok((TcpStream::join(self.fd.netpoll(), stream)?, peer))
+    }
+}
+
+fn listen(netpoll: &Arc<Netpoll>, addr: SocketAddr) -> io::Result<TcpListener> {
+    let socket = tcp_socket(Domain::for_address(addr))?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&addr.into())?;
+    socket.listen(BACKLOG)?;
+    TcpListener::join(netpoll, socket.into())
+}
+
+/// The connections of a [`TcpListener`] as a stream; from [`TcpListener::incoming`].
+pub struct Incoming<'a> {
+    listener: &'a TcpListener,
+    backoff: Backoff,
+}
+
+impl Stream for Incoming<'_> {
+    type Item = io::Result<TcpStream>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        let accepted = ready!(this.listener.poll_accept_patiently(cx, &mut this.backoff));
+        Poll::Ready(Some(accepted.map(|(stream, _)| stream)))
+    }
+}
+
+impl FusedStream for Incoming<'_> {
+    fn is_terminated(&self) -> bool {
+        false
+    }
+}
+
+impl fmt::Debug for Incoming<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Incoming").field(self.listener).finish()
+    }
+}

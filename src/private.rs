@@ -1,0 +1,253 @@
+//! What the code of `#[ws::main]` and `#[ws::test]` calls. Not for use by hand.
+//!
+//! # Stealable or pinned
+//!
+//! The root of a program is an ordinary task wherever it can be: it starts on the main thread, and any
+//! worker may steal it. That takes a future that is `Send`; every other one is pinned to the main
+//! thread. The user says neither, so the compiler has to answer, and it does by method resolution:
+//!
+//! | call | finds | if |
+//! | --- | --- | --- |
+//! | `Probe(root).pick()` | the inherent [`Probe::pick`], which gives a [`Stealable`] | root and output are `Send` |
+//! | | the trait's [`PickPinned::pick`], which gives a [`Pinned`] | otherwise |
+//!
+//! An inherent method comes before a trait's, but only if its `impl` applies; a bound that does not
+//! hold takes it out of the search, without an error. Two conditions make that sound, and the macros
+//! keep both:
+//!
+//! 1. The type is concrete where `pick` is called. In a generic function the answer would be that of
+//!    the declared bounds.
+//! 2. The future comes from another item than the one that asks. The compiler does not yet know what
+//!    a future of the function in hand holds, and would take the inherent method in any case.
+//!
+//! A future that the compiler cannot prove to be `Send` for every lifetime in it is pinned like one
+//! that is not. One gap stays: resolution does not look into bounds such as `T: 'static`, so a type that
+//! is `Send` on that condition is refused later, with "higher-ranked lifetime error", as `spawn` would
+//! refuse it. A `Pin<Box<dyn Future<Output = T>>>` around that part of the program pins the root.
+//!
+//! # The output
+//!
+//! The macros turn the output into an [`ExitCode`] within the task, as std does for `main`. So an output
+//! that is not `Send`, above all `Result<(), Box<dyn Error>>`, does not pin the root: it never leaves
+//! the task.
+//!
+//! # Without a runtime
+//!
+//! `run_process` tells the user what is wrong and fails the process; `run` panics, and a test harness
+//! does the rest. Both show the error with its sources, outermost first.
+
+use std::error::Error;
+use std::fmt;
+use std::process::ExitCode;
+
+use ws_executor::runtime::{Builder, Runtime};
+
+/// Asks whether a future can be a stealable task.
+#[derive(Debug)]
+pub struct Probe<F>(pub F);
+
+/// A root that any worker may run.
+#[derive(Debug)]
+pub struct Stealable<F>(F);
+
+/// A root that stays on the thread which started the runtime.
+#[derive(Debug)]
+pub struct Pinned<F>(F);
+
+impl<F> Probe<F>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    /// Picks the ordinary task.
+    pub fn pick(self) -> Stealable<F> {
+        Stealable(self.0)
+    }
+}
+
+/// What `Probe::pick` means where the inherent method does not apply.
+pub trait PickPinned {
+    /// The future that is probed.
+    type Root;
+
+    /// Picks the task that stays on this thread.
+    fn pick(self) -> Pinned<Self::Root>;
+}
+
+impl<F: Future> PickPinned for Probe<F> {
+    type Root = F;
+
+    fn pick(self) -> Pinned<F> {
+        Pinned(self.0)
+    }
+}
+
+impl<F> Stealable<F>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    /// Runs the root as an ordinary task, with the calling thread as a worker until it is done.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the runtime cannot be built, and resumes a panic of the root.
+    #[track_caller]
+    pub fn run(self, builder: Builder) -> F::Output {
+        build_or_panic(builder).run(self.0)
+    }
+}
+
+impl<F> Stealable<F>
+where
+    F: Future<Output = ExitCode> + Send + 'static,
+{
+    /// Runs the root of a process; it fails, with a message, if the runtime cannot be built.
+    pub fn run_process(self, builder: Builder) -> ExitCode {
+        build_or_report(builder).map_or_else(|code| code, |runtime| runtime.run(self.0))
+    }
+}
+
+impl<F: Future> Pinned<F> {
+    /// Runs the root on the calling thread, which is a worker until the root is done.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the runtime cannot be built, and resumes a panic of the root.
+    #[track_caller]
+    pub fn run(self, builder: Builder) -> F::Output {
+        build_or_panic(builder).run_local(self.0)
+    }
+}
+
+impl<F: Future<Output = ExitCode>> Pinned<F> {
+    /// Runs the root of a process; it fails, with a message, if the runtime cannot be built.
+    pub fn run_process(self, builder: Builder) -> ExitCode {
+        build_or_report(builder).map_or_else(|code| code, |runtime| runtime.run_local(self.0))
+    }
+}
+
+/// Returns the builder on which the macros set their knobs.
+///
+/// A function, so that everything the macros name is in this one module: where `crate = path` is wrong,
+/// the compiler then says so once.
+pub fn builder() -> Builder {
+    Builder::new()
+}
+
+/// Builds the runtime, or says on stderr why there is none and returns the code to exit with.
+fn build_or_report(builder: Builder) -> Result<Runtime, ExitCode> {
+    builder.build().map_err(|error| {
+        eprintln!("error: {}", Chain(&error));
+        ExitCode::FAILURE
+    })
+}
+
+/// Builds the runtime, or panics where the attribute stands.
+#[track_caller]
+fn build_or_panic(builder: Builder) -> Runtime {
+    match builder.build() {
+        Ok(runtime) => runtime,
+        Err(error) => panic!("cannot build the runtime: {}", Chain(&error)),
+    }
+}
+
+/// An error and its sources in one line.
+struct Chain<'a>(&'a dyn Error);
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut source = self.0.source();
+        while let Some(error) = source {
+            write!(f, ": {error}")?;
+            source = error.source();
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::io;
+    use std::process::Termination;
+    use std::rc::Rc;
+
+    async fn sends() -> u32 {
+        7
+    }
+
+    async fn holds_an_rc() {
+        let kept = Rc::new(Cell::new(1));
+        std::future::ready(()).await;
+        kept.set(2);
+    }
+
+    async fn returns_an_rc() -> Rc<u32> {
+        Rc::new(7)
+    }
+
+    async fn fails_with_a_local_error() -> Result<(), Box<dyn Error>> {
+        std::future::ready(()).await;
+        Err(Box::from("an error that is not Send"))
+    }
+
+    #[expect(clippy::unused_async, reason = "what counts is the future's type")]
+    async fn drops_an_rc_before_it_waits() {
+        drop(Rc::new(1));
+    }
+
+    // The types of the arguments are the tests: a wrong pick does not compile.
+    fn is_stealable<F>(_: &Stealable<F>) {}
+    fn is_pinned<F>(_: &Pinned<F>) {}
+
+    #[test]
+    fn send_is_stealable() {
+        is_stealable(&Probe(sends()).pick());
+        is_stealable(&Probe(drops_an_rc_before_it_waits()).pick());
+        is_stealable(&Probe(std::future::ready(1)).pick());
+    }
+
+    #[test]
+    fn not_send_is_pinned() {
+        is_pinned(&Probe(holds_an_rc()).pick());
+        is_pinned(&Probe(returns_an_rc()).pick());
+        is_pinned(&Probe(fails_with_a_local_error()).pick());
+        let boxed: std::pin::Pin<Box<dyn Future<Output = u32>>> = Box::pin(sends());
+        is_pinned(&Probe(boxed).pick());
+    }
+
+    #[test]
+    fn a_reported_output_does_not_pin() {
+        async fn reported() -> ExitCode {
+            Termination::report(fails_with_a_local_error().await)
+        }
+        is_stealable(&Probe(reported()).pick());
+    }
+
+    #[test]
+    fn errors_show_their_sources() {
+        #[derive(Debug)]
+        struct Outer(io::Error);
+
+        impl fmt::Display for Outer {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("cannot start a worker")
+            }
+        }
+
+        impl Error for Outer {
+            fn source(&self) -> Option<&(dyn Error + 'static)> {
+                Some(&self.0)
+            }
+        }
+
+        let error = Outer(io::Error::other("no thread to be had"));
+        assert_eq!(
+            Chain(&error).to_string(),
+            "cannot start a worker: no thread to be had"
+        );
+    }
+}

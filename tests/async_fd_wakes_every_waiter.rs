@@ -1,0 +1,259 @@
+//! Any number of tasks may wait for the same direction of a descriptor, and an event wakes them all; what
+//! goes into an `AsyncFd` may be a descriptor, a bare number or a mio source, and comes out as it was.
+//!
+//! A mutant that keeps one waker a direction fails the first two tests.
+
+mod net_support;
+
+use std::future::poll_fn;
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use net_support::{Wakes, runtime, with_workers};
+use ws::io::{AsyncFd, AsyncReadExt, AsyncWriteExt, Direction, Interest};
+
+/// A pair of sockets, of which this side is registered.
+fn pair() -> io::Result<(AsyncFd<UnixStream>, UnixStream)> {
+    let (here, there) = UnixStream::pair()?;
+    here.set_nonblocking(true)?;
+    Ok((AsyncFd::new(here)?, there))
+}
+
+#[test]
+fn tasks_that_wait_for_one_direction_all_go_on() {
+    with_workers(async || {
+        const TASKS: usize = 16;
+        let (here, mut there) = pair()?;
+        let here = Arc::new(here);
+        let tasks: Vec<_> = (0..TASKS)
+            .map(|task| {
+                let here = here.clone();
+                ws::spawn(async move {
+                    let mut byte = [0];
+                    // Half of them by a poll function, the others by a future.
+                    if task % 2 == 0 {
+                        let read = || here.get_ref().read(&mut byte);
+                        here.io(Interest::READABLE, read).await?;
+                    } else {
+                        (&mut &*here).read_exact(&mut byte).await?;
+                    }
+                    Ok::<_, io::Error>(byte[0])
+                })
+            })
+            .collect();
+        // One at a time: all are woken, one reads it, and the others wait again.
+        for byte in 0..TASKS as u8 {
+            there.write_all(&[byte])?;
+            ws::task::yield_now().await;
+        }
+        let mut read = Vec::new();
+        for task in tasks {
+            read.push(task.await.expect("no task panics")?);
+        }
+        read.sort_unstable();
+        assert!(read.into_iter().eq(0..TASKS as u8));
+        Ok(())
+    });
+}
+
+#[test]
+fn one_event_wakes_every_waker() {
+    let _limit = net_support::Limit::new(1);
+    let runtime = runtime(1);
+    let (here, mut there) = {
+        let _guard = runtime.enter();
+        pair().unwrap()
+    };
+    let wakes: [Arc<Wakes>; 3] = Default::default();
+    for wake in &wakes {
+        let waker = Waker::from(wake.clone());
+        let mut cx = Context::from_waker(&waker);
+        let read = || here.get_ref().read(&mut [0]);
+        assert!(here.poll_io(&mut cx, Interest::READABLE, read).is_pending());
+    }
+    there.write_all(b"x").unwrap();
+    runtime
+        .block_on(async { here.ready(Direction::Read).await })
+        .unwrap();
+    assert!(wakes.iter().all(|wake| wake.count() == 1));
+}
+
+#[test]
+fn either_direction_may_be_waited_for() {
+    with_workers(async || {
+        let (here, mut there) = pair()?;
+        let both = Interest::READABLE | Interest::WRITABLE;
+        // There is room, so writing is what succeeds.
+        here.io(both, || here.get_ref().write(b"x")).await?;
+        let would_block = |_: io::Error| io::ErrorKind::WouldBlock;
+        let read = here
+            .try_io(both, || here.get_ref().read(&mut [0]))
+            .map_err(would_block);
+        assert_eq!(read, Err(io::ErrorKind::WouldBlock));
+        // Something to read ends a wait for either.
+        let waiter = ws::spawn(async move {
+            let mut byte = [0];
+            let read = || here.get_ref().read(&mut byte);
+            here.io(both, read).await?;
+            Ok::<_, io::Error>(byte[0])
+        });
+        ws::task::yield_now().await;
+        there.write_all(b"y")?;
+        assert_eq!(waiter.await.expect("the waiter does not panic")?, b'y');
+        Ok(())
+    });
+}
+
+#[test]
+fn readiness_is_forgotten_on_demand() {
+    with_workers(async || {
+        let (here, mut there) = pair()?;
+        loop {
+            let ready = here.ready(Direction::Read).await?;
+            match here.get_ref().read(&mut [0]) {
+                Ok(read) => {
+                    assert_eq!(read, 1);
+                    break;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    here.clear_ready(ready);
+                    let mut cx = Context::from_waker(Waker::noop());
+                    // An event of its registration may have come since; then it is not forgotten yet.
+                    if here.poll_ready(&mut cx, Direction::Read).is_pending() {
+                        there.write_all(b"x")?;
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn what_was_not_asked_for_is_an_error_and_no_wait() {
+    with_workers(async || {
+        let (here, _there) = UnixStream::pair()?;
+        here.set_nonblocking(true)?;
+        let here = AsyncFd::with_interest(here, Interest::READABLE)?;
+        let write = || here.get_ref().write(b"x");
+        let error = here.io(Interest::WRITABLE, write).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        Ok(())
+    });
+}
+
+#[test]
+fn bare_numbers_and_mio_sources() {
+    with_workers(async || {
+        // The number stays its owner's: it can be registered again when the first is gone.
+        let (here, mut there) = UnixStream::pair()?;
+        here.set_nonblocking(true)?;
+        for _ in 0..3 {
+            let number = AsyncFd::new(here.as_raw_fd())?;
+            there.write_all(b"x")?;
+            let read = number
+                .io(Interest::READABLE, || (&here).read(&mut [0]))
+                .await?;
+            assert_eq!(read, 1);
+        }
+
+        let (sender, receiver) = ws_reactor::pipe::new()?;
+        let mut receiver = AsyncFd::from_source_with_interest(receiver, Interest::READABLE)?;
+        let sender = AsyncFd::new(sender)?;
+        (&mut &sender).write_all(b"pipe").await?;
+        drop(sender);
+        let mut text = String::new();
+        receiver.read_to_string(&mut text).await?;
+        assert_eq!(text, "pipe");
+        let receiver = AsyncFd::from_source(receiver.into_inner())?;
+        assert_eq!((&mut &receiver).read(&mut [0]).await?, 0);
+        Ok(())
+    });
+}
+
+#[test]
+fn files_are_refused() {
+    with_workers(async || {
+        let file = std::fs::File::open("/proc/self/exe")?;
+        AsyncFd::new(file).unwrap_err();
+        Ok(())
+    });
+}
+
+// Fails (hangs) if an operation that always succeeds costs no budget (F2).
+#[test]
+fn a_task_that_is_always_ready_lets_others_run() {
+    with_workers(async || {
+        let (here, mut there) = pair()?;
+        there.write_all(b"x")?;
+        let flag = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let other = flag.clone();
+        let mut spawned = None;
+        // Nothing is read, so this is ready each time; on one worker the other task needs it to yield.
+        loop {
+            poll_fn(|cx| here.poll_io(cx, Interest::READABLE, || Ok(()))).await?;
+            here.io(Interest::READABLE, || Ok(())).await?;
+            here.ready(Direction::Read).await?;
+            let other = other.clone();
+            spawned.get_or_insert_with(move || {
+                ws::spawn(async move { other.store(true, std::sync::atomic::Ordering::Release) })
+            });
+            if flag.load(std::sync::atomic::Ordering::Acquire) {
+                break;
+            }
+        }
+        Ok(())
+    });
+}
+
+// Fails if an operation is refused for the slice alone: a task that computes for so long before its first
+// operation would begin anew with each poll, and never come to it.
+#[test]
+fn one_operation_goes_through_after_a_slice() {
+    with_workers(async || {
+        let (here, _there) = pair()?;
+        // Somebody has to wait for a worker, or nobody asks this task to make room.
+        let others: Vec<_> = (0..16).map(|_| ws::spawn(async {})).collect();
+        let mut polls = 0;
+        poll_fn(|cx| {
+            polls += 1;
+            let begin = Instant::now();
+            while !ws::task::should_yield() && begin.elapsed() < Duration::from_millis(100) {
+                std::hint::spin_loop();
+            }
+            here.poll_io(cx, Interest::WRITABLE, || Ok(()))
+        })
+        .await?;
+        assert_eq!(polls, 1);
+        for other in others {
+            other.await.expect("it does nothing");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_poll_that_is_pending_costs_nothing() {
+    with_workers(async || {
+        let (here, mut there) = pair()?;
+        // More polls than any budget has units.
+        for _ in 0..1000 {
+            let mut cx = Context::from_waker(Waker::noop());
+            let read = || here.get_ref().read(&mut [0]);
+            assert!(here.poll_io(&mut cx, Interest::READABLE, read).is_pending());
+        }
+        there.write_all(b"x")?;
+        ws::task::yield_now().await;
+        here.ready(Direction::Read).await?;
+        let read = poll_fn(|cx| {
+            Poll::Ready(here.poll_io(cx, Interest::READABLE, || here.get_ref().read(&mut [0])))
+        });
+        assert!(matches!(read.await, Poll::Ready(Ok(1))));
+        Ok(())
+    });
+}

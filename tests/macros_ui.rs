@@ -1,0 +1,115 @@
+//! `#[ws::main]` and `#[ws::test]` as a user meets them: programs that run, programs that are refused,
+//! and tests under std's harness.
+//!
+//! Each program in `ui/pass/` is built and run, and has to end well. Each one in `ui/fail/` has to be
+//! refused, with the messages of the file beside it, at the places that are marked there. The compiler
+//! words and draws its messages anew in every release, so the comparison is made with the one that
+//! CI has and is left out with any other, which is then said on stderr.
+//!
+//! After a change of the messages, `TRYBUILD=overwrite cargo test --test macros_ui` writes them anew.
+
+use std::env;
+use std::io::{self, Write};
+use std::process::Command;
+
+/// The compiler whose messages are compared: CI's.
+const COMPARED: &str = "1.95.";
+
+/// The version of the compiler that builds the programs.
+fn compiler() -> String {
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(&rustc)
+        .arg("--version")
+        .output()
+        .expect("rustc can be run");
+    assert!(
+        output.status.success(),
+        "rustc --version: {}",
+        output.status
+    );
+    let text = String::from_utf8(output.stdout).expect("rustc speaks UTF-8");
+    let version = text
+        .split_whitespace()
+        .nth(1)
+        .expect("the version is the second word");
+    version.to_owned()
+}
+
+#[test]
+fn programs() {
+    let cases = trybuild::TestCases::new();
+    cases.pass("tests/ui/pass/*.rs");
+    let version = compiler();
+    if version.starts_with(COMPARED) {
+        cases.compile_fail("tests/ui/fail/*.rs");
+    } else {
+        // Not by a print macro: the harness would keep that to itself.
+        writeln!(
+            io::stderr(),
+            "macros_ui: tests/ui/fail is left out: its messages are those of rustc {COMPARED}x, \
+             this is {version}"
+        )
+        .expect("stderr takes a line");
+    }
+}
+
+/// The functions under `#[ws::test]` in this module are run by std's harness.
+mod under_the_harness {
+    use std::cell::Cell;
+    use std::error::Error;
+    use std::process::ExitCode;
+    use std::rc::Rc;
+
+    #[ws::test]
+    async fn returns_nothing() {
+        assert_eq!(std::future::ready(7).await, 7);
+    }
+
+    #[ws::test(workers = 2)]
+    async fn returns_a_result() -> Result<(), Box<dyn Error>> {
+        let port: u16 = "8080".parse()?;
+        assert_eq!(std::future::ready(port).await, 8080);
+        Ok(())
+    }
+
+    #[ws::test]
+    async fn returns_an_exit_code() -> ExitCode {
+        ExitCode::SUCCESS
+    }
+
+    #[ws::test]
+    async fn may_be_pinned() {
+        let kept = Rc::new(Cell::new(1));
+        std::future::ready(()).await;
+        kept.set(kept.get() + 1);
+        assert_eq!(kept.get(), 2);
+    }
+
+    #[ws::test]
+    #[should_panic(expected = "the body's own words")]
+    async fn panics_as_a_task() {
+        std::future::ready(()).await;
+        panic!("the body's own words");
+    }
+
+    #[ws::test(workers = 2)]
+    #[should_panic(expected = "the body's own words")]
+    async fn panics_while_pinned() {
+        let kept = Rc::new("the body's own words");
+        std::future::ready(()).await;
+        panic!("{kept}");
+    }
+
+    /// What std's harness calls is a plain function, so the outcome of a test that fails can be seen.
+    #[test]
+    fn an_error_is_a_failure() {
+        #[ws::main(workers = 1)]
+        async fn main() -> Result<(), Box<dyn Error>> {
+            let port: u16 = "eighty".parse()?;
+            assert_eq!(std::future::ready(port).await, 80);
+            Ok(())
+        }
+
+        assert_eq!(main(), ExitCode::FAILURE);
+    }
+}

@@ -1,0 +1,23 @@
+//! How the models are built and run.
+
+use std::{env, path::Path, process::Command};
+
+/// `cargo test` of the models of the workspace at `root`. Arguments that follow are a filter, or go to
+/// cargo.
+pub(crate) fn models(root: &Path, target: &Path) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command
+        .current_dir(root)
+        .env("RUSTFLAGS", "--cfg ws_loom")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .env_remove("CARGO_TARGET_DIR")
+        // The models are built often and run shortly, and need no names in a backtrace.
+        .env("CARGO_PROFILE_RELEASE_DEBUG", "0")
+        .env("CARGO_PROFILE_RELEASE_LTO", "off")
+        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
+        .env("CARGO_PROFILE_RELEASE_INCREMENTAL", "true")
+        .args(["test", "--release", "--package", "ws-executor", "--lib"])
+        .arg("--target-dir")
+        .arg(target);
+    command
+}

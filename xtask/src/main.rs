@@ -1,0 +1,64 @@
+//! Steps of this workspace's own checks that need logic.
+//!
+//! - `cargo xtask models` explores the loom models of the scheduler's protocols.
+//! - `cargo xtask mutants [NAME]` sees to it that they bite: each patch in `executor/mutants/` breaks
+//!   one protocol, and names the model that has to fail.
+#![expect(
+    clippy::print_stdout,
+    reason = "a program that reports on its standard output"
+)]
+
+mod cargo;
+mod mutants;
+mod tree;
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+const USAGE: &str = "usage: cargo xtask models [FILTER] | cargo xtask mutants [NAME]";
+
+/// What went wrong, in words.
+type Failure = String;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let result = match arguments[..] {
+        ["models"] => models("models::"),
+        ["models", filter] => models(filter),
+        ["mutants"] => mutants::check(&root(), None),
+        ["mutants", name] => mutants::check(&root(), Some(name)),
+        _ => Err(USAGE.into()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("xtask: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The workspace's root.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask is a folder of the workspace")
+        .to_path_buf()
+}
+
+fn models(filter: &str) -> Result<(), Failure> {
+    let root = root();
+    let status = cargo::models(&root, &root.join("target/loom"))
+        .arg(filter)
+        .status()
+        .map_err(|error| format!("cargo could not be started: {error}"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err("a model failed".into())
+    }
+}

@@ -1,0 +1,240 @@
+//! Mutants: each has to make its model fail.
+//!
+//! A patch in `executor/mutants/` begins with the line `# model: NAME`, and goes on as a unified diff
+//! from the workspace's root. Each is applied to a copy of the workspace, and the model is run there.
+//! A mutant is *killed* if the model fails. What does not apply, does not build, names no model, or
+//! does not end is an error, and so is a mutant that *survives*.
+
+use std::{
+    collections::BTreeSet,
+    fmt,
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    Failure, cargo,
+    tree::{at, entries, mirror},
+};
+
+/// A model that a mutant keeps from ending is stopped after this. The slowest takes a fifth of it.
+const TIME_LIMIT: Duration = Duration::from_secs(300);
+
+struct Mutant {
+    name: String,
+    patch: PathBuf,
+    model: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Killed,
+    Survived,
+    DoesNotApply,
+    DoesNotBuild,
+    NoSuchModel,
+    DoesNotEnd,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Killed => "killed",
+            Self::Survived => "SURVIVED",
+            Self::DoesNotApply => "DOES NOT APPLY",
+            Self::DoesNotBuild => "DOES NOT BUILD",
+            Self::NoSuchModel => "NO SUCH MODEL",
+            Self::DoesNotEnd => "DOES NOT END",
+        })
+    }
+}
+
+/// Where all of it happens, below `target/mutants`.
+struct Workshop {
+    root: PathBuf,
+    copy: PathBuf,
+    target: PathBuf,
+    logs: PathBuf,
+}
+
+/// Tries all mutants, or those whose names contain `name`.
+pub(crate) fn check(root: &Path, name: Option<&str>) -> Result<(), Failure> {
+    let mutants = find(&root.join("executor/mutants"), name)?;
+    let place = root.join("target/mutants");
+    let workshop = Workshop {
+        root: root.to_path_buf(),
+        copy: place.join("tree"),
+        target: place.join("build"),
+        logs: place.join("logs"),
+    };
+    fs::create_dir_all(&workshop.logs).map_err(at(&workshop.logs))?;
+    let models = workshop.models()?;
+    let width = mutants.iter().map(|mutant| mutant.name.len()).max();
+    let mut failed = 0;
+    for mutant in &mutants {
+        let began = Instant::now();
+        let verdict = if models.contains(&mutant.model) {
+            workshop.try_one(mutant)?
+        } else {
+            Verdict::NoSuchModel
+        };
+        failed += usize::from(verdict != Verdict::Killed);
+        println!(
+            "{:width$}  {verdict:14}  {:5.1} s  {}",
+            mutant.name,
+            began.elapsed().as_secs_f64(),
+            mutant.model,
+            width = width.unwrap_or(0),
+        );
+    }
+    if failed == 0 {
+        println!("{} mutants, all killed", mutants.len());
+        Ok(())
+    } else {
+        Err(format!(
+            "{failed} of {} mutants were not killed; see {}",
+            mutants.len(),
+            workshop.logs.display()
+        ))
+    }
+}
+
+fn find(folder: &Path, name: Option<&str>) -> Result<Vec<Mutant>, Failure> {
+    let mut mutants = Vec::new();
+    for entry in entries(folder)? {
+        let patch = entry.path();
+        if patch
+            .extension()
+            .is_none_or(|extension| extension != "patch")
+        {
+            continue;
+        }
+        let stem = patch.file_stem().unwrap_or_default();
+        let stem = stem.to_string_lossy().into_owned();
+        if name.is_some_and(|name| !stem.contains(name)) {
+            continue;
+        }
+        let text = fs::read_to_string(&patch).map_err(at(&patch))?;
+        let model = text
+            .lines()
+            .next()
+            .and_then(|line| line.strip_prefix("# model: "))
+            .ok_or_else(|| format!("{}: it does not begin with `# model: `", patch.display()))?;
+        mutants.push(Mutant {
+            name: stem,
+            model: model.trim().to_owned(),
+            patch,
+        });
+    }
+    if mutants.is_empty() {
+        return Err(match name {
+            Some(name) => format!("no mutant's name contains `{name}`"),
+            None => format!("no mutants in {}", folder.display()),
+        });
+    }
+    Ok(mutants)
+}
+
+impl Workshop {
+    /// The names of all models, from a build without any mutant.
+    fn models(&self) -> Result<BTreeSet<String>, Failure> {
+        mirror(&self.root, &self.copy)?;
+        let list = cargo::models(&self.copy, &self.target)
+            .args(["--", "--list"])
+            .stderr(Stdio::inherit())
+            .output()
+            .map_err(|error| format!("cargo could not be started: {error}"))?;
+        if !list.status.success() {
+            return Err("the models do not build without a mutant".into());
+        }
+        Ok(String::from_utf8_lossy(&list.stdout)
+            .lines()
+            .filter_map(|line| line.strip_suffix(": test"))
+            .map(str::to_owned)
+            .collect())
+    }
+
+    fn try_one(&self, mutant: &Mutant) -> Result<Verdict, Failure> {
+        mirror(&self.root, &self.copy)?;
+        let mut apply = Command::new("patch");
+        apply
+            .current_dir(&self.copy)
+            .args(["-p1", "--batch", "--fuzz=0", "--no-backup-if-mismatch"])
+            .arg("--input")
+            .arg(&mutant.patch);
+        if !self
+            .run(apply, mutant, "patch")?
+            .is_some_and(|it| it.success())
+        {
+            return Ok(Verdict::DoesNotApply);
+        }
+        let mut build = cargo::models(&self.copy, &self.target);
+        build.arg("--no-run");
+        match self.run(build, mutant, "build")? {
+            None => return Ok(Verdict::DoesNotEnd),
+            Some(status) if !status.success() => return Ok(Verdict::DoesNotBuild),
+            Some(_) => {}
+        }
+        // Not by way of cargo, so that it can be stopped.
+        let mut model = Command::new(self.executable(mutant)?);
+        model
+            .current_dir(self.copy.join("executor"))
+            .args(["--exact", &mutant.model]);
+        Ok(match self.run(model, mutant, "model")? {
+            None => Verdict::DoesNotEnd,
+            Some(status) if status.success() => Verdict::Survived,
+            Some(_) => Verdict::Killed,
+        })
+    }
+
+    /// The program that cargo said it has built.
+    fn executable(&self, mutant: &Mutant) -> Result<PathBuf, Failure> {
+        let log = self.log(mutant, "build");
+        let text = fs::read_to_string(&log).map_err(at(&log))?;
+        text.lines()
+            .filter_map(|line| line.trim().strip_prefix("Executable "))
+            .find_map(|line| line.split_once('(')?.1.strip_suffix(')'))
+            .map(|path| self.copy.join(path))
+            .ok_or_else(|| format!("{}: cargo names no program", log.display()))
+    }
+
+    fn log(&self, mutant: &Mutant, step: &str) -> PathBuf {
+        self.logs.join(format!("{}.{step}.log", mutant.name))
+    }
+
+    /// Runs one step, with its output in a log. None if it was stopped at the time limit.
+    fn run(
+        &self,
+        mut command: Command,
+        mutant: &Mutant,
+        step: &str,
+    ) -> Result<Option<ExitStatus>, Failure> {
+        let path = self.log(mutant, step);
+        let log = File::create(&path).map_err(at(&path))?;
+        let both = log.try_clone().map_err(at(&path))?;
+        let program = command.get_program().to_string_lossy().into_owned();
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(both)
+            .spawn()
+            .map_err(|error| format!("`{program}` could not be started: {error}"))?;
+        wait(&mut child).map_err(|error| format!("`{program}` could not be waited for: {error}"))
+    }
+}
+
+fn wait(child: &mut Child) -> std::io::Result<Option<ExitStatus>> {
+    let until = Instant::now() + TIME_LIMIT;
+    while Instant::now() < until {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    child.kill()?;
+    child.wait()?;
+    Ok(None)
+}
