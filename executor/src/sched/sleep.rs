@@ -84,21 +84,28 @@ impl Worker {
         }
         let expired = self.wait(&peer.parker, Some(self.shared.config.keep_alive));
         let ready = self.ready.take();
+        let mut stands = false;
         if !ready.is_empty()
-            && !peer.standing.has_permit()
+            && peer.standing.load() == Stands::Parked
             && let Some(permit) = self.shared.idle.acquire()
         {
             self.stand_up(permit, None);
-        } else if peer.standing.has_permit() {
-            self.was_handed_a_permit();
-        } else if expired && self.p.pinned_live.get() == 0 && self.root.is_none() && self.rise() {
+            stands = true;
+        } else if expired
+            && self.p.pinned_live.get() == 0
+            && self.root.is_none()
+            && peer.standing.load() == Stands::Parked
+            && self.rise()
+        {
             return Some(Awake::Leave);
         }
         // Without a permit they go to the global queue.
         if self.wake_batch(ready) > 0 && !peer.standing.has_permit() {
             self.shared.need_permit();
         }
-        (peer.standing.load() == Stands::Running).then_some(Awake::Go)
+        // If a permit was handed over meanwhile, the next look at the standing takes note of it, and of
+        // the spinning that came with it.
+        stands.then_some(Awake::Go)
     }
 
     /// A waker swapped the standing: its permit is ours, and we are counted as spinning.
