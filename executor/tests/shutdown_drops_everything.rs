@@ -147,7 +147,10 @@ impl Crowd {
     }
 }
 
-common::with_workers! {
+common::/// What a thread-local cell keeps until its thread ends.
+type Last = Option<OnDrop<Box<dyn FnMut()>>>;
+
+with_workers! {
     fn on_a_foreign_thread(workers: usize) {
         let runtime = runtime(workers);
         let crowd = crowd(&runtime, 50);
@@ -437,7 +440,7 @@ common::with_workers! {
     /// Thread-locals of a worker that spawn in their destructors, when the thread ends.
     fn thread_locals_that_spawn(workers: usize) {
         thread_local! {
-            static LAST: RefCell<Option<OnDrop<Box<dyn FnMut()>>>> = const { RefCell::new(None) };
+            static LAST: RefCell<Last> = const { RefCell::new(None) };
         }
         let runtime = runtime(workers);
         let ran = Arc::new(Count::new());

@@ -14,13 +14,14 @@ use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::task::{Context, Poll, Waker};
 
-use common::{Registered, wait};
+use common::{Registered, TimeLimit, wait};
 use ws_reactor::{Direction, Interest, Netpoll};
 
 const INSIDE: &str = "WS_REACTOR_TEST_FD_LIMIT";
 
 #[test]
 fn a_full_table_is_an_error_and_no_edge_is_lost() {
+    let _limit = TimeLimit::new();
     if env::var_os(INSIDE).is_some() {
         return with_few_descriptors();
     }

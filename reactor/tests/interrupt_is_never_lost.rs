@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, Registered, look, unix_pair, wait_until};
+use common::{PATIENCE, Registered, TimeLimit, look, unix_pair, wait_until};
 use ws_reactor::{Netpoll, Poller, STREAM_INTEREST, WaitResult};
 
 const INTERRUPTED: WaitResult = WaitResult {
@@ -31,6 +31,7 @@ fn patience() -> Option<Instant> {
 // Fails if the flag is not looked at before the wait blocks.
 #[test]
 fn before_a_wait_it_ends_the_wait() {
+    let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
     netpoll.interrupt();
     netpoll.interrupt();
@@ -41,6 +42,7 @@ fn before_a_wait_it_ends_the_wait() {
 // Fails if the event in the poll is the interrupt: the look has fetched it.
 #[test]
 fn a_look_in_between_does_not_take_it() {
+    let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
     let mut poller = netpoll.try_poller().unwrap();
     poller.prepare();
@@ -55,6 +57,7 @@ fn a_look_in_between_does_not_take_it() {
 // Fails if the flag is not taken by the wait that reports it, or if an event without a flag counts.
 #[test]
 fn it_ends_one_wait_only() {
+    let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
     for _ in 0..3 {
         let mut poller = netpoll.try_poller().unwrap();
@@ -72,6 +75,7 @@ fn it_ends_one_wait_only() {
 // Fails if whatever ends the poll counts as an interrupt.
 #[test]
 fn an_edge_that_nobody_waits_for_does_not_end_the_wait() {
+    let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
     let (here, _there) = unix_pair();
     // epoll reports a new source, which can be written to.
@@ -83,6 +87,7 @@ fn an_edge_that_nobody_waits_for_does_not_end_the_wait() {
 // Fails if the end of a wait is not written down: every interrupt from then on would be a system call.
 #[test]
 fn nobody_is_awaited_once_the_wait_is_over() {
+    let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
     let is_awaited = || format!("{netpoll:?}").contains("is_awaited: true");
     let ends: [fn(&mut Poller<'_>); 3] = [
@@ -105,6 +110,7 @@ fn nobody_is_awaited_once_the_wait_is_over() {
 // machine and in a run that is unlucky enough; and at once if either look is left out.
 #[test]
 fn from_another_thread_it_always_arrives() {
+    let _limit = TimeLimit::new();
     const ROUNDS: usize = 20_000;
     let netpoll = Netpoll::new().unwrap();
     let arrived = AtomicUsize::new(0);
@@ -133,6 +139,7 @@ fn from_another_thread_it_always_arrives() {
 // Fails if the right to poll is not given back, or given twice.
 #[test]
 fn one_thread_polls_at_a_time() {
+    let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
     let poller = netpoll.try_poller().unwrap();
     assert!(netpoll.try_poller().is_none());

@@ -13,7 +13,7 @@ use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
-use common::{PATIENCE, Registered, Wakes, look, unix_pair};
+use common::{PATIENCE, Registered, TimeLimit, Wakes, look, unix_pair};
 use ws_reactor::{Direction, Interest, Netpoll, STREAM_INTEREST};
 
 const BOTH: [Direction; 2] = [Direction::Read, Direction::Write];
@@ -32,6 +32,7 @@ fn settle(netpoll: &Netpoll, source: &Registered<impl std::os::fd::AsRawFd>) {
 // Fails if a new registration starts without readiness.
 #[test]
 fn a_new_source_is_tried_without_a_look() {
+    let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
     let (here, mut there) = unix_pair();
     there.write_all(b"x").unwrap();
@@ -47,6 +48,7 @@ fn a_new_source_is_tried_without_a_look() {
 // Fails if dispatch does not take the wakers out (a second wake-up), or does not wake (none).
 #[test]
 fn an_edge_wakes_once() {
+    let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
     let (here, mut there) = unix_pair();
     let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
@@ -84,6 +86,7 @@ fn an_edge_wakes_once() {
 // Fails if a direction keeps the last waker only, and if the kinds share a slot.
 #[test]
 fn all_who_wait_are_woken() {
+    let _limit = TimeLimit::new();
     const EACH: usize = 5;
     let netpoll = Netpoll::new().unwrap();
     let (here, mut there) = unix_pair();
@@ -121,6 +124,7 @@ fn all_who_wait_are_woken() {
 // Fails if an event wakes the wrong direction's waiters.
 #[test]
 fn the_directions_do_not_mix() {
+    let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
     let (here, mut there) = unix_pair();
     let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
@@ -145,6 +149,7 @@ fn the_directions_do_not_mix() {
 // Fails if `clear` does not compare ticks.
 #[test]
 fn a_late_clear_leaves_the_newer_edge() {
+    let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
     let (here, mut there) = unix_pair();
     let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
@@ -167,6 +172,7 @@ fn a_late_clear_leaves_the_newer_edge() {
 // comes while the operation runs, after it has looked at the socket.
 #[test]
 fn an_edge_in_the_middle_of_an_operation_is_tried_again() {
+    let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
     let (here, mut there) = unix_pair();
     let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
@@ -193,6 +199,7 @@ fn an_edge_in_the_middle_of_an_operation_is_tried_again() {
 // Fails if a future leaves its waker behind, or takes another's along.
 #[test]
 fn a_dropped_future_leaves_no_waker() {
+    let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
     let (here, mut there) = unix_pair();
     let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
@@ -218,6 +225,7 @@ fn a_dropped_future_leaves_no_waker() {
 // Fails if `try_io` asks the kernel without readiness, or keeps it after "would block".
 #[test]
 fn try_io_asks_the_kernel_only_if_it_may_succeed() {
+    let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
     let (here, mut there) = unix_pair();
     let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
@@ -240,6 +248,7 @@ fn try_io_asks_the_kernel_only_if_it_may_succeed() {
 // Fails by spinning for ever if the loop asks "is it ready?" instead of "has an event come?".
 #[test]
 fn an_operation_with_its_own_would_block_does_not_spin_on_a_closed_source() {
+    let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
     let (here, there) = unix_pair();
     let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
@@ -259,6 +268,7 @@ fn an_operation_with_its_own_would_block_does_not_spin_on_a_closed_source() {
 // Fails if the interest is not checked: the task would wait for ever.
 #[test]
 fn waiting_for_what_was_not_asked_for_is_an_error() {
+    let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
     let (here, _there) = unix_pair();
     let here = Registered::new(&netpoll, here, Interest::READABLE).unwrap();
@@ -270,6 +280,7 @@ fn waiting_for_what_was_not_asked_for_is_an_error() {
 // Fails if `dispatch` compares the index without the generation.
 #[test]
 fn a_stale_event_does_not_reach_the_next_owner_of_the_slot() {
+    let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
     let (old, mut old_peer) = unix_pair();
     let (new, mut new_peer) = unix_pair();
@@ -299,6 +310,7 @@ fn a_stale_event_does_not_reach_the_next_owner_of_the_slot() {
 // Fails if a registration that the system refuses stays in the table.
 #[test]
 fn what_the_system_refuses_is_an_error_and_leaves_nothing() {
+    let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
     let file = std::fs::File::open("Cargo.toml").unwrap();
     let refused = Registered::new(&netpoll, file, Interest::READABLE);
@@ -317,6 +329,7 @@ fn what_the_system_refuses_is_an_error_and_leaves_nothing() {
 // waits until the test gives up.
 #[test]
 fn a_task_and_the_poller_do_not_miss_each_other() {
+    let _limit = TimeLimit::new();
     const ROUNDS: usize = 20_000;
     let netpoll = Netpoll::new().unwrap();
     let (here, mut there) = unix_pair();
@@ -328,7 +341,7 @@ fn a_task_and_the_poller_do_not_miss_each_other() {
                 look(&netpoll);
             }
         });
-        let (parked, waker) = Unpark::new();
+        let (parked, waker) = Parked::new();
         let mut cx = Context::from_waker(&waker);
         let missed = (0..ROUNDS).find(|round| {
             let registration = &here.registration;
@@ -371,14 +384,12 @@ struct Unpark(mpsc::SyncSender<()>);
 
 struct Parked(mpsc::Receiver<()>);
 
-impl Unpark {
-    fn new() -> (Parked, Waker) {
-        let (sender, receiver) = mpsc::sync_channel(1);
-        (Parked(receiver), Waker::from(Arc::new(Unpark(sender))))
-    }
-}
-
 impl Parked {
+    fn new() -> (Self, Waker) {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        (Self(receiver), Waker::from(Arc::new(Unpark(sender))))
+    }
+
     /// Waits for a wake-up since the last time. Says whether there was one.
     fn wait(&self) -> bool {
         self.0.recv_timeout(PATIENCE).is_ok()

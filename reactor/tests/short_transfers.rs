@@ -13,7 +13,7 @@ use std::os::fd::AsRawFd;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
-use common::{Registered, Wakes, look, tcp_pair, unix_pair, wait};
+use common::{Registered, TimeLimit, Wakes, look, tcp_pair, unix_pair, wait};
 use ws_reactor::{Interest, Netpoll, STREAM_INTEREST, pipe};
 
 /// A reader with room for 64 bytes that counts its calls, and its waker's.
@@ -67,6 +67,7 @@ where
 // Fails if a short read does not clear readiness (a second call), or clears a full one (no call).
 #[test]
 fn a_short_read_saves_the_next_call() {
+    let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
     let (here, mut there) = tcp_pair();
     let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
@@ -91,6 +92,7 @@ fn a_short_read_saves_the_next_call() {
 // Fails if the shortcut is taken without an interest in urgent data.
 #[test]
 fn without_an_interest_in_urgent_data_a_short_read_tells_nothing() {
+    let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
     let (here, mut there) = tcp_pair();
     let interest = Interest::READABLE | Interest::WRITABLE;
@@ -107,6 +109,7 @@ fn without_an_interest_in_urgent_data_a_short_read_tells_nothing() {
 // Fails if a short transfer clears readiness although the end was reported with the data.
 #[test]
 fn data_and_end_in_one_event_are_both_seen() {
+    let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
     let (here, mut there) = unix_pair();
     let mut reader = Reader::new(Registered::new(&netpoll, here, STREAM_INTEREST).unwrap());
@@ -123,6 +126,7 @@ fn data_and_end_in_one_event_are_both_seen() {
 // Fails if the clear after a short read ignores the tick: the end is noted while the read runs.
 #[test]
 fn an_end_that_is_noted_during_the_read_is_seen() {
+    let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
     let (here, mut there) = unix_pair();
     let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
@@ -146,6 +150,7 @@ fn an_end_that_is_noted_during_the_read_is_seen() {
 // Fails if the end comes after the clear and its edge is not noted: the waiting task sleeps for ever.
 #[test]
 fn an_end_after_the_short_read_wakes() {
+    let _limit = TimeLimit::new();
     for_each_pipe_and_stream(|netpoll, reader, mut writer| {
         writer.write_all(b"last").unwrap();
         reader.read_all(netpoll, 4);
@@ -159,6 +164,7 @@ fn an_end_after_the_short_read_wakes() {
 // Fails if a new registration's first event is not noted: here the end is older than the registration.
 #[test]
 fn an_end_before_the_registration_is_seen_behind_a_short_read() {
+    let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
     let (here, mut there) = unix_pair();
     there.write_all(b"last").unwrap();
@@ -174,6 +180,7 @@ fn an_end_before_the_registration_is_seen_behind_a_short_read() {
 // from STREAM_INTEREST and not asked for: "ccc" stays behind the mark, and no edge follows.
 #[test]
 fn what_lies_behind_urgent_data_is_read() {
+    let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
     let (here, mut there) = tcp_pair();
     there.write_all(b"aaa").unwrap();
@@ -190,6 +197,7 @@ fn what_lies_behind_urgent_data_is_read() {
 // out).
 #[test]
 fn a_short_write_waits_for_room() {
+    let _limit = TimeLimit::new();
     const TOTAL: usize = 32 << 20;
     let netpoll = Netpoll::new().unwrap();
     let (here, there) = tcp_pair();
@@ -256,14 +264,14 @@ fn for_each_pipe_and_stream(test: impl Fn(&Netpoll, &mut Reader<Box<dyn AsRead>>
 }
 
 trait AsRead: AsRawFd {
-    fn read(&self, buffer: &mut [u8]) -> io::Result<usize>;
+    fn read_some(&self, buffer: &mut [u8]) -> io::Result<usize>;
 }
 
 impl<S: AsRawFd> AsRead for S
 where
     for<'a> &'a S: Read,
 {
-    fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+    fn read_some(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut this = self;
         Read::read(&mut this, buffer)
     }
@@ -277,6 +285,6 @@ impl AsRawFd for Box<dyn AsRead> {
 
 impl Read for &Box<dyn AsRead> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        (***self).read(buffer)
+        (***self).read_some(buffer)
     }
 }

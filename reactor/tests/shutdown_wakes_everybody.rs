@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 
-use common::{PATIENCE, Registered, Wakes, look, unix_pair, wait_until};
+use common::{PATIENCE, Registered, TimeLimit, Wakes, look, unix_pair, wait_until};
 use ws_reactor::{Direction, Netpoll, Registration, STREAM_INTEREST};
 
 fn drain(source: &Registered<UnixStream>) {
@@ -52,6 +52,7 @@ fn assert_ended(registration: &Registration, message: &str) {
 // Fails if the end is not written to the sources, or their wakers stay.
 #[test]
 fn the_end_of_the_netpoll_reaches_all() {
+    let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
     let sources: Vec<_> = (0..10)
         .map(|_| {
@@ -96,6 +97,7 @@ fn the_end_of_the_netpoll_reaches_all() {
 // Fails if `deregister` wakes nobody, says nothing, or is done twice.
 #[test]
 fn the_end_of_a_source_reaches_who_waits_for_it() {
+    let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
     let (here, _there) = unix_pair();
     let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
@@ -149,6 +151,7 @@ impl Drop for Nosy {
 // Fails, by hanging, if a waker is woken or dropped under the lock of its source or of the table.
 #[test]
 fn wakers_run_without_a_lock() {
+    let _limit = TimeLimit::new();
     let ends: [fn(&Registered<UnixStream>); 3] = [
         |source| source.registration.netpoll().shut_down(),
         |source| source.deregister().unwrap(),

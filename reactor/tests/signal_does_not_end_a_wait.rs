@@ -14,11 +14,12 @@ use std::process::{self, Command};
 use std::sync::mpsc;
 use std::thread;
 
-use common::wait_until;
+use common::{TimeLimit, wait_until};
 use ws_reactor::Netpoll;
 
 #[test]
 fn a_wait_goes_on_after_a_signal() {
+    let _limit = TimeLimit::new();
     let netpoll = Netpoll::new().unwrap();
     let (tell, told) = mpsc::channel();
     thread::scope(|scope| {

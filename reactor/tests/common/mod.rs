@@ -6,15 +6,36 @@ use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
+use std::process;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::task::{Wake, Waker};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use ws_reactor::{Interest, Netpoll, Registration, SourceFd, WaitResult};
 
 /// Only how long a broken build hangs before its test fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Ends the process if the test that holds it hangs: a mutant is to fail, and not to stop everything.
+pub(crate) struct TimeLimit {
+    _is_over: mpsc::Sender<()>,
+}
+
+impl TimeLimit {
+    pub(crate) fn new() -> Self {
+        let (is_over, wait) = mpsc::channel();
+        let test = thread::current().name().unwrap_or("a test").to_owned();
+        thread::spawn(move || {
+            if wait.recv_timeout(2 * PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+                eprintln!("{test} hangs");
+                process::abort();
+            }
+        });
+        Self { _is_over: is_over }
+    }
+}
 
 /// Counts how often it is woken.
 #[derive(Default)]
