@@ -147,10 +147,10 @@ impl Crowd {
     }
 }
 
-common::/// What a thread-local cell keeps until its thread ends.
+/// What a thread-local cell keeps until its thread ends.
 type Last = Option<OnDrop<Box<dyn FnMut()>>>;
 
-with_workers! {
+common::with_workers! {
     fn on_a_foreign_thread(workers: usize) {
         let runtime = runtime(workers);
         let crowd = crowd(&runtime, 50);
