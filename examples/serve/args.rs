@@ -1,0 +1,89 @@
+//! The arguments, checked here so that the rest can rely on them.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::Duration,
+};
+
+use lexopt::{Arg, Parser, ValueExt};
+
+pub(crate) const HELP: &str = "\
+Serves /hello, /files/PATH, /fib/N, /sleep/MS and /metrics over HTTP, until Ctrl-C or SIGTERM.
+
+  --listen ADDR     address and port; port 0 takes a free one [127.0.0.1:8080]
+  --workers N       how many tasks run at a time [one for each CPU]
+  --dir PATH        the folder whose files are served [.]
+  --grace SECONDS   how long requests in flight may take at the end [10]
+  --help            this text";
+
+pub(crate) struct Args {
+    pub(crate) listen: SocketAddr,
+    /// As the runtime has it unless given.
+    pub(crate) workers: Option<usize>,
+    /// An absolute path without links, of a folder that was there when we looked.
+    pub(crate) dir: PathBuf,
+    pub(crate) grace: Duration,
+}
+
+pub(crate) enum Parsed {
+    Run(Args),
+    Help,
+}
+
+impl Args {
+    pub(crate) fn parse(mut parser: Parser) -> Result<Parsed, lexopt::Error> {
+        let mut listen = SocketAddr::from(([127, 0, 0, 1], 8080));
+        let mut workers = None;
+        let mut dir = PathBuf::from(".");
+        let mut grace = 10;
+        while let Some(arg) = parser.next()? {
+            match arg {
+                Arg::Long("listen") => {
+                    let example = "an address and a port, such as 127.0.0.1:8080";
+                    listen = value(&mut parser, "--listen", example)?;
+                }
+                Arg::Long("workers") => {
+                    let n = value(&mut parser, "--workers", "a number from 1 to 1024")?;
+                    if !(1..=1024).contains(&n) {
+                        return Err(
+                            format!("--workers takes a number from 1 to 1024, not {n}").into()
+                        );
+                    }
+                    workers = Some(n);
+                }
+                Arg::Long("dir") => dir = parser.value()?.into(),
+                Arg::Long("grace") => {
+                    // Bounded, so that it can be added to any moment.
+                    let seconds: u32 = value(&mut parser, "--grace", "whole seconds")?;
+                    grace = seconds;
+                }
+                Arg::Long("help") | Arg::Short('h') => return Ok(Parsed::Help),
+                other => return Err(other.unexpected()),
+            }
+        }
+        Ok(Parsed::Run(Self {
+            listen,
+            workers,
+            dir: folder(&dir)?,
+            grace: Duration::from_secs(grace.into()),
+        }))
+    }
+}
+
+/// The value of an option, or an error that says what it should be.
+fn value<T: FromStr>(parser: &mut Parser, option: &str, what: &str) -> Result<T, lexopt::Error> {
+    let text = parser.value()?.string()?;
+    text.parse()
+        .map_err(|_| format!("{option} takes {what}, not {text:?}").into())
+}
+
+fn folder(path: &Path) -> Result<PathBuf, lexopt::Error> {
+    let fault = |what: &dyn std::fmt::Display| format!("--dir {}: {what}", path.display());
+    let real = path.canonicalize().map_err(|error| fault(&error))?;
+    if !real.is_dir() {
+        return Err(fault(&"not a folder").into());
+    }
+    Ok(real)
+}
