@@ -5,8 +5,9 @@ use std::io;
 
 use serde::Serialize;
 
-/// The lock file that this program was built from, which knows the versions.
-const LOCK: &str = include_str!("../../Cargo.lock");
+/// The lock file that this program was built from, which knows the versions. Read when it runs: a
+/// packaged crate does not bring its workspace's.
+const LOCK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.lock");
 
 /// The crates that make up what is compared.
 const COMPARED: &[&str] = &[
@@ -28,7 +29,7 @@ pub(crate) struct Host {
     pub(crate) kernel: String,
     /// Load average over one minute before the first row: how quiet the machine was.
     pub(crate) load: String,
-    pub(crate) versions: Vec<(&'static str, &'static str)>,
+    pub(crate) versions: Vec<(&'static str, String)>,
 }
 
 impl Host {
@@ -55,14 +56,15 @@ fn model(cpus: &str) -> Option<&str> {
     Some(line.split_once(':')?.1.trim())
 }
 
-fn version(name: &str) -> Option<&'static str> {
-    let entry = LOCK
+fn version(name: &str) -> Option<String> {
+    let lock = fs::read_to_string(LOCK).ok()?;
+    let entry = lock
         .split("[[package]]")
         .find(|entry| entry.trim_start().lines().next() == Some(&format!("name = \"{name}\"")))?;
     let line = entry
         .lines()
         .find_map(|line| line.strip_prefix("version = \""))?;
-    line.strip_suffix('"')
+    line.strip_suffix('"').map(str::to_owned)
 }
 
 #[cfg(test)]

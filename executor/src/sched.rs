@@ -2,9 +2,9 @@
 //!
 //! | Go | here | file |
 //! | --- | --- | --- |
-//! | G | [`Task`] | `task.rs` |
+//! | G | `Task` | `task.rs` |
 //! | M | [`Worker`]: a thread that has a P | `worker.rs` |
-//! | P | [`Processor`], and its public face [`Peer`] | `processor.rs` |
+//! | P | `Processor`, and its public face `Peer` | `processor.rs` |
 //! | what a P limits | [`Permit`](idle::Permit): `workers` of them | `idle.rs` |
 //! | `sched` | [`Shared`] | here |
 //!

@@ -1,6 +1,6 @@
 //! Tasks: spawning, joining, aborting, yielding.
 //!
-//! A task is a future in a cell of its own, with its state in one word. See [`spawn`](crate::spawn) and
+//! A task is a future in a cell of its own, with its state in one word. See [`spawn`] and
 //! [`JoinHandle`]. How it is made: `state.rs` (the word), `raw.rs` (the cell, and how it is run),
 //! `reference.rs` (wakers), `join_cell.rs` (the handle's side), `live.rs` (the table of all live
 //! tasks).

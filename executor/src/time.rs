@@ -1,8 +1,8 @@
 //! Sleeping, timeouts and intervals.
 //!
-//! - [`sleep`] and [`sleep_until`] wait for a while or until a moment;
-//! - [`timeout`] and [`timeout_at`] give another future only so long;
-//! - [`interval`] and [`interval_at`] tick again and again.
+//! - [`sleep()`] and [`sleep_until`] wait for a while or until a moment;
+//! - [`timeout()`] and [`timeout_at`] give another future only so long;
+//! - [`interval()`] and [`interval_at`] tick again and again.
 //!
 //! ```
 //! use std::time::Duration;

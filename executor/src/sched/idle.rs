@@ -42,7 +42,7 @@
 //! Work that only one thread may do cannot wait for a spinner. A thread that has some, and finds no
 //! permit free, stands at `WANTING`, sets its bit in `wanting`, fences, and tries once more. Who
 //! releases a permit looks at `wanting` after its fence and hands it straight on; a worker that never
-//! runs dry looks there at every 61st tick ([`Idle::anyone_wants`]), and gives its own permit up.
+//! runs dry looks there at every 61st tick, and gives its own permit up.
 //!
 //! # The monitor's bed
 //!

@@ -34,7 +34,7 @@
 //! A look costs a load for each P. It is the waking that costs, so the period is 20 us only for a
 //! millisecond after it had to act, and doubles from then on: to 1 ms while every permit is taken, and to
 //! 10 ms otherwise (measured with both of two cores busy: 20 us costs 12 %, 100 us 7 %, 1 ms nothing).
-//! After 50 looks that saw no permit taken it sleeps for good; see *The monitor's bed* in `idle.rs`.
+//! After five looks in a row that saw no permit taken it sleeps for good; see *The monitor's bed* in `idle.rs`.
 //!
 //! Revocation, and what the stuck thread does when it returns: `idle.rs`, the standing. What is in the
 //! stuck P's ring is taken from it and given to all, since thieves come only when they run dry.
@@ -67,7 +67,7 @@ const SLOW_BUSY: Duration = Duration::from_millis(1);
 const SLOW: Duration = Duration::from_millis(10);
 /// Looks without a permit taken before it sleeps for good. Guessed: so many that a program that calls
 /// in now and then does not wake it each time.
-const IDLE_LOOKS: u32 = 50;
+const IDLE_LOOKS: u32 = 5;
 /// How long a poll may take before it is asked to yield, and its permit may go to others.
 const SLICE_NS: u64 = 10_000_000;
 /// How late a timer may be before sysmon fires it: its own P fires it at the next step.
@@ -216,7 +216,7 @@ impl<'a> Monitor<'a> {
 
     fn run(mut self) {
         let idle = &self.shared.idle;
-        let mut period = FAST;
+        let mut period = SLOW_BUSY;
         let mut looks_at_period = 0;
         let mut idle_looks = 0;
         while !self.shared.phase.is_closing() {
@@ -252,8 +252,9 @@ impl<'a> Monitor<'a> {
         // Ordering: Acquire pairs with `need_permit`.
         let needed = shared.sysmon.needed.load(Acquire) && shared.sysmon.needed.swap(false, AcqRel);
         let mut acted = self.fire_late_timers(now) | self.look_at_netpoll(now);
-        self.seen.resize(shared.peer_count(), Seen::default());
-        for (index, peer) in shared.peers().enumerate() {
+        let peers = shared.peers();
+        self.seen.resize(peers.len(), Seen::default());
+        for (index, peer) in peers.enumerate() {
             acted |= self.look_at(index, peer, now, needed);
         }
         // Somebody spins in almost every case; the fence in `submit` settles the others.

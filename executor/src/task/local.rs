@@ -22,7 +22,7 @@ use std::{
 
 use pin_project_lite::pin_project;
 
-/// Declares task-local keys: `static` items of type [`LocalKey`](crate::task::LocalKey).
+/// Declares task-local keys: `static` items of type [`LocalKey`].
 ///
 /// # Examples
 ///
