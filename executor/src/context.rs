@@ -253,15 +253,21 @@ pub(crate) fn with_current<R>(f: impl FnOnce(Option<(&Arc<Shared>, Option<&Worke
     })
 }
 
+/// A foreign thread has armed a timer: somebody has to wait for it.
+pub(crate) fn see_to_a_poller() {
+    with_current(|current| {
+        if let Some((shared, None)) = current {
+            shared.ensure_poller();
+        }
+    });
+}
+
 /// The timers of this thread's P, or those for foreign threads.
 pub(crate) fn timers() -> Option<TimerHandle> {
     with_current(|current| {
         current.map(|(shared, worker)| match worker {
             Some(worker) => worker.timers(),
-            None => {
-                shared.ensure_poller();
-                shared.foreign_timers()
-            }
+            None => shared.foreign_timers(),
         })
     })
 }

@@ -8,5 +8,12 @@ use crate::{context, sync::Arc};
 ///
 /// Called on a thread that is no worker, it also sees to it that somebody waits there.
 pub fn current() -> Option<Arc<Netpoll>> {
-    context::with_current(|current| current.map(|(shared, _)| shared.netpoll.clone()))
+    context::with_current(|current| {
+        current.map(|(shared, worker)| {
+            if worker.is_none() {
+                shared.start_poller();
+            }
+            shared.netpoll.clone()
+        })
+    })
 }

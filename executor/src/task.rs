@@ -43,7 +43,7 @@ pub(crate) use self::{
     home::{Functions, Home, Place},
     join_cell::JoinCell,
     meta::Extra,
-    raw::{Ended, Outcome, Parts, Task, wake_quietly},
+    raw::{Ended, Outcome, Parts, Task, quietly, wake_quietly},
     reference::TaskRef,
 };
 #[cfg(not(ws_loom))]

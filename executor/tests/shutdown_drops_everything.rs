@@ -147,9 +147,6 @@ impl Crowd {
     }
 }
 
-/// What a thread-local cell keeps until its thread ends.
-type Last = Option<OnDrop<Box<dyn FnMut()>>>;
-
 common::with_workers! {
     fn on_a_foreign_thread(workers: usize) {
         let runtime = runtime(workers);
@@ -439,6 +436,7 @@ common::with_workers! {
 
     /// Thread-locals of a worker that spawn in their destructors, when the thread ends.
     fn thread_locals_that_spawn(workers: usize) {
+        type Last = Option<OnDrop<Box<dyn FnMut()>>>;
         thread_local! {
             static LAST: RefCell<Last> = const { RefCell::new(None) };
         }

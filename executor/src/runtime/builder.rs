@@ -8,6 +8,7 @@ use crate::{
         Shared,
         sysmon::{Stall, StallReport},
     },
+    task::quietly,
     time::Clock,
 };
 
@@ -353,10 +354,8 @@ impl Hooks {
 
 /// A hook's panic is its own: the worker lives on (S6).
 fn call(hook: &Hook) {
-    if let Some(hook) = hook
-        && std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| hook())).is_err()
-    {
-        tracing::error!("a hook of the runtime's builder panicked");
+    if let Some(hook) = hook {
+        quietly("a hook of the runtime's builder", || hook());
     }
 }
 

@@ -25,11 +25,7 @@
 //! what its own root made runnable: it never looks at the global queue and never steals, so that a
 //! thread of a user's own does not pick up a stranger's 100 ms poll.
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    task::Waker,
-    time::Duration,
-};
+use std::{task::Waker, time::Duration};
 
 use super::{
     processor::{Peer, attention},
@@ -45,7 +41,7 @@ use crate::{
         },
         hint,
     },
-    task::Task,
+    task::{Task, wake_quietly},
 };
 
 /// Every so many ticks the global queue is looked at first (L4). As in Go: a prime, so that it does not
@@ -168,7 +164,9 @@ impl Worker {
         }
         match &self.root {
             // A root may be polled by its own thread at any time, as any foreign future may.
-            Some(root) if self.scope == Scope::Own && root.take() => Step::Root,
+            Some(root) if (self.scope == Scope::Own || self.is_shut_down()) && root.take() => {
+                Step::Root
+            }
             _ => Step::Park,
         }
     }
@@ -338,10 +336,7 @@ impl Worker {
         let count = ready.len();
         let outer = self.p.batch.replace(Some(0));
         for waker in ready.drain(..) {
-            // Anybody's waker, on a worker's stack: a panic of it is its own.
-            if catch_unwind(AssertUnwindSafe(|| waker.wake())).is_err() {
-                tracing::error!("a waker panicked that waited for I/O or a timer");
-            }
+            wake_quietly(waker);
         }
         let queued = self.p.batch.replace(outer).unwrap_or(0);
         self.ready.replace(ready);

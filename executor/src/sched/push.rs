@@ -144,6 +144,10 @@ impl Worker {
             return;
         }
         task.enter(|reference| self.p.live.insert(reference));
+        if self.shared.phase.is_closing() {
+            // It began meanwhile: this task is one more to wait for.
+            self.shared.keep();
+        }
         self.peer().counters.spawned.add(1);
         if task.header().is_pinned() {
             self.p.pinned_live.set(self.p.pinned_live.get() + 1);

@@ -10,7 +10,7 @@ use ws_reactor::Netpoll;
 
 use super::{
     Worker,
-    idle::{Idle, Permit, Spinning, Stands},
+    idle::{Idle, Permit, Spinning},
     processor::{Peer, Processor, attention},
     shutdown::Phase,
     sysmon::Sysmon,
@@ -26,7 +26,7 @@ use crate::{
         Arc, Condvar, Mutex,
         atomic::{
             AtomicU32, AtomicU64, AtomicUsize,
-            Ordering::{Acquire, Relaxed, Release},
+            Ordering::{Acquire, Relaxed, Release, SeqCst},
             fence,
         },
         thread,
@@ -51,6 +51,8 @@ static NEXT_ID: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new
 pub(crate) struct Shared {
     /// Itself, for who has only a reference.
     this: Weak<Shared>,
+    /// Itself once more, from the beginning of its end; see `keep` in `shutdown.rs`.
+    pub(super) kept: Mutex<Option<Arc<Shared>>>,
     pub(crate) config: Config,
     pub(crate) idle: Idle,
     pub(crate) grq: GlobalQueue<Task>,
@@ -138,6 +140,7 @@ impl Shared {
             let (table, owner) = live_table();
             Self {
                 this: this.clone(),
+                kept: Mutex::new(None),
                 idle: Idle::new(config.workers, processors),
                 grq: GlobalQueue::new(),
                 netpoll,
@@ -164,7 +167,7 @@ impl Shared {
     }
 
     /// An owned hold on the runtime.
-    fn hold(&self) -> Arc<Self> {
+    pub(super) fn hold(&self) -> Arc<Self> {
         self.this
             .upgrade()
             .expect("callers run on a thread of the runtime, or hold a live task")
@@ -212,6 +215,8 @@ impl Shared {
         // Ordering: Release: who sees the count sees the slot.
         self.peer_count.store(index + 1, Release);
         drop(vacant);
+        // Ordering: SeqCst: see `begin_shutdown`.
+        fence(SeqCst);
         // A new P missed what was said to the others.
         if self.phase.is_closing() {
             processor
@@ -282,14 +287,24 @@ impl Shared {
         }
     }
 
+    /// Whether there is anything that somebody has to wait for in the netpoll.
+    pub(crate) fn awaits(&self) -> bool {
+        self.netpoll.has_sources() || self.next_deadline().is_some()
+    }
+
     /// Sees to it that somebody waits in the netpoll, if there is anything to wait for: for a thread
     /// that goes away, or that is not a worker. Who runs now looks there before it sleeps.
     pub(crate) fn ensure_poller(&self) {
-        let awaited = self.netpoll.has_sources() || self.next_deadline().is_some();
-        if awaited
-            && self.netpoll_waiter.load(Acquire) == 0
-            && self.idle.free() == self.config.workers
-        {
+        if self.awaits() {
+            self.start_poller();
+        }
+    }
+
+    /// As [`ensure_poller`](Self::ensure_poller), for who is about to wait for something.
+    pub(crate) fn start_poller(&self) {
+        // Ordering: Acquire: see `Worker::wait`.
+        let nobody = self.netpoll_waiter.load(Acquire) == 0;
+        if nobody && self.idle.free() == self.config.workers {
             self.wake_for(1);
         }
     }
@@ -409,7 +424,7 @@ impl Shared {
                     self.idle.release(permit, Some(Spinning::take_over()));
                 }
             }
-            self.thread_ended();
+            self.thread_gone();
             self.look_for_a_refused_thread();
             self.report_no_thread(&error.to_string());
         }
@@ -480,22 +495,13 @@ impl Shared {
         self.notify_owner(peer);
     }
 
-    /// Wakes a P's own thread, wherever it sleeps.
+    /// Wakes a P's own thread, wherever it sleeps: on its root's parker in `block_on`, else on the P's.
+    /// An unpark is kept until its next sleep, so that what was done before it is seen.
     pub(crate) fn notify_owner(&self, peer: &Peer) {
-        // Ordering: SeqCst: between the push and the look at the standing; pairs with the fence of a
-        // thread that is about to wait, between its standing and its look at the inbox.
-        fence(crate::sync::atomic::Ordering::SeqCst);
-        if matches!(
-            peer.standing.load(),
-            Stands::Waiting | Stands::Wanting | Stands::Running
-        ) {
-            let root = peer.root.lock().clone();
-            match root {
-                Some(root) => root.unpark(),
-                None => self.unpark(peer),
-            }
-        } else {
-            self.unpark(peer);
+        let root = peer.root.lock().clone();
+        match root {
+            Some(root) => root.unpark(),
+            None => self.unpark(peer),
         }
     }
 

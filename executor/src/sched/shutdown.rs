@@ -47,7 +47,7 @@ use crate::{
         atomic::fence,
         thread,
     },
-    task::Task,
+    task::{Task, quietly},
 };
 
 const OPEN: u32 = 0;
@@ -131,6 +131,10 @@ impl Shared {
         if !self.phase.close() {
             return false;
         }
+        self.keep();
+        // Ordering: SeqCst: pairs with the fence in `take_processor`: either that P is in our list, or its
+        // maker sees the phase.
+        fence(SeqCst);
         self.idle.monitor().unpark(|| ());
         for peer in self.peers() {
             peer.attention.fetch_or(attention::SHUTDOWN, Relaxed);
@@ -211,25 +215,31 @@ impl Shared {
 
     /// After a thread of the runtime has ended.
     pub(crate) fn thread_ended(&self) {
+        self.thread_gone();
+        // At the cap, somebody may have found neither a parked thread nor room for another.
+        if !self.phase.is_closing() && self.any_work() {
+            self.wake_for(1);
+        }
+    }
+
+    /// A thread is not there any more, or never was. The caller holds the runtime.
+    pub(crate) fn thread_gone(&self) {
         let mut threads = self.threads.lock();
         threads.count -= 1;
         let last = threads.count == 0 && self.phase.is_closing();
         self.changed.notify_all();
         drop(threads);
-        // At the cap, somebody may have found neither a parked thread nor room for another.
-        if !last && self.any_work() {
-            self.wake_for(1);
-        }
         if last {
             self.phase.set_closed();
             self.drain_global();
-            self.netpoll.shut_down();
+            quietly("the waker of a socket", || self.netpoll.shut_down());
             self.shut_down_timers();
             // Under the lock, so that the one who waits cannot miss it between its look and its wait.
             let threads = self.threads.lock();
             self.phase.end();
             self.changed.notify_all();
             drop(threads);
+            self.let_go();
         }
     }
 
@@ -253,6 +263,23 @@ impl Shared {
         if self.live_tasks() == 0 {
             drop(self.threads.lock());
             self.changed.notify_all();
+            self.let_go();
+        }
+    }
+
+    /// From its closing on the runtime holds itself, until it has ended and no task is alive: a waker
+    /// that has just made a task queued may be between that step and its push, and finds the runtime by
+    /// the task alone. The caller has a hold of its own.
+    pub(crate) fn keep(&self) {
+        *self.kept.lock() = Some(self.hold());
+    }
+
+    fn let_go(&self) {
+        // Ordering: SeqCst: the end and the last task each look at the other after their own step.
+        fence(SeqCst);
+        if self.phase.is_ended() && self.live_tasks() == 0 {
+            let kept = self.kept.lock().take();
+            drop(kept);
         }
     }
 }

@@ -184,7 +184,11 @@ impl Worker {
     /// Waits in the netpoll if nobody else does, else on `parker`; what became ready is in `ready`
     /// then. True if `keep_alive` went by, which does not count in the netpoll.
     pub(super) fn wait(&self, parker: &Parker, keep_alive: Option<Duration>) -> bool {
-        let poller = if self.passed_on.get() && self.shared.has_threads() {
+        // A thread in `block_on` leaves the netpoll to the workers once it had to pass on what it found
+        // there, and stays on its own parker, which is woken more cheaply, while nothing is awaited.
+        let elsewhere = self.scope == Scope::Own
+            && ((self.passed_on.get() && self.shared.has_threads()) || !self.shared.awaits());
+        let poller = if elsewhere {
             None
         } else {
             self.shared.netpoll.try_poller()
@@ -232,8 +236,8 @@ impl Worker {
         let peer = self.peer();
         match peer.standing.wait() {
             Some(permit) => self.shared.release(permit, None),
-            // Ordering: SeqCst: pairs with the fence in `notify_owner`.
-            None => fence(SeqCst),
+            // It had none; what wakes it leaves a note at the parker.
+            None => {}
         }
         while !self.has_private() {
             self.wait(root.parker(), None);

@@ -54,7 +54,7 @@ use crate::{
         },
         thread,
     },
-    task::{Id, Task, wake_quietly},
+    task::{Id, Task, quietly, wake_quietly},
 };
 
 /// After it had to act.
@@ -270,6 +270,17 @@ impl<'a> Monitor<'a> {
         let seen = &mut self.seen[index];
         let ticks = peer.ticks.load(Relaxed);
         let polls = peer.running.load(Relaxed) != 0;
+        // What it put there between its look at the permit and the revocation: nobody else looks.
+        if polls
+            && peer.standing.load() == Stands::Stuck
+            && let Some(task) = peer
+                .runnext
+                .peek()
+                .and_then(|token| peer.runnext.steal(token))
+        {
+            shared.push_foreign(task);
+            return true;
+        }
         if !polls || peer.standing.load() != Stands::Running || ticks != seen.ticks {
             *seen = Seen {
                 ticks,
@@ -312,12 +323,11 @@ impl<'a> Monitor<'a> {
 
     fn others_need_a_permit(&self, peer: &Peer) -> bool {
         let shared = self.shared;
-        let awaited = || shared.netpoll.has_sources() || shared.next_deadline().is_some();
         peer.runnext.peek().is_some()
             || shared.any_work()
             || !shared.idle.wanting().is_empty()
             // Ordering: Acquire: see `Worker::wait`.
-            || (shared.netpoll_waiter.load(Acquire) == 0 && awaited())
+            || (shared.netpoll_waiter.load(Acquire) == 0 && shared.awaits())
     }
 
     /// Takes the permit of a stuck P, and what is in its queues, and gives both to others.
@@ -341,11 +351,11 @@ impl<'a> Monitor<'a> {
                 Steal::Empty => break,
             }
         }
-        if !batch.is_empty() {
-            self.shared.grq.push_batch(batch);
-        }
         self.shared.idle.release(permit, None);
         self.shared.after_release();
+        if !batch.is_empty() {
+            self.shared.push_batch(batch);
+        }
         // A thread for the queue, or else one that goes to wait in the netpoll.
         if self.shared.any_work() || self.shared.netpoll_waiter.load(Acquire) == 0 {
             self.shared.wake_for(1);
@@ -414,12 +424,7 @@ impl<'a> Monitor<'a> {
             suppressed: std::mem::take(&mut self.suppressed),
         };
         match &self.shared.config.stall.hook {
-            Some(hook) => {
-                let call = std::panic::AssertUnwindSafe(|| hook(&report));
-                if std::panic::catch_unwind(call).is_err() {
-                    tracing::error!("the `on_stall` hook panicked");
-                }
-            }
+            Some(hook) => quietly("the `on_stall` hook", || hook(&report)),
             None => tracing::warn!(
                 task.id = %report.id,
                 task.name = report.name.as_deref(),

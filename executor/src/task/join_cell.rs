@@ -98,14 +98,17 @@ impl<T> JoinCell<T> {
     }
 
     fn register(&mut self, waker: &Waker) -> Register {
-        let words = (waker.data(), waker.vtable());
         if let Some((data, vtable)) = self.waker
-            && data == words.0
-            && std::ptr::eq(vtable, words.1)
+            && data == waker.data()
+            && std::ptr::eq(vtable, waker.vtable())
         {
             return Register::Registered;
         }
-        let fresh = Joiner::new(waker);
+        let kept = waker.clone();
+        // Those of the clone: they stay that waker's own for as long as it is in the slot. The words of
+        // the waker that was lent to us may be another's at the next poll.
+        let words = (kept.data(), kept.vtable());
+        let fresh = Joiner::new(kept);
         if self.waker.take().is_some() && self.header().state.unregister() == Register::Done {
             // The slot is the runner's.
             return Register::Done;

@@ -27,9 +27,8 @@ unsafe impl Send for Joiner {}
 unsafe impl Sync for Joiner {}
 
 impl Joiner {
-    /// Keeps a clone of `waker`.
-    pub(super) fn new(waker: &Waker) -> Self {
-        let waker = waker.clone();
+    /// Keeps `waker`.
+    pub(super) fn new(waker: Waker) -> Self {
         if std::ptr::eq(waker.vtable(), &WAKER)
             && let Some(task) = NonNull::new(waker.data().cast_mut())
         {
@@ -81,11 +80,11 @@ mod tests {
         assert_eq!(size_of::<Option<Joiner>>(), size_of::<usize>());
         let inner = Arc::new(Nothing);
         let waker = Waker::from(inner.clone());
-        let joiner = Joiner::new(&waker);
+        let joiner = Joiner::new(waker.clone());
         assert_eq!(Arc::strong_count(&inner), 3);
         drop(joiner);
         assert_eq!(Arc::strong_count(&inner), 2);
-        let again = Joiner::new(&waker).into_waker();
+        let again = Joiner::new(waker.clone()).into_waker();
         assert!(again.will_wake(&waker));
         drop((again, waker));
         assert_eq!(Arc::strong_count(&inner), 1);

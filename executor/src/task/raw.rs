@@ -224,11 +224,7 @@ unsafe fn free<F: Future>(ptr: NonNull<Header>) {
 
 /// Drops what nobody will look at. A panic of it has nobody to go to but the log.
 fn drop_quietly<T>(value: T) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
-        tracing::error!("the drop of a task's unjoined output panicked");
-        // The payload's own drop may panic as well; it is given up rather than let out.
-        std::mem::forget(payload);
-    }
+    quietly("the drop of a task's unjoined output", || drop(value));
 }
 
 /// The right to run a task. See the module's head.
@@ -421,8 +417,14 @@ impl Task {
 
 /// Wakes a waker that may be anybody's, and may panic.
 pub(crate) fn wake_quietly(waker: Waker) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-        tracing::error!("the waker of a task's joiner panicked");
+    quietly("a waker", || waker.wake());
+}
+
+/// Runs code of the user's whose panic is its own: it is reported, and goes no further. The payload is
+/// given up, since its drop may panic as well.
+pub(crate) fn quietly(what: &'static str, f: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
+        tracing::error!(what, "code that the scheduler called panicked");
         std::mem::forget(payload);
     }
 }

@@ -234,7 +234,10 @@ impl Sleep {
             self.move_to(context::timers());
             let deadline = self.home.clock().to_ns(self.deadline.into_std());
             match self.home.arm(deadline, cx.waker().clone()) {
-                Ok(key) => self.key = Some(key),
+                Ok(key) => {
+                    self.key = Some(key);
+                    context::see_to_a_poller();
+                }
                 Err(over) => over.panic(),
             }
             return Poll::Pending;
