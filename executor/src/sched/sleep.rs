@@ -234,10 +234,9 @@ impl Worker {
     /// permit if one is free.
     pub(super) fn wait_for_root(&self, root: &Root) {
         let peer = self.peer();
-        match peer.standing.wait() {
-            Some(permit) => self.shared.release(permit, None),
-            // It had none; what wakes it leaves a note at the parker.
-            None => {}
+        // If it had none: what wakes it leaves a note at the parker.
+        if let Some(permit) = peer.standing.wait() {
+            self.shared.release(permit, None);
         }
         while !self.has_private() {
             self.wait(root.parker(), None);
