@@ -18,7 +18,10 @@ use std::{
 };
 
 use common::{Count, Gate, runtime};
-use ws_executor::{runtime::Runtime, task};
+use ws_executor::{
+    runtime::{Builder, Runtime},
+    task,
+};
 
 /// A tick may end without a poll, and never with two; so in `TICKS` polls of one thread there is a look.
 const TICKS: usize = 61;
@@ -90,8 +93,21 @@ common::with_workers! {
     /// While the global queue is never empty, no more than 61 polls of local tasks lie between two of its
     /// tasks on one thread.
     fn within_61_ticks_of_each_worker(workers: usize) {
-        let runtime = runtime(workers);
+        // Without sysmon, who would bring another thread for those that are held up.
+        let runtime = Builder::new().workers(workers).sysmon(false).build().unwrap();
         let hogs = hog(&runtime, workers, 10);
+        // All workers are held up until the queue is full: else they might empty it meanwhile.
+        let (held, open) = (Arc::new(Count::new()), Arc::new(AtomicBool::new(false)));
+        for _ in 0..workers {
+            let (held, open) = (held.clone(), open.clone());
+            drop(runtime.spawn(async move {
+                held.add();
+                while !open.load(SeqCst) {
+                    thread::yield_now();
+                }
+            }));
+        }
+        held.wait_for(workers);
         let (ran, most) = (Arc::new(Count::new()), Arc::new(AtomicUsize::new(0)));
         // So many that the queue is not empty until the last of them.
         let tasks = 200 * workers;
@@ -110,6 +126,7 @@ common::with_workers! {
                 ran.add();
             }));
         }
+        open.store(true, SeqCst);
         ran.wait_for(tasks);
         hogs.end(&runtime);
         assert!(
