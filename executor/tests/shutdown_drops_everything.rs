@@ -450,7 +450,7 @@ common::with_workers! {
                 // One on each of so many threads.
                 begun.add();
                 gate.pass();
-                LAST.set(Some(OnDrop(Box::new(move || {
+                let last: Last = OnDrop(Box::new(move || {
                     // Late or not, it answers.
                     let late = handle.spawn(async {});
                     while !late.is_finished() { thread::yield_now(); }
@@ -520,7 +520,8 @@ common::with_workers! {
                         begun.add();
                     }
                     Poll::<()>::Pending
-                })));
+                }));
+                LAST.set(Some(last));
             }
             parked.wait_for(100);
             let wakers = std::mem::take(&mut *wakers.lock().unwrap());

@@ -136,8 +136,11 @@ impl Shared {
         // maker sees the phase.
         fence(SeqCst);
         self.idle.monitor().unpark(|| ());
+        // All are told before the first begins to clear away: what its drops wake is not polled again.
         for peer in self.peers() {
             peer.attention.fetch_or(attention::SHUTDOWN, Relaxed);
+        }
+        for peer in self.peers() {
             self.notify_owner(peer);
         }
         true
