@@ -436,9 +436,9 @@ common::with_workers! {
 
     /// Thread-locals of a worker that spawn in their destructors, when the thread ends.
     fn thread_locals_that_spawn(workers: usize) {
-        type Last = Option<OnDrop<Box<dyn FnMut()>>>;
+        type Last = OnDrop<Box<dyn FnMut()>>;
         thread_local! {
-            static LAST: RefCell<Last> = const { RefCell::new(None) };
+            static LAST: RefCell<Option<Last>> = const { RefCell::new(None) };
         }
         let runtime = runtime(workers);
         let ran = Arc::new(Count::new());
@@ -450,7 +450,7 @@ common::with_workers! {
                 // One on each of so many threads.
                 begun.add();
                 gate.pass();
-                let last: Last = OnDrop(Box::new(move || {
+                LAST.set(Some(OnDrop(Box::new(move || {
                     // Late or not, it answers.
                     let late = handle.spawn(async {});
                     while !late.is_finished() { thread::yield_now(); }
