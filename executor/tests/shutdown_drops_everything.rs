@@ -520,8 +520,7 @@ common::with_workers! {
                         begun.add();
                     }
                     Poll::<()>::Pending
-                }));
-                LAST.set(Some(last));
+                })));
             }
             parked.wait_for(100);
             let wakers = std::mem::take(&mut *wakers.lock().unwrap());
