@@ -450,7 +450,7 @@ common::with_workers! {
                 // One on each of so many threads.
                 begun.add();
                 gate.pass();
-                LAST.set(Some(OnDrop(Box::new(move || {
+                let last: Last = OnDrop(Box::new(move || {
                     // Late or not, it answers.
                     let late = handle.spawn(async {});
                     while !late.is_finished() { thread::yield_now(); }
@@ -458,7 +458,8 @@ common::with_workers! {
                     drop(ws_executor::spawn(async {}));
                     assert_eq!(handle.block_on(async { 5 }), 5);
                     ran.add();
-                }))));
+                }));
+                LAST.set(Some(last));
             })
         }).collect();
         begun.wait_for(workers);

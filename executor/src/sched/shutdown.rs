@@ -33,7 +33,7 @@
 //! Checked by `tests/shutdown_drops_everything.rs`.
 
 use std::{
-    sync::atomic::AtomicU32,
+    sync::atomic::{AtomicBool, AtomicU32},
     time::{Duration, Instant},
 };
 
@@ -60,45 +60,62 @@ const REPORTED_MAX: usize = 10;
 
 /// See the module's head.
 #[derive(Debug)]
-pub(crate) struct Phase(AtomicU32);
+pub(crate) struct Phase {
+    word: AtomicU32,
+    /// Every task that was alive has been marked since the closing began.
+    swept: AtomicBool,
+}
 
 impl Phase {
     pub(crate) fn new() -> Self {
-        Self(AtomicU32::new(OPEN))
+        Self {
+            word: AtomicU32::new(OPEN),
+            swept: AtomicBool::new(false),
+        }
     }
 
     pub(crate) fn is_closing(&self) -> bool {
         // Ordering: Acquire: who acts on it comes after its beginning.
-        self.0.load(Acquire) != OPEN
+        self.word.load(Acquire) != OPEN
     }
 
     pub(crate) fn is_closed(&self) -> bool {
         // Ordering: as above.
-        self.0.load(Acquire) >= CLOSED
+        self.word.load(Acquire) >= CLOSED
     }
 
     /// True for the one who began it.
     fn close(&self) -> bool {
         // Ordering: AcqRel pairs with the loads above.
-        self.0
+        self.word
             .compare_exchange(OPEN, CLOSING, AcqRel, Acquire)
             .is_ok()
     }
 
     fn is_ended(&self) -> bool {
         // Ordering: as above.
-        self.0.load(Acquire) == ENDED
+        self.word.load(Acquire) == ENDED
     }
 
     fn end(&self) {
         // Ordering: Release pairs with the loads above.
-        self.0.store(ENDED, Release);
+        self.word.store(ENDED, Release);
     }
 
     fn set_closed(&self) {
         // Ordering: see the invariant.
-        self.0.swap(CLOSED, AcqRel);
+        self.word.swap(CLOSED, AcqRel);
         fence(SeqCst);
+    }
+
+    fn set_swept(&self) {
+        // Ordering: Release pairs with the load below.
+        self.swept.store(true, Release);
+    }
+
+    fn is_swept(&self) -> bool {
+        // Ordering: Acquire as above.
+        self.swept.load(Acquire)
     }
 }
 
@@ -164,6 +181,9 @@ impl Shared {
             let worker = Worker::new(self.clone(), processor, Scope::All, None);
             context::with_worker_frame(&worker, || worker.clear_away());
             worker.leave();
+        } else {
+            // All Ps are in `block_on`s, whose ends clear away.
+            self.phase.set_swept();
         }
         self.thread_ended();
     }
@@ -232,7 +252,10 @@ impl Shared {
         let last = threads.count == 0 && self.phase.is_closing();
         self.changed.notify_all();
         drop(threads);
-        if last {
+        if last && !self.phase.is_swept() {
+            // It ended for idleness when the closing had just begun, and did not see it.
+            self.hold().help_to_clear();
+        } else if last {
             self.phase.set_closed();
             self.drain_global();
             quietly("the waker of a socket", || self.netpoll.shut_down());
@@ -300,6 +323,7 @@ impl Worker {
                 self.dispose(task);
             }
         });
+        self.shared().phase.set_swept();
         loop {
             while let Some(task) = self.take_any() {
                 self.dispose(task);
