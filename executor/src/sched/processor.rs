@@ -81,9 +81,9 @@ pub(crate) struct Processor {
     pub(crate) rng: Rng,
     /// Ids that are set aside for this P: next and end.
     pub(crate) ids: Cell<(u64, u64)>,
-    /// *The gate* in `push.rs`: how many wake-ups for a lone `runnext` pass without one, how many of
-    /// these are left, and when the last one happened.
-    pub(crate) passes: Cell<u32>,
+    /// *The gate* in `push.rs`: how many wake-ups for a lone `runnext` in a row were in vain, how many
+    /// are let pass now, and when the last one happened.
+    pub(crate) in_vain: Cell<u32>,
     pub(crate) pass: Cell<u32>,
     pub(crate) woke_at: Cell<Option<u64>>,
     /// The runtime's clock in milliseconds, as of the last look.
@@ -130,7 +130,7 @@ impl Processor {
             pinned_live: Cell::new(0),
             rng: Rng::new(seed, index as u64),
             ids: Cell::new((0, 0)),
-            passes: Cell::new(0),
+            in_vain: Cell::new(0),
             pass: Cell::new(0),
             woke_at: Cell::new(None),
             now_ms: Cell::new(0),

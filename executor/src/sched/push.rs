@@ -14,11 +14,11 @@
 //! another for it would be for nothing: two tasks that talk to each other would keep a second core
 //! busy (tokio #4941, #8065; golang/go #18237). But if this thread computes on, the task sits there. So
 //! a lone `runnext` wakes a thread, and the worker looks at the clock, once after the wake-up and once
-//! when it comes back to its queue: if that was within [`GATE_PATIENCE`] the wake-up was not needed,
-//! and twice as many as before pass without one, up to [`GATE_MAX`]; if it took longer, none. A ring of
-//! tasks with one token soon wakes nobody, and a task that spawns a child and computes on has it
-//! started elsewhere at once. (Whether the woken thread got something to do is no measure: the wake-up
-//! itself takes so long that it is often there first.)
+//! when it comes back to its queue: if that was within [`GATE_PATIENCE`] the wake-up was not needed.
+//! After a few of these in a row twice as many as before pass without one, up to [`GATE_MAX`]; if it
+//! took longer, none. A ring of tasks with one token soon wakes nobody, and a task that spawns a child
+//! and computes on has it started elsewhere at once. (Whether the woken thread got something to do is no
+//! measure: the wake-up itself takes so long that it is often there first.)
 //!
 //! # Without a permit
 //!
@@ -37,6 +37,9 @@ use crate::{
 /// The most wake-ups for a lone `runnext` that are let pass in a row. Measured with the ring and the
 /// spawn-then-compute benchmarks: at 4096 the ring keeps 0.5 % of a second core busy.
 const GATE_MAX: u32 = 4096;
+/// Wake-ups in vain in a row before the first one passes. Guessed: a program's first spawns tell little
+/// about the next.
+const GATE_TRUST: u32 = 3;
 /// A worker that comes back to its queue sooner than this after a wake-up would have run the task itself
 /// about as early: a wake-up takes 5 to 30 us here.
 const GATE_PATIENCE: Duration = Duration::from_micros(20);
@@ -178,12 +181,13 @@ impl Worker {
         let Some(woke_at) = self.p.woke_at.take() else {
             return;
         };
-        let passes = if self.now() - woke_at < GATE_PATIENCE.as_nanos() as u64 {
-            (self.p.passes.get() * 2).clamp(1, GATE_MAX)
+        let in_vain = if self.now() - woke_at < GATE_PATIENCE.as_nanos() as u64 {
+            self.p.in_vain.get().saturating_add(1)
         } else {
             0
         };
-        self.p.passes.set(passes);
-        self.p.pass.set(passes);
+        self.p.in_vain.set(in_vain);
+        let doublings = in_vain.saturating_sub(GATE_TRUST).min(GATE_MAX.ilog2() + 1);
+        self.p.pass.set((1 << doublings) >> 1);
     }
 }
