@@ -17,7 +17,8 @@
 //! 8. the netpoll, without blocking;
 //! 9. up to four rounds of stealing over all other Ps in a random order, the last of which also takes
 //!    others' `runnext`; then others' due timers;
-//! 10. nothing: park (`sleep.rs`), with one last look at everything.
+//! 10. nothing: it lingers as a spinner for some microseconds, if others run; then it parks
+//!     (`sleep.rs`), with one last look at everything.
 //!
 //! # Two scopes
 //!
@@ -58,6 +59,12 @@ const NETPOLL_PERIOD: Duration = Duration::from_micros(50);
 /// How long the last round of stealing waits for a victim to move on before it takes its `runnext`: Go
 /// sleeps 3 us before each of its rounds (F4: about 12 us).
 const RUNNEXT_PATIENCE: Duration = Duration::from_micros(10);
+/// How often a spinner looks at the queues before it parks while others run, and how many pauses of
+/// the core are between two looks: about 5 us together here, a third of what a wake-up costs. Measured
+/// with the fan-in and the spawn-join benchmarks: it halves the parks of the second, and takes 10 % off
+/// the time of both; three times as long gains no more.
+const LINGER_LOOKS: u32 = 100;
+const LINGER_PAUSES: u32 = 4;
 
 enum Search {
     Found(Task),
@@ -124,6 +131,7 @@ impl Worker {
                     return self.step_without_permit();
                 }
                 Search::Again => {}
+                Search::Nothing if self.linger() => {}
                 Search::Nothing => return Step::Park,
             }
         }
@@ -402,6 +410,18 @@ impl Worker {
         } else {
             Search::Nothing
         }
+    }
+
+    /// A spinner that found nothing, while others compute, looks on for a little: they may be about to
+    /// push, and a sleep and a wake-up cost more than this. True if there is something.
+    fn linger(&self) -> bool {
+        let others_run = self.shared.idle.free() + 1 < self.shared.config.workers;
+        others_run
+            && self.spins()
+            && (0..LINGER_LOOKS).any(|_| {
+                (0..LINGER_PAUSES).for_each(|_| hint::spin_loop());
+                self.shared.any_work()
+            })
     }
 
     /// Waits a moment for a victim to come to its `runnext` by itself. True if it does not.

@@ -178,6 +178,14 @@ impl Worker {
         }
     }
 
+    /// Whether it is counted as a spinner.
+    pub(super) fn spins(&self) -> bool {
+        let spinning = self.spinning.take();
+        let spins = spinning.is_some();
+        self.spinning.set(spinning);
+        spins
+    }
+
     /// The search is over. The last searcher sees to it that somebody goes on if there is more.
     pub(super) fn found_work(&self) {
         let Some(spinning) = self.spinning.take() else {
