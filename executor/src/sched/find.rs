@@ -424,8 +424,12 @@ impl Worker {
             })
     }
 
-    /// Waits a moment for a victim to come to its `runnext` by itself. True if it does not.
+    /// Waits a moment for a victim to come to its `runnext` by itself, unless it asked for a thief. True
+    /// if it does not.
     fn stays(&self, victim: &Peer, token: Token, ticks: u64) -> bool {
+        if victim.ticks.load(Relaxed) == ticks && victim.offered.load(Relaxed) == ticks {
+            return true;
+        }
         let until = self.now() + RUNNEXT_PATIENCE.as_nanos() as u64;
         loop {
             if victim.ticks.load(Relaxed) != ticks || victim.runnext.peek() != Some(token) {

@@ -57,6 +57,8 @@ pub(crate) struct Peer {
     pub(crate) running: AtomicU64,
     /// Counts its thread's steps: a victim that moved on shows it here.
     pub(crate) ticks: AtomicU64,
+    /// The step in which its thread woke another for a lone `runnext`; see *The gate* in `push.rs`.
+    pub(crate) offered: AtomicU64,
     pub(crate) counters: Counters,
 }
 
@@ -119,6 +121,7 @@ impl Processor {
             thread: AtomicU32::new(0),
             running: AtomicU64::new(0),
             ticks: AtomicU64::new(0),
+            offered: AtomicU64::new(0),
             counters: Counters::default(),
         };
         Self {

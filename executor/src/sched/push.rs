@@ -18,7 +18,9 @@
 //! After a few of these in a row twice as many as before pass without one, up to [`GATE_MAX`]; if it
 //! took longer, none. A ring of tasks with one token soon wakes nobody, and a task that spawns a child
 //! and computes on has it started elsewhere at once. (Whether the woken thread got something to do is no
-//! measure: the wake-up itself takes so long that it is often there first.)
+//! measure: the wake-up itself takes so long that it is often there first.) The wake-up is an offer: a thief
+//! that still finds the P at the same step takes the task without the usual patience, for the wake-up
+//! took longer than that.
 //!
 //! # Without a permit
 //!
@@ -30,6 +32,7 @@ use std::{panic::Location, ptr::NonNull, time::Duration};
 
 use super::{Shared, worker::Worker};
 use crate::{
+    sync::atomic::Ordering::Relaxed,
     task::{Extra, Home, Id, Parts, Task, TaskRef, live::Removed},
     time::TimerHandle,
 };
@@ -84,7 +87,10 @@ impl Worker {
             return;
         }
         if let Some((permit, spinning)) = self.shared.idle.submit(1) {
-            self.peer().counters.wakeups.add(1);
+            let peer = self.peer();
+            peer.counters.wakeups.add(1);
+            // Ordering: Relaxed: a thief that does not see it yet waits its patience out.
+            peer.offered.store(peer.ticks.load(Relaxed), Relaxed);
             self.shared.wake_with(permit, spinning);
             self.p.woke_at.set(Some(self.now()));
         }
