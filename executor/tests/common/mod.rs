@@ -1,6 +1,11 @@
 //! What the tests share: runs with 1, 2 and 8 workers under a time limit, gates and counts to wait for
 //! events instead of sleeping, and ears for what is logged and which panics the hook saw.
-#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(
+    dead_code,
+    unused_imports,
+    unused_macros,
+    reason = "each test file uses a part of it"
+)]
 
 use std::{
     cell::Cell,
