@@ -18,7 +18,7 @@ use crate::{
     sched::{Root, idle::Standing, park::Parker},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
     },
     task::{
         Home, Place, Task, TaskRef,
@@ -55,6 +55,8 @@ pub(crate) struct Peer {
     pub(crate) thread: AtomicU32,
     /// The task that it polls, by its address in the live table; 0: none.
     pub(crate) running: AtomicU64,
+    /// Its thread is in code that it has announced to block (`blocking.rs`). Written by that thread.
+    pub(crate) announced: AtomicBool,
     /// Counts its thread's steps: a victim that moved on shows it here.
     pub(crate) ticks: AtomicU64,
     /// The step in which its thread woke another for a lone `runnext`; see *The gate* in `push.rs`.
@@ -120,6 +122,7 @@ impl Processor {
             attention: AtomicU32::new(0),
             thread: AtomicU32::new(0),
             running: AtomicU64::new(0),
+            announced: AtomicBool::new(false),
             ticks: AtomicU64::new(0),
             offered: AtomicU64::new(0),
             counters: Counters::default(),

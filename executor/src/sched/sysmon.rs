@@ -12,11 +12,14 @@
 //! | one look | its thread is blocked, no permit is free, and others need one | revokes its permit |
 //! | 10 ms | | asks it to yield (F2) |
 //! | 10 ms | no permit is free, and others need one | revokes its permit |
-//! | the threshold | | reports it, once a poll, and at most once a second |
+//! | the threshold | unless it is announced to block | reports it, once a poll, and at most once a second |
 //!
 //! *Others need one*: work is queued, this P's own queue included; or nobody waits in the netpoll
 //! although there is something to wait for; or somebody waited there, had ready tasks and found no
 //! permit for them, in which case it also wakes sysmon at once ([`Shared::need_permit`]).
+//!
+//! A P whose permit was taken in the middle of a poll stays in view until it is reported, also when all
+//! others have gone to sleep by then.
 //!
 //! Beside that: a thread is woken when work waits, a permit is free and nobody spins, and the netpoll is
 //! looked at when nobody has for 10 ms (F5).
@@ -202,6 +205,8 @@ struct Monitor<'a> {
     stuck: bool,
     last_report: u64,
     suppressed: u64,
+    /// The last look saw a long poll that may have to be reported.
+    watches: bool,
 }
 
 impl<'a> Monitor<'a> {
@@ -215,6 +220,7 @@ impl<'a> Monitor<'a> {
             stuck: false,
             last_report: 0,
             suppressed: 0,
+            watches: false,
         }
     }
 
@@ -224,10 +230,12 @@ impl<'a> Monitor<'a> {
         let mut looks_at_period = 0;
         let mut idle_looks = 0;
         while !self.shared.phase.is_closing() {
-            if idle.free() == self.shared.config.workers {
+            if idle.free() == self.shared.config.workers && !self.watches {
                 idle_looks += 1;
                 if idle_looks >= IDLE_LOOKS && idle.monitor_may_sleep() {
                     idle.monitor().park();
+                    // What began meanwhile is not as old as what was seen last.
+                    self.seen.clear();
                     idle_looks = 0;
                     period = SLOW_BUSY;
                     continue;
@@ -261,6 +269,7 @@ impl<'a> Monitor<'a> {
         let needed = shared.sysmon.needed.load(Acquire) && shared.sysmon.needed.swap(false, AcqRel);
         let mut acted = self.fire_late_timers(now) | self.look_at_netpoll(now);
         self.stuck = false;
+        self.watches = false;
         let peers = shared.peers();
         self.seen.resize(peers.len(), Seen::default());
         for (index, peer) in peers.enumerate() {
@@ -279,8 +288,8 @@ impl<'a> Monitor<'a> {
         let seen = &mut self.seen[index];
         let ticks = peer.ticks.load(Relaxed);
         let polls = peer.running.load(Relaxed) != 0;
-        let stuck = polls && peer.standing.load() == Stands::Stuck;
-        self.stuck |= stuck;
+        let stands = peer.standing.load();
+        let stuck = polls && stands == Stands::Stuck;
         // What it put there between its look at the permit and the revocation: nobody else looks.
         if stuck
             && let Some(task) = peer
@@ -291,13 +300,22 @@ impl<'a> Monitor<'a> {
             shared.push_foreign(task);
             return true;
         }
-        if !polls || peer.standing.load() != Stands::Running || ticks != seen.ticks {
+        let announced = peer.announced.load(Relaxed);
+        self.stuck |= stuck && !announced;
+        let running = stands == Stands::Running;
+        let polls = (stuck || (polls && running)) && !announced;
+        if !polls || ticks != seen.ticks {
             *seen = Seen {
                 ticks,
                 since: now,
                 cpu: None,
                 reported: false,
             };
+            self.watches |= polls && shared.config.stall.threshold.is_some();
+            return false;
+        }
+        let threshold = shared.config.stall.threshold.filter(|_| !seen.reported);
+        if !running && threshold.is_none() {
             return false;
         }
         let stuck_for = now - seen.since;
@@ -308,16 +326,15 @@ impl<'a> Monitor<'a> {
         if stuck_for >= SLICE_NS {
             peer.attention.fetch_or(attention::SLICE, Relaxed);
         }
-        let blocked = stood_still && thread.is_waiting() == Some(true);
-        if shared
-            .config
-            .stall
-            .threshold
-            .is_some_and(|most| stuck_for >= most.as_nanos() as u64)
-            && !seen.reported
-        {
+        let stalls = threshold.is_some_and(|most| stuck_for >= most.as_nanos() as u64);
+        self.watches |= threshold.is_some() && !stalls;
+        let blocked = (running || stalls) && stood_still && thread.is_waiting() == Some(true);
+        if stalls {
             seen.reported = true;
             self.report(peer, ticks, now, stuck_for, blocked);
+        }
+        if !running {
+            return false;
         }
         if shared.idle.free() > 0 {
             let lone = peer.runnext.peek().is_some();
@@ -412,15 +429,16 @@ impl<'a> Monitor<'a> {
     }
 
     fn report(&mut self, peer: &Peer, ticks: u64, now: u64, stuck_for: u64, blocked: bool) {
-        if self.last_report != 0 && now - self.last_report < REPORT_EVERY_NS {
-            self.suppressed += 1;
-            return;
-        }
+        // A root is its own thread's business.
         let Some(task) = self.shared.find_live(peer.running.load(Relaxed)) else {
             return;
         };
         // Only if it is the same poll still, it is about this task.
         if peer.ticks.load(Relaxed) != ticks {
+            return;
+        }
+        if self.last_report != 0 && now - self.last_report < REPORT_EVERY_NS {
+            self.suppressed += 1;
             return;
         }
         self.last_report = now;

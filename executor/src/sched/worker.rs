@@ -196,19 +196,23 @@ impl Worker {
         }
     }
 
-    /// The running task is about to block its thread: gives permit and queue to others. False if that
-    /// was done already.
+    /// The running task is about to block its thread: gives permit and queue to others, if they were not
+    /// taken from it before. False inside a closure that is announced already.
     pub(crate) fn begin_blocking(&self) -> bool {
-        let Some(permit) = self.peer().standing.revoke() else {
+        if self.peer().announced.load(Relaxed) {
             return false;
-        };
-        self.hand_in();
-        self.shared.release(permit, None);
+        }
+        self.peer().announced.store(true, Relaxed);
+        if let Some(permit) = self.peer().standing.revoke() {
+            self.hand_in();
+            self.shared.release(permit, None);
+        }
         true
     }
 
     /// It is back. If no permit is free it ends its poll without one, and then parks.
     pub(crate) fn end_blocking(&self) {
+        self.peer().announced.store(false, Relaxed);
         self.try_run();
     }
 

@@ -1,0 +1,248 @@
+//! L2: a poll that takes long is reported, with who it is, where it was spawned, for how long it runs, and whether
+//! it blocks or computes; once a poll, and at most once a second, the rest being counted. What announces that
+//! it blocks is not reported, and who wants no reports gets none.
+//!
+//! It fails when `look_at` in `sched/sysmon.rs` forgets a stuck P once its permit was taken, when `report`
+//! there does not hold back a report within the second, and when `begin_blocking` in `sched/worker.rs` does not
+//! say that it is announced.
+
+mod common;
+
+use std::{
+    sync::{Arc, Condvar, Mutex},
+    time::Duration,
+};
+
+use common::{Count, Gate, limited, listen_to_log, logged};
+use ws_executor::{
+    runtime::{Builder, Runtime, StallReport},
+    task,
+};
+
+/// Collects the reports.
+#[derive(Default)]
+struct Reports {
+    all: Mutex<Vec<StallReport>>,
+    changed: Condvar,
+}
+
+impl Reports {
+    fn wait_for(&self, count: usize) -> Vec<StallReport> {
+        let mut all = self.all.lock().unwrap();
+        while all.len() < count {
+            all = self.changed.wait(all).unwrap();
+        }
+        all.clone()
+    }
+
+    fn len(&self) -> usize {
+        self.all.lock().unwrap().len()
+    }
+}
+
+const THRESHOLD: Duration = Duration::from_millis(20);
+
+fn reporting(workers: usize) -> (Runtime, Arc<Reports>) {
+    let reports = Arc::new(Reports::default());
+    let hook = reports.clone();
+    let builder = Builder::new().workers(workers).stall_threshold(THRESHOLD);
+    let runtime = builder
+        .on_stall(move |report| {
+            hook.all.lock().unwrap().push(report.clone());
+            hook.changed.notify_all();
+        })
+        .build()
+        .unwrap();
+    (runtime, reports)
+}
+
+common::with_workers! {
+    fn a_task_that_blocks(workers: usize) {
+        let (runtime, reports) = reporting(workers);
+        let gate = Arc::new(Gate::default());
+        let passes = gate.clone();
+        let line = line!() + 2;
+        let builder = task::Builder::new().name("blocks");
+        let task = builder.spawn_on(async move { passes.pass() }, runtime.handle());
+        let report = reports.wait_for(1).remove(0);
+        assert_eq!(report.id, task.id());
+        assert_eq!(report.name.as_deref(), Some("blocks"));
+        assert!(report.location.file().ends_with("stalls_are_reported.rs"));
+        assert_eq!(report.location.line(), line);
+        assert!(report.running_for >= THRESHOLD);
+        assert!(report.blocked);
+        assert_eq!(report.suppressed, 0);
+        let words = report.to_string();
+        assert!(words.contains("\"blocks\"") && words.contains("blocks its thread"), "{words}");
+        gate.open();
+        runtime.block_on(task).unwrap();
+    }
+
+    /// Others go on with its permit at once, and then everything comes to rest: it stalls all the same.
+    fn a_task_whose_permit_was_taken(workers: usize) {
+        let (runtime, reports) = reporting(workers);
+        let (begun, gate) = (Arc::new(Count::new()), Arc::new(Gate::default()));
+        let stuck: Vec<_> = (0..workers).map(|_| {
+            let (begun, gate) = (begun.clone(), gate.clone());
+            runtime.spawn(async move {
+                begun.add();
+                gate.pass();
+            })
+        }).collect();
+        begun.wait_for(workers);
+        let passes = Arc::new(Count::new());
+        let counted = passes.clone();
+        drop(runtime.spawn(async move { counted.add() }));
+        passes.wait_for(1);
+        let report = reports.wait_for(1).remove(0);
+        assert!(stuck.iter().any(|task| task.id() == report.id));
+        assert!(report.running_for >= THRESHOLD);
+        gate.open();
+        for task in stuck {
+            runtime.block_on(task).unwrap();
+        }
+    }
+
+    fn a_task_that_computes(workers: usize) {
+        let (runtime, reports) = reporting(workers);
+        let seen = reports.clone();
+        let task = runtime.spawn(async move {
+            while seen.len() == 0 {
+                std::hint::spin_loop();
+            }
+        });
+        let report = reports.wait_for(1).remove(0);
+        assert_eq!(report.id, task.id());
+        assert_eq!(report.name, None);
+        assert!(report.running_for >= THRESHOLD);
+        assert!(!report.blocked);
+        runtime.block_on(task).unwrap();
+    }
+
+    /// All permits are taken from stuck tasks, and everything else comes to rest: each stalls all the same,
+    /// and those that are not reported are counted in the next report.
+    fn at_most_one_a_second(workers: usize) {
+        const STUCK: usize = 5;
+        let (runtime, reports) = reporting(workers);
+        let (begun, gate) = (Arc::new(Count::new()), Arc::new(Gate::default()));
+        let block = || {
+            let (begun, gate) = (begun.clone(), gate.clone());
+            runtime.spawn(async move {
+                begun.add();
+                gate.pass();
+            })
+        };
+        let mut tasks: Vec<_> = (0..STUCK).map(|_| block()).collect();
+        begun.wait_for(STUCK);
+        assert_eq!(reports.wait_for(1)[0].suppressed, 0);
+        // One after the other, until one stalls when the second is over.
+        let mut all = reports.all.lock().unwrap();
+        while all.len() < 2 {
+            tasks.push(block());
+            all = reports.changed.wait_timeout(all, Duration::from_millis(50)).unwrap().0;
+        }
+        let (second, stalled) = (all[1].clone(), tasks.len() as u64);
+        drop(all);
+        assert!(second.suppressed >= STUCK as u64 - 1, "{second:?}");
+        assert!(second.suppressed <= stalled - 2, "{second:?}, {stalled} tasks");
+        gate.open();
+        for task in tasks {
+            runtime.block_on(task).unwrap();
+        }
+    }
+
+    fn not_what_is_announced(workers: usize) {
+        let (runtime, reports) = reporting(workers);
+        let (begun, gate) = (Arc::new(Count::new()), Arc::new(Gate::default()));
+        let (counted, passes) = (begun.clone(), gate.clone());
+        let job = runtime.handle().spawn_blocking(move || {
+            counted.add();
+            passes.pass();
+        });
+        let (counted, passes) = (begun.clone(), gate.clone());
+        let in_place = runtime.spawn(async move {
+            ws_executor::block_in_place(|| {
+                counted.add();
+                passes.pass();
+            });
+        });
+        begun.wait_for(2);
+        // It began later, and blocks no longer than these.
+        let stalls = gate.clone();
+        let task = runtime.spawn(async move { stalls.pass() });
+        assert_eq!(reports.wait_for(1)[0].id, task.id());
+        gate.open();
+        for task in [job, in_place, task] {
+            runtime.block_on(task).unwrap();
+        }
+        assert_eq!(reports.len(), 1);
+    }
+
+    fn not_if_nobody_wants_to_hear_of_it(workers: usize) {
+        let reports = Arc::new(Reports::default());
+        let hook = reports.clone();
+        let builder = Builder::new().workers(workers).stall_threshold(None);
+        let runtime = builder.on_stall(move |report| {
+            hook.all.lock().unwrap().push(report.clone());
+        }).build().unwrap();
+        // The same poll stalls another runtime, which tells when it was long enough for this one.
+        let (other, heard) = reporting(1);
+        let gate = Arc::new(Gate::default());
+        let (passes, too) = (gate.clone(), gate.clone());
+        let quiet = runtime.spawn(async move { passes.pass() });
+        let loud = other.spawn(async move { too.pass() });
+        heard.wait_for(1);
+        gate.open();
+        runtime.block_on(quiet).unwrap();
+        other.block_on(loud).unwrap();
+        assert_eq!(reports.len(), 0);
+    }
+
+    /// A hook that panics harms nobody: sysmon lives on (S6).
+    fn a_hook_that_panics(workers: usize) {
+        common::listen_to_panics();
+        let called = Arc::new(Count::new());
+        let counted = called.clone();
+        let builder = Builder::new().workers(workers).stall_threshold(THRESHOLD);
+        let runtime = builder.on_stall(move |_| {
+            counted.add();
+            panic!("expected: in the hook");
+        }).build().unwrap();
+        let counted = called.clone();
+        runtime.block_on(runtime.spawn(async move { counted.wait_for(1) })).unwrap();
+        // Blocked threads are still relieved.
+        let gate = Arc::new(Gate::default());
+        let stuck: Vec<_> = (0..workers).map(|_| {
+            let gate = gate.clone();
+            runtime.spawn(async move { gate.pass() })
+        }).collect();
+        runtime.block_on(runtime.spawn(async move { gate.open() })).unwrap();
+        for task in stuck {
+            runtime.block_on(task).unwrap();
+        }
+    }
+}
+
+/// Without a hook it is a warning in the log.
+#[test]
+fn a_warning_by_default() {
+    limited(|| {
+        listen_to_log();
+        let builder = Builder::new().workers(1).stall_threshold(THRESHOLD);
+        let runtime = builder.build().unwrap();
+        let name = "in the log";
+        let builder = task::Builder::new().name(name);
+        let task = builder.spawn_on(
+            async move {
+                while logged(&["WARN", name]).is_empty() {
+                    std::thread::yield_now();
+                }
+            },
+            runtime.handle(),
+        );
+        runtime.block_on(task).unwrap();
+        let line = logged(&["WARN", name]).remove(0);
+        assert!(line.contains("stalls_are_reported.rs"), "{line}");
+        assert!(line.contains("running_for"), "{line}");
+    });
+}
