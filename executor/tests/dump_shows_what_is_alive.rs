@@ -1,0 +1,134 @@
+//! L2, in what users see of it: `Handle::dump` shows every live task, with its name, where it was spawned, what it
+//! is doing and how old it is, also while every worker is stuck. It polls nothing, and waits for nobody.
+//!
+//! It fails when `TaskDump::new` does not look at who is running (a stuck task then counts as queued), and
+//! when `Shared::dump` leaves out the home of what foreign threads spawn.
+
+mod common;
+
+use std::{
+    future::{pending, poll_fn},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    task::{Poll, Waker},
+    time::Duration,
+};
+
+use common::{Count, Gate, runtime};
+use ws_executor::{
+    runtime::{Builder, TaskDump, TaskState},
+    task,
+};
+
+fn named<'a>(dump: &'a [TaskDump], name: &str) -> Vec<&'a TaskDump> {
+    let of = |task: &&TaskDump| task.name.as_deref() == Some(name);
+    dump.iter().filter(of).collect()
+}
+
+common::with_workers! {
+    fn while_every_worker_is_stuck(workers: usize) {
+        // Without sysmon the stuck ones keep their permits, and nothing moves.
+        let runtime = Builder::new().workers(workers).sysmon(false).build().unwrap();
+        let handle = runtime.handle();
+        let (parked, polls) = (Arc::new(Count::new()), Arc::new(AtomicUsize::new(0)));
+        let wakers: Arc<Mutex<Vec<Waker>>> = Arc::default();
+        let line = line!() + 9;
+        let idle: Vec<_> = (0..10).map(|_| {
+            let (parked, polls, wakers) = (parked.clone(), polls.clone(), wakers.clone());
+            let future = poll_fn(move |cx| {
+                polls.fetch_add(1, SeqCst);
+                wakers.lock().unwrap().push(cx.waker().clone());
+                parked.add();
+                Poll::<()>::Pending
+            });
+            task::Builder::new().name("idle").spawn_on(future, handle)
+        }).collect();
+        parked.wait_for(10);
+        let (begun, gate) = (Arc::new(Count::new()), Arc::new(Gate::default()));
+        let stuck: Vec<_> = (0..workers).map(|_| {
+            let (begun, gate) = (begun.clone(), gate.clone());
+            task::Builder::new().name("stuck").spawn_on(async move {
+                begun.add();
+                gate.pass();
+            }, handle)
+        }).collect();
+        begun.wait_for(workers);
+        let polled = Arc::new(AtomicUsize::new(0));
+        let queued: Vec<_> = (0..5).map(|_| {
+            let polled = polled.clone();
+            task::Builder::new().name("queued").spawn_on(async move {
+                polled.fetch_add(1, SeqCst);
+            }, handle)
+        }).collect();
+        // Three of the idle ones are woken: nobody is there to run them.
+        wakers.lock().unwrap().drain(..3).for_each(Waker::wake);
+        let unnamed = runtime.spawn(pending::<()>());
+
+        let dump = handle.dump();
+        assert_eq!(dump.len(), 10 + workers + 5 + 1);
+        let idle_ones = named(&dump, "idle");
+        assert_eq!(idle_ones.len(), 10);
+        assert_eq!(idle_ones.iter().filter(|task| task.state == TaskState::Idle).count(), 7);
+        assert_eq!(idle_ones.iter().filter(|task| task.state == TaskState::Queued).count(), 3);
+        for task in &idle_ones {
+            assert!(task.location.file().ends_with("dump_shows_what_is_alive.rs"));
+            assert_eq!(task.location.line(), line);
+            assert!(idle.iter().any(|handle| handle.id() == task.id));
+        }
+        assert_eq!(named(&dump, "stuck").len(), workers);
+        assert!(named(&dump, "stuck").iter().all(|task| task.state == TaskState::Running));
+        assert_eq!(named(&dump, "queued").len(), 5);
+        assert!(named(&dump, "queued").iter().all(|task| task.state == TaskState::Queued));
+        let last = dump.iter().find(|task| task.id == unnamed.id()).unwrap();
+        assert_eq!((last.name.as_deref(), last.state), (None, TaskState::Queued));
+        // Who was spawned first is the oldest, to the precision of the clock.
+        let age = |name: &str| named(&dump, name)[0].age;
+        assert!(age("idle") + Duration::from_millis(10) >= age("stuck"));
+        assert!(age("stuck") + Duration::from_millis(10) >= last.age);
+        let words = idle_ones[0].to_string();
+        assert!(words.contains("\"idle\"") && words.contains("dump_shows"), "{words}");
+
+        assert_eq!(polls.load(SeqCst), 10, "a dump polls nothing");
+        assert_eq!(polled.load(SeqCst), 0, "a dump polls nothing");
+        gate.open();
+        for task in stuck.into_iter().chain(queued) {
+            runtime.block_on(task).unwrap();
+        }
+        assert!(named(&handle.dump(), "stuck").is_empty());
+    }
+
+    /// Again and again while tasks come, go and move: it shows those that live all the time, each once.
+    fn beside_everything(workers: usize) {
+        let runtime = runtime(workers);
+        let parked = Arc::new(Count::new());
+        let lasting: Vec<_> = (0..20).map(|_| {
+            let parked = parked.clone();
+            runtime.spawn(async move {
+                parked.add();
+                pending::<()>().await;
+            })
+        }).collect();
+        parked.wait_for(20);
+        let busy: Vec<_> = (0..2 * workers).map(|_| runtime.spawn(async {
+            for _ in 0..200 {
+                let children: Vec<_> = (0..5).map(|_| ws_executor::spawn(task::yield_now())).collect();
+                for child in children {
+                    child.await.unwrap();
+                }
+            }
+        })).collect();
+        while busy.iter().any(|task| !task.is_finished()) {
+            let dump = runtime.handle().dump();
+            for task in &lasting {
+                let rows: Vec<_> = dump.iter().filter(|row| row.id == task.id()).collect();
+                assert_eq!(rows.len(), 1);
+                assert_eq!(rows[0].state, TaskState::Idle);
+            }
+        }
+        for task in busy {
+            runtime.block_on(task).unwrap();
+        }
+    }
+}
