@@ -76,6 +76,33 @@ common::with_workers! {
         }
     }
 
+    /// More than there are threads by default, and all that have room wait at the same time.
+    fn six_hundred_jobs_that_wait_for_async_work_end(workers: usize) {
+        let runtime = runtime(workers);
+        let (begun, gate) = (Arc::new(Count::new()), Arc::new(Gate::default()));
+        let jobs: Vec<_> = (0..600u32).map(|n| {
+            let (handle, begun, gate) = (runtime.handle().clone(), begun.clone(), gate.clone());
+            runtime.handle().spawn_blocking(move || {
+                let task = handle.spawn(async move {
+                    ws_executor::task::yield_now().await;
+                    n
+                });
+                begun.add();
+                gate.pass();
+                handle.block_on(task).unwrap()
+            })
+        }).collect();
+        begun.wait_for(512 - 2 * workers);
+        gate.open();
+        let mut sum = 0;
+        for job in jobs {
+            sum += runtime.block_on(job).unwrap();
+        }
+        assert_eq!(sum, 599 * 600 / 2);
+        let threads = runtime.handle().metrics().threads;
+        assert!(threads <= 512, "{threads} threads");
+    }
+
     fn no_more_than_the_room_run_at_once(workers: usize) {
         let runtime = with_room(workers, 3);
         let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
