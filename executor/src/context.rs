@@ -35,12 +35,12 @@ struct Frame {
     /// Null for a guest, and for a seat that is not filled.
     worker: Cell<*const Worker>,
     /// Null but in `block_on`.
-    seat: *const Seat,
+    seat: *const Seat<'static>,
     below: Cell<*const Frame>,
 }
 
 impl Frame {
-    fn new(shared: *const Arc<Shared>, worker: *const Worker, seat: *const Seat) -> Self {
+    fn new(shared: *const Arc<Shared>, worker: *const Worker, seat: *const Seat<'static>) -> Self {
         Self {
             shared,
             worker: Cell::new(worker),
@@ -125,8 +125,9 @@ pub(crate) fn with_worker_frame<R>(worker: &Worker, f: impl FnOnce() -> R) -> R 
 }
 
 /// Runs `f` while this thread may sit down on `seat`.
-pub(crate) fn with_seat_frame<R>(seat: &Seat, f: impl FnOnce() -> R) -> R {
-    let frame = Frame::new(seat.shared(), ptr::null(), seat);
+pub(crate) fn with_seat_frame<R>(seat: &Seat<'_>, f: impl FnOnce() -> R) -> R {
+    // The lifetime is what the list's invariant stands for.
+    let frame = Frame::new(seat.shared(), ptr::null(), ptr::from_ref(seat).cast());
     // SAFETY: the frame and the seat outlive the link, which is dropped first.
     let _link = unsafe { Link::new(&raw const frame) };
     f()

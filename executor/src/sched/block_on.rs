@@ -18,7 +18,7 @@
 //! (S3).
 
 use std::{
-    cell::OnceCell,
+    cell::{Cell, OnceCell},
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     pin::{Pin, pin},
@@ -60,14 +60,38 @@ struct RootPlace {
     peer: Option<Arc<Peer>>,
 }
 
+thread_local! {
+    /// A root that was used before: a call that is ready at once then allocates nothing (H4).
+    static SPARE: Cell<Option<Arc<Root>>> = const { Cell::new(None) };
+}
+
 impl Root {
     fn new() -> Arc<Self> {
-        Arc::new(Self {
+        Arc::new(Self::fresh())
+    }
+
+    fn fresh() -> Self {
+        Self {
             // The first poll is due.
             notified: AtomicBool::new(true),
             own: Parker::new(),
             place: OnceLock::new(),
-        })
+        }
+    }
+
+    /// The thread's spare root, or a new one.
+    fn take_spare() -> Arc<Self> {
+        let spare = SPARE.try_with(Cell::take).ok().flatten();
+        spare.unwrap_or_else(Self::new)
+    }
+
+    /// Keeps the root for the next call of this thread, unless a waker of it is still about.
+    fn spare(mut root: Arc<Self>) {
+        if let Some(fresh) = Arc::get_mut(&mut root) {
+            *fresh = Self::fresh();
+            // At the thread's end there is no next call.
+            let _ = SPARE.try_with(|spare| spare.set(Some(root)));
+        }
     }
 
     fn settle(&self, shared: &Arc<Shared>, peer: Option<Arc<Peer>>) {
@@ -124,23 +148,23 @@ impl Wake for Root {
 }
 
 /// The place of a thread in `block_on`: filled by need, given back at the end.
-pub(crate) struct Seat {
-    shared: Arc<Shared>,
-    root: Arc<Root>,
+pub(crate) struct Seat<'a> {
+    shared: &'a Arc<Shared>,
+    root: &'a Arc<Root>,
     /// `None` inside: there is no P left.
     worker: OnceCell<Option<Worker>>,
 }
 
-impl Seat {
+impl Seat<'_> {
     pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
+        self.shared
     }
 
     /// This thread's worker. None if the runtime has no P left: then the root runs without.
     pub(crate) fn sit_down(&self) -> Option<&Worker> {
         let worker = self.worker.get_or_init(|| {
             let processor = self.shared.take_processor()?;
-            self.root.settle(&self.shared, None);
+            self.root.settle(self.shared, None);
             *processor.peer.root.lock() = Some(self.root.clone());
             let (shared, root) = (self.shared.clone(), self.root.clone());
             let worker = Worker::new(shared, processor, Scope::Own, Some(root));
@@ -157,10 +181,10 @@ pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output 
         let _entered = context::enter(shared.clone());
         return blocking::block_in_place(|| alone(future));
     }
-    let root = Root::new();
+    let root = Root::take_spare();
     let seat = Seat {
-        shared: shared.clone(),
-        root: root.clone(),
+        shared,
+        root: &root,
         worker: OnceCell::new(),
     };
     let result = context::with_seat_frame(&seat, || {
@@ -185,6 +209,7 @@ pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output 
     if let Some(Some(worker)) = seat.worker.into_inner() {
         worker.leave();
     }
+    Root::spare(root);
     result.unwrap_or_else(|payload| resume_unwind(payload))
 }
 
@@ -269,5 +294,33 @@ fn wait_alone<F: Future>(root: &Root, waker: &Waker, mut future: Pin<&mut F>) ->
             return output;
         }
         root.own.park();
+    }
+}
+
+#[cfg(all(test, not(ws_loom)))]
+mod tests {
+    use super::*;
+    use crate::runtime::Runtime;
+
+    fn spare() -> Option<Arc<Root>> {
+        SPARE.take()
+    }
+
+    #[test]
+    fn a_spare_root_is_as_new() {
+        let runtime = Runtime::new().unwrap();
+        // It sits down and waits, so the root gets a place and a notification.
+        runtime.block_on(async { crate::spawn(async {}).await.unwrap() });
+        let root = spare().expect("nothing holds the root any more");
+        assert!(root.place.get().is_none(), "it would keep the runtime");
+        assert!(root.is_notified(), "the first poll is due");
+    }
+
+    #[test]
+    fn a_root_whose_waker_is_about_is_not_used_again() {
+        let runtime = Runtime::new().unwrap();
+        let stale = runtime.block_on(std::future::poll_fn(|cx| Poll::Ready(cx.waker().clone())));
+        assert!(spare().is_none(), "a wake would reach the next call");
+        stale.wake();
     }
 }
