@@ -171,7 +171,7 @@ fn program(seed: u64, depth: u32, tally: Arc<Tally>, sysmon: bool) -> Boxed {
                 }
                 5 => {
                     let panics = ws_executor::spawn(Watched::new(&tally, async move {
-                        if next % 2 == 0 {
+                        if next.is_multiple_of(2) {
                             task::yield_now().await;
                         }
                         panic!("expected: at random");
