@@ -216,9 +216,9 @@ fn inspect(entry: Entry, function: &Function, fault: &mut Option<syn::Error>) ->
     if let Some(constness) = &signature.constness {
         refuse(constness, "cannot be `const`: it starts threads");
     }
-    if let Some(unsafety) = &signature.unsafety {
+    if let syn::Safety::Unsafe(token) = &signature.safety {
         refuse(
-            unsafety,
+            token,
             "cannot be `unsafe`: its caller has no contract to keep",
         );
     }
