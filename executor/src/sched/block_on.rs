@@ -16,6 +16,16 @@
 //! becomes a worker of the second kind, when the root spawns, wakes a task, arms a timer, or has to
 //! wait. The root may be polled without a permit at any time, for it is the thread's own; tasks may not
 //! (S3).
+//!
+//! # *Standing in*
+//!
+//! A runtime that cannot have a thread has only these threads left (L5). One that waits for its root takes
+//! from the global queue, strangers included, if a thread was refused, a permit is free and work is queued,
+//! and either the runtime has no thread at all, or this thread has itself given its work to the others for
+//! want of a permit: a thread that is refused holds a permit for a moment, so that nobody can have it, and
+//! what was left to it would be left for good. At the cap, where threads exist and are stuck, others'
+//! work is not taken for any other reason: it may well block, and this thread was promised its own root.
+//! Checked by `tests/work_waits_when_there_is_no_thread.rs`.
 
 use std::{
     cell::{Cell, OnceCell},

@@ -112,11 +112,14 @@ impl Worker {
             if self.fire_own_timers() > 0 {
                 continue;
             }
-            if self.scope == Scope::Own {
+            if self.scope == Scope::Own && !self.stands_in.take() {
                 return Step::Park;
             }
             if let Some(task) = self.global() {
                 return Step::Run(task);
+            }
+            if self.scope == Scope::Own {
+                return Step::Park;
             }
             if self.look_at_netpoll() > 0 {
                 continue;
@@ -196,6 +199,7 @@ impl Worker {
         batch.extend(self.p.runnext.take());
         self.p.lrq.drain(|task| batch.push(task));
         if !batch.is_empty() {
+            self.gave_away.set(true);
             self.shared.push_batch(batch);
         }
     }

@@ -10,7 +10,7 @@ use ws_reactor::Netpoll;
 
 use super::{
     Worker,
-    idle::{Idle, Permit, Spinning},
+    idle::{Idle, Permit, Spinning, Stands},
     processor::{Peer, Processor, attention},
     shutdown::Phase,
     sysmon::Sysmon,
@@ -25,7 +25,7 @@ use crate::{
     sync::{
         Arc, Condvar, Mutex,
         atomic::{
-            AtomicU32, AtomicU64, AtomicUsize,
+            AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
             Ordering::{Acquire, Relaxed, Release, SeqCst},
             fence,
         },
@@ -81,6 +81,8 @@ pub(crate) struct Shared {
     pub(crate) threads: Mutex<Threads>,
     /// Signalled when a thread ends, and when a task ends during shutdown.
     pub(crate) changed: Condvar,
+    /// The last thread that was to be started was refused, by `max_threads` or by the system.
+    pub(crate) refused: AtomicBool,
     /// Reports that are limited to one each.
     pub(crate) reported_no_thread: AtomicU32,
     pub(crate) sysmon: Sysmon,
@@ -159,6 +161,7 @@ impl Shared {
                 blocking: Room::new(config.blocking_max()),
                 threads: Mutex::new(Threads::default()),
                 changed: Condvar::new(),
+                refused: AtomicBool::new(false),
                 reported_no_thread: AtomicU32::new(0),
                 sysmon: Sysmon::new(config.sysmon),
                 config,
@@ -385,7 +388,7 @@ impl Shared {
     fn start_thread(&self, permit: Permit, spinning: Spinning) {
         let Some(processor) = self.admit_thread() else {
             self.idle.release(permit, Some(spinning));
-            self.look_for_a_refused_thread();
+            self.thread_was_refused();
             if !self.phase.is_closing() {
                 self.report_no_thread(
                     "the runtime has as many threads as `Builder::max_threads` allows",
@@ -416,26 +419,44 @@ impl Shared {
                 .expect("the P is put there before the start");
             worker::main(&shared, processor);
         });
-        if let Err(error) = started {
-            if let Some(processor) = cell.lock().take() {
-                let permit = processor.peer.standing.vacate();
-                self.return_processor(processor);
-                if let Some(permit) = permit {
-                    self.idle.release(permit, Some(Spinning::take_over()));
-                }
+        let Err(error) = started else {
+            if self.refused.load(Relaxed) {
+                self.refused.store(false, Relaxed);
             }
-            self.thread_gone();
-            self.look_for_a_refused_thread();
-            self.report_no_thread(&error.to_string());
+            return;
+        };
+        if let Some(processor) = cell.lock().take() {
+            let permit = processor.peer.standing.vacate();
+            self.return_processor(processor);
+            if let Some(permit) = permit {
+                self.idle.release(permit, Some(Spinning::take_over()));
+            }
         }
+        self.thread_gone();
+        self.thread_was_refused();
+        self.report_no_thread(&error.to_string());
     }
 
     /// A thread was refused. Others may have pushed meanwhile, and relied on its spinning.
-    fn look_for_a_refused_thread(&self) {
+    fn thread_was_refused(&self) {
+        // Ordering: SeqCst, with the fence: a thread in `block_on` that is about to wait sees this, or is
+        // seen waiting; pairs with the fence in `wait_for_root`.
+        self.refused.store(true, Relaxed);
+        fence(SeqCst);
         // The set tells whether there is anybody to wake, so that this does not go round for ever.
         if !self.idle.parked().is_empty() && self.any_work() {
             self.wake_for(1);
+        } else if !self.grq.is_empty() {
+            let waiting = |peer: &&Arc<Peer>| peer.standing.load() == Stands::Waiting;
+            for peer in self.peers().filter(waiting) {
+                self.notify_owner(peer);
+            }
         }
+    }
+
+    /// Whether a thread could be woken or started, as far as one can see.
+    pub(crate) fn could_have_a_thread(&self) -> bool {
+        !self.idle.parked().is_empty() || self.threads.lock().count < self.config.max_threads
     }
 
     /// A P for one more thread, if the cap allows it; the thread is counted.

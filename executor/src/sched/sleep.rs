@@ -238,7 +238,10 @@ impl Worker {
         if let Some(permit) = peer.standing.wait() {
             self.shared.release(permit, None);
         }
-        while !self.has_private() {
+        // Ordering: SeqCst: between the standing and the look at whether a thread was refused; pairs with
+        // the fence in `thread_was_refused`.
+        fence(SeqCst);
+        while !self.has_private() && !self.must_stand_in() {
             self.wait(root.parker(), None);
             let ready = self.ready.take();
             let before = self.peer().counters.handed_in.get();
@@ -247,11 +250,21 @@ impl Worker {
                 self.passed_on.set(true);
             }
         }
+        self.stands_in.set(!self.has_private());
         peer.standing.awake();
         if self.p.has_pinned() {
             self.get_permit(root.parker());
         } else {
             self.try_run();
         }
+    }
+
+    /// See *Standing in*, in `block_on.rs`.
+    fn must_stand_in(&self) -> bool {
+        let shared = &self.shared;
+        shared.refused.load(Relaxed)
+            && shared.idle.free() > 0
+            && !shared.grq.is_empty()
+            && (self.gave_away.get() || !shared.has_threads())
     }
 }

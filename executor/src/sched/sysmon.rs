@@ -21,7 +21,8 @@
 //! A P whose permit was taken in the middle of a poll stays in view until it is reported, also when all
 //! others have gone to sleep by then.
 //!
-//! Beside that: a thread is woken when work waits, a permit is free and nobody spins, and the netpoll is
+//! Beside that: a thread is woken when work waits, a permit is free and nobody spins (which lasts only where the
+//! system refuses threads: then it tries again and again, and does not lie down before it has one), and the netpoll is
 //! looked at when nobody has for 10 ms (F5).
 //!
 //! # Blocked or computing?
@@ -84,6 +85,8 @@ const REPORT_EVERY_NS: u64 = 1_000_000_000;
 pub(crate) struct Sysmon {
     /// The thread was started, or is not wanted.
     started: AtomicBool,
+    /// It was said that the thread could not be started.
+    reported: AtomicBool,
     /// Somebody found no permit for ready tasks.
     needed: AtomicBool,
 }
@@ -92,6 +95,7 @@ impl Sysmon {
     pub(crate) fn new(wanted: bool) -> Self {
         Self {
             started: AtomicBool::new(!wanted),
+            reported: AtomicBool::new(false),
             needed: AtomicBool::new(false),
         }
     }
@@ -106,7 +110,11 @@ impl Shared {
         let shared = self.clone();
         let builder = thread::Builder::new().name(format!("{}-sysmon", self.config.name));
         if let Err(error) = builder.spawn(move || Monitor::new(&shared).run()) {
-            tracing::warn!(%error, "no thread for sysmon: stuck tasks hold up others");
+            // The next thread that comes tries again; one report is enough.
+            if !self.sysmon.reported.swap(true, Relaxed) {
+                tracing::warn!(%error, "no thread for sysmon: stuck tasks hold up others");
+            }
+            self.sysmon.started.store(false, Relaxed);
         }
     }
 
@@ -230,7 +238,7 @@ impl<'a> Monitor<'a> {
         let mut looks_at_period = 0;
         let mut idle_looks = 0;
         while !self.shared.phase.is_closing() {
-            if idle.free() == self.shared.config.workers && !self.watches {
+            if idle.free() == self.shared.config.workers && !self.watches && !self.work_waits() {
                 idle_looks += 1;
                 if idle_looks >= IDLE_LOOKS && idle.monitor_may_sleep() {
                     idle.monitor().park();
@@ -275,12 +283,18 @@ impl<'a> Monitor<'a> {
         for (index, peer) in peers.enumerate() {
             acted |= self.look_at(index, peer, now, needed);
         }
-        // Somebody spins in almost every case; the fence in `submit` settles the others.
-        if shared.idle.could_wake() && shared.any_work() {
+        // Somebody spins in almost every case; the fence in `submit` settles the others. Where no thread
+        // can be had, it is tried again at the slow pace.
+        if shared.idle.could_wake() && shared.any_work() && shared.could_have_a_thread() {
             shared.wake_for(1);
-            acted = true;
+            acted |= !shared.refused.load(Relaxed);
         }
         acted
+    }
+
+    /// Whether work is queued that no thread could be had for (L5).
+    fn work_waits(&self) -> bool {
+        self.shared.refused.load(Relaxed) && self.shared.any_work()
     }
 
     fn look_at(&mut self, index: usize, peer: &Peer, now: u64, needed: bool) -> bool {

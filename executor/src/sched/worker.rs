@@ -64,6 +64,10 @@ pub(crate) struct Worker {
     pub(super) seen: RefCell<Vec<(Option<Token>, u64)>>,
     /// This thread passed on a stranger's event while it waited in the netpoll.
     pub(super) passed_on: Cell<bool>,
+    /// It had no permit, and gave what it made runnable to others.
+    pub(super) gave_away: Cell<bool>,
+    /// In `block_on`: takes from the global queue at the next step; see *Standing in* in `block_on.rs`.
+    pub(super) stands_in: Cell<bool>,
 }
 
 /// The life of a worker thread. Its P runs already, with the permit of a spinner.
@@ -110,6 +114,8 @@ impl Worker {
             ready: RefCell::new(Vec::new()),
             seen: RefCell::new(Vec::new()),
             passed_on: Cell::new(false),
+            gave_away: Cell::new(false),
+            stands_in: Cell::new(false),
         }
     }
 

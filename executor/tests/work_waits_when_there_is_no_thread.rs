@@ -1,0 +1,198 @@
+//! L5: at the cap of `max_threads`, or when the system refuses a thread, nothing is lost and nothing hangs that
+//! could go on: the work waits for the threads that there are, it is reported, and once a thread can be had
+//! it is done. A thread that waits in `block_on` does it itself if the runtime could start no thread at all.
+//!
+//! It fails, by a hang, when `start_thread` in `sched/shared.rs` keeps the permit of a refused thread, when sysmon
+//! lies down although work is queued, and when nobody stands in for the threads that are missing
+//! (`must_stand_in` in `sched/sleep.rs`).
+//!
+//! The limits are the process's, so each scenario runs in a child: under `RLIMIT_AS`, which refuses a stack of
+//! 1 GiB, and, if this is root, which no limit on processes binds, under `RLIMIT_NPROC` with a user of its own.
+
+mod common;
+
+use std::{
+    env, fs,
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use common::{Count, Gate, limited, listen_to_log, logged};
+use ws_executor::{
+    runtime::{Builder, Runtime},
+    task,
+};
+
+/// Tells the child that it is one.
+const CHILD: &str = "WS_TEST_NO_THREAD";
+
+common::with_workers! {
+    /// As many tasks are stuck as there may be threads; what comes then waits, and is done in the end.
+    fn at_the_cap(workers: usize) {
+        listen_to_log();
+        let most = workers + 2;
+        let runtime = Builder::new().workers(workers).max_threads(most).build().unwrap();
+        let (begun, gate) = (Arc::new(Count::new()), Arc::new(Gate::default()));
+        let stuck: Vec<_> = (0..most).map(|_| {
+            let (begun, gate) = (begun.clone(), gate.clone());
+            runtime.spawn(async move {
+                begun.add();
+                gate.pass();
+            })
+        }).collect();
+        begun.wait_for(most);
+        let ran = Arc::new(AtomicUsize::new(0));
+        let mut waiting: Vec<_> = (0..50).map(|_| {
+            let ran = ran.clone();
+            runtime.spawn(async move {
+                task::yield_now().await;
+                ran.fetch_add(1, SeqCst);
+            })
+        }).collect();
+        waiting.push(runtime.handle().spawn_blocking(|| ()));
+        // sysmon takes a permit for them, and finds that there may be no thread.
+        while logged(&["WARN", "Builder::max_threads"]).is_empty() {
+            std::thread::yield_now();
+        }
+        assert_eq!(ran.load(SeqCst), 0);
+        assert!(runtime.handle().metrics().threads <= most);
+        // A thread of the user's own is none of the runtime's, and goes on.
+        assert_eq!(runtime.block_on(async { ws_executor::spawn(async { 5 }).await }).unwrap(), 5);
+        gate.open();
+        for task in stuck.into_iter().chain(waiting) {
+            runtime.block_on(task).unwrap();
+        }
+        assert_eq!(ran.load(SeqCst), 50);
+        assert!(runtime.handle().metrics().threads <= most);
+    }
+}
+
+/// Everything that a program does, from a thread in `block_on`.
+fn everything(runtime: &Runtime) {
+    let ran = Arc::new(AtomicUsize::new(0));
+    let tasks: Vec<_> = (0..20)
+        .map(|_| {
+            let ran = ran.clone();
+            runtime.spawn(async move {
+                let child = ws_executor::spawn(task::yield_now());
+                ws_executor::time::sleep(Duration::from_millis(1)).await;
+                child.await.unwrap();
+                let announced = ran.clone();
+                ws_executor::block_in_place(move || announced.fetch_add(1, SeqCst));
+            })
+        })
+        .collect();
+    let jobs: Vec<_> = (0..20)
+        .map(|_| {
+            let ran = ran.clone();
+            runtime.handle().spawn_blocking(move || {
+                ran.fetch_add(1, SeqCst);
+            })
+        })
+        .collect();
+    for task in tasks.into_iter().chain(jobs) {
+        runtime.block_on(task).unwrap();
+    }
+    assert_eq!(ran.load(SeqCst), 40);
+}
+
+/// In the child, where few threads or none can be had.
+fn few_threads(stack_size: Option<usize>) {
+    listen_to_log();
+    for workers in [1, 2, 8] {
+        for sysmon in [true, false] {
+            let mut builder = Builder::new().workers(workers).sysmon(sysmon);
+            if let Some(bytes) = stack_size {
+                builder = builder.stack_size(bytes);
+            }
+            let runtime = builder.build().unwrap();
+            for _ in 0..10 {
+                everything(&runtime);
+            }
+            let metrics = runtime.handle().metrics();
+            assert!(metrics.free_permits <= workers, "{metrics:?}");
+            drop(runtime);
+        }
+    }
+    assert!(!logged(&["WARN", "no thread could be started"]).is_empty());
+}
+
+/// Runs this test in a child, under the limit that the shell sets.
+fn in_a_child(test: &str, limit: &str, user: Option<u32>) {
+    let mut program = env::current_exe().unwrap();
+    let mut copied = None;
+    if let Some(user) = user {
+        // Where that user may go.
+        let copy = env::temp_dir().join(format!("ws-no-thread-{user}-{}", std::process::id()));
+        fs::copy(&program, &copy).unwrap();
+        fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+        program = copy.clone();
+        copied = Some(common::OnDrop(move || fs::remove_file(&copy).unwrap()));
+    }
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", &format!("{limit} && exec \"$0\" \"$@\"")])
+        .arg(program)
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .current_dir("/")
+        .env(CHILD, "1");
+    if let Some(user) = user {
+        command.uid(user).gid(user);
+    }
+    let output = command.output().unwrap();
+    drop(copied);
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "{limit}: {}\n{said}\n{complained}",
+        output.status
+    );
+    assert!(said.contains("1 passed"), "{said}");
+}
+
+fn is_child() -> bool {
+    env::var_os(CHILD).is_some()
+}
+
+/// No stack of 1 GiB at all, and one.
+#[test]
+fn when_the_address_space_is_full() {
+    if is_child() {
+        return few_threads(Some(1 << 30));
+    }
+    limited(|| {
+        for kilobytes in [1_000_000, 2_000_000] {
+            let limit = format!("ulimit -v {kilobytes}");
+            in_a_child("when_the_address_space_is_full", &limit, None);
+        }
+    });
+}
+
+/// No thread beside the test's, one for sysmon, and one more.
+#[test]
+fn when_the_user_has_too_many_threads() {
+    if is_child() {
+        return few_threads(None);
+    }
+    limited(|| {
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let is_root = status.lines().any(|line| line.starts_with("Uid:\t0\t0"));
+        if !is_root {
+            eprintln!("SKIPPED: only root can take a user of its own");
+            return;
+        }
+        for threads in [1, 2, 3, 4] {
+            // The name of the limit is another in dash.
+            let limit = format!("{{ ulimit -u {threads} 2>/dev/null || ulimit -p {threads}; }}");
+            // A user that has no other processes.
+            let user = 100_000 + std::process::id() % 100_000 + threads;
+            in_a_child("when_the_user_has_too_many_threads", &limit, Some(user));
+        }
+    });
+}
