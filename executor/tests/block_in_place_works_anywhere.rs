@@ -30,14 +30,17 @@ fn runtime(workers: usize) -> Runtime {
         .unwrap()
 }
 
-/// Blocks until a task has run that is spawned here, and so is in this thread's queue, with others.
+/// Blocks until tasks have run that are spawned here, and so are in this thread's queue: one, which is in
+/// `runnext`, and some more.
 fn blocks_for_its_own_queue() {
-    let ran = Arc::new(Count::new());
-    for _ in 0..5 {
-        let ran = ran.clone();
-        drop(ws_executor::spawn(async move { ran.add() }));
+    for count in [1, 5] {
+        let ran = Arc::new(Count::new());
+        for _ in 0..count {
+            let ran = ran.clone();
+            drop(ws_executor::spawn(async move { ran.add() }));
+        }
+        block_in_place(|| ran.wait_for(count));
     }
-    block_in_place(|| ran.wait_for(5));
 }
 
 common::with_workers! {

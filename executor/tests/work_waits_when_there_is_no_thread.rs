@@ -174,6 +174,37 @@ fn when_the_address_space_is_full() {
     });
 }
 
+/// Nobody waits in `block_on`, so sysmon alone can try again.
+fn until_there_is_room() {
+    let builder = Builder::new().workers(2).stack_size(1 << 30);
+    let runtime = builder.build().unwrap();
+    let room: Vec<u8> = Vec::with_capacity(1 << 30);
+    // Starts sysmon, which has a small stack.
+    runtime
+        .block_on(async { ws_executor::spawn(async {}).await })
+        .unwrap();
+    let done = Arc::new(Count::new());
+    for _ in 0..10 {
+        let done = done.clone();
+        drop(runtime.spawn(async move { done.add() }));
+    }
+    assert_eq!(runtime.handle().metrics().threads, 0);
+    // For so long that sysmon would have lain down if it did.
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(done.get(), 0);
+    drop(std::hint::black_box(room));
+    done.wait_for(10);
+}
+
+/// What waits is done once the system has room for a thread, without anybody coming by.
+#[test]
+fn when_there_is_room_again() {
+    if is_child() {
+        return limited(until_there_is_room);
+    }
+    limited(|| in_a_child("when_there_is_room_again", "ulimit -v 1900000", None));
+}
+
 /// No thread beside the test's, one for sysmon, and one more.
 #[test]
 fn when_the_user_has_too_many_threads() {
