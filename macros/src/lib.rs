@@ -21,7 +21,7 @@ use proc_macro::TokenStream;
 
 /// Runs an `async fn` as the root of a runtime.
 ///
-/// ```ignore (the runtime depends on this crate, so this crate cannot use the runtime)
+/// ```
 /// #[ws::main]
 /// async fn main() -> Result<(), Box<dyn std::error::Error>> {
 ///     let answer = ws::spawn(async { 6 * 7 }).await?;
@@ -43,7 +43,7 @@ use proc_macro::TokenStream;
 /// | `workers = N` | how many tasks run at a time, an integer literal of at least 1 | the runtime's: the cores that the process may use, or `WS_WORKERS` |
 /// | `crate = path` | where the runtime's crate is found, as a path or a string | `::ws` |
 ///
-/// ```ignore (the runtime depends on this crate, so this crate cannot use the runtime)
+/// ```
 /// mod my {
 ///     pub use ws;
 /// }
@@ -89,7 +89,7 @@ pub fn main(args: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Runs an `async fn` as a test, in a runtime of its own.
 ///
-/// ```ignore (the runtime depends on this crate, so this crate cannot use the runtime)
+/// ```
 /// #[ws::test]
 /// async fn adds() {
 ///     let sum = ws::spawn(async { 1 + 2 }).await.unwrap();
