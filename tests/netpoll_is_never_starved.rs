@@ -2,9 +2,8 @@
 //! socket that becomes ready wakes its task, and that runs; while all have tasks that are always ready, the
 //! netpoll is looked at all the same; and a timer that a socket's task waits for as well fires.
 //!
-//! It fails, by a hang, when `others_need_a_permit` in `sched/sysmon.rs` does not ask whether anybody waits in the
-//! netpoll (blocked workers), and when neither `every_61st` in `sched/find.rs` nor sysmon looks there (busy
-//! workers).
+//! It fails, by a hang, when sysmon in `sched/sysmon.rs` neither looks there itself nor takes a permit from a stuck
+//! worker for a thread that does: each of the two is enough.
 
 mod net_support;
 

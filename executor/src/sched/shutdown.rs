@@ -30,7 +30,10 @@
 //! started a thread ends like any other. On a worker, which must not wait for itself, the shutdown
 //! goes on in the background.
 //!
-//! Checked by `tests/shutdown_drops_everything.rs`.
+//! Checked by `tests/shutdown_drops_everything.rs`, and by `shutdown/tests.rs` for a waker in flight.
+
+#[cfg(all(test, not(ws_loom)))]
+mod tests;
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU32},
