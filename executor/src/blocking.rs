@@ -54,7 +54,7 @@ pub fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
         }
     }
     let _back = Back(context::with_worker(|worker| {
-        worker.is_some_and(|worker| worker.begin_blocking())
+        worker.is_some_and(|worker| worker.announce_blocking())
     }));
     f()
 }

@@ -25,7 +25,7 @@ use std::{
 };
 
 use crate::{
-    sched::{Seat, Shared, Worker},
+    sched::{Seat, Shared, Worker, ground::Ground},
     sync::Arc,
     time::TimerHandle,
 };

@@ -2,7 +2,7 @@
 
 use ws_reactor::Netpoll;
 
-use crate::{context, sync::Arc};
+use crate::{context, sched::ground::Ground, sync::Arc};
 
 /// The netpoll of this thread's current runtime, if there is one.
 ///

@@ -1,7 +1,7 @@
 //! I7: a pinned (`!Send`) task is only ever polled and dropped on its own thread, whoever wakes it; those of
 //! a `block_on` are dropped when it returns, on that thread. A busy runtime does not starve them.
 //!
-//! It fails when `push_foreign` in `sched/shared.rs` puts a pinned task into the global queue, and
+//! It fails when `push_foreign` in `sched/incoming.rs` puts a pinned task into the global queue, and
 //! (starvation) when neither a worker's 61st tick nor the monitor looks at who wants a permit.
 
 mod common;

@@ -1,10 +1,9 @@
-//! The scheduler's floor for the models: as many Ps and permits as one asks for, and the steps of
-//! `sched/shared.rs`, `sched/worker.rs` and `sched/sleep.rs` around the shipped [`Idle`],
-//! [`Standing`], [`Parker`] and queues.
+//! The ground for the models: as many Ps and permits as one asks for, with queues of jobs.
 //!
-//! A method here has the name and the steps of the one that it plays. Left out are contexts, hooks,
-//! counters, timers and the netpoll; a thread that cannot be started is one that the runtime's cap
-//! does not allow.
+//! What a `Floor` and its `Worker`s bring is what `sched/ground.rs` and `sched/sleep.rs` ask for; the steps
+//! of sleep and wake are theirs. Nothing here is a step of a protocol, except the order in which a
+//! worker looks for work. A thread that cannot be started is one that the runtime's cap does not
+//! allow, and nobody waits in a netpoll.
 #![expect(unsafe_code, reason = "a job is one word, as a task is")]
 
 use std::{
@@ -13,19 +12,22 @@ use std::{
     ptr::NonNull,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::SeqCst as Observer},
+        atomic::{AtomicBool, AtomicUsize as Counter, Ordering::SeqCst as Observer},
     },
 };
 
 use crate::{
     queue::{Batch, GlobalQueue, Item, Linked, LocalQueue, Steal, Stealer, local_queue},
     sched::{
+        closing::Phase,
+        ground::{Bed, Ground},
         idle::{Idle, Permit, Spinning, Standing, Stands},
         park::Parker,
+        sleep::{Sleeper, Slept},
     },
     sync::{
         UnsafeCell,
-        atomic::{Ordering::SeqCst, fence},
+        atomic::{self, AtomicUsize},
     },
 };
 
@@ -75,25 +77,30 @@ unsafe impl Linked for Job {
     }
 }
 
-/// What all threads share; plays `Shared`.
+/// What all threads share.
 pub(super) struct Floor {
-    pub(super) idle: Idle,
-    pub(super) grq: GlobalQueue<Job>,
+    idle: Idle,
+    grq: GlobalQueue<Job>,
     peers: Vec<Peer>,
-    workers: usize,
+    /// It stays open. A sleeper is sent home by `closed`.
+    phase: Phase,
+    netpoll_waiter: AtomicUsize,
+    refusal: atomic::AtomicBool,
     /// No more work comes: sleepers get up and go. Seen by a sleeper because an unpark follows.
     closed: AtomicBool,
 }
 
-/// Plays `Peer`.
+/// What others see of a P.
 pub(super) struct Peer {
-    pub(super) standing: Standing,
-    pub(super) parker: Parker,
+    index: usize,
+    standing: Standing,
+    parker: Parker,
     stealer: Stealer<Job>,
+    /// Work for its thread alone.
     inbox: GlobalQueue<Job>,
 }
 
-/// A thread with its P; plays `Worker`.
+/// A thread with its P.
 pub(super) struct Worker {
     pub(super) floor: Arc<Floor>,
     index: usize,
@@ -112,10 +119,12 @@ pub(super) enum Found {
 
 /// A floor with `permits` of them, all free, and `N` vacant Ps.
 pub(super) fn floor<const N: usize>(permits: usize) -> (Arc<Floor>, [Worker; N]) {
+    let mut index = 0;
     let queues: [_; N] = array::from_fn(|_| local_queue());
     let mut peers = Vec::new();
     let queues = queues.map(|(lrq, stealer)| {
         peers.push(Peer {
+            index: peers.len(),
             standing: Standing::new(),
             parker: Parker::new(),
             stealer,
@@ -127,10 +136,11 @@ pub(super) fn floor<const N: usize>(permits: usize) -> (Arc<Floor>, [Worker; N])
         idle: Idle::new(permits, N),
         grq: GlobalQueue::new(),
         peers,
-        workers: permits,
+        phase: Phase::new(),
+        netpoll_waiter: AtomicUsize::new(0),
+        refusal: atomic::AtomicBool::new(false),
         closed: AtomicBool::new(false),
     });
-    let mut index = 0;
     let workers = queues.map(|lrq| {
         index += 1;
         Worker {
@@ -144,27 +154,94 @@ pub(super) fn floor<const N: usize>(permits: usize) -> (Arc<Floor>, [Worker; N])
     (floor, workers)
 }
 
-impl Floor {
-    pub(super) fn peer(&self, index: usize) -> &Peer {
+impl Bed for Peer {
+    type Task = Job;
+
+    fn index(&self) -> usize {
+        self.index
+    }
+
+    fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    fn parker(&self) -> &Parker {
+        &self.parker
+    }
+
+    fn stealer(&self) -> &Stealer<Job> {
+        &self.stealer
+    }
+
+    fn steal_next(&self) -> Option<Job> {
+        None
+    }
+}
+
+impl Ground for Floor {
+    type Task = Job;
+    type Peer = Peer;
+
+    fn idle(&self) -> &Idle {
+        &self.idle
+    }
+
+    fn grq(&self) -> &GlobalQueue<Job> {
+        &self.grq
+    }
+
+    fn phase(&self) -> &Phase {
+        &self.phase
+    }
+
+    fn peers(&self) -> impl ExactSizeIterator<Item = &Peer> {
+        self.peers.iter()
+    }
+
+    fn peer(&self, index: usize) -> &Peer {
         &self.peers[index]
     }
 
-    pub(super) fn any_work(&self) -> bool {
-        !self.grq.is_empty() || self.peers.iter().any(|peer| !peer.stealer.is_empty())
+    fn refusal(&self) -> &atomic::AtomicBool {
+        &self.refusal
     }
 
+    fn netpoll_waiter(&self) -> &AtomicUsize {
+        &self.netpoll_waiter
+    }
+
+    fn interrupt(&self) {
+        unreachable!("nobody waits in a netpoll here");
+    }
+
+    fn awaits(&self) -> bool {
+        false
+    }
+
+    fn start_thread(&self, permit: Permit, spinning: Spinning) {
+        self.refused(permit, spinning);
+    }
+
+    fn notify_owner(&self, peer: &Peer) {
+        self.unpark(peer);
+    }
+
+    fn cancel(_: Job) {
+        unreachable!("the floor stays open");
+    }
+}
+
+impl Floor {
     /// Work from a thread that has no P.
     pub(super) fn push_foreign(&self, job: Job) {
-        self.grq.push(job);
-        self.wake_for(1);
+        self.push(job);
     }
 
-    pub(super) fn push_batch(&self, jobs: impl IntoIterator<Item = Job>) {
+    /// Several at once.
+    pub(super) fn push_all(&self, jobs: impl IntoIterator<Item = Job>) {
         let mut batch = Batch::new();
         batch.extend(jobs);
-        let len = batch.len();
-        self.grq.push_batch(batch);
-        self.wake_for(len);
+        self.push_batch(batch);
     }
 
     /// Work for one thread alone.
@@ -172,99 +249,6 @@ impl Floor {
         let peer = self.peer(index);
         peer.inbox.push(job);
         self.notify_owner(peer);
-    }
-
-    /// Every P of the floor sleeps on its own parker.
-    fn notify_owner(&self, peer: &Peer) {
-        fence(SeqCst);
-        self.unpark(peer);
-    }
-
-    pub(super) fn wake_for(&self, backlog: usize) {
-        for _ in 0..backlog.min(self.workers) {
-            let Some((permit, spinning)) = self.idle.submit(backlog) else {
-                return;
-            };
-            self.wake_with(permit, spinning);
-        }
-    }
-
-    fn wake_with(&self, permit: Permit, spinning: Spinning) {
-        let mut permit = Some(permit);
-        let claimed = self.idle.parked().claim(None, |index| {
-            let peer = self.peer(index);
-            match peer.standing.hand_to_parked(permit.take()?) {
-                Ok(()) => Some(peer),
-                Err(back) => {
-                    permit = Some(back);
-                    None
-                }
-            }
-        });
-        match (claimed, permit) {
-            (Some(peer), None) => {
-                spinning.hand_over();
-                self.unpark(peer);
-            }
-            (None, Some(permit)) => self.start_thread(permit, spinning),
-            _ => unreachable!("a permit is handed to exactly one P"),
-        }
-    }
-
-    /// The cap does not allow another thread.
-    fn start_thread(&self, permit: Permit, spinning: Spinning) {
-        self.idle.release(permit, Some(spinning));
-        self.after_refusal();
-    }
-
-    /// Others relied on the spinner that did not start: if a thread is parked by now, and anything
-    /// is queued, it is woken.
-    fn after_refusal(&self) {
-        if !self.idle.parked().is_empty() && self.any_work() {
-            self.wake_for(1);
-        }
-    }
-
-    fn unpark(&self, peer: &Peer) {
-        peer.parker
-            .unpark(|| unreachable!("nobody waits in a netpoll here"));
-    }
-
-    pub(super) fn release(&self, permit: Permit, spinning: Option<Spinning>) {
-        self.idle.release(permit, spinning);
-        self.after_release();
-        if self.any_work() {
-            self.wake_for(1);
-        }
-    }
-
-    fn after_release(&self) {
-        while !self.idle.wanting().is_empty() {
-            let Some(permit) = self.idle.acquire() else {
-                return;
-            };
-            if let Err(permit) = self.hand_to_wanting(permit) {
-                self.idle.release(permit, None);
-            }
-        }
-    }
-
-    pub(super) fn hand_to_wanting(&self, permit: Permit) -> Result<(), Permit> {
-        let mut permit = Some(permit);
-        self.idle.wanting().claim(None, |index| {
-            let peer = self.peer(index);
-            match peer.standing.hand_to_wanting(permit.take()?) {
-                Ok(()) => {
-                    self.notify_owner(peer);
-                    Some(())
-                }
-                Err(back) => {
-                    permit = Some(back);
-                    None
-                }
-            }
-        });
-        permit.map_or(Ok(()), Err)
     }
 
     /// Sends the sleepers home.
@@ -282,108 +266,116 @@ impl Floor {
             .filter(|peer| peer.standing.load() == Stands::Running);
         assert_eq!(
             self.idle.free() + running.count(),
-            self.workers,
+            self.idle.workers(),
             "a permit was lost or doubled"
         );
         assert_eq!(self.idle.spinning(), 0, "a spinner was not counted down");
     }
 }
 
-impl Worker {
-    pub(super) fn peer(&self) -> &Peer {
+impl Sleeper for Worker {
+    type Ground = Floor;
+
+    fn ground(&self) -> &Floor {
+        &self.floor
+    }
+
+    fn bed(&self) -> &Peer {
         self.floor.peer(self.index)
     }
 
+    fn spinning(&self) -> &Cell<Option<Spinning>> {
+        &self.spinning
+    }
+
+    fn hand_in(&self) {
+        let mut batch = Batch::new();
+        self.lrq.drain(|job| batch.push(job));
+        if !batch.is_empty() {
+            self.floor.push_batch(batch);
+        }
+    }
+
+    fn has_private(&self) -> bool {
+        !self.bed().inbox.is_empty()
+    }
+
+    fn needs_no_permit(&self) -> bool {
+        false
+    }
+
+    fn is_called(&self) -> bool {
+        self.floor.closed.load(Observer)
+    }
+
+    fn wait(&self) -> Slept {
+        self.bed().parker.park();
+        Slept {
+            expired: false,
+            ready: false,
+        }
+    }
+
+    fn may_end(&self) -> bool {
+        unreachable!("a model has no time that goes by");
+    }
+
+    fn wake_what_came(&self) {}
+
+    fn falls_asleep(&self) {}
+
+    fn wakes_up(&self) {}
+}
+
+impl Worker {
     /// Takes its P, and a permit if one is free.
     pub(super) fn arrive(self) -> Self {
-        self.peer().standing.arrive();
+        self.bed().standing.arrive();
         self.try_run();
         self
     }
 
     /// Begins to spin.
     pub(super) fn start_spinning(self) -> Self {
-        let spinning = self.floor.idle.start_spinning();
-        assert!(spinning.is_some(), "the model has room for a spinner");
-        self.spinning.set(spinning);
+        assert!(self.begin_search(), "the model has room for a spinner");
         self
     }
 
-    /// Falls asleep without a last look: for before the model's other threads begin.
-    pub(super) fn lie_down(self) -> Self {
-        let permit = self.peer().standing.park().expect("it was running");
-        self.floor.idle.parked().insert(self.index);
-        self.floor.idle.release(permit, self.spinning.take());
+    /// Falls asleep: for before the model's other threads begin.
+    pub(super) fn asleep(self) -> Self {
+        assert!(!self.lie_down(), "there is no work yet");
         self.lies.set(true);
         self
     }
 
-    pub(super) fn try_run(&self) -> bool {
-        match self.floor.idle.acquire() {
-            Some(permit) => {
-                self.peer().standing.run(permit);
-                true
-            }
-            None => false,
-        }
-    }
-
     /// Looks for work, and sleeps until there is some.
     pub(super) fn next(&self) -> Found {
-        if self.lies.take() && self.sleep().is_err() {
-            return Found::Closed;
+        if self.lies.take() {
+            self.sleep();
         }
         loop {
-            if self.has_permit_or_gets_one()
+            let permit = self.bed().standing.has_permit();
+            if !permit && self.is_called() {
+                return Found::Closed;
+            }
+            if (permit || self.regain())
                 && let Some(job) = self.find()
             {
                 self.found_work();
                 return Found::Job(job.done());
             }
-            if self.park().is_err() {
-                return Found::Closed;
-            }
+            self.park();
         }
     }
 
     /// As [`next`](Self::next), for who has looked and found nothing.
     pub(super) fn park_and_next(&self) -> Found {
-        match self.park() {
-            Ok(()) => self.next(),
-            Err(Closed) => Found::Closed,
-        }
-    }
-
-    /// Plays `step_without_permit`.
-    fn has_permit_or_gets_one(&self) -> bool {
-        if self.peer().standing.has_permit() || self.try_run() {
-            return true;
-        }
-        self.hand_in();
-        fence(SeqCst);
-        self.try_run()
-    }
-
-    /// Moves the ring to the global queue.
-    fn hand_in(&self) {
-        let mut jobs = Vec::new();
-        self.lrq.drain(|job| jobs.push(job));
-        if !jobs.is_empty() {
-            self.floor.push_batch(jobs);
-        }
-    }
-
-    /// Gives its permit to somebody who has pinned work and none.
-    pub(super) fn lend_permit(&self) {
-        if let Some(permit) = self.peer().standing.revoke()
-            && let Err(permit) = self.floor.hand_to_wanting(permit)
-        {
-            self.peer().standing.run(permit);
-        }
+        self.park();
+        self.next()
     }
 
     fn find(&self) -> Option<Job> {
-        if let Some(job) = self.peer().inbox.pop() {
+        if let Some(job) = self.bed().inbox.pop() {
             return Some(job);
         }
         if let Some(job) = self.lrq.pop() {
@@ -396,11 +388,9 @@ impl Worker {
     }
 
     fn search(&self) -> Option<Job> {
-        let spinning = self
-            .spinning
-            .take()
-            .or_else(|| self.floor.idle.start_spinning())?;
-        self.spinning.set(Some(spinning));
+        if !self.begin_search() {
+            return None;
+        }
         loop {
             let mut busy = false;
             for (index, victim) in self.floor.peers.iter().enumerate() {
@@ -422,15 +412,6 @@ impl Worker {
         }
     }
 
-    fn found_work(&self) {
-        let Some(spinning) = self.spinning.take() else {
-            return;
-        };
-        if self.floor.idle.stop_spinning(spinning) && self.floor.any_work() {
-            self.floor.wake_for(1);
-        }
-    }
-
     /// To the back of the local queue, and wakes a thread if one could take it.
     pub(super) fn push_back(&self, job: Job) {
         self.lrq.push(job).expect("the model's queue has room");
@@ -439,117 +420,50 @@ impl Worker {
         }
     }
 
-    /// Gives the permit up and sleeps until there is something to do.
-    fn park(&self) -> Result<(), Closed> {
-        let permit = self.peer().standing.park();
-        self.floor.idle.parked().insert(self.index);
-        match (permit, self.spinning.take()) {
-            (Some(permit), spinning) => {
-                self.floor.idle.release(permit, spinning);
-                self.floor.after_release();
-            }
-            (None, Some(spinning)) => {
-                self.floor.idle.stop_spinning(spinning);
-            }
-            (None, None) => fence(SeqCst),
-        }
-        if self.floor.any_work()
-            && let Some((permit, spinning)) = self.floor.idle.submit(1)
-        {
-            self.stand_up(permit, spinning);
-            return Ok(());
-        }
-        self.sleep()
-    }
-
-    fn sleep(&self) -> Result<(), Closed> {
-        loop {
-            if self.peer().standing.has_permit() {
-                self.was_handed_a_permit();
-                return Ok(());
-            }
-            if self.floor.closed.load(Observer) {
-                if self.rise() {
-                    return Err(Closed);
-                }
-                return Ok(());
-            }
-            if !self.peer().inbox.is_empty() {
-                self.rise();
-                self.get_permit();
-                return Ok(());
-            }
-            self.peer().parker.park();
-        }
-    }
-
-    fn was_handed_a_permit(&self) {
-        if self.spinning.take().is_none() {
-            self.spinning.set(Some(Spinning::take_over()));
-        }
-    }
-
-    /// Stands up as a spinner: more may have come than it is going to take, from who relied on it.
-    fn stand_up(&self, permit: Permit, spinning: Spinning) {
-        match self.peer().standing.hand_to_parked(permit) {
-            Ok(()) => {
-                self.floor.idle.parked().remove(self.index);
-                self.spinning.set(Some(spinning));
-            }
-            Err(permit) => {
-                self.was_handed_a_permit();
-                self.floor.release(permit, Some(spinning));
-            }
-        }
-    }
-
-    fn rise(&self) -> bool {
-        if self.peer().standing.awake() {
-            self.floor.idle.parked().remove(self.index);
-            true
-        } else {
-            self.was_handed_a_permit();
-            false
-        }
-    }
-
-    /// Gets a permit for work that this thread alone can do, and waits for one if it must.
-    pub(super) fn get_permit(&self) {
-        let peer = self.peer();
-        loop {
-            if peer.standing.has_permit() || self.try_run() {
-                return;
-            }
-            peer.standing.want();
-            self.floor.idle.wanting().insert(self.index);
-            fence(SeqCst);
-            if let Some(permit) = self.floor.idle.acquire() {
-                if let Err(permit) = peer.standing.hand_to_wanting(permit) {
-                    self.floor.release(permit, None);
-                }
-                self.floor.idle.wanting().remove(self.index);
-                return;
-            }
-            peer.parker.park();
-            self.floor.idle.wanting().remove(self.index);
-            if !peer.standing.awake() {
-                return;
-            }
-        }
-    }
-
     /// Goes away: gives permit and P up. Its queue is empty.
     pub(super) fn leave(self) {
-        let permit = self.peer().standing.vacate();
-        match (permit, self.spinning.take()) {
-            (Some(permit), spinning) => self.floor.release(permit, spinning),
-            (None, Some(spinning)) => {
-                self.floor.idle.stop_spinning(spinning);
-            }
-            (None, None) => {}
+        let permit = self.bed().standing.vacate();
+        self.floor.left(permit, self.spinning.take());
+    }
+}
+
+/// Two jobs of which neither ends before the other has begun: so two threads are needed.
+pub(super) struct Pair {
+    begun: Counter,
+    both: Parker,
+}
+
+impl Pair {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            begun: Counter::new(0),
+            both: Parker::new(),
+        })
+    }
+
+    /// A worker that takes one job of the pair.
+    pub(super) fn taken_by(self: &Arc<Self>, worker: Worker) -> impl FnOnce() + 'static {
+        let pair = self.clone();
+        move || {
+            number(worker.next());
+            pair.do_one();
+        }
+    }
+
+    pub(super) fn do_one(&self) {
+        if self.begun.fetch_add(1, Observer) == 0 {
+            self.both.park();
+        } else {
+            self.both
+                .unpark(|| unreachable!("nobody waits in a netpoll here"));
         }
     }
 }
 
-/// The floor was closed while a worker slept.
-struct Closed;
+/// The number of the job that was found.
+pub(super) fn number(found: Found) -> usize {
+    match found {
+        Found::Job(number) => number,
+        Found::Closed => unreachable!("the floor stays open"),
+    }
+}

@@ -5,7 +5,11 @@
 //! | `an_owner_leaves_while_it_is_revoked` | the permit is released once | 3 | 0.1 | `permit_leave_stores`, `permit_revoke_stores` |
 //! | `an_owner_parks_while_it_is_revoked_and_woken` | the same, and the owner is woken | 3 | 0.8 | `permit_lost_park_releases` |
 //! | `a_thief_relieves_a_thread_that_was_revoked` | the same while the stuck one comes back, and both want that work | 2 | 0.9 | also `permit_lost_park_releases` |
-//! | `work_beside_a_stuck_poll_is_taken` | who gets the released permit takes the work of the one that is stuck | 3 | 0.5 | `permit_release_does_not_look` |
+//! | `work_beside_a_stuck_poll_is_taken` | who gets the released permit takes the work of the one that is stuck | 3 | 1.6 | `permit_revoke_keeps_the_ring` |
+//! | `a_permit_that_is_revoked_goes_to_what_waits` | the same for work that came while no permit was free | 2 | 1.2 | `permit_revoke_does_not_look` |
+//! | `a_thread_that_leaves_wakes_another_for_what_waits` | the same when the permit is given up | 3 | 1.2 | `permit_release_does_not_look` |
+//! | `a_permit_is_revoked_before_its_thread_is_awake` | a permit that was handed over is taken away before the woken thread looks: it gives up the spinning that came with it | 3 | 0.6 | `permit_regain_keeps_the_spinner`, `permit_revoked_sleeper_sleeps_on` |
+//! | `what_relied_on_a_thread_that_was_revoked_asleep_is_taken` | the same, and another job was pushed in reliance on that spinner | 1 | 1.7 | `permit_regain_does_not_look` |
 //! | `a_waker_and_an_owner_that_stands_up` | of a waker and the owner one makes the P run | 2 | 0.7 | also `idle_no_last_look` |
 //! | `pinned_work_gets_the_permit_that_is_released` | who wants a permit and who releases one see each other | 3 | 0.7 | `permit_release_forgets_who_wants`, `permit_want_no_fence` |
 //! | `two_that_want_a_permit_get_it_in_turn` | the same with two who want one | 2 | 15.4 | `permit_wanting_looks_once` |
@@ -19,27 +23,26 @@ use std::sync::Arc;
 
 use super::{
     both_ways::explore,
-    floor::{Floor, Found, Job, Worker, floor},
+    floor::{Floor, Found, Job, Pair, Worker, floor, number},
 };
-use crate::sched::park::Parker;
+use crate::{
+    queue::local_queue,
+    sched::{
+        ground::{Bed, Ground},
+        park::Parker,
+        sleep::Sleeper,
+    },
+};
 
 /// Plays sysmon: takes the permit of a P that seems stuck.
 fn revoke(floor: &Floor, index: usize) {
-    if let Some(permit) = floor.peer(index).standing.revoke() {
-        floor.release(permit, None);
-    }
-}
-
-fn number(found: Found) -> usize {
-    match found {
-        Found::Job(number) => number,
-        Found::Closed => unreachable!("the floor stays open"),
-    }
+    let (scratch, _) = local_queue();
+    floor.revoke(floor.peer(index), &scratch);
 }
 
 /// Has pinned work and, so far, no permit.
 fn get_one_and_leave(worker: Worker) {
-    worker.get_permit();
+    worker.get_permit(worker.bed().parker());
     assert_eq!(number(worker.next()), 7);
     worker.leave();
 }
@@ -56,7 +59,7 @@ fn an_owner_leaves_while_it_is_revoked() {
         let sysmon = floor.clone();
         turn.race(|| owner.leave(), [move || revoke(&sysmon, 0)]);
         floor.assert_settled();
-        assert_eq!(floor.idle.free(), 1);
+        assert_eq!(floor.idle().free(), 1);
     });
 }
 
@@ -183,14 +186,14 @@ fn a_busy_worker_lends_its_permit() {
         let (floor, [owner, wanting]) = arrived(1);
         floor.push_pinned(1, Job::new(7));
         let want = move || {
-            wanting.get_permit();
+            wanting.get_permit(wanting.bed().parker());
             assert_eq!(number(wanting.next()), 7);
             // What comes now is for who lent it.
             wanting.floor.push_foreign(Job::new(0));
             wanting.leave();
         };
         let lend = move || {
-            let idle = &owner.floor.idle;
+            let idle = owner.floor.idle();
             if !idle.wanting().is_empty() && idle.free() == 0 {
                 owner.lend_permit();
             }
@@ -198,6 +201,84 @@ fn a_busy_worker_lends_its_permit() {
             owner.leave();
         };
         turn.race(lend, [want]);
+        floor.assert_settled();
+    });
+}
+
+#[test]
+fn a_thread_that_leaves_wakes_another_for_what_waits() {
+    explore(3, |turn| {
+        let (floor, [leaver, sleeper]) = floor(1);
+        let sleeper = sleeper.arrive().asleep();
+        let leaver = leaver.arrive();
+        let pusher = floor.clone();
+        let parties: [Box<dyn FnOnce()>; 2] = [
+            Box::new(move || pusher.push_foreign(Job::new(0))),
+            Box::new(move || assert_eq!(number(sleeper.next()), 0)),
+        ];
+        turn.race(|| leaver.leave(), parties);
+        floor.assert_settled();
+    });
+}
+
+#[test]
+fn a_permit_that_is_revoked_goes_to_what_waits() {
+    explore(2, |turn| {
+        let (floor, [stuck, sleeper]) = floor(1);
+        let sleeper = sleeper.arrive().asleep();
+        let stuck = stuck.arrive();
+        let taken = Arc::new(Parker::new());
+        let over = taken.clone();
+        let sysmon = floor.clone();
+        let poll = move || {
+            revoke(&sysmon, 0);
+            // Its poll lasts until another thread has the job.
+            over.park();
+            stuck.leave();
+        };
+        let pusher = floor.clone();
+        let parties: [Box<dyn FnOnce()>; 2] = [
+            Box::new(move || pusher.push_foreign(Job::new(0))),
+            Box::new(move || {
+                assert_eq!(number(sleeper.next()), 0);
+                taken.unpark(|| unreachable!("nobody waits in a netpoll here"));
+            }),
+        ];
+        turn.race(poll, parties);
+        floor.assert_settled();
+    });
+}
+
+#[test]
+fn a_permit_is_revoked_before_its_thread_is_awake() {
+    explore(3, |turn| {
+        let (floor, [sleeper]) = floor(1);
+        let sleeper = sleeper.arrive().asleep();
+        let submitter = floor.clone();
+        // sysmon's look is an old one: from before the thread fell asleep.
+        let submit = move || {
+            submitter.push_foreign(Job::new(0));
+            revoke(&submitter, 0);
+        };
+        let work = move || assert_eq!(number(sleeper.next()), 0);
+        turn.race(work, [submit]);
+        floor.assert_settled();
+    });
+}
+
+#[test]
+fn what_relied_on_a_thread_that_was_revoked_asleep_is_taken() {
+    explore(1, |turn| {
+        let (floor, sleepers) = floor::<2>(2);
+        let sleepers = sleepers.map(|worker| worker.arrive().asleep());
+        let pair = Pair::new();
+        let submitter = floor.clone();
+        let submit = move || {
+            submitter.push_foreign(Job::new(0));
+            revoke(&submitter, 0);
+            submitter.push_foreign(Job::new(1));
+        };
+        turn.race(submit, sleepers.map(|sleeper| pair.taken_by(sleeper)));
         floor.assert_settled();
     });
 }

@@ -16,7 +16,7 @@
 //! that races; and every cell's end is an access of its own (`sync.rs`).
 #![expect(
     unsafe_code,
-    reason = "a home finds its world by the address that it carries, as in `sched/shared.rs`"
+    reason = "a home finds its world by the address that it carries, as in `sched/incoming.rs`"
 )]
 
 use std::{

@@ -40,7 +40,7 @@ use super::{
     Shared, Worker,
     park::Parker,
     processor::Peer,
-    sleep::Awake,
+    sleep::{Awake, Sleeper},
     worker::{Scope, Step},
 };
 use crate::{

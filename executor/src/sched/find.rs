@@ -29,19 +29,15 @@
 use std::{task::Waker, time::Duration};
 
 use super::{
+    ground::Ground,
     processor::{Peer, attention},
+    sleep::Sleeper,
     worker::{Scope, Step, Worker},
 };
 use crate::{
-    queue::{Batch, Steal, Token},
+    queue::{Steal, Token},
     rng::random_order,
-    sync::{
-        atomic::{
-            Ordering::{Relaxed, SeqCst},
-            fence,
-        },
-        hint,
-    },
+    sync::{atomic::Ordering::Relaxed, hint},
     task::{Task, wake_quietly},
 };
 
@@ -159,18 +155,8 @@ impl Worker {
     /// A thread that has no permit: after a revocation, or in a `block_on` that found none. It tries
     /// for one; if there is none, its P's work goes to the others.
     fn step_without_permit(&self) -> Step {
-        if let Some(spinning) = self.spinning.take() {
-            self.shared.idle.stop_spinning(spinning);
-        }
-        if self.try_run() {
+        if self.regain() {
             // The next step does it all.
-            return self.step();
-        }
-        self.hand_in();
-        // Ordering: SeqCst: between handing in and the last try; pairs with the fence of a release,
-        // which looks at the global queue after it.
-        fence(SeqCst);
-        if self.try_run() {
             return self.step();
         }
         match &self.root {
@@ -179,28 +165,6 @@ impl Worker {
                 Step::Root
             }
             _ => Step::Park,
-        }
-    }
-
-    /// Takes a permit, if one is free.
-    pub(super) fn try_run(&self) -> bool {
-        match self.shared.idle.acquire() {
-            Some(permit) => {
-                self.peer().standing.run(permit);
-                true
-            }
-            None => false,
-        }
-    }
-
-    /// Moves ring and runnext to the global queue.
-    pub(super) fn hand_in(&self) {
-        let mut batch = Batch::new();
-        batch.extend(self.p.runnext.take());
-        self.p.lrq.drain(|task| batch.push(task));
-        if !batch.is_empty() {
-            self.gave_away.set(true);
-            self.shared.push_batch(batch);
         }
     }
 
@@ -235,17 +199,6 @@ impl Worker {
 
     fn count_global(&self, n: u64) {
         self.peer().counters.global.add(n);
-    }
-
-    /// Gives this thread's permit to one that has pinned work and none, and waits for another.
-    fn lend_permit(&self) {
-        if let Some(permit) = self.peer().standing.revoke() {
-            match self.shared.hand_to_wanting(permit) {
-                // The step that follows has no permit, hands in what is here, and parks.
-                Ok(()) => {}
-                Err(permit) => self.peer().standing.run(permit),
-            }
-        }
     }
 
     /// The root, or a pinned task.
@@ -361,15 +314,9 @@ impl Worker {
 
     /// Up to four rounds over all other Ps.
     fn search(&self) -> Search {
-        let spinning = match self
-            .spinning
-            .take()
-            .or_else(|| self.shared.idle.start_spinning())
-        {
-            Some(spinning) => spinning,
-            None => return Search::Nothing,
-        };
-        self.spinning.set(Some(spinning));
+        if !self.begin_search() {
+            return Search::Nothing;
+        }
         self.peer().counters.searches.add(1);
         let count = self.shared.peer_count();
         let own = self.peer().index;

@@ -68,7 +68,8 @@
 //! list had to be kept in step. One word with the sleepers' bits in it: 512 threads do not fit.
 //! Storing the standing instead of swapping: a permit is lost or doubled, as the mutants show.
 //!
-//! Checked by `models::idle` and `models::permit`.
+//! The words, and single steps on them, are here; the steps between them are in `ground.rs` (who pushes, and
+//! who releases) and `sleep.rs` (who sleeps). Checked by `models::idle` and `models::permit`.
 
 use super::park::Parker;
 use crate::sync::atomic::{
@@ -142,6 +143,11 @@ impl Idle {
             wanting: BitSet::new(processors),
             monitor: Parker::new(),
         }
+    }
+
+    /// How many permits there are.
+    pub(crate) fn workers(&self) -> usize {
+        self.workers as usize
     }
 
     /// Whether a wake-up would make sense, as far as one can see without a fence.

@@ -15,7 +15,7 @@ use crate::{
     metrics::Counters,
     queue::{GlobalQueue, LocalQueue, RunNext, RunNextStealer, Stealer, local_queue, run_next},
     rng::Rng,
-    sched::{Root, idle::Standing, park::Parker},
+    sched::{Root, ground::Bed, idle::Standing, park::Parker},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
@@ -64,10 +64,27 @@ pub(crate) struct Peer {
     pub(crate) counters: Counters,
 }
 
-impl Peer {
-    /// Whether there is something that a thief could take.
-    pub(crate) fn has_stealable(&self) -> bool {
-        !self.stealer.is_empty()
+impl Bed for Peer {
+    type Task = Task;
+
+    fn index(&self) -> usize {
+        self.index
+    }
+
+    fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    fn parker(&self) -> &Parker {
+        &self.parker
+    }
+
+    fn stealer(&self) -> &Stealer<Task> {
+        &self.stealer
+    }
+
+    fn steal_next(&self) -> Option<Task> {
+        self.runnext.steal(self.runnext.peek()?)
     }
 }
 
@@ -111,7 +128,12 @@ impl Processor {
         let (table, live) = live_table();
         let peer = Peer {
             index,
-            home: Home::new(Place::Processor(index as u16), runtime, table, &super::HOME),
+            home: Home::new(
+                Place::Processor(index as u16),
+                runtime,
+                table,
+                &super::incoming::HOME,
+            ),
             stealer,
             runnext: runnext_stealer,
             timers,

@@ -30,7 +30,7 @@
 
 use std::{panic::Location, ptr::NonNull, time::Duration};
 
-use super::{Shared, worker::Worker};
+use super::{Shared, closing::Closing, ground::Ground, worker::Worker};
 use crate::{
     sync::atomic::Ordering::Relaxed,
     task::{Extra, Home, Id, Parts, Task, TaskRef, live::Removed},
@@ -155,10 +155,7 @@ impl Worker {
             return;
         }
         task.enter(|reference| self.p.live.insert(reference));
-        if self.shared.phase.is_closing() {
-            // It began meanwhile: this task is one more to wait for.
-            self.shared.keep();
-        }
+        self.shared.entered();
         self.peer().counters.spawned.add(1);
         if task.header().is_pinned() {
             self.p.pinned_live.set(self.p.pinned_live.get() + 1);

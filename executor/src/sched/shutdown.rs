@@ -30,97 +30,30 @@
 //! started a thread ends like any other. On a worker, which must not wait for itself, the shutdown
 //! goes on in the background.
 //!
-//! Checked by `tests/shutdown_drops_everything.rs`, and by `shutdown/tests.rs` for a waker in flight.
+//! What of this is a protocol between threads is in `closing.rs`: the phases, and who has to look where after
+//! which step. Checked by `models::shutdown` and `tests/shutdown_drops_everything.rs`, and by
+//! `shutdown/tests.rs` for a waker in flight.
 
 #[cfg(all(test, not(ws_loom)))]
 mod tests;
 
-use std::{
-    sync::atomic::{AtomicBool, AtomicU32},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use super::{Shared, Worker, processor::attention, worker::Scope};
+use super::{
+    Shared, Worker,
+    closing::Closing,
+    ground::{Bed, Ground},
+    worker::Scope,
+};
 use crate::{
     context,
     queue::Steal,
-    sync::{
-        Arc,
-        atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
-        atomic::fence,
-        thread,
-    },
-    task::{Task, quietly},
+    sync::{Arc, thread},
+    task::Task,
 };
-
-const OPEN: u32 = 0;
-const CLOSING: u32 = 1;
-const CLOSED: u32 = 2;
-const ENDED: u32 = 3;
 
 /// Names of tasks in a report at most.
 const REPORTED_MAX: usize = 10;
-
-/// See the module's head.
-#[derive(Debug)]
-pub(crate) struct Phase {
-    word: AtomicU32,
-    /// Every task that was alive has been marked since the closing began.
-    swept: AtomicBool,
-}
-
-impl Phase {
-    pub(crate) fn new() -> Self {
-        Self {
-            word: AtomicU32::new(OPEN),
-            swept: AtomicBool::new(false),
-        }
-    }
-
-    pub(crate) fn is_closing(&self) -> bool {
-        // Ordering: Acquire: who acts on it comes after its beginning.
-        self.word.load(Acquire) != OPEN
-    }
-
-    pub(crate) fn is_closed(&self) -> bool {
-        // Ordering: as above.
-        self.word.load(Acquire) >= CLOSED
-    }
-
-    /// True for the one who began it.
-    fn close(&self) -> bool {
-        // Ordering: AcqRel pairs with the loads above.
-        self.word
-            .compare_exchange(OPEN, CLOSING, AcqRel, Acquire)
-            .is_ok()
-    }
-
-    fn is_ended(&self) -> bool {
-        // Ordering: as above.
-        self.word.load(Acquire) == ENDED
-    }
-
-    fn end(&self) {
-        // Ordering: Release pairs with the loads above.
-        self.word.store(ENDED, Release);
-    }
-
-    fn set_closed(&self) {
-        // Ordering: see the invariant.
-        self.word.swap(CLOSED, AcqRel);
-        fence(SeqCst);
-    }
-
-    fn set_swept(&self) {
-        // Ordering: Release pairs with the load below.
-        self.swept.store(true, Release);
-    }
-
-    fn is_swept(&self) -> bool {
-        // Ordering: Acquire as above.
-        self.swept.load(Acquire)
-    }
-}
 
 /// How long the one who ends a runtime waits.
 #[derive(Clone, Copy, Debug)]
@@ -139,31 +72,11 @@ impl Shared {
         match wait {
             Wait::AtMost(grace) if !inside => {
                 self.help_to_clear();
-                self.wait_for_the_end(grace);
+                self.wait_at_most(grace);
             }
             _ if first && !self.has_threads() => self.clear_in_the_background(),
             _ => {}
         }
-    }
-
-    /// Tells every thread. True for the first call.
-    pub(crate) fn begin_shutdown(&self) -> bool {
-        if !self.phase.close() {
-            return false;
-        }
-        self.keep();
-        // Ordering: SeqCst: pairs with the fence in `take_processor`: either that P is in our list, or its
-        // maker sees the phase.
-        fence(SeqCst);
-        self.idle.monitor().unpark(|| ());
-        // All are told before the first begins to clear away: what its drops wake is not polled again.
-        for peer in self.peers() {
-            peer.attention.fetch_or(attention::SHUTDOWN, Relaxed);
-        }
-        for peer in self.peers() {
-            self.notify_owner(peer);
-        }
-        true
     }
 
     /// A task ended with a panic.
@@ -177,18 +90,16 @@ impl Shared {
         }
     }
 
-    /// Clears away on this thread, which is none of the runtime's.
-    fn help_to_clear(self: &Arc<Self>) {
-        self.threads.lock().count += 1;
+    /// What [`Closing::clear_as_a_guest`] does for a runtime.
+    pub(super) fn clear_with_a_worker(&self) {
         if let Some(processor) = self.take_processor() {
-            let worker = Worker::new(self.clone(), processor, Scope::All, None);
+            let worker = Worker::new(self.hold(), processor, Scope::All, None);
             context::with_worker_frame(&worker, || worker.clear_away());
             worker.leave();
         } else {
             // All Ps are in `block_on`s, whose ends clear away.
             self.phase.set_swept();
         }
-        self.thread_ended();
     }
 
     fn clear_in_the_background(self: &Arc<Self>) {
@@ -200,19 +111,15 @@ impl Shared {
         }
     }
 
-    fn wait_for_the_end(&self, grace: Duration) {
+    fn wait_at_most(&self, grace: Duration) {
         let begin = Instant::now();
-        let mut threads = self.threads.lock();
-        while !self.phase.is_ended() || self.live_tasks() > 0 {
-            let Some(left) = grace
+        let left = || {
+            grace
                 .checked_sub(begin.elapsed())
                 .filter(|left| !left.is_zero())
-            else {
-                drop(threads);
-                self.report_left();
-                return;
-            };
-            threads = self.changed.wait_timeout(threads, left);
+        };
+        if !self.wait_for_the_end(left) {
+            self.report_left();
         }
     }
 
@@ -238,79 +145,6 @@ impl Shared {
             "the runtime was shut down while tasks still ran; their threads drop them when they return"
         );
     }
-
-    /// After a thread of the runtime has ended.
-    pub(crate) fn thread_ended(&self) {
-        self.thread_gone();
-        // At the cap, somebody may have found neither a parked thread nor room for another.
-        if !self.phase.is_closing() && self.any_work() {
-            self.wake_for(1);
-        }
-    }
-
-    /// A thread is not there any more, or never was. The caller holds the runtime.
-    pub(crate) fn thread_gone(&self) {
-        let mut threads = self.threads.lock();
-        threads.count -= 1;
-        let last = threads.count == 0 && self.phase.is_closing();
-        self.changed.notify_all();
-        drop(threads);
-        if last && !self.phase.is_swept() {
-            // It ended for idleness when the closing had just begun, and did not see it.
-            self.hold().help_to_clear();
-        } else if last {
-            self.phase.set_closed();
-            self.drain_global();
-            quietly("the waker of a socket", || self.netpoll.shut_down());
-            self.shut_down_timers();
-            // Under the lock, so that the one who waits cannot miss it between its look and its wait.
-            let threads = self.threads.lock();
-            self.phase.end();
-            self.changed.notify_all();
-            drop(threads);
-            self.let_go();
-        }
-    }
-
-    /// A push came while the runtime closes.
-    pub(crate) fn drain_if_closed(&self) {
-        fence(SeqCst);
-        if self.phase.is_closed() {
-            self.drain_global();
-        }
-    }
-
-    /// Drops what is in the global queue.
-    fn drain_global(&self) {
-        while let Some(task) = self.grq.pop() {
-            let _ = task.cancel();
-        }
-    }
-
-    /// A task left the live table while the runtime closes: somebody may wait for the last one.
-    pub(crate) fn task_ended_while_closing(&self) {
-        if self.live_tasks() == 0 {
-            drop(self.threads.lock());
-            self.changed.notify_all();
-            self.let_go();
-        }
-    }
-
-    /// From its closing on the runtime holds itself, until it has ended and no task is alive: a waker
-    /// that has just made a task queued may be between that step and its push, and finds the runtime by
-    /// the task alone. The caller has a hold of its own.
-    pub(crate) fn keep(&self) {
-        *self.kept.lock() = Some(self.hold());
-    }
-
-    fn let_go(&self) {
-        // Ordering: SeqCst: the end and the last task each look at the other after their own step.
-        fence(SeqCst);
-        if self.phase.is_ended() && self.live_tasks() == 0 {
-            let kept = self.kept.lock().take();
-            drop(kept);
-        }
-    }
 }
 
 impl Worker {
@@ -321,12 +155,7 @@ impl Worker {
         if !self.shared().phase.is_closing() {
             return;
         }
-        self.shared().for_each_live(|task| {
-            if let Some(task) = task.cancel() {
-                self.dispose(task);
-            }
-        });
-        self.shared().phase.set_swept();
+        self.shared().sweep(|task| self.dispose(task));
         loop {
             while let Some(task) = self.take_any() {
                 self.dispose(task);
@@ -386,10 +215,7 @@ impl Worker {
                 .filter(|peer| peer.index != self.peer().index)
                 .find_map(|peer| match peer.stealer.steal_into(&self.p.lrq) {
                     Steal::Stolen { first, .. } => Some(first),
-                    Steal::Empty | Steal::Busy => peer
-                        .runnext
-                        .peek()
-                        .and_then(|token| peer.runnext.steal(token)),
+                    Steal::Empty | Steal::Busy => peer.steal_next(),
                 })
         })
     }

@@ -1,140 +1,292 @@
-//! How a worker goes to sleep and gets up: parking, and the wait in the netpoll.
+//! A thread's side of its permit: how it gets one, gives it up, sleeps and gets up.
 //!
-//! The protocol is *The spinning hand-over* and *Parking is a claim* in `idle.rs`; this is the thread's
-//! side of it. A thread that sleeps waits in the netpoll if nobody else does, and on its parker
-//! otherwise. What the netpoll and the timers brought needs a permit to be run: if none is free, all
-//! workers are busy, and it goes to the global queue.
+//! The protocols are *The spinning hand-over*, *Pinned work* and *Parking is a claim* in `idle.rs`. Here
+//! are the steps of the thread that has the P, over the `Ground` that it stands on; the runtime's threads
+//! take them (`Worker`, in `wait.rs`), and those of the models.
+//!
+//! # Parking
+//!
+//! 1. *Lie down*: the standing becomes `PARKED`, the bit is set, spinning and permit are given up in one
+//!    step, and everything is looked at once more. If there is work: up again, as a spinner, for more may
+//!    have come than it is going to take, from those who relied on it.
+//! 2. *Look up*, before every sleep: was a permit handed over? Is there work that only this thread may do?
+//!    Is the runtime being shut down?
+//! 3. Sleep: [`Sleeper::wait`], in the netpoll if nobody else is there.
+//! 4. *Come round*: what the netpoll brought needs a permit to be run; who slept in vain for
+//!    long enough may end. Then again from 2.
+//!
+//! Each of these is a function that does not block, and [`Sleeper::park`] is the loop around them, so a
+//! driver that is not a thread takes the same steps one at a time.
+//!
+//! # Handed over, and taken away again
+//!
+//! A thread that finds its standing `RUNNING` was handed a permit, and counts as a spinner. `STUCK` means
+//! the same: sysmon took the permit away again before the thread came to its senses, but the
+//! spinning is still its own to give up. Only its owner leaves these two standings, so what it finds there
+//! stays true until it acts.
+//!
+//! Checked by `models::idle` and `models::permit`.
 
-use std::time::Duration;
+use std::cell::Cell;
 
 use super::{
-    Root,
-    find::report_netpoll,
+    ground::{Bed, Ground},
     idle::{Permit, Spinning, Stands},
     park::Parker,
-    processor::attention,
-    worker::{Scope, Worker},
 };
-use crate::sync::atomic::{
-    Ordering::{Relaxed, Release, SeqCst},
-    fence,
-};
+use crate::sync::atomic::{Ordering::SeqCst, fence};
 
 /// What a thread does after it slept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Awake {
+pub(crate) enum Awake {
     /// Looks for work.
     Go,
     /// Ends: there was nothing to do for so long.
     Leave,
 }
 
-impl Worker {
+/// What a parked thread sees when it looks up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// It has to go on.
+    Up,
+    /// It is up, and needs a permit for work that is its own.
+    Wants,
+    /// Nothing: it sleeps.
+    Nothing,
+}
+
+/// What a sleep was good for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slept {
+    /// It slept so long in vain that it may end.
+    pub(crate) expired: bool,
+    /// It brought tasks to be woken.
+    pub(crate) ready: bool,
+}
+
+/// A thread with its P. The methods without a body are what it has to bring.
+pub(crate) trait Sleeper {
+    type Ground: Ground;
+
+    fn ground(&self) -> &Self::Ground;
+    /// Its own P.
+    fn bed(&self) -> &<Self::Ground as Ground>::Peer;
+    /// Whether it spins. Handed over with a permit, it is taken note of by the next look up.
+    fn spinning(&self) -> &Cell<Option<Spinning>>;
+    /// Moves its own queues to the global one.
+    fn hand_in(&self);
+    /// Whether there is work that only this thread may do.
+    fn has_private(&self) -> bool;
+    /// Whether some of that can be done without a permit, or there is no point in doing it any more.
+    fn needs_no_permit(&self) -> bool;
+    /// Whether it has to get up because the runtime is shut down.
+    fn is_called(&self) -> bool;
+    /// Sleeps once.
+    fn wait(&self) -> Slept;
+    /// Whether it may end when it slept in vain for long.
+    fn may_end(&self) -> bool;
+    /// Wakes what its sleep brought, if anything. With a permit into its own queues.
+    fn wake_what_came(&self);
+    /// Before it sleeps for the first time since it lay down.
+    fn falls_asleep(&self);
+    /// Before it goes on after that.
+    fn wakes_up(&self);
+
+    // --- awake ---
+
+    /// Takes a permit, if one is free.
+    fn try_run(&self) -> bool {
+        match self.ground().idle().acquire() {
+            Some(permit) => {
+                self.bed().standing().run(permit);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// For a thread that has no permit: after a revocation, or in a `block_on` that found none. It tries
+    /// for one; if there is none, its P's work goes to the others, and it tries once more.
+    fn regain(&self) -> bool {
+        if let Some(spinning) = self.spinning().take() {
+            self.ground().stop_spinning(spinning);
+        }
+        if self.try_run() {
+            return true;
+        }
+        self.hand_in();
+        // Ordering: SeqCst: between handing in and the last try; pairs with the fence of a release,
+        // which looks at the global queue after it.
+        fence(SeqCst);
+        self.try_run()
+    }
+
+    /// Begins to search, if it does not yet. False if enough others do.
+    fn begin_search(&self) -> bool {
+        let spinning = match self.spinning().take() {
+            Some(spinning) => Some(spinning),
+            None => self.ground().idle().start_spinning(),
+        };
+        let searches = spinning.is_some();
+        self.spinning().set(spinning);
+        searches
+    }
+
+    /// The search is over. The last searcher sees to it that somebody goes on if there is more.
+    fn found_work(&self) {
+        if let Some(spinning) = self.spinning().take() {
+            self.ground().stop_spinning(spinning);
+        }
+    }
+
+    /// Gives its permit to somebody who has pinned work and none. If it did, the step that follows has no
+    /// permit, hands in what is here, and parks.
+    fn lend_permit(&self) {
+        let standing = self.bed().standing();
+        if let Some(permit) = standing.revoke()
+            && let Err(permit) = self.ground().hand_to_wanting(permit)
+        {
+            standing.run(permit);
+        }
+    }
+
+    /// Is about to block in the middle of a poll: gives permit and queue to others, if they were not taken
+    /// from it before.
+    fn begin_blocking(&self) {
+        if let Some(permit) = self.bed().standing().revoke() {
+            self.hand_in();
+            self.ground().release(permit, None);
+        }
+    }
+
+    // --- parking ---
+
     /// Gives the permit up and sleeps until there is something to do.
-    pub(super) fn park(&self) -> Awake {
-        let peer = self.peer();
-        let permit = peer.standing.park();
-        self.shared.idle.parked().insert(peer.index);
-        match (permit, self.spinning.take()) {
+    fn park(&self) -> Awake {
+        if self.lie_down() {
+            return Awake::Go;
+        }
+        self.sleep()
+    }
+
+    /// Sleeps until there is something to do.
+    fn sleep(&self) -> Awake {
+        self.falls_asleep();
+        let awake = loop {
+            match self.look_up() {
+                Look::Up => break Awake::Go,
+                Look::Wants => {
+                    self.get_permit(self.bed().parker());
+                    break Awake::Go;
+                }
+                Look::Nothing => {}
+            }
+            let slept = self.wait();
+            if let Some(awake) = self.come_round(slept) {
+                break awake;
+            }
+        };
+        self.wakes_up();
+        awake
+    }
+
+    /// The first step of parking. True if there is work: it is up again.
+    fn lie_down(&self) -> bool {
+        let ground = self.ground();
+        let bed = self.bed();
+        let permit = bed.standing().park();
+        ground.idle().parked().insert(bed.index());
+        match (permit, self.spinning().take()) {
             (Some(permit), spinning) => {
-                self.shared.idle.release(permit, spinning);
-                self.shared.after_release();
+                ground.idle().release(permit, spinning);
+                ground.after_release();
             }
             // It was revoked in the middle of the search.
             (None, Some(spinning)) => {
-                self.shared.idle.stop_spinning(spinning);
+                ground.idle().stop_spinning(spinning);
             }
             // Ordering: SeqCst: as in `Idle::release`.
             (None, None) => fence(SeqCst),
         }
-        // As a spinner, so that it sees to the rest of the work when it has found some.
-        if self.shared.any_work()
-            && let Some((permit, spinning)) = self.shared.idle.submit(1)
+        if ground.any_work()
+            && let Some((permit, spinning)) = ground.idle().submit(1)
         {
             self.stand_up(permit, Some(spinning));
-            return Awake::Go;
+            return true;
         }
-        peer.counters.parks.add(1);
-        self.shared.config.hooks.call_park();
-        let awake = loop {
-            if let Some(awake) = self.sleep() {
-                break awake;
-            }
-        };
-        self.shared.config.hooks.call_unpark();
-        awake
+        false
     }
 
-    /// One sleep of a parked thread. None if it sleeps on.
-    fn sleep(&self) -> Option<Awake> {
-        let peer = self.peer();
-        if matches!(peer.standing.load(), Stands::Running | Stands::Stuck) {
-            // Stuck: the permit was revoked again before this thread came to its senses.
+    /// What there is to see before a sleep.
+    fn look_up(&self) -> Look {
+        if matches!(
+            self.bed().standing().load(),
+            Stands::Running | Stands::Stuck
+        ) {
             self.was_handed_a_permit();
-            return Some(Awake::Go);
+            return Look::Up;
         }
-        if self.is_shut_down() && (self.root.is_none() || self.p.pinned_live.get() > 0) {
+        if self.is_called() {
             self.rise();
-            return Some(Awake::Go);
+            return Look::Up;
         }
         if self.has_private() {
             self.rise();
-            self.get_permit(&peer.parker);
-            return Some(Awake::Go);
+            return Look::Wants;
         }
-        let expired = self.wait(&peer.parker, Some(self.shared.config.keep_alive));
-        let ready = self.ready.take();
+        Look::Nothing
+    }
+
+    /// After a sleep. None if it sleeps on: also if a permit was handed over, for the next look takes note
+    /// of it, and of the spinning that came with it.
+    fn come_round(&self, slept: Slept) -> Option<Awake> {
+        let standing = self.bed().standing();
         let mut stands = false;
-        if !ready.is_empty()
-            && peer.standing.load() == Stands::Parked
-            && let Some(permit) = self.shared.idle.acquire()
+        if slept.ready
+            && standing.load() == Stands::Parked
+            && let Some(permit) = self.ground().idle().acquire()
         {
             self.stand_up(permit, None);
             stands = true;
-        } else if expired
-            && self.p.pinned_live.get() == 0
-            && self.root.is_none()
-            && peer.standing.load() == Stands::Parked
+        } else if slept.expired
+            && self.may_end()
+            && standing.load() == Stands::Parked
             && self.rise()
         {
             return Some(Awake::Leave);
         }
-        // Without a permit they go to the global queue.
-        if self.wake_batch(ready) > 0 && !peer.standing.has_permit() {
-            self.shared.need_permit();
-        }
-        // If a permit was handed over meanwhile, the next look at the standing takes note of it, and of
-        // the spinning that came with it.
+        self.wake_what_came();
         stands.then_some(Awake::Go)
     }
 
     /// A waker swapped the standing: its permit is ours, and we are counted as spinning.
     fn was_handed_a_permit(&self) {
-        let spinning = self.spinning.take().unwrap_or_else(Spinning::take_over);
-        self.spinning.set(Some(spinning));
+        let spinning = self.spinning().take().unwrap_or_else(Spinning::take_over);
+        self.spinning().set(Some(spinning));
     }
 
     /// Stands up with `permit`, and as a spinner if it is one. If another permit was handed over
     /// meanwhile, these go back.
     fn stand_up(&self, permit: Permit, spinning: Option<Spinning>) {
-        let peer = self.peer();
-        match peer.standing.hand_to_parked(permit) {
+        let bed = self.bed();
+        match bed.standing().hand_to_parked(permit) {
             Ok(()) => {
-                self.shared.idle.parked().remove(peer.index);
-                self.spinning.set(spinning);
+                self.ground().idle().parked().remove(bed.index());
+                self.spinning().set(spinning);
             }
             Err(permit) => {
                 self.was_handed_a_permit();
-                self.shared.release(permit, spinning);
+                self.ground().release(permit, spinning);
             }
         }
     }
 
     /// Is awake without a permit. False if one was handed over meanwhile.
     fn rise(&self) -> bool {
-        let standing = &self.peer().standing;
+        let standing = self.bed().standing();
         if standing.load() == Stands::Parked && standing.awake() {
-            self.shared.idle.parked().remove(self.peer().index);
+            self.ground().idle().parked().remove(self.bed().index());
             true
         } else {
             self.was_handed_a_permit();
@@ -142,129 +294,44 @@ impl Worker {
         }
     }
 
-    pub(super) fn has_private(&self) -> bool {
-        self.p.has_pinned() || self.root.as_ref().is_some_and(|root| root.is_notified())
-    }
+    // --- pinned work ---
 
-    /// Gets a permit for work that this thread alone can do, and waits for one if it must; see *Pinned
-    /// work* in `idle.rs`. Returns without one when the runtime shuts down, or the root wants to be
-    /// polled by a thread that does not need one.
-    pub(super) fn get_permit(&self, parker: &Parker) {
-        let peer = self.peer();
-        loop {
-            let free_root = self.scope == Scope::Own
-                && self.root.as_ref().is_some_and(|root| root.is_notified());
-            if peer.standing.has_permit() || self.try_run() || free_root || self.is_shut_down() {
-                return;
-            }
-            peer.standing.want();
-            self.shared.idle.wanting().insert(peer.index);
-            // Ordering: SeqCst: see *Pinned work*; pairs with the fence in `Idle::release`.
-            fence(SeqCst);
-            if let Some(permit) = self.shared.idle.acquire() {
-                if let Err(permit) = peer.standing.hand_to_wanting(permit) {
-                    // Another was handed over meanwhile.
-                    self.shared.release(permit, None);
-                }
-                self.shared.idle.wanting().remove(peer.index);
-                return;
-            }
+    /// Gets a permit for work that this thread alone can do, and waits for one on `parker` if it must; see
+    /// *Pinned work* in `idle.rs`. Returns without one when it is not needed any more.
+    fn get_permit(&self, parker: &Parker) {
+        while !self.ask_for_permit() {
             parker.park();
-            self.shared.idle.wanting().remove(peer.index);
-            if !peer.standing.awake() {
+            if self.was_answered() {
                 return;
             }
         }
     }
 
-    pub(super) fn is_shut_down(&self) -> bool {
-        self.peer().attention.load(Relaxed) & attention::SHUTDOWN != 0
-    }
-
-    /// Waits in the netpoll if nobody else does, else on `parker`; what became ready is in `ready`
-    /// then. True if `keep_alive` went by, which does not count in the netpoll.
-    pub(super) fn wait(&self, parker: &Parker, keep_alive: Option<Duration>) -> bool {
-        // A thread in `block_on` leaves the netpoll to the workers once it had to pass on what it found
-        // there, and stays on its own parker, which is woken more cheaply, while nothing is awaited.
-        let elsewhere = self.scope == Scope::Own
-            && ((self.passed_on.get() && self.shared.has_threads()) || !self.shared.awaits());
-        let poller = if elsewhere {
-            None
-        } else {
-            self.shared.netpoll.try_poller()
-        };
-        let Some(mut poller) = poller else {
-            return match keep_alive {
-                Some(keep_alive) => parker.park_timeout(keep_alive),
-                None => {
-                    parker.park();
-                    false
-                }
-            };
-        };
-        let mut ready = self.ready.take();
-        // Ordering: Release: who finds nobody there (Acquire, in `ensure_poller`) comes after.
-        self.shared
-            .netpoll_waiter
-            .store(self.peer().index + 1, Release);
-        parker.park_polling(|| {
-            poller.prepare();
-            let clock = self.shared.time.clock();
-            let next = self.shared.next_deadline();
-            if next.is_some_and(|next| next <= clock.now_ns()) {
-                poller.cancel();
-            } else if let Err(error) = poller.wait(next.map(|next| clock.from_ns(next)), &mut ready)
-            {
-                report_netpoll(&error);
-            }
-        });
-        self.shared.netpoll_waiter.store(0, Release);
-        drop(poller);
-        let now = self.now();
-        self.p.now_ms.set((now / 1_000_000) as u32);
-        self.shared.last_netpoll.store(now, Relaxed);
-        self.peer().counters.netpolls.add(1);
-        let fired = self.shared.fire_due(now, &mut ready);
-        self.peer().counters.timers.add(fired as u64);
-        self.ready.replace(ready);
-        false
-    }
-
-    /// Gives the permit up and sleeps until the root, or a pinned task, can go on. Returns with a
-    /// permit if one is free.
-    pub(super) fn wait_for_root(&self, root: &Root) {
-        let peer = self.peer();
-        // If it had none: what wakes it leaves a note at the parker.
-        if let Some(permit) = peer.standing.wait() {
-            self.shared.release(permit, None);
+    /// True if it has a permit, or needs none. Else it stands at `WANTING`, and sleeps now.
+    fn ask_for_permit(&self) -> bool {
+        let ground = self.ground();
+        let bed = self.bed();
+        if bed.standing().has_permit() || self.try_run() || self.needs_no_permit() {
+            return true;
         }
-        // Ordering: SeqCst: between the standing and the look at whether a thread was refused; pairs with
-        // the fence in `thread_was_refused`.
+        bed.standing().want();
+        ground.idle().wanting().insert(bed.index());
+        // Ordering: SeqCst: see *Pinned work*; pairs with the fence in `Idle::release`.
         fence(SeqCst);
-        while !self.has_private() && !self.must_stand_in() {
-            self.wait(root.parker(), None);
-            let ready = self.ready.take();
-            let before = self.peer().counters.handed_in.get();
-            self.wake_batch(ready);
-            if self.peer().counters.handed_in.get() != before {
-                self.passed_on.set(true);
-            }
+        let Some(permit) = ground.idle().acquire() else {
+            return false;
+        };
+        if let Err(permit) = bed.standing().hand_to_wanting(permit) {
+            // Another was handed over meanwhile.
+            ground.release(permit, None);
         }
-        self.stands_in.set(!self.has_private());
-        peer.standing.awake();
-        if self.p.has_pinned() {
-            self.get_permit(root.parker());
-        } else {
-            self.try_run();
-        }
+        ground.idle().wanting().remove(bed.index());
+        true
     }
 
-    /// See *Standing in*, in `block_on.rs`.
-    fn must_stand_in(&self) -> bool {
-        let shared = &self.shared;
-        shared.refused.load(Relaxed)
-            && shared.idle.free() > 0
-            && !shared.grq.is_empty()
-            && (self.gave_away.get() || !shared.has_threads())
+    /// After that sleep: whether a permit was handed over.
+    fn was_answered(&self) -> bool {
+        self.ground().idle().wanting().remove(self.bed().index());
+        !self.bed().standing().awake()
     }
 }

@@ -48,9 +48,14 @@ use std::{fmt, panic::Location, sync::Arc as StdArc, task::Waker, time::Duration
 
 use ws_reactor::ThreadId;
 
-use super::{Shared, idle::Stands, processor::Peer, processor::attention};
+use super::{
+    Shared,
+    ground::{Bed, Ground},
+    idle::Stands,
+    processor::{Peer, attention},
+};
 use crate::{
-    queue::{Batch, LocalQueue, Steal, local_queue},
+    queue::{LocalQueue, local_queue},
     sync::{
         Arc,
         atomic::{
@@ -287,14 +292,14 @@ impl<'a> Monitor<'a> {
         // can be had, it is tried again at the slow pace.
         if shared.idle.could_wake() && shared.any_work() && shared.could_have_a_thread() {
             shared.wake_for(1);
-            acted |= !shared.refused.load(Relaxed);
+            acted |= !shared.refusal.load(Relaxed);
         }
         acted
     }
 
     /// Whether work is queued that no thread could be had for (L5).
     fn work_waits(&self) -> bool {
-        self.shared.refused.load(Relaxed) && self.shared.any_work()
+        self.shared.refusal.load(Relaxed) && self.shared.any_work()
     }
 
     fn look_at(&mut self, index: usize, peer: &Peer, now: u64, needed: bool) -> bool {
@@ -305,12 +310,7 @@ impl<'a> Monitor<'a> {
         let stands = peer.standing.load();
         let stuck = polls && stands == Stands::Stuck;
         // What it put there between its look at the permit and the revocation: nobody else looks.
-        if stuck
-            && let Some(task) = peer
-                .runnext
-                .peek()
-                .and_then(|token| peer.runnext.steal(token))
-        {
+        if stuck && let Some(task) = peer.steal_next() {
             shared.push_foreign(task);
             return true;
         }
@@ -359,7 +359,7 @@ impl<'a> Monitor<'a> {
         }
         (blocked || stuck_for >= SLICE_NS)
             && (needed || self.others_need_a_permit(peer))
-            && self.revoke(peer)
+            && shared.revoke(peer, &self.scratch)
     }
 
     fn others_need_a_permit(&self, peer: &Peer) -> bool {
@@ -367,41 +367,7 @@ impl<'a> Monitor<'a> {
         peer.runnext.peek().is_some()
             || shared.any_work()
             || !shared.idle.wanting().is_empty()
-            // Ordering: Acquire: see `Worker::wait`.
-            || (shared.netpoll_waiter.load(Acquire) == 0 && shared.awaits())
-    }
-
-    /// Takes the permit of a stuck P, and what is in its queues, and gives both to others.
-    fn revoke(&mut self, peer: &Peer) -> bool {
-        let Some(permit) = peer.standing.revoke() else {
-            return false;
-        };
-        let mut batch = Batch::new();
-        batch.extend(
-            peer.runnext
-                .peek()
-                .and_then(|token| peer.runnext.steal(token)),
-        );
-        loop {
-            match peer.stealer.steal_into(&self.scratch) {
-                Steal::Stolen { first, .. } => {
-                    batch.push(first);
-                    self.scratch.drain(|task| batch.push(task));
-                }
-                Steal::Busy => {}
-                Steal::Empty => break,
-            }
-        }
-        self.shared.idle.release(permit, None);
-        self.shared.after_release();
-        if !batch.is_empty() {
-            self.shared.push_batch(batch);
-        }
-        // A thread for the queue, or else one that goes to wait in the netpoll.
-        if self.shared.any_work() || self.shared.netpoll_waiter.load(Acquire) == 0 {
-            self.shared.wake_for(1);
-        }
-        true
+            || (shared.nobody_polls() && shared.awaits())
     }
 
     /// Fires timers that are late: their P is stuck, and nobody else came by.

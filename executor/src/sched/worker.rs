@@ -1,7 +1,7 @@
 //! M: a thread that has a P.
 //!
 //! What it does next is in `find.rs`, what becomes of tasks that it wakes in `push.rs`, how it sleeps in
-//! `sleep.rs`, how it ends in `shutdown.rs`. Here is what it is, and how it polls.
+//! `sleep.rs` and `wait.rs`, how it ends in `shutdown.rs`. Here is what it is, and how it polls.
 
 use std::{
     cell::{Cell, RefCell},
@@ -13,9 +13,11 @@ use ws_reactor::ThreadId;
 
 use super::{
     Root, Shared,
+    closing::Closing,
+    ground::Ground,
     idle::Spinning,
     processor::{Peer, Processor},
-    sleep::Awake,
+    sleep::{Awake, Sleeper},
 };
 use crate::{
     budget, context,
@@ -192,27 +194,14 @@ impl Worker {
         spins
     }
 
-    /// The search is over. The last searcher sees to it that somebody goes on if there is more.
-    pub(super) fn found_work(&self) {
-        let Some(spinning) = self.spinning.take() else {
-            return;
-        };
-        if self.shared.idle.stop_spinning(spinning) && self.shared.any_work() {
-            self.shared.wake_for(1);
-        }
-    }
-
     /// The running task is about to block its thread: gives permit and queue to others, if they were not
     /// taken from it before. False inside a closure that is announced already.
-    pub(crate) fn begin_blocking(&self) -> bool {
+    pub(crate) fn announce_blocking(&self) -> bool {
         if self.peer().announced.load(Relaxed) {
             return false;
         }
         self.peer().announced.store(true, Relaxed);
-        if let Some(permit) = self.peer().standing.revoke() {
-            self.hand_in();
-            self.shared.release(permit, None);
-        }
+        self.begin_blocking();
         true
     }
 
@@ -228,6 +217,7 @@ impl Worker {
             shared,
             p,
             spinning,
+            root,
             ..
         } = self;
         let mut batch = Batch::new();
@@ -239,14 +229,9 @@ impl Worker {
         let permit = p.peer.standing.vacate();
         *p.peer.root.lock() = None;
         shared.return_processor(p);
-        match (permit, spinning.take()) {
-            (Some(permit), spinning) => shared.release(permit, spinning),
-            (None, Some(spinning)) => {
-                if shared.idle.stop_spinning(spinning) && shared.any_work() {
-                    shared.wake_for(1);
-                }
-            }
-            (None, None) => {}
+        shared.left(permit, spinning.take());
+        if root.is_some() {
+            shared.guest_left();
         }
     }
 }

@@ -12,7 +12,7 @@ use std::{
 
 use crate::{
     runtime::Builder,
-    sched::HOME,
+    sched::incoming::HOME,
     sync::atomic::Ordering::SeqCst,
     task::{Task, TaskRef},
 };

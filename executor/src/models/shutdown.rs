@@ -1,0 +1,478 @@
+//! The phases of a shutdown: `sched/closing.rs`.
+//!
+//! | model | shows | bound | seconds | mutants that fail it |
+//! | --- | --- | --- | --- | --- |
+//! | `who_pushes_after_the_last_thread_drops_the_task` | a waker that has only its task meets the whole shutdown: the task is dropped once, and the house stands until the waker is out | 3 | 0.3 | `shutdown_pusher_does_not_look`, `shutdown_keeps_nothing`, `shutdown_lets_go_of_a_live_task` |
+//! | `who_queued_before_the_sweep_and_pushes_after_the_end_drops_the_task` | the same for a task that nobody finds idle | 3 | 0.3 | `shutdown_push_no_fence`, `shutdown_close_no_fence`, `shutdown_closed_does_not_drain` |
+//! | `the_last_task_and_the_end_see_each_other` | a task that ends on a guest's thread meets the end and who waits for it | 3 | 3.4 | `shutdown_guest_does_not_look`, `shutdown_guest_no_fence`, `shutdown_last_task_*` |
+//! | `a_new_p_is_told_of_the_closing` | a P that is made meanwhile is told, by one or the other | 3 | 0.3 | `shutdown_begin_no_fence`, `shutdown_welcome_no_fence`, `shutdown_tells_and_wakes_nobody` |
+//! | `a_thread_that_ends_by_itself_leaves_nothing_behind` | the last thread sweeps if nobody has | 3 | 0.7 | `shutdown_last_thread_does_not_sweep` |
+//!
+//! The ground is a `House` with threads that have no work of their own, so no permit moves; its tasks,
+//! their live table and the global queue are the shipped ones. Every hold on the house is counted, and who
+//! comes in touches a cell that the last hold touches when it goes: a house that goes too early is a race
+//! that loom reports, and one that never goes is seen at the end.
+#![expect(
+    unsafe_code,
+    reason = "a home finds its house by the address that it carries, as in `sched/incoming.rs`"
+)]
+
+use std::{
+    future::Future,
+    panic::Location,
+    pin::Pin,
+    ptr::NonNull,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize as Counter, Ordering::SeqCst as Observer},
+    },
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use super::both_ways::explore;
+use crate::{
+    queue::{GlobalQueue, Stealer, local_queue},
+    sched::{
+        closing::{Closing, Phase, Threads},
+        ground::{Bed, Ground},
+        idle::{Idle, Permit, Spinning, Standing},
+        park::Parker,
+    },
+    sync::{
+        Condvar, Mutex, UnsafeCell,
+        atomic::{
+            AtomicBool, AtomicUsize,
+            Ordering::{AcqRel, Acquire, Relaxed, Release},
+        },
+    },
+    task::{
+        Functions, Home, Id, Outcome, Parts, Place, Task, TaskRef,
+        live::{LiveOwner, Removed, live_table},
+    },
+};
+
+static FUNCTIONS: Functions = Functions { schedule, remove };
+
+/// What all threads share.
+struct House {
+    idle: Idle,
+    /// The only permit: nobody is to be woken.
+    _permit: Permit,
+    grq: GlobalQueue<Task>,
+    phase: Phase,
+    peers: [Peer; 2],
+    /// How many of them there are so far.
+    peer_count: AtomicUsize,
+    netpoll_waiter: AtomicUsize,
+    refusal: AtomicBool,
+    home: Home,
+    owner: Mutex<LiveOwner<TaskRef>>,
+    kept: Mutex<Option<Hold>>,
+    threads: Mutex<Threads>,
+    changed: Condvar,
+    holds: AtomicUsize,
+    /// Read by who is inside, written when the house goes.
+    gone: UnsafeCell<bool>,
+    /// Futures that were made, less those that were dropped.
+    futures: Arc<Counter>,
+}
+
+// SAFETY: `gone` is what the protocol has to keep apart, and everything else is `Sync`.
+unsafe impl Sync for House {}
+// SAFETY: as above.
+unsafe impl Send for House {}
+
+struct Peer {
+    index: usize,
+    told: AtomicBool,
+    standing: Standing,
+    parker: Parker,
+    stealer: Stealer<Task>,
+}
+
+/// A counted hold on the house. The memory stays until the model is over.
+struct Hold(Arc<House>);
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if self.0.holds.fetch_sub(1, AcqRel) == 1 {
+            assert_eq!(self.0.live_tasks(), 0, "a live task keeps its house");
+            // SAFETY: nobody holds the house any more.
+            self.0.gone.with_mut(|gone| unsafe { *gone = true });
+        }
+    }
+}
+
+fn schedule(home: &Home, task: Task) {
+    // SAFETY: `House::new` put its address there, and its memory stays until the model is over.
+    let house = unsafe { &*home.runtime().cast::<House>() };
+    house.come_in();
+    let _hold = house.hold();
+    house.push(task);
+}
+
+fn remove(home: &Home, index: u32) -> Removed<TaskRef> {
+    // SAFETY: as above.
+    let house = unsafe { &*home.runtime().cast::<House>() };
+    house.come_in();
+    let removed = home.live().remove(index);
+    house.task_ended();
+    removed
+}
+
+impl Bed for Peer {
+    type Task = Task;
+
+    fn index(&self) -> usize {
+        self.index
+    }
+
+    fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    fn parker(&self) -> &Parker {
+        &self.parker
+    }
+
+    fn stealer(&self) -> &Stealer<Task> {
+        &self.stealer
+    }
+
+    fn steal_next(&self) -> Option<Task> {
+        None
+    }
+}
+
+impl Ground for House {
+    type Task = Task;
+    type Peer = Peer;
+
+    fn idle(&self) -> &Idle {
+        &self.idle
+    }
+
+    fn grq(&self) -> &GlobalQueue<Task> {
+        &self.grq
+    }
+
+    fn phase(&self) -> &Phase {
+        &self.phase
+    }
+
+    fn peers(&self) -> impl ExactSizeIterator<Item = &Peer> {
+        self.peers[..self.peer_count.load(Acquire)].iter()
+    }
+
+    fn peer(&self, index: usize) -> &Peer {
+        &self.peers[index]
+    }
+
+    fn refusal(&self) -> &AtomicBool {
+        &self.refusal
+    }
+
+    fn netpoll_waiter(&self) -> &AtomicUsize {
+        &self.netpoll_waiter
+    }
+
+    fn interrupt(&self) {
+        unreachable!("nobody waits in a netpoll here");
+    }
+
+    fn awaits(&self) -> bool {
+        false
+    }
+
+    fn start_thread(&self, _: Permit, _: Spinning) {
+        unreachable!("no permit is ever free");
+    }
+
+    fn notify_owner(&self, peer: &Peer) {
+        self.unpark(peer);
+    }
+
+    fn cancel(task: Task) {
+        let _ = task.cancel();
+    }
+}
+
+impl Closing for House {
+    type Hold = Hold;
+
+    fn hold(&self) -> Hold {
+        let before = self.holds.fetch_add(1, Relaxed);
+        assert!(before > 0, "nobody holds the house");
+        // SAFETY: the address of an `Arc`'s contents, which is there until the model is over.
+        Hold(unsafe {
+            Arc::increment_strong_count(self);
+            Arc::from_raw(self)
+        })
+    }
+
+    fn kept(&self) -> &Mutex<Option<Hold>> {
+        &self.kept
+    }
+
+    fn threads(&self) -> &Mutex<Threads> {
+        &self.threads
+    }
+
+    fn changed(&self) -> &Condvar {
+        &self.changed
+    }
+
+    fn live_tasks(&self) -> usize {
+        self.home.live().len()
+    }
+
+    fn cancel_all(&self, mut dispose: impl FnMut(Task)) {
+        self.home.live().for_each(|task| {
+            if let Some(task) = task.cancel() {
+                dispose(task);
+            }
+        });
+    }
+
+    fn tell(&self, peer: &Peer) {
+        peer.told.store(true, Relaxed);
+    }
+
+    fn dismiss_monitor(&self) {}
+
+    fn clear_as_a_guest(&self) {
+        self.clear_away();
+    }
+
+    fn shut_down_resources(&self) {}
+}
+
+impl House {
+    /// A house with `threads` of them, each with a P, and the hold of who built it.
+    fn new(threads: usize) -> Hold {
+        let (table, owner) = live_table();
+        let idle = Idle::new(1, 2);
+        let permit = idle.acquire().expect("it is free");
+        let house = Arc::new_cyclic(|this: &std::sync::Weak<Self>| Self {
+            idle,
+            _permit: permit,
+            grq: GlobalQueue::new(),
+            phase: Phase::new(),
+            peers: [0, 1].map(|index| Peer {
+                index,
+                told: AtomicBool::new(false),
+                standing: Standing::new(),
+                parker: Parker::new(),
+                stealer: local_queue().1,
+            }),
+            peer_count: AtomicUsize::new(threads),
+            netpoll_waiter: AtomicUsize::new(0),
+            refusal: AtomicBool::new(false),
+            home: Home::new(Place::Foreign, this.as_ptr().cast(), table, &FUNCTIONS),
+            owner: Mutex::new(owner),
+            kept: Mutex::new(None),
+            threads: Mutex::new(Threads {
+                count: threads,
+                ..Threads::default()
+            }),
+            changed: Condvar::new(),
+            holds: AtomicUsize::new(1),
+            gone: UnsafeCell::new(false),
+            futures: Arc::new(Counter::new(0)),
+        });
+        Hold(house)
+    }
+
+    /// Whoever is inside finds the house standing.
+    fn come_in(&self) {
+        // SAFETY: who comes in knows that the house is there.
+        self.gone
+            .with(|gone| assert!(!unsafe { *gone }, "the house is gone"));
+    }
+
+    /// A live task that is queued, on the way to its queue. It leaves its waker `outside` and waits, or is
+    /// ready at once.
+    fn spawn(&self, outside: Option<Outside>) -> Task {
+        self.futures.fetch_add(1, Observer);
+        let parts = Parts {
+            home: NonNull::from(&self.home),
+            id: Id::new(1),
+            born_ms: 0,
+            location: Location::caller(),
+            extra: None,
+        };
+        let alive = self.futures.clone();
+        let (task, handle) = Task::new(Waits { outside, alive }, parts);
+        drop(handle);
+        task.enter(|reference| self.owner.lock().insert(reference));
+        task
+    }
+
+    /// A task that waits, and its waker.
+    fn waiting(&self) -> Waker {
+        let outside = Outside::default();
+        let task = self.spawn(Some(outside.clone()));
+        assert!(matches!(task.run(), Outcome::Idle));
+        let waker = outside.lock().unwrap().take();
+        waker.expect("it was polled")
+    }
+
+    /// What `Worker::clear_away` does, without pinned tasks and other Ps.
+    fn clear_away(&self) {
+        self.sweep(Self::cancel);
+        self.drain_global();
+    }
+
+    /// The life of a thread with the P `index`: it runs nothing, and waits for the end.
+    fn live_in(&self, index: usize) {
+        let peer = self.peer(index);
+        while !peer.told.load(Relaxed) {
+            peer.parker.park();
+        }
+        self.clear_away();
+        self.thread_ended();
+    }
+
+    /// What a model's end has to show.
+    fn assert_gone(&self) {
+        assert_eq!(self.holds.load(Acquire), 0, "the house keeps itself");
+        assert_eq!(self.futures.load(Observer), 0, "a future was leaked");
+        assert!(self.grq.is_empty(), "a task is queued still");
+    }
+}
+
+/// Where a future leaves its waker.
+type Outside = Arc<std::sync::Mutex<Option<Waker>>>;
+
+/// Waits for ever, or is ready at once.
+struct Waits {
+    outside: Option<Outside>,
+    alive: Arc<Counter>,
+}
+
+impl Future for Waits {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        match &self.outside {
+            Some(outside) => {
+                *outside.lock().unwrap() = Some(cx.waker().clone());
+                Poll::Pending
+            }
+            None => Poll::Ready(()),
+        }
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.alive.fetch_sub(1, Observer);
+    }
+}
+
+#[test]
+fn who_pushes_after_the_last_thread_drops_the_task() {
+    explore(3, |turn| {
+        let hold = House::new(1);
+        let house = hold.0.clone();
+        let waker = house.waiting();
+        // It has only the waker: the house is there because the task is alive.
+        let wakes = move || waker.wake();
+        let ends = move || {
+            hold.0.begin_shutdown();
+            hold.0.live_in(0);
+        };
+        turn.race(ends, [wakes]);
+        house.assert_gone();
+    });
+}
+
+#[test]
+fn who_queued_before_the_sweep_and_pushes_after_the_end_drops_the_task() {
+    explore(3, |turn| {
+        let hold = House::new(1);
+        let house = hold.0.clone();
+        // It is queued, and its waker has not come to the push.
+        let task = house.spawn(None);
+        let address = house.clone();
+        let pushes = move || schedule(&address.home, task);
+        let ends = move || {
+            hold.0.begin_shutdown();
+            hold.0.live_in(0);
+        };
+        turn.race(ends, [pushes]);
+        house.assert_gone();
+    });
+}
+
+#[test]
+fn the_last_task_and_the_end_see_each_other() {
+    explore(3, |turn| {
+        let hold = House::new(1);
+        let house = hold.0.clone();
+        let task = house.spawn(None);
+        // A thread that is not one of the house's, as in `block_on`, runs it.
+        let own = hold.0.hold();
+        let runs = move || {
+            let _ = task.run();
+            own.0.left(None, None);
+            own.0.guest_left();
+        };
+        let ends = move || {
+            hold.0.begin_shutdown();
+            hold.0.live_in(0);
+            let forever = || Some(Duration::MAX);
+            assert!(hold.0.wait_for_the_end(forever));
+        };
+        turn.race(ends, [runs]);
+        house.assert_gone();
+    });
+}
+
+#[test]
+fn a_new_p_is_told_of_the_closing() {
+    explore(3, |turn| {
+        let hold = House::new(1);
+        let house = hold.0.clone();
+        hold.0.threads.lock().count += 1;
+        let new = hold.0.hold();
+        let arrives = move || {
+            // Ordering: as in `Shared::take_processor`.
+            new.0.peer_count.store(2, Release);
+            new.0.welcome(new.0.peer(1));
+            new.0.live_in(1);
+        };
+        let ends = move || {
+            hold.0.begin_shutdown();
+            hold.0.live_in(0);
+        };
+        turn.race(ends, [arrives]);
+        house.assert_gone();
+    });
+}
+
+#[test]
+fn a_thread_that_ends_by_itself_leaves_nothing_behind() {
+    explore(3, |turn| {
+        let hold = House::new(1);
+        let house = hold.0.clone();
+        let waker = house.waiting();
+        let idler = hold.0.hold();
+        let goes = move || {
+            // It was idle for long, and has looked at its P for the last time.
+            if idler.0.peer(0).told.load(Relaxed) {
+                idler.0.clear_away();
+            }
+            idler.0.thread_ended();
+        };
+        let ends = move || {
+            if hold.0.begin_shutdown() && hold.0.threads.lock().count == 0 {
+                hold.0.help_to_clear();
+            }
+        };
+        turn.race(ends, [goes]);
+        drop(waker);
+        house.assert_gone();
+    });
+}

@@ -1,0 +1,266 @@
+//! The phases of a shutdown, and the steps that every thread has to take in the same order.
+//!
+//! What a shutdown does, and which phase means what: `shutdown.rs`. Here is the part that is a protocol
+//! between threads, over the `Ground` that they stand on, for the runtime and for the models.
+//!
+//! # Four meetings
+//!
+//! Each is of two parties that write one thing, fence, and read the other's; so one of them sees the other.
+//!
+//! | one | other | or else |
+//! | --- | --- | --- |
+//! | begins: phase `CLOSING`, then tells every P in the list | makes a P: puts it into the list, then looks at the phase ([`Closing::welcome`]) | a P is not told, and its thread stays |
+//! | the last thread: phase `CLOSED`, then empties the queue | pushes, then wakes somebody, then looks at the phase ([`Ground::pushed`]) | a task is queued for ever |
+//! | the end: phase `ENDED`, then counts the live tasks | the last task leaves the table, then its thread looks at the phase ([`Closing::guest_left`]) | the runtime holds itself for ever |
+//! | the end and the last task, as above | who waits looks at both under the lock of `threads` | he sleeps until his grace is over |
+//!
+//! The third one has no fence where a task ends, for that is the way of every task. It needs none on a thread
+//! that the end has waited for. Other threads that have a P are in `block_on`: they look once more when
+//! they have left it.
+//!
+//! # *The runtime's hold on itself*
+//!
+//! From its closing on the runtime keeps an owned hold on itself, until it has ended and no task is
+//! alive. A waker that has just made a task queued is between that step and its push, and finds the
+//! runtime by the task's home alone: the task is live, so the runtime is there. Whoever lets go has a
+//! hold of his own, and so does everybody who is inside one of these functions.
+//!
+//! Checked by `models::shutdown` and `tests/shutdown_drops_everything.rs`.
+
+use std::time::Duration;
+
+use super::ground::Ground;
+use crate::sync::{
+    Condvar, Mutex,
+    atomic::{
+        AtomicBool, AtomicU32,
+        Ordering::{AcqRel, Acquire, Release, SeqCst},
+        fence,
+    },
+};
+
+const OPEN: u32 = 0;
+const CLOSING: u32 = 1;
+const CLOSED: u32 = 2;
+const ENDED: u32 = 3;
+
+/// How far the end has come; see the table in `shutdown.rs`.
+#[derive(Debug)]
+pub(crate) struct Phase {
+    word: AtomicU32,
+    /// Every task that was alive has been marked since the closing began.
+    swept: AtomicBool,
+}
+
+impl Phase {
+    pub(crate) fn new() -> Self {
+        Self {
+            word: AtomicU32::new(OPEN),
+            swept: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        // Ordering: Acquire: who acts on it comes after its beginning.
+        self.word.load(Acquire) != OPEN
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        // Ordering: as above.
+        self.word.load(Acquire) >= CLOSED
+    }
+
+    /// True for the one who began it.
+    fn close(&self) -> bool {
+        // Ordering: AcqRel pairs with the loads above.
+        self.word
+            .compare_exchange(OPEN, CLOSING, AcqRel, Acquire)
+            .is_ok()
+    }
+
+    fn is_ended(&self) -> bool {
+        // Ordering: as above.
+        self.word.load(Acquire) == ENDED
+    }
+
+    fn end(&self) {
+        // Ordering: Release pairs with the loads above.
+        self.word.store(ENDED, Release);
+    }
+
+    fn set_closed(&self) {
+        self.word.swap(CLOSED, AcqRel);
+        // Ordering: SeqCst: the second meeting; pairs with the fence in `Idle::submit`, after
+        // which `Ground::pushed` looks.
+        fence(SeqCst);
+    }
+
+    pub(super) fn set_swept(&self) {
+        // Ordering: Release pairs with the load below.
+        self.swept.store(true, Release);
+    }
+
+    fn is_swept(&self) -> bool {
+        // Ordering: Acquire as above.
+        self.swept.load(Acquire)
+    }
+}
+
+/// The runtime's threads.
+#[derive(Debug, Default)]
+pub(crate) struct Threads {
+    /// So many exist, or clear away like one.
+    pub(crate) count: usize,
+    /// Numbers the names.
+    pub(crate) started: usize,
+}
+
+/// What a shutdown needs beyond [`Ground`]. The methods without a body are what a runtime has to bring.
+pub(crate) trait Closing: Ground {
+    /// An owned hold on the runtime.
+    type Hold;
+
+    /// A hold, for who knows that somebody else has one.
+    fn hold(&self) -> Self::Hold;
+    /// Where the runtime keeps its hold on itself.
+    fn kept(&self) -> &Mutex<Option<Self::Hold>>;
+    fn threads(&self) -> &Mutex<Threads>;
+    /// Goes with `threads`: signalled when a thread ends, and when the last task does.
+    fn changed(&self) -> &Condvar;
+    fn live_tasks(&self) -> usize;
+    /// Marks every live task as cancelled. Those that were idle are the caller's from now on.
+    fn cancel_all(&self, dispose: impl FnMut(Self::Task));
+    /// Tells a P's thread, which looks up between two polls.
+    fn tell(&self, peer: &Self::Peer);
+    /// Wakes who sees to stuck threads: he has to go as well.
+    fn dismiss_monitor(&self);
+    /// Clears away on this thread, which is none of the runtime's but is counted as one by now.
+    fn clear_as_a_guest(&self);
+    /// Ends what sockets and timers wait for.
+    fn shut_down_resources(&self);
+
+    /// Tells every thread. True for the first call.
+    fn begin_shutdown(&self) -> bool {
+        if !self.phase().close() {
+            return false;
+        }
+        self.keep();
+        // Ordering: SeqCst: the first meeting; pairs with the fence in `welcome`.
+        fence(SeqCst);
+        self.dismiss_monitor();
+        // All are told before the first begins to clear away: what its drops wake is not polled again.
+        for peer in self.peers() {
+            self.tell(peer);
+        }
+        for peer in self.peers() {
+            self.notify_owner(peer);
+        }
+        true
+    }
+
+    /// A new P, which is in the list by now, may have missed what was said to the others.
+    fn welcome(&self, peer: &Self::Peer) {
+        // Ordering: SeqCst: the first meeting; pairs with the fence in `begin_shutdown`.
+        fence(SeqCst);
+        if self.phase().is_closing() {
+            self.tell(peer);
+        }
+    }
+
+    /// A task entered the live table, and the closing may have begun meanwhile: then it is one more to
+    /// wait for.
+    fn entered(&self) {
+        if self.phase().is_closing() {
+            self.keep();
+        }
+    }
+
+    /// From its closing on the runtime holds itself. The caller has a hold of its own.
+    fn keep(&self) {
+        *self.kept().lock() = Some(self.hold());
+    }
+
+    /// Clears away on this thread, which is none of the runtime's.
+    fn help_to_clear(&self) {
+        self.threads().lock().count += 1;
+        self.clear_as_a_guest();
+        self.thread_ended();
+    }
+
+    /// After a thread of the runtime has ended.
+    fn thread_ended(&self) {
+        self.thread_gone();
+        // At the cap, somebody may have found neither a parked thread nor room for another.
+        if !self.phase().is_closing() && self.any_work() {
+            self.wake_for(1);
+        }
+    }
+
+    /// A thread is not there any more, or never was. The caller holds the runtime.
+    fn thread_gone(&self) {
+        let mut threads = self.threads().lock();
+        threads.count -= 1;
+        let last = threads.count == 0 && self.phase().is_closing();
+        self.changed().notify_all();
+        drop(threads);
+        if last && !self.phase().is_swept() {
+            // It ended for idleness when the closing had just begun, and did not see it.
+            let _hold = self.hold();
+            self.help_to_clear();
+        } else if last {
+            self.phase().set_closed();
+            self.drain_global();
+            self.shut_down_resources();
+            // Under the lock, so that the one who waits cannot miss it between its look and its wait.
+            let threads = self.threads().lock();
+            self.phase().end();
+            self.changed().notify_all();
+            drop(threads);
+            self.let_go();
+        }
+    }
+
+    /// A task left the live table: if the runtime closes, somebody may wait for the last one.
+    fn task_ended(&self) {
+        if self.phase().is_closing() && self.live_tasks() == 0 {
+            drop(self.threads().lock());
+            self.changed().notify_all();
+            self.let_go();
+        }
+    }
+
+    /// A thread that is not counted has left its P: tasks that ended on it were perhaps the last.
+    fn guest_left(&self) {
+        self.task_ended();
+    }
+
+    /// Marks every live task as cancelled, and notes that this was done.
+    fn sweep(&self, dispose: impl FnMut(Self::Task)) {
+        self.cancel_all(dispose);
+        self.phase().set_swept();
+    }
+
+    /// Takes the runtime's hold on itself from it, when it has ended and no task is alive.
+    ///
+    /// The end and the last task have both held the lock of `threads` since their own step, so the later
+    /// one sees the other's.
+    fn let_go(&self) {
+        if self.phase().is_ended() && self.live_tasks() == 0 {
+            let kept = self.kept().lock().take();
+            drop(kept);
+        }
+    }
+
+    /// Waits until the runtime has ended and no task is alive. `left` says how long one may still wait;
+    /// None: no longer. False if it was so long that this was not reached.
+    fn wait_for_the_end(&self, mut left: impl FnMut() -> Option<Duration>) -> bool {
+        let mut threads = self.threads().lock();
+        while !self.phase().is_ended() || self.live_tasks() > 0 {
+            let Some(left) = left() else {
+                return false;
+            };
+            threads = self.changed().wait_timeout(threads, left);
+        }
+        true
+    }
+}

@@ -1,0 +1,306 @@
+//! What the protocols of permits, sleep and shutdown stand on, and the side of them that is nobody's own:
+//! how a permit finds a thread.
+//!
+//! [`Ground`] names the few things that those protocols need of the runtime around them: the counts, the
+//! global queue, the Ps, a way into the netpoll, and what to do when no thread sleeps that could be
+//! woken. Everything else is here, once: for the runtime, whose ground is `Shared`, and for the models,
+//! whose ground is played by `models/floor.rs` with Ps that have no tasks, clocks or sockets. So a model
+//! drives what ships.
+//!
+//! | file | trait | whose side | protocols of `idle.rs` and others |
+//! | --- | --- | --- | --- |
+//! | here | [`Ground`] | who pushes, and who gives a permit up | *The spinning hand-over*, *Pinned work*; revocation |
+//! | `sleep.rs` | [`Sleeper`](super::sleep::Sleeper) | a thread with its P | the same, and *Parking is a claim* |
+//! | `closing.rs` | [`Closing`](super::closing::Closing) | who ends the runtime | the phases of a shutdown |
+//!
+//! All of it is generic and has one user in the shipped build, so it costs what functions cost.
+//!
+//! # Who is woken
+//!
+//! A wake-up begins with a permit and the duty to spin, taken in one step (`Idle::submit`). They go to a
+//! parked thread; the one that waits in the netpoll is the last to be disturbed. If none is parked, a
+//! thread is started. If that is refused they go back, and *the refused look*: others may have pushed
+//! meanwhile, saw a spinner, and relied on it.
+//!
+//! # What a release owes
+//!
+//! Who gives a permit up looks, after its fence, at three things in this order: who wants a permit for
+//! pinned work; whether work is queued, for its pusher found no permit free and woke nobody; and whether
+//! somebody waits in the netpoll, if there is anything to wait for.
+//!
+//! # Rejected
+//!
+//! The whole scheduler under loom, with tasks, contexts and a netpoll: more steps than it can explore. A
+//! copy of these steps for the models, which is what there was: its mutants proved that the copy bites.
+//!
+//! Checked by `models::idle`, `models::permit` and `models::shutdown`.
+
+use super::{
+    closing::Phase,
+    idle::{Idle, Permit, Spinning, Standing, Stands},
+    park::Parker,
+};
+use crate::{
+    queue::{Batch, GlobalQueue, Linked, LocalQueue, Steal, Stealer},
+    sync::atomic::{
+        AtomicBool, AtomicUsize,
+        Ordering::{Acquire, Relaxed, SeqCst},
+        fence,
+    },
+};
+
+/// What others see of a P, as far as its permit, its sleep and its queues go.
+pub(crate) trait Bed {
+    type Task: Linked;
+
+    fn index(&self) -> usize;
+    fn standing(&self) -> &Standing;
+    fn parker(&self) -> &Parker;
+    fn stealer(&self) -> &Stealer<Self::Task>;
+    /// Takes what is in its `runnext`, for sysmon.
+    fn steal_next(&self) -> Option<Self::Task>;
+}
+
+/// See the module's head. The methods without a body are what a runtime has to bring.
+pub(crate) trait Ground: Sized {
+    type Task: Linked;
+    type Peer: Bed<Task = Self::Task>;
+
+    fn idle(&self) -> &Idle;
+    fn grq(&self) -> &GlobalQueue<Self::Task>;
+    fn phase(&self) -> &Phase;
+    /// All Ps that were made so far.
+    fn peers(&self) -> impl ExactSizeIterator<Item = &Self::Peer>;
+    /// The P of an index that one of these had.
+    fn peer(&self, index: usize) -> &Self::Peer;
+    /// The last thread that was to be started was refused, by the cap or by the system.
+    fn refusal(&self) -> &AtomicBool;
+    /// Who waits in the netpoll: its index plus one.
+    fn netpoll_waiter(&self) -> &AtomicUsize;
+    /// Gets that thread out of the netpoll.
+    fn interrupt(&self);
+    /// Whether there is anything that somebody has to wait for in the netpoll.
+    fn awaits(&self) -> bool;
+    /// Starts a thread that begins with a permit, as a spinner; or calls [`refused`](Self::refused).
+    fn start_thread(&self, permit: Permit, spinning: Spinning);
+    /// Wakes a P's own thread, wherever it sleeps. An unpark is kept until its next sleep, so that what was
+    /// done before it is seen.
+    fn notify_owner(&self, peer: &Self::Peer);
+    /// Drops what came out of a queue when nobody is left to run it.
+    fn cancel(task: Self::Task);
+
+    // --- work that any thread may take ---
+
+    /// Queues a task for all.
+    fn push(&self, task: Self::Task) {
+        self.grq().push(task);
+        self.wake_for(1);
+        self.pushed();
+    }
+
+    /// Queues a batch for all, in its order.
+    fn push_batch(&self, batch: Batch<Self::Task>) {
+        let len = batch.len();
+        self.grq().push_batch(batch);
+        self.wake_for(len);
+        self.pushed();
+    }
+
+    /// After a push, and after somebody was woken for it: if all threads have left before, the task
+    /// is the pusher's to drop; see *Clearing away* in `shutdown.rs`.
+    fn pushed(&self) {
+        // Ordering: the fence in `Idle::submit`, which `wake_for` came by, stands between the push and this
+        // look; it pairs with the one in `set_closed`, between the phase and the look at the queue.
+        if self.phase().is_closed() {
+            self.drain_global();
+        }
+    }
+
+    /// Drops what is in the global queue.
+    fn drain_global(&self) {
+        while let Some(task) = self.grq().pop() {
+            Self::cancel(task);
+        }
+    }
+
+    /// Whether anything is queued that any thread may take: the last look before a thread sleeps.
+    fn any_work(&self) -> bool {
+        !self.grq().is_empty() || self.peers().any(|peer| !peer.stealer().is_empty())
+    }
+
+    // --- waking threads ---
+
+    /// After a push that anybody may take: wakes up to `backlog` threads, if there are permits.
+    fn wake_for(&self, backlog: usize) {
+        for _ in 0..backlog.min(self.idle().workers()) {
+            let Some((permit, spinning)) = self.idle().submit(backlog) else {
+                return;
+            };
+            self.wake_with(permit, spinning);
+        }
+    }
+
+    /// Gives a permit and the duty to search to a parked thread, or starts one.
+    fn wake_with(&self, permit: Permit, spinning: Spinning) {
+        let mut permit = Some(permit);
+        let waiter = self.netpoll_waiter().load(Relaxed).checked_sub(1);
+        let claimed = self.idle().parked().claim(waiter, |index| {
+            let peer = self.peer(index);
+            match peer.standing().hand_to_parked(permit.take()?) {
+                Ok(()) => Some(peer),
+                Err(back) => {
+                    permit = Some(back);
+                    None
+                }
+            }
+        });
+        match (claimed, permit) {
+            (Some(peer), None) => {
+                spinning.hand_over();
+                self.unpark(peer);
+            }
+            (None, Some(permit)) => self.start_thread(permit, spinning),
+            _ => unreachable!("a permit is handed to exactly one P"),
+        }
+    }
+
+    /// No thread could be started for these; see *the refused look*.
+    fn refused(&self, permit: Permit, spinning: Spinning) {
+        self.idle().release(permit, Some(spinning));
+        // Ordering: SeqCst, with the fence: a thread in `block_on` that is about to wait sees this, or is
+        // seen waiting; pairs with the fence in `wait_for_root`.
+        self.refusal().store(true, Relaxed);
+        fence(SeqCst);
+        // The set tells whether there is anybody to wake, so that this does not go round for ever.
+        if !self.idle().parked().is_empty() && self.any_work() {
+            self.wake_for(1);
+        } else if !self.grq().is_empty() {
+            // See *Standing in*, in `block_on.rs`.
+            let waiting = |peer: &&Self::Peer| peer.standing().load() == Stands::Waiting;
+            for peer in self.peers().filter(waiting) {
+                self.notify_owner(peer);
+            }
+        }
+    }
+
+    /// Ends the sleep of a P's thread on its own parker, or in the netpoll.
+    fn unpark(&self, peer: &Self::Peer) {
+        peer.parker().unpark(|| self.interrupt());
+    }
+
+    // --- giving permits up ---
+
+    /// Gives a permit up, and pays what that owes.
+    fn release(&self, permit: Permit, spinning: Option<Spinning>) {
+        self.idle().release(permit, spinning);
+        self.after_release();
+        if self.any_work() {
+            self.wake_for(1);
+        } else {
+            self.ensure_poller();
+        }
+    }
+
+    /// The part of what a release owes that concerns pinned work.
+    fn after_release(&self) {
+        while !self.idle().wanting().is_empty() {
+            let Some(permit) = self.idle().acquire() else {
+                return;
+            };
+            if let Err(permit) = self.hand_to_wanting(permit) {
+                self.idle().release(permit, None);
+            }
+        }
+    }
+
+    /// Hands a permit to somebody who has pinned work and no permit.
+    fn hand_to_wanting(&self, permit: Permit) -> Result<(), Permit> {
+        let mut permit = Some(permit);
+        self.idle().wanting().claim(None, |index| {
+            let peer = self.peer(index);
+            match peer.standing().hand_to_wanting(permit.take()?) {
+                Ok(()) => {
+                    self.notify_owner(peer);
+                    Some(())
+                }
+                Err(back) => {
+                    permit = Some(back);
+                    None
+                }
+            }
+        });
+        permit.map_or(Ok(()), Err)
+    }
+
+    /// Gives up spinning without a permit. The last spinner sees to what was pushed in reliance on it.
+    fn stop_spinning(&self, spinning: Spinning) {
+        if self.idle().stop_spinning(spinning) && self.any_work() {
+            self.wake_for(1);
+        }
+    }
+
+    /// A thread has left its P, with the permit and the spinning that it had. Whatever it had, there is a
+    /// fence between what it did before and what it sees afterwards.
+    fn left(&self, permit: Option<Permit>, spinning: Option<Spinning>) {
+        match (permit, spinning) {
+            (Some(permit), spinning) => self.release(permit, spinning),
+            (None, Some(spinning)) => self.stop_spinning(spinning),
+            // Ordering: SeqCst: for the third meeting in `closing.rs`; the other two have theirs.
+            (None, None) => fence(SeqCst),
+        }
+    }
+
+    /// Takes the permit of a P that is stuck, and what is in its queues, and gives both to others. False if
+    /// it has no permit any more.
+    ///
+    /// `scratch` is an empty queue, and is one again afterwards.
+    fn revoke(&self, peer: &Self::Peer, scratch: &LocalQueue<Self::Task>) -> bool {
+        let Some(permit) = peer.standing().revoke() else {
+            return false;
+        };
+        let mut batch = Batch::new();
+        batch.extend(peer.steal_next());
+        loop {
+            match peer.stealer().steal_into(scratch) {
+                Steal::Stolen { first, .. } => {
+                    batch.push(first);
+                    scratch.drain(|task| batch.push(task));
+                }
+                Steal::Busy => {}
+                Steal::Empty => break,
+            }
+        }
+        self.idle().release(permit, None);
+        self.after_release();
+        if !batch.is_empty() {
+            self.push_batch(batch);
+        }
+        // A thread for the queue, or else one that goes to wait in the netpoll.
+        if self.any_work() || self.nobody_polls() {
+            self.wake_for(1);
+        }
+        true
+    }
+
+    // --- somebody in the netpoll ---
+
+    fn nobody_polls(&self) -> bool {
+        // Ordering: Acquire: who waits there stores it with Release; see `wait.rs`.
+        self.netpoll_waiter().load(Acquire) == 0
+    }
+
+    /// Sees to it that somebody waits in the netpoll, if there is anything to wait for: for a thread
+    /// that goes away, or that is not a worker. Who runs now looks there before it sleeps.
+    fn ensure_poller(&self) {
+        if self.awaits() {
+            self.start_poller();
+        }
+    }
+
+    /// As [`ensure_poller`](Self::ensure_poller), for who is about to wait for something.
+    fn start_poller(&self) {
+        if self.nobody_polls() && self.idle().free() == self.idle().workers() {
+            self.wake_for(1);
+        }
+    }
+}

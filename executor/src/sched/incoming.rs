@@ -1,0 +1,134 @@
+//! The ways by which tasks come in from outside a worker: wakes, spawns of foreign threads, and the ends of
+//! tasks.
+//!
+//! - A task that is woken on a worker of its runtime, which holds its permit, goes to that P (`push.rs`);
+//! - any other goes to the global queue, from where the workers take it in batches;
+//! - a pinned one goes to the inbox of its P, whose own thread is woken.
+//!
+//! An unsafe island: a home finds its runtime by an address, and a pinned task is made here.
+#![expect(
+    unsafe_code,
+    reason = "a home's runtime is reached by the pointer that the home carries; see `of`"
+)]
+
+use std::{future::Future, panic::Location, ptr::NonNull};
+
+use super::{Shared, Worker, closing::Closing, ground::Ground};
+use crate::{
+    context,
+    sync::atomic::Ordering::Relaxed,
+    task::{Extra, Functions, Home, Id, JoinCell, Parts, Place, Task, TaskRef, live::Removed},
+};
+
+/// Ids that a P takes from the process-wide counter at once. Guessed: large enough that the shared
+/// counter does not show in a spawn.
+const ID_BLOCK: u64 = 1024;
+
+/// Ids are unique in the process, so that two runtimes' logs can be told apart.
+static NEXT_ID: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+
+/// What the homes of all Ps do.
+pub(crate) static HOME: Functions = Functions { schedule, remove };
+
+/// The runtime of a home.
+fn of(home: &Home) -> &Shared {
+    // SAFETY: `Shared::new` put its own address there. Callers hold a live task of this home, or are
+    // threads of the runtime, so the runtime is there.
+    unsafe { &*home.runtime().cast::<Shared>() }
+}
+
+/// A task was woken.
+fn schedule(home: &Home, task: Task) {
+    let shared = of(home);
+    context::with_worker_of(shared, |worker| match worker {
+        Some(worker) => worker.push_woken(task),
+        None => {
+            // As soon as the task is pushed it may run and end, and the runtime with it: hold it.
+            let shared = shared.hold();
+            shared.push_foreign(task);
+        }
+    });
+}
+
+/// A task has ended.
+fn remove(home: &Home, index: u32) -> Removed<TaskRef> {
+    let shared = of(home);
+    let removed = context::with_worker(|worker| match worker {
+        Some(worker) if worker.home_is(home) => worker.remove_live(index),
+        _ => home.live().remove(index),
+    });
+    shared.task_ended();
+    removed
+}
+
+impl Shared {
+    /// Queues a task from a thread that has no P of this runtime.
+    pub(crate) fn push_foreign(&self, task: Task) {
+        if task.header().is_pinned() {
+            self.push_pinned(task);
+        } else {
+            self.push(task);
+        }
+    }
+
+    /// Queues a pinned task from another thread than its own.
+    fn push_pinned(&self, task: Task) {
+        let Place::Processor(index) = task.header().home().place() else {
+            unreachable!("a pinned task's home is the P that it was spawned on");
+        };
+        let peer = self.peer(usize::from(index));
+        peer.inbox.push(task);
+        self.notify_owner(peer);
+    }
+
+    /// The makings of a task that a foreign thread spawns.
+    pub(crate) fn foreign_parts(
+        &self,
+        extra: Option<Box<Extra>>,
+        location: &'static Location<'static>,
+    ) -> Parts {
+        Parts {
+            home: NonNull::from(&self.foreign),
+            id: Id::new(NEXT_ID.fetch_add(1, Relaxed)),
+            born_ms: self.now_ms(),
+            location,
+            extra,
+        }
+    }
+
+    /// Enters a foreign thread's new task, and queues it.
+    pub(crate) fn spawn_foreign(&self, task: Task) {
+        if self.phase.is_closing() {
+            task.refuse();
+            return;
+        }
+        task.enter(|reference| self.foreign_live.lock().insert(reference));
+        self.push_foreign(task);
+    }
+
+    /// A block of fresh ids.
+    pub(crate) fn id_block() -> (u64, u64) {
+        let first = NEXT_ID.fetch_add(ID_BLOCK, Relaxed);
+        (first, first + ID_BLOCK)
+    }
+
+    /// Makes a task that stays on this worker's thread.
+    pub(crate) fn new_pinned_task<F>(
+        worker: &Worker,
+        future: F,
+        parts: Parts,
+    ) -> (Task, JoinCell<F::Output>)
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        assert!(
+            worker.home_is_at(parts.home),
+            "a pinned task's home is its thread's"
+        );
+        // SAFETY: the home is that of this worker's P. `Worker::spawn` and `schedule` put a pinned task
+        // into the pinned queue of its home's P or its inbox, from which only that P's thread takes
+        // (I7), and the thread keeps the P while it has pinned tasks: `clear_away` ends them first.
+        unsafe { Task::new_pinned(future, parts) }
+    }
+}

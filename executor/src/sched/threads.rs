@@ -1,0 +1,97 @@
+//! Threads of the runtime: how one is started, and how many there may be.
+//!
+//! A thread is started when a permit and the duty to spin find nobody parked (`ground.rs`, *Who is woken*).
+//! It is counted before it exists, under the lock that a shutdown looks at, so that the closing either
+//! refuses it or waits for it. What the cap or the system refuses is reported once, and nothing is
+//! lost: the P goes back to the vacant ones, and permit and spinning are *refused*.
+
+use super::{
+    Shared,
+    closing::Closing,
+    ground::Ground,
+    idle::{Permit, Spinning},
+    processor::Processor,
+    worker,
+};
+use crate::sync::{Arc, Mutex, atomic::Ordering::Relaxed, thread};
+
+impl Shared {
+    /// What [`Ground::start_thread`] does for a runtime.
+    pub(super) fn start_worker(&self, permit: Permit, spinning: Spinning) {
+        let Some(processor) = self.admit_thread() else {
+            self.refused(permit, spinning);
+            if !self.phase.is_closing() {
+                self.report_no_thread(
+                    "the runtime has as many threads as `Builder::max_threads` allows",
+                );
+            }
+            return;
+        };
+        let number = {
+            let mut threads = self.threads.lock();
+            threads.started += 1;
+            threads.started
+        };
+        let mut builder = thread::Builder::new().name(self.config.thread_name(number));
+        if let Some(bytes) = self.config.stack_size {
+            builder = builder.stack_size(bytes);
+        }
+        let shared = self.hold();
+        processor.peer.standing.run(permit);
+        spinning.hand_over();
+        // The P goes to the thread in a cell that we keep a hold on, so that it comes back if the
+        // system refuses the thread.
+        let cell = Arc::new(Mutex::new(Some(processor)));
+        let seat = cell.clone();
+        let started = builder.spawn(move || {
+            let processor = seat
+                .lock()
+                .take()
+                .expect("the P is put there before the start");
+            worker::main(&shared, processor);
+        });
+        let Err(error) = started else {
+            if self.refusal.load(Relaxed) {
+                self.refusal.store(false, Relaxed);
+            }
+            return;
+        };
+        let permit = cell.lock().take().and_then(|processor| {
+            let permit = processor.peer.standing.vacate();
+            self.return_processor(processor);
+            permit
+        });
+        self.thread_gone();
+        if let Some(permit) = permit {
+            self.refused(permit, Spinning::take_over());
+        }
+        self.report_no_thread(&error.to_string());
+    }
+
+    /// Whether a thread could be woken or started, as far as one can see.
+    pub(super) fn could_have_a_thread(&self) -> bool {
+        !self.idle.parked().is_empty() || self.threads.lock().count < self.config.max_threads
+    }
+
+    /// A P for one more thread, if the cap allows it; the thread is counted.
+    fn admit_thread(&self) -> Option<Box<Processor>> {
+        let mut threads = self.threads.lock();
+        if threads.count >= self.config.max_threads || self.phase.is_closing() {
+            return None;
+        }
+        let processor = self.take_processor()?;
+        threads.count += 1;
+        Some(processor)
+    }
+
+    /// Whether the runtime has threads of its own.
+    pub(crate) fn has_threads(&self) -> bool {
+        self.threads.lock().count > 0
+    }
+
+    fn report_no_thread(&self, why: &str) {
+        if self.reported_no_thread.fetch_add(1, Relaxed) == 0 {
+            tracing::warn!(why, "no thread could be started: work waits for the others");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! How a thread of the runtime sleeps: in the netpoll if nobody else waits there, and on its parker otherwise.
+//!
+//! Here is what a `Worker` brings to the steps of `sleep.rs`. What the netpoll and the timers brought needs a
+//! permit to be run: if none is free, all workers are busy, and it goes to the global queue.
+
+use std::{cell::Cell, time::Duration};
+
+use super::{
+    Root, Shared,
+    find::report_netpoll,
+    ground::Ground,
+    idle::Spinning,
+    park::Parker,
+    processor::{Peer, attention},
+    sleep::{Sleeper, Slept},
+    worker::{Scope, Worker},
+};
+use crate::{
+    queue::Batch,
+    sync::atomic::{
+        Ordering::{Relaxed, Release, SeqCst},
+        fence,
+    },
+};
+
+impl Sleeper for Worker {
+    type Ground = Shared;
+
+    fn ground(&self) -> &Shared {
+        &self.shared
+    }
+
+    fn bed(&self) -> &Peer {
+        self.peer()
+    }
+
+    fn spinning(&self) -> &Cell<Option<Spinning>> {
+        &self.spinning
+    }
+
+    /// Ring and runnext.
+    fn hand_in(&self) {
+        let mut batch = Batch::new();
+        batch.extend(self.p.runnext.take());
+        self.p.lrq.drain(|task| batch.push(task));
+        if !batch.is_empty() {
+            self.gave_away.set(true);
+            self.shared.push_batch(batch);
+        }
+    }
+
+    fn has_private(&self) -> bool {
+        self.p.has_pinned() || self.root.as_ref().is_some_and(|root| root.is_notified())
+    }
+
+    /// A root may be polled by its own thread at any time.
+    fn needs_no_permit(&self) -> bool {
+        let free_root =
+            self.scope == Scope::Own && self.root.as_ref().is_some_and(|root| root.is_notified());
+        free_root || self.is_shut_down()
+    }
+
+    fn is_called(&self) -> bool {
+        self.is_shut_down() && (self.root.is_none() || self.p.pinned_live.get() > 0)
+    }
+
+    fn wait(&self) -> Slept {
+        let expired = self.wait_on(&self.peer().parker, Some(self.shared.config.keep_alive));
+        Slept {
+            expired,
+            ready: !self.ready.borrow().is_empty(),
+        }
+    }
+
+    fn may_end(&self) -> bool {
+        self.p.pinned_live.get() == 0 && self.root.is_none()
+    }
+
+    fn wake_what_came(&self) {
+        // Without a permit they go to the global queue.
+        let ready = self.ready.take();
+        if self.wake_batch(ready) > 0 && !self.peer().standing.has_permit() {
+            self.shared.need_permit();
+        }
+    }
+
+    fn falls_asleep(&self) {
+        self.peer().counters.parks.add(1);
+        self.shared.config.hooks.call_park();
+    }
+
+    fn wakes_up(&self) {
+        self.shared.config.hooks.call_unpark();
+    }
+}
+
+impl Worker {
+    pub(super) fn is_shut_down(&self) -> bool {
+        self.peer().attention.load(Relaxed) & attention::SHUTDOWN != 0
+    }
+
+    /// Waits in the netpoll if nobody else does, else on `parker`; what became ready is in `ready`
+    /// then. True if `keep_alive` went by, which does not count in the netpoll.
+    fn wait_on(&self, parker: &Parker, keep_alive: Option<Duration>) -> bool {
+        // A thread in `block_on` leaves the netpoll to the workers once it had to pass on what it found
+        // there, and stays on its own parker, which is woken more cheaply, while nothing is awaited.
+        let elsewhere = self.scope == Scope::Own
+            && ((self.passed_on.get() && self.shared.has_threads()) || !self.shared.awaits());
+        let poller = if elsewhere {
+            None
+        } else {
+            self.shared.netpoll.try_poller()
+        };
+        let Some(mut poller) = poller else {
+            return match keep_alive {
+                Some(keep_alive) => parker.park_timeout(keep_alive),
+                None => {
+                    parker.park();
+                    false
+                }
+            };
+        };
+        let mut ready = self.ready.take();
+        // Ordering: Release: who finds nobody there (Acquire, in `Ground::nobody_polls`) comes after.
+        self.shared
+            .netpoll_waiter
+            .store(self.peer().index + 1, Release);
+        parker.park_polling(|| {
+            poller.prepare();
+            let clock = self.shared.time.clock();
+            let next = self.shared.next_deadline();
+            if next.is_some_and(|next| next <= clock.now_ns()) {
+                poller.cancel();
+            } else if let Err(error) = poller.wait(next.map(|next| clock.from_ns(next)), &mut ready)
+            {
+                report_netpoll(&error);
+            }
+        });
+        self.shared.netpoll_waiter.store(0, Release);
+        drop(poller);
+        let now = self.now();
+        self.p.now_ms.set((now / 1_000_000) as u32);
+        self.shared.last_netpoll.store(now, Relaxed);
+        self.peer().counters.netpolls.add(1);
+        let fired = self.shared.fire_due(now, &mut ready);
+        self.peer().counters.timers.add(fired as u64);
+        self.ready.replace(ready);
+        false
+    }
+
+    /// Gives the permit up and sleeps until the root, or a pinned task, can go on. Returns with a
+    /// permit if one is free.
+    pub(super) fn wait_for_root(&self, root: &Root) {
+        let peer = self.peer();
+        // If it had none: what wakes it leaves a note at the parker.
+        if let Some(permit) = peer.standing.wait() {
+            self.shared.release(permit, None);
+        }
+        // Ordering: SeqCst: between the standing and the look at whether a thread was refused; pairs with
+        // the fence in `Ground::refused`.
+        fence(SeqCst);
+        while !self.has_private() && !self.must_stand_in() {
+            self.wait_on(root.parker(), None);
+            let ready = self.ready.take();
+            let before = self.peer().counters.handed_in.get();
+            self.wake_batch(ready);
+            if self.peer().counters.handed_in.get() != before {
+                self.passed_on.set(true);
+            }
+        }
+        self.stands_in.set(!self.has_private());
+        peer.standing.awake();
+        if self.p.has_pinned() {
+            self.get_permit(root.parker());
+        } else {
+            self.try_run();
+        }
+    }
+
+    /// See *Standing in*, in `block_on.rs`.
+    fn must_stand_in(&self) -> bool {
+        let shared = &self.shared;
+        shared.refusal.load(Relaxed)
+            && shared.idle.free() > 0
+            && !shared.grq.is_empty()
+            && (self.gave_away.get() || !shared.has_threads())
+    }
+}
