@@ -21,6 +21,8 @@ pub(crate) mod park;
 pub(crate) mod sleep;
 
 #[cfg(not(ws_loom))]
+mod apart;
+#[cfg(not(ws_loom))]
 mod block_on;
 #[cfg(not(ws_loom))]
 mod find;

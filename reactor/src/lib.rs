@@ -64,6 +64,7 @@
 //! which nobody waits for.
 
 mod alarm;
+mod cpu_set;
 mod netpoll;
 mod readiness;
 mod registration;
@@ -75,6 +76,7 @@ mod thread;
 mod transfer;
 mod wakers;
 
+pub use cpu_set::{CpuSet, current_cpu};
 pub use thread::ThreadId;
 
 pub use mio::Interest;

@@ -176,6 +176,10 @@ impl Bed for Peer {
     fn steal_next(&self) -> Option<Job> {
         None
     }
+
+    fn has_alone(&self) -> bool {
+        false
+    }
 }
 
 impl Ground for Floor {

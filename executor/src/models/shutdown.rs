@@ -143,6 +143,10 @@ impl Bed for Peer {
     fn steal_next(&self) -> Option<Task> {
         None
     }
+
+    fn has_alone(&self) -> bool {
+        false
+    }
 }
 
 impl Ground for House {

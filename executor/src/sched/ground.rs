@@ -59,6 +59,9 @@ pub(crate) trait Bed {
     fn stealer(&self) -> &Stealer<Self::Task>;
     /// Takes what is in its `runnext`, for sysmon.
     fn steal_next(&self) -> Option<Self::Task>;
+    /// Whether its thread has left a task alone in `runnext`, and has not come back to it since; see *The
+    /// gate* in `push.rs`.
+    fn has_alone(&self) -> bool;
 }
 
 /// See the module's head. The methods without a body are what a runtime has to bring.
@@ -128,6 +131,12 @@ pub(crate) trait Ground: Sized {
         !self.grq().is_empty() || self.peers().any(|peer| !peer.stealer().is_empty())
     }
 
+    /// As [`any_work`](Self::any_work), with tasks that are left alone: for spinners, on whom those rely who
+    /// leave them.
+    fn any_left(&self) -> bool {
+        self.any_work() || self.peers().any(Self::Peer::has_alone)
+    }
+
     // --- waking threads ---
 
     /// After a push that anybody may take: wakes up to `backlog` threads, if there are permits.
@@ -140,8 +149,8 @@ pub(crate) trait Ground: Sized {
         }
     }
 
-    /// Gives a permit and the duty to search to a parked thread, or starts one.
-    fn wake_with(&self, permit: Permit, spinning: Spinning) {
+    /// Gives a permit and the duty to search to a parked thread, which is returned, or starts one.
+    fn wake_with(&self, permit: Permit, spinning: Spinning) -> Option<&Self::Peer> {
         let mut permit = Some(permit);
         let waiter = self.netpoll_waiter().load(Relaxed).checked_sub(1);
         let claimed = self.idle().parked().claim(waiter, |index| {
@@ -158,8 +167,12 @@ pub(crate) trait Ground: Sized {
             (Some(peer), None) => {
                 spinning.hand_over();
                 self.unpark(peer);
+                Some(peer)
             }
-            (None, Some(permit)) => self.start_thread(permit, spinning),
+            (None, Some(permit)) => {
+                self.start_thread(permit, spinning);
+                None
+            }
             _ => unreachable!("a permit is handed to exactly one P"),
         }
     }
@@ -234,7 +247,7 @@ pub(crate) trait Ground: Sized {
 
     /// Gives up spinning without a permit. The last spinner sees to what was pushed in reliance on it.
     fn stop_spinning(&self, spinning: Spinning) {
-        if self.idle().stop_spinning(spinning) && self.any_work() {
+        if self.idle().stop_spinning(spinning) && self.any_left() {
             self.wake_for(1);
         }
     }

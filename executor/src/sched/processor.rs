@@ -15,7 +15,7 @@ use crate::{
     metrics::Counters,
     queue::{GlobalQueue, LocalQueue, RunNext, RunNextStealer, Stealer, local_queue, run_next},
     rng::Rng,
-    sched::{Root, ground::Bed, idle::Standing, park::Parker},
+    sched::{Root, apart::Whereabouts, ground::Bed, idle::Standing, park::Parker},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
@@ -59,8 +59,12 @@ pub(crate) struct Peer {
     pub(crate) announced: AtomicBool,
     /// Counts its thread's steps: a victim that moved on shows it here.
     pub(crate) ticks: AtomicU64,
-    /// The step in which its thread woke another for a lone `runnext`; see *The gate* in `push.rs`.
+    /// *The gate* in `push.rs`: the step in which its thread left a task alone in `runnext` for others, and
+    /// the one in which it woke somebody for that.
+    pub(crate) alone: AtomicU64,
     pub(crate) offered: AtomicU64,
+    /// Where its thread sleeps.
+    pub(crate) whereabouts: Whereabouts,
     pub(crate) counters: Counters,
 }
 
@@ -85,6 +89,10 @@ impl Bed for Peer {
 
     fn steal_next(&self) -> Option<Task> {
         self.runnext.steal(self.runnext.peek()?)
+    }
+
+    fn has_alone(&self) -> bool {
+        self.alone.load(Relaxed) == self.ticks.load(Relaxed) && self.runnext.peek().is_some()
     }
 }
 
@@ -146,7 +154,9 @@ impl Processor {
             running: AtomicU64::new(0),
             announced: AtomicBool::new(false),
             ticks: AtomicU64::new(0),
+            alone: AtomicU64::new(0),
             offered: AtomicU64::new(0),
+            whereabouts: Whereabouts::new(),
             counters: Counters::default(),
         };
         Self {

@@ -20,7 +20,8 @@
 //! and computes on has it started elsewhere at once. (Whether the woken thread got something to do is no
 //! measure: the wake-up itself takes so long that it is often there first.) The wake-up is an offer: a thief
 //! that still finds the P at the same step takes the task without the usual patience, for the wake-up
-//! took longer than that.
+//! took longer than that. And the woken thread is kept off this one's CPU; see `apart.rs`. If a thread spins
+//! already it is relied upon: it looks for tasks that are left alone before it sleeps (`Ground::any_left`).
 //!
 //! # Without a permit
 //!
@@ -29,6 +30,8 @@
 //! queue: in the local one it would be seen by those only who run dry.
 
 use std::{panic::Location, ptr::NonNull, time::Duration};
+
+use ws_reactor::ThreadId;
 
 use super::{Shared, closing::Closing, ground::Ground, worker::Worker};
 use crate::{
@@ -84,15 +87,22 @@ impl Worker {
             self.p.pass.set(left - 1);
             return;
         }
-        if !self.shared.idle.could_wake() {
+        if self.shared.idle.free() == 0 {
             return;
         }
+        let peer = self.peer();
+        let ticks = peer.ticks.load(Relaxed);
+        // Ordering: Relaxed: the fence of `submit` follows. If a thread spins, it is relied upon: it sees
+        // this at the end of its search, or is seen not to spin.
+        peer.alone.store(ticks, Relaxed);
         if let Some((permit, spinning)) = self.shared.idle.submit(1) {
-            let peer = self.peer();
             peer.counters.wakeups.add(1);
             // Ordering: Relaxed: a thief that does not see it yet waits its patience out.
-            peer.offered.store(peer.ticks.load(Relaxed), Relaxed);
-            self.shared.wake_with(permit, spinning);
+            peer.offered.store(ticks, Relaxed);
+            if let Some(woken) = self.shared.wake_with(permit, spinning) {
+                let thread = ThreadId::from_u32(woken.thread.load(Relaxed));
+                woken.whereabouts.keep_off_this_cpu(thread);
+            }
             self.p.woke_at.set(Some(self.now()));
         }
     }

@@ -209,7 +209,7 @@ pub(crate) trait Sleeper {
             // Ordering: SeqCst: as in `Idle::release`.
             (None, None) => fence(SeqCst),
         }
-        if ground.any_work()
+        if ground.any_left()
             && let Some((permit, spinning)) = ground.idle().submit(1)
         {
             self.stand_up(permit, Some(spinning));

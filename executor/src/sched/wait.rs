@@ -85,11 +85,13 @@ impl Sleeper for Worker {
     }
 
     fn falls_asleep(&self) {
+        self.peer().whereabouts.lie_down();
         self.peer().counters.parks.add(1);
         self.shared.config.hooks.call_park();
     }
 
     fn wakes_up(&self) {
+        self.peer().whereabouts.get_up();
         self.shared.config.hooks.call_unpark();
     }
 }

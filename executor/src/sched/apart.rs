@@ -1,0 +1,101 @@
+//! *Keeping apart*: a thread that is woken is not to be queued behind the one that woke it.
+//!
+//! A worker that spawns a task and computes on wakes a thread for that task (*The gate* in `push.rs`). The
+//! system puts the woken thread where it thinks best. If that is the waker's own CPU, the wake-up was for
+//! nothing: the thread waits for the waker's time slice to end. It should not happen while another CPU is
+//! idle, but in virtual machines it does, as `ws_reactor::ThreadId::keep_off` tells: measured with a task
+//! that spawns a child and computes for 5 ms, one child in ten began 1 to 5 ms late on a machine whose
+//! second core was idle.
+//!
+//! So the waker takes its own CPU out of the woken thread's set, if the thread fell asleep on that CPU,
+//! and the thread puts it back as the first thing that it does. Only the gate does this: other wake-ups are
+//! made by threads that soon look at their queues again.
+//!
+//! *Invariant*: while a thread runs anything but this module, its set is as it was. It lies down and gets
+//! up under the lock, and a waker changes the set under the lock, and only while the thread lies.
+//!
+//! Rejected: a yield of the waker, which gives its CPU to anybody; to wake more threads than one, which
+//! only raises the odds; to leave it to sysmon, which would have to be awake all the time.
+
+use ws_reactor::{CpuSet, ThreadId, current_cpu};
+
+use crate::sync::Mutex;
+
+/// Where a P's thread sleeps.
+#[derive(Debug)]
+pub(crate) struct Whereabouts(Mutex<State>);
+
+#[derive(Debug)]
+enum State {
+    Up,
+    /// It fell asleep on this CPU.
+    Lies(u32),
+    /// And is kept off it: its CPUs as they were.
+    KeptOff(CpuSet),
+}
+
+impl Whereabouts {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(State::Up))
+    }
+
+    /// The calling thread is about to sleep.
+    pub(crate) fn lie_down(&self) {
+        if let Some(cpu) = current_cpu() {
+            *self.0.lock() = State::Lies(cpu);
+        }
+    }
+
+    /// The calling thread is awake.
+    pub(crate) fn get_up(&self) {
+        let before = std::mem::replace(&mut *self.0.lock(), State::Up);
+        if let State::KeptOff(cpus) = before {
+            cpus.restore(ThreadId::current());
+        }
+    }
+
+    /// The calling thread has woken `thread`, and computes on.
+    pub(crate) fn keep_off_this_cpu(&self, thread: ThreadId) {
+        let mut state = self.0.lock();
+        if let State::Lies(cpu) = *state
+            && current_cpu() == Some(cpu)
+            && let Some(cpus) = thread.keep_off(cpu)
+        {
+            *state = State::KeptOff(cpus);
+        }
+    }
+}
+
+#[cfg(all(test, target_os = "linux", not(ws_loom)))]
+mod tests {
+    use super::*;
+
+    /// The calling thread's CPUs, told by whether it can be kept off each.
+    fn cpus() -> Vec<u32> {
+        let thread = ThreadId::current();
+        let can = |cpu: &u32| {
+            thread
+                .keep_off(*cpu)
+                .map(|set| set.restore(thread))
+                .is_some()
+        };
+        (0..1024).filter(can).collect()
+    }
+
+    #[test]
+    fn a_set_is_whole_again_after_getting_up() {
+        let before = cpus();
+        let whereabouts = Whereabouts::new();
+        let thread = ThreadId::current();
+        whereabouts.keep_off_this_cpu(thread);
+        assert_eq!(cpus(), before, "it is up, so it is left alone");
+        whereabouts.lie_down();
+        whereabouts.keep_off_this_cpu(thread);
+        // If another CPU is there to go to, it was moved; once is enough in any case.
+        whereabouts.keep_off_this_cpu(thread);
+        whereabouts.get_up();
+        assert_eq!(cpus(), before);
+        whereabouts.get_up();
+        assert_eq!(cpus(), before);
+    }
+}
