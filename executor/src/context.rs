@@ -191,6 +191,27 @@ pub(crate) fn enter<'a>(shared: Arc<Shared>) -> EnterGuard<'a> {
     }
 }
 
+/// Runs `f` as if on another thread, which is nothing to any runtime: for a driver that plays many threads.
+#[cfg_attr(not(test), expect(dead_code, reason = "called by the simulator"))]
+pub(crate) fn apart<R>(f: impl FnOnce() -> R) -> R {
+    struct Back(*const Frame, *const Worker);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            CONTEXT.with(|context| {
+                context.top.set(self.0);
+                context.worker.set(self.1);
+            });
+        }
+    }
+    let _back = CONTEXT.with(|context| {
+        Back(
+            context.top.replace(ptr::null()),
+            context.worker.replace(ptr::null()),
+        )
+    });
+    f()
+}
+
 /// The worker that this thread is, of whatever runtime. A seat that is empty does not count.
 pub(crate) fn with_worker<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
     CONTEXT.with(|context| {

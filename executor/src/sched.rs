@@ -36,6 +36,10 @@ mod push;
 mod shared;
 #[cfg(not(ws_loom))]
 pub(crate) mod shutdown;
+#[cfg(all(test, not(ws_loom)))]
+mod sim;
+#[cfg(not(ws_loom))]
+mod stage;
 #[cfg(not(ws_loom))]
 pub(crate) mod sysmon;
 #[cfg(not(ws_loom))]

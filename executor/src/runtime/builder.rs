@@ -200,8 +200,13 @@ impl Builder {
     ///
     /// If a knob is out of its range, which the error names, or the system refuses the netpoll.
     pub fn build(self) -> Result<Runtime, BuildError> {
+        self.build_with(Clock::real())
+    }
+
+    /// Builds it with a clock of one's own.
+    pub(crate) fn build_with(self, clock: Clock) -> Result<Runtime, BuildError> {
         let config = self.into_config()?;
-        let shared = Shared::new(config, Clock::real()).map_err(BuildError::system)?;
+        let shared = Shared::new(config, clock).map_err(BuildError::system)?;
         Ok(Runtime::from_handle(Handle::new(shared)))
     }
 

@@ -364,10 +364,12 @@ impl Worker {
     }
 
     /// A spinner that found nothing, while others compute, looks on for a little: they may be about to
-    /// push, and a sleep and a wake-up cost more than this. True if there is something.
+    /// push, and a sleep and a wake-up cost more than this. True if there is something. Where a driver steps
+    /// the workers, nobody does anything meanwhile.
     fn linger(&self) -> bool {
         let others_run = self.shared.idle.free() + 1 < self.shared.config.workers;
         others_run
+            && !self.shared.time.clock().is_virtual()
             && self.spins()
             && (0..LINGER_LOOKS).any(|_| {
                 (0..LINGER_PAUSES).for_each(|_| hint::spin_loop());
@@ -389,7 +391,7 @@ impl Worker {
             if self.now() >= until {
                 return true;
             }
-            hint::spin_loop();
+            self.shared.time.clock().pause();
         }
     }
 

@@ -95,6 +95,25 @@ impl Parker {
         }
     }
 
+    /// Falls asleep for a thread that is not one: the next of its steps is due when
+    /// [`is_notified`](Self::is_notified) says so, and begins with [`wake_up`](Self::wake_up).
+    #[cfg(all(test, not(ws_loom)))]
+    pub(crate) fn try_sleep(&self) -> bool {
+        self.fall_asleep(ASLEEP)
+    }
+
+    /// As [`try_sleep`](Self::try_sleep), in the netpoll.
+    #[cfg(all(test, not(ws_loom)))]
+    pub(crate) fn try_sleep_polling(&self) -> bool {
+        self.fall_asleep(POLLING)
+    }
+
+    #[cfg(all(test, not(ws_loom)))]
+    pub(crate) fn is_notified(&self) -> bool {
+        // Ordering: Acquire, as in `park`.
+        self.state.load(Acquire) == NOTIFIED
+    }
+
     /// Whether the thread may sleep; not if it was notified.
     fn fall_asleep(&self, how: u32) -> bool {
         // Ordering: see the invariant; Acquire pairs with an unpark's release.
@@ -104,7 +123,7 @@ impl Parker {
     }
 
     /// Consumes the notification. Whether there was one.
-    fn wake_up(&self) -> bool {
+    pub(crate) fn wake_up(&self) -> bool {
         // Ordering: Acquire pairs with an unpark's release.
         self.state.swap(EMPTY, AcqRel) == NOTIFIED
     }

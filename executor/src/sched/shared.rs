@@ -14,6 +14,7 @@ use super::{
     idle::{Idle, Permit, Spinning},
     incoming::HOME,
     processor::{Peer, Processor, attention},
+    stage::Stage,
     sysmon::Sysmon,
 };
 use crate::{
@@ -76,11 +77,14 @@ pub(crate) struct Shared {
     /// Reports that are limited to one each.
     pub(crate) reported_no_thread: AtomicU32,
     pub(crate) sysmon: Sysmon,
+    /// With a virtual clock: what there is in place of threads.
+    pub(super) stage: Option<Stage>,
 }
 
 impl Shared {
     pub(crate) fn new(config: Config, clock: Clock) -> io::Result<Arc<Self>> {
         let netpoll = Netpoll::new()?;
+        let stage = clock.is_virtual().then(Stage::default);
         let time = Arc::new(TimeDriver::new(netpoll.clone(), clock));
         let foreign_timers = Arc::new(TimerShard::new(time.clone()));
         let processors = config.processors_max();
@@ -110,6 +114,7 @@ impl Shared {
                 refusal: AtomicBool::new(false),
                 reported_no_thread: AtomicU32::new(0),
                 sysmon: Sysmon::new(config.sysmon),
+                stage,
                 config,
             }
         }))

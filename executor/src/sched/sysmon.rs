@@ -123,6 +123,22 @@ impl Shared {
         }
     }
 
+    /// The CPU time of a P's thread, where somebody tells. A virtual one computes, or is blocked.
+    fn cpu_time_of(&self, peer: &Peer, now: u64) -> Option<u64> {
+        match &self.stage {
+            None => ThreadId::from_u32(peer.thread.load(Relaxed)).cpu_time_ns(),
+            Some(stage) => Some(if stage.is_blocked(peer.index) { 0 } else { now }),
+        }
+    }
+
+    /// Whether a P's thread waits for something that is not a core.
+    fn is_waiting(&self, peer: &Peer) -> bool {
+        match &self.stage {
+            None => ThreadId::from_u32(peer.thread.load(Relaxed)).is_waiting() == Some(true),
+            Some(stage) => stage.is_blocked(peer.index),
+        }
+    }
+
     /// Ready tasks were found, and no permit for them: all of them may be held by stuck threads.
     pub(crate) fn need_permit(&self) {
         // Ordering: Release: sysmon sees the tasks.
@@ -208,8 +224,18 @@ struct Seen {
     reported: bool,
 }
 
-struct Monitor<'a> {
-    shared: &'a Shared,
+/// How long sysmon sleeps.
+pub(super) enum Rest {
+    For(Duration),
+    /// Until it is woken.
+    ForGood,
+}
+
+pub(super) struct Monitor {
+    shared: Arc<Shared>,
+    period: Duration,
+    looks_at_period: u32,
+    idle_looks: u32,
     seen: Vec<Seen>,
     wakers: Vec<Waker>,
     /// Where a stuck P's ring is emptied into.
@@ -222,11 +248,14 @@ struct Monitor<'a> {
     watches: bool,
 }
 
-impl<'a> Monitor<'a> {
-    fn new(shared: &'a Shared) -> Self {
+impl Monitor {
+    pub(super) fn new(shared: &Arc<Shared>) -> Self {
         let (scratch, _) = local_queue();
         Self {
-            shared,
+            shared: shared.clone(),
+            period: SLOW_BUSY,
+            looks_at_period: 0,
+            idle_looks: 0,
             seen: Vec::new(),
             wakers: Vec::new(),
             scratch,
@@ -238,45 +267,66 @@ impl<'a> Monitor<'a> {
     }
 
     fn run(mut self) {
-        let idle = &self.shared.idle;
-        let mut period = SLOW_BUSY;
-        let mut looks_at_period = 0;
-        let mut idle_looks = 0;
-        while !self.shared.phase.is_closing() {
-            if idle.free() == self.shared.config.workers && !self.watches && !self.work_waits() {
-                idle_looks += 1;
-                if idle_looks >= IDLE_LOOKS && idle.monitor_may_sleep() {
-                    idle.monitor().park();
-                    // What began meanwhile is not as old as what was seen last.
-                    self.seen.clear();
-                    idle_looks = 0;
-                    period = SLOW_BUSY;
-                    continue;
+        let shared = self.shared.clone();
+        let monitor = shared.idle.monitor();
+        while !shared.phase.is_closing() {
+            match self.rest() {
+                Rest::ForGood => {
+                    monitor.park();
+                    self.get_up();
                 }
-            } else {
-                idle_looks = 0;
-            }
-            idle.monitor().park_timeout(period);
-            if self.look() {
-                period = FAST;
-                looks_at_period = 0;
-                continue;
-            }
-            looks_at_period += 1;
-            if period > FAST || looks_at_period >= FAST_LOOKS {
-                let slowest = if idle.free() == 0 || self.stuck {
-                    SLOW_BUSY
-                } else {
-                    SLOW
-                };
-                period = (period * 2).min(slowest);
+                Rest::For(period) => {
+                    monitor.park_timeout(period);
+                    let acted = self.look();
+                    self.pace(acted);
+                }
             }
         }
     }
 
+    /// Before a look: how long to sleep.
+    pub(super) fn rest(&mut self) -> Rest {
+        let idle = &self.shared.idle;
+        if idle.free() == idle.workers() && !self.watches && !self.work_waits() {
+            self.idle_looks += 1;
+            if self.idle_looks >= IDLE_LOOKS && idle.monitor_may_sleep() {
+                return Rest::ForGood;
+            }
+        } else {
+            self.idle_looks = 0;
+        }
+        Rest::For(self.period)
+    }
+
+    /// After a sleep for good.
+    pub(super) fn get_up(&mut self) {
+        // What began meanwhile is not as old as what was seen last.
+        self.seen.clear();
+        self.idle_looks = 0;
+        self.period = SLOW_BUSY;
+    }
+
+    /// After a look, which found something to do or not.
+    pub(super) fn pace(&mut self, acted: bool) {
+        if acted {
+            self.period = FAST;
+            self.looks_at_period = 0;
+            return;
+        }
+        self.looks_at_period += 1;
+        if self.period > FAST || self.looks_at_period >= FAST_LOOKS {
+            let slowest = if self.shared.idle.free() == 0 || self.stuck {
+                SLOW_BUSY
+            } else {
+                SLOW
+            };
+            self.period = (self.period * 2).min(slowest);
+        }
+    }
+
     /// One look at everything. Whether it had to act.
-    fn look(&mut self) -> bool {
-        let shared = self.shared;
+    pub(super) fn look(&mut self) -> bool {
+        let shared = &*self.shared.clone();
         let now = shared.time.clock().now_ns();
         // Ordering: Acquire pairs with `need_permit`.
         let needed = shared.sysmon.needed.load(Acquire) && shared.sysmon.needed.swap(false, AcqRel);
@@ -303,7 +353,7 @@ impl<'a> Monitor<'a> {
     }
 
     fn look_at(&mut self, index: usize, peer: &Peer, now: u64, needed: bool) -> bool {
-        let shared = self.shared;
+        let shared = &*self.shared.clone();
         let seen = &mut self.seen[index];
         let ticks = peer.ticks.load(Relaxed);
         let polls = peer.running.load(Relaxed) != 0;
@@ -333,8 +383,7 @@ impl<'a> Monitor<'a> {
             return false;
         }
         let stuck_for = now - seen.since;
-        let thread = ThreadId::from_u32(peer.thread.load(Relaxed));
-        let cpu = thread.cpu_time_ns();
+        let cpu = shared.cpu_time_of(peer, now);
         let stood_still = cpu.is_some() && cpu == seen.cpu;
         seen.cpu = cpu;
         if stuck_for >= SLICE_NS {
@@ -342,7 +391,7 @@ impl<'a> Monitor<'a> {
         }
         let stalls = threshold.is_some_and(|most| stuck_for >= most.as_nanos() as u64);
         self.watches |= threshold.is_some() && !stalls;
-        let blocked = (running || stalls) && stood_still && thread.is_waiting() == Some(true);
+        let blocked = (running || stalls) && stood_still && shared.is_waiting(peer);
         if stalls {
             seen.reported = true;
             self.report(peer, ticks, now, stuck_for, blocked);
@@ -363,7 +412,7 @@ impl<'a> Monitor<'a> {
     }
 
     fn others_need_a_permit(&self, peer: &Peer) -> bool {
-        let shared = self.shared;
+        let shared = &self.shared;
         peer.runnext.peek().is_some()
             || shared.any_work()
             || !shared.idle.wanting().is_empty()
@@ -384,7 +433,7 @@ impl<'a> Monitor<'a> {
 
     /// Looks at the netpoll if nobody has for long.
     fn look_at_netpoll(&mut self, now: u64) -> bool {
-        let shared = self.shared;
+        let shared = &self.shared;
         if !shared.netpoll.has_sources()
             || shared.last_netpoll.load(Relaxed) + SLOW.as_nanos() as u64 > now
         {

@@ -27,6 +27,12 @@ impl Shared {
             }
             return;
         };
+        if let Some(stage) = &self.stage {
+            processor.peer.standing.run(permit);
+            spinning.hand_over();
+            stage.start(processor);
+            return;
+        }
         let number = {
             let mut threads = self.threads.lock();
             threads.started += 1;

@@ -122,32 +122,47 @@ impl Worker {
                 }
             };
         };
-        let mut ready = self.ready.take();
-        // Ordering: Release: who finds nobody there (Acquire, in `Ground::nobody_polls`) comes after.
-        self.shared
-            .netpoll_waiter
-            .store(self.peer().index + 1, Release);
+        self.enter_netpoll();
         parker.park_polling(|| {
             poller.prepare();
             let clock = self.shared.time.clock();
             let next = self.shared.next_deadline();
             if next.is_some_and(|next| next <= clock.now_ns()) {
                 poller.cancel();
-            } else if let Err(error) = poller.wait(next.map(|next| clock.from_ns(next)), &mut ready)
-            {
+            } else if let Err(error) = poller.wait(
+                next.map(|next| clock.from_ns(next)),
+                &mut self.ready.borrow_mut(),
+            ) {
                 report_netpoll(&error);
             }
         });
-        self.shared.netpoll_waiter.store(0, Release);
+        self.leave_netpoll();
         drop(poller);
+        self.fire_due();
+        false
+    }
+
+    /// Before the wait in the netpoll.
+    pub(super) fn enter_netpoll(&self) {
+        // Ordering: Release: who finds nobody there (Acquire, in `Ground::nobody_polls`) comes after.
+        self.shared
+            .netpoll_waiter
+            .store(self.peer().index + 1, Release);
+    }
+
+    /// After it, and before anybody else may begin to wait there.
+    pub(super) fn leave_netpoll(&self) {
+        self.shared.netpoll_waiter.store(0, Release);
+    }
+
+    /// Takes what is due after a wait in the netpoll.
+    pub(super) fn fire_due(&self) {
         let now = self.now();
         self.p.now_ms.set((now / 1_000_000) as u32);
         self.shared.last_netpoll.store(now, Relaxed);
         self.peer().counters.netpolls.add(1);
-        let fired = self.shared.fire_due(now, &mut ready);
+        let fired = self.shared.fire_due(now, &mut self.ready.borrow_mut());
         self.peer().counters.timers.add(fired as u64);
-        self.ready.replace(ready);
-        false
     }
 
     /// Gives the permit up and sleeps until the root, or a pinned task, can go on. Returns with a

@@ -74,9 +74,8 @@ pub(crate) struct Worker {
 
 /// The life of a worker thread. Its P runs already, with the permit of a spinner.
 pub(super) fn main(shared: &Arc<Shared>, processor: Box<Processor>) {
-    let worker = Worker::new(shared.clone(), processor, Scope::All, None);
+    let worker = Worker::begin(shared, processor);
     worker.settle_in();
-    worker.spinning.set(Some(Spinning::take_over()));
     shared.config.hooks.call_start();
     context::with_worker_frame(&worker, || {
         loop {
@@ -99,6 +98,13 @@ pub(super) fn main(shared: &Arc<Shared>, processor: Box<Processor>) {
 }
 
 impl Worker {
+    /// That of a thread that was started. Its P runs already, with the permit of a spinner.
+    pub(super) fn begin(shared: &Arc<Shared>, processor: Box<Processor>) -> Self {
+        let worker = Self::new(shared.clone(), processor, Scope::All, None);
+        worker.spinning.set(Some(Spinning::take_over()));
+        worker
+    }
+
     pub(super) fn new(
         shared: Arc<Shared>,
         p: Box<Processor>,

@@ -15,7 +15,10 @@
 
 use std::time::{Duration, Instant};
 
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{
+    atomic::{AtomicU64, Ordering},
+    hint,
+};
 use crate::time::heap::NEVER;
 
 /// Further ahead than any process lives, and near enough to be representable as a `std` instant on
@@ -80,6 +83,18 @@ impl Clock {
     /// Tells whether the clock is moved by hand.
     pub(crate) fn is_virtual(&self) -> bool {
         matches!(self, Self::Virtual { .. })
+    }
+
+    /// Passes a moment of waiting for the clock: the thread's, or on a virtual clock a microsecond, since
+    /// nobody else would move that.
+    pub(crate) fn pause(&self) {
+        match self {
+            Self::Real { .. } => hint::spin_loop(),
+            // Ordering: Relaxed, see `advance`.
+            Self::Virtual { now_ns, .. } => {
+                now_ns.fetch_add(1000, Ordering::Relaxed);
+            }
+        }
     }
 
     /// Returns the time, in nanoseconds since the epoch.

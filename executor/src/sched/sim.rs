@@ -1,0 +1,521 @@
+//! The scheduler under a seed: many virtual workers of the real scheduler on one thread, and one choice at a
+//! time of who goes on.
+//!
+//! # How it works
+//!
+//! The runtime is an ordinary one, with a virtual clock. Whatever would be a thread is a [`Thread`] here: a
+//! `Worker` and the point at which it stands. The driver chooses, from the seed, one of those who can go on,
+//! and lets it take one step: find and poll one task, lie down, look up, fall asleep, come round.
+//! These are the functions that a real thread runs in its loop (`find.rs`, `sleep.rs`); only the loop is
+//! the driver's. sysmon's looks, calls from foreign threads and the passing of time are chosen in the same way.
+//!
+//! | a real thread | here |
+//! | --- | --- |
+//! | is started | lies in [`Stage`](super::stage::Stage) until the driver takes it up |
+//! | sleeps on its parker | may go on when the parker is notified; now and then for nothing, or as if its time were over |
+//! | waits in the netpoll | the same, and when a timer is due |
+//! | is in the middle of a poll | is on the stack below |
+//! | computes, or spins | moves the clock |
+//!
+//! # A poll that blocks
+//!
+//! [`block`] and [`compute`] are called by tasks: they let *the driver run on the stack of the poll* until
+//! their time is over. So others go on meanwhile, sysmon finds the thread stuck, takes its permit, and
+//! starts others. A poll comes back when those above it on the stack have, perhaps later than it would have
+//! by itself: that is one of the things that threads do.
+//!
+//! # What is asserted
+//!
+//! After every step (`check.rs`): permits (S3), spinners (I6), one queue for every runnable task and none for
+//! others (I1, I2), bounds of queues and steals (I3, I4), no queued task beside a free permit that nobody is
+//! woken for (I5), and the turn of the global queue (L4, F3). While it runs: one poll at a time (S1), pinned
+//! tasks on their thread (I7), no task queued for long (F1, F2, F4, L2). At the end: everything that the
+//! program says happened, and nothing is left (L1, S2).
+//!
+//! # A seed
+//!
+//! The seed decides the number of workers, the program and every choice. A failure prints it:
+//! `WS_SIM_SEED=N cargo test -p ws-executor --lib sim` replays that seed alone. `WS_TEST_SCALE` is the percentage of
+//! the usual number of seeds.
+//!
+//! # Not here
+//!
+//! Orders within a step: these are the models' (`models/`). Sockets. Threads in `block_on`.
+
+mod check;
+mod program;
+mod tests;
+
+use std::{
+    any::Any,
+    cell::{Cell, RefCell},
+    collections::VecDeque,
+    fmt::Write,
+    panic::{AssertUnwindSafe, catch_unwind},
+    rc::Rc,
+    time::Duration,
+};
+
+use self::check::Checks;
+use super::{
+    Shared, Worker,
+    closing::Closing,
+    ground::{Bed, Ground},
+    sleep::{Awake, Look, Sleeper, Slept},
+    sysmon::{Monitor, Rest},
+    worker::Step,
+};
+use crate::{
+    context,
+    rng::Rng,
+    runtime::{Builder, Runtime},
+    sync::Arc,
+    time::Clock,
+};
+
+/// Polls that may lie on each other on the stack.
+const DEPTH_MAX: usize = 24;
+/// Turns that a failure shows.
+const LOGGED: usize = 40;
+
+thread_local! {
+    /// The driver of this thread, for the tasks that it polls.
+    static DRIVER: RefCell<Option<Rc<Driver>>> = const { RefCell::new(None) };
+}
+
+/// Where a virtual thread stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    /// Between two steps of its loop.
+    Up,
+    /// It found nothing, and lies down next.
+    Dry,
+    /// It has lain down, or come round, and looks up next.
+    Lying,
+    /// On its own parker.
+    Asleep,
+    /// In the netpoll.
+    Polling,
+    /// On its parker, waiting for a permit.
+    Wanting,
+}
+
+/// What would be a thread of the runtime.
+struct Thread {
+    worker: Worker,
+    at: Cell<At>,
+    /// It is in the middle of a step, below us on the stack.
+    busy: Cell<bool>,
+}
+
+/// Who may take a step.
+#[derive(Clone, Copy, Debug)]
+enum Turn {
+    Thread(usize),
+    Sysmon,
+    Foreign,
+}
+
+/// What happens from outside: calls by foreign threads.
+trait Outside {
+    /// Whether there is anything left to come.
+    fn is_over(&self) -> bool;
+    /// One call.
+    fn call(&self, rng: &Rng);
+}
+
+/// See the module's head.
+struct Driver {
+    rng: Rng,
+    shared: Arc<Shared>,
+    threads: RefCell<Vec<Option<Rc<Thread>>>>,
+    monitor: RefCell<Monitor>,
+    /// When sysmon looks next; None: it sleeps for good.
+    next_look: Cell<Option<u64>>,
+    looks: Cell<bool>,
+    outside: Box<dyn Outside>,
+    rush: bool,
+    depth: Cell<usize>,
+    steps: Cell<u64>,
+    /// The first thing that went wrong.
+    failure: RefCell<Option<String>>,
+    checks: Checks,
+    /// The last turns.
+    log: RefCell<VecDeque<Logged>>,
+}
+
+/// When, how deep on the stack, who, and where that one stood.
+type Logged = (u64, usize, Turn, Option<At>);
+
+/// How a scenario is set up.
+struct Setting {
+    seed: u64,
+    workers: usize,
+    max_threads: usize,
+    /// Foreign threads call often.
+    rush: bool,
+}
+
+impl Driver {
+    fn new(setting: &Setting, runtime: &Runtime, outside: Box<dyn Outside>) -> Rc<Self> {
+        let shared = runtime.handle().shared().clone();
+        Rc::new(Self {
+            rng: Rng::new(setting.seed, 1 << 32),
+            monitor: RefCell::new(Monitor::new(&shared)),
+            next_look: Cell::new(Some(0)),
+            looks: Cell::new(false),
+            threads: RefCell::new(Vec::new()),
+            outside,
+            rush: setting.rush,
+            depth: Cell::new(0),
+            steps: Cell::new(0),
+            failure: RefCell::new(None),
+            checks: Checks::new(&shared),
+            log: RefCell::new(VecDeque::new()),
+            shared,
+        })
+    }
+
+    fn now(&self) -> u64 {
+        self.shared.time.clock().now_ns()
+    }
+
+    fn advance(&self, ns: u64) {
+        self.shared.time.clock().advance(Duration::from_nanos(ns));
+    }
+
+    fn fail(&self, what: impl FnOnce() -> String) {
+        let mut failure = self.failure.borrow_mut();
+        if failure.is_none() {
+            *failure = Some(format!("{}\n{}", what(), self.report()));
+        }
+    }
+
+    fn has_failed(&self) -> bool {
+        self.failure.borrow().is_some()
+    }
+
+    fn one_in(&self, n: usize) -> bool {
+        self.rng.below(n) == 0
+    }
+
+    /// Lets somebody take a step; if nobody can, time goes by. False if there is nothing to wait for either.
+    /// `until` is a moment at which somebody else goes on.
+    fn step(&self, until: Option<u64>) -> bool {
+        self.take_up_new_threads();
+        let now = self.now();
+        let turns = self.turns(now);
+        if turns.is_empty() {
+            return self.jump(now, until);
+        }
+        let turn = turns[self.rng.below(turns.len())];
+        self.steps.set(self.steps.get() + 1);
+        // Many threads share each moment.
+        self.advance((200 + self.rng.below(1500)) as u64 / turns.len() as u64 + 1);
+        self.note(turn);
+        let step = || {
+            context::apart(|| match turn {
+                Turn::Thread(index) => self.step_thread(index),
+                Turn::Sysmon => self.look(),
+                Turn::Foreign => self.outside.call(&self.rng),
+            });
+        };
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(step)) {
+            self.fail(|| format!("a step panicked: {}", message(&*panic)));
+        }
+        if !self.has_failed() {
+            self.checks.after_step(self);
+        }
+        true
+    }
+
+    fn is_due(&self, now: u64) -> bool {
+        let deadline = self.shared.next_deadline();
+        deadline.is_some_and(|deadline| deadline <= now)
+    }
+
+    fn note(&self, turn: Turn) {
+        let at = match turn {
+            Turn::Thread(index) => self.threads.borrow()[index].as_ref().map(|it| it.at.get()),
+            Turn::Sysmon | Turn::Foreign => None,
+        };
+        let mut log = self.log.borrow_mut();
+        if log.len() == LOGGED {
+            log.pop_front();
+        }
+        log.push_back((self.now(), self.depth.get(), turn, at));
+    }
+
+    /// Where everything stands, and what came before.
+    fn report(&self) -> String {
+        let mut report = String::new();
+        for (now, depth, turn, at) in &*self.log.borrow() {
+            let _ = writeln!(report, "{now:>12} ns, depth {depth}: {turn:?} {at:?}");
+        }
+        for (index, thread) in self.threads.borrow().iter().enumerate() {
+            let Some(thread) = thread else { continue };
+            let peer = thread.worker.bed();
+            let _ = writeln!(
+                report,
+                "thread {index} has P {}, {:?} and {:?}, in a step: {}; {} in its ring, runnext {:?}",
+                peer.index,
+                peer.standing.load(),
+                thread.at.get(),
+                thread.busy.get(),
+                peer.stealer.len(),
+                peer.runnext.peek().is_some(),
+            );
+        }
+        report
+    }
+
+    fn turns(&self, now: u64) -> Vec<Turn> {
+        let mut turns = Vec::new();
+        for (index, thread) in self.threads.borrow().iter().enumerate() {
+            let Some(thread) = thread else { continue };
+            let parker = thread.worker.bed().parker();
+            let can = !thread.busy.get()
+                && match thread.at.get() {
+                    At::Up | At::Dry | At::Lying => true,
+                    At::Polling => parker.is_notified() || self.is_due(now),
+                    At::Asleep | At::Wanting => parker.is_notified(),
+                };
+            // For nothing, as a real one may.
+            let can = can || (!thread.busy.get() && self.one_in(2000));
+            if can {
+                turns.push(Turn::Thread(index));
+            }
+        }
+        // sysmon's own time is over, or it is woken.
+        let woken = self.shared.idle.monitor().is_notified();
+        if !self.looks.get() && (woken || self.next_look.get().is_some_and(|at| at <= now)) {
+            turns.push(Turn::Sysmon);
+        }
+        if !self.outside.is_over() && (self.rush || self.one_in(8)) {
+            let calls = if self.rush { 1 + turns.len() / 4 } else { 1 };
+            turns.extend(std::iter::repeat_n(Turn::Foreign, calls));
+        }
+        turns
+    }
+
+    /// Nobody can go on: time goes by until somebody can.
+    fn jump(&self, now: u64, until: Option<u64>) -> bool {
+        let look = self.next_look.get().filter(|_| !self.looks.get());
+        let polls = !self.shared.nobody_polls();
+        let timer = self.shared.next_deadline().filter(|_| polls);
+        let next = [look, timer, until].into_iter().flatten().min();
+        if !self.outside.is_over() {
+            self.advance(1 + self.rng.below(1_000_000) as u64);
+            context::apart(|| self.outside.call(&self.rng));
+            return true;
+        }
+        match next {
+            Some(next) => {
+                self.advance(next.saturating_sub(now).max(1));
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn take_up_new_threads(&self) {
+        let stage = self.shared.stage.as_ref().expect("the clock is virtual");
+        for processor in stage.take() {
+            let worker = Worker::begin(&self.shared, processor);
+            let thread = Rc::new(Thread {
+                worker,
+                at: Cell::new(At::Up),
+                busy: Cell::new(false),
+            });
+            let mut threads = self.threads.borrow_mut();
+            match threads.iter().position(Option::is_none) {
+                Some(free) => threads[free] = Some(thread),
+                None => threads.push(Some(thread)),
+            }
+        }
+    }
+
+    fn step_thread(&self, index: usize) {
+        let thread = self.threads.borrow()[index].clone().expect("it has a turn");
+        thread.busy.set(true);
+        let goes_on = context::with_worker_frame(&thread.worker, || {
+            let goes_on = self.step_worker(&thread);
+            if !goes_on {
+                thread.worker.clear_away();
+            }
+            goes_on
+        });
+        thread.busy.set(false);
+        if !goes_on {
+            self.threads.borrow_mut()[index] = None;
+            let thread = Rc::into_inner(thread).expect("it is in the middle of no step");
+            thread.worker.leave();
+            self.shared.thread_ended();
+        }
+    }
+
+    /// One step of what `worker::main` and `Sleeper::park` do in a loop. False if the thread ends.
+    fn step_worker(&self, thread: &Thread) -> bool {
+        let worker = &thread.worker;
+        let parker = worker.bed().parker();
+        let at = match thread.at.get() {
+            At::Up => match worker.step() {
+                Step::Run(task) => {
+                    self.checks.polls(self, &task);
+                    worker.poll(task);
+                    At::Up
+                }
+                Step::Park => At::Dry,
+                Step::Root => unreachable!("it has no root"),
+                Step::Leave => return false,
+            },
+            At::Dry if worker.lie_down() => At::Up,
+            At::Dry => {
+                worker.falls_asleep();
+                At::Lying
+            }
+            At::Lying => match worker.look_up() {
+                Look::Up => At::Up,
+                Look::Wants => self.wants(worker),
+                Look::Nothing if self.shared.nobody_polls() => {
+                    worker.enter_netpoll();
+                    parker.try_sleep_polling();
+                    At::Polling
+                }
+                Look::Nothing => {
+                    parker.try_sleep();
+                    At::Asleep
+                }
+            },
+            at @ (At::Asleep | At::Polling) => {
+                let notified = parker.wake_up();
+                if at == At::Polling {
+                    worker.leave_netpoll();
+                    worker.fire_due();
+                }
+                let slept = Slept {
+                    expired: at == At::Asleep && !notified && self.one_in(3),
+                    ready: !worker.ready.borrow().is_empty(),
+                };
+                match worker.come_round(slept) {
+                    None => At::Lying,
+                    Some(Awake::Go) => At::Up,
+                    Some(Awake::Leave) => return false,
+                }
+            }
+            At::Wanting => {
+                parker.wake_up();
+                if worker.was_answered() {
+                    At::Up
+                } else {
+                    self.wants(worker)
+                }
+            }
+        };
+        thread.at.set(at);
+        true
+    }
+
+    fn wants(&self, worker: &Worker) -> At {
+        if worker.ask_for_permit() {
+            At::Up
+        } else {
+            worker.bed().parker().try_sleep();
+            At::Wanting
+        }
+    }
+
+    /// What sysmon's thread does in its loop.
+    fn look(&self) {
+        self.looks.set(true);
+        let mut monitor = self.monitor.borrow_mut();
+        self.shared.idle.monitor().wake_up();
+        if self.next_look.get().is_some() {
+            let acted = monitor.look();
+            monitor.pace(acted);
+        } else {
+            monitor.get_up();
+        }
+        self.next_look.set(match monitor.rest() {
+            Rest::ForGood => None,
+            Rest::For(period) => Some(self.now() + period.as_nanos() as u64),
+        });
+        self.looks.set(false);
+    }
+
+    /// Runs others until `until`, on behalf of a poll that does not end before.
+    fn run_others(&self, until: u64) {
+        if self.depth.get() == DEPTH_MAX {
+            return;
+        }
+        self.depth.set(self.depth.get() + 1);
+        while !self.has_failed() && self.now() < until {
+            self.step(Some(until));
+        }
+        self.depth.set(self.depth.get() - 1);
+    }
+
+    /// Runs until nothing happens any more, and nothing will.
+    fn run(&self) {
+        while !self.has_failed() && self.step(None) {}
+    }
+}
+
+/// The driver of the thread that polls this task.
+fn driver() -> Rc<Driver> {
+    DRIVER.with_borrow(|driver| driver.clone().expect("only tasks of a driver come here"))
+}
+
+/// Blocks the thread that polls the calling task for a while of virtual time.
+fn block(time: Duration) {
+    stuck(time, true);
+}
+
+/// Computes on the thread that polls the calling task for a while of virtual time.
+fn compute(time: Duration) {
+    stuck(time, false);
+}
+
+fn stuck(time: Duration, blocked: bool) {
+    let driver = driver();
+    let stage = driver.shared.stage.as_ref().expect("the clock is virtual");
+    let index = context::with_worker(|worker| worker.map(|worker| worker.bed().index()));
+    if let Some(index) = index {
+        stage.set_blocked(index, blocked);
+    }
+    driver.run_others(driver.now() + time.as_nanos() as u64);
+    if let Some(index) = index {
+        stage.set_blocked(index, false);
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "something that is no text".to_owned())
+}
+
+/// A runtime whose threads are the driver's.
+fn runtime(setting: &Setting) -> Runtime {
+    Builder::new()
+        .workers(setting.workers)
+        .max_threads(setting.max_threads)
+        .seed(setting.seed)
+        .sysmon(false)
+        .stall_threshold(None)
+        .build_with(Clock::stopped())
+        .expect("the setting is a good one")
+}
+
+/// Runs `scenario` with its driver at hand for `block` and `compute`.
+fn driven<R>(driver: &Rc<Driver>, scenario: impl FnOnce() -> R) -> R {
+    struct Restore;
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            DRIVER.set(None);
+        }
+    }
+    DRIVER.set(Some(driver.clone()));
+    let _restore = Restore;
+    scenario()
+}

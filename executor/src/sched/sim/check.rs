@@ -1,0 +1,222 @@
+//! What holds after every step.
+
+use std::cell::{Cell, RefCell};
+
+use super::{At, Driver};
+use crate::{
+    sched::{
+        Shared,
+        ground::{Bed, Ground},
+        idle::Stands,
+        sleep::Sleeper,
+    },
+    sync::{Arc, atomic::Ordering::Relaxed},
+    task::{Id, Task},
+};
+
+/// A task may be queued for so long: a slice until its thread counts as stuck, a period of sysmon until it
+/// looks, both once more for the next one, and what others computed meanwhile.
+const QUEUED_NS_MAX: u64 = 80_000_000;
+
+/// What is remembered from step to step.
+pub(super) struct Checks {
+    /// For each P: its ticks, and what it had taken from the global queue, when that was seen empty last or
+    /// the P took from it.
+    global: RefCell<Vec<(u64, u64)>>,
+    /// Tasks that are queued, and since when.
+    queued: RefCell<Vec<(Id, u64)>>,
+    steals: RefCell<Vec<(u64, u64)>>,
+    /// The longest that a task was queued.
+    pub(super) longest: Cell<u64>,
+    /// Looking at every task takes long when there are many Ps.
+    every: u64,
+    cap: bool,
+}
+
+impl Checks {
+    pub(super) fn new(shared: &Arc<Shared>) -> Self {
+        let workers = shared.config.workers;
+        Self {
+            global: RefCell::default(),
+            queued: RefCell::default(),
+            steals: RefCell::default(),
+            longest: Cell::new(0),
+            every: if workers > 16 { 100 } else { 3 },
+            cap: shared.config.max_threads < 4 * workers,
+        }
+    }
+
+    /// A worker is about to poll `task`.
+    pub(super) fn polls(&self, driver: &Driver, task: &Task) {
+        let others = driver
+            .shared
+            .peers()
+            .any(|peer| peer.running.load(Relaxed) == task.header().address());
+        if others {
+            driver.fail(|| format!("S1: task {} is polled already", task.header().id()));
+        }
+    }
+
+    pub(super) fn after_step(&self, driver: &Driver) {
+        if driver.steps.get().is_multiple_of(self.every) {
+            self.permits(driver);
+            self.spinners(driver);
+            self.work_beside_a_permit(driver);
+            self.bounds(driver);
+            self.one_place(driver);
+        }
+    }
+
+    /// S3: permits that are out and those that are free are as many as there are.
+    fn permits(&self, driver: &Driver) {
+        let shared = &driver.shared;
+        let running = shared
+            .peers()
+            .filter(|peer| peer.standing.load() == Stands::Running)
+            .count();
+        let free = shared.idle.free();
+        if running + free != shared.idle.workers() {
+            driver.fail(|| format!("S3: {running} run and {free} permits are free"));
+        }
+    }
+
+    /// I6, and who is counted as a spinner is one.
+    fn spinners(&self, driver: &Driver) {
+        let shared = &driver.shared;
+        let counted = shared.idle.spinning();
+        if counted > shared.idle.workers() {
+            driver.fail(|| format!("I6: {counted} spinners"));
+        }
+        let mut known = shared.stage.as_ref().map_or(0, |stage| stage.len());
+        for thread in driver.threads.borrow().iter().flatten() {
+            let spinning = thread.worker.spinning.take();
+            let spins = spinning.is_some();
+            thread.worker.spinning.set(spinning);
+            // Handed over, and not taken note of yet.
+            let gets = matches!(thread.at.get(), At::Lying | At::Asleep | At::Polling)
+                && matches!(
+                    thread.worker.bed().standing().load(),
+                    Stands::Running | Stands::Stuck
+                );
+            known += usize::from(spins || gets);
+        }
+        if known != counted {
+            driver.fail(|| format!("I6: {known} threads spin, and {counted} are counted"));
+        }
+    }
+
+    /// I5. A lone `runnext` is excepted, and so is what a thread is about to take by itself, and a runtime that
+    /// may not start another thread.
+    fn work_beside_a_permit(&self, driver: &Driver) {
+        let shared = &driver.shared;
+        let idle = &shared.idle;
+        if idle.free() == 0 || idle.spinning() > 0 || self.cap || shared.phase.is_closing() {
+            return;
+        }
+        let threads = driver.threads.borrow();
+        let waits = threads.iter().flatten().any(|thread| {
+            let peer = thread.worker.bed();
+            let takes_one = peer.standing.load() == Stands::Running
+                && !thread.busy.get()
+                && peer.runnext.peek().is_none();
+            peer.stealer.len() > usize::from(takes_one)
+        });
+        if waits || !shared.grq.is_empty() {
+            driver.fail(|| {
+                format!(
+                    "I5: {} permits are free, nobody spins, and work is queued: {} in the global queue",
+                    idle.free(),
+                    shared.grq.len()
+                )
+            });
+        }
+    }
+
+    /// I3, I4, L4.
+    fn bounds(&self, driver: &Driver) {
+        let shared = &driver.shared;
+        let empty = shared.grq.is_empty();
+        let mut global = self.global.borrow_mut();
+        let mut steals = self.steals.borrow_mut();
+        global.resize(shared.peer_count(), (0, 0));
+        steals.resize(shared.peer_count(), (0, 0));
+        for (index, peer) in shared.peers().enumerate() {
+            let len = peer.stealer.len();
+            if len > 256 {
+                driver.fail(|| format!("I3: {len} tasks in one ring"));
+            }
+            let now = (peer.counters.steals.get(), peer.counters.stolen.get());
+            let before = std::mem::replace(&mut steals[index], now);
+            if now.1 - before.1 > 128 * (now.0 - before.0) {
+                driver.fail(|| format!("I4: {} tasks were stolen at once", now.1 - before.1));
+            }
+            let ticks = peer.ticks.load(Relaxed);
+            let taken = peer.counters.global.get();
+            let (since, had) = global[index];
+            if empty || taken != had || peer.standing.load() != Stands::Running {
+                global[index] = (ticks, taken);
+            } else if ticks > since + 61 + self.every {
+                driver.fail(|| {
+                    format!(
+                        "L4: P {index} left the global queue alone for {} ticks",
+                        ticks - since
+                    )
+                });
+            }
+        }
+    }
+
+    /// I1, I2: there are as many tasks in queues as are queued, and as many running as are polled; and F1, F2,
+    /// F4: none is queued for long.
+    fn one_place(&self, driver: &Driver) {
+        let shared = &driver.shared;
+        let now = driver.now();
+        let mut in_queues = shared.grq.len();
+        let mut polled = Vec::new();
+        for peer in shared.peers() {
+            in_queues += peer.stealer.len();
+            in_queues += usize::from(peer.runnext.peek().is_some());
+            in_queues += peer.inbox.len();
+            let running = peer.running.load(Relaxed);
+            if running != 0 {
+                polled.push(running);
+            }
+        }
+        for thread in driver.threads.borrow().iter().flatten() {
+            in_queues += thread.worker.p.pinned.borrow().len();
+        }
+        let mut queued = 0;
+        let mut before = self.queued.borrow_mut();
+        let mut after = Vec::with_capacity(before.len());
+        shared.for_each_live(|task| {
+            let address = task.header().address();
+            if task.header().snapshot().wakes() == 0 || polled.contains(&address) {
+                return;
+            }
+            queued += 1;
+            let since = before
+                .iter()
+                .find(|(other, _)| *other == task.header().id())
+                .map_or(now, |(_, since)| *since);
+            after.push((task.header().id(), since));
+            let long = now - since;
+            if !task.header().is_pinned() {
+                self.longest.set(self.longest.get().max(long));
+                if long > QUEUED_NS_MAX && !self.cap {
+                    driver.fail(|| {
+                        format!(
+                            "F1: task {} is queued for {} us",
+                            task.header().id(),
+                            long / 1000
+                        )
+                    });
+                }
+            }
+        });
+        *before = after;
+        if queued != in_queues {
+            driver
+                .fail(|| format!("I1: {queued} tasks are queued, and {in_queues} are in a queue"));
+        }
+    }
+}

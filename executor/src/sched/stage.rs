@@ -1,0 +1,51 @@
+//! The seam to a driver that steps workers by itself: what a runtime with a virtual clock has in place of the
+//! operating system.
+//!
+//! Threads that the scheduler starts wait here until the driver takes them up, and the driver says here which
+//! of them are blocked, which sysmon would otherwise ask the system. A runtime with a real clock has no stage,
+//! and looks here only where it is about to start a thread, or has found one stuck.
+
+use super::processor::Processor;
+use crate::sync::Mutex;
+
+/// See the module's head.
+#[derive(Debug, Default)]
+pub(crate) struct Stage {
+    #[expect(clippy::vec_box, reason = "a P travels, and is large")]
+    new: Mutex<Vec<Box<Processor>>>,
+    /// The Ps whose threads are blocked.
+    blocked: Mutex<Vec<usize>>,
+}
+
+impl Stage {
+    /// A thread is started: its P runs already, with the permit of a spinner.
+    pub(super) fn start(&self, processor: Box<Processor>) {
+        self.new.lock().push(processor);
+    }
+
+    /// Those that were started since the last call.
+    #[expect(clippy::vec_box, reason = "as above")]
+    #[cfg_attr(not(test), expect(dead_code, reason = "called by the driver"))]
+    pub(super) fn take(&self) -> Vec<Box<Processor>> {
+        std::mem::take(&mut *self.new.lock())
+    }
+
+    #[cfg_attr(not(test), expect(dead_code, reason = "called by the driver"))]
+    pub(super) fn set_blocked(&self, index: usize, blocked: bool) {
+        let mut all = self.blocked.lock();
+        all.retain(|other| *other != index);
+        if blocked {
+            all.push(index);
+        }
+    }
+
+    /// How many wait to be taken up.
+    #[cfg_attr(not(test), expect(dead_code, reason = "called by the driver"))]
+    pub(super) fn len(&self) -> usize {
+        self.new.lock().len()
+    }
+
+    pub(super) fn is_blocked(&self, index: usize) -> bool {
+        self.blocked.lock().contains(&index)
+    }
+}
