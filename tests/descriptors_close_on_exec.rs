@@ -55,8 +55,11 @@ fn left_open() -> Vec<String> {
     left
 }
 
-async fn scenario(folder: &Folder) -> io::Result<()> {
-    let (before, listed) = (left_open(), inherited());
+async fn scenario(
+    folder: &Folder,
+    before: Vec<String>,
+    listed: BTreeSet<String>,
+) -> io::Result<()> {
     let mut open = Vec::<Box<dyn std::any::Any>>::new();
     let tcp = TcpListener::bind("127.0.0.1:0").await?;
     let (mut client, mut server) = tcp_pair().await?;
@@ -100,7 +103,8 @@ fn with_1_2_and_8_workers() {
     for workers in WORKERS {
         let _limit = Limit::new(workers);
         let folder = Folder::new();
-        let answer = runtime(workers).run_local(scenario(&folder));
+        let (before, listed) = (left_open(), inherited());
+        let answer = runtime(workers).run_local(scenario(&folder, before, listed));
         answer.unwrap_or_else(|error| panic!("with {workers} workers: {error}"));
     }
 }

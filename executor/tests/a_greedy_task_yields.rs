@@ -58,8 +58,8 @@ common::with_workers! {
         let task = runtime.spawn(async {
             let polls = polls(join_all(ended(10 * BUDGET).await)).await;
             assert!(polls >= 10, "{polls} polls");
-            // A slice that is over takes more away, on a busy machine.
-            assert!(polls <= 10 * BUDGET, "{polls} polls");
+            // A slice that is over takes the rest away, which happens on a busy machine.
+            assert!(polls <= 5 * BUDGET, "{polls} polls");
         });
         runtime.block_on(task).unwrap();
     }

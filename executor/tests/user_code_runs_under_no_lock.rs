@@ -122,6 +122,35 @@ common::with_workers! {
         assert!(calls.load(SeqCst) > 20, "busybodies were dropped");
     }
 
+    /// What waits in a timer, in a join or for room has the last reference to its waker, which goes with it.
+    fn wakers_of_what_is_aborted(workers: usize) {
+        let runtime = Builder::new().workers(workers).max_threads(2 * workers + 1).build().unwrap();
+        let (handle, calls) = (runtime.handle(), Arc::new(AtomicUsize::new(0)));
+        let parked = Arc::new(Count::new());
+        let tasks: Vec<_> = (0..30).map(|n| {
+            let parked = parked.clone();
+            let future = async move {
+                let child = ws_executor::spawn(std::future::pending::<()>());
+                let sleep = ws_executor::time::sleep(Duration::from_secs(3600));
+                let (mut child, mut sleep) = (pin!(child), pin!(sleep));
+                std::future::poll_fn(move |cx| {
+                    assert!(sleep.as_mut().poll(cx).is_pending());
+                    assert!(n % 2 == 0 || child.as_mut().poll(cx).is_pending());
+                    parked.add();
+                    Poll::<()>::Pending
+                }).await;
+            };
+            handle.spawn(meddled(handle, &calls, future))
+        }).collect();
+        // Each polls twice.
+        parked.wait_for(60);
+        for task in tasks {
+            task.abort();
+            assert!(runtime.block_on(task).unwrap_err().is_cancelled());
+        }
+        assert!(calls.load(SeqCst) >= 60, "busybodies were dropped");
+    }
+
     /// The task behind a job that waits for room is polled with one waker after the other.
     fn wakers_of_what_waits_for_room(workers: usize) {
         let runtime = Builder::new().workers(workers).max_threads(2 * workers + 1).build().unwrap();

@@ -1,4 +1,4 @@
-//! A wait ends by its deadline, never before it, and one that is armed by another thread counts as much
+//! F6: a wait ends by its deadline, never before it, and one that is armed by another thread counts as much
 //! as the one that the wait began with. How late it may be is measured by the benchmarks.
 //!
 //! Each test names the change that makes it fail.

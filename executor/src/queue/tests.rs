@@ -1,6 +1,7 @@
-//! The queues against simple ones: under random operations, and under real threads.
+//! I1, S2: the queues against simple ones, under random operations and under real threads; what all tests of
+//! queues share. Tests of one guarantee are in files of their own, named after it.
 //!
-//! `WS_TEST_SCALE` scales the work of the latter, in percent.
+//! `WS_TEST_SCALE` scales the work of those with threads, in percent.
 #![expect(unsafe_code, reason = "a test brings items of its own")]
 
 use std::collections::VecDeque;
@@ -13,6 +14,11 @@ use proptest::prelude::*;
 
 use super::local::CAPACITY;
 use super::*;
+
+mod a_push_never_waits;
+mod a_slot_goes_to_one;
+mod nothing_is_lost_between_thieves;
+mod thieves_take_half;
 
 /// An item that counts its own end.
 struct Job(Box<JobCell>);
@@ -254,42 +260,6 @@ proptest! {
 }
 
 #[test]
-fn half_is_rounded_up() {
-    // I4, as it is written.
-    for (len, stolen) in [(0, 0), (1, 1), (2, 1), (3, 2), (256, 128)] {
-        let mut source = Source::default();
-        let (queue, stealer) = local_queue();
-        let (thief, _) = local_queue();
-        queue.push_batch(&mut source.take(len).into_iter());
-        let count = match stealer.steal_into(&thief) {
-            Steal::Empty => 0,
-            Steal::Busy => panic!("nobody else is there"),
-            Steal::Stolen { count, .. } => count,
-        };
-        assert_eq!(count, stolen);
-        assert_eq!(thief.len(), stolen.saturating_sub(1));
-        assert_eq!(queue.len(), len - stolen);
-    }
-}
-
-#[test]
-fn a_slot_has_one_owner_and_shows_what_was_seen() {
-    let mut source = Source::default();
-    let (slot, thief) = run_next();
-    assert!(thief.is_empty() && thief.peek().is_none());
-    assert!(slot.put(source.next()).is_none());
-    let before = thief.peek().expect("it is full");
-    assert_eq!(slot.put(source.next()).map(id), Some(0), "displaced");
-    assert!(thief.steal(before).is_none(), "I8: the victim has moved on");
-    let now = thief.peek().expect("it is full");
-    assert_eq!(thief.steal(now).map(id), Some(1));
-    assert!(slot.take().is_none());
-    assert!(slot.put(source.next()).is_none());
-    drop((slot, thief));
-    assert_eq!(source.ended(), source.made);
-}
-
-#[test]
 fn a_batch_that_fills_its_own_queue_is_refused() {
     let (queue, _) = local_queue();
     let mut source = Source::default();
@@ -302,65 +272,6 @@ fn a_batch_that_fills_its_own_queue_is_refused() {
     }));
     assert!(refused.is_err());
     assert_eq!(queue.len(), 1);
-}
-
-/// Three thieves, each with a ring of its own that the others steal from as well, against an owner
-/// who pushes, pops and overflows.
-#[test]
-fn nothing_is_lost_between_thieves() {
-    let count = scaled(40_000);
-    let mut source = Source::default();
-    let ended = source.ended.clone();
-    let (queue, stealer) = local_queue();
-    let overflow = Arc::new(GlobalQueue::new());
-    let owner_is_done = Arc::new(AtomicBool::new(false));
-    let rings: Vec<_> = (0..3).map(|_| local_queue()).collect();
-    let mut victims: Vec<_> = rings.iter().map(|(_, stealer)| stealer.clone()).collect();
-    victims.push(stealer);
-    let thieves: Vec<_> = rings
-        .into_iter()
-        .enumerate()
-        .map(|(me, (own, _))| {
-            let (mut victims, overflow) = (victims.clone(), overflow.clone());
-            let owner_is_done = owner_is_done.clone();
-            victims.remove(me);
-            thread::spawn(move || {
-                let mut taken = vec![];
-                loop {
-                    let last_round = owner_is_done.load(std::sync::atomic::Ordering::Acquire);
-                    for victim in &victims {
-                        if let Steal::Stolen { first, .. } = victim.steal_into(&own) {
-                            taken.push(id(first));
-                            // Leaves something for the others to steal.
-                            taken.extend(own.pop().map(id));
-                        }
-                        own.drain(|job| taken.push(id(job)));
-                    }
-                    taken.extend(overflow.pop().map(id));
-                    if last_round && overflow.is_empty() && victims.iter().all(Stealer::is_empty) {
-                        return taken;
-                    }
-                }
-            })
-        })
-        .collect();
-    let mut taken = vec![];
-    for round in 0..count {
-        if let Err(batch) = queue.push(source.next()) {
-            overflow.push_batch(batch);
-        }
-        if round % 3 == 0 {
-            taken.extend(queue.pop().map(id));
-        }
-    }
-    owner_is_done.store(true, std::sync::atomic::Ordering::Release);
-    taken.extend(std::iter::from_fn(|| queue.pop()).map(id));
-    for thief in thieves {
-        taken.extend(thief.join().expect("a thief does not panic"));
-    }
-    taken.sort_unstable();
-    assert!(taken.into_iter().eq(0..count), "S2: each exactly once");
-    assert_eq!(ended.load(Relaxed), count);
 }
 
 #[test]

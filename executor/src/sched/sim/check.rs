@@ -1,4 +1,5 @@
-//! What holds after every step.
+//! What holds after every step: I1, I2, I3, I4, I5, I6, S1, S3 and the bounds; and what is counted at the end: L4,
+//! F1, F2.
 
 use std::cell::{Cell, RefCell};
 

@@ -1,0 +1,246 @@
+//! `docs/guarantees.md` and the tests speak of each other: every id has a row with a test, and the head of that test names
+//! the id; every test file is on the page, and one whose head names no id is in the second table; every file,
+//! model and mutant on the page is there.
+//!
+//! It fails when a row, a test file or an id in a head is taken away.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// The ids that there are: a letter, and how many.
+const IDS: [(char, usize); 7] = [
+    ('I', 10),
+    ('L', 5),
+    ('S', 8),
+    ('F', 6),
+    ('O', 5),
+    ('J', 6),
+    ('H', 6),
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// What stands between backquotes.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// The ids in a text: words of one of the letters and a number.
+fn ids(text: &str) -> BTreeSet<String> {
+    text.split(|c: char| !c.is_alphanumeric() && c != '_')
+        .filter(|word| {
+            IDS.iter().any(|(letter, count)| {
+                word.strip_prefix(*letter)
+                    .and_then(|number| number.parse().ok())
+                    .is_some_and(|number: usize| (1..=*count).contains(&number))
+            })
+        })
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The comment at the head of a file.
+fn head(path: &Path) -> String {
+    let text = read(path);
+    let lines = text.lines().take_while(|line| line.starts_with("//!"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A path as the page has it, in this workspace.
+fn find(path: &str) -> Option<PathBuf> {
+    let below = [
+        "tests/",
+        "reactor/",
+        "macros/",
+        "benches/",
+        "executor/",
+        "src/",
+    ];
+    let candidates = if below.iter().any(|folder| path.starts_with(folder)) {
+        vec![root().join(path)]
+    } else {
+        let executor = root().join("executor");
+        vec![
+            executor.join("tests").join(path),
+            executor.join("src").join(path),
+        ]
+    };
+    candidates.into_iter().find(|path| path.is_file())
+}
+
+struct Row {
+    ids: BTreeSet<String>,
+    name: String,
+    tests: Vec<String>,
+    models: Vec<String>,
+    mutants: Vec<String>,
+}
+
+struct Page {
+    text: String,
+    rows: Vec<Row>,
+}
+
+fn page() -> Page {
+    let text = read(&root().join("docs/guarantees.md"));
+    let rows = text
+        .lines()
+        .filter(|line| line.starts_with("| "))
+        .map(|line| {
+            line.trim_matches('|')
+                .split('|')
+                .map(str::trim)
+                .collect::<Vec<_>>()
+        })
+        .filter(|cells| cells.len() == 6 && cells[0] != "id" && !cells[0].starts_with("---"))
+        .map(|cells| {
+            let list = |cell: &str| quoted(cell).map(str::to_owned).collect::<Vec<_>>();
+            Row {
+                ids: ids(cells[0]),
+                name: cells[0].to_owned(),
+                tests: list(cells[3])
+                    .into_iter()
+                    .filter(|name| name.ends_with(".rs"))
+                    .collect(),
+                models: list(cells[4]),
+                mutants: list(cells[5]),
+            }
+        })
+        .collect();
+    Page { text, rows }
+}
+
+/// All files of tests, by their paths on the page.
+fn test_files() -> Vec<(String, PathBuf)> {
+    let folders = [
+        ("executor/tests", ""),
+        ("tests", "tests/"),
+        ("reactor/tests", "reactor/tests/"),
+    ];
+    let mut files = Vec::new();
+    for (folder, prefix) in folders {
+        for entry in fs::read_dir(root().join(folder)).expect("the folder is there") {
+            let path = entry.expect("it can be read").path();
+            if path.extension().is_some_and(|extension| extension == "rs") {
+                let name = path
+                    .file_name()
+                    .and_then(|name| name.to_str())
+                    .expect("text");
+                files.push((format!("{prefix}{name}"), path.clone()));
+            }
+        }
+    }
+    assert!(files.len() > 40, "the test files are not found");
+    files
+}
+
+#[test]
+fn every_id_has_a_row() {
+    let page = page();
+    let rows: BTreeSet<String> = page.rows.iter().flat_map(|row| row.ids.clone()).collect();
+    let not_yet = page
+        .text
+        .split("\n\n")
+        .find(|part| part.starts_with("Not there yet"));
+    // "O1 to O5" is a range.
+    let mut missing = BTreeSet::new();
+    for range in not_yet.unwrap_or("").split(['(', ')']) {
+        let ends: Vec<String> = ids(range).into_iter().collect();
+        let (Some(first), Some(last)) = (ends.first(), ends.last()) else {
+            continue;
+        };
+        let number = |id: &str| id[1..].parse::<usize>().expect("an id");
+        missing.extend((number(first)..=number(last)).map(|n| format!("{}{n}", &first[..1])));
+    }
+    for (letter, count) in IDS {
+        for number in 1..=count {
+            let id = format!("{letter}{number}");
+            assert!(
+                rows.contains(&id) != missing.contains(&id),
+                "{id} has a row, or is said to be missing, and not both"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_row_has_tests_that_name_it() {
+    for row in page().rows {
+        assert!(!row.tests.is_empty(), "{} has no test", row.name);
+        for test in &row.tests {
+            let path = find(test).unwrap_or_else(|| panic!("{}: {test} is not there", row.name));
+            let named = ids(&head(&path));
+            for id in &row.ids {
+                assert!(named.contains(id), "the head of {test} does not name {id}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_test_file_is_on_the_page() {
+    let page = page();
+    let (_, beyond) = page
+        .text
+        .split_once("\n## Tests of what is not in the table")
+        .expect("the second table");
+    let beyond: BTreeSet<&str> = quoted(beyond).collect();
+    for (name, path) in test_files() {
+        let named = ids(&head(&path));
+        let in_a_row = page.rows.iter().any(|row| row.tests.contains(&name));
+        if named.is_empty() {
+            assert!(beyond.contains(&*name), "{name} names no id");
+        } else {
+            assert!(in_a_row, "{name} names {named:?}, and is in no row");
+        }
+    }
+    for name in beyond.into_iter().filter(|name| name.ends_with(".rs")) {
+        assert!(find(name).is_some(), "{name} is not there");
+    }
+}
+
+#[test]
+fn every_model_and_mutant_is_there() {
+    let executor = root().join("executor");
+    let mutants: Vec<String> = fs::read_dir(executor.join("mutants"))
+        .expect("the folder is there")
+        .map(|entry| {
+            entry
+                .expect("it can be read")
+                .file_name()
+                .into_string()
+                .expect("text")
+        })
+        .collect();
+    for row in page().rows {
+        for model in &row.models {
+            let (file, name) = model.split_once("::").expect("file::name");
+            let text = read(&executor.join(format!("src/models/{file}.rs")));
+            let function = match name.strip_suffix('*') {
+                Some(prefix) => format!("fn {prefix}"),
+                None => format!("fn {name}("),
+            };
+            assert!(
+                text.contains(&function),
+                "{}: there is no model {model}",
+                row.name
+            );
+        }
+        for mutant in &row.mutants {
+            let there = match mutant.strip_suffix('*') {
+                Some(prefix) => mutants.iter().any(|file| file.starts_with(prefix)),
+                None => mutants.contains(&format!("{mutant}.patch")),
+            };
+            assert!(there, "{}: there is no mutant {mutant}", row.name);
+        }
+    }
+}
