@@ -1,6 +1,7 @@
 //! Steps of this workspace's own checks that need logic.
 //!
 //! - `cargo xtask models` explores the loom models of the scheduler's protocols.
+//! - `cargo xtask abort` builds a program with `panic = "abort"`, and sees how it ends.
 //! - `cargo xtask mutants [NAME]` sees to it that they bite: each patch in `executor/mutants/` breaks
 //!   one protocol, and names the model that has to fail.
 #![expect(
@@ -8,6 +9,7 @@
     reason = "a program that reports on its standard output"
 )]
 
+mod abort;
 mod cargo;
 mod mutants;
 mod tree;
@@ -18,7 +20,8 @@ use std::{
     process::ExitCode,
 };
 
-const USAGE: &str = "usage: cargo xtask models [FILTER] | cargo xtask mutants [NAME]";
+const USAGE: &str =
+    "usage: cargo xtask abort | cargo xtask models [FILTER] | cargo xtask mutants [NAME]";
 
 /// What went wrong, in words.
 type Failure = String;
@@ -27,6 +30,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match arguments[..] {
+        ["abort"] => abort::check(&root()),
         ["models"] => models("models::"),
         ["models", filter] => models(filter),
         ["mutants"] => mutants::check(&root(), None),
