@@ -18,11 +18,19 @@ default=$(tree)
 count=$(wc -l <<<"$default")
 ((count <= 26)) || fail "$count crates, more than 26:" $default
 
-# tokio is not in the default tree. The feature `hyper` brings the crate, because hyper uses its channels,
-# but never its runtime.
+# tokio is not in the default tree. Some adapters bring the crate, because the library uses its channels
+# or traits, but none brings its runtime.
 ! grep -qx tokio <<<"$default" || fail "tokio is in the default tree"
-features=$(cargo tree --package ws-runtime --features hyper --edges normal,features --prefix none)
-! grep -qE '^tokio feature "(rt|rt-multi-thread|net|time|full)"' <<<"$features" ||
-    fail "the feature hyper brings more of tokio than its channels"
+counts=()
+for feature in async-rs hickory hyper hyper-util quinn tokio-io zbus; do
+    features=$(cargo tree --package ws-runtime --features "$feature" --edges normal,features --prefix none)
+    # hyper-util's legacy client cannot be had without a connector of its own on tokio's sockets.
+    parts='rt|rt-multi-thread|time|fs|process|signal|full'
+    [[ $feature == hyper-util ]] || parts+='|net'
+    ! grep -E "^tokio feature \"($parts)\"" <<<"$features" ||
+        fail "the feature $feature brings tokio's runtime, or parts of it"
+    counts+=("$feature $(tree --features "$feature" | wc -l)")
+done
 
-echo "dependencies: $count crates by default, $(tree --features hyper | wc -l) with hyper, no tokio runtime"
+list=$(printf ', %s' "${counts[@]}")
+echo "dependencies: $count crates by default; with a feature: ${list#, }; no tokio runtime"

@@ -12,6 +12,9 @@
 //!   the future was made outside. Its `poll` is `#[track_caller]`, which gives the line of the `.await`,
 //!   and the message has the line of the call, for futures that are awaited by a combinator.
 //!
+//! What an adapter makes for another library joins the runtime that the adapter was made for, on
+//! whichever thread that library calls it: `entered` makes it the current one for each poll.
+//!
 //! What is made from another socket (an accepted stream) joins the runtime of that one, and asks
 //! nobody.
 //!
@@ -100,4 +103,18 @@ where
             .expect("a future that panicked at its first poll is not polled again")
             .poll(cx)
     }
+}
+
+/// Polls a future with a runtime as the current one, wherever it is polled.
+#[cfg(any(feature = "async-rs", feature = "hickory", feature = "zbus"))]
+pub(crate) async fn entered<F: Future>(
+    handle: ws_executor::runtime::Handle,
+    future: F,
+) -> F::Output {
+    let mut future = std::pin::pin!(future);
+    std::future::poll_fn(|cx| {
+        let _here = handle.enter();
+        future.as_mut().poll(cx)
+    })
+    .await
 }

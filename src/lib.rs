@@ -42,6 +42,25 @@
 //! What other crates do well is not here: locks and channels (`futures`, `async-channel`, `async-lock`),
 //! files and processes (`async-fs`, `async-process`, or [`spawn_blocking`] around std's).
 //!
+//! # Other libraries
+//!
+//! Libraries that take any executor get it by the traits of [`futures::task`], which
+//! [`runtime::Handle`] implements, and libraries that take any stream by those of `futures::io`. For
+//! those that have traits of their own there is an adapter each, behind a feature of its name:
+//!
+//! | feature | for |
+//! | --- | --- |
+//! | `async-rs` | lapin, and others on the `async-rs` crate: `ws::async_rs` |
+//! | `hickory` | hickory-resolver: `ws::hickory` |
+//! | `hyper` | hyper, and with it axum and tonic: `ws::hyper` |
+//! | `hyper-util` | the client of hyper-util: `ws::hyper_util` |
+//! | `quinn` | quinn: `ws::quinn` |
+//! | `tokio-io` | what asks for tokio's `AsyncRead` and `AsyncWrite`: `ws::tokio_io` |
+//! | `zbus` | zbus: `ws::zbus` |
+//!
+//! `docs/porting.md` in the repository says how to come from tokio, async-std and smol, and what does
+//! not work.
+//!
 //! # How it is scheduled
 //!
 //! Each thread that runs tasks has a queue of its own and a slot for the task to run next. It looks there
@@ -69,13 +88,25 @@
 compile_error!("ws runs on Unix: its sockets are descriptors in epoll, kqueue and their like");
 
 mod async_fd;
+#[cfg(feature = "async-rs")]
+pub mod async_rs;
 mod current;
 mod delegate;
+#[cfg(feature = "hickory")]
+pub mod hickory;
 #[cfg(feature = "hyper")]
 pub mod hyper;
+#[cfg(feature = "hyper-util")]
+pub mod hyper_util;
 pub mod io;
 pub mod net;
+#[cfg(feature = "quinn")]
+pub mod quinn;
 pub mod signal;
+#[cfg(feature = "tokio-io")]
+pub mod tokio_io;
+#[cfg(feature = "zbus")]
+pub mod zbus;
 
 #[doc(hidden)]
 #[path = "private.rs"]

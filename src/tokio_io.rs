@@ -1,0 +1,133 @@
+//! tokio's [`AsyncRead`] and [`AsyncWrite`] on the streams of [`net`](crate::net) (feature `tokio-io`).
+//!
+//! Many libraries ask for a stream with the traits of tokio's `io` module, and for nothing else of tokio:
+//! `tokio-postgres` by `connect_raw`, `tokio-rustls`, `h2`, everything on `tokio_util::codec`. With this
+//! feature they take the streams of `ws` as they are. Of tokio's crate only the traits are compiled; no
+//! feature of it is on, so there is no runtime in it that could start.
+//!
+//! | type | reads | writes |
+//! | --- | --- | --- |
+//! | [`TcpStream`], [`UnixStream`] | yes | yes |
+//! | [`ReadHalf`], [`OwnedReadHalf`] | yes | |
+//! | [`WriteHalf`], [`OwnedWriteHalf`] | | yes |
+//!
+//! Other streams of `futures::io` go through `tokio_util::compat`, in both directions.
+//!
+//! ```
+//! use std::future::poll_fn;
+//! use std::pin::Pin;
+//! use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+//! use ws::net::UnixStream;
+//!
+//! # ws::runtime::Runtime::new()?.block_on(async {
+//! let (mut here, mut there) = UnixStream::pair()?;
+//! poll_fn(|cx| AsyncWrite::poll_write(Pin::new(&mut here), cx, b"hello")).await?;
+//!
+//! let mut bytes = [0; 8];
+//! let mut buf = ReadBuf::new(&mut bytes);
+//! poll_fn(|cx| AsyncRead::poll_read(Pin::new(&mut there), cx, &mut buf)).await?;
+//! assert_eq!(buf.filled(), b"hello");
+//! # Ok::<(), std::io::Error>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Reading without unsafe code
+//!
+//! tokio's read buffer need not be initialised, and reads into it without `unsafe` code take initialised
+//! bytes. So its free part is zeroed before the first read, and tokio remembers how far: a buffer that is
+//! used again, as nearly all are, is zeroed once. Nothing is copied.
+
+use std::{
+    io::{self, IoSlice},
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::net::{
+    TcpStream, UnixStream,
+    split::{Duplex, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf},
+};
+
+/// Reads by the trait of `futures::io`.
+fn poll_read<T: futures::io::AsyncRead>(
+    stream: Pin<&mut T>,
+    cx: &mut Context<'_>,
+    buf: &mut ReadBuf<'_>,
+) -> Poll<io::Result<()>> {
+    let read = ready!(stream.poll_read(cx, buf.initialize_unfilled()))?;
+    buf.advance(read);
+    Poll::Ready(Ok(()))
+}
+
+macro_rules! reads {
+    ($(impl[$($generics:tt)*] for $type:ty $(where { $($bounds:tt)* })?;)*) => {$(
+        impl<$($generics)*> AsyncRead for $type
+        $(where $($bounds)*)?
+        {
+            fn poll_read(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                buf: &mut ReadBuf<'_>,
+            ) -> Poll<io::Result<()>> {
+                poll_read(self, cx, buf)
+            }
+        }
+    )*};
+}
+
+macro_rules! writes {
+    ($(impl[$($generics:tt)*] for $type:ty $(where { $($bounds:tt)* })?;)*) => {$(
+        impl<$($generics)*> AsyncWrite for $type
+        $(where $($bounds)*)?
+        {
+            fn poll_write(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                buf: &[u8],
+            ) -> Poll<io::Result<usize>> {
+                futures::io::AsyncWrite::poll_write(self, cx, buf)
+            }
+
+            fn poll_write_vectored(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                bufs: &[IoSlice<'_>],
+            ) -> Poll<io::Result<usize>> {
+                futures::io::AsyncWrite::poll_write_vectored(self, cx, bufs)
+            }
+
+            fn is_write_vectored(&self) -> bool {
+                true
+            }
+
+            fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                futures::io::AsyncWrite::poll_flush(self, cx)
+            }
+
+            fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                futures::io::AsyncWrite::poll_close(self, cx)
+            }
+        }
+    )*};
+}
+
+reads! {
+    impl[] for TcpStream;
+    impl[] for &TcpStream;
+    impl[] for UnixStream;
+    impl[] for &UnixStream;
+    impl[S] for ReadHalf<'_, S> where { for<'r> &'r S: futures::io::AsyncRead + Unpin };
+    impl[S] for OwnedReadHalf<S> where { for<'r> &'r S: futures::io::AsyncRead + Unpin };
+}
+
+writes! {
+    impl[] for TcpStream;
+    impl[] for &TcpStream;
+    impl[] for UnixStream;
+    impl[] for &UnixStream;
+    impl[S] for WriteHalf<'_, S> where { for<'r> &'r S: futures::io::AsyncWrite + Unpin };
+    impl[S: Duplex] for OwnedWriteHalf<S> where { for<'r> &'r S: futures::io::AsyncWrite + Unpin };
+}
