@@ -9,20 +9,17 @@
 //! | [`AsyncUdpSocket`] | a socket in the netpoll, with the system calls of `quinn-udp` |
 //! | [`UdpPoller`] | the write direction of that socket |
 //!
-//! ```no_run
-//! use std::net::UdpSocket;
-//! use std::sync::Arc;
-//! use quinn::{Endpoint, EndpointConfig};
+//! ```
+//! use std::{io, net::UdpSocket, sync::Arc};
+//! use quinn::{Endpoint, EndpointConfig, ServerConfig};
 //!
-//! # #[ws::main]
-//! # async fn main() -> std::io::Result<()> {
-//! # let server_config: Option<quinn::ServerConfig> = None;
-//! let socket = UdpSocket::bind("[::]:4433")?;
-//! let runtime = Arc::new(ws::quinn::Runtime::current());
-//! let endpoint = Endpoint::new(EndpointConfig::default(), server_config, socket, runtime)?;
-//! # drop(endpoint);
-//! # Ok(())
-//! # }
+//! /// Listens on a port, in the current runtime.
+//! fn listen(config: EndpointConfig, server: ServerConfig, port: u16) -> io::Result<Endpoint> {
+//!     let socket = UdpSocket::bind(("::", port))?;
+//!     let runtime = Arc::new(ws::quinn::Runtime::current());
+//!     Endpoint::new(config, Some(server), socket, runtime)
+//! }
+//! # let _: fn(_, _, _) -> _ = listen;
 //! ```
 //!
 //! (`Endpoint::client` and `Endpoint::server` look for a runtime that was compiled in, and know of

@@ -12,7 +12,7 @@
 //! ```no_run
 //! # #[ws::main]
 //! # async fn main() -> zbus::Result<()> {
-//! let connection = zbus::connection::Builder::session()?
+//! let connection = zbus::connection::Builder::session()
 //!     .runtime(ws::zbus::Runtime::current())
 //!     .build()
 //!     .await?;

@@ -1,0 +1,350 @@
+//! Proof 7: lapin against RabbitMQ: confirmed messages, heartbeats, a restart of the broker. And the example
+//! `jobs`, whose processes are killed while they work.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    io::{BufRead, BufReader},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use futures::{StreamExt, channel::mpsc};
+use lapin::{
+    BasicProperties, Channel, Confirmation, Connection, ConnectionProperties,
+    options::{
+        BasicAckOptions, BasicConsumeOptions, BasicPublishOptions, ConfirmSelectOptions,
+        QueueDeclareOptions,
+    },
+    types::FieldTable,
+};
+use ws::async_rs::Kit;
+
+use crate::harness::{Env, Server, bytes, free_port, proofs, signal, wait};
+
+/// lapin has a thread for each connection, which moves bytes between its buffers.
+const LAPIN: &[&str] = &["lapin-"];
+
+/// A RabbitMQ of its own, which can be stopped and started again with what it has on disk.
+struct Broker {
+    epmd: Server,
+    server: Option<Server>,
+    command: Command,
+    log: std::path::PathBuf,
+    port: u16,
+}
+
+impl Broker {
+    fn start(env: &Env) -> Option<Self> {
+        let rabbitmq = crate::harness::find("rabbitmq-server")?;
+        let epmd = crate::harness::find("epmd")?;
+        let dir = env.dir.join("rabbitmq");
+        fs::create_dir(&dir).unwrap();
+        fs::write(dir.join("plugins"), "[].").unwrap();
+        fs::write(dir.join("rabbitmq.conf"), "").unwrap();
+        let (port, dist_port, epmd_port) = (free_port(), free_port(), free_port());
+
+        // It would start a daemon of its own, which outlives it.
+        let mut names = Command::new(epmd);
+        names.args(["-address", "127.0.0.1", "-port", &epmd_port.to_string()]);
+        let epmd =
+            Server::start(&mut names, libc::SIGTERM, env.dir.join("epmd.log")).listening(epmd_port);
+
+        let mut command = Command::new(rabbitmq);
+        command
+            .current_dir(&dir) // where it would leave a dump of a crash
+            .env("HOME", &dir)
+            .env("RABBITMQ_NODENAME", format!("ws-{port}@localhost"))
+            .env("RABBITMQ_NODE_IP_ADDRESS", "127.0.0.1")
+            .env("RABBITMQ_NODE_PORT", port.to_string())
+            .env("RABBITMQ_DIST_PORT", dist_port.to_string())
+            .env("ERL_EPMD_PORT", epmd_port.to_string())
+            .env("ERL_EPMD_ADDRESS", "127.0.0.1")
+            .env("RABBITMQ_MNESIA_BASE", dir.join("mnesia"))
+            .env("RABBITMQ_LOG_BASE", dir.join("log"))
+            .env("RABBITMQ_ENABLED_PLUGINS_FILE", dir.join("plugins"))
+            .env("RABBITMQ_CONFIG_FILE", dir.join("rabbitmq.conf"))
+            .env("RABBITMQ_PID_FILE", dir.join("pid"))
+            // One process instead of a shell and a process, so that it can be stopped by its own number.
+            .env("RUNNING_UNDER_SYSTEMD", "1")
+            .env(
+                "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS",
+                "+S 1:1 +sbwt none -kernel inet_dist_use_interface {127,0,0,1}",
+            );
+        let log = env.dir.join("rabbitmq.log");
+        let mut broker = Self {
+            epmd,
+            server: None,
+            command,
+            log,
+            port,
+        };
+        broker.run();
+        Some(broker)
+    }
+
+    fn run(&mut self) {
+        let server = Server::start(&mut self.command, libc::SIGTERM, self.log.clone());
+        self.server = Some(server.listening(self.port));
+    }
+
+    /// Stops it in good order and starts it again.
+    fn restart(&mut self) {
+        self.server = None;
+        self.run();
+    }
+
+    fn url(&self, options: &str) -> String {
+        format!("amqp://guest:guest@127.0.0.1:{}/%2f{options}", self.port)
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        self.server = None; // before the daemon that knows its name
+        let _last = &self.epmd;
+    }
+}
+
+async fn connect(url: &str) -> lapin::Result<(Connection, Channel)> {
+    let runtime = async_rs::Runtime::new(Kit::current());
+    let connection =
+        Connection::connect_with_runtime(url, ConnectionProperties::default(), runtime).await?;
+    let channel = connection.create_channel().await?;
+    Ok((connection, channel))
+}
+
+/// Connects, also if the broker is still about to start.
+async fn connect_patiently(url: &str) -> (Connection, Channel) {
+    for _ in 0..300 {
+        match connect(url).await {
+            Ok(connected) => return connected,
+            Err(_) => ws::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+    panic!("the broker does not come back");
+}
+
+async fn declare(channel: &Channel, queue: &str) -> u32 {
+    let declared = channel
+        .queue_declare(
+            queue.into(),
+            QueueDeclareOptions::durable(),
+            FieldTable::default(),
+        )
+        .await
+        .unwrap();
+    declared.message_count()
+}
+
+/// Publishes messages, all before the first confirmation is awaited.
+async fn publish(channel: &Channel, queue: &str, messages: impl Iterator<Item = Vec<u8>>) -> usize {
+    channel
+        .confirm_select(ConfirmSelectOptions::default())
+        .await
+        .unwrap();
+    let mut confirmations = Vec::new();
+    for message in messages {
+        let persistent = BasicProperties::default().with_delivery_mode(2);
+        let options = BasicPublishOptions::default();
+        let sent = channel.basic_publish("".into(), queue.into(), options, &message, persistent);
+        confirmations.push(sent.await.unwrap());
+    }
+    let count = confirmations.len();
+    for confirmation in confirmations {
+        assert_eq!(confirmation.await.unwrap(), Confirmation::Ack(None));
+    }
+    count
+}
+
+/// Takes and acknowledges so many messages.
+async fn consume(channel: &Channel, queue: &str, count: usize) -> Vec<Vec<u8>> {
+    let consumer = channel.basic_consume(
+        queue.into(),
+        "".into(),
+        BasicConsumeOptions::default(),
+        FieldTable::default(),
+    );
+    let mut consumer = consumer.await.unwrap();
+    let mut messages = Vec::new();
+    while messages.len() < count {
+        let delivery = consumer.next().await.unwrap().unwrap();
+        delivery
+            .acker
+            .ack(BasicAckOptions::default())
+            .await
+            .unwrap();
+        messages.push(delivery.data);
+    }
+    messages
+}
+
+/// A process of the example `jobs`, and what it says, line by line.
+struct Worker {
+    child: Child,
+}
+
+impl Worker {
+    fn start(url: &str, said: mpsc::UnboundedSender<String>) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_jobs"))
+            .args(["work", url])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let reader = std::thread::Builder::new().name("ws-test-reader".to_owned());
+        let read = move || {
+            stdout
+                .lines()
+                .for_each(|line| drop(said.unbounded_send(line.unwrap())))
+        };
+        reader.spawn(read).unwrap();
+        Self { child }
+    }
+
+    fn kill(mut self) {
+        signal(&self.child, libc::SIGKILL);
+        assert!(!self.child.wait().unwrap().success());
+    }
+
+    /// Asks it to end, which it does when its job is done.
+    fn stop(mut self) {
+        signal(&self.child, libc::SIGTERM);
+        let status = wait(&mut self.child, Duration::from_secs(60));
+        assert!(status.expect("the worker ends").success());
+    }
+}
+
+proofs! {
+    /// 1,000 messages are published, each is confirmed, and each comes once and in order.
+    async fn a_thousand_confirmed_messages(env) {
+        env.allow_threads(LAPIN);
+        let Some(broker) = Broker::start(&env) else { return };
+        let (connection, channel) = connect(&broker.url("")).await.unwrap();
+        declare(&channel, "numbers").await;
+        let message = |n: u64| bytes(n as usize % 5_000, n);
+        assert_eq!(publish(&channel, "numbers", (0..1_000).map(message)).await, 1_000);
+        let messages = consume(&channel, "numbers", 1_000).await;
+        assert!(messages.into_iter().eq((0..1_000).map(message)));
+        assert_eq!(declare(&channel, "numbers").await, 0);
+        connection.close(200, "done".into()).await.unwrap();
+    }
+
+    /// With a heartbeat of a second, a connection on which nothing is said for five lives on: the broker
+    /// closes one that it has not heard of for about two.
+    async fn heartbeats_keep_an_idle_connection(env) {
+        env.allow_threads(LAPIN);
+        let Some(broker) = Broker::start(&env) else { return };
+        let (connection, channel) = connect(&broker.url("?heartbeat=1")).await.unwrap();
+        assert_eq!(connection.configuration().heartbeat(), 1);
+        ws::time::sleep(Duration::from_secs(5)).await;
+        declare(&channel, "still there").await;
+        let log = broker.server.as_ref().unwrap().log();
+        assert!(!log.contains("missed heartbeats"), "{log}");
+        connection.close(200, "done".into()).await.unwrap();
+    }
+
+    /// The broker stops: the consumer is told. It starts again: what was confirmed before is there, once and in
+    /// order.
+    async fn messages_survive_a_restart_of_the_broker(env) {
+        env.allow_threads(LAPIN);
+        let Some(mut broker) = Broker::start(&env) else { return };
+        let url = broker.url("");
+        let (_connection, channel) = connect(&url).await.unwrap();
+        declare(&channel, "numbers").await;
+        let message = |n: u64| bytes(1_000, n);
+        publish(&channel, "numbers", (0..500).map(message)).await;
+        let first = consume(&channel, "numbers", 100).await;
+        assert!(first.into_iter().eq((0..100).map(message)));
+
+        // The consumer above took more than it acknowledged. Those go back to the queue.
+        broker = ws::spawn_blocking(move || {
+            broker.restart();
+            broker
+        })
+        .await
+        .unwrap();
+        assert!(!channel.status().connected(), "the channel was told");
+        let (connection, channel) = connect_patiently(&url).await;
+        let rest = consume(&channel, "numbers", 400).await;
+        assert!(rest.into_iter().eq((100..500).map(message)));
+        assert_eq!(declare(&channel, "numbers").await, 0);
+        connection.close(200, "done".into()).await.unwrap();
+        drop(broker);
+    }
+
+    /// Three workers share 500 jobs. One is killed while it works, and replaced; the broker is
+    /// restarted. In the end each job has its result, none that a worker has reported as acknowledged was
+    /// done again, and none is left.
+    async fn jobs_survive_a_killed_worker_and_a_restarted_broker(env) {
+        env.allow_threads(LAPIN);
+        const JOBS: u64 = 500;
+        let Some(mut broker) = Broker::start(&env) else { return };
+        let url = broker.url("");
+        let mut publish = Command::new(env!("CARGO_BIN_EXE_jobs"));
+        publish.args(["publish", &url, &JOBS.to_string()]);
+        assert_eq!(crate::harness::stdout(publish).await, format!("published {JOBS} jobs\n"));
+
+        let (said, mut lines) = mpsc::unbounded();
+        let mut workers: Vec<Worker> = (0..3).map(|_| Worker::start(&url, said.clone())).collect();
+        let mut acknowledged = BTreeSet::new();
+        let mut note = |line: String| match line.strip_prefix("acknowledged ") {
+            Some(job) => {
+                assert!(acknowledged.insert(job.to_owned()), "job {job} was acknowledged twice");
+                acknowledged.len()
+            }
+            None => panic!("a worker said {line:?}"),
+        };
+        while note(lines.next().await.unwrap()) < 100 {}
+        workers.remove(0).kill();
+        workers.push(Worker::start(&url, said.clone()));
+        while note(lines.next().await.unwrap()) < 250 {}
+        broker = ws::spawn_blocking(move || {
+            broker.restart();
+            broker
+        })
+        .await
+        .unwrap();
+
+        let (connection, channel) = connect_patiently(&url).await;
+        // All jobs are done when none is left in the queue and the workers have finished what they had.
+        while declare(&channel, "jobs").await > 0 {
+            ws::time::sleep(Duration::from_millis(50)).await;
+        }
+        for worker in workers {
+            ws::spawn_blocking(|| worker.stop()).await.unwrap();
+        }
+        drop(said);
+        while let Some(line) = lines.next().await {
+            note(line);
+        }
+        assert_eq!(declare(&channel, "jobs").await, 0);
+
+        let count = declare(&channel, "results").await as usize;
+        let mut results: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut twice = BTreeSet::new();
+        for result in consume(&channel, "results", count).await {
+            let result = String::from_utf8(result).unwrap();
+            let (job, primes) = result.split_once(' ').unwrap();
+            let (job, primes) = (job.parse().unwrap(), primes.parse().unwrap());
+            if let Some(before) = results.insert(job, primes) {
+                assert_eq!(before, primes);
+                twice.insert(job);
+            }
+        }
+        assert!(results.keys().copied().eq(0..JOBS));
+        for (job, primes) in results {
+            let limit = 1_000 + job;
+            let prime = |n: &u64| (2..*n).take_while(|d| d * d <= *n).all(|d| n % d != 0);
+            assert_eq!(primes, (2..limit).filter(prime).count() as u64, "primes below {limit}");
+        }
+        // Only what a worker had in its hands when it was killed, or when it lost the broker, may have
+        // two results, or may be acknowledged without anybody hearing of it.
+        let in_hand = 4 * 2 * std::thread::available_parallelism().unwrap().get();
+        assert!(twice.len() <= in_hand, "{twice:?}");
+        assert!(acknowledged.len() + in_hand >= JOBS as usize, "{}", acknowledged.len());
+        connection.close(200, "done".into()).await.unwrap();
+        drop(broker);
+    }
+}
