@@ -114,7 +114,8 @@ pub mod __private;
 
 pub use futures::{join, select, try_join};
 pub use ws_executor::{
-    block_in_place, runtime, spawn, spawn_blocking, spawn_local, spawn_pinned, task, time,
+    block_in_place, runtime, spawn, spawn_blocking, spawn_local, spawn_pinned, task, task_local,
+    time,
 };
 pub use ws_macros::{main, test};
 
