@@ -1,14 +1,13 @@
 //! The arguments, and the three programs in this one binary: the suite, a child that measures one
 //! workload on one runtime, and a client that loads a server.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use lexopt::{Arg, Parser, ValueExt};
 
 use crate::BoxError;
-use crate::rt;
+use crate::client::Plan;
 
 /// What `--help` prints.
 pub(crate) const HELP: &str = "\
@@ -16,21 +15,24 @@ ws side by side with its peers
 
 usage: cargo run --release -p ws-bench -- [options]
 
-  --quick              fewer rounds and smaller workloads: at most 4.5 minutes on 2 cores
+  --quick              fewer rounds, fewer rows and smaller workloads: at most 5 minutes on 2 cores
   --only NAME[,NAME]   these rows alone; a name that is no row stands for all that start with it
-  --runtimes A[,B]     these runtimes alone (default: all that were built in)
-  --rounds N           rounds of each row (default: 15, or 9 with --quick)
+  --runtimes A[,B]     these runtimes alone (default: all that the machine has; with --quick, ws,
+                       tokio and smol)
+  --rounds N           rounds of each row (default: 11, or 5 with --quick; heavy rows 5 and 3)
   --workers N          worker threads of each runtime (default: one for each core)
-  --json FILE          also write every round as JSON
+  --json FILE          also write every round as JSON, after each row
+  --resume             go on with what --json FILE has already
   --list               name the rows and their questions, and end
   --help               this";
 
 /// Rounds of each row unless told otherwise.
-const ROUNDS: usize = 15;
-/// The same with `--quick`: enough for a median that one bad round does not move.
-const ROUNDS_QUICK: usize = 9;
-/// The most that a row marked [`Row::heavy`](crate::workloads::Row::heavy) gets with `--quick`.
-const ROUNDS_QUICK_HEAVY: usize = 5;
+const ROUNDS: usize = 11;
+/// Those of a row that is marked [`Row::heavy`](crate::workloads::Row::heavy), and of any other with
+/// `--quick`: enough for a median that one bad round does not move.
+const ROUNDS_FEW: usize = 5;
+/// Heavy rows with `--quick`.
+const ROUNDS_FEWEST: usize = 3;
 
 /// What a child has to know.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +47,11 @@ impl Params {
         if self.quick { quick } else { full }
     }
 
+    /// The same with so many workers.
+    pub(crate) fn on(self, workers: usize) -> Self {
+        Params { workers, ..self }
+    }
+
     /// A duration likewise, in milliseconds.
     pub(crate) fn millis(self, full: u64, quick: u64) -> Duration {
         Duration::from_millis(if self.quick { quick } else { full })
@@ -57,9 +64,12 @@ pub(crate) struct Options {
     pub(crate) params: Params,
     /// Empty for all.
     pub(crate) only: Vec<String>,
+    /// Empty for those that the machine has.
     pub(crate) runtimes: Vec<String>,
     pub(crate) rounds: Option<usize>,
     pub(crate) json: Option<PathBuf>,
+    /// Whether what is in that file counts.
+    pub(crate) resume: bool,
 }
 
 impl Options {
@@ -67,9 +77,9 @@ impl Options {
     pub(crate) fn rounds_of(&self, heavy: bool) -> usize {
         match (self.rounds, self.params.quick, heavy) {
             (Some(rounds), ..) => rounds,
-            (None, false, _) => ROUNDS,
-            (None, true, false) => ROUNDS_QUICK,
-            (None, true, true) => ROUNDS_QUICK_HEAVY,
+            (None, false, false) => ROUNDS,
+            (None, false, true) | (None, true, false) => ROUNDS_FEW,
+            (None, true, true) => ROUNDS_FEWEST,
         }
     }
 }
@@ -79,17 +89,17 @@ impl Options {
 pub(crate) enum Command {
     Help,
     List,
+    /// Names the rows that this program has for a runtime.
+    Rows {
+        runtime: String,
+    },
     Suite(Options),
     Child {
         workload: String,
         runtime: String,
         params: Params,
     },
-    Client {
-        address: SocketAddr,
-        connections: usize,
-        millis: u64,
-    },
+    Client(Plan),
 }
 
 /// Reads the process's arguments.
@@ -103,6 +113,7 @@ pub(crate) fn parse() -> Result<Command, BoxError> {
     let mut runtimes = Vec::new();
     let mut rounds = None;
     let mut json = None;
+    let mut resume = false;
     let mut child = None;
 
     while let Some(arg) = parser.next()? {
@@ -113,17 +124,24 @@ pub(crate) fn parse() -> Result<Command, BoxError> {
             Arg::Long("rounds") => rounds = Some(at_least_one("rounds", &mut parser)?),
             Arg::Long("workers") => params.workers = at_least_one("workers", &mut parser)?,
             Arg::Long("json") => json = Some(PathBuf::from(parser.value()?)),
+            Arg::Long("resume") => resume = true,
             Arg::Long("list") => return Ok(Command::List),
             Arg::Long("help") | Arg::Short('h') => return Ok(Command::Help),
+            Arg::Long("rows") => {
+                return Ok(Command::Rows {
+                    runtime: parser.value()?.string()?,
+                });
+            }
             Arg::Long("child") => {
                 child = Some((parser.value()?.string()?, parser.value()?.string()?));
             }
             Arg::Long("client") => {
-                return Ok(Command::Client {
+                return Ok(Command::Client(Plan {
                     address: parser.value()?.parse()?,
                     connections: parser.value()?.parse()?,
-                    millis: parser.value()?.parse()?,
-                });
+                    length: Duration::from_millis(parser.value()?.parse()?),
+                    pace: Duration::from_micros(parser.value()?.parse()?),
+                }));
             }
             other => return Err(format!("{}\n\n{HELP}", other.unexpected()).into()),
         }
@@ -136,17 +154,8 @@ pub(crate) fn parse() -> Result<Command, BoxError> {
             params,
         });
     }
-    for name in &runtimes {
-        if !rt::NAMES.contains(&name.as_str()) {
-            return Err(format!(
-                "no runtime `{name}` in this build; there are: {}",
-                rt::NAMES.join(", ")
-            )
-            .into());
-        }
-    }
-    if runtimes.is_empty() {
-        runtimes = rt::NAMES.iter().map(ToString::to_string).collect();
+    if resume && json.is_none() {
+        return Err("--resume goes on with the file of --json".into());
     }
     Ok(Command::Suite(Options {
         params,
@@ -154,6 +163,7 @@ pub(crate) fn parse() -> Result<Command, BoxError> {
         runtimes,
         rounds,
         json,
+        resume,
     }))
 }
 

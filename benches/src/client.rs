@@ -1,12 +1,16 @@
 //! The load for the echo rows: one plain thread with a poll loop, in a process of its own.
 //!
 //! It is on none of the runtimes and costs the same against each. Every connection has one message
-//! under way: it sends, reads the answer back, checks its length, and sends the next. The parent
+//! under way: it sends, reads the answer back, checks its length, and sends the next. Or, on one
+//! connection, a message is due at a steady pace, and one that is due while the last one is still
+//! under way counts from then: what a server that stalls for 100 ms does to the messages of these
+//! 100 ms is not hidden by the client's waiting for the first of them. The parent
 //! process is spoken to in lines: after a warm-up this prints [`READY`], waits for [`GO`], runs for
 //! the time given, and prints a [`Load`] as JSON.
 
 use std::io::{self, BufRead, ErrorKind, Read, Write};
 use std::net::SocketAddr;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
@@ -25,6 +29,16 @@ pub(crate) const GO: &str = "go";
 const MESSAGE: [u8; 64] = [b'w'; 64];
 const WARM_UP: Duration = Duration::from_millis(50);
 
+/// What the client is to do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) address: SocketAddr,
+    pub(crate) connections: usize,
+    pub(crate) length: Duration,
+    /// From one message to the next; zero for "as soon as the answer is here".
+    pub(crate) pace: Duration,
+}
+
 /// What the client measured.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Load {
@@ -32,6 +46,7 @@ pub(crate) struct Load {
     pub(crate) wall_ns: u64,
     pub(crate) p50_ns: f64,
     pub(crate) p99_ns: f64,
+    pub(crate) max_ns: f64,
 }
 
 /// A connection with one message under way.
@@ -44,10 +59,9 @@ struct Connection {
 }
 
 /// Runs the client, to its end.
-pub(crate) fn run(address: SocketAddr, connections: usize, millis: u64) -> Result<(), BoxError> {
-    let mut poll = Poll::new()?;
-    let mut connections = connect(&poll, address, connections)?;
-    exchange(&mut poll, &mut connections, WARM_UP)?;
+pub(crate) fn run(plan: &Plan) -> Result<(), BoxError> {
+    let mut client = Client::connect(plan)?;
+    client.exchange(WARM_UP)?;
 
     report::line(READY);
     let mut input = io::stdin().lock();
@@ -58,7 +72,7 @@ pub(crate) fn run(address: SocketAddr, connections: usize, millis: u64) -> Resul
     }
 
     let began = Instant::now();
-    let mut latencies = exchange(&mut poll, &mut connections, Duration::from_millis(millis))?;
+    let mut latencies = client.exchange(plan.length)?;
     let wall_ns = nanos(began.elapsed());
     latencies.sort_unstable();
     let load = Load {
@@ -66,6 +80,7 @@ pub(crate) fn run(address: SocketAddr, connections: usize, millis: u64) -> Resul
         wall_ns,
         p50_ns: percentile(&latencies, 50),
         p99_ns: percentile(&latencies, 99),
+        max_ns: percentile(&latencies, 100),
     };
     report::line(&serde_json::to_string(&load)?);
 
@@ -73,6 +88,68 @@ pub(crate) fn run(address: SocketAddr, connections: usize, millis: u64) -> Resul
     line.clear();
     input.read_line(&mut line)?;
     Ok(())
+}
+
+/// The connections, and how they are used.
+enum Client {
+    Busy {
+        poll: Poll,
+        connections: Vec<Connection>,
+    },
+    Paced {
+        stream: std::net::TcpStream,
+        pace: Duration,
+    },
+}
+
+impl Client {
+    fn connect(plan: &Plan) -> io::Result<Self> {
+        if plan.pace > Duration::ZERO {
+            let stream = std::net::TcpStream::connect(plan.address)?;
+            stream.set_nodelay(true)?;
+            let pace = plan.pace;
+            return Ok(Client::Paced { stream, pace });
+        }
+        let poll = Poll::new()?;
+        let connections = connect(&poll, plan.address, plan.connections)?;
+        Ok(Client::Busy { poll, connections })
+    }
+
+    fn exchange(&mut self, length: Duration) -> io::Result<Vec<u64>> {
+        match self {
+            Client::Busy { poll, connections } => exchange(poll, connections, length),
+            Client::Paced { stream, pace } => exchange_paced(stream, *pace, length),
+        }
+    }
+}
+
+/// Sends a message each `pace`. What was due while an earlier one was under way counts as answered
+/// with that one, and is not sent: so a stall is seen by all the messages that it holds up, and the
+/// run ends in time even if every message stalls. What this thread's own sleep adds does not count.
+fn exchange_paced(
+    stream: &mut std::net::TcpStream,
+    pace: Duration,
+    length: Duration,
+) -> io::Result<Vec<u64>> {
+    let mut latencies = Vec::new();
+    let mut due = Instant::now();
+    let end = due + length;
+    let mut buffer = [0; MESSAGE.len()];
+    while due < end {
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        let sent = Instant::now();
+        stream.write_all(&MESSAGE)?;
+        stream.read_exact(&mut buffer)?;
+        let answered = Instant::now();
+        latencies.push(nanos(answered - sent));
+        // A thread that slept too long missed nothing by the server's fault.
+        due = (due + pace).max(sent);
+        while due < answered {
+            latencies.push(nanos(answered - due));
+            due += pace;
+        }
+    }
+    Ok(latencies)
 }
 
 fn connect(poll: &Poll, address: SocketAddr, count: usize) -> io::Result<Vec<Connection>> {

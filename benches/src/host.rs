@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The lock file that this program was built from, which knows the versions. Read when it runs: a
 /// packaged crate does not bring its workspace's.
@@ -15,13 +15,14 @@ const COMPARED: &[&str] = &[
     "tokio",
     "async-executor",
     "async-io",
+    "blocking",
     "async-channel",
     "futures",
     "hyper",
 ];
 
 /// The machine and the software.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Host {
     pub(crate) cpu: String,
     /// Cores that this process may use.
@@ -29,7 +30,7 @@ pub(crate) struct Host {
     pub(crate) kernel: String,
     /// Load average over one minute before the first row: how quiet the machine was.
     pub(crate) load: String,
-    pub(crate) versions: Vec<(&'static str, String)>,
+    pub(crate) versions: Vec<(String, String)>,
 }
 
 impl Host {
@@ -45,7 +46,7 @@ impl Host {
             load: load.split(' ').next().unwrap_or("unknown").into(),
             versions: COMPARED
                 .iter()
-                .filter_map(|name| Some((*name, version(name)?)))
+                .filter_map(|name| Some((name.to_string(), version(name)?)))
                 .collect(),
         })
     }

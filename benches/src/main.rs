@@ -11,8 +11,11 @@
 //! 2. The parent ([`suite`]) starts this same binary again for each turn, as `--child`.
 //! 3. The child runs one workload ([`workloads`]) on one runtime ([`rt`]) and prints one line of
 //!    JSON: a [`measure::Outcome`].
-//! 4. The parent reduces the rounds ([`stats`]) and prints them ([`report`]).
-//! 5. The rows that need a network peer start a third process, `--client` ([`client`]), which is
+//! 4. The parent keeps the rounds ([`record`]), reduces them ([`stats`]) and prints them
+//!    ([`report`]).
+//! 5. Runtimes that this program does not contain are programs of their own ([`peers`]), which take
+//!    the same arguments and print the same line.
+//! 6. The rows that need a network peer start a third process, `--client` ([`client`]), which is
 //!    on no runtime, so that runtimes are compared as servers.
 //!
 //! A new workload is a file in `workloads/` with its question at the head and a line in
@@ -26,6 +29,8 @@ mod cli;
 mod client;
 mod host;
 mod measure;
+mod peers;
+mod record;
 mod report;
 mod rt;
 mod stats;
@@ -53,6 +58,11 @@ fn dispatch(command: cli::Command) -> Result<ExitCode, BoxError> {
     match command {
         cli::Command::Help => report::line(cli::HELP),
         cli::Command::List => report::list(&workloads::described()),
+        cli::Command::Rows { runtime } => {
+            for row in workloads::rows_of(&runtime)? {
+                report::line(row.name);
+            }
+        }
         cli::Command::Suite(options) => return suite::run(&options),
         cli::Command::Child {
             workload,
@@ -62,13 +72,7 @@ fn dispatch(command: cli::Command) -> Result<ExitCode, BoxError> {
             let outcome = workloads::run(&workload, &runtime, params)?;
             report::line(&serde_json::to_string(&outcome)?);
         }
-        cli::Command::Client {
-            address,
-            connections,
-            millis,
-        } => {
-            client::run(address, connections, millis)?;
-        }
+        cli::Command::Client(plan) => client::run(&plan)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -67,6 +67,23 @@ impl Measure {
         self
     }
 
+    /// Compares runtimes by the 99th percentile of these latencies, and shows median and maximum too.
+    #[must_use]
+    pub(crate) fn by_tail(self, mut latencies_ns: Vec<u64>) -> Self {
+        latencies_ns.sort_unstable();
+        let [p50, p99, max] = [50, 99, 100].map(|percent| percentile(&latencies_ns, percent));
+        self.tail(p50, p99, max)
+    }
+
+    /// The same of percentiles that are known.
+    #[must_use]
+    pub(crate) fn tail(self, p50_ns: f64, p99_ns: f64, max_ns: f64) -> Self {
+        self.by(p99_ns)
+            .with("p50_us", p50_ns / 1e3)
+            .with("p99_us", p99_ns / 1e3)
+            .with("max_us", max_ns / 1e3)
+    }
+
     /// Compares runtimes by the median of these latencies, and shows median and 99th percentile.
     #[must_use]
     pub(crate) fn by_latencies(self, mut latencies_ns: Vec<u64>) -> Self {

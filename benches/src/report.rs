@@ -1,27 +1,23 @@
-//! The table, the summary, and the JSON.
+//! The table and the summary, as they are printed while the suite runs.
 //!
 //! A ratio is how many times longer the other one took: above 1 the runtime of this line is ahead.
 //! It is the median of the ratios of each round, and not the ratio of the medians.
 
-use serde::Serialize;
-
-use crate::BoxError;
 use crate::cli::Options;
-use crate::host::Host;
 use crate::measure::{Measure, Outcome};
-use crate::stats::{self, Spread, Verdict};
-use crate::suite::{Results, Turns};
-use crate::workloads::{Figure, Row};
-
-/// The runtime under test.
-const SUBJECT: &str = "ws";
-/// The peer that every ratio is taken to, beside the best.
-const REFERENCE: &str = "tokio";
+use crate::record::{FOREIGN, REFERENCE, Results, Run, SUBJECT, Turns};
+use crate::stats::{self, Spread, Verdict, median};
+use crate::workloads::{Figure, Group, Row};
 
 /// Prints a line for whoever runs the program.
 #[expect(clippy::print_stdout, reason = "the report is this program's output")]
 pub(crate) fn line(text: &str) {
     println!("{text}");
+}
+
+/// Says what takes its time, beside the report.
+pub(crate) fn progress(text: &str) {
+    eprintln!("{text}");
 }
 
 /// Prints the rows and what they measure.
@@ -37,7 +33,8 @@ pub(crate) fn list(rows: &[Row]) {
 }
 
 /// Prints what the numbers are made on, and the head of the table.
-pub(crate) fn head(host: &Host, options: &Options) {
+pub(crate) fn head(run: &Run, options: &Options) {
+    let host = &run.host;
     line(&format!(
         "{}, {} cores, Linux {}",
         host.cpu, host.cores, host.kernel
@@ -55,9 +52,12 @@ pub(crate) fn head(host: &Host, options: &Options) {
         options.rounds_of(true),
         host.load,
     ));
+    for note in &run.notes {
+        line(note);
+    }
     line("median and quartiles; ratios above 1: this one is ahead\n");
     line(&format!(
-        "{:26} {:8} {:>9} {:>19} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}  also",
+        "{:26} {:13} {:>9} {:>19} {:>9} {:>8} {:>8} {:>8} {:>8} {:>8}  also",
         "row",
         "runtime",
         "median",
@@ -76,22 +76,23 @@ pub(crate) fn row(results: &Results) {
     for turns in &results.runtimes {
         line(&row_line(results, turns));
         if let Some(Outcome::Skipped(why)) = turns.gave_up() {
-            line(&format!("{:26} {:8} skipped: {why}", "", ""));
+            line(&format!("{:26} {:13} skipped: {why}", "", ""));
         }
         if let Some(Outcome::Failed(why)) = turns.gave_up() {
-            line(&format!("{:26} {:8} FAILED: {why}", "", ""));
+            line(&format!("{:26} {:13} FAILED: {why}", "", ""));
         }
     }
 }
 
 fn row_line(results: &Results, turns: &Turns) -> String {
-    let figure = results.row.figure;
-    let name = format!("{:26} {:8}", results.row.name, turns.runtime);
-    let Some(value) = Spread::of(turns.measured().map(|measure| measure.value)) else {
+    let figure = results.figure;
+    let name = format!("{:26} {:13}", results.name, turns.runtime);
+    let Some(value) = turns.value() else {
         return name;
     };
     let of = |part: fn(&Measure) -> f64| median(turns.measured().map(part));
-    let extras: Vec<String> = extras(turns)
+    let extras: Vec<String> = turns
+        .extras()
         .iter()
         .map(|(name, figure)| format!("{name} {}", short(*figure)))
         .collect();
@@ -116,50 +117,62 @@ fn row_line(results: &Results, turns: &Turns) -> String {
 /// Prints what it all comes to.
 pub(crate) fn summary(all: &[Results]) {
     line("");
+    for text in standings(all) {
+        line(&text);
+    }
+}
+
+/// What it all comes to, a sentence for each thing to be said.
+pub(crate) fn standings(all: &[Results]) -> Vec<String> {
     let mut names: Vec<&str> = Vec::new();
     for turns in all.iter().flat_map(|results| &results.runtimes) {
-        if turns.runtime != REFERENCE && !names.contains(&turns.runtime.as_str()) {
+        if !names.contains(&turns.runtime.as_str()) {
             names.push(&turns.runtime);
         }
     }
-    for name in names {
+    let mut texts = Vec::new();
+    if !names.contains(&SUBJECT) {
+        texts.push(format!("{SUBJECT} was not measured"));
+    }
+    for name in &names {
+        if *name == REFERENCE {
+            continue;
+        }
         let standing = Standing::of(all, name, Results::to_reference);
         if let Some(mean) = standing.mean() {
-            line(&format!(
-                "geometric mean of {REFERENCE}/{name} over {} rows of speed: {mean:.2}",
-                standing.speed.len()
+            texts.push(format!(
+                "geometric mean of {REFERENCE}/{name} over {} rows of the scheduler: {mean:.2}",
+                standing.scheduler.len()
             ));
-            line(&standing.text(name, REFERENCE));
         }
-        if name == SUBJECT {
-            let best = |results: &Results, turns: &Turns| {
-                results.to_best_peer(turns).map(|(_, spread)| spread)
-            };
-            line(&Standing::of(all, name, best).text(name, "the best peer"));
+        texts.extend(standing.text(name, REFERENCE));
+    }
+    if names.contains(&SUBJECT) {
+        let best = |results: &Results, turns: &Turns| {
+            results.to_best_rust_peer(turns).map(|(_, spread)| spread)
+        };
+        texts.extend(Standing::of(all, SUBJECT, best).text(SUBJECT, "the best Rust peer"));
+        for peer in FOREIGN.iter().filter(|peer| names.contains(*peer)) {
+            let standing = Standing::of(all, SUBJECT, |results, turns| results.ratio(peer, turns));
+            texts.extend(standing.text(SUBJECT, peer));
         }
     }
-    if !all
-        .iter()
-        .flat_map(|results| &results.runtimes)
-        .any(|turns| turns.runtime == SUBJECT)
-    {
-        line(&format!("{SUBJECT} was not measured"));
-    }
+    texts
 }
 
 /// How one runtime stands to another over all rows.
 #[derive(Debug, Default)]
-struct Standing {
-    ahead: Vec<&'static str>,
-    level: Vec<&'static str>,
-    behind: Vec<&'static str>,
+pub(crate) struct Standing<'a> {
+    pub(crate) ahead: Vec<&'a Results>,
+    pub(crate) level: Vec<&'a Results>,
+    pub(crate) behind: Vec<&'a Results>,
     /// The ratios of the rows that count in the mean.
-    speed: Vec<f64>,
+    scheduler: Vec<f64>,
 }
 
-impl Standing {
-    fn of(
-        all: &[Results],
+impl<'a> Standing<'a> {
+    pub(crate) fn of(
+        all: &'a [Results],
         name: &str,
         compare: impl Fn(&Results, &Turns) -> Option<Spread>,
     ) -> Self {
@@ -176,106 +189,58 @@ impl Standing {
                 Verdict::Level => &mut standing.level,
                 Verdict::Behind => &mut standing.behind,
             };
-            list.push(results.row.name);
-            if results.row.figure.is_speed() {
-                standing.speed.push(spread.median);
+            list.push(results);
+            if results.figure.is_speed() && results.group == Group::Scheduler {
+                standing.scheduler.push(spread.median);
             }
         }
         standing
     }
 
     fn mean(&self) -> Option<f64> {
-        stats::geometric_mean(&self.speed)
+        stats::geometric_mean(&self.scheduler)
     }
 
-    fn text(&self, name: &str, other: &str) -> String {
+    /// The sentence about it, unless they have no row in common.
+    fn text(&self, name: &str, other: &str) -> Option<String> {
         let rows = self.ahead.len() + self.level.len() + self.behind.len();
+        if rows == 0 {
+            return None;
+        }
+        let names = |list: &[&Results]| {
+            let names: Vec<&str> = list.iter().map(|results| results.name.as_str()).collect();
+            names.join(", ")
+        };
         let mut text = format!(
             "{name} is ahead of {other} in {} of {rows} rows",
             self.ahead.len()
         );
         if !self.level.is_empty() {
-            text += &format!("; level within the spread in: {}", self.level.join(", "));
+            text += &format!("; level within the spread in: {}", names(&self.level));
         }
         if !self.behind.is_empty() {
-            text += &format!("; behind beyond the spread in: {}", self.behind.join(", "));
+            text += &format!("; behind beyond the spread in: {}", names(&self.behind));
         }
-        text
+        Some(text)
     }
 }
 
-impl Results {
-    fn turns_of(&self, runtime: &str) -> Option<&Turns> {
-        self.runtimes.iter().find(|turns| turns.runtime == runtime)
-    }
-
-    /// How many times longer the reference took than this one. The reference itself has none.
-    fn to_reference(&self, turns: &Turns) -> Option<Spread> {
-        if turns.runtime == REFERENCE {
-            return None;
-        }
-        stats::ratios(&self.turns_of(REFERENCE)?.values(), &turns.values())
-    }
-
-    /// The fastest of the others but the runtime under test, and how many times longer it took
-    /// than this one.
-    fn to_best_peer(&self, turns: &Turns) -> Option<(&str, Spread)> {
-        let (_, best) = self
-            .runtimes
-            .iter()
-            .filter(|other| other.runtime != turns.runtime && other.runtime != SUBJECT)
-            .filter_map(|other| {
-                let value = Spread::of(other.measured().map(|measure| measure.value))?;
-                Some((value.median, other))
-            })
-            .min_by(|a, b| a.0.total_cmp(&b.0))?;
-        Some((
-            &best.runtime,
-            stats::ratios(&best.values(), &turns.values())?,
-        ))
-    }
-}
-
-/// The further columns, each with its median.
-fn extras(turns: &Turns) -> Vec<(&str, f64)> {
-    let Some(first) = turns.measured().next() else {
-        return Vec::new();
-    };
-    let column = |name: &str| {
-        median(turns.measured().filter_map(|measure| {
-            Some(
-                measure
-                    .extras
-                    .iter()
-                    .find(|extra| extra.name == name)?
-                    .value,
-            )
-        }))
-    };
-    first
-        .extras
-        .iter()
-        .map(|extra| (extra.name.as_str(), column(&extra.name)))
-        .collect()
-}
-
-fn median(figures: impl Iterator<Item = f64>) -> f64 {
-    Spread::of(figures).map_or(f64::NAN, |spread| spread.median)
-}
-
-fn ratio(spread: Option<Spread>) -> String {
+pub(crate) fn ratio(spread: Option<Spread>) -> String {
     spread.map_or("-".into(), |spread| format!("{:.2}", spread.median))
 }
 
-fn show(figure: Figure, value: f64) -> String {
+/// A figure with its unit.
+pub(crate) fn show(figure: Figure, value: f64) -> String {
     match figure {
-        Figure::Time | Figure::Latency | Figure::IdleCpu => time(value),
+        Figure::Time | Figure::Latency | Figure::Tail | Figure::Cpu | Figure::IdleCpu => {
+            time(value)
+        }
         Figure::Bytes => format!("{value:.1} B"),
     }
 }
 
 /// A time with three digits and its unit.
-fn time(ns: f64) -> String {
+pub(crate) fn time(ns: f64) -> String {
     match ns {
         ns if ns < 1e3 => format!("{} ns", short(ns)),
         ns if ns < 1e6 => format!("{} us", short(ns / 1e3)),
@@ -285,7 +250,7 @@ fn time(ns: f64) -> String {
 }
 
 /// A number with about three digits.
-fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     match value {
         0.0 => "0".into(),
         value if value < 0.001 => format!("{value:.0e}"),
@@ -294,62 +259,4 @@ fn short(value: f64) -> String {
         value if value < 100.0 => format!("{value:.1}"),
         value => format!("{value:.0}"),
     }
-}
-
-/// Everything, for programs.
-#[derive(Serialize)]
-struct Json<'a> {
-    host: &'a Host,
-    workers: usize,
-    quick: bool,
-    rows: Vec<JsonRow<'a>>,
-}
-
-#[derive(Serialize)]
-struct JsonRow<'a> {
-    name: &'a str,
-    operation: &'a str,
-    figure: &'a str,
-    runtimes: Vec<JsonTurns<'a>>,
-}
-
-#[derive(Serialize)]
-struct JsonTurns<'a> {
-    runtime: &'a str,
-    value: Option<Spread>,
-    /// Reference over this one.
-    to_tokio: Option<Spread>,
-    /// The best of the others, and it over this one.
-    to_best_peer: Option<(&'a str, Spread)>,
-    rounds: &'a [Outcome],
-}
-
-/// Writes every round and what it was reduced to.
-pub(crate) fn json(host: &Host, options: &Options, all: &[Results]) -> Result<String, BoxError> {
-    let rows = all
-        .iter()
-        .map(|results| JsonRow {
-            name: results.row.name,
-            operation: results.row.operation,
-            figure: results.row.figure.name(),
-            runtimes: results
-                .runtimes
-                .iter()
-                .map(|each| JsonTurns {
-                    runtime: &each.runtime,
-                    value: Spread::of(each.measured().map(|measure| measure.value)),
-                    to_tokio: results.to_reference(each),
-                    to_best_peer: results.to_best_peer(each),
-                    rounds: &each.outcomes,
-                })
-                .collect(),
-        })
-        .collect();
-    let json = Json {
-        host,
-        workers: options.params.workers,
-        quick: options.params.quick,
-        rows,
-    };
-    Ok(serde_json::to_string_pretty(&json)? + "\n")
 }

@@ -17,12 +17,17 @@ mod tokio;
 mod ws;
 
 pub(crate) use self::smol::SmolRt;
-pub(crate) use self::tokio::TokioRt;
-pub(crate) use self::ws::WsRt;
+#[cfg(tokio_unstable)]
+pub(crate) use self::tokio::TokioHandoff;
+pub(crate) use self::tokio::{TokioMain, TokioRt};
+pub(crate) use self::ws::{WsNoSysmon, WsRt};
 
-/// The runtimes in this build, in the order of the first round. The first is the one under test
-/// where it is there.
-pub(crate) const NAMES: &[&str] = &[WsRt::NAME, TokioRt::NAME, SmolRt::NAME];
+/// The runtimes that run every row, in the order of the first round. The first is the one under
+/// test.
+pub(crate) const ALL_ROWS: &[&str] = &[WsRt::NAME, TokioRt::NAME, SmolRt::NAME];
+
+/// Those that run some rows only: other ways to use the same runtimes.
+pub(crate) const SOME_ROWS: &[&str] = &[WsNoSysmon::NAME, TokioMain::NAME];
 
 /// An asynchronous runtime with worker threads.
 pub(crate) trait Rt: Sized + Send + 'static {
@@ -77,6 +82,15 @@ pub(crate) trait Rt: Sized + Send + 'static {
         // On most runtimes a dropped join detaches; the one that cancels overrides this.
         drop(Self::spawn(future));
     }
+
+    /// Cancels a task, and waits until it is gone.
+    fn cancel<T: Send + 'static>(join: Self::Join<T>) -> impl Future<Output = ()> + Send;
+
+    /// Calls a function that blocks, where it holds up no task, and waits for its output.
+    fn spawn_blocking<T, F>(f: F) -> impl Future<Output = T> + Send
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static;
 
     /// Lets others run first.
     fn yield_now() -> impl Future<Output = ()> + Send;

@@ -56,6 +56,11 @@ pub(crate) fn ratios(other: &[Option<f64>], this: &[Option<f64>]) -> Option<Spre
     }))
 }
 
+/// The median, or no number of none.
+pub(crate) fn median(figures: impl IntoIterator<Item = f64>) -> f64 {
+    Spread::of(figures).map_or(f64::NAN, |spread| spread.median)
+}
+
 /// The geometric mean, or nothing of none.
 pub(crate) fn geometric_mean(figures: &[f64]) -> Option<f64> {
     if figures.is_empty() {

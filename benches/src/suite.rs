@@ -4,8 +4,9 @@
 //! neither a slow drift of the machine nor a place in the order favours anyone. Every turn is a new
 //! process: no allocator, thread pool or warm cache is handed on. A runtime that cannot run a row,
 //! or fails at it, has no more turns in that row.
+//!
+//! With `--json` the file is whole after every row, and `--resume` goes on where it ends.
 
-use std::fs;
 use std::io::Read;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -15,70 +16,55 @@ use std::time::Duration;
 use crate::BoxError;
 use crate::cli::Options;
 use crate::host::Host;
-use crate::measure::{Measure, Outcome};
+use crate::measure::Outcome;
+use crate::peers::{self, Peer};
+use crate::record::{Results, Run, Turns};
 use crate::report;
 use crate::workloads::{self, Row};
 
 /// What a turn may take before it is taken to hang. The longest takes a tenth of it.
 const TURN_LIMIT: Duration = Duration::from_secs(60);
 
-/// All rounds of one row.
-#[derive(Debug)]
-pub(crate) struct Results {
-    pub(crate) row: Row,
-    pub(crate) runtimes: Vec<Turns>,
-}
-
-/// All rounds of one runtime at one row.
-#[derive(Debug)]
-pub(crate) struct Turns {
-    pub(crate) runtime: String,
-    /// One for each round, or one fewer from where it gave up.
-    pub(crate) outcomes: Vec<Outcome>,
-}
-
-impl Turns {
-    /// The rounds that were measured.
-    pub(crate) fn measured(&self) -> impl Iterator<Item = &Measure> {
-        self.outcomes.iter().filter_map(|outcome| match outcome {
-            Outcome::Measured(measure) => Some(measure),
-            Outcome::Skipped(_) | Outcome::Failed(_) => None,
-        })
-    }
-
-    /// The figure of each round, to be paired with those of another runtime.
-    pub(crate) fn values(&self) -> Vec<Option<f64>> {
-        let value = |outcome: &Outcome| match outcome {
-            Outcome::Measured(measure) => Some(measure.value),
-            Outcome::Skipped(_) | Outcome::Failed(_) => None,
-        };
-        self.outcomes.iter().map(value).collect()
-    }
-
-    /// Why it gave up, if it did, and whether that is a failure.
-    pub(crate) fn gave_up(&self) -> Option<&Outcome> {
-        self.outcomes
-            .last()
-            .filter(|outcome| !matches!(outcome, Outcome::Measured(_)))
-    }
-}
-
 /// Runs the suite. The exit code says whether every turn went well.
 pub(crate) fn run(options: &Options) -> Result<ExitCode, BoxError> {
-    let host = Host::here()?;
-    let rows = chosen(&options.only)?;
-    report::head(&host, options);
-    let mut all = Vec::with_capacity(rows.len());
+    let rows = chosen(&options.only, options.params.quick)?;
+    let (peers, notes) = peers::ready(&options.runtimes, options.params.quick)?;
+    let mut host = Host::here()?;
+    host.versions.extend(
+        peers
+            .iter()
+            .filter_map(|peer| Some((peer.name.clone(), peer.version.clone()?))),
+    );
+    let mut run = Run {
+        host,
+        workers: options.params.workers,
+        quick: options.params.quick,
+        notes,
+        rows: Vec::new(),
+    };
+    let before = before(options, &run)?;
+    report::head(&run, options);
     for row in rows {
-        let results = measure(row, options)?;
+        let earlier = before.iter().find(|results| results.name == row.name);
+        let results = measure(row, earlier, &peers, options)?;
+        if results.runtimes.is_empty() {
+            continue;
+        }
         report::row(&results);
-        all.push(results);
+        run.rows.push(results);
+        if let Some(path) = &options.json {
+            // Rows that are still to come keep what they had.
+            let mut whole = run.clone();
+            let done = |results: &Results| run.rows.iter().any(|row| row.name == results.name);
+            whole
+                .rows
+                .extend(before.iter().filter(|results| !done(results)).cloned());
+            whole.write(path)?;
+        }
     }
-    report::summary(&all);
-    if let Some(path) = &options.json {
-        fs::write(path, report::json(&host, options, &all)?)?;
-    }
-    let failed = all
+    report::summary(&run.rows);
+    let failed = run
+        .rows
         .iter()
         .flat_map(|results| &results.runtimes)
         .any(|turns| matches!(turns.gave_up(), Some(Outcome::Failed(_))));
@@ -89,10 +75,43 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, BoxError> {
     })
 }
 
+/// The rows that are there already, if this run goes on with another.
+fn before(options: &Options, run: &Run) -> Result<Vec<Results>, BoxError> {
+    let Some(path) = options
+        .json
+        .as_ref()
+        .filter(|path| options.resume && path.exists())
+    else {
+        return Ok(Vec::new());
+    };
+    let mut other = Run::read(path)?;
+    // How busy the machine was at the start may differ; all else has to be the same.
+    other.host.load.clone_from(&run.host.load);
+    if (&other.host, other.workers, other.quick) != (&run.host, run.workers, run.quick) {
+        return Err(format!(
+            "{} is of another machine, other versions or other options",
+            path.display()
+        )
+        .into());
+    }
+    // What failed may be tried again.
+    for turns in other
+        .rows
+        .iter_mut()
+        .flat_map(|results| &mut results.runtimes)
+    {
+        turns
+            .outcomes
+            .retain(|outcome| matches!(outcome, Outcome::Measured(_)));
+    }
+    Ok(other.rows)
+}
+
 /// The rows that were asked for, in the order of the table.
-fn chosen(only: &[String]) -> Result<Vec<Row>, BoxError> {
+fn chosen(only: &[String], quick: bool) -> Result<Vec<Row>, BoxError> {
     let mut rows = workloads::described();
     if only.is_empty() {
+        rows.retain(|row| row.quick || !quick);
         return Ok(rows);
     }
     let mut wanted = vec![false; rows.len()];
@@ -114,38 +133,58 @@ fn chosen(only: &[String]) -> Result<Vec<Row>, BoxError> {
     Ok(rows)
 }
 
-fn measure(row: Row, options: &Options) -> Result<Results, BoxError> {
-    let mut runtimes: Vec<Turns> = options
-        .runtimes
+/// Takes the turns of a row that are missing.
+fn measure(
+    row: Row,
+    earlier: Option<&Results>,
+    peers: &[Peer],
+    options: &Options,
+) -> Result<Results, BoxError> {
+    let peers: Vec<&Peer> = peers
         .iter()
-        .map(|runtime| Turns {
-            runtime: runtime.clone(),
-            outcomes: Vec::new(),
+        .filter(|peer| peer.rows.iter().any(|name| name == row.name))
+        .collect();
+    let mut runtimes: Vec<Turns> = peers
+        .iter()
+        .map(|peer| {
+            let done = earlier.and_then(|results| results.turns_of(&peer.name));
+            Turns {
+                runtime: peer.name.clone(),
+                outcomes: done.map_or(Vec::new(), |turns| turns.outcomes.clone()),
+            }
         })
         .collect();
     let count = runtimes.len();
     for round in 0..options.rounds_of(row.heavy) {
         for turn in 0..count {
-            let turns = &mut runtimes[(round + turn) % count];
-            if turns.gave_up().is_none() {
-                turns
-                    .outcomes
-                    .push(take_turn(row.name, &turns.runtime, options)?);
+            let (turns, peer) = (
+                &mut runtimes[(round + turn) % count],
+                peers[(round + turn) % count],
+            );
+            if turns.gave_up().is_none() && turns.outcomes.len() <= round {
+                turns.outcomes.push(take_turn(row.name, peer, options)?);
             }
         }
     }
-    Ok(Results { row, runtimes })
+    Ok(Results {
+        name: row.name.into(),
+        operation: row.operation.into(),
+        figure: row.figure,
+        group: row.group,
+        runtimes,
+    })
 }
 
 /// Runs a child for one turn. What goes wrong in the child is its outcome, not an error here.
-fn take_turn(workload: &str, runtime: &str, options: &Options) -> Result<Outcome, BoxError> {
-    let mut command = Command::new(std::env::current_exe()?);
-    command.args(["--child", workload, runtime]);
+fn take_turn(workload: &str, peer: &Peer, options: &Options) -> Result<Outcome, BoxError> {
+    let mut command = Command::new(&peer.program);
+    command.args(["--child", workload, &peer.name]);
     command.args(["--workers", &options.params.workers.to_string()]);
     if options.params.quick {
         command.arg("--quick");
     }
     let mut child = command
+        .env(peers::CLIENT_VARIABLE, std::env::current_exe()?)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()?;

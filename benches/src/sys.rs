@@ -1,7 +1,7 @@
-//! What the operating system says about this process: CPU time, context switches, memory.
+//! What the operating system says about this process: CPU time, context switches, memory, open files.
 //!
-//! An island of `unsafe`: one system call has no safe face in std. What leaves it is plain data.
-#![expect(unsafe_code, reason = "getrusage has no safe face in std")]
+//! An island of `unsafe`: few system calls that have no safe face in std. What leaves it is plain data.
+#![expect(unsafe_code, reason = "getrusage and rlimits have no safe face in std")]
 
 use std::fs;
 use std::io;
@@ -36,6 +36,24 @@ pub(crate) fn usage() -> Usage {
         voluntary: unsigned(raw.ru_nvcsw),
         involuntary: unsigned(raw.ru_nivcsw),
     }
+}
+
+/// Lets this process, and what it starts, have as many open files as the machine allows.
+pub(crate) fn raise_file_limit() -> io::Result<()> {
+    let mut raw = MaybeUninit::<libc::rlimit>::uninit();
+    // SAFETY: the pointer is to writable memory of an `rlimit`'s size and alignment, which is all
+    // that the call asks for.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, raw.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call succeeded, so it filled the whole structure.
+    let mut limit = unsafe { raw.assume_init() };
+    limit.rlim_cur = limit.rlim_max;
+    // SAFETY: the pointer is to an initialized `rlimit`, which the call only reads.
+    if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 fn nanos(time: libc::timeval) -> u64 {

@@ -3,12 +3,15 @@
 //! Each file asks one question and has a `rows` function that is generic over the runtime, so the
 //! same source runs on all of them.
 
+use serde::{Deserialize, Serialize};
+
 use crate::BoxError;
 use crate::cli::Params;
 use crate::measure::{Measure, Meter, Outcome};
-use crate::rt::{Rt, SmolRt, TokioRt};
+use crate::rt::{ALL_ROWS, Rt, SmolRt, TokioMain, TokioRt, WsNoSysmon, WsRt};
 use crate::sys;
 
+mod blocking;
 mod calls;
 mod chained_spawn;
 mod echo;
@@ -20,14 +23,24 @@ mod ping_pong;
 mod request_reply;
 mod ring;
 mod skynet;
+mod sleeps;
 mod spawn_join;
+
 mod spawn_then_compute;
+mod stalls;
+mod suite_ghc;
+mod suite_go;
+mod suite_tokio;
+mod sysmon;
 mod tickers;
 mod timers;
 mod wake_foreign;
 mod yields;
 
 pub(crate) use self::http::Hello;
+
+/// The other way of tokio's, which runs the rows of the suites too.
+const SUITES: &[&str] = &[TokioMain::NAME];
 
 /// A row: one workload.
 #[derive(Clone, Copy, Debug)]
@@ -37,18 +50,55 @@ pub(crate) struct Row {
     /// What one operation is.
     pub(crate) operation: &'static str,
     pub(crate) figure: Figure,
-    /// Takes long, so that `--quick` gives it fewer rounds.
+    /// What it is about.
+    pub(crate) group: Group,
+    /// Takes long, so that it gets fewer rounds.
     pub(crate) heavy: bool,
+    /// Whether it is in a run with `--quick` that does not ask for it by name.
+    pub(crate) quick: bool,
+    /// The runtimes of this program that run it. Those with a program of their own say themselves.
+    on: On,
     run: fn(Params) -> Result<Outcome, BoxError>,
 }
 
+/// Which runtimes run a row.
+#[derive(Clone, Copy, Debug)]
+enum On {
+    /// Those in [`rt::ALL_ROWS`](crate::rt::ALL_ROWS), and these of the others.
+    AllAnd(&'static [&'static str]),
+    /// These alone.
+    Only(&'static [&'static str]),
+}
+
+/// What a row is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Group {
+    /// Tasks, queues, wake-ups. The geometric mean is over these rows.
+    Scheduler,
+    /// Other runtimes' own suites.
+    Suites,
+    /// Tasks that block or compute, and what that does to the others.
+    Stalls,
+    /// Calls that block, announced.
+    Blocking,
+    Timers,
+    Network,
+    /// Bytes, the end of the runtime, and doing nothing.
+    Footprint,
+}
+
 /// What runtimes are compared by in a row.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Figure {
     /// Time for an operation.
     Time,
     /// The median of the operations' latencies.
     Latency,
+    /// The 99th percentile of the operations' latencies. Outside the geometric mean: a runtime with a
+    /// worse tail than another is not slower, it is broken in one place.
+    Tail,
+    /// CPU time for an operation, where the wall time is the workload's own.
+    Cpu,
     /// Bytes for an operation. Outside the geometric mean, which is one of speed.
     Bytes,
     /// CPU time while nothing happens. Outside the geometric mean: the best is close to nothing.
@@ -58,7 +108,7 @@ pub(crate) enum Figure {
 impl Figure {
     /// Whether the row counts in the geometric mean.
     pub(crate) fn is_speed(self) -> bool {
-        matches!(self, Figure::Time | Figure::Latency)
+        matches!(self, Figure::Time | Figure::Latency | Figure::Cpu)
     }
 
     /// As in the JSON.
@@ -66,6 +116,8 @@ impl Figure {
         match self {
             Figure::Time => "ns per operation",
             Figure::Latency => "ns, median latency",
+            Figure::Tail => "ns, 99th percentile",
+            Figure::Cpu => "ns of CPU per operation",
             Figure::Bytes => "bytes each",
             Figure::IdleCpu => "ns of CPU per idle second",
         }
@@ -83,8 +135,33 @@ impl Row {
             name,
             operation,
             figure,
+            group: Group::Scheduler,
             heavy: false,
+            quick: true,
+            on: On::AllAnd(&[]),
             run,
+        }
+    }
+
+    const fn full_only(mut self) -> Self {
+        self.quick = false;
+        self
+    }
+
+    const fn also(mut self, runtimes: &'static [&'static str]) -> Self {
+        self.on = On::AllAnd(runtimes);
+        self
+    }
+
+    const fn only(mut self, runtimes: &'static [&'static str]) -> Self {
+        self.on = On::Only(runtimes);
+        self
+    }
+
+    fn runs_on(&self, runtime: &str) -> bool {
+        match self.on {
+            On::AllAnd(others) => ALL_ROWS.contains(&runtime) || others.contains(&runtime),
+            On::Only(these) => these.contains(&runtime),
         }
     }
 
@@ -97,23 +174,38 @@ impl Row {
 /// All rows, on this runtime.
 fn rows<R: Rt>() -> Vec<Row> {
     let mut rows = Vec::new();
-    rows.extend(spawn_join::rows::<R>());
-    rows.extend(chained_spawn::rows::<R>());
-    rows.extend(yields::rows::<R>());
-    rows.extend(ping_pong::rows::<R>());
-    rows.extend(ring::rows::<R>());
-    rows.extend(fan_in::rows::<R>());
-    rows.extend(skynet::rows::<R>());
-    rows.extend(request_reply::rows::<R>());
-    rows.extend(calls::rows::<R>());
-    rows.extend(timers::rows::<R>());
-    rows.extend(tickers::rows::<R>());
-    rows.extend(wake_foreign::rows::<R>());
-    rows.extend(spawn_then_compute::rows::<R>());
-    rows.extend(echo::rows::<R>());
-    rows.extend(http::rows::<R>());
-    rows.extend(parked::rows::<R>());
-    rows.extend(idle::rows::<R>());
+    let mut add = |group, some: &[Row]| rows.extend(some.iter().map(|row| Row { group, ..*row }));
+    add(Group::Scheduler, &spawn_join::rows::<R>());
+    add(Group::Scheduler, &chained_spawn::rows::<R>());
+    add(Group::Scheduler, &yields::rows::<R>());
+    add(Group::Scheduler, &ping_pong::rows::<R>());
+    add(Group::Scheduler, &ring::rows::<R>());
+    add(Group::Scheduler, &fan_in::rows::<R>());
+    add(Group::Scheduler, &skynet::rows::<R>());
+    add(Group::Scheduler, &request_reply::rows::<R>());
+    add(Group::Scheduler, &calls::rows::<R>());
+    add(Group::Scheduler, &wake_foreign::rows::<R>());
+    add(Group::Scheduler, &spawn_then_compute::rows::<R>());
+    add(Group::Suites, &suites::<R>());
+    add(Group::Timers, &sleeps::rows::<R>());
+    add(Group::Timers, &timers::rows::<R>());
+    add(Group::Timers, &tickers::rows::<R>());
+    add(Group::Stalls, &stalls::rows::<R>());
+    add(Group::Blocking, &blocking::rows::<R>());
+    add(Group::Blocking, &sysmon::rows::<R>());
+    add(Group::Network, &echo::rows::<R>());
+    add(Group::Network, &http::rows::<R>());
+    add(Group::Footprint, &parked::rows::<R>());
+    add(Group::Footprint, &idle::rows::<R>());
+    rows
+}
+
+/// The suites of other runtimes.
+fn suites<R: Rt>() -> Vec<Row> {
+    let mut rows = Vec::new();
+    rows.extend(suite_tokio::rows::<R>());
+    rows.extend(suite_go::rows::<R>());
+    rows.extend(suite_ghc::rows::<R>());
     rows
 }
 
@@ -123,18 +215,34 @@ pub(crate) fn described() -> Vec<Row> {
     rows::<TokioRt>()
 }
 
-/// Runs one row on one runtime, in this process.
-pub(crate) fn run(workload: &str, runtime: &str, params: Params) -> Result<Outcome, BoxError> {
-    let rows = match runtime {
+/// The rows that this program has for a runtime.
+///
+/// For the variants, only the files that they have rows in are compiled.
+pub(crate) fn rows_of(runtime: &str) -> Result<Vec<Row>, BoxError> {
+    let mut rows = match runtime {
+        WsRt::NAME => rows::<WsRt>(),
         TokioRt::NAME => rows::<TokioRt>(),
         SmolRt::NAME => rows::<SmolRt>(),
-        crate::rt::WsRt::NAME => rows::<crate::rt::WsRt>(),
+        WsNoSysmon::NAME => {
+            let mut rows = sysmon::rows::<WsNoSysmon>().to_vec();
+            rows.extend(idle::rows::<WsNoSysmon>());
+            rows
+        }
+        TokioMain::NAME => suites::<TokioMain>(),
+        #[cfg(tokio_unstable)]
+        crate::rt::TokioHandoff::NAME => stalls::rows::<crate::rt::TokioHandoff>(),
         _ => return Err(format!("no runtime `{runtime}` in this build").into()),
     };
-    let row = rows
+    rows.retain(|row| row.runs_on(runtime));
+    Ok(rows)
+}
+
+/// Runs one row on one runtime, in this process.
+pub(crate) fn run(workload: &str, runtime: &str, params: Params) -> Result<Outcome, BoxError> {
+    let row = rows_of(runtime)?
         .into_iter()
         .find(|row| row.name == workload)
-        .ok_or_else(|| format!("no row `{workload}`"))?;
+        .ok_or_else(|| format!("no row `{workload}` on `{runtime}`"))?;
     let mut outcome = (row.run)(params)?;
     if let Outcome::Measured(measure) = &mut outcome {
         measure.peak_rss_kib = sys::peak_rss_kib()?;

@@ -2,7 +2,8 @@
 //!
 //! As the `smol` crate's own global executor is built: one executor in a `static`, and threads
 //! that run it inside `async_io::block_on`, which also drives the reactor. The thread that calls
-//! `block_on` runs its own future alone.
+//! `block_on` runs its own future alone. Calls that block go to the pool of the `blocking` crate, of
+//! 500 threads.
 
 use std::future::Future;
 use std::io;
@@ -133,6 +134,19 @@ impl Rt for SmolRt {
         F: Future<Output = ()> + Send + 'static,
     {
         GLOBAL.spawn(future).detach();
+    }
+
+    async fn cancel<T: Send + 'static>(join: Task<T>) {
+        // Whether it came to its end before or not: it is gone now.
+        drop(join.cancel().await);
+    }
+
+    async fn spawn_blocking<T, F>(f: F) -> T
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        blocking::unblock(f).await
     }
 
     fn yield_now() -> impl Future<Output = ()> + Send {

@@ -1,8 +1,12 @@
-//! tokio's multi-thread runtime.
+//! tokio's multi-thread runtime, in three ways.
 //!
-//! As `#[tokio::main]` builds it, but for the number of workers. `run` spawns its root, as tokio's
-//! guide says for work that should be fast; `block_on` polls it on the calling thread, which is no
-//! worker, as `#[tokio::main]` does.
+//! As `#[tokio::main]` builds it, but for the number of workers.
+//!
+//! | runtime | is |
+//! | --- | --- |
+//! | `tokio` | `run` spawns its root, as tokio's guide says for work that should be fast |
+//! | `tokio-main` | `run` polls its root in `block_on`, on a thread that is no worker, as `#[tokio::main]` does |
+//! | `tokio-handoff` | `tokio` with `enable_eager_driver_handoff`, its own cure for blocked workers. It is behind `--cfg tokio_unstable`, so the suite builds a second program for it (`peers.rs`), and the others stay as users have them |
 
 use std::future::Future;
 use std::io;
@@ -23,12 +27,24 @@ use tokio::time::Interval;
 use super::{Handle, Rt};
 use crate::workloads::Hello;
 
-/// tokio.
+/// tokio: whether the root of `run` is a task, and whether the driver is handed off eagerly.
 #[derive(Debug)]
-pub(crate) struct TokioRt(Runtime);
+pub(crate) struct Tokio<const ROOT_IS_TASK: bool, const HANDOFF: bool>(Runtime);
 
-impl Rt for TokioRt {
-    const NAME: &'static str = "tokio";
+/// tokio as its guide has it.
+pub(crate) type TokioRt = Tokio<true, false>;
+/// tokio with its root in `block_on`.
+pub(crate) type TokioMain = Tokio<false, false>;
+/// tokio with eager hand-off of its driver.
+#[cfg(tokio_unstable)]
+pub(crate) type TokioHandoff = Tokio<true, true>;
+
+impl<const ROOT_IS_TASK: bool, const HANDOFF: bool> Rt for Tokio<ROOT_IS_TASK, HANDOFF> {
+    const NAME: &'static str = match (ROOT_IS_TASK, HANDOFF) {
+        (true, false) => "tokio",
+        (false, _) => "tokio-main",
+        (true, true) => "tokio-handoff",
+    };
 
     type Join<T: Send + 'static> = Join<T>;
     type Handle = tokio::runtime::Handle;
@@ -40,7 +56,11 @@ impl Rt for TokioRt {
     fn build(workers: usize) -> Self {
         let mut builder = Builder::new_multi_thread();
         builder.worker_threads(workers).enable_io().enable_time();
-        TokioRt(builder.build().expect("tokio starts"))
+        #[cfg(tokio_unstable)]
+        if HANDOFF {
+            builder.enable_eager_driver_handoff();
+        }
+        Tokio(builder.build().expect("tokio starts"))
     }
 
     fn run<F>(self, root: F) -> F::Output
@@ -48,7 +68,11 @@ impl Rt for TokioRt {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.0.block_on(Join(self.0.spawn(root)))
+        if ROOT_IS_TASK {
+            self.0.block_on(Join(self.0.spawn(root)))
+        } else {
+            self.0.block_on(root)
+        }
     }
 
     fn block_on<F: Future>(&self, root: F) -> F::Output {
@@ -65,6 +89,22 @@ impl Rt for TokioRt {
         F::Output: Send + 'static,
     {
         Join(tokio::spawn(future))
+    }
+
+    async fn cancel<T: Send + 'static>(join: Join<T>) {
+        join.0.abort();
+        // Whether it came to its end before or not: it is gone now.
+        drop(join.0.await);
+    }
+
+    async fn spawn_blocking<T, F>(f: F) -> T
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        tokio::task::spawn_blocking(f)
+            .await
+            .expect("no call here panics")
     }
 
     fn yield_now() -> impl Future<Output = ()> + Send {
@@ -104,7 +144,9 @@ impl Rt for TokioRt {
     }
 }
 
-impl Handle<TokioRt> for tokio::runtime::Handle {
+impl<const ROOT_IS_TASK: bool, const HANDOFF: bool> Handle<Tokio<ROOT_IS_TASK, HANDOFF>>
+    for tokio::runtime::Handle
+{
     fn block_on<F: Future>(&self, future: F) -> F::Output {
         tokio::runtime::Handle::block_on(self, future)
     }

@@ -1,4 +1,4 @@
-//! `ws` itself.
+//! `ws` itself, and `ws-nosysmon`, which is `ws` without its monitor.
 //!
 //! `run` makes the calling thread a worker and its root a task, as `#[ws::main]` does; `block_on`
 //! polls a root on the calling thread beside a running runtime.
@@ -17,12 +17,17 @@ use ws::time::{Interval, Sleep};
 
 use super::{Handle, Rt};
 
-/// `ws`.
+/// `ws`, with or without sysmon.
 #[derive(Debug)]
-pub(crate) struct WsRt(Runtime);
+pub(crate) struct Ws<const SYSMON: bool>(Runtime);
 
-impl Rt for WsRt {
-    const NAME: &'static str = "ws";
+/// `ws` as it is.
+pub(crate) type WsRt = Ws<true>;
+/// `ws` without sysmon.
+pub(crate) type WsNoSysmon = Ws<false>;
+
+impl<const SYSMON: bool> Rt for Ws<SYSMON> {
+    const NAME: &'static str = if SYSMON { "ws" } else { "ws-nosysmon" };
 
     type Join<T: Send + 'static> = Join<T>;
     type Handle = ws::runtime::Handle;
@@ -32,7 +37,8 @@ impl Rt for WsRt {
     type Stream = TcpStream;
 
     fn build(workers: usize) -> Self {
-        WsRt(Builder::new().workers(workers).build().expect("ws starts"))
+        let builder = Builder::new().workers(workers).sysmon(SYSMON);
+        Ws(builder.build().expect("ws starts"))
     }
 
     fn run<F>(self, root: F) -> F::Output
@@ -57,6 +63,20 @@ impl Rt for WsRt {
         F::Output: Send + 'static,
     {
         Join(ws::spawn(future))
+    }
+
+    async fn cancel<T: Send + 'static>(join: Join<T>) {
+        join.0.abort();
+        // Whether it came to its end before or not: it is gone now.
+        drop(join.0.await);
+    }
+
+    async fn spawn_blocking<T, F>(f: F) -> T
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        ws::spawn_blocking(f).await.expect("no call here panics")
     }
 
     fn yield_now() -> impl Future<Output = ()> + Send {
@@ -90,7 +110,7 @@ impl Rt for WsRt {
     }
 }
 
-impl Handle<WsRt> for ws::runtime::Handle {
+impl<const SYSMON: bool> Handle<Ws<SYSMON>> for ws::runtime::Handle {
     fn block_on<F: Future>(&self, future: F) -> F::Output {
         ws::runtime::Handle::block_on(self, future)
     }

@@ -38,6 +38,15 @@ pub(super) fn rows<R: Rt>() -> [Row; 4] {
     ]
 }
 
+/// So many calls that spawn, from so many threads.
+pub(super) fn spawning_calls<R: Rt>(
+    params: Params,
+    threads: usize,
+    total: usize,
+) -> Result<Outcome, BoxError> {
+    calls::<R>(params, threads, total, spawning::<R>)
+}
+
 fn empty<R: Rt>(handle: &R::Handle) {
     handle.block_on(async {});
 }

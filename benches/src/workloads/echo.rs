@@ -1,8 +1,8 @@
 //! How good a TCP server is the runtime?
 //!
 //! Each connection has a task that sends back what it gets, 64 bytes at a time. The load comes from
-//! another process, which is on no runtime, over 1 connection (latency) or 64 (throughput), each
-//! with one message under way. CPU time and context switches are the server's alone.
+//! another process, which is on no runtime, over 1 connection (latency), 64 or 1,000 (throughput),
+//! each with one message under way. CPU time and context switches are the server's alone.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -19,8 +19,9 @@ use crate::cli::Params;
 use crate::client::{self, Load};
 use crate::measure::{Measure, Meter, Outcome};
 use crate::rt::Rt;
+use crate::sys;
 
-pub(super) fn rows<R: Rt>() -> [Row; 2] {
+pub(super) fn rows<R: Rt>() -> [Row; 3] {
     let operation = "a message there and back";
     [
         Row::new("echo_1", operation, Figure::Time, |params| {
@@ -29,26 +30,49 @@ pub(super) fn rows<R: Rt>() -> [Row; 2] {
         Row::new("echo_64", operation, Figure::Time, |params| {
             echo::<R>(params, 64)
         }),
+        Row::new("echo_1000", operation, Figure::Time, |params| {
+            echo::<R>(params, 1_000)
+        })
+        .full_only(),
     ]
 }
 
 fn echo<R: Rt>(params: Params, connections: usize) -> Result<Outcome, BoxError> {
-    let runtime = R::build(params.workers);
-    let measure = runtime.run(async move {
-        let listener = R::listen().await?;
-        let address = R::address(&listener)?;
-        R::detach(serve::<R>(listener));
-        let (done, ended) = oneshot::channel();
-        let length = params.millis(400, 250);
-        let driver = thread::spawn(move || {
-            // The root waits for it, and has gone only if the whole process goes.
-            done.send(drive(address, connections, length)).is_ok()
-        });
-        let measure = ended.await??;
-        driver.join().expect("it ends after it has sent");
-        Ok::<Measure, BoxError>(measure)
-    })?;
-    Ok(Outcome::Measured(measure))
+    sys::raise_file_limit()?;
+    let length = params.millis(400, 250);
+    let root = async move {
+        let (measure, load) = serve_and_drive::<R>(connections, length, Duration::ZERO).await?;
+        let wall = Duration::from_nanos(load.wall_ns);
+        Ok::<Measure, BoxError>(
+            measure
+                .with("p50_us", load.p50_ns / 1e3)
+                .with("p99_us", load.p99_ns / 1e3)
+                .with(
+                    "kmsg_per_s",
+                    load.messages as f64 / wall.as_secs_f64() / 1e3,
+                ),
+        )
+    };
+    Ok(Outcome::Measured(R::build(params.workers).run(root)?))
+}
+
+/// Serves on the current runtime while a client in another process loads it.
+pub(super) async fn serve_and_drive<R: Rt>(
+    connections: usize,
+    length: Duration,
+    pace: Duration,
+) -> Result<(Measure, Load), BoxError> {
+    let listener = R::listen().await?;
+    let address = R::address(&listener)?;
+    R::detach(serve::<R>(listener));
+    let (done, ended) = oneshot::channel();
+    let driver = thread::spawn(move || {
+        // The root waits for it, and has gone only if the whole process goes.
+        done.send(drive(address, connections, length, pace)).is_ok()
+    });
+    let result = ended.await??;
+    driver.join().expect("it ends after it has sent");
+    Ok(result)
 }
 
 async fn serve<R: Rt>(listener: R::Listener) {
@@ -82,13 +106,19 @@ where
 }
 
 /// Starts the client, waits until it is warm, lets it go, and takes its figures.
-fn drive(address: SocketAddr, connections: usize, length: Duration) -> Result<Measure, BoxError> {
+fn drive(
+    address: SocketAddr,
+    connections: usize,
+    length: Duration,
+    pace: Duration,
+) -> Result<(Measure, Load), BoxError> {
     let mut client = Command::new(std::env::current_exe()?)
         .arg("--client")
         .args([
             address.to_string(),
             connections.to_string(),
             length.as_millis().to_string(),
+            pace.as_micros().to_string(),
         ])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -115,11 +145,5 @@ fn drive(address: SocketAddr, connections: usize, length: Duration) -> Result<Me
     if !status.success() {
         return Err(format!("the client failed: {status}").into());
     }
-    Ok(measure
-        .with("p50_us", load.p50_ns / 1e3)
-        .with("p99_us", load.p99_ns / 1e3)
-        .with(
-            "kmsg_per_s",
-            load.messages as f64 / wall.as_secs_f64() / 1e3,
-        ))
+    Ok((measure, load))
 }

@@ -21,7 +21,8 @@ pub(super) fn rows<R: Rt>() -> [Row; 1] {
         Figure::IdleCpu,
         idle::<R>,
     )
-    .heavy()]
+    .heavy()
+    .also(&["ws-nosysmon"])]
 }
 
 fn idle<R: Rt>(params: Params) -> Result<Outcome, BoxError> {

@@ -10,7 +10,8 @@ use crate::measure::{Measure, Meter, nanos};
 use crate::rt::Rt;
 
 const TASKS: usize = 100;
-const PERIOD: Duration = Duration::from_millis(5);
+/// From one tick to the next.
+pub(super) const PERIOD: Duration = Duration::from_millis(5);
 
 pub(super) fn rows<R: Rt>() -> [Row; 1] {
     [Row::new(
@@ -23,6 +24,12 @@ pub(super) fn rows<R: Rt>() -> [Row; 1] {
 
 async fn tickers<R: Rt>(ticks: usize) -> Measure {
     let meter = Meter::start();
+    let late = ticking::<R>(ticks).await;
+    meter.stop(late.len()).by_latencies(late)
+}
+
+/// How late each of so many ticks of 100 tasks is.
+pub(super) async fn ticking<R: Rt>(ticks: usize) -> Vec<u64> {
     let mut joins = Vec::with_capacity(TASKS);
     for _ in 0..TASKS {
         joins.push(R::spawn(lateness::<R>(ticks)));
@@ -31,7 +38,7 @@ async fn tickers<R: Rt>(ticks: usize) -> Measure {
     for join in joins {
         late.append(&mut join.await);
     }
-    meter.stop(TASKS * ticks).by_latencies(late)
+    late
 }
 
 async fn lateness<R: Rt>(ticks: usize) -> Vec<u64> {

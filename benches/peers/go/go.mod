@@ -1,0 +1,3 @@
+module ws-bench/peers/go
+
+go 1.22
