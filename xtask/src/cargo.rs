@@ -1,13 +1,28 @@
-//! How the models are built and run.
+//! How cargo is called, and how the models are built and run.
 
-use std::{env, path::Path, process::Command};
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// The cargo that called us, in the workspace at `root`.
+pub(crate) fn command(root: &Path) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root);
+    command
+}
+
+/// The target folder of the workspace at `root`.
+pub(crate) fn target(root: &Path) -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |folder| root.join(folder))
+}
 
 /// `cargo test` of the models of the workspace at `root`. Arguments that follow are a filter, or go to
 /// cargo.
 pub(crate) fn models(root: &Path, target: &Path) -> Command {
-    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = self::command(root);
     command
-        .current_dir(root)
         .env("RUSTFLAGS", "--cfg ws_loom")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env_remove("CARGO_TARGET_DIR")

@@ -4,6 +4,9 @@
 //! - `cargo xtask abort` builds a program with `panic = "abort"`, and sees how it ends.
 //! - `cargo xtask mutants [NAME]` sees to it that they bite: each patch in `executor/mutants/` breaks
 //!   one protocol, and names the model that has to fail.
+//! - `cargo xtask counts` counts the instructions of the hot paths under valgrind, and fails if one
+//!   takes more than its baseline; `counts bless` writes that, and `counts sysmon` shows that the
+//!   monitor adds none.
 #![expect(
     clippy::print_stdout,
     reason = "a program that reports on its standard output"
@@ -11,6 +14,7 @@
 
 mod abort;
 mod cargo;
+mod counts;
 mod mutants;
 mod tree;
 
@@ -21,7 +25,7 @@ use std::{
 };
 
 const USAGE: &str =
-    "usage: cargo xtask abort | cargo xtask models [FILTER] | cargo xtask mutants [NAME]";
+    "usage: cargo xtask abort | models [FILTER] | mutants [NAME] | counts [bless|sysmon]";
 
 /// What went wrong, in words.
 type Failure = String;
@@ -35,6 +39,9 @@ fn main() -> ExitCode {
         ["models", filter] => models(filter),
         ["mutants"] => mutants::check(&root(), None),
         ["mutants", name] => mutants::check(&root(), Some(name)),
+        ["counts"] => counts::check(&root()),
+        ["counts", "bless"] => counts::bless(&root()),
+        ["counts", "sysmon"] => counts::sysmon(&root()),
         _ => Err(USAGE.into()),
     };
     match result {

@@ -1,0 +1,236 @@
+//! How many instructions the hot paths take, as valgrind counts them.
+//!
+//! A count does not depend on how busy the machine is, so it can guard what a time cannot. For each
+//! path the program `ws-count` runs twice, with different numbers of operations; what the second run
+//! takes more is divided by what it does more. So nothing has to be said about where the path begins
+//! and ends, and what it does on other threads counts too.
+//!
+//! `benches/counts.txt` has the counts that are expected, and the compiler that they were counted
+//! with. More than 3 % above fails. With another compiler nothing is compared, and that is said.
+//!
+//! gungraun was looked at and is good at the same, but keeps its baselines as profiles in the target
+//! folder, needs a runner of exactly its own version installed, and counts one function on one thread.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::Failure;
+
+/// The paths, and how often each is counted. The least counts: on one thread it is always the same,
+/// and how two of them interleave can only add to a thief's search.
+const PATHS: &[(&str, usize)] = &[
+    ("spawn_join", 1),
+    ("yield", 1),
+    ("wake", 1),
+    ("ping_pong", 1),
+    ("steal", 5),
+];
+/// What a path may be above its baseline, in percent.
+const TOLERANCE: f64 = 3.0;
+/// The paths that are compared with sysmon on and off: those of one worker.
+const BESIDE_SYSMON: &[&str] = &["spawn_join", "yield", "wake", "ping_pong"];
+/// Operations in the shorter and in the longer run; multiples of what `steal` does in one go.
+const FEW: u64 = 1_280;
+const MANY: u64 = 11_520;
+
+/// Compares with the baseline.
+pub(crate) fn check(root: &Path) -> Result<(), Failure> {
+    let counter = Counter::build(root)?;
+    let baseline = Baseline::read(root)?;
+    let compiler = compiler()?;
+    if baseline.compiler != compiler {
+        println!(
+            "SKIPPED: the baseline is of {}, and this is {compiler}",
+            baseline.compiler
+        );
+        return Ok(());
+    }
+    let mut failed = Vec::new();
+    for (path, times) in PATHS {
+        let count = counter.least(path, *times)?;
+        let expected = baseline
+            .counts
+            .get(*path)
+            .ok_or_else(|| format!("the baseline has no {path}"))?;
+        let change = (count / expected - 1.0) * 100.0;
+        println!("{path:12} {count:9.1} instructions, {change:+.1} %");
+        if change > TOLERANCE {
+            failed.push(*path);
+        }
+    }
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(format!(
+            "more instructions than in {}: {}",
+            Baseline::path(root).display(),
+            failed.join(", ")
+        ))
+    }
+}
+
+/// Writes the baseline.
+pub(crate) fn bless(root: &Path) -> Result<(), Failure> {
+    let counter = Counter::build(root)?;
+    let mut text = format!(
+        "# Instructions of one operation, by `cargo xtask counts bless`; see xtask/src/counts.rs.\n\
+         compiler {}\n",
+        compiler()?
+    );
+    for (path, times) in PATHS {
+        let count = counter.least(path, *times)?;
+        println!("{path:12} {count:9.1} instructions");
+        text += &format!("{path} {count:.1}\n");
+    }
+    let path = Baseline::path(root);
+    fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Shows that sysmon adds no instruction to an operation on the worker's own thread.
+///
+/// It does end a slice every 10 ms. That is once in some hundred thousand operations, but under
+/// valgrind once in a few thousand: so a hundredth is let pass.
+pub(crate) fn sysmon(root: &Path) -> Result<(), Failure> {
+    let counter = Counter::build(root)?;
+    let mut failed = Vec::new();
+    for path in BESIDE_SYSMON {
+        let off = counter.count_on_main(path, "off")?;
+        let on = counter.count_on_main(path, "on")?;
+        println!("{path:12} {off:9.2} instructions without sysmon, {on:9.2} with it");
+        if on / off >= 1.01 {
+            failed.push(*path);
+        }
+    }
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(format!(
+            "sysmon costs instructions in: {}",
+            failed.join(", ")
+        ))
+    }
+}
+
+/// The program to be counted.
+struct Counter {
+    program: PathBuf,
+    profile: PathBuf,
+}
+
+impl Counter {
+    fn build(root: &Path) -> Result<Self, Failure> {
+        run(Command::new("valgrind").arg("--version"))?;
+        let mut command = crate::cargo::command(root);
+        run(command
+            .args(["build", "--quiet", "--release", "--package", "ws-bench"])
+            .args(["--bin", "ws-count"]))?;
+        let target = crate::cargo::target(root);
+        Ok(Counter {
+            program: target.join("release/ws-count"),
+            profile: target.join("ws-count.profile"),
+        })
+    }
+
+    /// The least of so many counts.
+    fn least(&self, path: &str, times: usize) -> Result<f64, Failure> {
+        let mut least = f64::INFINITY;
+        for _ in 0..times {
+            least = least.min(self.count(path)?);
+        }
+        Ok(least)
+    }
+
+    /// Instructions of an operation, on all threads, without sysmon.
+    fn count(&self, path: &str) -> Result<f64, Failure> {
+        let few = self.total(path, FEW, "off", "--separate-threads=no", "")?;
+        let many = self.total(path, MANY, "off", "--separate-threads=no", "")?;
+        Ok((many - few) / (MANY - FEW) as f64)
+    }
+
+    /// Those on the thread of `main` alone.
+    fn count_on_main(&self, path: &str, sysmon: &str) -> Result<f64, Failure> {
+        let few = self.total(path, FEW, sysmon, "--separate-threads=yes", "-01")?;
+        let many = self.total(path, MANY, sysmon, "--separate-threads=yes", "-01")?;
+        Ok((many - few) / (MANY - FEW) as f64)
+    }
+
+    fn total(
+        &self,
+        path: &str,
+        times: u64,
+        sysmon: &str,
+        threads: &str,
+        suffix: &str,
+    ) -> Result<f64, Failure> {
+        run(Command::new("valgrind")
+            .args(["--quiet", "--tool=callgrind", threads])
+            .arg(format!("--callgrind-out-file={}", self.profile.display()))
+            .arg(&self.program)
+            .args([path, &times.to_string(), sysmon]))?;
+        let file = PathBuf::from(format!("{}{suffix}", self.profile.display()));
+        let text =
+            fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+        text.lines()
+            .find_map(|line| line.strip_prefix("totals: "))
+            .and_then(|total| total.trim().parse().ok())
+            .ok_or_else(|| format!("{} has no total", file.display()))
+    }
+}
+
+/// The committed counts.
+struct Baseline {
+    compiler: String,
+    counts: BTreeMap<String, f64>,
+}
+
+impl Baseline {
+    fn path(root: &Path) -> PathBuf {
+        root.join("benches/counts.txt")
+    }
+
+    fn read(root: &Path) -> Result<Self, Failure> {
+        let path = Self::path(root);
+        let text =
+            fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let mut baseline = Baseline {
+            compiler: String::new(),
+            counts: BTreeMap::new(),
+        };
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            match line.split_once(' ') {
+                Some(("compiler", compiler)) => baseline.compiler = compiler.into(),
+                Some((path, count)) => {
+                    let count = count
+                        .parse()
+                        .map_err(|error| format!("`{line}`: {error}"))?;
+                    baseline.counts.insert(path.into(), count);
+                }
+                None => return Err(format!("{}: `{line}`", path.display())),
+            }
+        }
+        Ok(baseline)
+    }
+}
+
+/// The compiler that this workspace is built with.
+fn compiler() -> Result<String, Failure> {
+    Ok(run(Command::new("rustc").arg("--version"))?.trim().into())
+}
+
+fn run(command: &mut Command) -> Result<String, Failure> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command
+        .output()
+        .map_err(|error| format!("`{name}` could not be started: {error}"))?;
+    if !output.status.success() {
+        return Err(format!(
+            "`{name}` failed:\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        ));
+    }
+    String::from_utf8(output.stdout).map_err(|error| format!("`{name}`: {error}"))
+}
