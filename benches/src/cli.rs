@@ -23,6 +23,8 @@ usage: cargo run --release -p ws-bench -- [options]
   --workers N          worker threads of each runtime (default: one for each core)
   --json FILE          also write every round as JSON, after each row
   --resume             go on with what --json FILE has already
+  --report FILE        write docs/benchmarks.md and its charts from such a JSON, and end
+  --out DIR            write them there instead of docs/
   --list               name the rows and their questions, and end
   --help               this";
 
@@ -33,6 +35,9 @@ const ROUNDS: usize = 11;
 const ROUNDS_FEW: usize = 5;
 /// Heavy rows with `--quick`.
 const ROUNDS_FEWEST: usize = 3;
+
+/// Where the report goes unless told otherwise.
+const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs");
 
 /// What a child has to know.
 #[derive(Clone, Copy, Debug)]
@@ -94,6 +99,11 @@ pub(crate) enum Command {
         runtime: String,
     },
     Suite(Options),
+    /// Writes a page and its charts from the JSON of a run.
+    Report {
+        json: PathBuf,
+        out: PathBuf,
+    },
     Child {
         workload: String,
         runtime: String,
@@ -114,6 +124,8 @@ pub(crate) fn parse() -> Result<Command, BoxError> {
     let mut rounds = None;
     let mut json = None;
     let mut resume = false;
+    let mut report = None;
+    let mut out = PathBuf::from(DOCS);
     let mut child = None;
 
     while let Some(arg) = parser.next()? {
@@ -125,6 +137,8 @@ pub(crate) fn parse() -> Result<Command, BoxError> {
             Arg::Long("workers") => params.workers = at_least_one("workers", &mut parser)?,
             Arg::Long("json") => json = Some(PathBuf::from(parser.value()?)),
             Arg::Long("resume") => resume = true,
+            Arg::Long("report") => report = Some(PathBuf::from(parser.value()?)),
+            Arg::Long("out") => out = PathBuf::from(parser.value()?),
             Arg::Long("list") => return Ok(Command::List),
             Arg::Long("help") | Arg::Short('h') => return Ok(Command::Help),
             Arg::Long("rows") => {
@@ -153,6 +167,9 @@ pub(crate) fn parse() -> Result<Command, BoxError> {
             runtime,
             params,
         });
+    }
+    if let Some(json) = report {
+        return Ok(Command::Report { json, out });
     }
     if resume && json.is_none() {
         return Err("--resume goes on with the file of --json".into());

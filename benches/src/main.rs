@@ -12,7 +12,8 @@
 //! 3. The child runs one workload ([`workloads`]) on one runtime ([`rt`]) and prints one line of
 //!    JSON: a [`measure::Outcome`].
 //! 4. The parent keeps the rounds ([`record`]), reduces them ([`stats`]) and prints them
-//!    ([`report`]).
+//!    ([`report`]). From the JSON that it leaves, [`page`] writes the page for the docs, with
+//!    the charts of [`chart`].
 //! 5. Runtimes that this program does not contain are programs of their own ([`peers`]), which take
 //!    the same arguments and print the same line.
 //! 6. The rows that need a network peer start a third process, `--client` ([`client`]), which is
@@ -25,10 +26,12 @@ use std::error::Error;
 use std::process::ExitCode;
 
 mod alloc;
+mod chart;
 mod cli;
 mod client;
 mod host;
 mod measure;
+mod page;
 mod peers;
 mod record;
 mod report;
@@ -63,6 +66,7 @@ fn dispatch(command: cli::Command) -> Result<ExitCode, BoxError> {
                 report::line(row.name);
             }
         }
+        cli::Command::Report { json, out } => page::write(&json, &out)?,
         cli::Command::Suite(options) => return suite::run(&options),
         cli::Command::Child {
             workload,

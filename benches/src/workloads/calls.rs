@@ -22,7 +22,8 @@ pub(super) fn rows<R: Rt>() -> [Row; 4] {
         }),
         Row::new("call_foreign_64", "an empty call", Figure::Time, |params| {
             calls::<R>(params, 64, params.size(500_000, 200_000), empty::<R>)
-        }),
+        })
+        .full_only(),
         Row::new(
             "call_spawn_foreign_1",
             "a call that spawns",

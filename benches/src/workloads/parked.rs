@@ -32,7 +32,8 @@ pub(super) fn rows<R: Rt>() -> [Row; 2] {
             Figure::Time,
             shut_down::<R>,
         )
-        .heavy(),
+        .heavy()
+        .full_only(),
     ]
 }
 

@@ -31,7 +31,8 @@ pub(super) fn rows<R: Rt>() -> [Row; 2] {
                     twice(PAIRS * rounds, move || over_oneshots::<R>(rounds)),
                 )
             },
-        ),
+        )
+        .full_only(),
     ]
 }
 

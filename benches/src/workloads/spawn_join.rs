@@ -31,7 +31,8 @@ pub(super) fn rows<R: Rt>() -> [Row; 3] {
             operation,
             Figure::Time,
             foreign::<R>,
-        ),
+        )
+        .full_only(),
     ]
 }
 

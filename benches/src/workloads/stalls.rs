@@ -64,7 +64,7 @@ pub(super) fn rows<R: Rt>() -> Vec<Row> {
         Compute100,
         "a tick's lateness",
         "ticks_computing_100",
-        true
+        false
     );
     on_1_2_8!(
         rows,

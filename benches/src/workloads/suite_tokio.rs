@@ -32,7 +32,7 @@ const ROUNDS: usize = 10;
 
 pub(super) fn rows<R: Rt>() -> [Row; 5] {
     let spawned = "a task spawned";
-    [
+    let rows = [
         Row::new("tokio_spawn_many_local", spawned, Figure::Time, |params| {
             let work = twice(SPAWN * ROUNDS, spawn_many_local::<R>);
             in_task::<R, _>(params, work)
@@ -46,21 +46,19 @@ pub(super) fn rows<R: Rt>() -> [Row; 5] {
             spawned,
             Figure::Time,
             |params| remote::<R>(params, SPAWN, Busy::Yielding),
-        )
-        .full_only(),
+        ),
         Row::new(
             "tokio_spawn_remote_busy2",
             spawned,
             Figure::Time,
             |params| remote::<R>(params, SPAWN_BUSY, Busy::Spawning),
-        )
-        .full_only(),
+        ),
         Row::new("tokio_yield_many", "a yield", Figure::Time, |params| {
             in_task::<R, _>(params, twice(YIELDERS * YIELDS, yield_many::<R>))
         })
-        .full_only()
         .also(super::SUITES),
-    ]
+    ];
+    rows.map(Row::full_only)
 }
 
 async fn spawn_many_local<R: Rt>() {

@@ -20,7 +20,8 @@ pub(super) fn rows<R: Rt>() -> [Row; 2] {
         }),
         Row::new("timers_live_1M", operation, Figure::Time, |params| {
             in_task::<R, _>(params, warm(size(params), arm_all_then_drop::<R>))
-        }),
+        })
+        .full_only(),
     ]
 }
 

@@ -1,0 +1,276 @@
+//! The page for the docs: `benchmarks.md` and its charts, from the JSON of a run.
+//!
+//! What the runtime under test loses comes before what it wins, with the same figures. Nothing on
+//! the page is written by hand, so nothing on it can be kinder than the run.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use crate::BoxError;
+use crate::chart::{self, Line};
+use crate::measure::{Measure, Outcome};
+use crate::record::{Results, Run, SUBJECT, Turns};
+use crate::report::{ratio, short, show, standings, time};
+use crate::stats::{Verdict, median};
+use crate::workloads::{Figure, Group};
+
+/// The sections of the page.
+const SECTIONS: &[(Group, &str, &str)] = &[
+    (Group::Scheduler, "scheduler", "The scheduler"),
+    (Group::Suites, "suites", "The suites of tokio, Go and GHC"),
+    (
+        Group::Stalls,
+        "stalls",
+        "Beside tasks that do not come back",
+    ),
+    (
+        Group::Blocking,
+        "blocking",
+        "Calls that block, and the monitor",
+    ),
+    (Group::Timers, "timers", "Timers"),
+    (Group::Network, "network", "Network"),
+    (
+        Group::Footprint,
+        "footprint",
+        "Memory, shutdown, doing nothing",
+    ),
+];
+
+/// What the 99th percentile may be beside tasks that do not come back, in milliseconds.
+const LIMITS_MS: &[(&str, f64)] = &[
+    ("echo_blocked", 1.0),
+    ("ticks_blocked", 5.0),
+    ("echo_computing", 15.0),
+    ("ticks_computing", 15.0),
+];
+
+/// Writes the page and its charts into a folder.
+pub(crate) fn write(json: &Path, folder: &Path) -> Result<(), BoxError> {
+    let run = Run::read(json)?;
+    let charts = folder.join("benchmarks");
+    fs::create_dir_all(&charts)?;
+    let mut page = head(&run);
+    page += &losses(&run);
+    page += &limits(&run);
+    for (group, file, title) in SECTIONS {
+        let rows: Vec<&Results> = run.rows.iter().filter(|row| row.group == *group).collect();
+        if rows.is_empty() {
+            continue;
+        }
+        write!(page, "\n## {title}\n\n")?;
+        if let Some(svg) = chart(*group, &rows)? {
+            fs::write(charts.join(format!("{file}.svg")), svg)?;
+            write!(page, "![{title}](benchmarks/{file}.svg)\n\n")?;
+        }
+        page += &table(&rows);
+    }
+    fs::write(folder.join("benchmarks.md"), page)?;
+    Ok(())
+}
+
+fn head(run: &Run) -> String {
+    let host = &run.host;
+    let versions: Vec<String> = host
+        .versions
+        .iter()
+        .map(|(name, version)| format!("{name} {version}"))
+        .collect();
+    let mut text = format!(
+        "# Benchmarks\n\n\
+         Written by `cargo run --release -p ws-bench -- --report FILE` from one interleaved run; \
+         [benches/README.md](../benches/README.md) says how it is measured and how to repeat it.\n\n\
+         - {}, {} cores, Linux {}, load average {} at the start\n\
+         - {} workers unless the row's name says otherwise\n\
+         - {}\n",
+        host.cpu,
+        host.cores,
+        host.kernel,
+        host.load,
+        run.workers,
+        versions.join(", "),
+    );
+    if run.quick {
+        text += "- **a quick run: few rounds of small workloads, to see that it works, \
+                 and no ground for a claim**\n";
+    }
+    for note in &run.notes {
+        text += &format!("- {note}\n");
+    }
+    text += "\nA ratio is how many times longer the other one took, the median over the rounds of \
+             neighbours in time: above 1, the first one is ahead. *Ahead* and *behind* mean that at \
+             least three quarters of the rounds say so; otherwise a row is *level*.\n\n## In short\n\n";
+    for sentence in standings(&run.rows) {
+        text += &format!("- {sentence}\n");
+    }
+    text
+}
+
+/// Every row and peer to which the runtime under test is behind.
+fn losses(run: &Run) -> String {
+    let mut lines = String::new();
+    for results in &run.rows {
+        let Some(this) = results.turns_of(SUBJECT) else {
+            continue;
+        };
+        for other in &results.runtimes {
+            let Some(spread) = results.ratio(&other.runtime, this) else {
+                continue;
+            };
+            if spread.verdict() != Verdict::Behind || crate::record::is_subject(&other.runtime) {
+                continue;
+            }
+            let figure = |turns: &Turns| {
+                turns
+                    .value()
+                    .map_or_else(String::new, |value| show(results.figure, value.median))
+            };
+            lines += &format!(
+                "| `{}` | {} | {} | {} | {} | {} |\n",
+                results.name,
+                results.operation,
+                figure(this),
+                other.runtime,
+                figure(other),
+                short(1.0 / spread.median),
+            );
+        }
+    }
+    let mut text = format!("\n## What `{SUBJECT}` loses\n\n");
+    if lines.is_empty() {
+        text += "Nothing, in this run.\n";
+    } else {
+        text += &format!(
+            "| row | operation | {SUBJECT} | faster | takes | times slower |\n\
+             | --- | --- | ---: | --- | ---: | ---: |\n{lines}"
+        );
+    }
+    let failed: Vec<String> = run
+        .rows
+        .iter()
+        .flat_map(|results| results.runtimes.iter().map(move |turns| (results, turns)))
+        .filter_map(|(results, turns)| match turns.gave_up()? {
+            Outcome::Failed(why) | Outcome::Skipped(why) => Some(format!(
+                "- `{}` on {}: {why}\n",
+                results.name, turns.runtime
+            )),
+            Outcome::Measured(_) => None,
+        })
+        .collect();
+    if !failed.is_empty() {
+        text += &format!("\nNot measured:\n\n{}", failed.concat());
+    }
+    text
+}
+
+/// Whether the limits hold that the runtime under test has set itself.
+fn limits(run: &Run) -> String {
+    let mut lines = String::new();
+    for results in &run.rows {
+        let limit = LIMITS_MS
+            .iter()
+            .find(|(name, _)| results.name.starts_with(name));
+        let value = results.turns_of(SUBJECT).and_then(Turns::value);
+        if let (Some((_, limit)), Some(value)) = (limit, value) {
+            let kept = if value.median <= limit * 1e6 {
+                "yes"
+            } else {
+                "**no**"
+            };
+            lines += &format!(
+                "| `{}` | {} | {limit} ms | {kept} |\n",
+                results.name,
+                time(value.median)
+            );
+        }
+    }
+    if lines.is_empty() {
+        return lines;
+    }
+    format!(
+        "\n## Its own limits\n\nThe 99th percentile beside tasks that block or compute.\n\n\
+         | row | p99 | limit | kept |\n| --- | ---: | ---: | --- |\n{lines}"
+    )
+}
+
+/// Ratios to the runtime under test or, where tails are compared, the tails themselves.
+fn chart(group: Group, rows: &[&Results]) -> Result<Option<String>, BoxError> {
+    let absolute = group == Group::Stalls;
+    let mut lines = Vec::with_capacity(rows.len());
+    for results in rows {
+        let subject = results.turns_of(SUBJECT).and_then(Turns::value);
+        let base = match (absolute, subject) {
+            (true, _) => 1e6,
+            (false, Some(value)) => value.median,
+            (false, None) => continue,
+        };
+        let marks: Vec<(&str, f64)> = results
+            .runtimes
+            .iter()
+            .filter_map(|turns| Some((turns.runtime.as_str(), turns.value()?.median / base)))
+            // Nothing is no point on a logarithmic axis: an idle runtime may use no CPU at all.
+            .filter(|(_, value)| *value > 0.0 && value.is_finite())
+            .collect();
+        if !marks.is_empty() {
+            let name = results.name.as_str();
+            lines.push(Line { name, marks });
+        }
+    }
+    let axis = if absolute {
+        "99th percentile, ms; further left is better".to_owned()
+    } else {
+        format!("times the figure of {SUBJECT}; right of 1 is worse than it, left is better")
+    };
+    chart::draw(&axis, &lines)
+}
+
+fn table(rows: &[&Results]) -> String {
+    let mut text = String::from(
+        "| row | runtime | median | quartiles | cpu | vol.sw | invol.sw | peak MiB | tokio/it | best/it | also |\n\
+         | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n",
+    );
+    for results in rows {
+        for turns in &results.runtimes {
+            text += &table_line(results, turns);
+        }
+    }
+    text += "\n";
+    for results in rows {
+        text += &format!(
+            "- `{}`: {}, in {}\n",
+            results.name,
+            results.operation,
+            results.figure.name()
+        );
+    }
+    text
+}
+
+fn table_line(results: &Results, turns: &Turns) -> String {
+    let Some(value) = turns.value() else {
+        return String::new();
+    };
+    let of = |part: fn(&Measure) -> f64| median(turns.measured().map(part));
+    let extras: Vec<String> = turns
+        .extras()
+        .iter()
+        .map(|(name, figure)| format!("{name} {}", short(*figure)))
+        .collect();
+    let figure: Figure = results.figure;
+    format!(
+        "| `{}` | {} | {} | {} .. {} | {} | {} | {} | {:.1} | {} | {} | {} |\n",
+        results.name,
+        turns.runtime,
+        show(figure, value.median),
+        show(figure, value.low),
+        show(figure, value.high),
+        time(of(|measure| measure.cpu_ns)),
+        short(of(|measure| measure.voluntary)),
+        short(of(|measure| measure.involuntary)),
+        of(|measure| measure.peak_rss_kib as f64) / 1024.0,
+        ratio(results.to_reference(turns)),
+        ratio(results.to_best_peer(turns).map(|(_, spread)| spread)),
+        extras.join(", "),
+    )
+}
