@@ -1,6 +1,6 @@
 //! `docs/guarantees.md` and the tests speak of each other: every id has a row with a test, and the head of that test names
 //! the id; every test file is on the page, and one whose head names no id is in the second table; every file,
-//! model and mutant on the page is there.
+//! model and mutant on the page is there, and so is the code that heads of tests say they break by.
 //!
 //! It fails when a row, a test file or an id in a head is taken away.
 
@@ -243,4 +243,34 @@ fn every_model_and_mutant_is_there() {
             assert!(there, "{}: there is no mutant {mutant}", row.name);
         }
     }
+}
+
+/// A head says "`start_thread` in `sched/threads.rs`".
+#[test]
+fn what_heads_of_tests_speak_of_is_there() {
+    let mut found = 0;
+    for (name, path) in test_files() {
+        let head = head(&path).replace("//!", "").replace('\n', " ");
+        let head = head.split_whitespace().collect::<Vec<_>>().join(" ");
+        let parts: Vec<&str> = head.split('`').collect();
+        for window in parts.windows(3).filter(|window| window[1] == " in ") {
+            let (what, file) = (window[0], window[2]);
+            let below = if name.starts_with("reactor/") {
+                "reactor/src"
+            } else {
+                "executor/src"
+            };
+            let candidates = [root().join(below).join(file), root().join(file)];
+            let Some(code) = candidates.iter().find(|path| path.is_file()) else {
+                panic!("{name} speaks of {file}, which is not there");
+            };
+            let what = what.rsplit("::").next().expect("a name");
+            assert!(
+                read(code).contains(what),
+                "{name} speaks of {what} in {file}, which is not there"
+            );
+            found += 1;
+        }
+    }
+    assert!(found > 20, "only {found} were found");
 }

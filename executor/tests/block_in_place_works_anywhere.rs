@@ -2,7 +2,7 @@
 //! in a pinned one, in `block_on`, in `run`, inside itself, in a job of `spawn_blocking`, without a free
 //! permit, outside of any runtime. It returns what the closure returns, and passes its panic on.
 //!
-//! It fails, by a hang, when `begin_blocking` in `sched/worker.rs` does not release the permit, or keeps the
+//! It fails, by a hang, when `begin_blocking` in `sched/sleep.rs` does not release the permit, or keeps the
 //! queue (`hand_in`); and when `Back` in `blocking.rs` is not dropped on a panic.
 
 mod common;

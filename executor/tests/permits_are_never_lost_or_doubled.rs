@@ -2,7 +2,7 @@
 //! panic, wake, abort and spawn at random leave nothing behind: each future is polled by one thread at a
 //! time and dropped once, each handle resolves, and at the end there are as many permits as at the beginning.
 //!
-//! It fails when `begin_blocking` in `sched/worker.rs` does not release the permit that it took (one is
+//! It fails when `begin_blocking` in `sched/sleep.rs` does not release the permit that it took (one is
 //! lost: a hang), when `Standing::revoke` stores instead of swapping (one is doubled), and when
 //! `Settle` in `task/state.rs` forgets a wake that came during the poll (a task is lost: a hang).
 //!

@@ -2,8 +2,8 @@
 //! queue, or with a worker that has plenty and does not come to it itself. Each free worker finds its way to
 //! the one that has work.
 //!
-//! As many tasks as there are permits for have to meet. It fails, by a hang, when `wake_for` in `sched/shared.rs` wakes
-//! nobody, when `found_work` in `sched/worker.rs` does not wake another for what is left, and when a search
+//! As many tasks as there are permits for have to meet. It fails, by a hang, when `wake_for` in `sched/ground.rs` wakes
+//! nobody, when `found_work` in `sched/sleep.rs` does not wake another for what is left, and when a search
 //! leaves a victim out (`random_order` in `rng.rs`).
 
 mod common;

@@ -2,9 +2,9 @@
 //! could go on: the work waits for the threads that there are, it is reported, and once a thread can be had
 //! it is done. A thread that waits in `block_on` does it itself if the runtime could start no thread at all.
 //!
-//! It fails, by a hang, when `start_thread` in `sched/shared.rs` keeps the permit of a refused thread, when sysmon
+//! It fails, by a hang, when `refused` in `sched/ground.rs` keeps the permit of a refused thread, when sysmon
 //! lies down although work is queued, and when nobody stands in for the threads that are missing
-//! (`must_stand_in` in `sched/sleep.rs`).
+//! (`must_stand_in` in `sched/wait.rs`).
 //!
 //! The limits are the process's, so each scenario runs in a child: under `RLIMIT_AS`, which refuses a stack of
 //! 1 GiB, and, if this is root, which no limit on processes binds, under `RLIMIT_NPROC` with a user of its own.
