@@ -15,5 +15,6 @@ mod grpc;
 mod http_client;
 mod http_server;
 mod polling_only;
+mod ported;
 mod quic;
 mod rabbitmq;
