@@ -26,18 +26,28 @@ const STYLE: &str = "<style>\
     @media(prefers-color-scheme:dark){text{fill:#d1d7e0}[stroke=\"#030201\"]{stroke:#3d444d}}\
     </style>";
 
-/// The runtimes, in the order of the legend.
-const MARKS: &[(&str, RGBColor)] = &[
-    ("ws", RGBColor(217, 72, 15)),
-    ("ws-nosysmon", RGBColor(230, 150, 90)),
-    ("tokio", RGBColor(47, 129, 247)),
-    ("tokio-main", RGBColor(120, 170, 250)),
-    ("tokio-handoff", RGBColor(20, 80, 180)),
-    ("smol", RGBColor(45, 164, 78)),
-    ("go", RGBColor(0, 160, 170)),
-    ("ghc", RGBColor(137, 87, 229)),
-    ("rayon", RGBColor(191, 135, 0)),
-    ("chili", RGBColor(207, 34, 110)),
+/// What a mark looks like.
+#[derive(Clone, Copy, Debug)]
+enum Shape {
+    Disc,
+    Ring,
+    Square,
+    Cross,
+    Triangle,
+}
+
+/// The runtimes, in the order of the legend. Variants of one have its shape.
+const MARKS: &[(&str, Shape, RGBColor)] = &[
+    ("ws", Shape::Disc, RGBColor(217, 72, 15)),
+    ("ws-nosysmon", Shape::Disc, RGBColor(230, 150, 90)),
+    ("tokio", Shape::Square, RGBColor(47, 129, 247)),
+    ("tokio-main", Shape::Square, RGBColor(130, 180, 250)),
+    ("tokio-handoff", Shape::Square, RGBColor(20, 80, 180)),
+    ("smol", Shape::Cross, RGBColor(45, 164, 78)),
+    ("go", Shape::Triangle, RGBColor(0, 160, 170)),
+    ("ghc", Shape::Ring, RGBColor(137, 87, 229)),
+    ("rayon", Shape::Triangle, RGBColor(191, 135, 0)),
+    ("chili", Shape::Cross, RGBColor(207, 34, 110)),
 ];
 
 /// A line of the chart.
@@ -73,7 +83,7 @@ pub(crate) fn draw(axis: &str, lines: &[Line<'_>]) -> Result<Option<String>, Box
             area.draw(&Text::new(
                 line.name.to_owned(),
                 (LEFT - 12, y),
-                text(13, place),
+                text(16, place),
             ))?;
             area.draw(&PathElement::new(vec![(LEFT, y), (right(), y)], GRID))?;
             for (runtime, value) in &line.marks {
@@ -152,14 +162,14 @@ fn draw_axis(area: &Area<'_>, scale: &Scale, axis: &str, height: i32) -> Result<
         let x = scale.x(tick);
         area.draw(&PathElement::new(vec![(x, TOP), (x, bottom)], GRID))?;
         let place = Pos::new(HPos::Center, VPos::Top);
-        area.draw(&Text::new(short(tick), (x, bottom + 6), text(12, place)))?;
+        area.draw(&Text::new(short(tick), (x, bottom + 6), text(15, place)))?;
     }
     let place = Pos::new(HPos::Center, VPos::Top);
     let middle = i32::midpoint(LEFT, right());
     area.draw(&Text::new(
         axis.to_owned(),
         (middle, bottom + 24),
-        text(12, place),
+        text(15, place),
     ))?;
     Ok(())
 }
@@ -172,7 +182,7 @@ fn short(tick: f64) -> String {
 
 fn draw_legend(area: &Area<'_>, lines: &[Line<'_>]) -> Result<(), BoxError> {
     let mut x = LEFT;
-    for (runtime, _) in MARKS {
+    for (runtime, ..) in MARKS {
         let used = |line: &Line<'_>| line.marks.iter().any(|mark| mark.0 == *runtime);
         if lines.iter().any(used) {
             mark(area, runtime, (x + 6, 14))?;
@@ -180,9 +190,9 @@ fn draw_legend(area: &Area<'_>, lines: &[Line<'_>]) -> Result<(), BoxError> {
             area.draw(&Text::new(
                 (*runtime).to_owned(),
                 (x + 18, 14),
-                text(13, place),
+                text(16, place),
             ))?;
-            x += 38 + 7 * i32::try_from(runtime.len())?;
+            x += 40 + 8 * i32::try_from(runtime.len())?;
         }
     }
     Ok(())
@@ -190,14 +200,15 @@ fn draw_legend(area: &Area<'_>, lines: &[Line<'_>]) -> Result<(), BoxError> {
 
 /// A mark in the shape and the colour of its runtime.
 fn mark(area: &Area<'_>, runtime: &str, (x, y): (i32, i32)) -> Result<(), BoxError> {
-    let at = MARKS.iter().position(|mark| mark.0 == runtime);
-    let colour = at.map_or(GRID, |at| MARKS[at].1);
-    let filled = colour.filled();
-    match at.unwrap_or(MARKS.len()) % 4 {
-        0 => area.draw(&Circle::new((x, y), 6, filled))?,
-        1 => area.draw(&Cross::new((x, y), 5, colour.stroke_width(2)))?,
-        2 => area.draw(&Rectangle::new([(x - 5, y - 5), (x + 5, y + 5)], filled))?,
-        _ => area.draw(&TriangleMarker::new((x, y), 7, filled))?,
+    let known = MARKS.iter().find(|mark| mark.0 == runtime);
+    let (shape, colour) = known.map_or((Shape::Ring, GRID), |mark| (mark.1, mark.2));
+    let (filled, stroke) = (colour.filled(), colour.stroke_width(2));
+    match shape {
+        Shape::Disc => area.draw(&Circle::new((x, y), 6, filled))?,
+        Shape::Ring => area.draw(&Circle::new((x, y), 5, stroke))?,
+        Shape::Square => area.draw(&Rectangle::new([(x - 5, y - 5), (x + 5, y + 5)], filled))?,
+        Shape::Cross => area.draw(&Cross::new((x, y), 5, stroke))?,
+        Shape::Triangle => area.draw(&TriangleMarker::new((x, y), 7, filled))?,
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::BoxError;
 use crate::chart::{self, Line};
 use crate::measure::{Measure, Outcome};
 use crate::record::{Results, Run, SUBJECT, Turns};
-use crate::report::{ratio, short, show, standings, time};
+use crate::report::{ratio, short, show, standing_of_subject, time};
 use crate::stats::{Verdict, median};
 use crate::workloads::{Figure, Group};
 
@@ -101,7 +101,7 @@ fn head(run: &Run) -> String {
     text += "\nA ratio is how many times longer the other one took, the median over the rounds of \
              neighbours in time: above 1, the first one is ahead. *Ahead* and *behind* mean that at \
              least three quarters of the rounds say so; otherwise a row is *level*.\n\n## In short\n\n";
-    for sentence in standings(&run.rows) {
+    for sentence in standing_of_subject(&run.rows) {
         text += &format!("- {sentence}\n");
     }
     text

@@ -114,50 +114,60 @@ fn row_line(results: &Results, turns: &Turns) -> String {
     )
 }
 
-/// Prints what it all comes to.
+/// Prints what it all comes to, for the runtime under test first.
 pub(crate) fn summary(all: &[Results]) {
     line("");
-    for text in standings(all) {
+    for text in standing_of_subject(all) {
         line(&text);
+    }
+    for name in names(all) {
+        if name != REFERENCE && name != SUBJECT {
+            for text in standing_to_reference(all, name) {
+                line(&text);
+            }
+        }
     }
 }
 
-/// What it all comes to, a sentence for each thing to be said.
-pub(crate) fn standings(all: &[Results]) -> Vec<String> {
+/// How the runtime under test stands to its peers, a sentence for each thing to be said.
+pub(crate) fn standing_of_subject(all: &[Results]) -> Vec<String> {
+    if !names(all).contains(&SUBJECT) {
+        return vec![format!("{SUBJECT} was not measured")];
+    }
+    let best = |results: &Results, turns: &Turns| {
+        results.to_best_rust_peer(turns).map(|(_, spread)| spread)
+    };
+    let mut texts = standing_to_reference(all, SUBJECT);
+    texts.extend(Standing::of(all, SUBJECT, best).text(SUBJECT, "the best Rust peer"));
+    for peer in FOREIGN {
+        let standing = Standing::of(all, SUBJECT, |results, turns| results.ratio(peer, turns));
+        texts.extend(standing.text(SUBJECT, peer));
+    }
+    texts
+}
+
+fn standing_to_reference(all: &[Results], name: &str) -> Vec<String> {
+    let standing = Standing::of(all, name, Results::to_reference);
+    let mean = standing.mean().map(|mean| {
+        format!(
+            "geometric mean of {REFERENCE}/{name} over {} rows of the scheduler: {mean:.2}",
+            standing.scheduler.len()
+        )
+    });
+    mean.into_iter()
+        .chain(standing.text(name, REFERENCE))
+        .collect()
+}
+
+/// The runtimes that have a row.
+fn names(all: &[Results]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for turns in all.iter().flat_map(|results| &results.runtimes) {
         if !names.contains(&turns.runtime.as_str()) {
             names.push(&turns.runtime);
         }
     }
-    let mut texts = Vec::new();
-    if !names.contains(&SUBJECT) {
-        texts.push(format!("{SUBJECT} was not measured"));
-    }
-    for name in &names {
-        if *name == REFERENCE {
-            continue;
-        }
-        let standing = Standing::of(all, name, Results::to_reference);
-        if let Some(mean) = standing.mean() {
-            texts.push(format!(
-                "geometric mean of {REFERENCE}/{name} over {} rows of the scheduler: {mean:.2}",
-                standing.scheduler.len()
-            ));
-        }
-        texts.extend(standing.text(name, REFERENCE));
-    }
-    if names.contains(&SUBJECT) {
-        let best = |results: &Results, turns: &Turns| {
-            results.to_best_rust_peer(turns).map(|(_, spread)| spread)
-        };
-        texts.extend(Standing::of(all, SUBJECT, best).text(SUBJECT, "the best Rust peer"));
-        for peer in FOREIGN.iter().filter(|peer| names.contains(*peer)) {
-            let standing = Standing::of(all, SUBJECT, |results, turns| results.ratio(peer, turns));
-            texts.extend(standing.text(SUBJECT, peer));
-        }
-    }
-    texts
+    names
 }
 
 /// How one runtime stands to another over all rows.
