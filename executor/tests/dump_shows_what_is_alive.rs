@@ -111,6 +111,10 @@ common::with_workers! {
             })
         }).collect();
         parked.wait_for(20);
+        // The polls that counted them may still be ending.
+        while runtime.handle().dump().iter().any(|task| task.state != TaskState::Idle) {
+            std::thread::yield_now();
+        }
         let busy: Vec<_> = (0..2 * workers).map(|_| runtime.spawn(async {
             for _ in 0..200 {
                 let children: Vec<_> = (0..5).map(|_| ws_executor::spawn(task::yield_now())).collect();
