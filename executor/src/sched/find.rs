@@ -364,12 +364,12 @@ impl Worker {
     }
 
     /// A spinner that found nothing, while others compute, looks on for a little: they may be about to
-    /// push, and a sleep and a wake-up cost more than this. True if there is something. Where a driver steps
-    /// the workers, nobody does anything meanwhile.
+    /// push, and a sleep and a wake-up cost more than this. True if there is something.
     fn linger(&self) -> bool {
-        let others_run = self.shared.idle.free() + 1 < self.shared.config.workers;
+        // On a stage nobody moves meanwhile.
+        let others_run =
+            self.shared.idle.free() + 1 < self.shared.config.workers && self.shared.stage.is_none();
         others_run
-            && !self.shared.time.clock().is_virtual()
             && self.spins()
             && (0..LINGER_LOOKS).any(|_| {
                 (0..LINGER_PAUSES).for_each(|_| hint::spin_loop());

@@ -134,6 +134,8 @@ struct Driver {
     next_look: Cell<Option<u64>>,
     looks: Cell<bool>,
     outside: Box<dyn Outside>,
+    /// No more of those calls.
+    hung_up: Cell<bool>,
     rush: bool,
     depth: Cell<usize>,
     steps: Cell<u64>,
@@ -166,6 +168,7 @@ impl Driver {
             looks: Cell::new(false),
             threads: RefCell::new(Vec::new()),
             outside,
+            hung_up: Cell::new(false),
             rush: setting.rush,
             depth: Cell::new(0),
             steps: Cell::new(0),
@@ -193,6 +196,10 @@ impl Driver {
 
     fn has_failed(&self) -> bool {
         self.failure.borrow().is_some()
+    }
+
+    fn calls_come(&self) -> bool {
+        !self.hung_up.get() && !self.outside.is_over()
     }
 
     fn one_in(&self, n: usize) -> bool {
@@ -291,7 +298,7 @@ impl Driver {
         if !self.looks.get() && (woken || self.next_look.get().is_some_and(|at| at <= now)) {
             turns.push(Turn::Sysmon);
         }
-        if !self.outside.is_over() && (self.rush || self.one_in(8)) {
+        if self.calls_come() && (self.rush || self.one_in(8)) {
             let calls = if self.rush { 1 + turns.len() / 4 } else { 1 };
             turns.extend(std::iter::repeat_n(Turn::Foreign, calls));
         }
@@ -304,7 +311,7 @@ impl Driver {
         let polls = !self.shared.nobody_polls();
         let timer = self.shared.next_deadline().filter(|_| polls);
         let next = [look, timer, until].into_iter().flatten().min();
-        if !self.outside.is_over() {
+        if self.calls_come() {
             self.advance(1 + self.rng.below(1_000_000) as u64);
             context::apart(|| self.outside.call(&self.rng));
             return true;
