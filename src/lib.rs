@@ -34,6 +34,7 @@
 //! | start | [`#[ws::main]`](macro@main), [`#[ws::test]`](macro@test), or [`runtime::Builder`] for more knobs |
 //! | run something beside | [`spawn`]; [`spawn_local`] if it is not `Send`; [`task`] to await, abort and name it |
 //! | block | [`spawn_blocking`], [`block_in_place`] |
+//! | compute on several cores | [`join()`] and [`scope`], with closures that borrow; [`fork`] for tasks; [`compute`] to await it |
 //! | wait for time | [`time::sleep`], [`time::timeout`], [`time::interval`] |
 //! | wait for several futures | [`join!`], [`try_join!`], [`select!`], which are those of `futures` |
 //! | talk | [`net`], with the traits of [`io`] |
@@ -114,8 +115,8 @@ pub mod __private;
 
 pub use futures::{join, select, try_join};
 pub use ws_executor::{
-    block_in_place, runtime, spawn, spawn_blocking, spawn_local, spawn_pinned, task, task_local,
-    time,
+    Scope, block_in_place, compute, fork, fork_all, join, runtime, scope, spawn, spawn_blocking,
+    spawn_local, spawn_pinned, task, task_local, time,
 };
 pub use ws_macros::{main, test};
 

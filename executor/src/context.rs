@@ -25,6 +25,7 @@ use std::{
 };
 
 use crate::{
+    fork_join,
     sched::{Seat, Shared, Worker, ground::Ground},
     sync::Arc,
     time::TimerHandle,
@@ -79,6 +80,8 @@ impl Link {
             context.top.set(frame);
             if !new.worker.get().is_null() {
                 context.worker.set(new.worker.get());
+                // SAFETY: by contract.
+                fork_join::attach(unsafe { &*new.worker.get() });
             }
         });
         Self { frame }
@@ -103,6 +106,11 @@ impl Drop for Link {
                     .map(|frame| frame.worker.get())
                     .find(|worker| !worker.is_null());
                 context.worker.set(worker.unwrap_or(ptr::null()));
+                // SAFETY: by the invariant.
+                match unsafe { context.worker.get().as_ref() } {
+                    Some(worker) => fork_join::attach(worker),
+                    None => fork_join::detach(),
+                }
             }
         });
     }
@@ -140,6 +148,8 @@ fn sit_down(context: &Context, frame: &Frame) -> Option<*const Worker> {
     let worker: *const Worker = seat.sit_down()?;
     frame.worker.set(worker);
     context.worker.set(worker);
+    // SAFETY: the seat keeps it.
+    fork_join::attach(unsafe { &*worker });
     Some(worker)
 }
 

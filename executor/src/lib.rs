@@ -28,6 +28,7 @@ mod blocking;
 pub mod budget;
 #[cfg(not(ws_loom))]
 mod context;
+mod fork_join;
 #[cfg(not(ws_loom))]
 mod metrics;
 mod queue;
@@ -48,6 +49,7 @@ pub mod netpoll;
 #[cfg(not(ws_loom))]
 pub use self::{
     blocking::block_in_place,
+    fork_join::{Scope, compute, fork, join, scope},
     task::{spawn, spawn_blocking, spawn_local, spawn_pinned},
 };
 

@@ -9,6 +9,7 @@
 
 mod both_ways;
 mod floor;
+mod fork_join;
 mod idle;
 mod live;
 mod park;

@@ -27,7 +27,9 @@ mod state;
 mod yield_now;
 
 #[cfg(not(ws_loom))]
-pub(crate) use self::builder::{spawn_at, spawn_blocking_on, spawn_local_on, spawn_on};
+pub(crate) use self::builder::{
+    fork_at, spawn_at, spawn_blocking_on, spawn_for_all, spawn_local_on, spawn_on,
+};
 #[cfg(all(test, ws_loom))]
 pub(crate) use self::id::Id;
 #[cfg(not(ws_loom))]
@@ -48,3 +50,5 @@ pub(crate) use self::{
 };
 #[cfg(not(ws_loom))]
 pub use crate::budget::{Unconstrained, should_yield, unconstrained};
+#[cfg(not(ws_loom))]
+pub use crate::fork_join::{Compute, ForkFuture as Fork};

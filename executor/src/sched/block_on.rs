@@ -163,6 +163,8 @@ pub(crate) struct Seat<'a> {
     root: &'a Arc<Root>,
     /// `None` inside: there is no P left.
     worker: OnceCell<Option<Worker>>,
+    /// The root is in its first poll, in which the thread may sit down.
+    first_poll: Cell<bool>,
 }
 
 impl Seat<'_> {
@@ -179,6 +181,9 @@ impl Seat<'_> {
             let (shared, root) = (self.shared.clone(), self.root.clone());
             let worker = Worker::new(shared, processor, Scope::Own, Some(root));
             worker.arrive();
+            if self.first_poll.get() {
+                worker.begin_root();
+            }
             Some(worker)
         });
         worker.as_ref()
@@ -196,13 +201,19 @@ pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output 
         shared,
         root: &root,
         worker: OnceCell::new(),
+        first_poll: Cell::new(true),
     };
     let result = context::with_seat_frame(&seat, || {
         let result = catch_unwind(AssertUnwindSafe(|| {
             let waker = Waker::from(root.clone());
             let mut future = pin!(future);
             root.take();
-            if let Poll::Ready(output) = poll_root(future.as_mut(), &waker) {
+            let polled = poll_root(future.as_mut(), &waker);
+            seat.first_poll.set(false);
+            if let Some(Some(worker)) = seat.worker.get() {
+                worker.end_root();
+            }
+            if let Poll::Ready(output) = polled {
                 return output;
             }
             context::take_seat();
@@ -212,6 +223,8 @@ pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output 
             }
         }));
         if let Some(Some(worker)) = seat.worker.get() {
+            // It may have ended by a panic.
+            worker.end_root();
             worker.clear_away();
         }
         result
@@ -270,6 +283,7 @@ fn drive<F: Future>(
     loop {
         match worker.step() {
             Step::Run(task) => worker.poll(task),
+            Step::Branch(branch) => worker.run_branch(branch),
             Step::Root => {
                 worker.begin_root();
                 let polled = poll_root(future.as_mut(), waker);

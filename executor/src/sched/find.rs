@@ -12,7 +12,7 @@
 //! 3. timers of this P that are due (at every 16th tick, and when there is no local work);
 //! 4. the root of a `block_on` and pinned tasks (each second time, if there is other local work);
 //! 5. `runnext`;
-//! 6. the local queue;
+//! 6. the fork deque, then the local queue;
 //! 7. a fair batch of the global queue;
 //! 8. the netpoll, without blocking;
 //! 9. up to four rounds of stealing over all other Ps in a random order, the last of which also takes
@@ -35,6 +35,7 @@ use super::{
     worker::{Scope, Step, Worker},
 };
 use crate::{
+    fork_join::{Branch, Lane},
     queue::{Steal, Token},
     rng::random_order,
     sync::{atomic::Ordering::Relaxed, hint},
@@ -61,9 +62,12 @@ const RUNNEXT_PATIENCE: Duration = Duration::from_micros(10);
 /// the time of both; three times as long gains no more.
 const LINGER_LOOKS: u32 = 100;
 const LINGER_PAUSES: u32 = 4;
+/// How long a search waits for a P that was asked for a branch: a wake-up costs more.
+const BRANCH_PATIENCE: Duration = Duration::from_micros(10);
 
 enum Search {
     Found(Task),
+    Branch(Branch),
     Again,
     Nothing,
 }
@@ -127,6 +131,13 @@ impl Worker {
                 // Revoked in the middle of the search: the thread was not heard of for long.
                 Search::Found(task) => {
                     self.shared.push_foreign(task);
+                    return self.step_without_permit();
+                }
+                Search::Branch(branch) if self.peer().standing.has_permit() => {
+                    return Step::Branch(branch);
+                }
+                Search::Branch(branch) => {
+                    drop(branch);
                     return self.step_without_permit();
                 }
                 Search::Again => {}
@@ -215,15 +226,24 @@ impl Worker {
         }
     }
 
-    /// `runnext`, then the local queue.
+    /// A child that was just forked, `runnext`, the fork deque, then the local queue; but now and then the
+    /// local queue comes before the fork deque, so that forks do not hold it up.
     fn local(&self) -> Option<Task> {
         let p = &*self.p;
-        if let Some(task) = p.runnext.take() {
+        if let Some(task) = p.direct.take().or_else(|| p.runnext.take()) {
             return Some(task);
         }
-        let task = p.lrq.pop()?;
-        self.begin_slice();
-        Some(task)
+        if !p.parents.is_empty()
+            && (p.lrq.is_empty() || !p.peer.ticks.load(Relaxed).is_multiple_of(TIMER_TICK))
+            && let Some(task) = p.parents.pop()
+        {
+            return Some(task);
+        }
+        if let Some(task) = p.lrq.pop() {
+            self.begin_slice();
+            return Some(task);
+        }
+        None
     }
 
     /// What runs next does not inherit its slice.
@@ -323,12 +343,17 @@ impl Worker {
         let mut seen = self.seen.borrow_mut();
         seen.clear();
         seen.resize(count, (None, 0));
+        let mut asked = false;
         for round in 0..4 {
             for at in random_order(&self.p.rng, count) {
                 if at == own {
                     continue;
                 }
                 let victim = self.shared.peer(at);
+                if let Some(parent) = victim.steal_forked() {
+                    self.count_steal(1);
+                    return Search::Found(parent);
+                }
                 match victim.stealer.steal_into(&self.p.lrq) {
                     Steal::Stolen { first, count } => {
                         self.count_steal(count);
@@ -336,6 +361,14 @@ impl Worker {
                     }
                     Steal::Empty | Steal::Busy => {}
                 }
+                if victim.lane.has_shared() && self.gives_way() {
+                    return Search::Nothing;
+                }
+                if let Some(branch) = Lane::claim(&victim.lane, 0) {
+                    self.count_steal(1);
+                    return Search::Branch(branch);
+                }
+                asked |= victim.lane.ask();
                 let row = (victim.runnext.peek(), victim.ticks.load(Relaxed));
                 match round {
                     0 => seen[at] = row,
@@ -356,6 +389,9 @@ impl Worker {
             }
         }
         drop(seen);
+        if asked && let Some(branch) = self.wait_for_a_branch() {
+            return Search::Branch(branch);
+        }
         if self.fire_all_timers() > 0 {
             Search::Again
         } else {
@@ -390,6 +426,34 @@ impl Worker {
             }
             if self.now() >= until {
                 return true;
+            }
+            self.shared.time.clock().pause();
+        }
+    }
+
+    /// *Give way at a fork*: before this thread takes a branch, one that has begun with one goes on. True
+    /// if the permit is gone.
+    fn gives_way(&self) -> bool {
+        if !self.shared.idle.wanting().is_empty() {
+            self.lend_permit();
+        }
+        !self.peer().standing.has_permit()
+    }
+
+    /// Somebody who forks was asked for a branch, and mostly promotes one at its next join.
+    fn wait_for_a_branch(&self) -> Option<Branch> {
+        let until = self.now() + BRANCH_PATIENCE.as_nanos() as u64;
+        loop {
+            let mut others = self
+                .shared
+                .peers()
+                .filter(|peer| peer.index != self.index());
+            if let Some(branch) = others.find_map(|peer| Lane::claim(&peer.lane, 0)) {
+                self.count_steal(1);
+                return Some(branch);
+            }
+            if self.now() >= until {
+                return None;
             }
             self.shared.time.clock().pause();
         }

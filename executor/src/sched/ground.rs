@@ -57,6 +57,16 @@ pub(crate) trait Bed {
     fn standing(&self) -> &Standing;
     fn parker(&self) -> &Parker;
     fn stealer(&self) -> &Stealer<Self::Task>;
+    /// Takes the oldest task that waits for the child that it forked.
+    fn steal_parent(&self) -> Option<Self::Task> {
+        None
+    }
+    /// Whether there is such a task, or a branch of a join, that others could take.
+    fn has_forked(&self) -> bool {
+        false
+    }
+    /// Its permit is gone: it waits for another at its next fork.
+    fn give_way(&self) {}
     /// Takes what is in its `runnext`, for sysmon.
     fn steal_next(&self) -> Option<Self::Task>;
     /// Whether its thread has left a task alone in `runnext`, and has not come back to it since; see *The
@@ -128,7 +138,10 @@ pub(crate) trait Ground: Sized {
 
     /// Whether anything is queued that any thread may take: the last look before a thread sleeps.
     fn any_work(&self) -> bool {
-        !self.grq().is_empty() || self.peers().any(|peer| !peer.stealer().is_empty())
+        !self.grq().is_empty()
+            || self
+                .peers()
+                .any(|peer| !peer.stealer().is_empty() || peer.has_forked())
     }
 
     /// As [`any_work`](Self::any_work), with tasks that are left alone: for spinners, on whom those rely who
@@ -271,8 +284,10 @@ pub(crate) trait Ground: Sized {
         let Some(permit) = peer.standing().revoke() else {
             return false;
         };
+        peer.give_way();
         let mut batch = Batch::new();
         batch.extend(peer.steal_next());
+        batch.extend(std::iter::from_fn(|| peer.steal_parent()));
         loop {
             match peer.stealer().steal_into(scratch) {
                 Steal::Stolen { first, .. } => {

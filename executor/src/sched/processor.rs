@@ -9,9 +9,13 @@
 use std::{
     cell::{Cell, RefCell},
     collections::VecDeque,
+    fmt,
 };
 
+use crossbeam_deque::Steal;
+
 use crate::{
+    fork_join::Lane,
     metrics::Counters,
     queue::{GlobalQueue, LocalQueue, RunNext, RunNextStealer, Stealer, local_queue, run_next},
     rng::Rng,
@@ -42,6 +46,10 @@ pub(crate) struct Peer {
     pub(crate) home: Home,
     pub(crate) stealer: Stealer<Task>,
     pub(crate) runnext: RunNextStealer<Task>,
+    /// Tasks that have forked, and whose child runs: the fork deque.
+    pub(crate) parents: crossbeam_deque::Stealer<Task>,
+    /// What its running poll has forked.
+    pub(crate) lane: Arc<Lane>,
     pub(crate) timers: Arc<TimerShard>,
     /// Pinned tasks of this P that others have woken.
     pub(crate) inbox: GlobalQueue<Task>,
@@ -94,14 +102,51 @@ impl Bed for Peer {
     fn has_alone(&self) -> bool {
         self.alone.load(Relaxed) == self.ticks.load(Relaxed) && self.runnext.peek().is_some()
     }
+
+    fn steal_parent(&self) -> Option<Task> {
+        self.steal_forked()
+    }
+
+    fn has_forked(&self) -> bool {
+        !self.parents.is_empty() || self.lane.has_shared()
+    }
+
+    fn give_way(&self) {
+        self.lane.ask();
+    }
+}
+
+impl Peer {
+    /// Takes the oldest task on the fork deque.
+    pub(crate) fn steal_forked(&self) -> Option<Task> {
+        // Not even a look costs an epoch, whose first use by a thread needs much stack.
+        while !self.parents.is_empty() {
+            match self.parents.steal() {
+                Steal::Success(parent) => return Some(parent),
+                Steal::Empty => return None,
+                Steal::Retry => {}
+            }
+        }
+        None
+    }
+
+    /// Whether there is a task that a thief could take: not a branch of a join.
+    pub(crate) fn has_stealable_task(&self) -> bool {
+        !self.stealer.is_empty() || !self.parents.is_empty()
+    }
 }
 
 /// What belongs to the thread that has the P.
-#[derive(Debug)]
 pub(crate) struct Processor {
     pub(crate) peer: Arc<Peer>,
     pub(crate) lrq: LocalQueue<Task>,
     pub(crate) runnext: RunNext<Task>,
+    /// The owner's end of the fork deque.
+    pub(crate) parents: crossbeam_deque::Worker<Task>,
+    /// A child that was just forked, and runs next (`fork_join/fork.rs`).
+    pub(crate) direct: Cell<Option<Task>>,
+    /// The running poll is that of a task that others may take.
+    pub(crate) may_fork: Cell<bool>,
     pub(crate) live: LiveOwner<TaskRef>,
     /// Pinned tasks that are ready.
     pub(crate) pinned: RefCell<VecDeque<Task>>,
@@ -124,6 +169,14 @@ pub(crate) struct Processor {
     pub(crate) batch: Cell<Option<usize>>,
 }
 
+impl fmt::Debug for Processor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Processor")
+            .field("peer", &self.peer)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Processor {
     pub(crate) fn new(
         index: usize,
@@ -133,6 +186,7 @@ impl Processor {
     ) -> Self {
         let (lrq, stealer) = local_queue();
         let (runnext, runnext_stealer) = run_next();
+        let parents = crossbeam_deque::Worker::new_lifo();
         let (table, live) = live_table();
         let peer = Peer {
             index,
@@ -144,6 +198,8 @@ impl Processor {
             ),
             stealer,
             runnext: runnext_stealer,
+            parents: parents.stealer(),
+            lane: Arc::new(Lane::new()),
             timers,
             inbox: GlobalQueue::new(),
             standing: Standing::new(),
@@ -163,6 +219,9 @@ impl Processor {
             peer: Arc::new(peer),
             lrq,
             runnext,
+            parents,
+            direct: Cell::new(None),
+            may_fork: Cell::new(false),
             live,
             pinned: RefCell::new(VecDeque::new()),
             pinned_live: Cell::new(0),
@@ -180,6 +239,11 @@ impl Processor {
     /// Whether a task that only this thread may run is ready.
     pub(crate) fn has_pinned(&self) -> bool {
         !self.pinned.borrow().is_empty() || !self.peer.inbox.is_empty()
+    }
+
+    /// Takes a child that was forked, or else the newest parent.
+    pub(crate) fn pop_forked(&self) -> Option<Task> {
+        self.direct.take().or_else(|| self.parents.pop())
     }
 
     /// Takes the next pinned task.

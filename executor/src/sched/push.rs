@@ -67,8 +67,17 @@ impl Worker {
         }
     }
 
+    /// A task that has just forked: to the tail of the fork deque, and wakes a thread that could take it.
+    pub(super) fn push_parent(&self, task: Task) {
+        self.p.parents.push(task);
+        if let Some((permit, spinning)) = self.shared.idle.submit(1) {
+            self.peer().counters.wakeups.add(1);
+            self.shared.wake_with(permit, spinning);
+        }
+    }
+
     /// Into `runnext`; what it displaces goes to the back (H1).
-    fn push_next(&self, task: Task) {
+    pub(super) fn push_next(&self, task: Task) {
         if !self.peer().standing.has_permit() {
             self.gave_away.set(true);
             self.shared.push_foreign(task);
@@ -160,19 +169,47 @@ impl Worker {
 
     /// Enters a new task, and queues it.
     pub(crate) fn spawn(&self, task: Task) {
-        if self.shared.phase.is_closing() {
-            task.refuse();
+        let Some(task) = self.enter(task) else {
             return;
-        }
-        task.enter(|reference| self.p.live.insert(reference));
-        self.shared.entered();
-        self.peer().counters.spawned.add(1);
+        };
         if task.header().is_pinned() {
             self.p.pinned_live.set(self.p.pinned_live.get() + 1);
             self.p.pinned.borrow_mut().push_back(task);
         } else {
             self.push_next(task);
         }
+    }
+
+    /// Enters a new task that runs as soon as the running poll has ended. False if it was spawned instead:
+    /// the running poll is not that of a task that others may take, or it has forked already.
+    pub(crate) fn fork(&self, task: Task) -> bool {
+        if !self.p.may_fork.get() || !self.peer().standing.has_permit() {
+            self.spawn(task);
+            return false;
+        }
+        let Some(task) = self.enter(task) else {
+            return false;
+        };
+        match self.p.direct.replace(Some(task)) {
+            None => true,
+            Some(first) => {
+                let second = self.p.direct.replace(Some(first));
+                self.push_next(second.expect("just put there"));
+                false
+            }
+        }
+    }
+
+    /// Enters a new task, unless the runtime closes.
+    fn enter(&self, task: Task) -> Option<Task> {
+        if self.shared.phase.is_closing() {
+            task.refuse();
+            return None;
+        }
+        task.enter(|reference| self.p.live.insert(reference));
+        self.shared.entered();
+        self.peer().counters.spawned.add(1);
+        Some(task)
     }
 
     pub(crate) fn home_is(&self, home: &Home) -> bool {

@@ -163,6 +163,11 @@ impl Shared {
         (self.time.clock().now_ns() / 1_000_000) as u32
     }
 
+    /// The same without branches of joins: whether a task is queued.
+    pub(crate) fn any_task(&self) -> bool {
+        !self.grq.is_empty() || self.peers().any(|peer| peer.has_stealable_task())
+    }
+
     /// The earliest deadline of all timers, in nanoseconds of the runtime's clock.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         self.peers()

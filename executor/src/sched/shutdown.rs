@@ -162,7 +162,7 @@ impl Worker {
             }
             // A drop may have woken others, pinned ones among them.
             self.clear_pinned();
-            if self.p.lrq.is_empty() && !self.shared().any_work() {
+            if self.p.lrq.is_empty() && !self.shared().any_task() {
                 break;
             }
         }
@@ -208,14 +208,15 @@ impl Worker {
 
     /// Any task that is queued, on whatever P.
     fn take_any(&self) -> Option<Task> {
-        let own = self.p.runnext.take().or_else(|| self.p.lrq.pop());
+        let own = self.p.runnext.take().or_else(|| self.p.pop_forked());
+        let own = own.or_else(|| self.p.lrq.pop());
         own.or_else(|| self.shared().grq.pop()).or_else(|| {
             self.shared()
                 .peers()
                 .filter(|peer| peer.index != self.peer().index)
                 .find_map(|peer| match peer.stealer.steal_into(&self.p.lrq) {
                     Steal::Stolen { first, .. } => Some(first),
-                    Steal::Empty | Steal::Busy => peer.steal_next(),
+                    Steal::Empty | Steal::Busy => peer.steal_next().or_else(|| peer.steal_forked()),
                 })
         })
     }

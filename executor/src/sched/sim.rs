@@ -372,6 +372,10 @@ impl Driver {
                     worker.poll(task);
                     At::Up
                 }
+                Step::Branch(branch) => {
+                    worker.run_branch(branch);
+                    At::Up
+                }
                 Step::Park => At::Dry,
                 Step::Root => unreachable!("it has no root"),
                 Step::Leave => return false,

@@ -38,10 +38,11 @@ impl Sleeper for Worker {
         &self.spinning
     }
 
-    /// Ring and runnext.
+    /// Ring, runnext and what was forked.
     fn hand_in(&self) {
         let mut batch = Batch::new();
         batch.extend(self.p.runnext.take());
+        batch.extend(std::iter::from_fn(|| self.p.pop_forked()));
         self.p.lrq.drain(|task| batch.push(task));
         if !batch.is_empty() {
             self.gave_away.set(true);

@@ -16,11 +16,13 @@ use super::{
     closing::Closing,
     ground::Ground,
     idle::Spinning,
+    park::Parker,
     processor::{Peer, Processor},
     sleep::{Awake, Sleeper},
 };
 use crate::{
     budget, context,
+    fork_join::{self, Branch, Lane},
     queue::{Batch, Token},
     sync::{Arc, atomic::Ordering::Relaxed},
     task::{Ended, Outcome, Task},
@@ -28,6 +30,8 @@ use crate::{
 
 /// What [`Peer::running`] says while a root is polled, which has no place in the live table.
 const ROOT: u64 = u64::MAX;
+/// The same for a branch that was stolen.
+const BRANCH: u64 = u64::MAX - 1;
 
 /// What a worker takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +47,8 @@ pub(crate) enum Scope {
 pub(crate) enum Step {
     /// Poll this task.
     Run(Task),
+    /// Run this branch of a join, which was stolen.
+    Branch(Branch),
     /// Poll the root of the `block_on`.
     Root,
     /// There is nothing: sleep.
@@ -81,6 +87,7 @@ pub(super) fn main(shared: &Arc<Shared>, processor: Box<Processor>) {
         loop {
             match worker.step() {
                 Step::Run(task) => worker.poll(task),
+                Step::Branch(branch) => worker.run_branch(branch),
                 Step::Park => {
                     if worker.park() == Awake::Leave {
                         break;
@@ -150,6 +157,20 @@ impl Worker {
         &self.p.peer
     }
 
+    pub(crate) fn index(&self) -> usize {
+        self.p.peer.index
+    }
+
+    /// How many tasks on the fork deque wait for their child.
+    #[cfg(test)]
+    pub(crate) fn parents(&self) -> usize {
+        self.p.parents.len()
+    }
+
+    pub(crate) fn lane(&self) -> &Lane {
+        &self.p.peer.lane
+    }
+
     pub(super) fn now(&self) -> u64 {
         self.shared.time.clock().now_ns()
     }
@@ -161,14 +182,49 @@ impl Worker {
         p.peer.counters.polls.add(1);
         p.peer.running.store(task.header().address(), Relaxed);
         let pinned = task.header().is_pinned();
+        p.may_fork.set(!pinned);
         let outcome = budget::with_budget(|| task.run());
+        p.may_fork.set(false);
         p.peer.running.store(0, Relaxed);
+        let outcome = match p.direct.take() {
+            Some(child) => match self.forked(pinned, outcome, child) {
+                Some(outcome) => outcome,
+                None => return,
+            },
+            None => outcome,
+        };
         match outcome {
             Outcome::Idle => {}
             Outcome::Requeue(task) if pinned => p.pinned.borrow_mut().push_back(task),
             Outcome::Requeue(task) => self.push_back(task),
             Outcome::Done(ended) => self.completed(pinned, ended),
         }
+    }
+
+    /// The poll has forked `child`: its task becomes the parent that thieves may take, and the child is
+    /// next. The outcome comes back if there is no such parent: the poll ended its task, or the fork
+    /// was awaited by something else that has yet to wake it.
+    fn forked(&self, pinned: bool, outcome: Outcome, child: Task) -> Option<Outcome> {
+        match outcome {
+            Outcome::Requeue(parent) if !pinned && self.peer().standing.has_permit() => {
+                self.p.direct.set(Some(child));
+                self.push_parent(parent);
+                None
+            }
+            outcome => {
+                self.push_next(child);
+                Some(outcome)
+            }
+        }
+    }
+
+    /// Runs a branch as work of this thread's own: it is a poll to everybody else.
+    pub(super) fn run_branch(&self, branch: Branch) {
+        self.found_work();
+        self.peer().counters.polls.add(1);
+        self.peer().running.store(BRANCH, Relaxed);
+        budget::with_budget(|| branch.run(self.index(), fork_join::base()));
+        self.peer().running.store(0, Relaxed);
     }
 
     /// Before a poll of the root.
@@ -217,6 +273,23 @@ impl Worker {
         self.try_run();
     }
 
+    /// *Give way at a fork*: a poll that lost its permit waits for another before it forks on.
+    pub(crate) fn come_to_a_fork(&self) {
+        if self.peer().standing.has_permit() || self.peer().announced.load(Relaxed) {
+            return;
+        }
+        self.hand_in();
+        self.get_permit(self.parker());
+    }
+
+    /// Where this thread sleeps.
+    fn parker(&self) -> &Parker {
+        match &self.root {
+            Some(root) => root.parker(),
+            None => &self.peer().parker,
+        }
+    }
+
     /// Gives up the P, at the end of the thread's work. What is left in it goes to the others.
     pub(super) fn leave(self) {
         let Self {
@@ -228,6 +301,7 @@ impl Worker {
         } = self;
         let mut batch = Batch::new();
         batch.extend(p.runnext.take());
+        batch.extend(std::iter::from_fn(|| p.pop_forked()));
         p.lrq.drain(|task| batch.push(task));
         if !batch.is_empty() {
             shared.push_batch(batch);

@@ -260,6 +260,33 @@ where
     }
 }
 
+/// Spawns on the current runtime, as a child that runs before its parent goes on. Whether it does; if not
+/// it is spawned as any other.
+#[track_caller]
+pub(crate) fn fork_at<F>(
+    future: F,
+    location: &'static Location<'static>,
+) -> (JoinHandle<F::Output>, bool)
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let forked = context::with_current(|current| {
+        current.map(|(shared, worker)| match worker {
+            Some(worker) => {
+                let (task, join) = Task::new(future, worker.parts(None, location));
+                let first = worker.fork(task);
+                (JoinHandle::new(join), first)
+            }
+            None => (spawn_by(shared, None, future, None, location), false),
+        })
+    });
+    match forked {
+        Some(forked) => forked,
+        None => panic!("`ws::fork` {OUTSIDE}"),
+    }
+}
+
 /// Spawns on a given runtime, whatever the current one is.
 pub(crate) fn spawn_on<F>(
     shared: &Arc<Shared>,
@@ -274,6 +301,31 @@ where
     context::with_worker_of(Arc::as_ptr(shared), |worker| {
         spawn_by(shared, worker, future, extra, location)
     })
+}
+
+/// Spawns into the global queue of the current runtime: for whoever comes first, and not a thread in
+/// `block_on`, which would hold up its own root.
+#[track_caller]
+pub(crate) fn spawn_for_all<F>(
+    future: F,
+    location: &'static Location<'static>,
+) -> (JoinHandle<F::Output>, Arc<Shared>)
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let spawned = context::with_current(|current| {
+        current.map(|(shared, _)| {
+            (
+                spawn_by(shared, None, future, None, location),
+                shared.clone(),
+            )
+        })
+    });
+    match spawned {
+        Some(spawned) => spawned,
+        None => panic!("`ws::compute` {OUTSIDE}"),
+    }
 }
 
 fn spawn_by<F>(

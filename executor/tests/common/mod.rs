@@ -115,6 +115,10 @@ impl Gate {
         self.0.add();
     }
 
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.get() > 0
+    }
+
     /// Blocks the thread until it is open.
     pub(crate) fn pass(&self) {
         self.0.wait_for(1);

@@ -1,0 +1,319 @@
+//! Fork and join: compute on the same workers as I/O.
+//!
+//! [`join`] calls two closures, which may borrow from the stack, and other workers may take the second
+//! while this one is in the first. The order (J1): the second is at the tail of this
+//! worker's deque, the first runs at once, thieves take from the head, the oldest first.
+//!
+//! | file | has |
+//! | --- | --- |
+//! | `deque.rs` | where branches wait, and how they are taken (*Hunger*, *Mine or nothing*) |
+//! | `job.rs` | what a branch is to others |
+//! | `latch.rs` | how the owner of a stolen branch learns of its end |
+//! | `scope.rs`, `exit.rs` | [`scope`], whose branches are any number; how it learns that all have ended |
+//! | `fork.rs` | [`fork`], the async form |
+//! | `compute.rs` | [`compute`]: a computation that async code awaits, and may cancel |
+//! | `owner.rs` | the thread's side: whom it feeds, what it does at a join that is not ready |
+//!
+//! # The steps of a join
+//!
+//! 1. The second closure becomes a job on this stack frame, and its address goes to the tail.
+//! 2. The first closure is called.
+//! 3. The job is still private, as it mostly is: it is taken back, and its closure is called. That is
+//!    one load of a limit, three stores and two comparisons more than two plain calls.
+//! 4. It was promoted, but nobody took it: the same, after a compare-and-swap.
+//! 5. It was stolen: *the stalled join*.
+//!
+//! A panic in the first closure takes the same steps, and drops the second if nobody has begun it. So
+//! no frame is left before everything that may borrow from it has ended (J5).
+//!
+//! # *The stalled join*
+//!
+//! Everything newer on this worker's tail belonged to the first closure, and has ended with it; and by
+//! *Mine or nothing* there is nothing older either. So the worker may
+//!
+//! 1. help: take branches from the lane of the thief, but only those that it pushed while it ran ours.
+//!    They are descendants of our branch: the thief pushed them at an index not below the one where
+//!    it began with ours, and if ours has not ended *after* our claim, it was being run at the claim. If
+//!    it has ended, the claimed branch is somebody else's, and is given back to its owner;
+//! 2. give its permit to another thread and sleep on the latch, after a while without success.
+//!
+//! It never runs anything else. What runs above a frame of the user's was forked below that frame, so a
+//! lock that is held across a join is never met by a stranger on the same thread (J2; rayon #592). And
+//! a descendant needs no more stack above our frame than it would at its own place, so that helping
+//! overflows no stack which plain calls would not.
+#![allow(unsafe_code)]
+
+#[cfg(not(ws_loom))]
+mod compute;
+mod deque;
+mod exit;
+#[cfg(not(ws_loom))]
+mod fork;
+mod job;
+mod latch;
+#[cfg(not(ws_loom))]
+mod owner;
+#[cfg(not(ws_loom))]
+mod scope;
+
+use std::{
+    mem::{self, ManuallyDrop},
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    ptr::NonNull,
+};
+
+#[cfg(not(ws_loom))]
+pub(crate) use self::owner::{attach, base, detach};
+#[cfg(not(ws_loom))]
+pub use self::{
+    compute::{Compute, compute},
+    fork::{Fork as ForkFuture, fork},
+    scope::{Scope, scope},
+};
+pub(crate) use self::{
+    deque::{Branch, Lane, Tail},
+    exit::Exit,
+    job::Header,
+    latch::Settled,
+};
+use job::StackJob;
+
+/// Calls two closures, if others are idle at the same time, and returns both results.
+///
+/// `a` runs here and now. `b` runs here after it, unless another worker is idle and takes it
+/// meanwhile; so they may borrow from this stack frame, and the price of a fork that nobody takes is
+/// about that of a call. With one worker the order is that of `(a(), b())`.
+///
+/// Inside a task, or a `block_on`, the two run on its runtime. On a plain thread that has
+/// [entered](crate::runtime::Handle::enter) a runtime, `a` runs on that thread, and the runtime's workers
+/// may take `b`.
+///
+/// While `b` runs elsewhere and `a` is done, the thread helps with what `b` has forked, or lets another
+/// thread have its place and sleeps. It never runs anything else there: so a lock that the caller holds is not
+/// met by a stranger on the same stack.
+///
+/// # Panics
+///
+/// If `a` or `b` does, after both have ended. If `a` panics and `b` has not begun, `b` is dropped; if both
+/// panic, the panic of `a` is what the caller sees.
+///
+/// Also outside of a runtime: a pool of its own for such calls would be threads beside those of the
+/// program's runtime, on the same cores, and nobody would ever end them.
+///
+/// # Examples
+///
+/// ```
+/// fn sum(numbers: &[u64]) -> u64 {
+///     if numbers.len() < 100 {
+///         return numbers.iter().sum();
+///     }
+///     let (left, right) = numbers.split_at(numbers.len() / 2);
+///     let (left, right) = ws_executor::join(|| sum(left), || sum(right));
+///     left + right
+/// }
+///
+/// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// let numbers: Vec<u64> = (0..10_000).collect();
+/// assert_eq!(runtime.block_on(async { sum(&numbers) }), 49_995_000);
+/// ```
+///
+/// What cannot be sent to another thread cannot be forked:
+///
+/// ```compile_fail,E0277
+/// let shared = std::rc::Rc::new(1);
+/// ws_executor::join(|| (), || println!("{shared}"));
+/// ```
+///
+/// Nor can both sides change the same thing:
+///
+/// ```compile_fail,E0499
+/// let mut count = 0;
+/// ws_executor::join(|| count += 1, || count += 1);
+/// ```
+#[cfg(not(ws_loom))]
+#[inline(always)]
+#[track_caller]
+pub fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    let caller = std::panic::Location::caller();
+    // The closures stay out of `with`, which would not be inlined with all that they bring.
+    let tail = owner::TAIL.with(|tail| &raw const *tail);
+    // SAFETY: it is this thread's, has no destructor, and lives as long as the thread.
+    let tail = unsafe { &*tail };
+    if tail.is_undisturbed() {
+        // SAFETY: there is room.
+        unsafe { join_on(tail, a, b, |_| (), owner::stall) }
+    } else {
+        join_disturbed(tail, a, b, caller)
+    }
+}
+
+/// The same, when somebody asked for work, the array is full, or this thread has no lane.
+#[cfg(not(ws_loom))]
+#[cold]
+#[inline(never)]
+fn join_disturbed<A, B, RA, RB>(
+    tail: &Tail,
+    a: A,
+    b: B,
+    caller: &'static std::panic::Location<'static>,
+) -> (RA, RB)
+where
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    match owner::prepare(tail, caller) {
+        // SAFETY: there is room.
+        owner::Way::Push => unsafe { join_on(tail, a, b, owner::feed, owner::stall) },
+        owner::Way::Call => (a(), b()),
+        owner::Way::Enter(shared) => owner::inside(&shared, || join(a, b)),
+    }
+}
+
+/// The steps of a join, on the tail of this thread. `pushed` is called after the push, `stall` waits for a
+/// branch that was stolen.
+///
+/// # Safety
+///
+/// - There is room at the tail.
+#[inline(always)]
+pub(crate) unsafe fn join_on<A, B, RA, RB, S>(
+    tail: &Tail,
+    a: A,
+    b: B,
+    pushed: impl FnOnce(&Tail),
+    stall: S,
+) -> (RA, RB)
+where
+    A: FnOnce() -> RA,
+    B: FnOnce() -> RB,
+    S: Fn(&Tail, &Header) -> Settled + Copy,
+{
+    let job = StackJob::new(b);
+    let fork = Fork {
+        index: tail.top(),
+        tail,
+        job: &job,
+        stall,
+    };
+    // SAFETY: there is room. `fork` ends, by `join` or by its drop, only when the job is the owner's again,
+    // or done.
+    unsafe { tail.push(NonNull::from(&job).cast()) };
+    pushed(tail);
+    let first = a();
+    let second = fork.join();
+    (first, second)
+}
+
+/// A branch that was pushed. It ends by [`join`](Fork::join), or, if the first branch panics, by its drop.
+///
+/// Its fields go to the outlined functions one by one, so that they stay in registers.
+struct Fork<'a, F, R, S>
+where
+    F: FnOnce() -> R,
+    S: Fn(&Tail, &Header) -> Settled + Copy,
+{
+    tail: &'a Tail,
+    job: &'a StackJob<F, R>,
+    index: usize,
+    stall: S,
+}
+
+impl<F, R, S> Fork<'_, F, R, S>
+where
+    F: FnOnce() -> R,
+    S: Fn(&Tail, &Header) -> Settled + Copy,
+{
+    #[inline(always)]
+    fn join(self) -> R {
+        let this = ManuallyDrop::new(self);
+        let (tail, job, index, stall) = (this.tail, this.job, this.index, this.stall);
+        if tail.pop(index) {
+            // SAFETY: it was popped.
+            let closure = unsafe { job.take() };
+            closure()
+        } else {
+            run_shared(tail, job, index, stall)
+        }
+    }
+}
+
+impl<F, R, S> Drop for Fork<'_, F, R, S>
+where
+    F: FnOnce() -> R,
+    S: Fn(&Tail, &Header) -> Settled + Copy,
+{
+    #[inline(always)]
+    fn drop(&mut self) {
+        abandon(self.tail, self.job, self.index, self.stall);
+    }
+}
+
+/// The second branch was promoted: its result, from wherever it is run.
+#[cold]
+#[inline(never)]
+fn run_shared<F, R, S>(tail: &Tail, job: &StackJob<F, R>, index: usize, stall: S) -> R
+where
+    F: FnOnce() -> R,
+    S: Fn(&Tail, &Header) -> Settled,
+{
+    match wait_shared(tail, job, index, stall) {
+        Err(closure) => closure(),
+        Ok(Ok(result)) => result,
+        Ok(Err(payload)) => resume_unwind(payload),
+    }
+}
+
+/// The first branch panicked: nothing of the second is left afterwards.
+#[cold]
+#[inline(never)]
+fn abandon<F, R, S>(tail: &Tail, job: &StackJob<F, R>, index: usize, stall: S)
+where
+    F: FnOnce() -> R,
+    S: Fn(&Tail, &Header) -> Settled,
+{
+    let left = if tail.pop(index) {
+        // SAFETY: it was popped.
+        Err(unsafe { job.take() })
+    } else {
+        wait_shared(tail, job, index, stall)
+    };
+    // The caller sees the first panic. One more, of a destructor, would abort.
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(left))) {
+        mem::forget(payload);
+    }
+}
+
+/// What the thief returned, or the closure.
+fn wait_shared<F, R, S>(
+    tail: &Tail,
+    job: &StackJob<F, R>,
+    index: usize,
+    stall: S,
+) -> Result<std::thread::Result<R>, F>
+where
+    F: FnOnce() -> R,
+    S: Fn(&Tail, &Header) -> Settled,
+{
+    if tail.reclaim(index) {
+        #[cfg(not(ws_loom))]
+        owner::reclaimed();
+        // SAFETY: it was reclaimed.
+        return Err(unsafe { job.take() });
+    }
+    let settled = stall(tail, &job.header);
+    tail.settle(index);
+    match settled {
+        // SAFETY: it is done, and this is the one place that asks.
+        Settled::Done => Ok(unsafe { job.take_result() }),
+        // SAFETY: it was given back.
+        Settled::Returned => Err(unsafe { job.take() }),
+    }
+}

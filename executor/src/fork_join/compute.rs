@@ -1,0 +1,215 @@
+//! `compute`: a fork-join computation for async code to await.
+//!
+//! It is a task of its own, whose one poll is the closure, and goes to the global queue: a thread in
+//! `block_on`, which alone can run its root, never takes it from there. Before it begins, the worker gives the tasks that
+//! wait in its own queues to all: they need not wait for the end of a long poll. The rest is what every
+//! long poll has: sysmon, and *Give way at a fork* in `owner.rs`.
+//!
+//! # Cancelling
+//!
+//! Dropping the future marks the computation as cancelled and asks all lanes, so that every thread comes by at
+//! its next join. There it finds the mark of what it runs, and unwinds, without the panic hook, up to the
+//! closure's caller: each join on the way ends after its branches, as for any panic. So nothing that a running
+//! branch uses is freed before its end. A thread knows what it runs by a pointer that goes with each
+//! promoted branch; it is valid, since the computation ends after all of its branches.
+
+use std::{
+    cell::Cell,
+    fmt,
+    future::Future,
+    panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind},
+    pin::Pin,
+    ptr,
+    sync::Arc as StdArc,
+    sync::atomic::{
+        AtomicBool,
+        Ordering::{Relaxed, SeqCst},
+        fence,
+    },
+    task::{Context, Poll},
+    thread,
+};
+
+use crate::{
+    context,
+    sched::{Shared, ground::Ground, sleep::Sleeper},
+    sync::Arc,
+    task::{JoinError, JoinHandle, spawn_for_all},
+};
+
+thread_local! {
+    /// The address of the computation that this thread runs; 0: none.
+    static CURRENT: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Whether anybody still wants its result.
+#[derive(Debug, Default)]
+struct Computation {
+    cancelled: AtomicBool,
+}
+
+/// What unwinds a computation that was cancelled.
+struct Cancelled;
+
+/// What this thread runs, for a branch of it.
+pub(super) fn current() -> usize {
+    CURRENT.get()
+}
+
+/// Runs a branch of that computation.
+pub(super) fn within<R>(computation: usize, f: impl FnOnce() -> R) -> R {
+    struct Back(usize);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            CURRENT.set(self.0);
+        }
+    }
+    let _back = Back(CURRENT.replace(computation));
+    f()
+}
+
+/// Unwinds, if what this thread runs was cancelled.
+pub(super) fn check() {
+    let computation = ptr::with_exposed_provenance::<Computation>(CURRENT.get());
+    // Ordering: SeqCst: between the reset of the limit and the look at the mark; pairs with the one in
+    // `drop`, so that the next join comes by if this one saw nothing.
+    fence(SeqCst);
+    #[expect(unsafe_code, reason = "see the module's head")]
+    // SAFETY: it is null, or this thread runs a part of it, and it ends after that.
+    let cancelled = unsafe { computation.as_ref() }.is_some_and(|it| it.cancelled.load(Relaxed));
+    if cancelled && !thread::panicking() {
+        resume_unwind(Box::new(Cancelled));
+    }
+}
+
+/// Runs a computation that forks and joins, as a task of its own.
+///
+/// Other tasks of this worker go on elsewhere meanwhile. A panic of the closure is in the error.
+///
+/// # Panics
+///
+/// The first poll panics outside of a runtime.
+///
+/// # Cancel safety
+///
+/// Dropping the future cancels the computation: it does not begin, or ends at the next
+/// [`join()`](crate::join) or [`scope`](crate::scope) that each of its threads comes to, by
+/// unwinding. The drop does not wait for that, and what the closure owns is dropped there.
+///
+/// # Examples
+///
+/// ```
+/// fn fib(n: u64) -> u64 {
+///     if n < 2 {
+///         return n;
+///     }
+///     let (a, b) = ws_executor::join(|| fib(n - 1), || fib(n - 2));
+///     a + b
+/// }
+///
+/// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// assert_eq!(runtime.block_on(ws_executor::compute(|| fib(20))).unwrap(), 6765);
+/// ```
+///
+/// It may outlive its caller, so it cannot borrow:
+///
+/// ```compile_fail,E0373
+/// async fn borrow() {
+///     let number = 1;
+///     ws_executor::compute(|| number + 1).await.unwrap();
+/// }
+/// ```
+#[track_caller]
+pub fn compute<F, R>(f: F) -> Compute<F, R>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    Compute {
+        closure: Some(f),
+        begun: None,
+        location: Location::caller(),
+    }
+}
+
+/// The future of [`compute`].
+#[must_use = "the computation does not begin unless this is polled"]
+pub struct Compute<F, R> {
+    closure: Option<F>,
+    begun: Option<Begun<R>>,
+    location: &'static Location<'static>,
+}
+
+struct Begun<R> {
+    computation: StdArc<Computation>,
+    handle: JoinHandle<Option<R>>,
+    shared: Arc<Shared>,
+}
+
+// The closure moves into the task before anything is pinned.
+impl<F, R> Unpin for Compute<F, R> {}
+
+impl<F, R> Future for Compute<F, R>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    type Output = Result<R, JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if let Some(f) = this.closure.take() {
+            let computation = StdArc::new(Computation::default());
+            let inner = computation.clone();
+            let (handle, shared) = spawn_for_all(async move { run(&inner, f) }, this.location);
+            this.begun = Some(Begun {
+                computation,
+                handle,
+                shared,
+            });
+        }
+        let begun = this.begun.as_mut();
+        let begun = begun.expect("a ready future is not polled again");
+        let result = std::task::ready!(Pin::new(&mut begun.handle).poll(cx));
+        this.begun = None;
+        Poll::Ready(result.map(|result| result.expect("it is cancelled only by a drop")))
+    }
+}
+
+/// None if it was cancelled.
+fn run<R>(computation: &StdArc<Computation>, f: impl FnOnce() -> R) -> Option<R> {
+    context::with_worker(|worker| {
+        if let Some(worker) = worker {
+            worker.hand_in();
+        }
+    });
+    let address = StdArc::as_ptr(computation).expose_provenance();
+    match catch_unwind(AssertUnwindSafe(|| within(address, f))) {
+        Ok(result) => Some(result),
+        Err(payload) if payload.is::<Cancelled>() => None,
+        Err(payload) => resume_unwind(payload),
+    }
+}
+
+impl<R> Drop for Begun<R> {
+    fn drop(&mut self) {
+        if self.handle.is_finished() {
+            return;
+        }
+        self.handle.abort();
+        self.computation.cancelled.store(true, Relaxed);
+        // Ordering: SeqCst: see `check`.
+        fence(SeqCst);
+        for peer in self.shared.peers() {
+            peer.lane.ask();
+        }
+    }
+}
+
+impl<F, R> fmt::Debug for Compute<F, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Compute")
+            .field("begun", &self.closure.is_none())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,208 @@
+//! Async fork: the child runs first, and its parent is what thieves can take (J4).
+//!
+//! A spawned task waits in a queue while its parent goes on to the join point, and mostly finds it not
+//! ready there. A forked one runs at once, as a call would, and the parent's continuation waits meanwhile:
+//! the rest of its future, which is a task like any other. So when nobody steals, a join point is always
+//! ready, the order is that of plain calls, and the fork deque is no longer than the forks are deep.
+//!
+//! # The steps
+//!
+//! 1. The first poll of [`Fork`] makes the child's task, puts it into the `direct` slot of the worker's P,
+//!    wakes its own task, and is pending. A combinator between the two passes both on: it cannot tell this
+//!    from any other future that yields once.
+//! 2. The poll of the parent ends. The worker finds the slot filled and the parent woken: it pushes the
+//!    parent to the tail of the fork deque, and its next step runs the child.
+//! 3. The child ends or waits for something. The worker takes the parent from the tail; or a thief has taken it
+//!    from the head, where the oldest are.
+//! 4. The second poll of [`Fork`] returns the handle, whether or not the child has run.
+//!
+//! # When it is a spawn
+//!
+//! The second fork in one poll (of a `join!` of two), a pinned parent, the root of a `block_on`, a thread
+//! without a permit: there the child goes to `runnext`, and the handle is ready at the first poll. If the
+//! parent's poll ends otherwise than woken (the fork was dropped, or is awaited by a future that wakes itself
+//! later), the child is spawned after the fact.
+
+use std::{
+    fmt,
+    future::Future,
+    panic::Location,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use crate::task::{JoinHandle, fork_at};
+
+/// Runs a child task at once on this worker, and lets others take what comes after it.
+///
+/// Awaited, it starts the child as if by a call, and gives a handle to await at the join point. If another
+/// worker is idle, it takes the rest of the current task meanwhile; else that goes on here when the
+/// child has ended or has to wait. So where [`spawn`](crate::spawn) puts the new task behind, this puts the
+/// current one behind: with one worker the order is that of plain calls.
+///
+/// Inside [`spawn_local`](crate::spawn_local) and at the root of a `block_on` it is the same as
+/// [`spawn`](crate::spawn), since the current future must stay where it is.
+///
+/// # Panics
+///
+/// The future that is returned panics when it is polled outside of a runtime.
+///
+/// # Cancel safety
+///
+/// Dropped before its first poll, the child never begins; dropped later, it goes on by itself.
+///
+/// # Examples
+///
+/// ```
+/// use std::{future::Future, pin::Pin};
+///
+/// fn fib(n: u64) -> Pin<Box<dyn Future<Output = u64> + Send>> {
+///     Box::pin(async move {
+///         if n < 2 {
+///             return n;
+///         }
+///         let a = ws_executor::fork(fib(n - 1)).await;
+///         let b = fib(n - 2).await;
+///         a.await.unwrap() + b
+///     })
+/// }
+///
+/// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// assert_eq!(runtime.block_on(runtime.spawn(fib(10))).unwrap(), 55);
+/// ```
+///
+/// A task may outlive the frame that forked it, so it cannot borrow from it:
+///
+/// ```compile_fail,E0597
+/// async fn borrow() {
+///     let number = 1;
+///     let shared = &number;
+///     let child = ws_executor::fork(async move { *shared }).await;
+///     child.await.unwrap();
+/// }
+/// ```
+#[track_caller]
+pub fn fork<F>(future: F) -> Fork<F>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    Fork {
+        future: Some(future),
+        handle: None,
+        location: Location::caller(),
+    }
+}
+
+/// The future of [`fork`].
+#[must_use = "the child does not begin unless this is polled"]
+pub struct Fork<F: Future> {
+    future: Option<F>,
+    handle: Option<JoinHandle<F::Output>>,
+    location: &'static Location<'static>,
+}
+
+// The child's future moves into its task before it is pinned.
+impl<F: Future> Unpin for Fork<F> {}
+
+impl<F> Future for Fork<F>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    type Output = JoinHandle<F::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        if let Some(handle) = this.handle.take() {
+            return Poll::Ready(handle);
+        }
+        let future = this
+            .future
+            .take()
+            .expect("a ready future is not polled again");
+        let (handle, runs_first) = fork_at(future, this.location);
+        if runs_first {
+            cx.waker().wake_by_ref();
+            this.handle = Some(handle);
+            Poll::Pending
+        } else {
+            Poll::Ready(handle)
+        }
+    }
+}
+
+impl<F: Future> fmt::Debug for Fork<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fork")
+            .field("begun", &self.future.is_none())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Forks several futures, one after the other, and gives a tuple of their handles.
+///
+/// For use in async code: it awaits each [`fork`] in turn.
+///
+/// ```
+/// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// let sum = runtime.block_on(runtime.spawn(async {
+///     let (one, two) = ws_executor::fork_all!(async { 1 }, async { 2 });
+///     one.await.unwrap() + two.await.unwrap()
+/// }));
+/// assert_eq!(sum.unwrap(), 3);
+/// ```
+#[macro_export]
+macro_rules! fork_all {
+    ($($future:expr),+ $(,)?) => {
+        ($($crate::fork($future).await,)+)
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::Future,
+        pin::Pin,
+        sync::{Arc, atomic::AtomicUsize, atomic::Ordering::SeqCst},
+    };
+
+    use super::fork;
+    use crate::{context, runtime::Builder};
+
+    fn fib(
+        n: usize,
+        depth: usize,
+        most: Arc<AtomicUsize>,
+    ) -> Pin<Box<dyn Future<Output = usize> + Send>> {
+        Box::pin(async move {
+            let parents = context::with_worker(|worker| worker.unwrap().parents());
+            assert!(parents <= depth, "{parents} parents at a depth of {depth}");
+            most.fetch_max(parents, SeqCst);
+            if n < 2 {
+                return n;
+            }
+            let a = fork(fib(n - 1, depth + 1, most.clone())).await;
+            let b = fork(fib(n - 2, depth + 1, most.clone())).await;
+            a.await.unwrap() + b.await.unwrap()
+        })
+    }
+
+    /// J4: the fork deque is no longer than the forks are deep.
+    #[test]
+    fn the_fork_deque_is_no_longer_than_the_depth() {
+        for workers in [1, 2] {
+            let runtime = Builder::new().workers(workers).build().unwrap();
+            let most = Arc::new(AtomicUsize::new(0));
+            let result = runtime.block_on(runtime.spawn(fib(12, 0, most.clone())));
+            assert_eq!(result.unwrap(), 144);
+            if workers == 1 {
+                assert_eq!(
+                    most.load(SeqCst),
+                    11,
+                    "nobody steals: it is as long as that"
+                );
+            }
+        }
+    }
+}

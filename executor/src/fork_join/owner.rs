@@ -1,0 +1,286 @@
+//! The thread's side of fork and join: its tail, whom it feeds, and the stalled join.
+//!
+//! # *Give way at a fork*
+//!
+//! A computation is one long poll, and sysmon takes its permit after a slice if others need one (J6). The
+//! thread that gets the permit serves them, finds nothing more, and would then take a branch; so every
+//! slice one more thread would compute on the same cores. Therefore the monitor asks the lane as a thief does,
+//! and a thread that comes to a fork without its permit waits there until it gets one, as *Pinned work* in
+//! `sched/idle.rs` has it; and who finds no task gives its permit to such a thread before it takes a branch.
+//! A lock that the waiting thread holds is released later than otherwise, which no more than preemption
+//! can make two threads wait for each other.
+//!
+//! # Whom it feeds
+//!
+//! A thread that searches and finds nothing asks every P. So a P that begins to fork beside idle threads has
+//! been asked already, by the last search that each of them made before it slept, and its first join
+//! promotes a branch and wakes one of them. A branch is promoted for each thread that
+//! searches or has a permit to come and search; if there is none, the ask is forgotten.
+//!
+//! A wake-up costs more than many a branch is worth. If the owner comes back to a branch for which it woke
+//! somebody, and finds it still there, the wake-up was in vain; after a few of these in a row it waits a
+//! while before the next one, each time twice as long, up to about a millisecond. (*The gate* in `sched/push.rs`
+//! does the same for tasks.) A branch that is stolen opens the gate.
+#![expect(
+    unsafe_code,
+    reason = "attaches the thread's tail to the lane of its P"
+)]
+
+use std::{
+    cell::Cell,
+    future::poll_fn,
+    hint,
+    panic::Location,
+    task::Poll,
+    time::{Duration, Instant},
+};
+
+use super::{Header, Lane, Settled, Tail, compute};
+use crate::{
+    blocking, context,
+    sched::{Shared, Worker, block_on, ground::Ground},
+    sync::Arc,
+};
+
+/// For so long a stalled join helps or looks for something to help with, before it lets others have its
+/// permit. Guessed: about two wake-ups.
+const STALL_PATIENCE: Duration = Duration::from_micros(20);
+/// Looks at the latch between two looks at the clock.
+const STALL_LOOKS: u32 = 16;
+/// Wake-ups in vain in a row before the next one has to wait.
+const GATE_TRUST: u32 = 3;
+/// How long it waits then; about a wake-up. Doubled up to [`GATE_DOUBLINGS`] times.
+const GATE_WAIT: Duration = Duration::from_micros(20);
+const GATE_DOUBLINGS: u32 = 6;
+
+thread_local! {
+    /// This thread's end of the lane of its P, if it has one. No destructor, like all of ours.
+    pub(super) static TAIL: Tail = const { Tail::new() };
+    /// The scope whose closure, or whose branch, is the newest on this thread's stack.
+    static SCOPE: Cell<usize> = const { Cell::new(0) };
+    static GATE: Gate = const { Gate::new() };
+}
+
+/// See *Whom it feeds*.
+struct Gate {
+    /// When somebody was woken for a branch, in nanoseconds of the runtime's clock.
+    woke_at: Cell<u64>,
+    /// That branch was neither stolen nor reclaimed yet.
+    pending: Cell<bool>,
+    in_vain: Cell<u32>,
+}
+
+impl Gate {
+    const fn new() -> Self {
+        Self {
+            woke_at: Cell::new(0),
+            pending: Cell::new(false),
+            in_vain: Cell::new(0),
+        }
+    }
+
+    fn is_open(&self, now: impl FnOnce() -> u64) -> bool {
+        let Some(doublings) = self.in_vain.get().checked_sub(GATE_TRUST) else {
+            return true;
+        };
+        let wait = (GATE_WAIT.as_nanos() as u64) << doublings.min(GATE_DOUBLINGS);
+        now() >= self.woke_at.get() + wait
+    }
+
+    fn woke(&self, now: u64) {
+        self.woke_at.set(now);
+        self.pending.set(true);
+    }
+
+    /// The owner came back to a branch that it had promoted.
+    fn came_back(&self, stolen: bool) {
+        if stolen {
+            self.pending.set(false);
+            self.in_vain.set(0);
+        } else if self.pending.take() {
+            self.in_vain.set(self.in_vain.get() + 1);
+        }
+    }
+}
+
+/// This thread becomes `worker`.
+pub(crate) fn attach(worker: &Worker) {
+    TAIL.with(|tail| {
+        // SAFETY: the worker's P, and so its lane, is this thread's alone until `detach`.
+        unsafe { tail.attach(worker.lane()) };
+    });
+}
+
+/// This thread is no worker any more.
+pub(crate) fn detach() {
+    TAIL.with(Tail::detach);
+}
+
+/// Where the branches begin that what is run now may fork.
+pub(crate) fn base() -> usize {
+    TAIL.with(Tail::top)
+}
+
+pub(super) fn current_scope() -> usize {
+    SCOPE.get()
+}
+
+/// Makes a scope the newest on this thread's stack. The one before.
+pub(super) fn enter_scope(scope: usize) -> usize {
+    SCOPE.replace(scope)
+}
+
+/// How a join goes on that was disturbed.
+pub(super) enum Way {
+    /// Push; then feed those who asked.
+    Push,
+    /// Two plain calls: there is no P for this thread, or no index.
+    Call,
+    /// Once more, as a guest of this runtime.
+    Enter(Arc<Shared>),
+}
+
+#[cold]
+pub(super) fn prepare(tail: &Tail, caller: &'static Location<'static>) -> Way {
+    if tail.lane().is_none() {
+        // A thread in `block_on` gets its P by need.
+        context::take_seat();
+    }
+    if tail.lane().is_some() {
+        let way = if make_room(tail) {
+            Way::Push
+        } else {
+            Way::Call
+        };
+        compute::check();
+        return way;
+    }
+    if context::is_busy() {
+        return Way::Call;
+    }
+    context::with_current(|current| match current {
+        Some((shared, _)) => Way::Enter(shared.clone()),
+        None => no_runtime(caller),
+    })
+}
+
+/// Sees to room at a fork that was disturbed. False if there cannot be any.
+#[cold]
+pub(super) fn make_room(tail: &Tail) -> bool {
+    context::with_worker(|worker| {
+        worker.expect("it is attached to its lane").come_to_a_fork();
+    });
+    tail.make_room()
+}
+
+fn no_runtime(caller: &'static Location<'static>) -> ! {
+    panic!(
+        "a join or scope at {caller} is outside of a runtime: call it in a task or a `block_on`, \
+         or enter a runtime by `Handle::enter`"
+    )
+}
+
+/// Runs `f` on this thread as a guest of the runtime, with a P if there is one.
+pub(super) fn inside<R>(shared: &Arc<Shared>, f: impl FnOnce() -> R) -> R {
+    let mut f = Some(f);
+    block_on(
+        shared,
+        poll_fn(move |_| {
+            let f = f.take().expect("a ready future is not polled again");
+            Poll::Ready(f())
+        }),
+    )
+}
+
+/// Somebody asked, or there was no room: promotes what the others can take.
+#[cold]
+pub(super) fn feed(tail: &Tail) {
+    context::with_worker(|worker| {
+        let shared = worker.expect("the tail is attached to its lane").shared();
+        let spinning = shared.idle.spinning();
+        let hungry = spinning + shared.idle.free();
+        if hungry == 0 || shared.phase.is_closing() {
+            return;
+        }
+        let now = || shared.time.clock().now_ns();
+        if spinning == 0 && !GATE.with(|gate| gate.is_open(now)) {
+            tail.ask_again();
+            return;
+        }
+        let count = hungry.min(tail.private());
+        let wakes = shared.idle.could_wake();
+        tail.promote(count, compute::current());
+        shared.wake_for(count);
+        if wakes {
+            GATE.with(|gate| gate.woke(now()));
+        }
+    });
+}
+
+/// The owner has reclaimed a branch that it had promoted.
+pub(super) fn reclaimed() {
+    GATE.with(|gate| gate.came_back(false));
+}
+
+/// *The stalled join*.
+#[cold]
+pub(super) fn stall(tail: &Tail, header: &Header) -> Settled {
+    GATE.with(|gate| gate.came_back(true));
+    // SAFETY: it was stolen, and so promoted.
+    let latch = unsafe { header.latch() };
+    context::with_worker(|worker| {
+        let worker = worker.expect("the tail is attached to its lane");
+        help(worker, tail, header)
+    })
+    .unwrap_or_else(|| {
+        let lane = tail.lane().expect("it is attached");
+        blocking::block_in_place(|| latch.wait(&lane.bed))
+    })
+}
+
+/// Helps with what the thief has forked, for as long as there is something.
+fn help(worker: &Worker, tail: &Tail, header: &Header) -> Option<Settled> {
+    let shared = worker.shared();
+    // SAFETY: as in `stall`.
+    let latch = unsafe { header.latch() };
+    let mut until = None;
+    loop {
+        for _ in 0..STALL_LOOKS {
+            if let Some(settled) = latch.settled() {
+                return Some(settled);
+            }
+            // SAFETY: as in `stall`.
+            if let Some((thief, base)) = unsafe { header.thief() } {
+                let lane = &shared.peer(thief).lane;
+                if let Some(branch) = Lane::claim_descendant(lane, base, latch) {
+                    branch.run(worker.index(), tail.top());
+                    until = None;
+                    continue;
+                }
+                lane.ask();
+            }
+            hint::spin_loop();
+        }
+        let now = shared.time.clock().now_ns();
+        let until = *until.get_or_insert(now + STALL_PATIENCE.as_nanos() as u64);
+        if now >= until {
+            return None;
+        }
+    }
+}
+
+/// Waits a moment. Whether `done` was true.
+pub(super) fn spin_until(done: impl Fn() -> bool) -> bool {
+    let until = Instant::now() + STALL_PATIENCE;
+    loop {
+        for _ in 0..STALL_LOOKS {
+            if done() {
+                return true;
+            }
+            hint::spin_loop();
+        }
+        if Instant::now() >= until {
+            return false;
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! The branches of joins: `fork_join/deque.rs`, `latch.rs`, and the steps in `fork_join.rs`.
+//!
+//! | model | shows | bound | seconds | mutants that fail it |
+//! | --- | --- | --- | --- | --- |
+//! | `a_branch_is_run_once` | owner or thief runs it, each sees what the other wrote, and the owner wakes | 3 | 0.1 | `fork_promote_relaxed`, `fork_claim_relaxed`, `fork_reclaim_stores`, `fork_latch_set_relaxed`, `fork_latch_settled_relaxed`, `fork_latch_asleep_stores` |
+//! | `the_oldest_goes_first` | two thieves at two nested joins, over an array that grows: each branch once, the older one first | 2 | 10.4 | `fork_newest_first`, `fork_grow_forgets` |
+//! | `an_index_is_used_again` | a second branch at the index of the first, which a slow thief still looks at | 3 | 0.3 | `fork_settle_keeps_the_index` |
+//! | `a_branch_that_is_given_back_is_run_by_its_owner` | the same as the first for a branch that was claimed and not run | 3 | 0.1 | `fork_latch_forgets_the_sleeper` |
+//! | `a_helper_does_not_run_what_was_forked_before` | who helps at a stalled join never runs what the thief had forked before it took our branch | 2 | 0.1 | `fork_helper_ignores_the_base` |
+//! | `a_helper_does_not_run_what_was_forked_afterwards` | nor what it forks after that has ended | 2 | 0.1 | `fork_helper_does_not_look_again` |
+//!
+//! | `a_scope_is_left_after_its_branches` | two branches that end elsewhere, and an owner that sleeps and then frees the scope | 3 | 5.9 | `fork_exit_end_relaxed`, `fork_exit_forgets_the_owner` |
+//!
+//! The owner's and the thief's letters are cells that only the protocol keeps apart; a job that is freed
+//! while somebody still looks at it, or whose closure is taken twice, is an access that loom reports.
+#![expect(unsafe_code, reason = "letters that only the protocol keeps apart")]
+
+use std::{cell::Cell, ptr};
+
+use super::both_ways::{Turn, explore};
+use crate::{
+    fork_join::{Exit, Header, Lane, Settled, Tail, join_on},
+    sched::park::Parker,
+    sync::{
+        Arc, UnsafeCell,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+        thread,
+    },
+};
+
+/// A worker's lane and, on its own thread, its tail.
+struct Owner {
+    lane: Arc<Lane>,
+    tail: Tail,
+}
+
+impl Owner {
+    fn new(lane: &Arc<Lane>) -> Self {
+        let owner = Self {
+            lane: lane.clone(),
+            tail: Tail::new(),
+        };
+        // SAFETY: `lane` is kept, and a model makes one owner for it.
+        unsafe { owner.tail.attach(&owner.lane) };
+        owner
+    }
+
+    /// A join whose branch is promoted at once, and whose stall sleeps.
+    fn join<RA, RB>(&self, a: impl FnOnce() -> RA, b: impl FnOnce() -> RB) -> (RA, RB) {
+        self.join_with(a, b, |_, header| self.sleep(header))
+    }
+
+    fn join_with<RA, RB>(
+        &self,
+        a: impl FnOnce() -> RA,
+        b: impl FnOnce() -> RB,
+        stall: impl Fn(&Tail, &Header) -> Settled + Copy,
+    ) -> (RA, RB) {
+        assert!(self.tail.make_room());
+        // SAFETY: there is room.
+        unsafe { join_on(&self.tail, a, b, |tail| tail.promote(1, 0), stall) }
+    }
+
+    fn sleep(&self, header: &Header) -> Settled {
+        // SAFETY: a branch that is waited for was promoted.
+        unsafe { header.latch() }.wait(&self.lane.bed)
+    }
+}
+
+/// A cell that is written before a branch and read in it, or the other way round.
+struct Letter(UnsafeCell<u32>);
+
+// SAFETY: the models show that accesses are ordered.
+unsafe impl Sync for Letter {}
+// SAFETY: it is a number.
+unsafe impl Send for Letter {}
+
+impl Letter {
+    fn new() -> Arc<Self> {
+        Arc::new(Self(UnsafeCell::new(0)))
+    }
+
+    fn write(&self) {
+        // SAFETY: the readers come after it, which is what the models show.
+        self.0.with_mut(|letter| unsafe { *letter = 7 });
+    }
+
+    fn read(&self) {
+        // SAFETY: as in `write`.
+        self.0.with(|letter| assert_eq!(unsafe { *letter }, 7));
+    }
+}
+
+fn steal(lane: &Arc<Lane>) {
+    if let Some(branch) = Lane::claim(lane, 0) {
+        branch.run(1, 0);
+    }
+}
+
+#[test]
+fn a_branch_is_run_once() {
+    explore(3, |turn: Turn| {
+        let lane = Arc::new(Lane::new());
+        let thief = lane.clone();
+        let owner = move || {
+            let owner = Owner::new(&lane);
+            let (there, back, runs) = (Letter::new(), Letter::new(), Cell::new(0));
+            there.write();
+            let (letter, answer) = (there.clone(), back.clone());
+            let branch = move || {
+                letter.read();
+                answer.write();
+                Arc::new(5)
+            };
+            let ((), five) = owner.join(|| runs.set(runs.get() + 1), branch);
+            assert_eq!((*five, runs.get()), (5, 1));
+            back.read();
+            assert_eq!(owner.tail.top(), 0);
+        };
+        turn.race(owner, [move || steal(&thief)]);
+    });
+}
+
+#[test]
+fn the_oldest_goes_first() {
+    explore(2, |turn: Turn| {
+        let lane = Arc::new(Lane::new());
+        let thieves = [lane.clone(), lane.clone()];
+        let owner = move || {
+            let owner = Owner::new(&lane);
+            let order = Arc::new(AtomicUsize::new(0));
+            let (old, new) = (order.clone(), order.clone());
+            let ran_by_thief = |header: &Header| {
+                let settled = owner.sleep(header);
+                assert_eq!(settled, Settled::Done);
+                settled
+            };
+            let ((((), inner), inner_stolen), outer_stolen) = {
+                let inner_stolen = Cell::new(false);
+                let outer_stolen = Cell::new(false);
+                let (inner, ()) = owner.join_with(
+                    || {
+                        owner.join_with(
+                            || (),
+                            move || new.fetch_add(1, Relaxed),
+                            |_, header| {
+                                inner_stolen.set(true);
+                                ran_by_thief(header)
+                            },
+                        )
+                    },
+                    move || {
+                        old.fetch_add(1, Relaxed);
+                    },
+                    |_, header| {
+                        outer_stolen.set(true);
+                        ran_by_thief(header)
+                    },
+                );
+                ((inner, inner_stolen.get()), outer_stolen.get())
+            };
+            assert!(inner < 2);
+            // The inner one is taken only after the outer one.
+            assert!(!inner_stolen || outer_stolen);
+            assert_eq!(order.load(Relaxed), 2);
+        };
+        turn.race(owner, thieves.map(|lane| move || steal(&lane)));
+    });
+}
+
+#[test]
+fn an_index_is_used_again() {
+    explore(3, |turn: Turn| {
+        let lane = Arc::new(Lane::new());
+        let thief = lane.clone();
+        let owner = move || {
+            let owner = Owner::new(&lane);
+            for round in 0..2 {
+                let letter = Letter::new();
+                letter.write();
+                let branch = move || {
+                    letter.read();
+                    round
+                };
+                let ((), ran) = owner.join(|| (), branch);
+                assert_eq!(ran, round);
+            }
+        };
+        turn.race(owner, [move || steal(&thief)]);
+    });
+}
+
+#[test]
+fn a_branch_that_is_given_back_is_run_by_its_owner() {
+    explore(3, |turn: Turn| {
+        let lane = Arc::new(Lane::new());
+        let thief = lane.clone();
+        let owner = move || {
+            let owner = Owner::new(&lane);
+            let own = thread::current().id();
+            let ((), by) = owner.join(|| (), || thread::current().id());
+            assert_eq!(by, own);
+            assert_eq!(owner.tail.top(), 0);
+        };
+        turn.race(owner, [move || drop(Lane::claim(&thief, 0))]);
+    });
+}
+
+/// As `owner::help` does it, with one look.
+fn help(owner: &Owner, thief: &Arc<Lane>, header: &Header) -> Settled {
+    // SAFETY: a branch that is waited for was promoted.
+    let (latch, by) = unsafe { (header.latch(), header.thief()) };
+    if let Some((processor, base)) = by {
+        assert_eq!(processor, 1);
+        if let Some(branch) = Lane::claim_descendant(thief, base, latch) {
+            branch.run(0, owner.tail.top());
+        }
+    }
+    latch.wait(&owner.lane.bed)
+}
+
+loom::thread_local! {
+    /// This thread, while it runs somebody's branch in `helper`.
+    static THIEF: Cell<*const Owner> = Cell::new(ptr::null());
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Foreign {
+    Before,
+    After,
+}
+
+#[test]
+fn a_helper_does_not_run_what_was_forked_before() {
+    helper(Foreign::Before);
+}
+
+#[test]
+fn a_helper_does_not_run_what_was_forked_afterwards() {
+    helper(Foreign::After);
+}
+
+/// The thief has a branch of its own when it takes ours, or forks one afterwards.
+fn helper(when: Foreign) {
+    explore(2, move |turn: Turn| {
+        let lanes = [Arc::new(Lane::new()), Arc::new(Lane::new())];
+        let [own, thief] = lanes.clone();
+        let run_by_thief = move || {
+            let worker = Owner::new(&lanes[1]);
+            let foreign = || thread::current().id();
+            let steal = || {
+                if let Some(branch) = Lane::claim(&lanes[0], 0) {
+                    THIEF.with(|current| current.set(&raw const worker));
+                    branch.run(1, worker.tail.top());
+                    THIEF.with(|current| current.set(ptr::null()));
+                }
+            };
+            let ((), by) = if when == Foreign::Before {
+                worker.join(steal, foreign)
+            } else {
+                steal();
+                worker.join(|| (), foreign)
+            };
+            assert_eq!(by, thread::current().id(), "a stranger was helped");
+        };
+        let owner = move || {
+            let owner = Owner::new(&own);
+            let runs = Arc::new(AtomicUsize::new(0));
+            let counted = runs.clone();
+            let branch = move || {
+                let count = || counted.fetch_add(1, Relaxed);
+                // SAFETY: it is null, or set by this thread for as long as this runs.
+                match unsafe { THIEF.with(Cell::get).as_ref() } {
+                    // On the thief it forks in its turn.
+                    Some(worker) => worker.join(|| (), count).1,
+                    None => count(),
+                }
+            };
+            owner.join_with(|| (), branch, |_, header| help(&owner, &thief, header));
+            assert_eq!(runs.load(Relaxed), 1);
+        };
+        turn.race(owner, [run_by_thief]);
+    });
+}
+
+#[test]
+fn a_scope_is_left_after_its_branches() {
+    struct Scope {
+        exit: Exit,
+        /// Written by the branches; its end is an access as well.
+        letters: [Letter; 2],
+    }
+
+    explore(3, |turn: Turn| {
+        let bed = Arc::new(Parker::new());
+        let scope = Box::new(Scope {
+            exit: Exit::new(),
+            letters: [Letter(UnsafeCell::new(0)), Letter(UnsafeCell::new(0))],
+        });
+        scope.exit.begin();
+        scope.exit.begin();
+        let address = Box::into_raw(scope);
+        let shared = ScopePointer(address);
+        let ends = [0, 1].map(|which| {
+            let (scope, bed) = (ScopePointer(address), bed.clone());
+            move || {
+                let scope = scope.get();
+                // SAFETY: this branch is counted.
+                unsafe { (*scope).letters[which].write() };
+                // SAFETY: as above, and the bed is kept.
+                unsafe { Exit::end(&raw const (*scope).exit, &bed) };
+            }
+        });
+        let owner = move || {
+            let scope = shared.get();
+            // SAFETY: it is freed below.
+            let leave = || unsafe { (*scope).exit.is_open() };
+            while !leave() {
+                bed.park();
+            }
+            // SAFETY: all have ended.
+            let scope = unsafe { Box::from_raw(scope) };
+            scope.letters.iter().for_each(Letter::read);
+        };
+        turn.race(owner, ends);
+
+        struct ScopePointer(*mut Scope);
+
+        // SAFETY: the model shows who may follow it.
+        unsafe impl Send for ScopePointer {}
+
+        impl ScopePointer {
+            fn get(&self) -> *mut Scope {
+                self.0
+            }
+        }
+    });
+}

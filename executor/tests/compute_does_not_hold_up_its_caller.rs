@@ -1,0 +1,104 @@
+//! J6: `compute` runs a computation beside the tasks of its caller's worker. Dropped, it is cancelled at its
+//! forks, and nothing that it uses is freed before its end.
+
+mod common;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::SeqCst},
+};
+
+use common::{Gate, OnDrop, runtime};
+use futures::{FutureExt, channel::oneshot};
+use ws_executor::{compute, join, scope, spawn};
+
+fn fib(n: u64) -> u64 {
+    if n < 2 {
+        return n;
+    }
+    let (a, b) = join(|| fib(n - 1), || fib(n - 2));
+    a + b
+}
+
+/// Ends only by being cancelled.
+fn for_ever(depth: usize, alive: &AtomicUsize) {
+    alive.fetch_add(1, SeqCst);
+    let _ended = OnDrop(|| {
+        alive.fetch_sub(1, SeqCst);
+    });
+    loop {
+        if depth == 0 {
+            join(|| (), || ());
+        } else {
+            join(|| for_ever(depth - 1, alive), || for_ever(depth - 1, alive));
+        }
+    }
+}
+
+common::with_workers! {
+    fn it_gives_the_result(workers: usize) {
+        let runtime = runtime(workers);
+        assert_eq!(runtime.block_on(compute(|| fib(15))).unwrap(), 610);
+        let task = runtime.spawn(async { compute(|| fib(15)).await.unwrap() });
+        assert_eq!(runtime.block_on(task).unwrap(), 610);
+    }
+
+    fn a_panic_is_in_the_error(workers: usize) {
+        common::listen_to_panics();
+        let runtime = runtime(workers);
+        let error = runtime.block_on(compute(|| {
+            join(fib_10, || panic!("expected: in a computation")).0
+        }));
+        assert!(error.unwrap_err().is_panic());
+
+        fn fib_10() -> u64 {
+            fib(10)
+        }
+    }
+
+    fn tasks_of_its_worker_go_on(workers: usize) {
+        let runtime = runtime(workers);
+        let gate = Arc::new(Gate::default());
+        let inner = gate.clone();
+        runtime.block_on(runtime.spawn(async move {
+            // On this worker's queue, behind the computation or before it.
+            let task = spawn(async move { inner.open() });
+            compute(move || while !gate.is_open() { fib(10); }).await.unwrap();
+            task.await.unwrap();
+        })).unwrap();
+    }
+
+    fn a_drop_cancels_it_at_its_forks(workers: usize) {
+        let runtime = runtime(workers);
+        let alive: &'static AtomicUsize = Box::leak(Box::new(AtomicUsize::new(0)));
+        let (begun, has_begun) = oneshot::channel();
+        let (ended, has_ended) = oneshot::channel();
+        runtime.block_on(async {
+            let mut ended = Some(ended);
+            let last = OnDrop(move || {
+                let still_alive = alive.load(SeqCst);
+                ended.take().unwrap().send(still_alive).unwrap();
+            });
+            let computation = compute(move || {
+                let _last = last;
+                begun.send(()).unwrap();
+                for_ever(4, alive);
+            });
+            // The one that is dropped is the computation.
+            let begun = futures::future::select(Box::pin(computation), has_begun).await;
+            assert!(matches!(begun, futures::future::Either::Right(_)));
+            drop(begun);
+            // What it owns is dropped when none of its branches runs any more.
+            assert_eq!(has_ended.await.unwrap(), 0);
+        });
+    }
+
+    fn one_that_is_dropped_early_does_not_begin(workers: usize) {
+        let runtime = runtime(workers);
+        runtime.block_on(async {
+            drop(compute(|| unreachable!("nobody polled it")));
+        });
+        let done = runtime.block_on(async { compute(|| scope(|_| 1)).boxed().await });
+        assert_eq!(done.unwrap(), 1);
+    }
+}

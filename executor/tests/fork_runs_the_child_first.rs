@@ -1,0 +1,209 @@
+//! J4: a forked task runs at once, and its parent is what thieves take: the parent's name is in the thief's
+//! log. With one worker the order is that of plain calls.
+//!
+//! The walk through fib(4), by continuations.
+
+mod common;
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    thread::{self, ThreadId},
+};
+
+use common::{Gate, runtime};
+use futures::{StreamExt, stream::FuturesUnordered};
+use ws_executor::{fork, fork_all, spawn, spawn_local};
+
+type Log = Arc<Mutex<Vec<(ThreadId, String)>>>;
+
+fn note(log: &Log, event: String) {
+    log.lock().unwrap().push((thread::current().id(), event));
+}
+
+fn events(log: &Log) -> Vec<String> {
+    log.lock()
+        .unwrap()
+        .iter()
+        .map(|entry| entry.1.clone())
+        .collect()
+}
+
+fn who(log: &Log, event: &str) -> ThreadId {
+    log.lock()
+        .unwrap()
+        .iter()
+        .find(|entry| entry.1 == event)
+        .unwrap()
+        .0
+}
+
+fn fib(log: Log, n: u64) -> Pin<Box<dyn Future<Output = u64> + Send>> {
+    Box::pin(async move {
+        note(&log, format!("fib({n})"));
+        if n < 2 {
+            return n;
+        }
+        let a = fork(fib(log.clone(), n - 1)).await;
+        note(&log, format!("cont. of fib({n})"));
+        let b = fib(log, n - 2).await;
+        a.await.unwrap() + b
+    })
+}
+
+#[test]
+fn one_worker_runs_fib_4_as_plain_calls_do() {
+    fn plain(log: &mut Vec<String>, n: u64) {
+        log.push(format!("fib({n})"));
+        if n >= 2 {
+            plain(log, n - 1);
+            log.push(format!("cont. of fib({n})"));
+            plain(log, n - 2);
+        }
+    }
+    common::limited(|| {
+        let log = Log::default();
+        let result = runtime(1)
+            .block_on(async { spawn(fib(log.clone(), 4)).await })
+            .unwrap();
+        let mut expected = Vec::new();
+        plain(&mut expected, 4);
+        assert_eq!((result, events(&log)), (3, expected));
+    });
+}
+
+/// The child blocks its thread until its parent has gone on, which it can only elsewhere: the parent is in
+/// the thief's log, and the child is where the parent was.
+#[test]
+fn the_thief_takes_the_parent() {
+    common::limited(|| {
+        let log = Log::default();
+        let runtime = runtime(2);
+        let events = log.clone();
+        let parent = runtime.spawn(async move {
+            note(&log, "fib(4)".to_owned());
+            let gone_on = Arc::new(Gate::default());
+            let child = {
+                let (log, gone_on) = (log.clone(), gone_on.clone());
+                fork(async move {
+                    note(&log, "fib(3)".to_owned());
+                    gone_on.pass();
+                })
+            };
+            let child = child.await;
+            note(&log, "cont. of fib(4)".to_owned());
+            gone_on.open();
+            child.await.unwrap();
+        });
+        runtime.block_on(parent).unwrap();
+        assert_eq!(who(&events, "fib(4)"), who(&events, "fib(3)"));
+        assert_ne!(who(&events, "fib(4)"), who(&events, "cont. of fib(4)"));
+    });
+}
+
+/// T2 takes parents from the oldest on, while T1 sits in the deepest child.
+#[test]
+fn parents_are_stolen_from_the_oldest_on() {
+    const DEPTH: usize = 5;
+    fn descend(
+        depth: usize,
+        log: Log,
+        all: Arc<common::Count>,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(async move {
+            if depth == DEPTH {
+                all.wait_for(DEPTH);
+                return;
+            }
+            let child = fork(descend(depth + 1, log.clone(), all.clone())).await;
+            note(&log, format!("cont. of {depth}"));
+            all.add();
+            child.await.unwrap();
+        })
+    }
+    common::limited(|| {
+        let (log, all) = (Log::default(), Arc::new(common::Count::new()));
+        let runtime = runtime(2);
+        runtime
+            .block_on(runtime.spawn(descend(0, log.clone(), all)))
+            .unwrap();
+        let expected: Vec<_> = (0..DEPTH)
+            .map(|depth| format!("cont. of {depth}"))
+            .collect();
+        assert_eq!(events(&log), expected);
+    });
+}
+
+common::with_workers! {
+    fn fib_15_is_right(workers: usize) {
+        let runtime = runtime(workers);
+        let result = runtime.block_on(runtime.spawn(fib(Log::default(), 15)));
+        assert_eq!(result.unwrap(), 610);
+        // At the root of a `block_on`, and in a pinned task, a fork is a spawn.
+        assert_eq!(runtime.block_on(fib(Log::default(), 10)), 55);
+        let pinned = runtime.block_on(async { spawn_local(fib(Log::default(), 10)).await });
+        assert_eq!(pinned.unwrap(), 55);
+    }
+
+    fn inside_any_combinator(workers: usize) {
+        let runtime = runtime(workers);
+        let task = runtime.spawn(async {
+            let (a, b) = futures::join!(fork(async { 1 }), fork(async { 2 }));
+            let sum = a.await.unwrap() + b.await.unwrap();
+            let (c, d, e) = fork_all!(async { 3 }, async { 4 }, async { 5 });
+            let sum = sum + c.await.unwrap() + d.await.unwrap() + e.await.unwrap();
+            let mut many: FuturesUnordered<_> = (0..100)
+                .map(|number| async move { fork(async move { number }).await.await.unwrap() })
+                .collect();
+            let mut all = 0;
+            while let Some(number) = many.next().await {
+                all += number;
+            }
+            // One that is dropped between its two polls: the child goes on by itself.
+            let ran = Arc::new(common::Count::new());
+            let counts = ran.clone();
+            let mut forked = Box::pin(fork(async move { counts.add() }));
+            futures::select_biased! {
+                handle = futures::FutureExt::fuse(&mut forked) => { handle.await.unwrap(); }
+                () = futures::future::ready(()) => {}
+            }
+            drop(forked);
+            while ran.get() == 0 {
+                ws_executor::task::yield_now().await;
+            }
+            (sum, all)
+        });
+        assert_eq!(runtime.block_on(task).unwrap(), (15, 4950));
+    }
+
+    fn a_panic_is_in_the_handle(workers: usize) {
+        common::listen_to_panics();
+        let runtime = runtime(workers);
+        let task = runtime.spawn(async {
+            let child = fork(async { panic!("expected: in a fork") }).await;
+            let error = child.await.map(|()| ()).unwrap_err();
+            error.is_panic()
+        });
+        assert!(runtime.block_on(task).unwrap());
+    }
+
+    fn a_shutdown_drops_parents_and_children(workers: usize) {
+        let runtime = runtime(workers);
+        let alive = Arc::new(());
+        let inner = alive.clone();
+        fn chain(depth: usize, alive: Arc<()>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+            Box::pin(async move {
+                if depth == 0 {
+                    return std::future::pending().await;
+                }
+                let child = fork(chain(depth - 1, alive.clone())).await;
+                child.await.unwrap();
+                drop(alive);
+            })
+        }
+        drop(runtime.spawn(chain(50, inner)));
+        drop(runtime);
+        assert_eq!(Arc::strong_count(&alive), 1);
+    }
+}

@@ -1,0 +1,65 @@
+//! J6: a computation that forks on all workers for long does not hold up timers, I/O and other tasks.
+
+mod common;
+
+use std::{
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    time::Duration,
+};
+
+use common::runtime;
+use ws_executor::{join, spawn, time::sleep};
+
+/// Forks until it is told to stop: a computation of which there is always more.
+fn compute(stop: &AtomicBool, depth: usize) {
+    while !stop.load(SeqCst) {
+        if depth == 0 {
+            return;
+        }
+        join(|| compute(stop, depth - 1), || compute(stop, depth - 1));
+        if depth < 8 {
+            return;
+        }
+    }
+}
+
+common::with_workers! {
+    fn timers_and_tasks_go_on(workers: usize) {
+        let runtime = runtime(workers);
+        let stop: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
+        runtime.block_on(async {
+            let ticker = spawn(async {
+                for _ in 0..20 {
+                    sleep(Duration::from_millis(1)).await;
+                    // A task of its own each time.
+                    spawn(async {}).await.unwrap();
+                }
+                stop.store(true, SeqCst);
+            });
+            let computation = spawn(async { compute(stop, 8) });
+            computation.await.unwrap();
+            ticker.await.unwrap();
+        });
+    }
+
+    /// However often permits are taken, few threads compute at a time: the others wait at their forks.
+    fn the_threads_do_not_add_up(workers: usize) {
+        let runtime = runtime(workers);
+        let stop: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
+        let ticks: &'static AtomicUsize = Box::leak(Box::new(AtomicUsize::new(0)));
+        runtime.block_on(async {
+            let ticker = spawn(async {
+                for _ in 0..30 {
+                    sleep(Duration::from_millis(1)).await;
+                    ticks.fetch_add(1, SeqCst);
+                }
+                stop.store(true, SeqCst);
+            });
+            spawn(async { compute(stop, 8) }).await.unwrap();
+            ticker.await.unwrap();
+        });
+        let threads = runtime.handle().metrics().threads;
+        assert!(threads <= 2 * workers + 4, "{threads} threads");
+        assert_eq!(ticks.load(SeqCst), 30);
+    }
+}

@@ -1,0 +1,133 @@
+//! J5: a `join` ends after both of its branches, also if one panics, and the panic reaches its caller.
+
+mod common;
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind, panic_any},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+};
+
+use common::{Gate, OnDrop, listen_to_panics, runtime};
+use ws_executor::join;
+
+fn message(result: Result<(), Box<dyn std::any::Any + Send>>) -> &'static str {
+    result.unwrap_err().downcast_ref::<&'static str>().unwrap()
+}
+
+fn caught(f: impl FnOnce()) -> &'static str {
+    message(catch_unwind(AssertUnwindSafe(f)))
+}
+
+common::with_workers! {
+    fn the_panic_of_either_branch_reaches_the_caller(workers: usize) {
+        listen_to_panics();
+        let runtime = runtime(workers);
+        runtime.block_on(async {
+            for _ in 0..100 {
+                let first = caught(|| { join(|| panic_any("expected: first"), || ()); });
+                let second = caught(|| { join(|| (), || panic_any("expected: second")); });
+                let both = caught(|| {
+                    join(|| panic_any("expected: a"), || panic_any("expected: b"));
+                });
+                assert_eq!((first, second, both), ("expected: first", "expected: second", "expected: a"));
+            }
+        });
+        // The deque is in order afterwards.
+        assert_eq!(runtime.block_on(async { join(|| 1, || 2) }), (1, 2));
+    }
+
+    fn a_panic_deep_in_a_tree_ends_all_of_it(workers: usize) {
+        listen_to_panics();
+        static ALIVE: AtomicUsize = AtomicUsize::new(0);
+        fn tree(depth: usize, path: usize) {
+            ALIVE.fetch_add(1, SeqCst);
+            let _ended = OnDrop(|| { ALIVE.fetch_sub(1, SeqCst); });
+            if depth == 0 {
+                if path == 0b101_1010 {
+                    panic_any("expected: a leaf");
+                }
+                return;
+            }
+            join(|| tree(depth - 1, path << 1), || tree(depth - 1, path << 1 | 1));
+        }
+        runtime(workers).block_on(async {
+            for _ in 0..50 {
+                assert_eq!(caught(|| tree(7, 0)), "expected: a leaf");
+            }
+        });
+    }
+
+    fn a_branch_that_did_not_begin_is_dropped(workers: usize) {
+        listen_to_panics();
+        let runtime = runtime(workers);
+        for _ in 0..100 {
+            let dropped = AtomicUsize::new(0);
+            let count = OnDrop(|| { dropped.fetch_add(1, SeqCst); });
+            let message = runtime.block_on(async {
+                caught(|| { join(|| panic_any("expected: early"), move || drop(count)); })
+            });
+            assert_eq!((message, dropped.load(SeqCst)), ("expected: early", 1));
+        }
+    }
+}
+
+/// The first branch panics while the second runs elsewhere: the caller sees the panic when that has ended.
+#[test]
+fn the_caller_sees_a_panic_after_the_other_branch_has_ended() {
+    common::limited(|| {
+        listen_to_panics();
+        let (begun, ended) = (Gate::default(), AtomicBool::new(false));
+        runtime(2).block_on(async {
+            let message = caught(|| {
+                join(
+                    || {
+                        begun.pass();
+                        panic_any("expected: beside a branch");
+                    },
+                    || {
+                        begun.open();
+                        // The panic has begun when its message was heard.
+                        while common::panics_of("expected: beside a branch") == 0
+                            && common::panics_of("expected: not text") == 0
+                        {
+                            std::thread::yield_now();
+                        }
+                        ended.store(true, SeqCst);
+                        panic_any("expected: second to panic");
+                    },
+                );
+            });
+            assert!(ended.load(SeqCst), "its frame was left before");
+            assert_eq!(message, "expected: beside a branch");
+        });
+    });
+}
+
+#[test]
+fn a_destructor_that_panics_after_a_panic_does_not_abort() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic_any("expected: in drop");
+        }
+    }
+    common::limited(|| {
+        listen_to_panics();
+        let begun = Gate::default();
+        let message = runtime(2).block_on(async {
+            caught(|| {
+                join(
+                    || {
+                        begun.pass();
+                        panic_any("expected: before");
+                    },
+                    || {
+                        begun.open();
+                        Bomb
+                    },
+                );
+            })
+        });
+        assert_eq!(message, "expected: before");
+    });
+}

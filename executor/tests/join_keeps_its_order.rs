@@ -1,0 +1,188 @@
+//! J1, J3: the first closure of a `join` runs at once and here, the second waits at the tail of this
+//! worker's deque, and a thief takes the oldest. With one worker the order is that of plain calls.
+//!
+//! The walk through fib(4) with one and two workers, as a log of who ran what.
+
+mod common;
+
+use std::{
+    sync::{Arc, Mutex},
+    thread::{self, ThreadId},
+};
+
+use common::{Gate, runtime};
+use ws_executor::join;
+
+/// Who ran which call, in the order of their beginnings.
+#[derive(Default)]
+struct Log(Mutex<Vec<(ThreadId, String)>>);
+
+impl Log {
+    fn note(&self, call: &str) {
+        let entry = (thread::current().id(), call.to_owned());
+        self.0.lock().unwrap().push(entry);
+    }
+
+    fn calls(&self) -> Vec<String> {
+        let log = self.0.lock().unwrap();
+        log.iter().map(|(_, call)| call.clone()).collect()
+    }
+
+    fn who(&self, call: &str) -> ThreadId {
+        let log = self.0.lock().unwrap();
+        log.iter().find(|entry| entry.1 == call).unwrap().0
+    }
+
+    fn by(&self, thread: ThreadId) -> Vec<String> {
+        let log = self.0.lock().unwrap();
+        let own = log.iter().filter(|(by, _)| *by == thread);
+        own.map(|(_, call)| call.clone()).collect()
+    }
+}
+
+/// Each call is named by its path: `fib(4)/fib(2)` is the second branch of the root.
+fn fib(log: &Log, path: &str, n: u64) -> u64 {
+    let path = if path.is_empty() {
+        format!("fib({n})")
+    } else {
+        format!("{path}/fib({n})")
+    };
+    log.note(&path);
+    if n < 2 {
+        return n;
+    }
+    let (a, b) = join(|| fib(log, &path, n - 1), || fib(log, &path, n - 2));
+    a + b
+}
+
+fn plain(calls: &mut Vec<String>, path: &str, n: u64) {
+    let path = if path.is_empty() {
+        format!("fib({n})")
+    } else {
+        format!("{path}/fib({n})")
+    };
+    calls.push(path.clone());
+    if n >= 2 {
+        plain(calls, &path, n - 1);
+        plain(calls, &path, n - 2);
+    }
+}
+
+#[test]
+fn one_worker_runs_fib_4_as_plain_calls_do() {
+    common::limited(|| {
+        let log = Log::default();
+        let result = runtime(1).block_on(async { fib(&log, "", 4) });
+        let mut expected = Vec::new();
+        plain(&mut expected, "", 4);
+        assert_eq!((result, log.calls()), (3, expected));
+        assert_eq!(log.by(thread::current().id()).len(), 9);
+    });
+}
+
+/// T1 is held in the innermost call of fib(3) until T2 has taken the oldest branch, which is fib(2) of the
+/// root; T2 is held in it until T1 has finished fib(3), and so runs all of it.
+#[test]
+fn with_two_workers_the_thief_takes_the_oldest_branch_of_fib_4() {
+    common::limited(|| {
+        let runtime = runtime(2);
+        let (log, taken, rest) = (Log::default(), Gate::default(), Gate::default());
+        let t1 = thread::current().id();
+        let result = runtime.block_on(async {
+            let fib_3 = || {
+                log.note("fib(3)");
+                let (fib_2, fib_1) = join(
+                    || {
+                        log.note("fib(2)");
+                        // Two branches are on the deque now: fib(2) of the root, fib(1) of fib(3).
+                        taken.pass();
+                        fib(&log, "fib(2)", 1) + fib(&log, "fib(2)", 0)
+                    },
+                    || fib(&log, "fib(3)", 1),
+                );
+                rest.open();
+                fib_2 + fib_1
+            };
+            let fib_2 = || {
+                taken.open();
+                rest.pass();
+                fib(&log, "stolen", 2)
+            };
+            let (a, b) = join(fib_3, fib_2);
+            a + b
+        });
+        assert_eq!(result, 3);
+        let t2 = log.who("stolen/fib(2)");
+        assert_ne!(t1, t2);
+        assert_eq!(
+            log.by(t1)[..5],
+            [
+                "fib(3)",
+                "fib(2)",
+                "fib(2)/fib(1)",
+                "fib(2)/fib(0)",
+                "fib(3)/fib(1)"
+            ]
+        );
+        // The second branch of it may have been taken in turn.
+        assert_eq!(log.by(t2)[..2], ["stolen/fib(2)", "stolen/fib(2)/fib(1)"]);
+        assert_eq!(log.calls().len(), 8);
+    });
+}
+
+/// A chain of joins, whose innermost call forks on until the others have taken all branches above it:
+/// they take them in the order in which they were pushed.
+#[test]
+fn branches_are_stolen_from_the_oldest_on() {
+    const DEPTH: usize = 6;
+    fn descend(depth: usize, order: &Mutex<Vec<usize>>) {
+        if depth == DEPTH {
+            while order.lock().unwrap().len() < DEPTH {
+                join(|| (), || ());
+            }
+            return;
+        }
+        let branch = || order.lock().unwrap().push(depth);
+        join(|| descend(depth + 1, order), branch);
+    }
+    common::limited(|| {
+        let order = Mutex::new(Vec::new());
+        runtime(2).block_on(async { descend(0, &order) });
+        assert_eq!(*order.lock().unwrap(), (0..DEPTH).collect::<Vec<_>>());
+    });
+}
+
+common::with_workers! {
+    /// However the branches spread, the result is that of plain calls.
+    fn fib_20_is_right(workers: usize) {
+        fn fib(n: u64) -> u64 {
+            if n < 2 {
+                return n;
+            }
+            let (a, b) = join(|| fib(n - 1), || fib(n - 2));
+            a + b
+        }
+        let runtime = runtime(workers);
+        let here = runtime.block_on(async { fib(20) });
+        let task = runtime.block_on(runtime.spawn(async { fib(20) })).unwrap();
+        assert_eq!((here, task), (6765, 6765));
+    }
+
+    /// Branches borrow from the stack, and each element is touched once.
+    fn every_element_is_touched_once(workers: usize) {
+        fn touch(numbers: &mut [u32]) {
+            if let [number] = numbers {
+                *number += 1;
+                return;
+            }
+            let (left, right) = numbers.split_at_mut(numbers.len() / 2);
+            join(|| touch(left), || touch(right));
+        }
+        let mut numbers = vec![0; 10_000];
+        let runtime = Arc::new(runtime(workers));
+        for _ in 0..10 {
+            runtime.block_on(async { touch(&mut numbers) });
+        }
+        assert!(numbers.iter().all(|&number| number == 10));
+    }
+}

@@ -1,0 +1,76 @@
+//! J3: a level of joins needs at most 192 bytes of stack more than a plain call, in release. A recursion
+//! that leans to one side overflows no earlier than its plain form plus that.
+
+#[allow(
+    unused_macros,
+    unused_imports,
+    reason = "only one number of workers is of interest"
+)]
+mod common;
+
+use std::hint::black_box;
+
+use common::runtime;
+use ws_executor::join;
+
+const LEVELS: usize = 1000;
+/// In a debug build nothing is inlined, and every closure is a frame.
+const MOST: usize = if cfg!(debug_assertions) { 2048 } else { 192 };
+
+/// Where the stack is.
+#[inline(always)]
+fn here() -> usize {
+    let mark = 0_u8;
+    std::ptr::from_ref(black_box(&mark)).addr()
+}
+
+#[inline(never)]
+fn plain(levels: usize) -> usize {
+    if levels == 0 {
+        return here();
+    }
+    let (deepest, one) = (black_box(plain as fn(usize) -> usize)(levels - 1), 1);
+    black_box(one);
+    deepest
+}
+
+#[inline(never)]
+fn joined(levels: usize) -> usize {
+    if levels == 0 {
+        return here();
+    }
+    let (deepest, one) = join(|| joined(levels - 1), || 1);
+    black_box(one);
+    deepest
+}
+
+#[inline(never)]
+fn joined_second(levels: usize) -> usize {
+    if levels == 0 {
+        return here();
+    }
+    let (one, deepest) = join(|| 1, || joined_second(levels - 1));
+    black_box(one);
+    deepest
+}
+
+#[test]
+fn a_level_of_joins_is_small() {
+    common::limited(|| {
+        // One worker: nobody is hungry, and all levels are on this stack.
+        runtime(1).block_on(async {
+            // The first join finds the array and the thread's place.
+            join(|| (), || ());
+            let top = here();
+            let calls = (top - plain(LEVELS)) / LEVELS;
+            let first = (top - joined(LEVELS)) / LEVELS;
+            let second = (top - joined_second(LEVELS)) / LEVELS;
+            for (which, bytes) in [("first", first), ("second", second)] {
+                assert!(
+                    bytes <= calls + MOST,
+                    "{bytes} bytes a level in the {which} branch, {calls} without join"
+                );
+            }
+        });
+    });
+}

@@ -1,0 +1,127 @@
+//! Where a `join` may be called: in tasks, pinned ones too, in every kind of `block_on`, in branches, on a
+//! thread that has entered a runtime; and outside of all of them it says so.
+
+mod common;
+
+use common::{Count, Gate, runtime};
+use ws_executor::{join, runtime::Builder, spawn, spawn_local};
+
+fn fib(n: u64) -> u64 {
+    if n < 2 {
+        return n;
+    }
+    let (a, b) = join(|| fib(n - 1), || fib(n - 2));
+    a + b
+}
+
+common::with_workers! {
+    fn in_tasks_of_all_kinds(workers: usize) {
+        let runtime = runtime(workers);
+        assert_eq!(common::runtime(workers).run(async { fib(15) }), 610);
+        assert_eq!(runtime.block_on(async { fib(15) }), 610);
+        runtime.block_on(async {
+            assert_eq!(spawn(async { fib(15) }).await.unwrap(), 610);
+            assert_eq!(spawn_local(async { fib(15) }).await.unwrap(), 610);
+            let blocking = ws_executor::spawn_blocking(|| fib(15));
+            assert_eq!(blocking.await.unwrap(), 610);
+            // A `block_on` in a task, and one in a branch.
+            let handle = ws_executor::runtime::Handle::current();
+            assert_eq!(handle.block_on(async { fib(15) }), 610);
+            let inner = || handle.block_on(async { fib(15) });
+            assert_eq!(join(inner, inner), (610, 610));
+        });
+    }
+
+    fn on_a_thread_that_entered_a_runtime(workers: usize) {
+        let runtime = runtime(workers);
+        let entered = runtime.enter();
+        for _ in 0..100 {
+            assert_eq!(fib(10), 55);
+        }
+        drop(entered);
+        // Once more, and a branch is taken by a worker of that runtime.
+        let _entered = runtime.enter();
+        let taken = Gate::default();
+        let ((), by) = join(
+            || if workers > 1 { taken.pass() },
+            || {
+                taken.open();
+                common::on_a_worker()
+            },
+        );
+        assert_eq!(by, workers > 1);
+    }
+
+    fn many_threads_at_once(workers: usize) {
+        let runtime = runtime(workers);
+        std::thread::scope(|scope| {
+            for _ in 0..10 {
+                scope.spawn(|| {
+                    let _entered = runtime.enter();
+                    assert_eq!(fib(16), 987);
+                });
+            }
+        });
+    }
+
+    /// A left-leaning tree: each level waits for the whole rest in its first branch. More branches wait
+    /// than a deque first has room for.
+    fn a_tree_that_leans_to_one_side(workers: usize) {
+        fn lean(depth: u64) -> u64 {
+            if depth == 0 {
+                return 0;
+            }
+            let (rest, one) = join(|| lean(depth - 1), || 1);
+            rest + one
+        }
+        fn lean_right(depth: u64) -> u64 {
+            if depth == 0 {
+                return 0;
+            }
+            let (one, rest) = join(|| 1, || lean_right(depth - 1));
+            rest + one
+        }
+        let runtime = Builder::new().workers(workers).stack_size(64 << 20).build().unwrap();
+        runtime.block_on(runtime.spawn(async {
+            assert_eq!(lean(20_000), 20_000);
+            assert_eq!(lean_right(20_000), 20_000);
+        })).unwrap();
+    }
+}
+
+#[test]
+fn outside_of_a_runtime_it_says_so() {
+    common::limited(|| {
+        common::listen_to_panics();
+        let error = std::panic::catch_unwind(|| join(|| (), || ())).unwrap_err();
+        let text = error.downcast_ref::<String>().unwrap();
+        assert!(text.contains("outside of a runtime"), "{text}");
+        assert!(text.contains(file!()), "{text}");
+    });
+}
+
+/// All threads that may be have their hands full: there is no P left, and a join is two calls.
+#[test]
+fn without_a_free_place_it_calls_both() {
+    common::limited(|| {
+        let runtime = Builder::new().workers(1).max_threads(2).build().unwrap();
+        let (leave, inside) = (Gate::default(), Count::new());
+        std::thread::scope(|scope| {
+            for _ in 0..40 {
+                scope.spawn(|| {
+                    let _entered = runtime.enter();
+                    let ((), one) = join(
+                        || {
+                            inside.add();
+                            leave.pass();
+                        },
+                        || 1,
+                    );
+                    assert_eq!(one, 1);
+                });
+            }
+            inside.wait_for(40);
+            leave.open();
+        });
+    });
+}
