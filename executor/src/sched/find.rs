@@ -56,11 +56,11 @@ const NETPOLL_PERIOD: Duration = Duration::from_micros(50);
 /// How long the last round of stealing waits for a victim to move on before it takes its `runnext`: Go
 /// sleeps 3 us before each of its rounds (F4: about 12 us).
 const RUNNEXT_PATIENCE: Duration = Duration::from_micros(10);
-/// How often a spinner looks at the queues before it parks while others run, and how many pauses of
-/// the core are between two looks: about 5 us together here, a third of what a wake-up costs. Measured
-/// with the fan-in and the spawn-join benchmarks: it halves the parks of the second, and takes 10 % off
-/// the time of both; three times as long gains no more.
-const LINGER_LOOKS: u32 = 100;
+/// A spinner looks at so many Ps' queues again before it parks while others run, and there are so many pauses
+/// of the core between two looks at all: about 5 us together with two Ps here, a third of what a wake-up costs.
+/// Measured with the fan-in and the spawn-join benchmarks: it halves the parks of the second, and takes 10 %
+/// off the time of both; three times as long gains no more.
+const LINGER_LOOKS: usize = 256;
 const LINGER_PAUSES: u32 = 4;
 /// How long a search waits for a P that was asked for a branch: a wake-up costs more.
 const BRANCH_PATIENCE: Duration = Duration::from_micros(10);
@@ -407,7 +407,7 @@ impl Worker {
             self.shared.idle.free() + 1 < self.shared.config.workers && self.shared.stage.is_none();
         others_run
             && self.spins()
-            && (0..LINGER_LOOKS).any(|_| {
+            && (0..LINGER_LOOKS / self.shared.peer_count()).any(|_| {
                 (0..LINGER_PAUSES).for_each(|_| hint::spin_loop());
                 self.shared.any_work()
             })
