@@ -20,9 +20,8 @@
 //!
 //! Between 2 and 3 a worker may die with a result that is there and a job that is not acknowledged. That job
 //! is done again, and has two results. A result carries the number of its job, and whoever collects results
-//! drops the second. (Rejected: result and acknowledgement as one transaction of the broker's. RabbitMQ applies
-//! one that touches two queues step by step, and when it was stopped in between, the job was gone and its
-//! result was not there.)
+//! drops the second. (Rejected: result and acknowledgement as one transaction of the broker's. RabbitMQ promises
+//! that one is all or nothing within one queue, and these are two.)
 //!
 //! # Where `ws` comes in
 //!
@@ -35,7 +34,7 @@ use std::{error::Error, io::Write, process::ExitCode, time::Duration};
 use async_rs::Runtime;
 use futures::{FutureExt, StreamExt, select};
 use lapin::{
-    BasicProperties, Channel, Confirmation, Connection, ConnectionProperties,
+    BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, Consumer,
     message::Delivery,
     options::{
         BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicPublishOptions,
@@ -47,7 +46,7 @@ use ws::{
     async_rs::Kit,
     signal::unix::{Signal, SignalKind, signal},
     task::JoinSet,
-    time::sleep,
+    time::{sleep, timeout},
 };
 
 const JOBS: &str = "jobs";
@@ -56,6 +55,9 @@ const CONSUMER: &str = "worker";
 
 /// How long a worker waits before it asks again for a broker that is not there.
 const RECONNECT: Duration = Duration::from_millis(250);
+
+/// How long the broker may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -148,8 +150,8 @@ async fn work(url: &str) -> Result<()> {
     }
 }
 
-/// Works until SIGTERM, which is `Ok`, or until the broker is gone.
-async fn work_on_a_connection(url: &str, terminate: &mut Signal) -> Result<()> {
+/// Connects, and asks for jobs.
+async fn subscribe(url: &str) -> Result<(Connection, Channel, Consumer)> {
     let (connection, channel) = connect(url).await?;
     channel
         .confirm_select(ConfirmSelectOptions::default())
@@ -161,7 +163,14 @@ async fn work_on_a_connection(url: &str, terminate: &mut Signal) -> Result<()> {
     let options = BasicConsumeOptions::default();
     let consumer =
         channel.basic_consume(JOBS.into(), CONSUMER.into(), options, FieldTable::default());
-    let mut consumer = consumer.await?;
+    let consumer = consumer.await?;
+    Ok((connection, channel, consumer))
+}
+
+/// Works until SIGTERM, which is `Ok`, or until the broker is gone.
+async fn work_on_a_connection(url: &str, terminate: &mut Signal) -> Result<()> {
+    // A broker that is about to start or to stop may take a connection and never answer on it.
+    let (connection, channel, mut consumer) = timeout(PATIENCE, subscribe(url)).await??;
 
     // Jobs of a connection that is gone are aborted with the set: they could not be acknowledged.
     let mut jobs = JoinSet::new();
@@ -178,14 +187,17 @@ async fn work_on_a_connection(url: &str, terminate: &mut Signal) -> Result<()> {
             }
         }
     }
-    channel
-        .basic_cancel(CONSUMER.into(), BasicCancelOptions::default())
-        .await?;
-    while let Some(done) = jobs.join_next().await {
-        done??;
-    }
-    connection.close(200, ShortString::default()).await?;
-    Ok(())
+    let finish = async {
+        channel
+            .basic_cancel(CONSUMER.into(), BasicCancelOptions::default())
+            .await?;
+        while let Some(done) = jobs.join_next().await {
+            done??;
+        }
+        connection.close(200, ShortString::default()).await?;
+        Ok(())
+    };
+    timeout(PATIENCE, finish).await?
 }
 
 /// The next job that is done; for ever if there is none.

@@ -16,7 +16,7 @@ use ws::{
 
 use crate::harness::{bytes, proofs};
 
-/// What async-compat starts: one thread, which it does not name otherwise.
+/// What async-compat starts: a thread for the runtime, and those on which tokio makes blocking calls.
 const TOKIO: &[&str] = &["async-compat", "tokio"];
 
 proofs! {

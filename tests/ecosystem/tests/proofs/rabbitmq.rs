@@ -117,9 +117,10 @@ async fn connect(url: &str) -> lapin::Result<(Connection, Channel)> {
 /// Connects, also if the broker is still about to start.
 async fn connect_patiently(url: &str) -> (Connection, Channel) {
     for _ in 0..300 {
-        match connect(url).await {
-            Ok(connected) => return connected,
-            Err(_) => ws::time::sleep(Duration::from_millis(100)).await,
+        // It may also take a connection, and be too young to answer on it.
+        match ws::time::timeout(Duration::from_secs(10), connect(url)).await {
+            Ok(Ok(connected)) => return connected,
+            Ok(Err(_)) | Err(_) => ws::time::sleep(Duration::from_millis(100)).await,
         }
     }
     panic!("the broker does not come back");
