@@ -30,6 +30,7 @@ use std::{
     thread,
 };
 
+use super::owner;
 use crate::{
     context,
     sched::{Shared, ground::Ground, sleep::Sleeper},
@@ -65,21 +66,29 @@ pub(super) fn within<R>(computation: usize, f: impl FnOnce() -> R) -> R {
         }
     }
     let _back = Back(CURRENT.replace(computation));
+    if is_cancelled() {
+        // The asks came before this thread had a part in it.
+        owner::come_by();
+    }
     f()
 }
 
 /// Unwinds, if what this thread runs was cancelled.
 pub(super) fn check() {
+    if is_cancelled() && !thread::panicking() {
+        resume_unwind(Box::new(Cancelled));
+    }
+}
+
+/// Whether what this thread runs was cancelled. If it says no, the lane is asked when that happens.
+fn is_cancelled() -> bool {
     let computation = ptr::with_exposed_provenance::<Computation>(CURRENT.get());
-    // Ordering: SeqCst: between the reset of the limit and the look at the mark; pairs with the one in
-    // `drop`, so that the next join comes by if this one saw nothing.
+    // Ordering: SeqCst: between the last change of the limit and the look at the mark; pairs with the one in
+    // `drop`, so that the next join comes by if this look saw nothing.
     fence(SeqCst);
     #[expect(unsafe_code, reason = "see the module's head")]
     // SAFETY: it is null, or this thread runs a part of it, and it ends after that.
-    let cancelled = unsafe { computation.as_ref() }.is_some_and(|it| it.cancelled.load(Relaxed));
-    if cancelled && !thread::panicking() {
-        resume_unwind(Box::new(Cancelled));
-    }
+    unsafe { computation.as_ref() }.is_some_and(|it| it.cancelled.load(Relaxed))
 }
 
 /// Runs a computation that forks and joins, as a task of its own.

@@ -39,7 +39,7 @@ use super::{Header, Lane, Settled, Tail, compute};
 use crate::{
     blocking, context,
     sched::{Shared, Worker, block_on, ground::Ground},
-    sync::Arc,
+    sync::{Arc, thread},
 };
 
 /// For so long a stalled join helps or looks for something to help with, before it lets others have its
@@ -128,6 +128,15 @@ pub(super) fn current_scope() -> usize {
 /// Makes a scope the newest on this thread's stack. The one before.
 pub(super) fn enter_scope(scope: usize) -> usize {
     SCOPE.replace(scope)
+}
+
+/// This thread's next join is disturbed.
+pub(super) fn come_by() {
+    TAIL.with(|tail| {
+        if tail.lane().is_some() {
+            tail.ask_again();
+        }
+    });
 }
 
 /// How a join goes on that was disturbed.
@@ -230,7 +239,12 @@ pub(super) fn stall(tail: &Tail, header: &Header) -> Settled {
     let latch = unsafe { header.latch() };
     context::with_worker(|worker| {
         let worker = worker.expect("the tail is attached to its lane");
-        help(worker, tail, header)
+        // While it unwinds a thread runs nothing more: what it ran could not unwind in its turn.
+        if thread::panicking() {
+            None
+        } else {
+            help(worker, tail, header)
+        }
     })
     .unwrap_or_else(|| {
         let lane = tail.lane().expect("it is attached");
