@@ -26,6 +26,7 @@
 //! and under real threads.
 
 mod chain;
+mod forked;
 mod global;
 mod local;
 mod runnext;
@@ -40,6 +41,7 @@ use std::ptr::NonNull;
 use crate::sync::UnsafeCell;
 
 pub(crate) use chain::{Batch, List};
+pub(crate) use forked::{ForkDeque, ForkStealer, fork_deque};
 pub(crate) use global::GlobalQueue;
 pub(crate) use local::{LocalQueue, Steal, Stealer, local_queue};
 pub(crate) use runnext::{RunNext, RunNextStealer, Token, run_next};

@@ -350,7 +350,7 @@ impl Worker {
                     continue;
                 }
                 let victim = self.shared.peer(at);
-                if let Some(parent) = victim.steal_forked() {
+                if let Some(parent) = victim.parents.steal() {
                     self.count_steal(1);
                     return Search::Found(parent);
                 }

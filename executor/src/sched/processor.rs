@@ -12,12 +12,13 @@ use std::{
     fmt,
 };
 
-use crossbeam_deque::Steal;
-
 use crate::{
     fork_join::Lane,
     metrics::Counters,
-    queue::{GlobalQueue, LocalQueue, RunNext, RunNextStealer, Stealer, local_queue, run_next},
+    queue::{
+        ForkDeque, ForkStealer, GlobalQueue, LocalQueue, RunNext, RunNextStealer, Stealer,
+        fork_deque, local_queue, run_next,
+    },
     rng::Rng,
     sched::{Root, apart::Whereabouts, ground::Bed, idle::Standing, park::Parker},
     sync::{
@@ -47,7 +48,7 @@ pub(crate) struct Peer {
     pub(crate) stealer: Stealer<Task>,
     pub(crate) runnext: RunNextStealer<Task>,
     /// Tasks that have forked, and whose child runs: the fork deque.
-    pub(crate) parents: crossbeam_deque::Stealer<Task>,
+    pub(crate) parents: ForkStealer<Task>,
     /// What its running poll has forked.
     pub(crate) lane: Arc<Lane>,
     pub(crate) timers: Arc<TimerShard>,
@@ -104,7 +105,7 @@ impl Bed for Peer {
     }
 
     fn steal_parent(&self) -> Option<Task> {
-        self.steal_forked()
+        self.parents.steal()
     }
 
     fn has_forked(&self) -> bool {
@@ -117,19 +118,6 @@ impl Bed for Peer {
 }
 
 impl Peer {
-    /// Takes the oldest task on the fork deque.
-    pub(crate) fn steal_forked(&self) -> Option<Task> {
-        // Not even a look costs an epoch, whose first use by a thread needs much stack.
-        while !self.parents.is_empty() {
-            match self.parents.steal() {
-                Steal::Success(parent) => return Some(parent),
-                Steal::Empty => return None,
-                Steal::Retry => {}
-            }
-        }
-        None
-    }
-
     /// Whether there is a task that a thief could take: not a branch of a join.
     pub(crate) fn has_stealable_task(&self) -> bool {
         !self.stealer.is_empty() || !self.parents.is_empty()
@@ -142,7 +130,7 @@ pub(crate) struct Processor {
     pub(crate) lrq: LocalQueue<Task>,
     pub(crate) runnext: RunNext<Task>,
     /// The owner's end of the fork deque.
-    pub(crate) parents: crossbeam_deque::Worker<Task>,
+    pub(crate) parents: ForkDeque<Task>,
     /// A child that was just forked, and runs next (`fork_join/fork.rs`).
     pub(crate) direct: Cell<Option<Task>>,
     /// The running poll is that of a task that others may take.
@@ -186,7 +174,7 @@ impl Processor {
     ) -> Self {
         let (lrq, stealer) = local_queue();
         let (runnext, runnext_stealer) = run_next();
-        let parents = crossbeam_deque::Worker::new_lifo();
+        let (parents, parents_stealer) = fork_deque();
         let (table, live) = live_table();
         let peer = Peer {
             index,
@@ -198,7 +186,7 @@ impl Processor {
             ),
             stealer,
             runnext: runnext_stealer,
-            parents: parents.stealer(),
+            parents: parents_stealer,
             lane: Arc::new(Lane::new()),
             timers,
             inbox: GlobalQueue::new(),

@@ -69,7 +69,10 @@ impl Worker {
 
     /// A task that has just forked: to the tail of the fork deque, and wakes a thread that could take it.
     pub(super) fn push_parent(&self, task: Task) {
-        self.p.parents.push(task);
+        if let Err(task) = self.p.parents.push(task) {
+            self.push_back(task);
+            return;
+        }
         if let Some((permit, spinning)) = self.shared.idle.submit(1) {
             self.peer().counters.wakeups.add(1);
             self.shared.wake_with(permit, spinning);

@@ -216,7 +216,9 @@ impl Worker {
                 .filter(|peer| peer.index != self.peer().index)
                 .find_map(|peer| match peer.stealer.steal_into(&self.p.lrq) {
                     Steal::Stolen { first, .. } => Some(first),
-                    Steal::Empty | Steal::Busy => peer.steal_next().or_else(|| peer.steal_forked()),
+                    Steal::Empty | Steal::Busy => {
+                        peer.steal_next().or_else(|| peer.parents.steal())
+                    }
                 })
         })
     }
