@@ -176,7 +176,7 @@ impl<'scope> Scope<'scope> {
     where
         F: FnOnce(&Scope<'scope>) + Send + 'scope,
     {
-        let job = HeapJob::new(f, self);
+        let job = HeapJob::leak(f, self);
         self.exit.begin();
         let pushed = TAIL.with(|tail| self.is_on_top(tail) && self.push(tail, job));
         if !pushed {
@@ -317,7 +317,7 @@ where
         give_back: Self::give_back,
     };
 
-    fn new(closure: F, scope: &Scope<'scope>) -> NonNull<Header> {
+    fn leak(closure: F, scope: &Scope<'scope>) -> NonNull<Header> {
         let job = Box::new(Self {
             header: Header::new(&Self::FUNCTIONS),
             closure,
@@ -327,7 +327,7 @@ where
     }
 
     unsafe fn run(header: NonNull<Header>, bed: &Parker) {
-        // SAFETY: `new` leaked the box, and who runs the job is the only one who has it.
+        // SAFETY: `leak` made it from a box, and who runs the job is the only one who has it.
         let job = unsafe { Box::from_raw(header.cast::<Self>().as_ptr()) };
         let Self { closure, scope, .. } = *job;
         let own = Scope::new();
