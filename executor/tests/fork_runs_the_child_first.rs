@@ -182,7 +182,7 @@ common::with_workers! {
         let runtime = runtime(workers);
         let task = runtime.spawn(async {
             let child = fork(async { panic!("expected: in a fork") }).await;
-            let error = child.await.map(|()| ()).unwrap_err();
+            let error = child.await.unwrap_err();
             error.is_panic()
         });
         assert!(runtime.block_on(task).unwrap());

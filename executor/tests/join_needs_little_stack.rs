@@ -1,11 +1,6 @@
 //! J3: a level of joins needs at most 192 bytes of stack more than a plain call, in release. A recursion
 //! that leans to one side overflows no earlier than its plain form plus that.
 
-#[allow(
-    unused_macros,
-    unused_imports,
-    reason = "only one number of workers is of interest"
-)]
 mod common;
 
 use std::hint::black_box;
