@@ -4,7 +4,7 @@
 //!
 //! | trait | by |
 //! | --- | --- |
-//! | [`quinn::Runtime`](::quinn::Runtime) | [`Runtime`] |
+//! | [`quinn::Runtime`] | [`Runtime`] |
 //! | [`AsyncTimer`] | a [`Sleep`](crate::time::Sleep), which is moved and not made anew |
 //! | [`AsyncUdpSocket`] | a socket in the netpoll, with the system calls of `quinn-udp` |
 //! | [`UdpPoller`] | the write direction of that socket |

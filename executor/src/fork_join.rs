@@ -9,9 +9,9 @@
 //! | `deque.rs` | where branches wait, and how they are taken (*Hunger*, *Mine or nothing*) |
 //! | `job.rs` | what a branch is to others |
 //! | `latch.rs` | how the owner of a stolen branch learns of its end |
-//! | `scope.rs`, `exit.rs` | [`scope`], whose branches are any number; how it learns that all have ended |
-//! | `fork.rs` | [`fork`], the async form |
-//! | `compute.rs` | [`compute`]: a computation that async code awaits, and may cancel |
+//! | `scope.rs`, `exit.rs` | [`scope()`], whose branches are any number; how it learns that all have ended |
+//! | `fork.rs` | [`fork()`], the async form |
+//! | `compute.rs` | [`compute()`]: a computation that async code awaits, and may cancel |
 //! | `owner.rs` | the thread's side: whom it feeds, what it does at a join that is not ready |
 //!
 //! # The steps of a join
