@@ -82,7 +82,8 @@ use job::StackJob;
 ///
 /// `a` runs here and now. `b` runs here after it, unless another worker is idle and takes it
 /// meanwhile; so they may borrow from this stack frame, and the price of a fork that nobody takes is
-/// about that of a call. With one worker the order is that of `(a(), b())`.
+/// about that of a call. With one worker the order is that of `(a(), b())`. Nobody sees `b` before `a`
+/// ends or forks, so `a` must not wait for anything that `b` does.
 ///
 /// Inside a task, or a `block_on`, the two run on its runtime. On a plain thread that has
 /// [entered](crate::runtime::Handle::enter) a runtime, `a` runs on that thread, and the runtime's workers

@@ -109,7 +109,9 @@ impl Handle {
     /// Waits for `future` on this thread, which takes part in the runtime meanwhile: with a worker's
     /// permit if one is free it runs what `future` makes runnable, and nothing else.
     ///
-    /// Inside a task it announces a block (see [`block_in_place`](crate::block_in_place)) and waits.
+    /// Inside a task it announces a block (see [`block_in_place`](crate::block_in_place)) and waits. A
+    /// future that waits there for a task which `spawn_local` has pinned to this very thread never ends, for
+    /// the thread does nothing else meanwhile: `.await` that one.
     /// `future` need not be `Send`. Tasks that were pinned to this thread by `spawn_local` are dropped
     /// when it returns.
     ///
