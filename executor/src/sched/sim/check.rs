@@ -1,5 +1,5 @@
-//! What holds after every step: I1, I2, I3, I4, I5, I6, S1, S3 and the bounds; and what is counted at the end: L4,
-//! F1, F2.
+//! What holds after a step, looked at after every third one, or every hundredth with many Ps: I1, I2, I3, I4,
+//! I5, I6, S1, S3 and the bounds; and what is counted at the end: L4, F1, F2.
 
 use std::cell::{Cell, RefCell};
 
