@@ -22,7 +22,7 @@ mod local;
 mod meta;
 mod raw;
 mod reference;
-mod state;
+pub(crate) mod state;
 #[cfg(not(ws_loom))]
 mod yield_now;
 

@@ -9,6 +9,7 @@
 //! | `a_joiner_that_changes_its_waker_is_woken` | a handle that is polled with one waker and then another gets the output, or its last waker is woken | 3 | 0.1 | `task_done_relaxed`, `task_register_relaxed`, `task_unregister_ignores_done` |
 //! | `a_handle_that_goes_away_leaves_nothing_behind` | output and waker are dropped once, whoever is first | 3 | 0.1 | `task_detach_forgets_the_output` |
 //! | `the_last_reference_frees_the_cell_once` | the cell is freed once, after all that anybody did with it | 3 | 0.1 | `task_drop_reference_relaxed`, `task_last_waker_does_not_free` |
+//! | `a_wake_beyond_the_limit_reaches_the_next_poll` | a wake that does not count any more, of a task that runs, is not lost | 3 | 0.1 | `task_settle_trusts_the_limit`, `task_uncounted_wake_relaxed` |
 //! | `a_refused_task_says_cancelled` | a task that was never entered ends as one that was cancelled | 3 | 0.1 | also `task_done_relaxed`, `task_register_relaxed` |
 //!
 //! The scheduler here is one queue, and every thread runs what it finds there when it has done its
@@ -41,6 +42,7 @@ use crate::{
     task::{
         Ended, Functions, Home, Id, JoinCell, Outcome, Parts, Place, Task, TaskRef,
         live::{LiveOwner, Removed, live_table},
+        state::{self, Settle, State},
     },
 };
 
@@ -489,5 +491,36 @@ fn a_refused_task_says_cancelled() {
         drop(handle);
         assert_eq!(Arc::strong_count(&last), 1, "a waker was leaked");
         world.assert_empty();
+    });
+}
+
+#[test]
+fn a_wake_beyond_the_limit_reaches_the_next_poll() {
+    explore(3, |turn| {
+        let state = Arc::new(State::saturated());
+        let written = Arc::new(AtomicBool::new(false));
+        let waker = {
+            let (state, written) = (state.clone(), written.clone());
+            move || {
+                written.store(true, Relaxed);
+                state.wake_by_ref()
+            }
+        };
+        let runner = {
+            let (state, written) = (state.clone(), written.clone());
+            move || {
+                loop {
+                    let seen = state.load();
+                    let saw = written.load(Relaxed);
+                    match state.settle(seen) {
+                        Settle::Idle => return saw,
+                        Settle::Requeue => {}
+                        Settle::Cancel => unreachable!("nobody cancels"),
+                    }
+                }
+            }
+        };
+        let (saw, [wake]) = turn.race(runner, [waker]);
+        assert!(saw || wake == state::Wake::Queue, "a wake was lost");
     });
 }

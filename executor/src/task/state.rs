@@ -37,8 +37,11 @@
 //! beginning of each poll, and for a task that yields also the one at its end: it sees by a plain
 //! load that it was woken meanwhile, and goes back to a queue with its count as it is.
 //!
-//! The count cannot overflow: beyond [`WAKES_MAX`] a waker takes its own back at once, which is
-//! sound because the count stays above zero, and a runner that finds it high settles in full.
+//! The count cannot overflow: a waker that finds it beyond [`WAKES_MAX`] leaves it as it is, by a
+//! read-modify-write that publishes what it wrote, and a runner that began its poll with such a count
+//! can not tell whether there were wakes meanwhile: it queues the task once more, with a count of one.
+//! (Rejected: to add and to take back. The runner may settle in between what is about to be taken
+//! back, and the count goes below zero.)
 //!
 //! # Who may touch what
 //!
@@ -83,7 +86,7 @@ const REFS_MAX: u64 = (1 << 27) << 8;
 const WAKE: u64 = 1 << 36;
 const WAKES_SHIFT: u32 = 36;
 /// Above this a waker does not count any further. Half of the field, so that more threads than a
-/// system can have would have to be between their addition and their subtraction to wrap it.
+/// system can have would have to be between their look and their addition to wrap it.
 const WAKES_MAX: u64 = 1 << 27;
 /// Above this a runner settles although it goes on, so that a task that yields for ever stays far
 /// from [`WAKES_MAX`]. Guessed: rare enough to cost nothing.
@@ -194,6 +197,14 @@ impl State {
         Self(AtomicU64::new(JOIN | (2 * REF) | WAKE))
     }
 
+    /// A task that runs, with more wakes than are counted.
+    #[cfg(any(test, ws_loom))]
+    pub(crate) fn saturated() -> Self {
+        Self(AtomicU64::new(
+            JOIN | (2 * REF) | ((WAKES_MAX + 1) << WAKES_SHIFT),
+        ))
+    }
+
     pub(crate) fn load(&self) -> Snapshot {
         // Ordering: Acquire pairs with the runner's `transition_to_done`, so that who sees DONE
         // sees the output; and with every wake, so that a poll sees what its wakers wrote.
@@ -204,11 +215,13 @@ impl State {
 
     /// Counts a wake.
     pub(crate) fn wake_by_ref(&self) -> Wake {
+        if self.wakes_are_many() && self.wake_uncounted() {
+            return Wake::Nothing;
+        }
         // Ordering: Release publishes what the waker wrote to the poll that settles this wake;
         // Acquire takes over from the last runner's `settle` what it left in the future, for the
         // queue to pass on.
         let before = Snapshot(self.0.fetch_add(WAKE, AcqRel));
-        self.limit_wakes(before);
         if before.is_idle() && !before.is_done() {
             Wake::Queue
         } else {
@@ -218,7 +231,7 @@ impl State {
 
     /// Counts a wake and gives a reference back, in one step.
     pub(crate) fn wake_by_value(&self) -> Wake {
-        if Snapshot(self.0.load(Relaxed)).wakes() > WAKES_MAX / 2 {
+        if self.wakes_are_many() {
             // Far from normal life: one step at a time, so that the limit holds.
             let wake = self.wake_by_ref();
             return if wake == Wake::Nothing && self.drop_reference() {
@@ -238,12 +251,26 @@ impl State {
         }
     }
 
-    fn limit_wakes(&self, before: Snapshot) {
-        if before.wakes() > WAKES_MAX {
-            // Ordering: Relaxed: the wake itself is published; this takes back only its count,
-            // which stays far above zero.
-            self.0.fetch_sub(WAKE, Relaxed);
+    fn wakes_are_many(&self) -> bool {
+        Snapshot(self.0.load(Relaxed)).wakes() > WAKES_MAX
+    }
+
+    /// A wake beyond [`WAKES_MAX`]. False if the count is not that high any more.
+    #[cold]
+    fn wake_uncounted(&self) -> bool {
+        let mut current = self.0.load(Relaxed);
+        while Snapshot(current).wakes() > WAKES_MAX {
+            // Ordering: Release, as a wake that counts: the next poll's load reads from this, or from
+            // what came after it.
+            match self
+                .0
+                .compare_exchange_weak(current, current, AcqRel, Relaxed)
+            {
+                Ok(_) => return true,
+                Err(now) => current = now,
+            }
         }
+        false
     }
 
     /// Asks for the future to be dropped. `Queue`: the task was idle, and the caller must queue it,
@@ -280,6 +307,9 @@ impl State {
         if now.wakes() > seen.wakes() && now.wakes() < WAKES_HIGH {
             return Settle::Requeue;
         }
+        if seen.wakes() > WAKES_MAX {
+            return self.settle_uncounted(seen);
+        }
         // Ordering: Release publishes the future as this poll left it to the next waker's Acquire.
         // Acquire because a cancel that slipped in is acted upon right here.
         let before = Snapshot(self.0.fetch_sub(seen.wakes() << WAKES_SHIFT, AcqRel));
@@ -287,6 +317,18 @@ impl State {
             (false, _) => Settle::Idle,
             (true, false) => Settle::Requeue,
             (true, true) => Settle::Cancel,
+        }
+    }
+
+    /// As [`settle`](Self::settle), where wakes during the poll may not have counted.
+    #[cold]
+    fn settle_uncounted(&self, seen: Snapshot) -> Settle {
+        // Ordering: as in `settle`.
+        let all_but_one = (seen.wakes() - 1) << WAKES_SHIFT;
+        if Snapshot(self.0.fetch_sub(all_but_one, AcqRel)).is_cancelled() {
+            Settle::Cancel
+        } else {
+            Settle::Requeue
         }
     }
 
@@ -426,8 +468,7 @@ mod tests {
 
     #[test]
     fn wakes_of_a_queued_task_stop_counting_at_the_limit() {
-        let state = State::new();
-        state.0.fetch_add((WAKES_MAX + 1) << WAKES_SHIFT, Relaxed);
+        let state = State::saturated();
         let high = state.load().wakes();
         assert_eq!(state.wake_by_ref(), Wake::Nothing);
         assert_eq!(state.load().wakes(), high);
@@ -435,6 +476,18 @@ mod tests {
         assert_eq!(state.wake_by_value(), Wake::Nothing);
         assert_eq!(state.load().wakes(), high);
         assert_eq!(state.load().references(), 2);
+    }
+
+    #[test]
+    fn a_wake_that_does_not_count_is_not_lost() {
+        let state = State::saturated();
+        let seen = state.load();
+        assert_eq!(state.wake_by_ref(), Wake::Nothing);
+        assert_eq!(state.settle(seen), Settle::Requeue);
+        let seen = state.load();
+        assert_eq!(seen.wakes(), 1);
+        assert_eq!(state.settle(seen), Settle::Idle);
+        assert_eq!(state.wake_by_ref(), Wake::Queue);
     }
 
     #[test]
