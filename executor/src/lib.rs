@@ -31,6 +31,7 @@ mod context;
 mod fork_join;
 #[cfg(not(ws_loom))]
 mod metrics;
+mod no_unwind;
 mod queue;
 #[cfg(not(ws_loom))]
 mod rng;

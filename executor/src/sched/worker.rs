@@ -23,6 +23,7 @@ use super::{
 use crate::{
     budget, context,
     fork_join::{self, Branch, Lane},
+    no_unwind::NoUnwind,
     queue::{Batch, Token},
     sync::{Arc, atomic::Ordering::Relaxed},
     task::{Ended, Outcome, Task},
@@ -80,6 +81,7 @@ pub(crate) struct Worker {
 
 /// The life of a worker thread. Its P runs already, with the permit of a spinner.
 pub(super) fn main(shared: &Arc<Shared>, processor: Box<Processor>) {
+    let whole = NoUnwind;
     let worker = Worker::begin(shared, processor);
     worker.settle_in();
     shared.config.hooks.call_start();
@@ -102,6 +104,7 @@ pub(super) fn main(shared: &Arc<Shared>, processor: Box<Processor>) {
     worker.leave();
     shared.config.hooks.call_stop();
     shared.thread_ended();
+    whole.over();
 }
 
 impl Worker {
