@@ -66,7 +66,10 @@ impl Sleeper for Worker {
     }
 
     fn wait(&self) -> Slept {
+        // No user code runs while it lies.
+        self.peer().whereabouts.lie_down();
         let expired = self.wait_on(&self.peer().parker, Some(self.shared.config.keep_alive));
+        self.peer().whereabouts.get_up();
         Slept {
             expired,
             ready: !self.ready.borrow().is_empty(),
@@ -86,13 +89,11 @@ impl Sleeper for Worker {
     }
 
     fn falls_asleep(&self) {
-        self.peer().whereabouts.lie_down();
         self.peer().counters.parks.add(1);
         self.shared.config.hooks.call_park();
     }
 
     fn wakes_up(&self) {
-        self.peer().whereabouts.get_up();
         self.shared.config.hooks.call_unpark();
     }
 }
