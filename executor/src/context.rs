@@ -27,7 +27,10 @@ use std::{
 use crate::{
     fork_join,
     sched::{Seat, Shared, Worker, ground::Ground},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{Ordering::SeqCst, fence},
+    },
     time::TimerHandle,
 };
 
@@ -285,10 +288,23 @@ pub(crate) fn with_current<R>(f: impl FnOnce(Option<(&Arc<Shared>, Option<&Worke
     })
 }
 
-/// A foreign thread has armed a timer: somebody has to wait for it.
-pub(crate) fn see_to_a_poller() {
+/// A timer was armed: see [`see_to_a_poller`].
+pub(crate) fn a_timer_was_armed() {
     with_current(|current| {
         if let Some((shared, None)) = current {
+            see_to_a_poller(shared);
+        }
+    });
+}
+
+/// There is something new to wait for in `shared`: sees to it that somebody does, if this thread is not one of
+/// its workers, who look there before they sleep.
+pub(crate) fn see_to_a_poller(shared: &Shared) {
+    with_worker_of(shared, |worker| {
+        if worker.is_none() {
+            // Ordering: SeqCst: between what is new and the look at who polls; pairs with the one between the
+            // giving up of a permit and the look at what is awaited (`Idle::release`).
+            fence(SeqCst);
             shared.ensure_poller();
         }
     });

@@ -61,7 +61,7 @@
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, MutexGuard, OnceLock};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -110,6 +110,8 @@ pub struct Netpoll {
     interrupted: AtomicBool,
     pub(crate) table: Table,
     alarm: Alarm,
+    /// See [`Netpoll::on_register`].
+    on_register: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 struct Driver {
@@ -151,12 +153,25 @@ impl Netpoll {
             alarm: Alarm::new(&registry, ALARM)?,
             interrupted: AtomicBool::new(false),
             table: Table::default(),
+            on_register: OnceLock::new(),
             driver: Mutex::new(Driver {
                 poll,
                 events: Events::with_capacity(BATCH_MAX),
             }),
             registry,
         }))
+    }
+
+    /// Sets what is called after each registration, on the thread that made it: somebody has to wait for the new
+    /// source, and whoever could lay down before there was anything to wait for. False if it was set before.
+    pub fn on_register(&self, hook: impl Fn() + Send + Sync + 'static) -> bool {
+        self.on_register.set(Box::new(hook)).is_ok()
+    }
+
+    pub(crate) fn registered(&self) {
+        if let Some(hook) = self.on_register.get() {
+            hook();
+        }
     }
 
     /// Returns the right to poll, or `None` while another thread has it. Does not block.

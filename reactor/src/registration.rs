@@ -111,6 +111,7 @@ impl Registration {
             source: netpoll.table.insert(interest)?,
         };
         source.register(netpoll.registry(), registration.source.token, interest)?;
+        netpoll.registered();
         Ok(registration)
     }
 

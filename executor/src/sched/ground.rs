@@ -320,15 +320,12 @@ pub(crate) trait Ground: Sized {
     /// Sees to it that somebody waits in the netpoll, if there is anything to wait for: for a thread
     /// that goes away, or that is not a worker. Who runs now looks there before it sleeps.
     fn ensure_poller(&self) {
-        if self.awaits() {
-            self.start_poller();
+        if self.lacks_a_poller() && self.idle().free() == self.idle().workers() {
+            self.wake_for(1);
         }
     }
 
-    /// As [`ensure_poller`](Self::ensure_poller), for who is about to wait for something.
-    fn start_poller(&self) {
-        if self.nobody_polls() && self.idle().free() == self.idle().workers() {
-            self.wake_for(1);
-        }
+    fn lacks_a_poller(&self) -> bool {
+        self.nobody_polls() && self.awaits()
     }
 }

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     blocking::Room,
+    context,
     metrics::{Metrics, ProcessorMetrics},
     queue::GlobalQueue,
     runtime::{Config, TaskDump},
@@ -89,6 +90,12 @@ impl Shared {
         let foreign_timers = Arc::new(TimerShard::new(time.clone()));
         let processors = config.processors_max();
         Ok(Arc::new_cyclic(|this| {
+            let shared = this.clone();
+            netpoll.on_register(move || {
+                if let Some(shared) = shared.upgrade() {
+                    context::see_to_a_poller(&shared);
+                }
+            });
             let (table, owner) = live_table();
             Self {
                 this: this.clone(),

@@ -27,7 +27,8 @@
 //!
 //! Beside that: a thread is woken when work waits, a permit is free and nobody spins (which lasts only where the
 //! system refuses threads: then it tries again and again, and does not lie down before it has one), and the netpoll is
-//! looked at when nobody has for 10 ms (F5).
+//! looked at when nobody has for 10 ms (F5). If all lie down and nobody waits in the netpoll, it wakes somebody
+//! to go there: whoever lay down last may have met sysmon's own look at it, and have gone to sleep elsewhere.
 //!
 //! # Blocked or computing?
 //!
@@ -59,6 +60,7 @@ use super::{
     processor::{Peer, attention},
 };
 use crate::{
+    no_unwind::NoUnwind,
     queue::{LocalQueue, local_queue},
     sync::{
         Arc,
@@ -287,6 +289,7 @@ impl Monitor {
     }
 
     fn run(mut self) {
+        let whole = NoUnwind;
         let shared = self.shared.clone();
         let monitor = shared.idle.monitor();
         while !shared.phase.is_closing() {
@@ -302,13 +305,14 @@ impl Monitor {
                 }
             }
         }
+        whole.over();
     }
 
     /// Before a look: how long to sleep.
     pub(super) fn rest(&mut self) -> Rest {
         let idle = &self.shared.idle;
         let nobody_runs = idle.free() == idle.workers();
-        if nobody_runs && !self.watches && !self.work_waits() {
+        if nobody_runs && !self.watches && !self.work_waits() && !self.shared.lacks_a_poller() {
             self.idle_looks += 1;
             if self.idle_looks >= IDLE_LOOKS && idle.monitor_may_sleep() {
                 return Rest::ForGood;
@@ -353,6 +357,8 @@ impl Monitor {
         let asked = shared.sysmon.needed.load(Acquire) && shared.sysmon.needed.swap(false, AcqRel);
         let needed = asked || self.again;
         let mut acted = self.fire_late_timers(now) | self.look_at_netpoll(now);
+        // The last thread that lay down may have found the poller taken, by the look just now.
+        shared.ensure_poller();
         self.stuck = false;
         self.watches = false;
         self.doubts = false;

@@ -236,7 +236,7 @@ impl Sleep {
             match self.home.arm(deadline, cx.waker().clone()) {
                 Ok(key) => {
                     self.key = Some(key);
-                    context::see_to_a_poller();
+                    context::a_timer_was_armed();
                 }
                 Err(over) => over.panic(),
             }
