@@ -57,7 +57,7 @@ mod owner;
 mod scope;
 
 use std::{
-    mem::{self, ManuallyDrop},
+    mem::ManuallyDrop,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     ptr::NonNull,
 };
@@ -76,6 +76,7 @@ pub(crate) use self::{
     job::Header,
     latch::Settled,
 };
+use crate::task::discard;
 use job::StackJob;
 
 /// Calls two closures, if others are idle at the same time, and returns both results.
@@ -287,8 +288,13 @@ where
         wait_shared(tail, job, index, stall)
     };
     // The caller sees the first panic. One more, of a destructor, would abort.
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(left))) {
-        mem::forget(payload);
+    match left {
+        Ok(Err(payload)) => discard(payload),
+        left => {
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(left))) {
+                discard(payload);
+            }
+        }
     }
 }
 

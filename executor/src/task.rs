@@ -42,6 +42,7 @@ pub use self::{
     yield_now::{YieldNow, yield_if_due, yield_now},
 };
 pub(crate) use self::{
+    failure::discard,
     home::{Functions, Home, Place},
     join_cell::JoinCell,
     meta::Extra,

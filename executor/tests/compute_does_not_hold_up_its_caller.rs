@@ -70,7 +70,7 @@ common::with_workers! {
 
     fn a_drop_cancels_it_at_its_forks(workers: usize) {
         let runtime = runtime(workers);
-        let alive: &'static AtomicUsize = Box::leak(Box::new(AtomicUsize::new(0)));
+        let alive = common::forever(AtomicUsize::new(0));
         let (begun, has_begun) = oneshot::channel();
         let (ended, has_ended) = oneshot::channel();
         runtime.block_on(async {

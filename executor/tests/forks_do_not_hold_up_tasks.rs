@@ -26,7 +26,7 @@ fn compute(stop: &AtomicBool, depth: usize) {
 common::with_workers! {
     fn timers_and_tasks_go_on(workers: usize) {
         let runtime = runtime(workers);
-        let stop: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
+        let stop = common::forever(AtomicBool::new(false));
         runtime.block_on(async {
             let ticker = spawn(async {
                 for _ in 0..20 {
@@ -45,8 +45,8 @@ common::with_workers! {
     /// However often permits are taken, few threads compute at a time: the others wait at their forks.
     fn the_threads_do_not_add_up(workers: usize) {
         let runtime = runtime(workers);
-        let stop: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
-        let ticks: &'static AtomicUsize = Box::leak(Box::new(AtomicUsize::new(0)));
+        let stop = common::forever(AtomicBool::new(false));
+        let ticks = common::forever(AtomicUsize::new(0));
         runtime.block_on(async {
             let ticker = spawn(async {
                 for _ in 0..30 {

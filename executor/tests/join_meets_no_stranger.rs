@@ -33,7 +33,7 @@ common::with_workers! {
             *sum += a + b;
         }
         let runtime = runtime(workers);
-        let lock: &'static Mutex<u64> = Box::leak(Box::new(Mutex::new(0)));
+        let lock = common::forever(Mutex::new(0));
         runtime.block_on(async {
             let tasks: Vec<_> = (0..100).map(|_| ws_executor::spawn(async { locked(lock) })).collect();
             for task in join_all(tasks).await {
@@ -59,8 +59,7 @@ common::with_workers! {
             static INSIDE: Cell<usize> = const { Cell::new(0) };
         }
         let runtime = runtime(workers);
-        let met = AtomicUsize::new(0);
-        let met: &'static AtomicUsize = Box::leak(Box::new(met));
+        let met = common::forever(AtomicUsize::new(0));
         runtime.block_on(async {
             let tasks: Vec<_> = (1..=50)
                 .map(|task| {
@@ -97,7 +96,7 @@ fn a_stalled_join_gives_its_permit_to_another_thread() {
     common::limited(|| {
         let runtime = runtime(2);
         let (begun, end) = (Gate::default(), Gate::default());
-        let ran: &'static Count = Box::leak(Box::new(Count::new()));
+        let ran = common::forever(Count::new());
         runtime.block_on(async {
             // Into this thread's own queue: nobody else polls it while two permits are taken.
             join(

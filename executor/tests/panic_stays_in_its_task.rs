@@ -2,13 +2,14 @@
 //! it and nobody else. The worker lives on, and the panic hook has run.
 //!
 //! It fails when a catch of `task/raw.rs` is taken out, in `poll` or in `replace_future` or in
-//! `drop_quietly`: the worker's thread dies, and the test hangs or sees a second thread start.
+//! `drop_quietly`: the worker's thread dies, and the test hangs or sees a second thread start. The payloads that nobody
+//! sees are counted: one is left when `quietly` or `Scope::fail` forgets it.
 
 mod common;
 
 use std::{
     future::{pending, poll_fn},
-    panic::panic_any,
+    panic::{AssertUnwindSafe, catch_unwind, panic_any},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::SeqCst},
@@ -246,12 +247,59 @@ common::with_workers! {
         lives_on(&runtime, &started, workers);
     }
 
+    /// A payload that goes to nobody, or comes second, is dropped. So is one whose drop panics: what is given up then
+    /// is the payload of that.
+    fn that_nobody_sees_is_freed(workers: usize) {
+        struct Payload(Arc<AtomicUsize>, bool);
+        impl Drop for Payload {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, SeqCst);
+                if self.1 {
+                    panic!("expected: the drop of a payload");
+                }
+            }
+        }
+        listen_to_panics();
+        for rude in [false, true] {
+            let (alive, made) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+            let boom = {
+                let (alive, made) = (alive.clone(), made.clone());
+                move || {
+                    alive.fetch_add(1, SeqCst);
+                    made.fetch_add(1, SeqCst);
+                    panic_any(Payload(alive.clone(), rude))
+                }
+            };
+            let runtime = Builder::new()
+                .workers(workers)
+                .on_thread_start(boom.clone())
+                .on_thread_stop(boom.clone())
+                .build()
+                .unwrap();
+            runtime.block_on(runtime.spawn(async {})).unwrap();
+            let caught = runtime.block_on(async {
+                catch_unwind(AssertUnwindSafe(|| {
+                    ws_executor::scope(|scope| {
+                        scope.spawn(|_| boom());
+                        scope.spawn(|_| boom());
+                        boom();
+                    });
+                }))
+            });
+            assert!(catch_unwind(AssertUnwindSafe(|| drop(caught.unwrap_err()))).is_err() == rude);
+            drop(runtime);
+            // The thread of a hook, and three in the scope.
+            assert!(made.load(SeqCst) >= 4, "{made:?}");
+            assert_eq!(alive.load(SeqCst), 0, "of {made:?}");
+        }
+    }
+
     /// What a root panics with comes out of `block_on` and `run`; its tasks are not lost by that.
     fn in_a_root(workers: usize) {
         let (runtime, started) = counting(workers);
         let ended = Arc::new(Count::new());
         let counted = ended.clone();
-        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let caught = catch_unwind(AssertUnwindSafe(|| {
             runtime.block_on(async {
                 ws_executor::spawn(async move {
                     task::yield_now().await;
@@ -264,7 +312,7 @@ common::with_workers! {
         assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"expected: root"));
         ended.wait_for(1);
         lives_on(&runtime, &started, workers);
-        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let caught = catch_unwind(AssertUnwindSafe(|| {
             runtime.run(async { panic!("expected: root of run") })
         }));
         assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"expected: root of run"));
@@ -304,7 +352,7 @@ common::with_workers! {
     fn stops_run_if_asked_for(workers: usize) {
         listen_to_panics();
         let runtime = Builder::new().workers(workers).panic_stops_runtime(true).build().unwrap();
-        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let caught = catch_unwind(AssertUnwindSafe(|| {
             runtime.run(async {
                 ws_executor::spawn(async { panic!("expected: stops run") });
                 pending::<()>().await;

@@ -38,6 +38,7 @@ use crate::{
         Mutex,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
+    task::discard,
 };
 
 /// Runs a closure that may spawn branches, which may borrow from outside of it, and ends after all of them.
@@ -99,8 +100,8 @@ where
         (Ok(result), None) => result,
         (Ok(_), Some(payload)) => resume_unwind(payload),
         (Err(payload), failure) => {
-            // The caller sees one panic. A second, of the other's payload, would hide it.
-            mem::forget(failure);
+            // The caller sees one panic.
+            failure.into_iter().for_each(discard);
             resume_unwind(payload)
         }
     }
@@ -288,8 +289,7 @@ impl<'scope> Scope<'scope> {
             Some(payload)
         };
         drop(failure);
-        // Its drop could panic in turn.
-        mem::forget(spare);
+        spare.into_iter().for_each(discard);
     }
 }
 

@@ -1,9 +1,22 @@
 //! Why a task has no output, in one word, so that the cell of a small future does not grow for it.
 #![expect(unsafe_code, reason = "a sentinel in place of a discriminant")]
 
-use std::{any::Any, ptr::NonNull};
+use std::{
+    any::Any,
+    mem,
+    panic::{AssertUnwindSafe, catch_unwind},
+    ptr::NonNull,
+};
 
 type Payload = Box<dyn Any + Send + 'static>;
+
+/// Drops the payload of a panic that nobody will hear of. Its drop is the user's, and may panic as well: then the
+/// payload of that is given up. So what leaks is what insists on it, and not every payload.
+pub(crate) fn discard(payload: Payload) {
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        mem::forget(another);
+    }
+}
 
 /// A panic's payload, boxed once more, or the address of [`CANCELLED`].
 pub(crate) struct Failure(NonNull<Payload>);
@@ -31,7 +44,7 @@ impl Failure {
 
     /// The payload, unless it was cancelled.
     pub(crate) fn into_panic(self) -> Option<Payload> {
-        let ptr = std::mem::ManuallyDrop::new(self).0;
+        let ptr = mem::ManuallyDrop::new(self).0;
         // SAFETY: anything but the sentinel came from the box in `panic`, and is given up here.
         (ptr != Self::sentinel()).then(|| *unsafe { Box::from_raw(ptr.as_ptr()) })
     }

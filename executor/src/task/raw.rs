@@ -40,7 +40,7 @@ use std::{
 };
 
 use super::{
-    failure::Failure,
+    failure::{Failure, discard},
     home::Home,
     id::Id,
     join_cell::JoinCell,
@@ -420,12 +420,11 @@ pub(crate) fn wake_quietly(waker: Waker) {
     quietly("a waker", || waker.wake());
 }
 
-/// Runs code of the user's whose panic is its own: it is reported, and goes no further. The payload is
-/// given up, since its drop may panic as well.
+/// Runs code of the user's whose panic is its own: it is reported, and goes no further.
 pub(crate) fn quietly(what: &'static str, f: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
         tracing::error!(what, "code that the scheduler called panicked");
-        std::mem::forget(payload);
+        discard(payload);
     }
 }
 
