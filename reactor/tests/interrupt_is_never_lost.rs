@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, Registered, TimeLimit, look, unix_pair, wait_until};
+use common::{Registered, TimeLimit, look, unix_pair, wait_until};
 use ws_reactor::{Netpoll, Poller, STREAM_INTEREST, WaitResult};
 
 const INTERRUPTED: WaitResult = WaitResult {
@@ -25,7 +25,7 @@ const TIMED_OUT: WaitResult = WaitResult {
 };
 
 fn patience() -> Option<Instant> {
-    Some(Instant::now() + PATIENCE)
+    Some(Instant::now() + common::patience())
 }
 
 // Fails if the flag is not looked at before the wait blocks.

@@ -13,7 +13,7 @@ use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
-use common::{PATIENCE, Registered, TimeLimit, Wakes, look, unix_pair};
+use common::{Registered, TimeLimit, Wakes, look, patience, unix_pair};
 use ws_reactor::{Direction, Interest, Netpoll, STREAM_INTEREST};
 
 const BOTH: [Direction; 2] = [Direction::Read, Direction::Write];
@@ -392,7 +392,7 @@ impl Parked {
 
     /// Waits for a wake-up since the last time. Says whether there was one.
     fn wait(&self) -> bool {
-        self.0.recv_timeout(PATIENCE).is_ok()
+        self.0.recv_timeout(patience()).is_ok()
     }
 }
 

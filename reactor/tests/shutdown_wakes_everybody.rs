@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 
-use common::{PATIENCE, Registered, TimeLimit, Wakes, look, unix_pair, wait_until};
+use common::{Registered, TimeLimit, Wakes, look, patience, unix_pair, wait_until};
 use ws_reactor::{Direction, Netpoll, Registration, STREAM_INTEREST};
 
 fn drain(source: &Registered<UnixStream>) {
@@ -81,7 +81,7 @@ fn the_end_of_the_netpoll_reaches_all() {
         assert!(matches!(future.as_mut().poll(&mut cx), Poll::Ready(Err(_))));
         assert_ended(&here.registration, "shut down");
     }
-    let (result, _) = wait_until(&netpoll, Some(std::time::Instant::now() + PATIENCE));
+    let (result, _) = wait_until(&netpoll, Some(std::time::Instant::now() + patience()));
     assert!(result.interrupted);
 
     let late = Registered::new(&netpoll, unix_pair().0, STREAM_INTEREST);

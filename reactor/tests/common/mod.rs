@@ -16,7 +16,13 @@ use std::time::{Duration, Instant};
 use ws_reactor::{Interest, Netpoll, Registration, SourceFd, WaitResult};
 
 /// Only how long a broken build hangs before its test fails.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The same, `WS_TEST_PATIENCE` times: for checkers that slow everything down.
+pub(crate) fn patience() -> Duration {
+    let times = std::env::var("WS_TEST_PATIENCE").map_or(1, |text| text.parse().unwrap());
+    PATIENCE * times
+}
 
 /// Ends the process if the test that holds it hangs: a mutant is to fail, and not to stop everything.
 pub(crate) struct TimeLimit {
@@ -28,7 +34,7 @@ impl TimeLimit {
         let (is_over, wait) = mpsc::channel();
         let test = thread::current().name().unwrap_or("a test").to_owned();
         thread::spawn(move || {
-            if wait.recv_timeout(2 * PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+            if wait.recv_timeout(2 * patience()) == Err(mpsc::RecvTimeoutError::Timeout) {
                 eprintln!("{test} hangs");
                 process::abort();
             }
@@ -106,7 +112,7 @@ pub(crate) fn look(netpoll: &Netpoll) -> usize {
 
 /// Waits until somebody can be woken, and wakes. Says how many were woken.
 pub(crate) fn wait(netpoll: &Netpoll) -> usize {
-    let (result, ready) = wait_until(netpoll, Some(Instant::now() + PATIENCE));
+    let (result, ready) = wait_until(netpoll, Some(Instant::now() + patience()));
     assert!(result.events, "nothing came: {result:?}");
     wake(ready)
 }
