@@ -18,11 +18,17 @@ mod queue;
 mod shutdown;
 mod task;
 
-/// Explores `model` with at most `preemptions` of them, or fewer if `LOOM_MAX_PREEMPTIONS` says so.
+/// Explores `model` with at most `preemptions` of them, or fewer if `LOOM_MAX_PREEMPTIONS` says so. `WS_LOOM_MORE` is how
+/// many more there are to be: then many models do not come to an end, and are left after a minute.
 fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     let limit = builder.preemption_bound.unwrap_or(preemptions);
     builder.preemption_bound = Some(preemptions.min(limit));
     builder.max_branches = 10_000;
+    if let Ok(more) = std::env::var("WS_LOOM_MORE") {
+        let more: usize = more.parse().expect("WS_LOOM_MORE is a number");
+        builder.preemption_bound = Some(preemptions + more);
+        builder.max_duration = Some(std::time::Duration::from_secs(60));
+    }
     builder.check(model);
 }

@@ -7,6 +7,7 @@
 //! - `cargo xtask counts` counts the instructions of the hot paths under valgrind, and fails if one
 //!   takes more than its baseline; `counts bless` writes that, and `counts sysmon` shows that the
 //!   monitor adds none.
+//! - `cargo xtask deep [STEP…]` runs what does not fit CI: sanitizers, valgrind, and more.
 #![expect(
     clippy::print_stdout,
     reason = "a program that reports on its standard output"
@@ -15,6 +16,7 @@
 mod abort;
 mod cargo;
 mod counts;
+mod deep;
 mod mutants;
 mod tree;
 
@@ -24,8 +26,7 @@ use std::{
     process::ExitCode,
 };
 
-const USAGE: &str =
-    "usage: cargo xtask abort | models [FILTER] | mutants [NAME] | counts [bless|sysmon]";
+const USAGE: &str = "usage: cargo xtask abort | models [FILTER] | mutants [NAME] | counts [bless|sysmon] | deep [STEP…]";
 
 /// What went wrong, in words.
 type Failure = String;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         ["counts"] => counts::check(&root()),
         ["counts", "bless"] => counts::bless(&root()),
         ["counts", "sysmon"] => counts::sysmon(&root()),
+        ["deep", ref steps @ ..] => deep::check(&root(), steps),
         _ => Err(USAGE.into()),
     };
     match result {

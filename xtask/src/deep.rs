@@ -1,0 +1,116 @@
+//! The checks that take too long, or want too many tools, for CI.
+//!
+//! `cargo xtask deep` runs all [`STEPS`], `cargo xtask deep NAME…` those that are named. What a step's programs say goes
+//! to `target/deep/logs/`; what came of it is one line in a table at the end. `docs/testing.md` has the last one.
+//!
+//! A tool that is not there is a failure that says how to install it: a step that was left out looks too much like one
+//! that passed. Debian's packages are installed on the way.
+
+mod dynamic;
+mod random;
+mod repeat;
+mod shop;
+
+use std::{path::Path, time::Instant};
+
+use crate::Failure;
+use shop::Shop;
+
+/// What came of a step, in a few words.
+type Outcome = Result<String, Failure>;
+
+struct Step {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&Shop) -> Outcome,
+}
+
+/// The quickest first, and what takes hours last.
+const STEPS: &[Step] = &[
+    Step {
+        name: "asan",
+        about: "AddressSanitizer: use after free, out of bounds",
+        run: dynamic::asan,
+    },
+    Step {
+        name: "lsan",
+        about: "LeakSanitizer: what nobody points to at the end of a test program",
+        run: dynamic::lsan,
+    },
+    Step {
+        name: "tsan",
+        about: "ThreadSanitizer: accesses that nothing orders",
+        run: dynamic::tsan,
+    },
+    Step {
+        name: "memcheck",
+        about: "valgrind: use of what was never written, leaks",
+        run: dynamic::memcheck,
+    },
+    Step {
+        name: "repeat",
+        about: "the scheduler's tests 30 times, and 10 times beside two busy loops",
+        run: repeat::repeat,
+    },
+    Step {
+        name: "loom-full",
+        about: "the models with one preemption more than in CI, a minute each",
+        run: random::loom_full,
+    },
+    Step {
+        name: "mutants-auto",
+        about: "cargo mutants over the queues, the tasks and the scheduler",
+        run: random::mutants,
+    },
+];
+
+/// Runs the steps that are named, or all of them.
+pub(crate) fn check(root: &Path, names: &[&str]) -> Result<(), Failure> {
+    if let Some(name) = names.iter().find(|name| step(name).is_none()) {
+        let all: Vec<_> = STEPS
+            .iter()
+            .map(|step| format!("  {:13} {}", step.name, step.about))
+            .collect();
+        return Err(format!(
+            "no step is named {name}; there are\n{}",
+            all.join("\n")
+        ));
+    }
+    let shop = Shop::new(root)?;
+    let mut table = Vec::new();
+    let mut failed = 0;
+    for step in STEPS {
+        if !names.is_empty() && !names.contains(&step.name) {
+            continue;
+        }
+        println!("==> {}: {}", step.name, step.about);
+        let began = Instant::now();
+        let outcome = (step.run)(&shop);
+        failed += usize::from(outcome.is_err());
+        let (verdict, words) = match outcome {
+            Ok(words) => ("passed", words),
+            Err(words) => ("FAILED", words),
+        };
+        println!("{words}");
+        let summary = words.lines().next().unwrap_or_default();
+        let seconds = began.elapsed().as_secs();
+        table.push(format!(
+            "{:13} {verdict} {seconds:6} s  {summary}",
+            step.name
+        ));
+    }
+    println!(
+        "\n{}\nlogs are in {}",
+        table.join("\n"),
+        shop.logs.display()
+    );
+    if failed == 0 {
+        Ok(())
+    } else {
+        Err(format!("{failed} of {} steps failed", table.len()))
+    }
+}
+
+fn step(name: &str) -> Option<&'static Step> {
+    STEPS.iter().find(|step| step.name == name)
+}

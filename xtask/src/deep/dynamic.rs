@@ -1,0 +1,107 @@
+//! The test suites under checkers that watch each access: what loom cannot see, since it knows the shim alone.
+//!
+//! | step | shows | iterations |
+//! | --- | --- | --- |
+//! | `asan` | use after free, out of bounds, double free | all |
+//! | `lsan` | leaks | all |
+//! | `tsan` | accesses that nothing orders; std has to be rebuilt for it, or every lock of std looks like none | a fifth |
+//! | `memcheck` | use of what was never written, and leaks, of one thread at a time | a hundredth |
+//!
+//! The sanitizers are flags that only a nightly compiler takes, or one that is told to by `RUSTC_BOOTSTRAP`. The sources of
+//! std come with a compiler of Debian's, which so builds everything for `tsan`; the sanitizer's own runtime is that
+//! of the usual toolchain.
+
+use std::{fs, os::unix, path::PathBuf, process::Command, time::Duration};
+
+use super::{
+    Outcome,
+    shop::{Shop, apt, is_there},
+};
+use crate::{Failure, tree::at};
+
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// These put a limit on the address space or on threads, where a checker has its own use for both.
+const UNFIT: [&str; 7] = [
+    "--",
+    "--skip",
+    "when_the_address_space_is_full",
+    "--skip",
+    "when_there_is_room_again",
+    "--skip",
+    "when_the_user_has_too_many_threads",
+];
+const LIMIT: Duration = Duration::from_secs(2 * 60 * 60);
+
+pub(super) fn asan(shop: &Shop) -> Outcome {
+    let mut command = sanitized(shop, "asan", "address", 100);
+    // Leaks are another step's, so that they can be told apart.
+    command.env("ASAN_OPTIONS", "detect_leaks=0");
+    let log = shop.run("asan", LIMIT, command)?;
+    log.tests(Some("ERROR: AddressSanitizer"))
+}
+
+pub(super) fn lsan(shop: &Shop) -> Outcome {
+    let command = sanitized(shop, "lsan", "leak", 100);
+    let log = shop.run("lsan", LIMIT, command)?;
+    log.tests(Some("ERROR: LeakSanitizer"))
+}
+
+pub(super) fn tsan(shop: &Shop) -> Outcome {
+    let rustc = PathBuf::from("/usr/bin/rustc");
+    let library = PathBuf::from(format!("/usr/lib/rustlib/{TARGET}/lib"));
+    if !rustc.exists() || !PathBuf::from("/usr/lib/rustlib/src").exists() {
+        apt(shop, &["rustc-web", "rust-web-src"])?;
+    }
+    let runtime = library.join("librustc-stable_rt.tsan.a");
+    if !runtime.exists() {
+        let ours = sysroot()?.join(format!("lib/rustlib/{TARGET}/lib"));
+        let ours = ours.join("librustc-stable_rt.tsan.a");
+        unix::fs::symlink(&ours, &runtime).map_err(at(&runtime))?;
+    }
+    let suppressions = shop.root.join("xtask/src/deep/tsan.supp");
+    let mut command = sanitized(shop, "tsan", "thread", 20);
+    command.env("RUSTC", rustc).env(
+        "TSAN_OPTIONS",
+        format!("exitcode=66 suppressions={}", suppressions.display()),
+    );
+    let log = shop.run("tsan", LIMIT, command)?;
+    log.tests(Some("WARNING: ThreadSanitizer"))
+}
+
+pub(super) fn memcheck(shop: &Shop) -> Outcome {
+    if !is_there("valgrind", &["--version"]) {
+        apt(shop, &["valgrind"])?;
+    }
+    let mut command = shop.tests("memcheck", 1);
+    command.env(
+        "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER",
+        "valgrind -q --leak-check=full --errors-for-leak-kinds=definite --error-exitcode=9 --fair-sched=yes",
+    );
+    command.args(UNFIT);
+    let log = shop.run("memcheck", LIMIT, command)?;
+    log.tests(Some("    at 0x"))
+}
+
+/// The tests, built with a sanitizer. The target is named so that build scripts and macros are built without it.
+fn sanitized(shop: &Shop, step: &str, sanitizer: &str, percent: usize) -> Command {
+    let mut command = shop.tests(step, percent);
+    command
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env("RUSTFLAGS", format!("-Zsanitizer={sanitizer}"))
+        .args(["--target", TARGET]);
+    if sanitizer == "thread" {
+        command.arg("-Zbuild-std");
+    }
+    command.args(UNFIT);
+    command
+}
+
+/// Where the usual toolchain is.
+fn sysroot() -> Result<PathBuf, Failure> {
+    let output = Command::new("rustc")
+        .args(["--print", "sysroot"])
+        .output()
+        .map_err(|error| format!("rustc could not be started: {error}"))?;
+    let path = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    fs::canonicalize(&path).map_err(at(path.as_ref()))
+}

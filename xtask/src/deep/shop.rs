@@ -1,0 +1,197 @@
+//! Where the steps work, and what they have in common: programs with their output in a log, and what a log says.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{Failure, cargo, tree::at};
+
+/// The steps' workplace: `target/deep`, with a target folder for each kind of build.
+pub(super) struct Shop {
+    pub(super) root: PathBuf,
+    pub(super) logs: PathBuf,
+    place: PathBuf,
+}
+
+/// How a program ended, and what it said.
+pub(super) struct Log {
+    pub(super) status: ExitStatus,
+    pub(super) text: String,
+    path: PathBuf,
+}
+
+impl Shop {
+    pub(super) fn new(root: &Path) -> Result<Self, Failure> {
+        let place = cargo::target(root).join("deep");
+        let logs = place.join("logs");
+        fs::create_dir_all(&logs).map_err(at(&logs))?;
+        Ok(Self {
+            root: root.to_path_buf(),
+            logs,
+            place,
+        })
+    }
+
+    /// A folder of this step alone.
+    pub(super) fn folder(&self, step: &str) -> PathBuf {
+        self.place.join(step)
+    }
+
+    /// Cargo, which builds into the folder of `step` whatever the caller's environment says.
+    pub(super) fn cargo(&self, step: &str) -> Command {
+        let mut command = cargo::command(&self.root);
+        command
+            .env("CARGO_TARGET_DIR", self.folder(step))
+            .env_remove("RUSTFLAGS")
+            .env_remove("CARGO_ENCODED_RUSTFLAGS");
+        command
+    }
+
+    /// `cargo test` of the two crates with threads and unsafe code in them, as a checker wants it: all of it, whatever
+    /// fails, with `percent` of the iterations. Time limits are for tests that hang, and a checker is slow.
+    pub(super) fn tests(&self, step: &str, percent: usize) -> Command {
+        let mut command = self.cargo(step);
+        command
+            .env("WS_TEST_SCALE", percent.to_string())
+            .env("WS_TEST_PATIENCE", "20")
+            .args([
+                "test",
+                "--package",
+                "ws-executor",
+                "--package",
+                "ws-reactor",
+            ])
+            .args(["--lib", "--tests", "--no-fail-fast"]);
+        command
+    }
+
+    /// Runs a program to its end, with all that it says in the log `name`. One that takes longer than `limit` is stopped.
+    pub(super) fn run(
+        &self,
+        name: &str,
+        limit: Duration,
+        mut command: Command,
+    ) -> Result<Log, Failure> {
+        let path = self.logs.join(format!("{name}.log"));
+        let file = File::create(&path).map_err(at(&path))?;
+        let both = file.try_clone().map_err(at(&path))?;
+        let program = command.get_program().to_string_lossy().into_owned();
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(file)
+            .stderr(both)
+            .spawn()
+            .map_err(|error| format!("`{program}` could not be started: {error}"))?;
+        let until = Instant::now() + limit;
+        let status = loop {
+            let ended = child
+                .try_wait()
+                .map_err(|error| format!("`{program}` could not be waited for: {error}"))?;
+            if let Some(status) = ended {
+                break status;
+            }
+            if Instant::now() >= until {
+                // Cargo's children end with their output, which nobody reads any more, or by their own limits.
+                child.kill().map_err(at(&path))?;
+                child.wait().map_err(at(&path))?;
+                return Err(format!(
+                    "`{program}` did not end within {} s; see {}",
+                    limit.as_secs(),
+                    path.display()
+                ));
+            }
+            thread::sleep(Duration::from_millis(50));
+        };
+        // A test may say anything.
+        let text = fs::read(&path).map_err(at(&path))?;
+        let text = String::from_utf8_lossy(&text).into_owned();
+        Ok(Log { status, text, path })
+    }
+}
+
+impl Log {
+    /// What a run of tests came to; `sign` stands in each report of the checker. Fails if a test did, if there is a
+    /// report, or if no test ran.
+    pub(super) fn tests(&self, sign: Option<&str>) -> super::Outcome {
+        let passed = self.passed();
+        let reports = sign.map_or(0, |sign| {
+            self.text.lines().filter(|line| line.contains(sign)).count()
+        });
+        let failed: Vec<_> = self
+            .text
+            .lines()
+            .filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"))
+            .collect();
+        if self.status.success() && reports == 0 && passed > 0 {
+            return Ok(format!("{passed} tests"));
+        }
+        let mut words = format!(
+            "{}, {passed} tests passed, {} failed, {reports} reports; see {}",
+            self.status,
+            failed.len(),
+            self.path.display()
+        );
+        for line in failed {
+            words += &format!("\n  {line}");
+        }
+        Err(words)
+    }
+
+    /// How many tests passed.
+    pub(super) fn passed(&self) -> usize {
+        self.text
+            .lines()
+            .filter_map(|line| line.strip_prefix("test result: ")?.split_once(". "))
+            .filter_map(|(_, counts)| counts.split_once(" passed")?.0.parse::<usize>().ok())
+            .sum()
+    }
+
+    /// The log, for who is to read more.
+    pub(super) fn path(&self) -> std::path::Display<'_> {
+        self.path.display()
+    }
+}
+
+/// Whether a program answers to these arguments.
+pub(super) fn is_there(program: &str, arguments: &[&str]) -> bool {
+    Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// Sees to it that cargo has the command `name`.
+pub(super) fn need_cargo(name: &str) -> Result<(), Failure> {
+    if is_there("cargo", &[name, "--version"]) {
+        Ok(())
+    } else {
+        Err(format!(
+            "cargo-{name} is missing: cargo install --locked cargo-{name}"
+        ))
+    }
+}
+
+/// Installs packages of Debian's.
+pub(super) fn apt(shop: &Shop, packages: &[&str]) -> Result<(), Failure> {
+    let how = format!(
+        "apt-get install --no-install-recommends {}",
+        packages.join(" ")
+    );
+    let mut command = Command::new("apt-get");
+    command
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .args(["install", "-y", "--no-install-recommends"])
+        .args(packages);
+    match shop.run("apt", Duration::from_secs(600), command) {
+        Ok(log) if log.status.success() => Ok(()),
+        Ok(log) => Err(format!("missing: {how} (see {})", log.path())),
+        Err(error) => Err(format!("missing: {how} ({error})")),
+    }
+}
