@@ -17,8 +17,8 @@ usage: cargo run --release -p ws-bench -- [options]
 
   --quick              fewer rounds, fewer rows and smaller workloads: at most 5 minutes on 2 cores
   --only NAME[,NAME]   these rows alone; a name that is no row stands for all that start with it
-  --runtimes A[,B]     these runtimes alone (default: all that the machine has; with --quick, ws,
-                       tokio and smol)
+  --runtimes A[,B]     these runtimes alone (default: all that the machine has; with --quick, those
+                       that need no program of their own)
   --rounds N           rounds of each row (default: 11, or 5 with --quick; heavy rows 5 and 3)
   --workers N          worker threads of each runtime (default: one for each core)
   --json FILE          also write every round as JSON, after each row

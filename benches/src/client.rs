@@ -1,8 +1,8 @@
-//! The load for the echo rows: one plain thread with a poll loop, in a process of its own.
+//! The load for the echo rows: plain threads, mostly one with a poll loop, in a process of its own.
 //!
 //! It is on none of the runtimes and costs the same against each. Every connection has one message
-//! under way: it sends, reads the answer back, checks its length, and sends the next. Or, on one
-//! connection, a message is due at a steady pace, and one that is due while the last one is still
+//! under way: it sends, reads the answer back, checks its length, and sends the next. Or, on each
+//! connection with a thread of its own, a message is due at a steady pace, and one that is due while the last one is still
 //! under way counts from then: what a server that stalls for 100 ms does to the messages of these
 //! 100 ms is not hidden by the client's waiting for the first of them. The parent
 //! process is spoken to in lines: after a warm-up this prints [`READY`], waits for [`GO`], runs for
@@ -97,7 +97,7 @@ enum Client {
         connections: Vec<Connection>,
     },
     Paced {
-        stream: std::net::TcpStream,
+        streams: Vec<std::net::TcpStream>,
         pace: Duration,
     },
 }
@@ -105,10 +105,16 @@ enum Client {
 impl Client {
     fn connect(plan: &Plan) -> io::Result<Self> {
         if plan.pace > Duration::ZERO {
-            let stream = std::net::TcpStream::connect(plan.address)?;
-            stream.set_nodelay(true)?;
+            let connect = |_| {
+                let stream = std::net::TcpStream::connect(plan.address)?;
+                stream.set_nodelay(true)?;
+                Ok(stream)
+            };
+            let streams = (0..plan.connections)
+                .map(connect)
+                .collect::<io::Result<_>>()?;
             let pace = plan.pace;
-            return Ok(Client::Paced { stream, pace });
+            return Ok(Client::Paced { streams, pace });
         }
         let poll = Poll::new()?;
         let connections = connect(&poll, plan.address, plan.connections)?;
@@ -118,7 +124,20 @@ impl Client {
     fn exchange(&mut self, length: Duration) -> io::Result<Vec<u64>> {
         match self {
             Client::Busy { poll, connections } => exchange(poll, connections, length),
-            Client::Paced { stream, pace } => exchange_paced(stream, *pace, length),
+            Client::Paced { streams, pace } => {
+                let pace = *pace;
+                thread::scope(|scope| {
+                    let exchanges: Vec<_> = streams
+                        .iter_mut()
+                        .map(|stream| scope.spawn(move || exchange_paced(stream, pace, length)))
+                        .collect();
+                    let mut all = Vec::new();
+                    for exchange in exchanges {
+                        all.extend(exchange.join().expect("no exchange panics")?);
+                    }
+                    Ok(all)
+                })
+            }
         }
     }
 }

@@ -19,6 +19,8 @@ const COMPARED: &[&str] = &[
     "async-channel",
     "futures",
     "hyper",
+    "rayon",
+    "chili",
 ];
 
 /// The machine and the software.

@@ -30,6 +30,7 @@ mod chart;
 mod cli;
 mod client;
 mod host;
+mod joins;
 mod measure;
 mod page;
 mod peers;

@@ -19,6 +19,7 @@ use crate::workloads::{Figure, Group};
 const SECTIONS: &[(Group, &str, &str)] = &[
     (Group::Scheduler, "scheduler", "The scheduler"),
     (Group::Suites, "suites", "The suites of tokio, Go and GHC"),
+    (Group::ForkJoin, "fork-join", "Fork and join"),
     (
         Group::Stalls,
         "stalls",
@@ -44,6 +45,7 @@ const LIMITS_MS: &[(&str, f64)] = &[
     ("ticks_blocked", 5.0),
     ("echo_computing", 15.0),
     ("ticks_computing", 15.0),
+    ("echo_fork_join", 12.0),
 ];
 
 /// Writes the page and its charts into a folder.

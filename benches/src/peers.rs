@@ -23,6 +23,7 @@ use std::process::Command;
 use crate::BoxError;
 use crate::report;
 use crate::rt;
+use crate::workloads;
 
 /// How a peer learns where the echo client is.
 pub(crate) const CLIENT_VARIABLE: &str = "WS_BENCH_CLIENT";
@@ -65,6 +66,18 @@ const RECIPES: &[Recipe] = &[
     },
 ];
 
+/// Those of a quick run: no others than this program has, but the libraries for fork and join too.
+fn quick_runtimes() -> Vec<&'static str> {
+    let mut names = rt::ALL_ROWS.to_vec();
+    names.extend(
+        workloads::FORK_JOIN
+            .iter()
+            .filter(|name| **name != rt::ALL_ROWS[0]),
+    );
+    names.push(workloads::TOKIO_RAYON);
+    names
+}
+
 /// Gets the runtimes ready that were asked for by name, or else those that `all` rows of a full run
 /// want, and says what it had to leave out.
 pub(crate) fn ready(asked: &[String], quick: bool) -> Result<(Vec<Peer>, Vec<String>), BoxError> {
@@ -78,7 +91,7 @@ pub(crate) fn ready(asked: &[String], quick: bool) -> Result<(Vec<Peer>, Vec<Str
         return Err(format!("no runtime `{name}`; there are: {}", known.join(", ")).into());
     }
     let wanted: Vec<&str> = match (asked, quick) {
-        ([], true) => rt::ALL_ROWS.to_vec(),
+        ([], true) => quick_runtimes(),
         ([], false) => known,
         (names, _) => names.iter().map(String::as_str).collect(),
     };

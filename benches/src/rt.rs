@@ -12,6 +12,9 @@ use std::time::Duration;
 
 use futures::io::{AsyncRead, AsyncWrite};
 
+use crate::joins::{Chili, ForkJoin, Rayon};
+use crate::workloads::TOKIO_RAYON;
+
 mod smol;
 mod tokio;
 mod ws;
@@ -26,8 +29,14 @@ pub(crate) use self::ws::{WsNoSysmon, WsRt};
 /// test.
 pub(crate) const ALL_ROWS: &[&str] = &[WsRt::NAME, TokioRt::NAME, SmolRt::NAME];
 
-/// Those that run some rows only: other ways to use the same runtimes.
-pub(crate) const SOME_ROWS: &[&str] = &[WsNoSysmon::NAME, TokioMain::NAME];
+/// Those that run some rows only: other ways to use the same runtimes, and libraries for fork and join.
+pub(crate) const SOME_ROWS: &[&str] = &[
+    WsNoSysmon::NAME,
+    TokioMain::NAME,
+    Rayon::NAME,
+    Chili::NAME,
+    TOKIO_RAYON,
+];
 
 /// An asynchronous runtime with worker threads.
 pub(crate) trait Rt: Sized + Send + 'static {
@@ -81,6 +90,16 @@ pub(crate) trait Rt: Sized + Send + 'static {
     {
         // On most runtimes a dropped join detaches; the one that cancels overrides this.
         drop(Self::spawn(future));
+    }
+
+    /// Spawns a task, and waits for nothing but that: where the runtime can run the child before its
+    /// parent, it does.
+    fn fork<F>(future: F) -> impl Future<Output = Self::Join<F::Output>> + Send
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        std::future::ready(Self::spawn(future))
     }
 
     /// Cancels a task, and waits until it is gone.

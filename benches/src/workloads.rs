@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::BoxError;
 use crate::cli::Params;
+use crate::joins::{Chili, ForkJoin, Rayon, Ws};
 use crate::measure::{Measure, Meter, Outcome};
 use crate::rt::{ALL_ROWS, Rt, SmolRt, TokioMain, TokioRt, WsNoSysmon, WsRt};
 use crate::sys;
@@ -16,8 +17,12 @@ mod calls;
 mod chained_spawn;
 mod echo;
 mod fan_in;
+mod fork;
+mod fork_join;
 mod http;
 mod idle;
+mod join_stack;
+mod mixed;
 mod parked;
 mod ping_pong;
 mod request_reply;
@@ -37,7 +42,9 @@ mod timers;
 mod wake_foreign;
 mod yields;
 
+pub(crate) use self::fork_join::ONLY as FORK_JOIN;
 pub(crate) use self::http::Hello;
+pub(crate) use self::mixed::TOKIO_RAYON;
 
 /// The other way of tokio's, which runs the rows of the suites too.
 const SUITES: &[&str] = &[TokioMain::NAME];
@@ -77,6 +84,8 @@ pub(crate) enum Group {
     Scheduler,
     /// Other runtimes' own suites.
     Suites,
+    /// Computations that split.
+    ForkJoin,
     /// Tasks that block or compute, and what that does to the others.
     Stalls,
     /// Calls that block, announced.
@@ -187,16 +196,26 @@ fn rows<R: Rt>() -> Vec<Row> {
     add(Group::Scheduler, &wake_foreign::rows::<R>());
     add(Group::Scheduler, &spawn_then_compute::rows::<R>());
     add(Group::Suites, &suites::<R>());
+    add(Group::ForkJoin, &joins::<Ws>());
+    add(Group::ForkJoin, &fork::rows::<R>());
     add(Group::Timers, &sleeps::rows::<R>());
     add(Group::Timers, &timers::rows::<R>());
     add(Group::Timers, &tickers::rows::<R>());
     add(Group::Stalls, &stalls::rows::<R>());
+    add(Group::Stalls, &mixed::rows::<mixed::OnWs>());
     add(Group::Blocking, &blocking::rows::<R>());
     add(Group::Blocking, &sysmon::rows::<R>());
     add(Group::Network, &echo::rows::<R>());
     add(Group::Network, &http::rows::<R>());
     add(Group::Footprint, &parked::rows::<R>());
     add(Group::Footprint, &idle::rows::<R>());
+    rows
+}
+
+/// Those of the libraries for fork and join, the subject's among them.
+fn joins<J: ForkJoin>() -> Vec<Row> {
+    let mut rows = fork_join::rows::<J>();
+    rows.extend(join_stack::rows::<J>());
     rows
 }
 
@@ -229,6 +248,9 @@ pub(crate) fn rows_of(runtime: &str) -> Result<Vec<Row>, BoxError> {
             rows
         }
         TokioMain::NAME => suites::<TokioMain>(),
+        Rayon::NAME => joins::<Rayon>(),
+        Chili::NAME => joins::<Chili>(),
+        TOKIO_RAYON => mixed::rows::<mixed::OnTokioAndRayon>().to_vec(),
         #[cfg(tokio_unstable)]
         crate::rt::TokioHandoff::NAME => stalls::rows::<crate::rt::TokioHandoff>(),
         _ => return Err(format!("no runtime `{runtime}` in this build").into()),

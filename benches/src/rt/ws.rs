@@ -65,6 +65,14 @@ impl<const SYSMON: bool> Rt for Ws<SYSMON> {
         Join(ws::spawn(future))
     }
 
+    async fn fork<F>(future: F) -> Join<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        Join(ws::fork(future).await)
+    }
+
     async fn cancel<T: Send + 'static>(join: Join<T>) {
         join.0.abort();
         // Whether it came to its end before or not: it is gone now.
