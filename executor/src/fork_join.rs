@@ -63,7 +63,7 @@ use std::{
 };
 
 #[cfg(not(ws_loom))]
-pub(crate) use self::owner::{attach, base, detach};
+pub(crate) use self::owner::{attach, base, detach, is_inside};
 #[cfg(not(ws_loom))]
 pub use self::{
     compute::{Compute, compute},

@@ -29,6 +29,8 @@ mod find;
 #[cfg(not(ws_loom))]
 mod incoming;
 #[cfg(not(ws_loom))]
+mod nested;
+#[cfg(not(ws_loom))]
 pub(crate) mod processor;
 #[cfg(not(ws_loom))]
 mod push;

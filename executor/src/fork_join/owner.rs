@@ -121,6 +121,11 @@ pub(crate) fn base() -> usize {
     TAIL.with(Tail::top)
 }
 
+/// Whether a branch waits on this thread's stack, or a scope or a computation is open there.
+pub(crate) fn is_inside() -> bool {
+    base() != 0 || current_scope() != 0 || compute::current() != 0
+}
+
 pub(super) fn current_scope() -> usize {
     SCOPE.get()
 }

@@ -109,9 +109,13 @@ impl Handle {
     /// Waits for `future` on this thread, which takes part in the runtime meanwhile: with a worker's
     /// permit if one is free it runs what `future` makes runnable, and nothing else.
     ///
-    /// Inside a task it announces a block (see [`block_in_place`](crate::block_in_place)) and waits. A
-    /// future that waits there for a task which `spawn_local` has pinned to this very thread never ends, for
-    /// the thread does nothing else meanwhile: `.await` that one.
+    /// Inside a task it announces a block (see [`block_in_place`](crate::block_in_place)) and waits. Tasks
+    /// that `spawn_local` has pinned to this very thread go on meanwhile, as they would if the caller awaited
+    /// `future`: hold no lock or borrow across the call that they take too. They do not inside a
+    /// [`join`](crate::join), a [`scope`](crate::scope()) or a [`compute`](crate::compute), which must not wait for
+    /// one of them. Calls that nest in this way return in reverse order: one returns after those which tasks
+    /// began meanwhile on its thread.
+    ///
     /// `future` need not be `Send`. Tasks that were pinned to this thread by `spawn_local` are dropped
     /// when it returns.
     ///

@@ -6,11 +6,11 @@
 //! | --- | --- | --- |
 //! | calls `Runtime::run` (`#[ws::main]`) | a P, and a permit for good | anything: it is a worker |
 //! | any other | by need a P, and a permit if one is free | its root, and what that made runnable |
-//! | is inside a task or a `block_on` already | nothing: it announces a block | its root alone |
+//! | is inside a task or a `block_on` already | nothing: it announces a block | its root, and what is pinned to it |
 //!
 //! So what `main` spawns is a local push, and an answer to it is a switch and not a thread wake-up; a
 //! short call from a foreign thread runs to its end on that thread; and no worker's loop is ever
-//! nested in a task's poll.
+//! nested in a task's poll: the third case is in `nested.rs`.
 //!
 //! *By need*: the root is first polled as any foreign future would be. The thread sits down, and so
 //! becomes a worker of the second kind, when the root spawns, wakes a task, arms a timer, or has to
@@ -38,13 +38,14 @@ use std::{
 
 use super::{
     Shared, Worker,
+    nested::{block_on_above, wait_alone},
     park::Parker,
     processor::Peer,
     sleep::{Awake, Sleeper},
     worker::{Scope, Step},
 };
 use crate::{
-    blocking, budget, context,
+    budget, context,
     sync::{
         Arc,
         atomic::{
@@ -60,14 +61,19 @@ pub(crate) struct Root {
     notified: AtomicBool,
     own: Parker,
     /// Set when the thread has a P, before it first waits.
-    place: OnceLock<RootPlace>,
+    place: OnceLock<Place>,
 }
 
+/// Where the thread of a root sleeps.
 #[derive(Debug)]
-struct RootPlace {
-    shared: Arc<Shared>,
-    /// The P on whose parker the thread sleeps, if it takes any work; else it sleeps on its own.
-    peer: Option<Arc<Peer>>,
+enum Place {
+    /// On the parker of its P, if it takes any work; else on its root's.
+    Processor {
+        shared: Arc<Shared>,
+        peer: Option<Arc<Peer>>,
+    },
+    /// Where it does for the root below; see `nested.rs`.
+    Above(Arc<Root>),
 }
 
 thread_local! {
@@ -76,7 +82,7 @@ thread_local! {
 }
 
 impl Root {
-    fn new() -> Arc<Self> {
+    pub(super) fn new() -> Arc<Self> {
         Arc::new(Self::fresh())
     }
 
@@ -104,30 +110,40 @@ impl Root {
         }
     }
 
-    fn settle(&self, shared: &Arc<Shared>, peer: Option<Arc<Peer>>) {
-        let fresh = self
-            .place
-            .set(RootPlace {
-                shared: shared.clone(),
-                peer,
-            })
-            .is_ok();
+    pub(super) fn settle(&self, shared: &Arc<Shared>, peer: Option<Arc<Peer>>) {
+        self.settle_in(Place::Processor {
+            shared: shared.clone(),
+            peer,
+        });
+    }
+
+    pub(super) fn settle_above(&self, below: &Arc<Self>) {
+        self.settle_in(Place::Above(below.clone()));
+    }
+
+    fn settle_in(&self, place: Place) {
+        let fresh = self.place.set(place).is_ok();
         debug_assert!(fresh, "a root has one place");
     }
 
     pub(super) fn parker(&self) -> &Parker {
-        let peer = self.place.get().and_then(|place| place.peer.as_ref());
-        peer.map_or(&self.own, |peer| &peer.parker)
+        match self.place.get() {
+            Some(Place::Above(below)) => below.parker(),
+            Some(Place::Processor {
+                peer: Some(peer), ..
+            }) => &peer.parker,
+            Some(Place::Processor { peer: None, .. }) | None => &self.own,
+        }
     }
 
     /// Ends the thread's sleep, for whatever reason.
     pub(crate) fn unpark(&self) {
-        self.parker().unpark(|| {
-            let place = self
-                .place
-                .get()
-                .expect("a thread in the netpoll has its place");
-            place.shared.netpoll.interrupt();
+        if let Some(Place::Above(below)) = self.place.get() {
+            return below.unpark();
+        }
+        self.parker().unpark(|| match self.place.get() {
+            Some(Place::Processor { shared, .. }) => shared.netpoll.interrupt(),
+            _ => unreachable!("a thread in the netpoll has its place"),
         });
     }
 
@@ -193,8 +209,7 @@ impl Seat<'_> {
 /// Waits for `future` on this thread. See the module's head.
 pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
     if context::is_busy() {
-        let _entered = context::enter(shared.clone());
-        return blocking::block_in_place(|| alone(future));
+        return block_on_above(shared, future);
     }
     let root = Root::take_spare();
     let seat = Seat {
@@ -300,25 +315,6 @@ fn drive<F: Future>(
 
 fn poll_root<F: Future>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
     budget::with_budget(|| future.poll(&mut Context::from_waker(waker)))
-}
-
-/// Polls `future` on a thread that does nothing else meanwhile.
-fn alone<F: Future>(future: F) -> F::Output {
-    let root = Root::new();
-    let waker = Waker::from(root.clone());
-    wait_alone(&root, &waker, pin!(future))
-}
-
-fn wait_alone<F: Future>(root: &Root, waker: &Waker, mut future: Pin<&mut F>) -> F::Output {
-    loop {
-        if root.take()
-            && let Poll::Ready(output) =
-                budget::unbudgeted(|| future.as_mut().poll(&mut Context::from_waker(waker)))
-        {
-            return output;
-        }
-        root.own.park();
-    }
 }
 
 #[cfg(all(test, not(ws_loom)))]

@@ -189,21 +189,26 @@ impl Worker {
     /// Drops all tasks that are pinned to this thread (I7).
     pub(super) fn clear_pinned(&self) {
         while self.p.pinned_live.get() > 0 {
-            while let Some(task) = self.p.pop_pinned() {
-                self.cancel_pinned(task);
-            }
-            self.p.peer.home.live().for_each(|task| {
-                if task.header().is_pinned()
-                    && let Some(task) = task.cancel()
-                {
-                    self.cancel_pinned(task);
-                }
-            });
+            self.cancel_reachable_pinned();
             // What is left is on its way into the inbox: its waker is between two instructions.
             if self.p.pinned_live.get() > 0 && !self.p.has_pinned() {
                 thread::yield_now();
             }
         }
+    }
+
+    /// Drops those that are not running, or on their way into the inbox.
+    pub(super) fn cancel_reachable_pinned(&self) {
+        while let Some(task) = self.p.pop_pinned() {
+            self.cancel_pinned(task);
+        }
+        self.p.peer.home.live().for_each(|task| {
+            if task.header().is_pinned()
+                && let Some(task) = task.cancel()
+            {
+                self.cancel_pinned(task);
+            }
+        });
     }
 
     /// Any task that is queued, on whatever P.

@@ -54,8 +54,11 @@ impl Sleeper for Worker {
         self.p.has_pinned() || self.root.as_ref().is_some_and(|root| root.is_notified())
     }
 
-    /// A root may be polled by its own thread at any time.
+    /// A root may be polled by its own thread at any time; but not below another poll.
     fn needs_no_permit(&self) -> bool {
+        if let Some(above) = &*self.above.borrow() {
+            return above.is_notified() || self.is_shut_down();
+        }
         let free_root =
             self.scope == Scope::Own && self.root.as_ref().is_some_and(|root| root.is_notified());
         free_root || self.is_shut_down()

@@ -32,7 +32,7 @@ use crate::{
 /// What [`Peer::running`] says while a root is polled, which has no place in the live table.
 const ROOT: u64 = u64::MAX;
 /// The same for a branch that was stolen.
-const BRANCH: u64 = u64::MAX - 1;
+pub(super) const BRANCH: u64 = u64::MAX - 1;
 
 /// What a worker takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +77,8 @@ pub(crate) struct Worker {
     pub(super) gave_away: Cell<bool>,
     /// In `block_on`: takes from the global queue at the next step; see *Standing in* in `block_on.rs`.
     pub(super) stands_in: Cell<bool>,
+    /// While it waits for a permit above a poll: what it waits for there; see `nested.rs`.
+    pub(super) above: RefCell<Option<std::sync::Arc<Root>>>,
 }
 
 /// The life of a worker thread. Its P runs already, with the permit of a spinner.
@@ -134,6 +136,7 @@ impl Worker {
             passed_on: Cell::new(false),
             gave_away: Cell::new(false),
             stands_in: Cell::new(false),
+            above: RefCell::new(None),
         }
     }
 

@@ -1,0 +1,151 @@
+//! *Above a poll*: a `block_on` inside a task, or inside another `block_on`.
+//!
+//! The thread announces a block, so its permit and its queue go to others (`blocking.rs`), and it polls its
+//! own future, which needs no permit. Nobody else can run what is pinned to it. That may well be what the
+//! future waits for, be it through a handle or through a channel, which nobody can tell: so while it waits,
+//! the thread runs its pinned tasks, one poll at a time. To them such a `block_on` is what an `.await` is.
+//!
+//! 1. The future is due: it is polled.
+//! 2. A pinned task is due: the block ends, the thread gets a permit as for any pinned work (*Pinned work* in
+//!    `idle.rs`), polls it on top of the poll that called, and announces the block again, which hands on what the
+//!    task has made runnable. If the future is due before there is a permit, it comes first.
+//! 3. Neither: it sleeps where others look for its P's thread, for they wake that for pinned work.
+//!
+//! *Invariant*: below a pinned task that is polled here, there is the poll of another task of this P or of its
+//! root. That one is in no queue, so none is polled twice (S1); it finds what the P knows about the
+//! running poll as it left it.
+//!
+//! Not run are pinned tasks
+//!
+//! - above a branch of a `join`, a `scope` or a `compute`: branches below would mix with those of the task, and
+//!   meet a stranger (J2). They wait until the branch has ended.
+//! - above code that runs between two polls: hooks, wakers, destructors at the end of a `block_on`. The P
+//!   is not at rest there.
+//!
+//! Polls nest, so a `block_on` below goes on only when those above it have returned, though its own future
+//! may be ready long before.
+//!
+//! Rejected: a panic, as tokio has it. Whether a thread has pinned tasks depends, for a task that may be stolen, on
+//! which thread polls it; so it would come now and then, or else there is no `block_on` in tasks at all, and
+//! it is of use: in a callback of a library that knows no futures.
+//!
+//! Checked by `tests/block_on_runs_pinned_tasks.rs`.
+
+use std::{
+    future::Future,
+    pin::{Pin, pin},
+    task::{Context, Poll, Waker},
+};
+
+use super::{Root, Shared, Worker, sleep::Sleeper, worker::BRANCH};
+use crate::{
+    blocking, budget, context, fork_join,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
+
+/// Waits for `future` on a thread that is in a task or a `block_on` already. See the module's head.
+pub(super) fn block_on_above<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
+    // What it spawns may be pinned here, and the thread sleeps where that is looked for.
+    context::take_seat();
+    let _entered = context::enter(shared.clone());
+    blocking::block_in_place(|| {
+        let root = Root::new();
+        context::with_worker(|worker| match worker {
+            Some(worker) => {
+                worker.lend_bed(&root);
+                let waker = Waker::from(root.clone());
+                wait_above(worker, &root, &waker, pin!(future))
+            }
+            None => {
+                let waker = Waker::from(root.clone());
+                wait_alone(&root, &waker, pin!(future))
+            }
+        })
+    })
+}
+
+fn wait_above<F: Future>(
+    worker: &Worker,
+    root: &Arc<Root>,
+    waker: &Waker,
+    mut future: Pin<&mut F>,
+) -> F::Output {
+    loop {
+        if root.take()
+            && let Poll::Ready(output) = poll_unbudgeted(future.as_mut(), waker)
+        {
+            return output;
+        }
+        if !worker.run_pinned_above(root) {
+            root.parker().park();
+        }
+    }
+}
+
+/// Waits for a future that has a thread for itself.
+pub(super) fn wait_alone<F: Future>(
+    root: &Root,
+    waker: &Waker,
+    mut future: Pin<&mut F>,
+) -> F::Output {
+    loop {
+        if root.take()
+            && let Poll::Ready(output) = poll_unbudgeted(future.as_mut(), waker)
+        {
+            return output;
+        }
+        root.parker().park();
+    }
+}
+
+/// Nobody waits behind it for a turn.
+fn poll_unbudgeted<F: Future>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
+    budget::unbudgeted(|| future.poll(&mut Context::from_waker(waker)))
+}
+
+impl Worker {
+    /// The thread will sleep where it always does, also for `root`.
+    fn lend_bed(&self, root: &Root) {
+        match &self.root {
+            Some(below) => root.settle_above(below),
+            None => root.settle(&self.shared, Some(self.p.peer.clone())),
+        }
+    }
+
+    /// Polls the next pinned task. False if there is none, or it may not be polled here.
+    fn run_pinned_above(&self, root: &Arc<Root>) -> bool {
+        let (p, peer) = (&*self.p, self.peer());
+        let running = peer.running.load(Relaxed);
+        if running == 0 || running == BRANCH || fork_join::is_inside() {
+            return false;
+        }
+        if self.is_shut_down() {
+            self.cancel_reachable_pinned();
+            return false;
+        }
+        if !p.has_pinned() {
+            return false;
+        }
+        peer.announced.store(false, Relaxed);
+        if self.get_permit_above(root)
+            && let Some(task) = p.pop_pinned()
+        {
+            let may_fork = p.may_fork.get();
+            p.tick();
+            let _entered = context::enter(self.shared.clone());
+            self.poll(task);
+            p.may_fork.set(may_fork);
+            peer.running.store(running, Relaxed);
+        }
+        self.announce_blocking();
+        true
+    }
+
+    /// Gets a permit for pinned work, unless `root` is due first.
+    fn get_permit_above(&self, root: &Arc<Root>) -> bool {
+        self.above.replace(Some(root.clone()));
+        self.get_permit(root.parker());
+        self.above.replace(None);
+        self.peer().standing.has_permit()
+    }
+}
