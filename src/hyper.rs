@@ -5,7 +5,7 @@
 //!
 //! | trait | by | for |
 //! | --- | --- | --- |
-//! | [`Read`], [`Write`] | [`Io`] | any stream of `futures::io`, as those of [`ws::net`](crate::net) |
+//! | [`Read`], [`Write`] | [`Io`] | the streams of [`ws::net`](crate::net), and any stream of `futures::io` |
 //! | [`Timer`](::hyper::rt::Timer) | [`Timer`] | time limits on headers, keep-alive pings |
 //! | [`Executor`](::hyper::rt::Executor) | [`Executor`] | the tasks that hyper spawns for HTTP/2 |
 //!
@@ -34,7 +34,7 @@
 //!     let (stream, _) = listener.accept().await.unwrap();
 //!     http1::Builder::new()
 //!         .timer(ws::hyper::Timer)
-//!         .serve_connection(ws::hyper::Io::vectored(stream), service_fn(hello))
+//!         .serve_connection(ws::hyper::Io::socket(stream), service_fn(hello))
 //!         .await
 //!         .unwrap();
 //! });
@@ -49,14 +49,14 @@
 //! # }
 //! ```
 //!
-//! # Reading without unsafe code
+//! # Reading
 //!
-//! hyper's read buffer is not initialised, and `futures::io` reads into initialised bytes only. Filling
-//! hyper's buffer in place takes `unsafe` code, which this crate forbids. So [`Io`] reads into eight
-//! kibibytes on the stack and copies what came. That is one memory copy of what arrives, beside the one
-//! that the kernel makes; writes are passed on as they are.
+//! hyper's read buffer is not initialised, and `futures::io` reads into initialised bytes only. So [`Io::new`]
+//! and [`Io::vectored`] read into eight kibibytes of zeros on the stack and copy what came. [`Io::socket`] reads
+//! into hyper's buffer. Writes are passed on as they are.
 
 use std::{
+    fmt,
     future::Future,
     io::{self, IoSlice},
     pin::Pin,
@@ -68,9 +68,11 @@ use ::hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 use futures::io::{AsyncRead, AsyncWrite};
 use pin_project_lite::pin_project;
 
-use crate::time;
+use crate::{time, uninit};
 
-/// The most that one read takes: hyper starts with buffers of this size.
+pub use crate::uninit::Socket;
+
+/// The most that one read by way of the stack takes: hyper starts with buffers of this size.
 const READ_BYTES_MAX: usize = 8 * 1024;
 
 pin_project! {
@@ -88,13 +90,17 @@ pin_project! {
     /// assert_eq!(read, "abc");
     /// # }).unwrap();
     /// ```
-    #[derive(Debug)]
     pub struct Io<T> {
         #[pin]
         inner: T,
         vectored: bool,
+        // How to read into hyper's buffer, if it can be done.
+        read: Option<Direct<T>>,
     }
 }
+
+/// Reads into hyper's buffer, without a copy.
+type Direct<T> = fn(Pin<&mut T>, &mut Context<'_>, ReadBufCursor<'_>) -> Poll<io::Result<()>>;
 
 impl<T> Io<T> {
     /// Wraps a stream of which nothing more is known.
@@ -104,11 +110,11 @@ impl<T> Io<T> {
         Self {
             inner,
             vectored: false,
+            read: None,
         }
     }
 
-    /// Wraps a stream whose `poll_write_vectored` writes all the slices in one go, as the streams of
-    /// [`ws::net`](crate::net) do.
+    /// Wraps a stream whose `poll_write_vectored` writes all the slices in one go.
     ///
     /// hyper then hands over its buffers as they are. On a stream that only has the trait's default,
     /// which writes the first slice and no other, every response would be several writes.
@@ -116,6 +122,38 @@ impl<T> Io<T> {
         Self {
             inner,
             vectored: true,
+            read: None,
+        }
+    }
+
+    /// Wraps a socket: it is read into hyper's buffer without a copy, and written as by [`Io::vectored`].
+    ///
+    /// ```
+    /// use std::future::poll_fn;
+    /// use std::pin::Pin;
+    /// use hyper::rt::{Read, ReadBuf};
+    /// use ws::{hyper::Io, io::AsyncWriteExt, net::UnixStream};
+    ///
+    /// # ws::runtime::Runtime::new()?.block_on(async {
+    /// let (here, mut there) = UnixStream::pair()?;
+    /// there.write_all(b"hello").await?;
+    /// let mut io = Io::socket(here);
+    /// let mut bytes = [0; 8];
+    /// let mut buf = ReadBuf::new(&mut bytes);
+    /// poll_fn(|cx| Pin::new(&mut io).poll_read(cx, buf.unfilled())).await?;
+    /// assert_eq!(buf.filled(), b"hello");
+    /// # Ok::<(), std::io::Error>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub const fn socket(inner: T) -> Self
+    where
+        T: Socket,
+    {
+        Self {
+            inner,
+            vectored: true,
+            read: Some(uninit::read_into_hyper::<T>),
         }
     }
 
@@ -135,18 +173,38 @@ impl<T> Io<T> {
     }
 }
 
+impl<T: fmt::Debug> fmt::Debug for Io<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Io").field(&self.inner).finish()
+    }
+}
+
 impl<T: AsyncRead> Read for Io<T> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        mut buf: ReadBufCursor<'_>,
+        buf: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        let mut bytes = [0; READ_BYTES_MAX];
-        let room = buf.remaining().min(READ_BYTES_MAX);
-        let read = ready!(self.project().inner.poll_read(cx, &mut bytes[..room]))?;
-        buf.put_slice(&bytes[..read]);
-        Poll::Ready(Ok(()))
+        let this = self.project();
+        if let Some(read) = this.read {
+            return read(this.inner, cx, buf);
+        }
+        by_way_of_the_stack(this.inner, cx, buf)
     }
+}
+
+/// Not a part of its caller, so that the eight kibibytes are on the stack of those only who need them.
+#[inline(never)]
+fn by_way_of_the_stack<T: AsyncRead>(
+    stream: Pin<&mut T>,
+    cx: &mut Context<'_>,
+    mut buf: ReadBufCursor<'_>,
+) -> Poll<io::Result<()>> {
+    let mut bytes = [0; READ_BYTES_MAX];
+    let room = buf.remaining().min(READ_BYTES_MAX);
+    let read = ready!(stream.poll_read(cx, &mut bytes[..room]))?;
+    buf.put_slice(&bytes[..read]);
+    Poll::Ready(Ok(()))
 }
 
 impl<T: AsyncWrite> Write for Io<T> {

@@ -134,7 +134,7 @@ impl Connector {
             None => connect.await?,
         };
         stream.set_nodelay(self.nodelay)?;
-        Ok(Io::vectored(stream))
+        Ok(Io::socket(stream))
     }
 }
 

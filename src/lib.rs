@@ -83,7 +83,8 @@
 //! knows no sockets; `ws-reactor` watches descriptors, and knows no tasks. `ws-macros` has the two
 //! attributes.
 
-#![forbid(unsafe_code)]
+// With these features there is one island: `uninit.rs`.
+#![cfg_attr(not(any(feature = "hyper", feature = "tokio-io")), forbid(unsafe_code))]
 
 #[cfg(not(unix))]
 compile_error!("ws runs on Unix: its sockets are descriptors in epoll, kqueue and their like");
@@ -106,6 +107,8 @@ pub mod quinn;
 pub mod signal;
 #[cfg(feature = "tokio-io")]
 pub mod tokio_io;
+#[cfg(any(feature = "hyper", feature = "tokio-io"))]
+mod uninit;
 #[cfg(feature = "zbus")]
 pub mod zbus;
 

@@ -32,50 +32,57 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Reading without unsafe code
+//! # Reading
 //!
-//! tokio's read buffer need not be initialised, and reads into it without `unsafe` code take initialised
-//! bytes. So its free part is zeroed before the first read, and tokio remembers how far: a buffer that is
-//! used again, as nearly all are, is zeroed once. Nothing is copied.
+//! tokio's read buffer need not be initialised. Sockets are read straight into it, and nothing is zeroed or
+//! copied; see `uninit.rs`.
 
 use std::{
     io::{self, IoSlice},
     pin::Pin,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
 };
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::net::{
-    TcpStream, UnixStream,
-    split::{Duplex, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf},
+use crate::{
+    net::{
+        TcpStream, UnixStream,
+        split::{Duplex, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf},
+    },
+    uninit::{Socket, read_into_tokio},
 };
 
-/// Reads by the trait of `futures::io`.
-fn poll_read<T: futures::io::AsyncRead>(
-    stream: Pin<&mut T>,
-    cx: &mut Context<'_>,
-    buf: &mut ReadBuf<'_>,
-) -> Poll<io::Result<()>> {
-    let read = ready!(stream.poll_read(cx, buf.initialize_unfilled()))?;
-    buf.advance(read);
-    Poll::Ready(Ok(()))
+macro_rules! reads {
+    ($(impl $type:ty;)*) => {$(
+        impl AsyncRead for $type {
+            fn poll_read(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                buf: &mut ReadBuf<'_>,
+            ) -> Poll<io::Result<()>> {
+                read_into_tokio(self, cx, buf)
+            }
+        }
+    )*};
 }
 
-macro_rules! reads {
-    ($(impl[$($generics:tt)*] for $type:ty $(where { $($bounds:tt)* })?;)*) => {$(
-        impl<$($generics)*> AsyncRead for $type
-        $(where $($bounds)*)?
+macro_rules! half_reads {
+    (impl[$($generics:tt)*] $half:ty) => {
+        impl<$($generics)*> AsyncRead for $half
+        where
+            for<'r> &'r S: Socket + Unpin,
         {
             fn poll_read(
                 self: Pin<&mut Self>,
                 cx: &mut Context<'_>,
                 buf: &mut ReadBuf<'_>,
             ) -> Poll<io::Result<()>> {
-                poll_read(self, cx, buf)
+                let mut stream: &S = (*self).as_ref();
+                read_into_tokio(Pin::new(&mut stream), cx, buf)
             }
         }
-    )*};
+    };
 }
 
 macro_rules! writes {
@@ -115,13 +122,14 @@ macro_rules! writes {
 }
 
 reads! {
-    impl[] for TcpStream;
-    impl[] for &TcpStream;
-    impl[] for UnixStream;
-    impl[] for &UnixStream;
-    impl[S] for ReadHalf<'_, S> where { for<'r> &'r S: futures::io::AsyncRead + Unpin };
-    impl[S] for OwnedReadHalf<S> where { for<'r> &'r S: futures::io::AsyncRead + Unpin };
+    impl TcpStream;
+    impl &TcpStream;
+    impl UnixStream;
+    impl &UnixStream;
 }
+
+half_reads! { impl['a, S] ReadHalf<'a, S> }
+half_reads! { impl[S] OwnedReadHalf<S> }
 
 writes! {
     impl[] for TcpStream;

@@ -182,7 +182,7 @@ async fn connection(stream: TcpStream, app: Arc<App>, closing: Closing, _open: O
     let connection = http1::Builder::new()
         .timer(ws::hyper::Timer)
         .header_read_timeout(HEAD_TIME)
-        .serve_connection(ws::hyper::Io::vectored(stream), service);
+        .serve_connection(ws::hyper::Io::socket(stream), service);
     let result = match select(pin!(connection), closing).await {
         Either::Left((result, _)) => result,
         Either::Right((_, mut connection)) => {

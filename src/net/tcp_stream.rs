@@ -215,6 +215,17 @@ impl TcpStream {
         self.fd.get_ref().shutdown(how)
     }
 
+    /// Reads into memory that need not be initialised: gives what socket2's `recv` says of it.
+    #[cfg(any(feature = "hyper", feature = "tokio-io"))]
+    pub(crate) fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut [std::mem::MaybeUninit<u8>],
+    ) -> Poll<io::Result<usize>> {
+        let socket = SockRef::from(self.fd.get_ref());
+        self.fd.poll_read_short(cx, buf.len(), || socket.recv(buf))
+    }
+
     /// Borrows the two directions apart, for two futures of one task.
     ///
     /// (`split` is the name that [`AsyncReadExt`](crate::io::AsyncReadExt) has for halves with a lock between

@@ -31,7 +31,7 @@ proofs! {
                 let answer = service_fn(async |_| {
                     Ok::<_, std::convert::Infallible>(Response::new(Full::new(Bytes::from(bytes(100_000, 7)))))
                 });
-                ws::spawn(http1::Builder::new().timer(Timer).serve_connection(Io::vectored(stream), answer));
+                ws::spawn(http1::Builder::new().timer(Timer).serve_connection(Io::socket(stream), answer));
             }
         });
 

@@ -121,7 +121,7 @@ async fn connect(routes: Routes) -> Channel {
             let (stream, _) = listener.accept().await.unwrap();
             let connection = http2::Builder::new(Executor)
                 .timer(Timer)
-                .serve_connection(Io::vectored(stream), service.clone());
+                .serve_connection(Io::socket(stream), service.clone());
             ws::spawn(connection);
         }
     });

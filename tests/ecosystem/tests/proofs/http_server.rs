@@ -99,7 +99,7 @@ async fn serve(version: Version) -> Running {
             stream.set_nodelay(true).unwrap();
             let app = service.clone();
             let service = service_fn(move |request| app.clone().answer(request));
-            let io = Io::vectored(stream);
+            let io = Io::socket(stream);
             // A load generator that is done closes its connections in the middle of whatever there is.
             match version {
                 H1 => {
