@@ -26,6 +26,11 @@
 //! A panic in the first closure takes the same steps, and drops the second if nobody has begun it. So
 //! no frame is left before everything that may borrow from it has ended (J5).
 //!
+//! That includes panics of ours. The wait for a branch that is out comes by the scheduler, down to where it
+//! starts threads, and if something there unwound, a thief would go on with a frame that is gone. So whatever
+//! it calls of the user's is called so that a panic stays there (`report` and `quietly` in `task/raw.rs`), and
+//! what unwinds all the same aborts the process (S6): see `Waiting`.
+//!
 //! # *The stalled join*
 //!
 //! Everything newer on this worker's tail belonged to the first closure, and has ended with it; and by
@@ -55,6 +60,8 @@ mod latch;
 mod owner;
 #[cfg(not(ws_loom))]
 mod scope;
+#[cfg(all(test, not(ws_loom)))]
+mod tests;
 
 use std::{
     mem::ManuallyDrop,
@@ -315,12 +322,33 @@ where
         // SAFETY: it was reclaimed.
         return Err(unsafe { job.take() });
     }
+    let waiting = Waiting;
     let settled = stall(tail, &job.header);
     tail.settle(index);
+    waiting.over();
     match settled {
         // SAFETY: it is done, and this is the one place that asks.
         Settled::Done => Ok(unsafe { job.take_result() }),
         // SAFETY: it was given back.
         Settled::Returned => Err(unsafe { job.take() }),
+    }
+}
+
+/// Others may use what lies on this stack. A panic that left it now would free that under their hands, so it
+/// ends the process; the panic hook has told by then what happened.
+struct Waiting;
+
+impl Waiting {
+    /// They do not any more.
+    fn over(self) {
+        mem::forget(self);
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        // A model that fails unwinds, to say why.
+        #[cfg(not(ws_loom))]
+        std::process::abort();
     }
 }

@@ -46,7 +46,7 @@ pub(crate) use self::{
     home::{Functions, Home, Place},
     join_cell::JoinCell,
     meta::Extra,
-    raw::{Ended, Outcome, Parts, Task, quietly, wake_quietly},
+    raw::{Ended, Outcome, Parts, Task, quietly, report, wake_quietly},
     reference::TaskRef,
 };
 #[cfg(not(ws_loom))]

@@ -27,7 +27,7 @@ use std::{
 };
 
 use super::{
-    Exit, Tail,
+    Exit, Tail, Waiting,
     job::{Functions, Header, Payload},
     owner::{self, TAIL, Way},
 };
@@ -194,8 +194,14 @@ impl<'scope> Scope<'scope> {
 
     fn push(&self, tail: &Tail, job: NonNull<Header>) -> bool {
         let disturbed = !tail.is_undisturbed();
-        if disturbed && !owner::make_room(tail) {
-            return false;
+        if disturbed {
+            // The job is counted, and a scope whose job is lost never ends.
+            let waiting = Waiting;
+            let room = owner::make_room(tail);
+            waiting.over();
+            if !room {
+                return false;
+            }
         }
         // SAFETY: there is room. The job is freed when it has run, which is after its index was popped or
         // reclaimed by `drain`, or else by a thief; and `drain` settles those when all have ended.
@@ -212,7 +218,9 @@ impl<'scope> Scope<'scope> {
         let outer = owner::enter_scope(ptr::from_ref(self).addr());
         let base = TAIL.with(Tail::top);
         let result = catch_unwind(AssertUnwindSafe(|| f(self)));
+        let waiting = Waiting;
         TAIL.with(|tail| self.drain(tail, base));
+        waiting.over();
         owner::enter_scope(outer);
         result
     }

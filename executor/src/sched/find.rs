@@ -39,7 +39,7 @@ use crate::{
     queue::{Steal, Token},
     rng::random_order,
     sync::{atomic::Ordering::Relaxed, hint},
-    task::{Task, wake_quietly},
+    task::{Task, report, wake_quietly},
 };
 
 /// Every so many ticks the global queue is looked at first (L4). As in Go: a prime, so that it does not
@@ -475,5 +475,5 @@ impl Worker {
 }
 
 pub(super) fn report_netpoll(error: &std::io::Error) {
-    tracing::error!(%error, "the netpoll failed");
+    report(|| tracing::error!(%error, "the netpoll failed"));
 }

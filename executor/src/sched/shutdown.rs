@@ -49,7 +49,7 @@ use crate::{
     context,
     queue::Steal,
     sync::{Arc, thread},
-    task::Task,
+    task::{Task, report},
 };
 
 /// Names of tasks in a report at most.
@@ -82,7 +82,11 @@ impl Shared {
     /// A task ended with a panic.
     pub(crate) fn task_panicked(self: &Arc<Self>) {
         if self.config.panic_stops_runtime && self.begin_shutdown() {
-            tracing::error!("a task panicked: the runtime shuts down, as its builder asked for");
+            report(|| {
+                tracing::error!(
+                    "a task panicked: the runtime shuts down, as its builder asked for"
+                );
+            });
             // Threads that have a root of their own go on with that.
             if !self.has_threads() {
                 self.clear_in_the_background();
@@ -106,7 +110,7 @@ impl Shared {
         let shared = self.clone();
         let builder = thread::Builder::new().name(format!("{}-shutdown", self.config.name));
         if let Err(error) = builder.spawn(move || shared.help_to_clear()) {
-            tracing::warn!(%error, "no thread for the shutdown: it is done here");
+            report(|| tracing::warn!(%error, "no thread for the shutdown: it is done here"));
             self.help_to_clear();
         }
     }
@@ -138,12 +142,14 @@ impl Shared {
         });
         let tasks = self.live_tasks();
         let threads = self.threads.lock().count;
-        tracing::warn!(
-            tasks,
-            threads,
-            ?left,
-            "the runtime was shut down while tasks still ran; their threads drop them when they return"
-        );
+        report(|| {
+            tracing::warn!(
+                tasks,
+                threads,
+                ?left,
+                "the runtime was shut down while tasks still ran; their threads drop them when they return"
+            );
+        });
     }
 }
 

@@ -70,7 +70,7 @@ use crate::{
         },
         thread,
     },
-    task::{Id, Task, quietly, wake_quietly},
+    task::{Id, Task, quietly, report, wake_quietly},
 };
 
 /// After it had to act.
@@ -123,7 +123,9 @@ impl Shared {
         if let Err(error) = builder.spawn(move || Monitor::new(&shared).run()) {
             // The next thread that comes tries again; one report is enough.
             if !self.sysmon.reported.swap(true, Relaxed) {
-                tracing::warn!(%error, "no thread for sysmon: stuck tasks hold up others");
+                report(
+                    || tracing::warn!(%error, "no thread for sysmon: stuck tasks hold up others"),
+                );
             }
             self.sysmon.started.store(false, Relaxed);
         }
@@ -511,7 +513,7 @@ impl Monitor {
         }
         self.last_report = now;
         let header = task.header();
-        let report = StallReport {
+        let stall = StallReport {
             id: header.id(),
             name: header.name().map(str::to_owned),
             location: header.location(),
@@ -520,16 +522,18 @@ impl Monitor {
             suppressed: std::mem::take(&mut self.suppressed),
         };
         match &self.shared.config.stall.hook {
-            Some(hook) => quietly("the `on_stall` hook", || hook(&report)),
-            None => tracing::warn!(
-                task.id = %report.id,
-                task.name = report.name.as_deref(),
-                spawned.at = %report.location,
-                running_for = ?report.running_for,
-                blocked = report.blocked,
-                suppressed = report.suppressed,
-                "a task holds its thread for long"
-            ),
+            Some(hook) => quietly("the `on_stall` hook", || hook(&stall)),
+            None => report(|| {
+                tracing::warn!(
+                    task.id = %stall.id,
+                    task.name = stall.name.as_deref(),
+                    spawned.at = %stall.location,
+                    running_for = ?stall.running_for,
+                    blocked = stall.blocked,
+                    suppressed = stall.suppressed,
+                    "a task holds its thread for long"
+                );
+            }),
         }
     }
 }

@@ -13,7 +13,10 @@ use super::{
     processor::Processor,
     worker,
 };
-use crate::sync::{Arc, Mutex, atomic::Ordering::Relaxed, thread};
+use crate::{
+    sync::{Arc, Mutex, atomic::Ordering::Relaxed, thread},
+    task::report,
+};
 
 impl Shared {
     /// What [`Ground::start_thread`] does for a runtime.
@@ -97,7 +100,7 @@ impl Shared {
 
     fn report_no_thread(&self, why: &str) {
         if self.reported_no_thread.fetch_add(1, Relaxed) == 0 {
-            tracing::warn!(why, "no thread could be started: work waits for the others");
+            report(|| tracing::warn!(why, "no thread could be started: work waits for the others"));
         }
     }
 }

@@ -393,10 +393,12 @@ impl Task {
         let mut joiner = None;
         if !before.has_handle() {
             if ended == Ended::Panicked {
-                tracing::error!(
-                    task.id = %header.id, task.name = header.name(), spawned.at = %header.meta.location(),
-                    "a task panicked that nobody joins"
-                );
+                report(|| {
+                    tracing::error!(
+                        task.id = %header.id, task.name = header.name(), spawned.at = %header.meta.location(),
+                        "a task panicked that nobody joins"
+                    );
+                });
             }
             // SAFETY: no handle: the output is ours, and nobody uses it after this.
             unsafe { (header.vtable.drop_output)(ptr) };
@@ -423,7 +425,15 @@ pub(crate) fn wake_quietly(waker: Waker) {
 /// Runs code of the user's whose panic is its own: it is reported, and goes no further.
 pub(crate) fn quietly(what: &'static str, f: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
-        tracing::error!(what, "code that the scheduler called panicked");
+        report(|| tracing::error!(what, "code that the scheduler called panicked"));
+        discard(payload);
+    }
+}
+
+/// Sends an event to the program's `tracing` subscriber, which is code of the user's as well. If that
+/// panics there is nobody left to tell but the panic hook.
+pub(crate) fn report(event: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(event)) {
         discard(payload);
     }
 }
