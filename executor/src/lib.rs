@@ -48,6 +48,10 @@ pub mod time;
 pub mod netpoll;
 
 #[cfg(not(ws_loom))]
+#[doc(hidden)]
+pub use self::queue::ordered::alone as ordered;
+
+#[cfg(not(ws_loom))]
 pub use self::{
     blocking::block_in_place,
     fork_join::{Scope, compute, fork, join, scope},

@@ -35,6 +35,7 @@ pub(crate) struct Counters {
     pub(crate) wakeups: Counter,
     pub(crate) netpolls: Counter,
     pub(crate) timers: Counter,
+    pub(crate) ordered: Counter,
     /// Tasks that this thread woke while it had no permit, and gave to the global queue.
     pub(crate) handed_in: Counter,
 }
@@ -58,11 +59,13 @@ pub struct Metrics {
     pub live_tasks: usize,
     /// Tasks that wait in the global queue.
     pub global_queue: usize,
+    /// Tasks of another priority than the default one that wait in the queue that all share.
+    pub ordered_queue: usize,
     /// A row for each P that ever was; at least as many as threads ran at once.
     pub processors: Vec<ProcessorMetrics>,
 }
 
-/// The counters of one P. All of them only grow, except `local_queue`.
+/// The counters of one P. All of them only grow, except the lengths of the two queues.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct ProcessorMetrics {
@@ -90,6 +93,10 @@ pub struct ProcessorMetrics {
     pub netpolls: u64,
     /// Timers that it fired.
     pub timers: u64,
+    /// Tasks of another priority than the default one that it took from a queue.
+    pub ordered: u64,
     /// Tasks in the local queue now.
     pub local_queue: usize,
+    /// Tasks in its own ordered queue now.
+    pub ordered_queue: usize,
 }

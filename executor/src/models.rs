@@ -12,6 +12,7 @@ mod floor;
 mod fork_join;
 mod idle;
 mod live;
+mod ordered;
 mod park;
 mod permit;
 mod queue;

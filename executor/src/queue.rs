@@ -5,6 +5,7 @@
 //! | runnext | `runnext.rs` | its owner | its owner; a thief in round four (I8) |
 //! | LRQ, the local run queue | `local.rs` | its owner | its owner; thieves, half at a time (I4) |
 //! | GRQ, the global run queue | `global.rs` | anybody | any worker, a fair batch at a time |
+//! | ordered queues, of a P and shared | `ordered.rs` | its owner; anybody | the highest first; thieves, the upper half |
 //!
 //! # A queue owns what is in it
 //!
@@ -29,6 +30,7 @@ mod chain;
 mod forked;
 mod global;
 mod local;
+pub(crate) mod ordered;
 mod runnext;
 mod slot;
 
@@ -44,6 +46,7 @@ pub(crate) use chain::{Batch, List};
 pub(crate) use forked::{ForkDeque, ForkStealer, fork_deque};
 pub(crate) use global::GlobalQueue;
 pub(crate) use local::{LocalQueue, Steal, Stealer, local_queue};
+pub(crate) use ordered::{Ordered, OrderedLocal, OrderedShared, OrderedStealer, ordered_local};
 pub(crate) use runnext::{RunNext, RunNextStealer, Token, run_next};
 
 #[cfg(all(test, ws_loom))]

@@ -20,6 +20,7 @@ pub(crate) mod live;
 #[cfg(not(ws_loom))]
 mod local;
 mod meta;
+mod priority;
 mod raw;
 mod reference;
 pub(crate) mod state;
@@ -39,13 +40,14 @@ pub use self::{
     join::{AbortHandle, AbortOnDrop, JoinError, JoinHandle},
     join_set::JoinSet,
     local::{AccessError, LocalKey, TaskLocalFuture},
+    priority::Priority,
     yield_now::{YieldNow, yield_if_due, yield_now},
 };
 pub(crate) use self::{
     failure::discard,
     home::{Functions, Home, Place},
     join_cell::JoinCell,
-    meta::Extra,
+    meta::{DEFAULT_PRIORITY, Extra},
     raw::{Ended, Outcome, Parts, Task, quietly, report, wake_quietly},
     reference::TaskRef,
 };

@@ -18,8 +18,10 @@
 //!
 //! # When it is a spawn
 //!
-//! The second fork in one poll (of a `join!` of two), a pinned parent, the root of a `block_on`, a thread
-//! without a permit: there the child goes to `runnext`, and the handle is ready at the first poll. If the
+//! The second fork in one poll (of a `join!` of two), a pinned parent, one of another priority than the default
+//! one, the root of a `block_on`, a thread without a permit: there the child goes to `runnext`, and the
+//! handle is ready at the first poll. (A priority orders the ordered queues alone; in the fork deque a parent
+//! would pass those that are above it, or wait behind those below.) If the
 //! parent's poll ends otherwise than woken (the fork was dropped, or is awaited by a future that wakes itself
 //! later), the child is spawned after the fact.
 
@@ -41,7 +43,8 @@ use crate::task::{JoinHandle, fork_at};
 /// current one behind: with one worker the order is that of plain calls.
 ///
 /// Inside [`spawn_local`](crate::spawn_local) and at the root of a `block_on` it is the same as
-/// [`spawn`](crate::spawn), since the current future must stay where it is.
+/// [`spawn`](crate::spawn), since the current future must stay where it is; and so it is in a task of another
+/// [priority](crate::task::Priority) than the default one, whose place is among its equals.
 ///
 /// # Panics
 ///

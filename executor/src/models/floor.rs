@@ -17,7 +17,10 @@ use std::{
 };
 
 use crate::{
-    queue::{Batch, GlobalQueue, Item, Linked, LocalQueue, Steal, Stealer, local_queue},
+    queue::{
+        Batch, GlobalQueue, Item, Linked, LocalQueue, Ordered, OrderedShared, Steal, Stealer,
+        local_queue,
+    },
     sched::{
         closing::Phase,
         ground::{Bed, Ground},
@@ -77,10 +80,21 @@ unsafe impl Linked for Job {
     }
 }
 
+impl Ordered for Job {
+    fn priority(&self) -> i64 {
+        0
+    }
+
+    fn is_ordered(&self) -> bool {
+        false
+    }
+}
+
 /// What all threads share.
 pub(super) struct Floor {
     idle: Idle,
     grq: GlobalQueue<Job>,
+    ordered: OrderedShared<Job>,
     peers: Vec<Peer>,
     /// It stays open. A sleeper is sent home by `closed`.
     phase: Phase,
@@ -135,6 +149,7 @@ pub(super) fn floor<const N: usize>(permits: usize) -> (Arc<Floor>, [Worker; N])
     let floor = Arc::new(Floor {
         idle: Idle::new(permits, N),
         grq: GlobalQueue::new(),
+        ordered: OrderedShared::new(),
         peers,
         phase: Phase::new(),
         netpoll_waiter: AtomicUsize::new(0),
@@ -192,6 +207,10 @@ impl Ground for Floor {
 
     fn grq(&self) -> &GlobalQueue<Job> {
         &self.grq
+    }
+
+    fn ordered(&self) -> &OrderedShared<Job> {
+        &self.ordered
     }
 
     fn phase(&self) -> &Phase {

@@ -32,7 +32,7 @@ use std::{
 
 use super::both_ways::explore;
 use crate::{
-    queue::{GlobalQueue, Stealer, local_queue},
+    queue::{GlobalQueue, OrderedShared, Stealer, local_queue},
     sched::{
         closing::{Closing, Phase, Threads},
         ground::{Bed, Ground},
@@ -60,6 +60,7 @@ struct House {
     /// The only permit: nobody is to be woken.
     _permit: Permit,
     grq: GlobalQueue<Task>,
+    ordered: OrderedShared<Task>,
     phase: Phase,
     peers: [Peer; 2],
     /// How many of them there are so far.
@@ -159,6 +160,10 @@ impl Ground for House {
 
     fn grq(&self) -> &GlobalQueue<Task> {
         &self.grq
+    }
+
+    fn ordered(&self) -> &OrderedShared<Task> {
+        &self.ordered
     }
 
     fn phase(&self) -> &Phase {
@@ -262,6 +267,7 @@ impl House {
             idle,
             _permit: permit,
             grq: GlobalQueue::new(),
+            ordered: OrderedShared::new(),
             phase: Phase::new(),
             peers: [0, 1].map(|index| Peer {
                 index,

@@ -168,6 +168,36 @@ impl<T: Linked> List<T> {
         self.len
     }
 
+    /// Adds an item behind all others.
+    pub(super) fn push(&mut self, item: T) {
+        let raw = item.into_raw();
+        // SAFETY: the item is ours since `into_raw`.
+        unsafe { set_next_of::<T>(raw, None) };
+        match self.back {
+            // SAFETY: the list owns its items.
+            Some(back) => unsafe { set_next_of::<T>(back, Some(raw)) },
+            None => self.front = Some(raw),
+        }
+        self.back = Some(raw);
+        self.len += 1;
+    }
+
+    /// Adds another list behind this one.
+    pub(super) fn append(&mut self, mut other: Self) {
+        let Some(first) = other.front.take() else {
+            return;
+        };
+        match self.back {
+            // SAFETY: the list owns its items, and those of `other` from here on.
+            Some(back) => unsafe { set_next_of::<T>(back, Some(first)) },
+            None => self.front = Some(first),
+        }
+        self.back = other.back;
+        self.len += other.len;
+        // It has nothing any more.
+        std::mem::forget(other);
+    }
+
     /// Takes the first `n` items, or all if there are not as many.
     pub(super) fn split_front(&mut self, n: usize) -> Self {
         if n >= self.len {

@@ -358,6 +358,40 @@ impl<T: Item> Stealer<T> {
         Steal::Stolen { first, count }
     }
 
+    /// Takes the oldest `max` items, as far as there are so many and at most half a ring at a time, and
+    /// gives them to `into` in their order. Returns how many. None: somebody else took something
+    /// meanwhile, and there may be more.
+    pub(crate) fn take(&self, max: usize, mut into: impl FnMut(T)) -> Option<usize> {
+        // Ordering: `Acquire`, both, as in `steal_into`.
+        let head = self.ring.head.load(Acquire);
+        let tail = self.ring.tail.load(Acquire);
+        assert!(head <= tail, "I3: the head is never beyond the tail");
+        if tail - head > CAPACITY {
+            return None;
+        }
+        let count = (tail - head).min(max as u64).min(HALF);
+        if count == 0 {
+            return Some(0);
+        }
+        let mut words = [None; HALF as usize];
+        for (index, word) in (head..head + count).zip(&mut words) {
+            *word = Some(self.ring.slot(index).read(index));
+        }
+        // Ordering: as in `steal_into`.
+        let taken = self
+            .ring
+            .head
+            .compare_exchange(head, head + count, AcqRel, Relaxed);
+        if taken.is_err() {
+            return None;
+        }
+        for raw in words.into_iter().flatten() {
+            // SAFETY: the exchange made the word ours.
+            into(unsafe { T::from_raw(raw) });
+        }
+        Some(count as usize)
+    }
+
     /// How many items there are, or were a moment ago.
     pub(crate) fn len(&self) -> usize {
         // Ordering: `Acquire`, as in `steal_into`: the tail is not older than the head.

@@ -38,6 +38,7 @@ const WORKERS_VARIABLE: &str = "WS_WORKERS";
 /// | [`sysmon`](Self::sysmon) | on | a runtime without any thread but its workers |
 /// | [`stall_threshold`](Self::stall_threshold) | 100 ms | to hear of shorter stalls, or of none |
 /// | [`on_stall`](Self::on_stall) | a `tracing` warning | to count stalls, or to fail a test |
+/// | [`strict_priorities`](Self::strict_priorities) | no | low priorities are to wait for ever, if need be |
 /// | [`seed`](Self::seed) | random | to repeat a run's choices of victims |
 /// | hooks | none | per-thread set-up |
 ///
@@ -61,6 +62,7 @@ pub struct Builder {
     keep_alive: Duration,
     shutdown_grace: Duration,
     panic_stops_runtime: bool,
+    strict_priorities: bool,
     seed: Option<u64>,
     sysmon: bool,
     stall: Stall,
@@ -84,6 +86,7 @@ impl Builder {
             keep_alive: Duration::from_secs(10),
             shutdown_grace: Duration::from_secs(1),
             panic_stops_runtime: false,
+            strict_priorities: false,
             seed: None,
             sysmon: true,
             stall: Stall::default(),
@@ -133,6 +136,21 @@ impl Builder {
     /// Whether the first panic of a task ends the whole runtime.
     pub fn panic_stops_runtime(mut self, yes: bool) -> Self {
         self.panic_stops_runtime = yes;
+        self
+    }
+
+    /// Whether a worker takes a task of a lower priority only while it knows of none of a higher one. Without
+    /// this the lowest get a turn now and then: see [`Priority`](crate::task::Priority#fairness).
+    ///
+    /// With it, one task that is always ready keeps all of a lower priority from its worker, those of the
+    /// default priority too.
+    ///
+    /// ```
+    /// let runtime = ws_executor::runtime::Builder::new().strict_priorities(true).build()?;
+    /// # Ok::<(), ws_executor::runtime::BuildError>(())
+    /// ```
+    pub fn strict_priorities(mut self, yes: bool) -> Self {
+        self.strict_priorities = yes;
         self
     }
 
@@ -255,6 +273,7 @@ impl Builder {
             keep_alive: self.keep_alive,
             shutdown_grace: self.shutdown_grace,
             panic_stops_runtime: self.panic_stops_runtime,
+            strict_priorities: self.strict_priorities,
             seed: self.seed.unwrap_or_else(random_seed),
             sysmon: self.sysmon,
             stall: self.stall,
@@ -306,6 +325,7 @@ pub(crate) struct Config {
     pub(crate) keep_alive: Duration,
     pub(crate) shutdown_grace: Duration,
     pub(crate) panic_stops_runtime: bool,
+    pub(crate) strict_priorities: bool,
     pub(crate) seed: u64,
     pub(crate) sysmon: bool,
     pub(crate) stall: Stall,

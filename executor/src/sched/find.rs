@@ -11,13 +11,16 @@
 //! 2. at every 61st tick: the clock, who wants a permit, the netpoll, the global queue;
 //! 3. timers of this P that are due (at every 16th tick, and when there is no local work);
 //! 4. the root of a `block_on` and pinned tasks (each second time, if there is other local work);
-//! 5. `runnext`;
-//! 6. the fork deque, then the local queue;
-//! 7. a fair batch of the global queue;
-//! 8. the netpoll, without blocking;
-//! 9. up to four rounds of stealing over all other Ps in a random order, the last of which also takes
-//!    others' `runnext`; then others' due timers;
-//! 10. nothing: it lingers as a spinner for some microseconds, if others run; then it parks
+//! 5. tasks above the default priority, and turns for those below (`priority.rs`);
+//! 6. a child that was just forked;
+//! 7. `runnext`;
+//! 8. the fork deque, then the local queue;
+//! 9. a fair batch of the global queue;
+//! 10. tasks below the default priority;
+//! 11. the netpoll, without blocking;
+//! 12. up to four rounds of stealing over all other Ps in a random order, the last of which also takes
+//!     others' `runnext`; then others' due timers;
+//! 13. nothing: it lingers as a spinner for some microseconds, if others run; then it parks
 //!     (`sleep.rs`), with one last look at everything.
 //!
 //! # Two scopes
@@ -30,6 +33,7 @@ use std::{task::Waker, time::Duration};
 
 use super::{
     ground::Ground,
+    priority::{ABOVE, ANY},
     processor::{Peer, attention},
     sleep::Sleeper,
     worker::{Scope, Step, Worker},
@@ -89,6 +93,7 @@ impl Worker {
         if tick.is_multiple_of(GLOBAL_TICK)
             && let Some(step) = self.every_61st()
         {
+            self.let_child_wait();
             return step;
         }
         if tick.is_multiple_of(TIMER_TICK) {
@@ -98,11 +103,22 @@ impl Worker {
             && let Some(step) = self.private()
         {
             self.private_last.set(true);
+            self.let_child_wait();
             return step;
         }
-        self.private_last.set(false);
         loop {
+            if self.shared.ordered.is_used()
+                && let Some(task) = self.ordered_first()
+            {
+                return Step::Run(task);
+            }
             if let Some(task) = self.local() {
+                self.private_last.set(false);
+                return Step::Run(task);
+            }
+            if self.private_last.replace(false)
+                && let Some(task) = self.ordered_last()
+            {
                 return Step::Run(task);
             }
             // Who made this step skip them looks at them now.
@@ -112,10 +128,12 @@ impl Worker {
             if self.fire_own_timers() > 0 {
                 continue;
             }
-            if self.scope == Scope::Own && !self.stands_in.take() {
-                return Step::Park;
+            let stands_in = self.stands_in.take();
+            if self.scope == Scope::Own && !stands_in {
+                return self.ordered_last().map_or(Step::Park, Step::Run);
             }
-            if let Some(task) = self.global() {
+            let task = self.global().or_else(|| self.ordered_last());
+            if let Some(task) = task.or_else(|| stands_in.then(|| self.take_shared(ANY))?) {
                 return Step::Run(task);
             }
             if self.scope == Scope::Own {
@@ -203,6 +221,9 @@ impl Worker {
         if self.shared.last_netpoll.load(Relaxed) + NETPOLL_PERIOD.as_nanos() as u64 <= now {
             self.look_at_netpoll();
         }
+        if self.is_outranked() {
+            return None;
+        }
         let task = self.shared.grq.pop()?;
         self.count_global(1);
         Some(Step::Run(task))
@@ -228,7 +249,7 @@ impl Worker {
 
     /// A child that was just forked, `runnext`, the fork deque, then the local queue; but now and then the
     /// local queue comes before the fork deque, so that forks do not hold it up.
-    fn local(&self) -> Option<Task> {
+    pub(super) fn local(&self) -> Option<Task> {
         let p = &*self.p;
         if let Some(task) = p.direct.take().or_else(|| p.runnext.take()) {
             return Some(task);
@@ -246,8 +267,16 @@ impl Worker {
         None
     }
 
+    /// Another task comes before the child that was just forked. Nobody sees that one where it is, and it must not
+    /// be taken for a child of the other.
+    pub(super) fn let_child_wait(&self) {
+        if let Some(child) = self.p.direct.take() {
+            self.push_next(child);
+        }
+    }
+
     /// What runs next does not inherit its slice.
-    fn begin_slice(&self) {
+    pub(super) fn begin_slice(&self) {
         self.p.slice_began.set(None);
     }
 
@@ -344,7 +373,11 @@ impl Worker {
         seen.clear();
         seen.resize(count, (None, 0));
         let mut asked = false;
+        let ordered = self.shared.ordered.is_used();
         for round in 0..4 {
+            if ordered && let Some(task) = self.steal_ordered(ABOVE) {
+                return Search::Found(task);
+            }
             for at in random_order(&self.p.rng, count) {
                 if at == own {
                     continue;
@@ -384,7 +417,10 @@ impl Worker {
                     _ => {}
                 }
             }
-            if !self.shared.grq.is_empty() || self.p.has_pinned() {
+            if ordered && let Some(task) = self.steal_ordered(ANY) {
+                return Search::Found(task);
+            }
+            if self.shared.has_queued() || self.p.has_pinned() {
                 return Search::Again;
             }
         }
@@ -459,7 +495,7 @@ impl Worker {
         }
     }
 
-    fn count_steal(&self, tasks: usize) {
+    pub(super) fn count_steal(&self, tasks: usize) {
         self.peer().counters.steals.add(1);
         self.peer().counters.stolen.add(tasks as u64);
     }

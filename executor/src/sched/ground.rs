@@ -41,7 +41,9 @@ use super::{
     park::Parker,
 };
 use crate::{
-    queue::{Batch, GlobalQueue, Linked, LocalQueue, Steal, Stealer},
+    queue::{
+        Batch, GlobalQueue, LocalQueue, Ordered, OrderedShared, OrderedStealer, Steal, Stealer,
+    },
     sync::atomic::{
         AtomicBool, AtomicUsize,
         Ordering::{Acquire, Relaxed, SeqCst},
@@ -51,12 +53,16 @@ use crate::{
 
 /// What others see of a P, as far as its permit, its sleep and its queues go.
 pub(crate) trait Bed {
-    type Task: Linked;
+    type Task: Ordered;
 
     fn index(&self) -> usize;
     fn standing(&self) -> &Standing;
     fn parker(&self) -> &Parker;
     fn stealer(&self) -> &Stealer<Self::Task>;
+    /// The thieves' end of its ordered queue, once it has one.
+    fn ordered(&self) -> Option<&OrderedStealer<Self::Task>> {
+        None
+    }
     /// Takes the oldest task that waits for the child that it forked.
     fn steal_parent(&self) -> Option<Self::Task> {
         None
@@ -72,15 +78,21 @@ pub(crate) trait Bed {
     /// Whether its thread has left a task alone in `runnext`, and has not come back to it since; see *The
     /// gate* in `push.rs`.
     fn has_alone(&self) -> bool;
+    /// Whether there is a task in its queues that others could take: not a branch of a join.
+    fn has_queued(&self) -> bool {
+        !self.stealer().is_empty() || self.ordered().is_some_and(|ordered| !ordered.is_empty())
+    }
 }
 
 /// See the module's head. The methods without a body are what a runtime has to bring.
 pub(crate) trait Ground: Sized {
-    type Task: Linked;
+    type Task: Ordered;
     type Peer: Bed<Task = Self::Task>;
 
     fn idle(&self) -> &Idle;
     fn grq(&self) -> &GlobalQueue<Self::Task>;
+    /// What the global queue is for tasks of another priority than the default one.
+    fn ordered(&self) -> &OrderedShared<Self::Task>;
     fn phase(&self) -> &Phase;
     /// All Ps that were made so far.
     fn peers(&self) -> impl ExactSizeIterator<Item = &Self::Peer>;
@@ -104,8 +116,19 @@ pub(crate) trait Ground: Sized {
 
     // --- work that any thread may take ---
 
-    /// Queues a task for all.
+    /// Queues a task for all, by its priority if it has one.
     fn push(&self, task: Self::Task) {
+        if task.is_ordered() {
+            self.ordered().push(task);
+            self.wake_for(1);
+            self.pushed();
+        } else {
+            self.push_plain(task);
+        }
+    }
+
+    /// The same for a task of the default priority.
+    fn push_plain(&self, task: Self::Task) {
         self.grq().push(task);
         self.wake_for(1);
         self.pushed();
@@ -115,6 +138,14 @@ pub(crate) trait Ground: Sized {
     fn push_batch(&self, batch: Batch<Self::Task>) {
         let len = batch.len();
         self.grq().push_batch(batch);
+        self.wake_for(len);
+        self.pushed();
+    }
+
+    /// The same for tasks of other priorities than the default one.
+    fn push_ordered_batch(&self, batch: Batch<Self::Task>) {
+        let len = batch.len();
+        self.ordered().push_batch(batch);
         self.wake_for(len);
         self.pushed();
     }
@@ -129,19 +160,29 @@ pub(crate) trait Ground: Sized {
         }
     }
 
-    /// Drops what is in the global queue.
+    /// Takes from the queues that all share.
+    fn pop_queued(&self) -> Option<Self::Task> {
+        self.grq().pop().or_else(|| self.ordered().pop())
+    }
+
+    /// Whether anything is in them.
+    fn has_queued(&self) -> bool {
+        !self.grq().is_empty() || !self.ordered().is_empty()
+    }
+
+    /// Drops what is in them.
     fn drain_global(&self) {
-        while let Some(task) = self.grq().pop() {
+        while let Some(task) = self.pop_queued() {
             Self::cancel(task);
         }
     }
 
     /// Whether anything is queued that any thread may take: the last look before a thread sleeps.
     fn any_work(&self) -> bool {
-        !self.grq().is_empty()
+        self.has_queued()
             || self
                 .peers()
-                .any(|peer| !peer.stealer().is_empty() || peer.has_forked())
+                .any(|peer| peer.has_queued() || peer.has_forked())
     }
 
     /// As [`any_work`](Self::any_work), with tasks that are left alone: for spinners, on whom those rely who
@@ -200,7 +241,7 @@ pub(crate) trait Ground: Sized {
         // The set tells whether there is anybody to wake, so that this does not go round for ever.
         if !self.idle().parked().is_empty() && self.any_work() {
             self.wake_for(1);
-        } else if !self.grq().is_empty() {
+        } else if self.has_queued() {
             // See *Standing in*, in `block_on.rs`.
             let waiting = |peer: &&Self::Peer| peer.standing().load() == Stands::Waiting;
             for peer in self.peers().filter(waiting) {
@@ -298,8 +339,15 @@ pub(crate) trait Ground: Sized {
                 Steal::Empty => break,
             }
         }
+        let mut ordered = Batch::new();
+        if let Some(queue) = peer.ordered() {
+            queue.take_all(|task| ordered.push(task));
+        }
         self.idle().release(permit, None);
         self.after_release();
+        if !ordered.is_empty() {
+            self.push_ordered_batch(ordered);
+        }
         if !batch.is_empty() {
             self.push_batch(batch);
         }

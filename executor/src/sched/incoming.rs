@@ -64,7 +64,9 @@ fn remove(home: &Home, index: u32) -> Removed<TaskRef> {
 impl Shared {
     /// Queues a task from a thread that has no P of this runtime.
     pub(crate) fn push_foreign(&self, task: Task) {
-        if task.header().is_pinned() {
+        if task.header().is_plain() {
+            self.push_plain(task);
+        } else if task.header().is_pinned() {
             self.push_pinned(task);
         } else {
             self.push(task);

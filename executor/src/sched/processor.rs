@@ -16,11 +16,11 @@ use crate::{
     fork_join::Lane,
     metrics::Counters,
     queue::{
-        ForkDeque, ForkStealer, GlobalQueue, LocalQueue, RunNext, RunNextStealer, Stealer,
-        fork_deque, local_queue, run_next,
+        ForkDeque, ForkStealer, GlobalQueue, LocalQueue, OrderedStealer, RunNext, RunNextStealer,
+        Stealer, fork_deque, local_queue, run_next,
     },
     rng::Rng,
-    sched::{Root, apart::Whereabouts, ground::Bed, idle::Standing, park::Parker},
+    sched::{Root, apart::Whereabouts, ground::Bed, idle::Standing, park::Parker, priority::Ranks},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
@@ -47,6 +47,8 @@ pub(crate) struct Peer {
     pub(crate) home: Home,
     pub(crate) stealer: Stealer<Task>,
     pub(crate) runnext: RunNextStealer<Task>,
+    /// The thieves' end of what is in `Processor::ranks`, once there is something.
+    pub(crate) ordered: std::sync::OnceLock<OrderedStealer<Task>>,
     /// Tasks that have forked, and whose child runs: the fork deque.
     pub(crate) parents: ForkStealer<Task>,
     /// What its running poll has forked.
@@ -96,6 +98,10 @@ impl Bed for Peer {
         &self.stealer
     }
 
+    fn ordered(&self) -> Option<&OrderedStealer<Task>> {
+        self.ordered.get()
+    }
+
     fn steal_next(&self) -> Option<Task> {
         self.runnext.steal(self.runnext.peek()?)
     }
@@ -117,18 +123,12 @@ impl Bed for Peer {
     }
 }
 
-impl Peer {
-    /// Whether there is a task that a thief could take: not a branch of a join.
-    pub(crate) fn has_stealable_task(&self) -> bool {
-        !self.stealer.is_empty() || !self.parents.is_empty()
-    }
-}
-
 /// What belongs to the thread that has the P.
 pub(crate) struct Processor {
     pub(crate) peer: Arc<Peer>,
     pub(crate) lrq: LocalQueue<Task>,
     pub(crate) runnext: RunNext<Task>,
+    pub(crate) ranks: Ranks,
     /// The owner's end of the fork deque.
     pub(crate) parents: ForkDeque<Task>,
     /// A child that was just forked, and runs next (`fork_join/fork.rs`).
@@ -186,6 +186,7 @@ impl Processor {
             ),
             stealer,
             runnext: runnext_stealer,
+            ordered: std::sync::OnceLock::new(),
             parents: parents_stealer,
             lane: Arc::new(Lane::new()),
             timers,
@@ -207,6 +208,7 @@ impl Processor {
             peer: Arc::new(peer),
             lrq,
             runnext,
+            ranks: Ranks::default(),
             parents,
             direct: Cell::new(None),
             may_fork: Cell::new(false),

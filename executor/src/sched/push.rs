@@ -5,6 +5,7 @@
 //! | new, or woken by the running task | `runnext`; what it displaces to the back of the LRQ (H1) | for the displaced one a thread; for a lone `runnext` see the gate |
 //! | yielded, or woken during its own poll | the back of the LRQ | a thread |
 //! | woken by a batch of the netpoll or the timers | the back of the LRQ | at the end as many as the batch is worth |
+//! | any of these with a priority that is not the default one | the ordered queue (`priority.rs`) | a thread |
 //! | pinned | the pinned queue of its P | its own thread, if this is another |
 //! | any, while the thread has no permit | the global queue | a thread |
 //!
@@ -53,17 +54,50 @@ const GATE_PATIENCE: Duration = Duration::from_micros(20);
 impl Worker {
     /// A task was woken, by this thread.
     pub(crate) fn push_woken(&self, task: Task) {
+        if task.header().is_plain() {
+            self.push_plain(task);
+        } else {
+            self.push_special(task);
+        }
+    }
+
+    fn push_plain(&self, task: Task) {
+        if let Some(queued) = self.p.batch.get() {
+            self.p.batch.set(Some(queued + 1));
+            self.push_quietly(task);
+        } else {
+            self.push_next(task);
+        }
+    }
+
+    /// One of the few that have something of their own.
+    #[cold]
+    fn push_special(&self, task: Task) {
         if task.header().is_pinned() {
             if self.home_is(task.header().home()) {
                 self.p.pinned.borrow_mut().push_back(task);
             } else {
                 self.shared.push_foreign(task);
             }
+        } else if !task.header().is_ordered() {
+            self.push_plain(task);
         } else if let Some(queued) = self.p.batch.get() {
             self.p.batch.set(Some(queued + 1));
-            self.push_quietly(task);
+            self.push_ordered_quietly(task);
         } else {
-            self.push_next(task);
+            self.push_ordered(task);
+        }
+    }
+
+    /// One of those has yielded, or was woken during its poll.
+    #[cold]
+    pub(super) fn requeue_special(&self, task: Task) {
+        if task.header().is_pinned() {
+            self.p.pinned.borrow_mut().push_back(task);
+        } else if task.header().is_ordered() {
+            self.push_ordered(task);
+        } else {
+            self.push_back(task);
         }
     }
 
@@ -73,10 +107,7 @@ impl Worker {
             self.push_back(task);
             return;
         }
-        if let Some((permit, spinning)) = self.shared.idle.submit(1) {
-            self.peer().counters.wakeups.add(1);
-            self.shared.wake_with(permit, spinning);
-        }
+        self.wake_one();
     }
 
     /// Into `runnext`; what it displaces goes to the back (H1).
@@ -121,9 +152,14 @@ impl Worker {
 
     /// To the back of the local queue, and wakes a thread if one could take it.
     pub(super) fn push_back(&self, task: Task) {
-        if self.push_quietly(task)
-            && let Some((permit, spinning)) = self.shared.idle.submit(1)
-        {
+        if self.push_quietly(task) {
+            self.wake_one();
+        }
+    }
+
+    /// After a push that another thread may take.
+    pub(super) fn wake_one(&self) {
+        if let Some((permit, spinning)) = self.shared.idle.submit(1) {
             self.peer().counters.wakeups.add(1);
             self.shared.wake_with(permit, spinning);
         }
@@ -175,9 +211,13 @@ impl Worker {
         let Some(task) = self.enter(task) else {
             return;
         };
-        if task.header().is_pinned() {
+        if task.header().is_plain() {
+            self.push_next(task);
+        } else if task.header().is_pinned() {
             self.p.pinned_live.set(self.p.pinned_live.get() + 1);
             self.p.pinned.borrow_mut().push_back(task);
+        } else if task.header().is_ordered() {
+            self.push_ordered(task);
         } else {
             self.push_next(task);
         }

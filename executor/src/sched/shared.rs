@@ -10,7 +10,7 @@ use ws_reactor::Netpoll;
 
 use super::{
     closing::{Closing, Phase, Threads},
-    ground::Ground,
+    ground::{Bed, Ground},
     idle::{Idle, Permit, Spinning},
     incoming::HOME,
     processor::{Peer, Processor, attention},
@@ -21,7 +21,7 @@ use crate::{
     blocking::Room,
     context,
     metrics::{Metrics, ProcessorMetrics},
-    queue::GlobalQueue,
+    queue::{GlobalQueue, OrderedShared, OrderedStealer},
     runtime::{Config, TaskDump},
     sync::{
         Arc, Condvar, Mutex,
@@ -48,6 +48,8 @@ pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) idle: Idle,
     pub(crate) grq: GlobalQueue<Task>,
+    /// What `grq` is for tasks of another priority than the default one.
+    pub(crate) ordered: OrderedShared<Task>,
     pub(crate) netpoll: Arc<Netpoll>,
     pub(crate) time: Arc<TimeDriver>,
     /// All Ps that ever were, in the order of their making. They stay until the runtime goes.
@@ -102,6 +104,7 @@ impl Shared {
                 kept: Mutex::new(None),
                 idle: Idle::new(config.workers, processors),
                 grq: GlobalQueue::new(),
+                ordered: OrderedShared::new(),
                 netpoll,
                 time,
                 peers: (0..processors)
@@ -161,6 +164,7 @@ impl Shared {
     /// Gives a P back, empty of tasks. Its timers stay armed, and others fire them.
     pub(crate) fn return_processor(&self, processor: Box<Processor>) {
         debug_assert!(processor.lrq.is_empty() && processor.peer.runnext.is_empty());
+        debug_assert!(processor.ranks.is_empty());
         self.vacant.lock().push(processor);
     }
 
@@ -172,7 +176,8 @@ impl Shared {
 
     /// The same without branches of joins: whether a task is queued.
     pub(crate) fn any_task(&self) -> bool {
-        !self.grq.is_empty() || self.peers().any(|peer| peer.has_stealable_task())
+        let has_task = |peer: &Peer| peer.has_queued() || !peer.parents.is_empty();
+        self.has_queued() || self.peers().any(has_task)
     }
 
     /// The earliest deadline of all timers, in nanoseconds of the runtime's clock.
@@ -251,6 +256,7 @@ impl Shared {
             spinning: self.idle.spinning(),
             live_tasks: self.live_tasks(),
             global_queue: self.grq.len(),
+            ordered_queue: self.ordered.len(),
             processors: self.peers().map(processor_metrics).collect(),
         }
     }
@@ -266,6 +272,10 @@ impl Ground for Shared {
 
     fn grq(&self) -> &GlobalQueue<Task> {
         &self.grq
+    }
+
+    fn ordered(&self) -> &OrderedShared<Task> {
+        &self.ordered
     }
 
     fn phase(&self) -> &Phase {
@@ -387,7 +397,9 @@ fn processor_metrics(peer: &Peer) -> ProcessorMetrics {
         wakeups: counters.wakeups.get(),
         netpolls: counters.netpolls.get(),
         timers: counters.timers.get(),
+        ordered: counters.ordered.get(),
         local_queue: peer.stealer.len(),
+        ordered_queue: peer.ordered.get().map_or(0, OrderedStealer::len),
     }
 }
 

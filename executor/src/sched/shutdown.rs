@@ -168,7 +168,7 @@ impl Worker {
             }
             // A drop may have woken others, pinned ones among them.
             self.clear_pinned();
-            if self.p.lrq.is_empty() && !self.shared().any_task() {
+            if self.p.lrq.is_empty() && self.p.ranks.is_empty() && !self.shared().any_task() {
                 break;
             }
         }
@@ -221,15 +221,17 @@ impl Worker {
     fn take_any(&self) -> Option<Task> {
         let own = self.p.runnext.take().or_else(|| self.p.pop_forked());
         let own = own.or_else(|| self.p.lrq.pop());
-        own.or_else(|| self.shared().grq.pop()).or_else(|| {
+        let own = own.or_else(|| self.p.ranks.pop());
+        own.or_else(|| self.shared().pop_queued()).or_else(|| {
             self.shared()
                 .peers()
                 .filter(|peer| peer.index != self.peer().index)
                 .find_map(|peer| match peer.stealer.steal_into(&self.p.lrq) {
                     Steal::Stolen { first, .. } => Some(first),
-                    Steal::Empty | Steal::Busy => {
-                        peer.steal_next().or_else(|| peer.parents.steal())
-                    }
+                    Steal::Empty | Steal::Busy => peer
+                        .steal_next()
+                        .or_else(|| peer.parents.steal())
+                        .or_else(|| self.steal_ordered_from(peer)),
                 })
         })
     }

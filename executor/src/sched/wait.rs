@@ -38,8 +38,9 @@ impl Sleeper for Worker {
         &self.spinning
     }
 
-    /// Ring, runnext and what was forked.
+    /// Ring, runnext and what was forked; and what is ordered to the shared ordered queue.
     fn hand_in(&self) {
+        self.hand_in_ordered();
         let mut batch = Batch::new();
         batch.extend(self.p.runnext.take());
         batch.extend(std::iter::from_fn(|| self.p.pop_forked()));
@@ -204,7 +205,7 @@ impl Worker {
         let shared = &self.shared;
         shared.refusal.load(Relaxed)
             && shared.idle.free() > 0
-            && !shared.grq.is_empty()
+            && shared.has_queued()
             && (self.gave_away.get() || !shared.has_threads())
     }
 }

@@ -187,13 +187,13 @@ impl Worker {
         let p = &*self.p;
         p.peer.counters.polls.add(1);
         p.peer.running.store(task.header().address(), Relaxed);
-        let pinned = task.header().is_pinned();
-        p.may_fork.set(!pinned);
+        let (pinned, may_fork) = task.header().ways();
+        p.may_fork.set(may_fork);
         let outcome = budget::with_budget(|| task.run());
         p.may_fork.set(false);
         p.peer.running.store(0, Relaxed);
         let outcome = match p.direct.take() {
-            Some(child) => match self.forked(pinned, outcome, child) {
+            Some(child) => match self.forked(outcome, child) {
                 Some(outcome) => outcome,
                 None => return,
             },
@@ -201,8 +201,9 @@ impl Worker {
         };
         match outcome {
             Outcome::Idle => {}
-            Outcome::Requeue(task) if pinned => p.pinned.borrow_mut().push_back(task),
-            Outcome::Requeue(task) => self.push_back(task),
+            // Asked anew: its priority may have changed meanwhile.
+            Outcome::Requeue(task) if task.header().is_plain() => self.push_back(task),
+            Outcome::Requeue(task) => self.requeue_special(task),
             Outcome::Done(ended) => self.completed(pinned, ended),
         }
     }
@@ -210,9 +211,11 @@ impl Worker {
     /// The poll has forked `child`: its task becomes the parent that thieves may take, and the child is
     /// next. The outcome comes back if there is no such parent: the poll ended its task, or the fork
     /// was awaited by something else that has yet to wake it.
-    fn forked(&self, pinned: bool, outcome: Outcome, child: Task) -> Option<Outcome> {
+    fn forked(&self, outcome: Outcome, child: Task) -> Option<Outcome> {
         match outcome {
-            Outcome::Requeue(parent) if !pinned && self.peer().standing.has_permit() => {
+            Outcome::Requeue(parent)
+                if parent.header().ways().1 && self.peer().standing.has_permit() =>
+            {
                 self.p.direct.set(Some(child));
                 self.push_parent(parent);
                 None
@@ -305,6 +308,10 @@ impl Worker {
             root,
             ..
         } = self;
+        let ordered = p.ranks.drain();
+        if !ordered.is_empty() {
+            shared.push_ordered_batch(ordered);
+        }
         let mut batch = Batch::new();
         batch.extend(p.runnext.take());
         batch.extend(std::iter::from_fn(|| p.pop_forked()));

@@ -2,7 +2,7 @@
 
 use std::{future::Future, panic::Location};
 
-use super::{join::JoinHandle, meta::Extra, raw::Task};
+use super::{join::JoinHandle, meta::Extra, priority::Priority, raw::Task};
 use crate::{
     blocking::BlockingCall,
     context,
@@ -137,7 +137,7 @@ where
     }
 }
 
-/// Spawns a task with a name.
+/// Spawns a task with a name, or with a priority.
 ///
 /// The name is in reports, dumps and logs.
 ///
@@ -157,7 +157,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// A builder of a task without a name.
+    /// A builder of a task like those of [`spawn`], until it is told otherwise.
     pub fn new() -> Self {
         Self::default()
     }
@@ -165,6 +165,25 @@ impl Builder {
     /// Names the task.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.extra.get_or_insert_default().name = Some(name.into().into_boxed_str());
+        self
+    }
+
+    /// Gives the task a priority; what it spawns does not inherit it. See [`Priority`] for what that means,
+    /// and for whom it means nothing.
+    ///
+    /// ```
+    /// use ws_executor::task::{Builder, Priority};
+    ///
+    /// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let report = Builder::new().priority(Priority::LOWEST).spawn(async { "done" });
+    /// let check = Builder::new().priority(10).spawn(async { "well" });
+    /// assert_eq!(check.priority(), Priority::new(10));
+    /// assert_eq!((check.await.unwrap(), report.await.unwrap()), ("well", "done"));
+    /// # });
+    /// ```
+    pub fn priority(mut self, priority: impl Into<Priority>) -> Self {
+        self.extra.get_or_insert_default().priority = priority.into().get();
         self
     }
 

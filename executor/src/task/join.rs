@@ -9,7 +9,9 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use super::{failure::Failure, id::Id, join_cell::JoinCell, reference::TaskRef};
+use super::{
+    failure::Failure, id::Id, join_cell::JoinCell, priority::Priority, reference::TaskRef,
+};
 use crate::budget;
 
 /// Awaits a task's output. Dropping it lets the task go on by itself.
@@ -84,6 +86,32 @@ impl<T> JoinHandle<T> {
     pub fn is_finished(&self) -> bool {
         self.cell.is_done()
     }
+
+    /// The task's priority.
+    pub fn priority(&self) -> Priority {
+        Priority::new(self.cell.header().priority())
+    }
+
+    /// Changes the task's priority, from any thread, at any moment of its life.
+    ///
+    /// It counts when the task is queued the next time: a task that waits in a queue already may keep its
+    /// place there until it has run.
+    ///
+    /// ```
+    /// use ws_executor::task::Priority;
+    ///
+    /// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+    /// runtime.block_on(async {
+    ///     let task = ws_executor::spawn(async { ws_executor::task::yield_now().await });
+    ///     assert_eq!(task.priority(), Priority::DEFAULT);
+    ///     task.set_priority(Priority::LOWEST);
+    ///     assert_eq!(task.priority(), Priority::LOWEST);
+    ///     task.await.unwrap();
+    /// });
+    /// ```
+    pub fn set_priority(&self, priority: impl Into<Priority>) {
+        self.cell.header().set_priority(priority.into().get());
+    }
 }
 
 impl<T> Future for JoinHandle<T> {
@@ -151,6 +179,11 @@ impl AbortHandle {
     /// As [`JoinHandle::is_finished`].
     pub fn is_finished(&self) -> bool {
         self.task.header().snapshot().is_done()
+    }
+
+    /// As [`JoinHandle::set_priority`].
+    pub fn set_priority(&self, priority: impl Into<Priority>) {
+        self.task.header().set_priority(priority.into().get());
     }
 
     /// The task's id.

@@ -1,87 +1,185 @@
 //! Where a task was spawned, and what few tasks have beside that, in one word.
+//!
+//! ```text
+//!  63                                                        2      1      0
+//! +-----------------------------------------------------------+------+------+
+//! | the address of a `Location`, or of a `Full` if FULL is set |PINNED| FULL |
+//! +-----------------------------------------------------------+------+------+
+//! ```
+//!
+//! A task that has nothing of its own is *plain*: both bits are clear. So who queues a task asks one word,
+//! in the line that it has in its cache anyway, whether it may go the usual way.
+//!
+//! A task is given a [`Full`] when it is made with a name or a priority, or when its priority is changed for
+//! the first time: by one exchange, which only one of several wins. From then on the word stays as it is
+//! until the task's memory goes, so that a reference into it is good as long as one to the task.
 #![expect(unsafe_code, reason = "a tagged pointer")]
 
 use std::{marker::PhantomData, panic::Location, ptr::NonNull};
+
+use crate::sync::atomic::{
+    AtomicPtr,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+/// The priority of a task that was given none.
+pub(crate) const DEFAULT_PRIORITY: i64 = 0;
 
 /// What few tasks have.
 #[derive(Debug, Default)]
 pub(crate) struct Extra {
     pub(crate) name: Option<Box<str>>,
+    pub(crate) priority: i64,
 }
 
 #[derive(Debug)]
 struct Full {
-    extra: Extra,
+    name: Option<Box<str>>,
     location: &'static Location<'static>,
+    /// By the standard library and not by `sync.rs`: a number that orders nothing, in no protocol.
+    priority: std::sync::atomic::AtomicI64,
 }
 
-/// Set on the address of a [`Full`]; without it the address is that of a `Location`. Both are aligned
-/// to more than that.
+/// The address is that of a [`Full`]; without it, that of a `Location`. Set at birth or once later.
 const FULL: usize = 1;
+/// The task stays on its thread (I7). Set at birth or never.
+const PINNED: usize = 1 << 1;
+/// Both addresses are those of something that has a pointer in it.
+const TAGS: usize = FULL | PINNED;
 
 /// See the module's head.
 pub(super) struct Meta {
-    word: NonNull<()>,
+    word: AtomicPtr<()>,
     owns: PhantomData<Full>,
 }
 
-// SAFETY: it is a `&'static Location` or a `Box` of plain data that is never changed.
+// SAFETY: it is a `&'static Location` or a `Box` of which only an atomic number is ever changed.
 unsafe impl Send for Meta {}
 // SAFETY: as above.
 unsafe impl Sync for Meta {}
 
+/// The word of a `Full`.
+fn leak(full: Full, pinned: usize) -> *mut () {
+    let full = NonNull::from(Box::leak(Box::new(full))).cast::<()>();
+    full.as_ptr().map_addr(|address| address | FULL | pinned)
+}
+
+/// The `Full` of a word, if it has one.
+fn full_of(word: *mut ()) -> Option<NonNull<Full>> {
+    if word.addr() & FULL == 0 {
+        return None;
+    }
+    NonNull::new(word.map_addr(|address| address & !TAGS).cast())
+}
+
 impl Meta {
-    pub(super) fn new(location: &'static Location<'static>, extra: Option<Box<Extra>>) -> Self {
+    pub(super) fn new(
+        location: &'static Location<'static>,
+        extra: Option<Box<Extra>>,
+        pinned: bool,
+    ) -> Self {
+        let pinned = if pinned { PINNED } else { 0 };
         let word = match extra {
-            None => NonNull::from(location).cast(),
-            Some(extra) => NonNull::from(Box::leak(Box::new(Full {
-                extra: *extra,
-                location,
-            })))
-            .cast::<()>()
-            .map_addr(|address| address | FULL),
+            None => NonNull::from(location)
+                .cast::<()>()
+                .as_ptr()
+                .map_addr(|address| address | pinned),
+            Some(extra) => leak(
+                Full {
+                    name: extra.name,
+                    location,
+                    priority: extra.priority.into(),
+                },
+                pinned,
+            ),
         };
         Self {
-            word,
+            word: AtomicPtr::new(word),
             owns: PhantomData,
         }
     }
 
-    fn full(&self) -> Option<NonNull<Full>> {
-        let address = self.word.addr().get();
-        (address & FULL != 0).then(|| {
-            // The tag is the lowest bit of an address that has others.
-            self.word
-                .map_addr(|address| {
-                    std::num::NonZero::new(address.get() & !FULL)
-                        .expect("a box is not at address zero")
-                })
-                .cast()
-        })
+    /// Whether it is neither pinned nor has anything of its own.
+    #[inline]
+    pub(super) fn is_plain(&self) -> bool {
+        // Ordering: Relaxed: what is behind the address is not looked at.
+        self.word.load(Relaxed).addr() & TAGS == 0
     }
 
-    fn extra(&self) -> Option<&Full> {
-        // SAFETY: a tagged word is the box that `new` leaked, which `drop` alone frees.
-        self.full().map(|full| unsafe { full.as_ref() })
+    pub(super) fn is_pinned(&self) -> bool {
+        self.word.load(Relaxed).addr() & PINNED != 0
+    }
+
+    fn full(&self) -> Option<&Full> {
+        // Ordering: Acquire pairs with the Release in `set_priority`.
+        let full = full_of(self.word.load(Acquire));
+        // SAFETY: a tagged word is the box that `leak` made, and it stays until `drop`.
+        full.map(|full| unsafe { full.as_ref() })
     }
 
     pub(super) fn name(&self) -> Option<&str> {
-        self.extra()?.extra.name.as_deref()
+        self.full()?.name.as_deref()
     }
 
     pub(super) fn location(&self) -> &'static Location<'static> {
-        match self.extra() {
+        match self.full() {
             Some(full) => full.location,
-            // SAFETY: a word without a tag is a `&'static Location`.
-            None => unsafe { self.word.cast().as_ref() },
+            None => location_of(self.word.load(Acquire)),
+        }
+    }
+
+    pub(super) fn priority(&self) -> i64 {
+        self.full()
+            .map_or(DEFAULT_PRIORITY, |full| full.priority.load(Relaxed))
+    }
+
+    pub(super) fn set_priority(&self, priority: i64) {
+        if let Some(full) = self.full() {
+            full.priority.store(priority, Relaxed);
+            return;
+        }
+        if priority == DEFAULT_PRIORITY {
+            return;
+        }
+        let before = self.word.load(Acquire);
+        if full_of(before).is_some() {
+            return self.set_priority(priority);
+        }
+        let new = leak(
+            Full {
+                name: None,
+                location: location_of(before),
+                priority: priority.into(),
+            },
+            before.addr() & PINNED,
+        );
+        // Ordering: Release: who finds the address finds what is there.
+        if self
+            .word
+            .compare_exchange(before, new, Release, Relaxed)
+            .is_err()
+        {
+            if let Some(new) = full_of(new) {
+                // SAFETY: the box that `leak` made, and nobody else has seen it.
+                drop(unsafe { Box::from_raw(new.as_ptr()) });
+            }
+            // Somebody else has put one there, for good.
+            self.set_priority(priority);
         }
     }
 }
 
+/// The place of a word without a `Full`.
+fn location_of(word: *mut ()) -> &'static Location<'static> {
+    let location = word.map_addr(|address| address & !TAGS).cast_const();
+    // SAFETY: a word without the tag is a `&'static Location`.
+    unsafe { &*location.cast::<Location<'static>>() }
+}
+
 impl Drop for Meta {
     fn drop(&mut self) {
-        if let Some(full) = self.full() {
-            // SAFETY: it is the box that `new` leaked, and nobody has a reference to it any more.
+        if let Some(full) = full_of(self.word.load(Acquire)) {
+            // SAFETY: it is the box that `leak` made, and nobody has a reference to it any more.
             drop(unsafe { Box::from_raw(full.as_ptr()) });
         }
     }
@@ -94,19 +192,57 @@ mod tests {
     #[test]
     fn a_plain_task_has_its_place_and_no_name() {
         let here = Location::caller();
-        let meta = Meta::new(here, None);
+        let meta = Meta::new(here, None, false);
         assert_eq!((meta.name(), meta.location()), (None, here));
+        assert!(meta.is_plain() && !meta.is_pinned());
+        assert_eq!(meta.priority(), DEFAULT_PRIORITY);
     }
 
     #[test]
     fn a_named_task_has_both() {
         let here = Location::caller();
-        let meta = Meta::new(
-            here,
-            Some(Box::new(Extra {
-                name: Some("batch".into()),
-            })),
-        );
+        let extra = Extra {
+            name: Some("batch".into()),
+            priority: -3,
+        };
+        let meta = Meta::new(here, Some(Box::new(extra)), true);
         assert_eq!((meta.name(), meta.location()), (Some("batch"), here));
+        assert!(!meta.is_plain() && meta.is_pinned());
+        assert_eq!(meta.priority(), -3);
+    }
+
+    #[test]
+    fn a_priority_can_come_later() {
+        let here = Location::caller();
+        for pinned in [false, true] {
+            let meta = Meta::new(here, None, pinned);
+            meta.set_priority(DEFAULT_PRIORITY);
+            assert_eq!(meta.is_plain(), !pinned, "the default needs no room");
+            meta.set_priority(i64::MAX);
+            meta.set_priority(i64::MIN);
+            assert_eq!((meta.location(), meta.priority()), (here, i64::MIN));
+            assert!(!meta.is_plain() && meta.is_pinned() == pinned);
+            meta.set_priority(DEFAULT_PRIORITY);
+            assert_eq!(meta.priority(), DEFAULT_PRIORITY);
+        }
+    }
+
+    #[test]
+    fn of_several_who_set_it_first_one_makes_room() {
+        let here = Location::caller();
+        for _ in 0..200 {
+            let meta = Meta::new(here, None, false);
+            std::thread::scope(|scope| {
+                for priority in 1..=3 {
+                    let meta = &meta;
+                    scope.spawn(move || {
+                        meta.set_priority(priority);
+                        assert!((1..=3).contains(&meta.priority()));
+                        assert_eq!(meta.location(), here);
+                    });
+                }
+            });
+            assert!((1..=3).contains(&meta.priority()));
+        }
     }
 }

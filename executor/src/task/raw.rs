@@ -46,12 +46,12 @@ use super::{
     join_cell::JoinCell,
     joiner::Joiner,
     live::Removed,
-    meta::{Extra, Meta},
+    meta::{DEFAULT_PRIORITY, Extra, Meta},
     reference::{TaskRef, WAKER},
     state::{Settle, Snapshot, State},
 };
 use crate::{
-    queue::{Item, Linked},
+    queue::{Item, Linked, Ordered},
     sync::{
         UnsafeCell,
         atomic::{AtomicU32, Ordering::Relaxed},
@@ -94,7 +94,6 @@ pub(super) struct VTable {
     pub(super) read_output: unsafe fn(NonNull<Header>, NonNull<()>),
     pub(super) drop_output: unsafe fn(NonNull<Header>),
     pub(super) free: unsafe fn(NonNull<Header>),
-    pinned: bool,
 }
 
 union Stage<F: Future> {
@@ -108,16 +107,15 @@ struct Cell<F: Future> {
     stage: UnsafeCell<Stage<F>>,
 }
 
-struct CellVTable<F, const PINNED: bool>(PhantomData<F>);
+struct CellVTable<F>(PhantomData<F>);
 
-impl<F: Future, const PINNED: bool> CellVTable<F, PINNED> {
+impl<F: Future> CellVTable<F> {
     const VTABLE: VTable = VTable {
         poll: poll::<F>,
         cancel: cancel::<F>,
         read_output: read_output::<F>,
         drop_output: drop_output::<F>,
         free: free::<F>,
-        pinned: PINNED,
     };
 }
 
@@ -255,6 +253,16 @@ unsafe impl Linked for Task {
     }
 }
 
+impl Ordered for Task {
+    fn priority(&self) -> i64 {
+        self.header().priority()
+    }
+
+    fn is_ordered(&self) -> bool {
+        self.header().is_ordered()
+    }
+}
+
 /// What became of a task that was run.
 #[derive(Debug)]
 #[must_use]
@@ -284,7 +292,7 @@ impl Task {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        Self::allocate::<F, false>(future, parts)
+        Self::allocate(future, parts, false)
     }
 
     /// The same for a future that must stay on its thread.
@@ -297,23 +305,20 @@ impl Task {
         F: Future + 'static,
         F::Output: 'static,
     {
-        Self::allocate::<F, true>(future, parts)
+        Self::allocate(future, parts, true)
     }
 
-    fn allocate<F: Future, const PINNED: bool>(
-        future: F,
-        parts: Parts,
-    ) -> (Self, JoinCell<F::Output>) {
+    fn allocate<F: Future>(future: F, parts: Parts, pinned: bool) -> (Self, JoinCell<F::Output>) {
         let cell = Box::new(Cell {
             header: Header {
                 state: State::new(),
-                vtable: &CellVTable::<F, PINNED>::VTABLE,
+                vtable: &CellVTable::<F>::VTABLE,
                 next: UnsafeCell::new(None),
                 home: parts.home,
                 id: parts.id,
                 index: AtomicU32::new(0),
                 born_ms: parts.born_ms,
-                meta: Meta::new(parts.location, parts.extra),
+                meta: Meta::new(parts.location, parts.extra, pinned),
                 joiner: UnsafeCell::new(None),
             },
             stage: UnsafeCell::new(Stage {
@@ -461,8 +466,46 @@ impl Header {
         self.born_ms
     }
 
+    /// Whether it is one of the many that have neither a thread, a name nor a priority of their own: the
+    /// question that comes first wherever a task is queued.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.meta.is_plain()
+    }
+
     pub(crate) fn is_pinned(&self) -> bool {
-        self.vtable.pinned
+        self.meta.is_pinned()
+    }
+
+    /// Whether it is pinned, and whether others may take it from the fork deque, where a priority plays no part.
+    #[inline]
+    pub(crate) fn ways(&self) -> (bool, bool) {
+        if self.is_plain() {
+            (false, true)
+        } else {
+            self.special_ways()
+        }
+    }
+
+    #[cold]
+    fn special_ways(&self) -> (bool, bool) {
+        let pinned = self.is_pinned();
+        (pinned, !pinned && self.priority() == DEFAULT_PRIORITY)
+    }
+
+    /// Its priority, as a number.
+    pub(crate) fn priority(&self) -> i64 {
+        self.meta.priority()
+    }
+
+    /// Changes its priority. It counts when the task is queued the next time.
+    pub(crate) fn set_priority(&self, priority: i64) {
+        self.meta.set_priority(priority);
+    }
+
+    /// Whether it belongs into the ordered queues.
+    pub(crate) fn is_ordered(&self) -> bool {
+        !self.is_plain() && !self.is_pinned() && self.priority() != DEFAULT_PRIORITY
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {

@@ -1,0 +1,355 @@
+//! Priorities: where tasks above and below the default one stand in `find_runnable`.
+//!
+//! A task of another priority than the default is queued in an ordered queue (`queue/ordered.rs`): its P's
+//! own, or, from outside or for want of room, the shared one. All others go the usual way, and pay one
+//! relaxed load in each step for the question whether there has ever been any other.
+//!
+//! # What a step takes
+//!
+//! Behind due timers, pinned tasks (each second time) and what is due at every 61st tick:
+//!
+//! 1. *A turn for those below*, at every 61st tick; see *Fairness*.
+//! 2. After [`OWN_MAX`] tasks of its own, the highest of the shared queue (O4).
+//! 3. At every 61st tick, half of what the P has that publishes the highest level, if that is above all that is
+//!    at hand: the P may be stuck, and its own thread not come by for long (O4).
+//! 4. The highest above the default, its own or shared, its own if they are level (O1).
+//! 5. `runnext`, the LRQ; and then a batch of the global queue, which has tasks of the default priority.
+//! 6. The highest of the others, its own or shared.
+//! 7. Others' tasks: in each round first the ordered ones above the default, then the LRQs, and at its end the
+//!    ordered ones below (O3).
+//!
+//! In 3, 4 and 6 it looks at the shared queue's highest level at every step, which is one more load, and not
+//! only when it runs dry or after 60 tasks: a request that comes from a foreign thread would otherwise wait
+//! behind 60 polls of batch work. A worker with nothing of its own looks at the others first, and takes from
+//! the shared queue what is above that (O3): what others have may be taken by them at any moment, so the shared
+//! level is asked for again when that failed.
+//!
+//! # What a push wakes
+//!
+//! A thread, if a permit is free and nobody searches: as for a task that goes to the back of an LRQ. *The gate*
+//! in `push.rs` is not for these: it lets a task wait for the poll that woke it, and one that somebody calls
+//! urgent is not to wait beside a free permit.
+//!
+//! # Fairness
+//!
+//! Strict order starves what is low. So at every 61st tick one of four has its turn, and the next one if it has
+//! nothing: the lowest of the own and the shared queue, the default ones (`runnext`, the LRQ), and, level by
+//! level, any of the own and any of the shared queue. The lowest is so taken within 4 * 61 = 244 ticks of its P,
+//! and it does not matter whether it is moved to the shared queue meanwhile:
+//! [`Priority`](crate::task::Priority) says 250. `Builder::strict_priorities` does without, and without step 2,
+//! and lets the global queue wait while anything above it is at hand.
+//!
+//! # Moves
+//!
+//! A task carries its priority, and no queue does, so it survives every move (overflow, steal, hand-in,
+//! revocation, wake from a foreign thread): who queues a task asks it anew. That is also when a changed
+//! priority begins to count.
+//!
+//! Checked by `tests/priorities_*.rs`; the queues by `models::ordered`.
+
+use std::cell::{Cell, OnceCell};
+
+use super::{
+    ground::Ground,
+    processor::Peer,
+    worker::{Scope, Worker},
+};
+use crate::{
+    queue::{Batch, OrderedLocal, ordered_local},
+    rng::random_order,
+    sync::atomic::Ordering::Relaxed,
+    task::{DEFAULT_PRIORITY, Task},
+};
+
+/// Above the default.
+pub(super) const ABOVE: i64 = DEFAULT_PRIORITY + 1;
+/// Any priority at all.
+pub(super) const ANY: i64 = i64::MIN;
+/// So many tasks of its own queue a P takes before the shared one has its turn (O4).
+const OWN_MAX: u32 = 60;
+/// So many ticks after the last turn for those below, or the last look at all others, the next one is due: at
+/// the latest two ticks later, since the global queue and a pinned task may both be first.
+const TURN_TICKS: u64 = 59;
+/// Who has a turn; see *Fairness*.
+const TURNS: usize = 4;
+/// The most that is taken out of the shared queue at once. Guessed: a quarter of a P's own queue.
+const SHARE_MAX: usize = 64;
+
+/// What a P has for order, for its thread alone. Others see the stealing end in `Peer::ordered`.
+#[derive(Debug, Default)]
+pub(crate) struct Ranks {
+    /// Made for the first task that needs it: few programs have such tasks, and it is large.
+    own: OnceCell<OrderedLocal<Task>>,
+    /// Tasks of its own since the shared queue had its turn.
+    taken: Cell<u32>,
+    /// The tick of the next turn for those below; 0 while nobody waits for one.
+    next_turn: Cell<u64>,
+    /// The tick of the next look at what all others publish.
+    next_look: Cell<u64>,
+    /// Whose turn it is next.
+    turn: Cell<usize>,
+    /// The level of the shared queue that had the last turn.
+    shared_turn: Cell<i64>,
+}
+
+impl Ranks {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.own.get().is_none_or(OrderedLocal::is_empty)
+    }
+
+    /// Takes what is there, the highest first.
+    pub(crate) fn drain(&self) -> Batch<Task> {
+        let mut batch = Batch::new();
+        if let Some(own) = self.own.get() {
+            own.drain(|task| batch.push(task));
+        }
+        batch
+    }
+
+    /// Takes the highest.
+    pub(crate) fn pop(&self) -> Option<Task> {
+        self.own.get()?.pop()
+    }
+}
+
+impl Worker {
+    fn own_ordered(&self) -> &OrderedLocal<Task> {
+        self.p.ranks.own.get_or_init(|| {
+            let (own, stealer) = ordered_local();
+            let fresh = self.peer().ordered.set(stealer).is_ok();
+            debug_assert!(fresh, "a P has one ordered queue");
+            own
+        })
+    }
+
+    // --- tasks that become runnable ---
+
+    /// Into the ordered queue, and wakes a thread if one could take it.
+    pub(super) fn push_ordered(&self, task: Task) {
+        if self.push_ordered_quietly(task) {
+            self.wake_one();
+        }
+    }
+
+    /// Into the ordered queue, or with the lower half of it to the shared one. Whether the caller should see
+    /// to a thread for it.
+    pub(super) fn push_ordered_quietly(&self, task: Task) -> bool {
+        if !self.peer().standing.has_permit() {
+            self.peer().counters.handed_in.add(1);
+            self.gave_away.set(true);
+            self.shared.push_foreign(task);
+            return false;
+        }
+        self.shared.ordered.mark_used();
+        match self.own_ordered().push(task) {
+            Ok(()) => true,
+            Err(batch) => {
+                self.peer().counters.overflows.add(1);
+                self.shared.push_ordered_batch(batch);
+                false
+            }
+        }
+    }
+
+    // --- the next task ---
+
+    /// What comes before `runnext`. The caller has asked whether the ordered queues are used at all.
+    /// Cold, so that the step of all others keeps its shape.
+    #[cold]
+    pub(super) fn ordered_first(&self) -> Option<Task> {
+        let task = self.take_first();
+        if task.is_some() {
+            self.private_last.set(false);
+            self.let_child_wait();
+        }
+        task
+    }
+
+    fn take_first(&self) -> Option<Task> {
+        let ranks = &self.p.ranks;
+        let tick = self.peer().ticks.load(Relaxed);
+        let strict = self.shared.config.strict_priorities;
+        if !strict {
+            if self.turn_is_due(tick)
+                && let Some(task) = self.take_turn()
+            {
+                return Some(task);
+            }
+            if ranks.taken.get() >= OWN_MAX && self.scope == Scope::All {
+                ranks.taken.set(0);
+                if let Some(task) = self.take_shared(ANY) {
+                    return Some(task);
+                }
+            }
+        }
+        if tick >= ranks.next_look.get() && self.scope == Scope::All {
+            ranks.next_look.set(tick + TURN_TICKS);
+            let at_hand = self.top_at_hand().unwrap_or(ANY).max(DEFAULT_PRIORITY);
+            if let Some(above) = at_hand.checked_add(1)
+                && let Some(task) = self.steal_ordered(above)
+            {
+                return Some(task);
+            }
+        }
+        self.highest(ABOVE)
+    }
+
+    /// What comes behind the LRQ.
+    pub(super) fn ordered_last(&self) -> Option<Task> {
+        if self.shared.ordered.is_used() {
+            self.highest(ANY)
+        } else {
+            None
+        }
+    }
+
+    /// Whether the global queue has to wait, in a runtime with strict priorities.
+    pub(super) fn is_outranked(&self) -> bool {
+        self.shared.config.strict_priorities
+            && self
+                .top_at_hand()
+                .is_some_and(|level| level > DEFAULT_PRIORITY)
+    }
+
+    /// The highest level in the own and the shared queue.
+    fn top_at_hand(&self) -> Option<i64> {
+        let own = self.p.ranks.own.get().and_then(OrderedLocal::top);
+        own.max(self.shared.ordered.top())
+    }
+
+    /// The highest of the own and the shared queue, if it is `floor` or above; the own one if they are level.
+    fn highest(&self, floor: i64) -> Option<Task> {
+        let shared = match self.scope {
+            Scope::All => self.shared.ordered.top().filter(|&top| top >= floor),
+            Scope::Own => None,
+        };
+        let Some(top) = shared else {
+            return self.take_own(floor);
+        };
+        if let Some(task) = self.take_own(top) {
+            return Some(task);
+        }
+        let idle = self.p.lrq.is_empty() && self.peer().runnext.is_empty();
+        if idle
+            && self.p.ranks.is_empty()
+            && let Some(task) = self.steal_ordered(top)
+        {
+            return Some(task);
+        }
+        // Somebody else may be faster.
+        self.take_shared(floor).or_else(|| self.take_own(floor))
+    }
+
+    fn take_own(&self, floor: i64) -> Option<Task> {
+        let ranks = &self.p.ranks;
+        let task = ranks.own.get()?.pop_at_least(floor)?;
+        ranks.taken.set(ranks.taken.get() + 1);
+        Some(self.took(task))
+    }
+
+    /// The highest of the shared queue, and a fair share of it for later.
+    pub(super) fn take_shared(&self, floor: i64) -> Option<Task> {
+        let shared = &self.shared.ordered;
+        if shared.is_empty() {
+            return None;
+        }
+        let (room, levels) = self.own_ordered().room();
+        let share = shared.len() / self.shared.config.workers + 1;
+        let mut tasks = match levels.checked_sub(1) {
+            Some(more) => shared.take(floor, share.min(room).clamp(1, SHARE_MAX), more),
+            None => shared.take(floor, 1, 0),
+        };
+        let first = tasks.next()?;
+        for task in tasks {
+            self.push_ordered_quietly(task);
+        }
+        self.p.ranks.taken.set(0);
+        Some(self.took(first))
+    }
+
+    /// The upper half of what the P has that publishes the highest level, if that is `floor` or above: one to
+    /// run, the rest into the own queue.
+    pub(super) fn steal_ordered(&self, floor: i64) -> Option<Task> {
+        let mut best = None;
+        for at in random_order(&self.p.rng, self.shared.peer_count()) {
+            let Some(ordered) = self.shared.peer(at).ordered.get() else {
+                continue;
+            };
+            let top = ordered.top();
+            let above = best.is_none_or(|(level, _)| top > level);
+            if at != self.peer().index && top >= floor && above && !ordered.is_empty() {
+                best = Some((top, ordered));
+            }
+        }
+        let (_, victim) = best?;
+        let mut others = 0;
+        let first = victim.steal(|task| {
+            self.push_ordered_quietly(task);
+            others += 1;
+        })?;
+        self.count_steal(1 + others);
+        Some(self.took(first))
+    }
+
+    /// Any ordered task of another P, while the runtime ends.
+    pub(super) fn steal_ordered_from(&self, peer: &Peer) -> Option<Task> {
+        let mut batch = Batch::new();
+        let first = peer.ordered.get()?.steal(|task| batch.push(task));
+        self.shared.ordered.push_batch(batch);
+        first
+    }
+
+    /// Counts ticks while somebody waits in the ordered queues, and says when it is time for a turn.
+    fn turn_is_due(&self, tick: u64) -> bool {
+        let next = &self.p.ranks.next_turn;
+        let waits = self.top_at_hand().is_some();
+        let due = waits && next.get() != 0 && tick >= next.get();
+        if due || !waits || next.get() == 0 {
+            next.set(if waits { tick + TURN_TICKS } else { 0 });
+        }
+        due
+    }
+
+    /// One of those that strict order would leave waiting; see *Fairness*.
+    fn take_turn(&self) -> Option<Task> {
+        let ranks = &self.p.ranks;
+        let own = ranks.own.get();
+        let shared = (self.scope == Scope::All).then_some(&self.shared.ordered);
+        let next = ranks.turn.get();
+        (next..next + TURNS).find_map(|turn| {
+            let task = match turn % TURNS {
+                0 => {
+                    let lowest = own.and_then(OrderedLocal::bottom);
+                    let shared = shared.and_then(|shared| shared.pop_lowest_below(lowest));
+                    self.took(shared.or_else(|| own?.pop_lowest())?)
+                }
+                1 => self.local()?,
+                2 => self.took(own?.pop_in_turn()?),
+                _ => {
+                    let mut level = ranks.shared_turn.get();
+                    let task = shared?.pop_in_turn(&mut level)?;
+                    ranks.shared_turn.set(level);
+                    self.took(task)
+                }
+            };
+            ranks.turn.set((turn + 1) % TURNS);
+            Some(task)
+        })
+    }
+
+    /// It does not go on with anybody's slice.
+    fn took(&self, task: Task) -> Task {
+        self.begin_slice();
+        self.peer().counters.ordered.add(1);
+        task
+    }
+
+    /// Gives what is in the own queue to all.
+    pub(super) fn hand_in_ordered(&self) {
+        let batch = self.p.ranks.drain();
+        if !batch.is_empty() {
+            self.gave_away.set(true);
+            self.shared.push_ordered_batch(batch);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! How urgent a task is.
+
+use std::fmt;
+
+/// How urgent a task is: a worker takes the greater first, and equals in the order in which they came.
+///
+/// Any `i64` is a priority, and so is a deadline or a class of service that was turned into one. What is
+/// not said otherwise has [`DEFAULT`](Self::DEFAULT), also what a task of another priority spawns.
+///
+/// Set it with [`Builder::priority`](super::Builder::priority), and change it with
+/// [`JoinHandle::set_priority`](super::JoinHandle::set_priority).
+///
+/// # What it means
+///
+/// A worker that is done with a poll takes, of what it knows, first tasks above the default priority, then
+/// those of the default priority, then those below. A poll is never interrupted, and a task that waits for
+/// a socket or a timer is in no queue, whatever its priority. Nothing is inherited: a task that waits for one
+/// of a lower priority waits as long as that does.
+///
+/// What each worker knows is its own queue and the queue that all share, and, now and then, the most urgent
+/// of the others'. So with several workers the order is not exact: a less urgent task may run on one worker
+/// while a more urgent one waits, for a moment, on another. Tasks that are pinned to a thread
+/// ([`spawn_local`](crate::spawn_local), [`spawn_pinned`](crate::spawn_pinned)) take turns among themselves,
+/// and their priority plays no part.
+///
+/// # Fairness
+///
+/// However many others are ready, of the tasks of the lowest priority in its reach a worker polls one at least
+/// once in 250 ticks (a tick is about a poll), unless the runtime was built with
+/// [`strict_priorities`](crate::runtime::Builder::strict_priorities). If several of that priority wait, they take
+/// turns.
+///
+/// # Examples
+///
+/// ```
+/// use ws_executor::task::{self, Priority};
+///
+/// let runtime = ws_executor::runtime::Builder::new().workers(1).build()?;
+/// let (send, order) = std::sync::mpsc::channel();
+/// # runtime.block_on(async {
+/// let mut all = vec![];
+/// for (name, priority) in [
+///     ("batch", Priority::LOWEST),
+///     ("request", Priority::DEFAULT),
+///     ("prefetch", Priority::new(-5)),
+///     ("health check", Priority::HIGHEST),
+/// ] {
+///     let send = send.clone();
+///     let task = task::Builder::new().priority(priority).spawn(async move { send.send(name) });
+///     all.push(task);
+/// }
+/// for task in all {
+///     task.await.unwrap().unwrap();
+/// }
+/// # });
+/// # drop(send);
+/// let order: Vec<_> = order.iter().collect();
+/// assert_eq!(order, ["health check", "request", "prefetch", "batch"]);
+/// # Ok::<(), ws_executor::runtime::BuildError>(())
+/// ```
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Priority(i64);
+
+impl Priority {
+    /// Above all others.
+    pub const HIGHEST: Self = Self(i64::MAX);
+    /// That of a task which nobody gave another.
+    pub const DEFAULT: Self = Self(0);
+    /// Below all others.
+    pub const LOWEST: Self = Self(i64::MIN);
+
+    /// The priority of this number; 0 is the default one.
+    ///
+    /// ```
+    /// use ws_executor::task::Priority;
+    ///
+    /// assert!(Priority::new(1) > Priority::DEFAULT);
+    /// assert_eq!(Priority::new(i64::MIN), Priority::LOWEST);
+    /// ```
+    pub const fn new(number: i64) -> Self {
+        Self(number)
+    }
+
+    /// Its number.
+    pub const fn get(self) -> i64 {
+        self.0
+    }
+}
+
+impl From<i64> for Priority {
+    fn from(number: i64) -> Self {
+        Self(number)
+    }
+}
+
+impl From<Priority> for i64 {
+    fn from(priority: Priority) -> Self {
+        priority.0
+    }
+}
+
+impl fmt::Display for Priority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for Priority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::HIGHEST => f.write_str("Priority::HIGHEST"),
+            Self::DEFAULT => f.write_str("Priority::DEFAULT"),
+            Self::LOWEST => f.write_str("Priority::LOWEST"),
+            Self(number) => write!(f, "Priority({number})"),
+        }
+    }
+}
