@@ -116,52 +116,59 @@ impl Worker {
                 self.private_last.set(false);
                 return Step::Run(task);
             }
-            if self.private_last.replace(false)
-                && let Some(task) = self.ordered_last()
-            {
-                return Step::Run(task);
-            }
-            // Who made this step skip them looks at them now.
-            if let Some(step) = self.private() {
+            if let Some(step) = self.beyond_local() {
                 return step;
             }
-            if self.fire_own_timers() > 0 {
-                continue;
+        }
+    }
+
+    /// The rest of a step, when the own queues are empty. None: they may have something by now.
+    ///
+    /// Apart from the step, so that what it needs is not made ready in the steps of those who have work.
+    #[inline(never)]
+    fn beyond_local(&self) -> Option<Step> {
+        if self.private_last.replace(false)
+            && let Some(task) = self.ordered_last()
+        {
+            return Some(Step::Run(task));
+        }
+        // Who made this step skip them looks at them now.
+        if let Some(step) = self.private() {
+            return Some(step);
+        }
+        if self.fire_own_timers() > 0 {
+            return None;
+        }
+        let stands_in = self.stands_in.take();
+        if self.scope == Scope::Own && !stands_in {
+            return Some(self.ordered_last().map_or(Step::Park, Step::Run));
+        }
+        let task = self.global().or_else(|| self.ordered_last());
+        if let Some(task) = task.or_else(|| stands_in.then(|| self.take_shared(ANY))?) {
+            return Some(Step::Run(task));
+        }
+        if self.scope == Scope::Own {
+            return Some(Step::Park);
+        }
+        if self.look_at_netpoll() > 0 {
+            return None;
+        }
+        let has_permit = || self.peer().standing.has_permit();
+        match self.search() {
+            Search::Found(task) if has_permit() => Some(Step::Run(task)),
+            // Revoked in the middle of the search: the thread was not heard of for long.
+            Search::Found(task) => {
+                self.shared.push_foreign(task);
+                Some(self.step_without_permit())
             }
-            let stands_in = self.stands_in.take();
-            if self.scope == Scope::Own && !stands_in {
-                return self.ordered_last().map_or(Step::Park, Step::Run);
+            Search::Branch(branch) if has_permit() => Some(Step::Branch(branch)),
+            Search::Branch(branch) => {
+                drop(branch);
+                Some(self.step_without_permit())
             }
-            let task = self.global().or_else(|| self.ordered_last());
-            if let Some(task) = task.or_else(|| stands_in.then(|| self.take_shared(ANY))?) {
-                return Step::Run(task);
-            }
-            if self.scope == Scope::Own {
-                return Step::Park;
-            }
-            if self.look_at_netpoll() > 0 {
-                continue;
-            }
-            match self.search() {
-                Search::Found(task) if self.peer().standing.has_permit() => {
-                    return Step::Run(task);
-                }
-                // Revoked in the middle of the search: the thread was not heard of for long.
-                Search::Found(task) => {
-                    self.shared.push_foreign(task);
-                    return self.step_without_permit();
-                }
-                Search::Branch(branch) if self.peer().standing.has_permit() => {
-                    return Step::Branch(branch);
-                }
-                Search::Branch(branch) => {
-                    drop(branch);
-                    return self.step_without_permit();
-                }
-                Search::Again => {}
-                Search::Nothing if self.linger() => {}
-                Search::Nothing => return Step::Park,
-            }
+            Search::Again => None,
+            Search::Nothing if self.linger() => None,
+            Search::Nothing => Some(Step::Park),
         }
     }
 
@@ -249,7 +256,7 @@ impl Worker {
 
     /// A child that was just forked, `runnext`, the fork deque, then the local queue; but now and then the
     /// local queue comes before the fork deque, so that forks do not hold it up.
-    pub(super) fn local(&self) -> Option<Task> {
+    fn local(&self) -> Option<Task> {
         let p = &*self.p;
         if let Some(task) = p.direct.take().or_else(|| p.runnext.take()) {
             return Some(task);

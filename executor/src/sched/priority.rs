@@ -2,7 +2,8 @@
 //!
 //! A task of another priority than the default is queued in an ordered queue (`queue/ordered.rs`): its P's
 //! own, or, from outside or for want of room, the shared one. All others go the usual way, and pay one
-//! relaxed load in each step for the question whether there has ever been any other.
+//! relaxed load in each step for the question whether there has ever been any other. (A step of 114 instructions
+//! has four for that, and `cargo xtask counts` watches over the whole.)
 //!
 //! # What a step takes
 //!
@@ -74,6 +75,13 @@ const TURN_TICKS: u64 = 59;
 const TURNS: usize = 4;
 /// The most that is taken out of the shared queue at once. Guessed: a quarter of a P's own queue.
 const SHARE_MAX: usize = 64;
+
+/// Who has it.
+enum Turn {
+    Of(Task),
+    /// What is in the plain queues: the step goes on to them.
+    Plain,
+}
 
 /// What a P has for order, for its thread alone. Others see the stealing end in `Peer::ordered`.
 #[derive(Debug, Default)]
@@ -171,9 +179,12 @@ impl Worker {
         let strict = self.shared.config.strict_priorities;
         if !strict {
             if self.turn_is_due(tick)
-                && let Some(task) = self.take_turn()
+                && let Some(turn) = self.take_turn()
             {
-                return Some(task);
+                return match turn {
+                    Turn::Of(task) => Some(task),
+                    Turn::Plain => None,
+                };
             }
             if ranks.taken.get() >= OWN_MAX && self.scope == Scope::All {
                 ranks.taken.set(0);
@@ -229,8 +240,7 @@ impl Worker {
         if let Some(task) = self.take_own(top) {
             return Some(task);
         }
-        let idle = self.p.lrq.is_empty() && self.peer().runnext.is_empty();
-        if idle
+        if !self.p.has_plain()
             && self.p.ranks.is_empty()
             && let Some(task) = self.steal_ordered(top)
         {
@@ -311,29 +321,33 @@ impl Worker {
     }
 
     /// One of those that strict order would leave waiting; see *Fairness*.
-    fn take_turn(&self) -> Option<Task> {
+    fn take_turn(&self) -> Option<Turn> {
         let ranks = &self.p.ranks;
         let own = ranks.own.get();
         let shared = (self.scope == Scope::All).then_some(&self.shared.ordered);
         let next = ranks.turn.get();
         (next..next + TURNS).find_map(|turn| {
-            let task = match turn % TURNS {
+            let taken = match turn % TURNS {
                 0 => {
                     let lowest = own.and_then(OrderedLocal::bottom);
                     let shared = shared.and_then(|shared| shared.pop_lowest_below(lowest));
-                    self.took(shared.or_else(|| own?.pop_lowest())?)
+                    Turn::Of(shared.or_else(|| own?.pop_lowest())?)
                 }
-                1 => self.local()?,
-                2 => self.took(own?.pop_in_turn()?),
+                1 if self.p.has_plain() => Turn::Plain,
+                1 => return None,
+                2 => Turn::Of(own?.pop_in_turn()?),
                 _ => {
                     let mut level = ranks.shared_turn.get();
                     let task = shared?.pop_in_turn(&mut level)?;
                     ranks.shared_turn.set(level);
-                    self.took(task)
+                    Turn::Of(task)
                 }
             };
             ranks.turn.set((turn + 1) % TURNS);
-            Some(task)
+            Some(match taken {
+                Turn::Of(task) => Turn::Of(self.took(task)),
+                Turn::Plain => Turn::Plain,
+            })
         })
     }
 

@@ -231,6 +231,11 @@ impl Processor {
         !self.pinned.borrow().is_empty() || !self.peer.inbox.is_empty()
     }
 
+    /// Whether it has a task that is in no ordered queue, and that others could take.
+    pub(crate) fn has_plain(&self) -> bool {
+        !(self.lrq.is_empty() && self.peer.runnext.is_empty() && self.parents.is_empty())
+    }
+
     /// Takes a child that was forked, or else the newest parent.
     pub(crate) fn pop_forked(&self) -> Option<Task> {
         self.direct.take().or_else(|| self.parents.pop())

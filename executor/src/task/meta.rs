@@ -64,6 +64,16 @@ fn leak(full: Full, pinned: usize) -> *mut () {
     full.as_ptr().map_addr(|address| address | FULL | pinned)
 }
 
+#[cold]
+fn leak_extra(extra: Extra, location: &'static Location<'static>, pinned: usize) -> *mut () {
+    let full = Full {
+        name: extra.name,
+        location,
+        priority: extra.priority.into(),
+    };
+    leak(full, pinned)
+}
+
 /// The `Full` of a word, if it has one.
 fn full_of(word: *mut ()) -> Option<NonNull<Full>> {
     if word.addr() & FULL == 0 {
@@ -73,6 +83,7 @@ fn full_of(word: *mut ()) -> Option<NonNull<Full>> {
 }
 
 impl Meta {
+    #[inline]
     pub(super) fn new(
         location: &'static Location<'static>,
         extra: Option<Box<Extra>>,
@@ -84,14 +95,7 @@ impl Meta {
                 .cast::<()>()
                 .as_ptr()
                 .map_addr(|address| address | pinned),
-            Some(extra) => leak(
-                Full {
-                    name: extra.name,
-                    location,
-                    priority: extra.priority.into(),
-                },
-                pinned,
-            ),
+            Some(extra) => leak_extra(*extra, location, pinned),
         };
         Self {
             word: AtomicPtr::new(word),

@@ -292,7 +292,7 @@ impl Task {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        Self::allocate(future, parts, false)
+        Self::allocate::<F, false>(future, parts)
     }
 
     /// The same for a future that must stay on its thread.
@@ -305,10 +305,13 @@ impl Task {
         F: Future + 'static,
         F::Output: 'static,
     {
-        Self::allocate(future, parts, true)
+        Self::allocate::<F, true>(future, parts)
     }
 
-    fn allocate<F: Future>(future: F, parts: Parts, pinned: bool) -> (Self, JoinCell<F::Output>) {
+    fn allocate<F: Future, const PINNED: bool>(
+        future: F,
+        parts: Parts,
+    ) -> (Self, JoinCell<F::Output>) {
         let cell = Box::new(Cell {
             header: Header {
                 state: State::new(),
@@ -318,7 +321,7 @@ impl Task {
                 id: parts.id,
                 index: AtomicU32::new(0),
                 born_ms: parts.born_ms,
-                meta: Meta::new(parts.location, parts.extra, pinned),
+                meta: Meta::new(parts.location, parts.extra, PINNED),
                 joiner: UnsafeCell::new(None),
             },
             stage: UnsafeCell::new(Stage {

@@ -29,15 +29,16 @@ const KEPT_MAX: usize = 8;
 /// An unbounded ordered queue for all threads.
 #[derive(Debug)]
 pub(crate) struct OrderedShared<T: Ordered> {
+    /// Some task of another priority than the default one was queued, here or on a P. Never taken back, and in
+    /// no line that is written to: every step of every worker reads it.
+    used: Padded<AtomicBool>,
     hints: Padded<Hints>,
     levels: Mutex<Levels<T>>,
 }
 
-/// Written by who holds the mutex, except `used`.
+/// Written by who holds the mutex.
 #[derive(Debug)]
 struct Hints {
-    /// Some task of another priority than the default one was queued, here or on a P. Never taken back.
-    used: AtomicBool,
     len: AtomicUsize,
     /// The highest level; the least there is if none is.
     top: AtomicI64,
@@ -53,8 +54,8 @@ impl<T: Ordered> OrderedShared<T> {
     /// An empty queue.
     pub(crate) fn new() -> Self {
         Self {
+            used: Padded(AtomicBool::new(false)),
             hints: Padded(Hints {
-                used: AtomicBool::new(false),
                 len: AtomicUsize::new(0),
                 top: AtomicI64::new(i64::MIN),
             }),
@@ -68,13 +69,13 @@ impl<T: Ordered> OrderedShared<T> {
     /// Whether anybody has ever had use for order; what all others pay is this one load.
     #[inline]
     pub(crate) fn is_used(&self) -> bool {
-        self.hints.used.load(Relaxed)
+        self.used.load(Relaxed)
     }
 
     /// An item is about to be queued, here or on a P.
     pub(crate) fn mark_used(&self) {
         if !self.is_used() {
-            self.hints.used.store(true, Relaxed);
+            self.used.store(true, Relaxed);
         }
     }
 
