@@ -29,7 +29,7 @@
 //! That includes panics of ours. The wait for a branch that is out comes by the scheduler, down to where it
 //! starts threads, and if something there unwound, a thief would go on with a frame that is gone. So whatever
 //! it calls of the user's is called so that a panic stays there (`report` and `quietly` in `task/raw.rs`), and
-//! what unwinds all the same aborts the process (S6): see `Waiting`.
+//! what unwinds all the same aborts the process (S6): see `no_unwind.rs`.
 //!
 //! # *The stalled join*
 //!
@@ -83,7 +83,7 @@ pub(crate) use self::{
     job::Header,
     latch::Settled,
 };
-use crate::task::discard;
+use crate::{no_unwind::NoUnwind, task::discard};
 use job::StackJob;
 
 /// Calls two closures, if others are idle at the same time, and returns both results.
@@ -322,7 +322,7 @@ where
         // SAFETY: it was reclaimed.
         return Err(unsafe { job.take() });
     }
-    let waiting = Waiting;
+    let waiting = NoUnwind;
     let settled = stall(tail, &job.header);
     tail.settle(index);
     waiting.over();
@@ -331,24 +331,5 @@ where
         Settled::Done => Ok(unsafe { job.take_result() }),
         // SAFETY: it was given back.
         Settled::Returned => Err(unsafe { job.take() }),
-    }
-}
-
-/// Others may use what lies on this stack. A panic that left it now would free that under their hands, so it
-/// ends the process; the panic hook has told by then what happened.
-struct Waiting;
-
-impl Waiting {
-    /// They do not any more.
-    fn over(self) {
-        mem::forget(self);
-    }
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        // A model that fails unwinds, to say why.
-        #[cfg(not(ws_loom))]
-        std::process::abort();
     }
 }

@@ -27,12 +27,13 @@ use std::{
 };
 
 use super::{
-    Exit, Tail, Waiting,
+    Exit, Tail,
     job::{Functions, Header, Payload},
     owner::{self, TAIL, Way},
 };
 use crate::{
     blocking,
+    no_unwind::NoUnwind,
     sched::park::Parker,
     sync::{
         Mutex,
@@ -196,7 +197,7 @@ impl<'scope> Scope<'scope> {
         let disturbed = !tail.is_undisturbed();
         if disturbed {
             // The job is counted, and a scope whose job is lost never ends.
-            let waiting = Waiting;
+            let waiting = NoUnwind;
             let room = owner::make_room(tail);
             waiting.over();
             if !room {
@@ -218,7 +219,7 @@ impl<'scope> Scope<'scope> {
         let outer = owner::enter_scope(ptr::from_ref(self).addr());
         let base = TAIL.with(Tail::top);
         let result = catch_unwind(AssertUnwindSafe(|| f(self)));
-        let waiting = Waiting;
+        let waiting = NoUnwind;
         TAIL.with(|tail| self.drain(tail, base));
         waiting.over();
         owner::enter_scope(outer);
