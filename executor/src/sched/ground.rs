@@ -343,13 +343,19 @@ pub(crate) trait Ground: Sized {
         if let Some(queue) = peer.ordered() {
             queue.take_all(|task| ordered.push(task));
         }
-        self.idle().release(permit, None);
-        self.after_release();
+        // All of it is there before anybody has the permit: who takes it finds what comes first.
+        let len = ordered.len() + batch.len();
         if !ordered.is_empty() {
-            self.push_ordered_batch(ordered);
+            self.ordered().push_batch(ordered);
         }
         if !batch.is_empty() {
-            self.push_batch(batch);
+            self.grq().push_batch(batch);
+        }
+        self.idle().release(permit, None);
+        self.after_release();
+        if len > 0 {
+            self.wake_for(len);
+            self.pushed();
         }
         // A thread for the queue, or else one that goes to wait in the netpoll.
         if self.any_work() || self.nobody_polls() {
