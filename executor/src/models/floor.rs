@@ -18,8 +18,8 @@ use std::{
 
 use crate::{
     queue::{
-        Batch, GlobalQueue, Item, Linked, LocalQueue, Ordered, OrderedShared, Steal, Stealer,
-        local_queue,
+        Batch, GlobalQueue, Item, Linked, LocalQueue, Ordered, OrderedLocal, OrderedShared,
+        OrderedStealer, Steal, Stealer, local_queue, ordered_local,
     },
     sched::{
         closing::Phase,
@@ -41,13 +41,24 @@ pub(super) struct Job(NonNull<JobCell>);
 struct JobCell {
     next: UnsafeCell<Option<NonNull<()>>>,
     number: usize,
+    priority: i64,
 }
 
 impl Job {
     pub(super) fn new(number: usize) -> Self {
+        Self::with_priority(number, 0)
+    }
+
+    /// One for the ordered queues.
+    pub(super) fn urgent(number: usize) -> Self {
+        Self::with_priority(number, 1)
+    }
+
+    fn with_priority(number: usize, priority: i64) -> Self {
         let cell = Box::new(JobCell {
             next: UnsafeCell::new(None),
             number,
+            priority,
         });
         Self(NonNull::from(Box::leak(cell)))
     }
@@ -82,11 +93,12 @@ unsafe impl Linked for Job {
 
 impl Ordered for Job {
     fn priority(&self) -> i64 {
-        0
+        // SAFETY: the job owns its cell.
+        unsafe { self.0.as_ref() }.priority
     }
 
     fn is_ordered(&self) -> bool {
-        false
+        self.priority() != 0
     }
 }
 
@@ -110,6 +122,8 @@ pub(super) struct Peer {
     standing: Standing,
     parker: Parker,
     stealer: Stealer<Job>,
+    /// Only in models of it: all others would look at it as well.
+    ordered: Option<OrderedStealer<Job>>,
     /// Work for its thread alone.
     inbox: GlobalQueue<Job>,
 }
@@ -119,6 +133,7 @@ pub(super) struct Worker {
     pub(super) floor: Arc<Floor>,
     index: usize,
     lrq: LocalQueue<Job>,
+    ranks: Option<OrderedLocal<Job>>,
     spinning: Cell<Option<Spinning>>,
     /// It has parked already, and begins with its sleep.
     lies: Cell<bool>,
@@ -133,18 +148,32 @@ pub(super) enum Found {
 
 /// A floor with `permits` of them, all free, and `N` vacant Ps.
 pub(super) fn floor<const N: usize>(permits: usize) -> (Arc<Floor>, [Worker; N]) {
+    floor_with(permits, || None)
+}
+
+/// The same, and each P has an ordered queue.
+pub(super) fn floor_with_order<const N: usize>(permits: usize) -> (Arc<Floor>, [Worker; N]) {
+    floor_with(permits, || Some(ordered_local()))
+}
+
+fn floor_with<const N: usize>(
+    permits: usize,
+    order: impl Fn() -> Option<(OrderedLocal<Job>, OrderedStealer<Job>)>,
+) -> (Arc<Floor>, [Worker; N]) {
     let mut index = 0;
     let queues: [_; N] = array::from_fn(|_| local_queue());
     let mut peers = Vec::new();
     let queues = queues.map(|(lrq, stealer)| {
+        let (ranks, ordered) = order().unzip();
         peers.push(Peer {
             index: peers.len(),
             standing: Standing::new(),
             parker: Parker::new(),
             stealer,
+            ordered,
             inbox: GlobalQueue::new(),
         });
-        lrq
+        (lrq, ranks)
     });
     let floor = Arc::new(Floor {
         idle: Idle::new(permits, N),
@@ -156,12 +185,13 @@ pub(super) fn floor<const N: usize>(permits: usize) -> (Arc<Floor>, [Worker; N])
         refusal: atomic::AtomicBool::new(false),
         closed: AtomicBool::new(false),
     });
-    let workers = queues.map(|lrq| {
+    let workers = queues.map(|(lrq, ranks)| {
         index += 1;
         Worker {
             floor: floor.clone(),
             index: index - 1,
             lrq,
+            ranks,
             spinning: Cell::new(None),
             lies: Cell::new(false),
         }
@@ -186,6 +216,10 @@ impl Bed for Peer {
 
     fn stealer(&self) -> &Stealer<Job> {
         &self.stealer
+    }
+
+    fn ordered(&self) -> Option<&OrderedStealer<Job>> {
+        self.ordered.as_ref()
     }
 
     fn steal_next(&self) -> Option<Job> {
@@ -401,13 +435,11 @@ impl Worker {
         if let Some(job) = self.bed().inbox.pop() {
             return Some(job);
         }
-        if let Some(job) = self.lrq.pop() {
-            return Some(job);
-        }
-        if let Some(job) = self.floor.grq.pop() {
-            return Some(job);
-        }
-        self.search()
+        let ordered = self.ranks.as_ref().and_then(OrderedLocal::pop);
+        ordered
+            .or_else(|| self.lrq.pop())
+            .or_else(|| self.floor.pop_queued())
+            .or_else(|| self.search())
     }
 
     fn search(&self) -> Option<Job> {
@@ -425,8 +457,11 @@ impl Worker {
                     Steal::Busy => busy = true,
                     Steal::Empty => {}
                 }
+                if let Some(job) = self.steal_ordered(victim) {
+                    return Some(job);
+                }
             }
-            if let Some(job) = self.floor.grq.pop() {
+            if let Some(job) = self.floor.pop_queued() {
                 return Some(job);
             }
             if !busy {
@@ -435,9 +470,20 @@ impl Worker {
         }
     }
 
-    /// To the back of the local queue, and wakes a thread if one could take it.
+    fn steal_ordered(&self, victim: &Peer) -> Option<Job> {
+        let own = self.ranks.as_ref()?;
+        victim.ordered.as_ref()?.steal(|job| {
+            own.push(job).expect("the model's queue has room");
+        })
+    }
+
+    /// To the back of the local queue, or into the ordered one, and wakes a thread if one could take it.
     pub(super) fn push_back(&self, job: Job) {
-        self.lrq.push(job).expect("the model's queue has room");
+        let pushed = match &self.ranks {
+            Some(ranks) if job.is_ordered() => ranks.push(job),
+            _ => self.lrq.push(job),
+        };
+        pushed.expect("the model's queue has room");
         if let Some((permit, spinning)) = self.floor.idle.submit(1) {
             self.floor.wake_with(permit, spinning);
         }

@@ -14,11 +14,18 @@
 //! | `a_lane_changes_its_level` | an owner that needs a lane gets one that is empty, or takes the lower levels out | 3 | `ordered_lane_is_not_empty` |
 //! | `a_push_is_seen_by_the_last_look` | of a push to the shared queue and a thread that parks, one sees the other (I5) | 3 | `ordered_push_not_published` |
 //! | `shared_is_not_empty_beside_a_pop` | a look never says empty while an item stays in | 3 | `ordered_pop_publishes_early` |
+//! | `nobody_sleeps_while_urgent_work_waits` | a push for all by priority meets a spinner that retires: the last look sees the shared ordered queue | 3 | `ordered_last_look_passes_the_shared_one_by` |
+//! | `a_thief_comes_for_urgent_work` | the same for a push into the own ordered queue of a thread that is busy from then on | 2 | `ordered_last_look_passes_others_by` |
+//!
+//! The last two are on the ground of `idle.rs`, and are deadlocks when they fail.
 #![expect(unsafe_code, reason = "a model brings items of its own")]
 
 use std::ptr::NonNull;
 
-use super::both_ways::explore;
+use super::{
+    both_ways::explore,
+    floor::{self, Pair, floor_with_order, number},
+};
 use crate::queue::{
     Item, Linked, Ordered, OrderedLocal, OrderedShared, OrderedStealer, ordered_local,
 };
@@ -226,5 +233,36 @@ fn shared_is_not_empty_beside_a_pop() {
         assert_eq!(popped, Some(1), "the highest");
         assert_eq!(shared.pop().map(Job::id), Some(0));
         assert!(shared.is_empty() && shared.pop().is_none());
+    });
+}
+
+#[test]
+fn nobody_sleeps_while_urgent_work_waits() {
+    explore(3, |turn| {
+        let (floor, [worker]) = floor_with_order(1);
+        let worker = worker.arrive().start_spinning();
+        let submitter = floor.clone();
+        let work = move || assert_eq!(number(worker.next()), 0);
+        let submit = move || submitter.push_foreign(floor::Job::urgent(0));
+        turn.race(work, [submit]);
+        floor.assert_settled();
+    });
+}
+
+#[test]
+fn a_thief_comes_for_urgent_work() {
+    explore(2, |turn| {
+        let (floor, [victim, thief]) = floor_with_order(2);
+        let victim = victim.arrive();
+        let thief = thief.arrive().start_spinning();
+        let pair = Pair::new();
+        let busy = pair.clone();
+        let victim = move || {
+            victim.push_back(floor::Job::urgent(0));
+            // Its poll lasts until the job was taken.
+            busy.do_one();
+        };
+        turn.race(victim, [pair.taken_by(thief)]);
+        floor.assert_settled();
     });
 }
