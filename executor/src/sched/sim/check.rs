@@ -5,10 +5,12 @@ use std::cell::{Cell, RefCell};
 
 use super::{At, Driver};
 use crate::{
+    queue::OrderedStealer,
     sched::{
         Shared,
         ground::{Bed, Ground},
         idle::Stands,
+        processor::Peer,
         sleep::Sleeper,
     },
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -18,6 +20,10 @@ use crate::{
 /// A task may be queued for so long: a slice until its thread counts as stuck, a period of sysmon until it
 /// looks, both once more for the next one, and what others computed meanwhile.
 const QUEUED_NS_MAX: u64 = 80_000_000;
+
+fn ordered_len(peer: &Peer) -> usize {
+    peer.ordered.get().map_or(0, OrderedStealer::len)
+}
 
 /// What is remembered from step to step.
 pub(super) struct Checks {
@@ -120,14 +126,16 @@ impl Checks {
             let takes_one = peer.standing.load() == Stands::Running
                 && !thread.busy.get()
                 && peer.runnext.peek().is_none();
-            peer.stealer.len() > usize::from(takes_one)
+            peer.stealer.len() + ordered_len(peer) > usize::from(takes_one)
         });
-        if waits || !shared.grq.is_empty() {
+        if waits || shared.has_queued() {
             driver.fail(|| {
                 format!(
-                    "I5: {} permits are free, nobody spins, and work is queued: {} in the global queue",
+                    "I5: {} permits are free, nobody spins, and work is queued: {} in the global queue, {} in \
+                     the shared ordered one",
                     idle.free(),
-                    shared.grq.len()
+                    shared.grq.len(),
+                    shared.ordered.len()
                 )
             });
         }
@@ -145,6 +153,10 @@ impl Checks {
             let len = peer.stealer.len();
             if len > 256 {
                 driver.fail(|| format!("I3: {len} tasks in one ring"));
+            }
+            let ordered = ordered_len(peer);
+            if ordered > 256 {
+                driver.fail(|| format!("O2: {ordered} tasks in one ordered queue"));
             }
             let now = (peer.counters.steals.get(), peer.counters.stolen.get());
             let before = std::mem::replace(&mut steals[index], now);
@@ -172,10 +184,10 @@ impl Checks {
     fn one_place(&self, driver: &Driver) {
         let shared = &driver.shared;
         let now = driver.now();
-        let mut in_queues = shared.grq.len();
+        let mut in_queues = shared.grq.len() + shared.ordered.len();
         let mut polled = Vec::new();
         for peer in shared.peers() {
-            in_queues += peer.stealer.len();
+            in_queues += peer.stealer.len() + ordered_len(peer);
             in_queues += usize::from(peer.runnext.peek().is_some());
             in_queues += peer.inbox.len();
             let running = peer.running.load(Relaxed);
@@ -201,7 +213,8 @@ impl Checks {
                 .map_or(now, |(_, since)| *since);
             after.push((task.header().id(), since));
             let long = now - since;
-            if !task.header().is_pinned() {
+            // What is low has its turns counted in ticks.
+            if !task.header().is_pinned() && task.header().priority() >= 0 {
                 self.longest.set(self.longest.get().max(long));
                 if long > QUEUED_NS_MAX && !self.cap {
                     driver.fail(|| {

@@ -28,7 +28,7 @@ use crate::{
     rng::Rng,
     runtime::Handle,
     sched::{ground::Bed, sleep::Sleeper},
-    spawn, spawn_local,
+    spawn_local,
     task::{self, JoinHandle},
     time::sleep,
 };
@@ -45,6 +45,8 @@ enum Act {
     Join,
     Abort,
     Detach,
+    /// Gives the child that was spawned last another priority.
+    Rank(i64),
     /// Waits until a gate is open.
     Wait(usize),
     Open(usize),
@@ -59,6 +61,7 @@ enum Act {
 #[derive(Debug, Default)]
 pub(super) struct Script {
     acts: Vec<Act>,
+    priority: i64,
 }
 
 /// How a task says that it panicked on purpose.
@@ -71,9 +74,13 @@ pub(super) struct Taste {
     gates: usize,
     /// So many acts in a script at most.
     acts: usize,
+    /// So many of eight tasks have a priority.
+    ranked: usize,
 }
 
-const KINDS: usize = 13;
+const KINDS: usize = 14;
+/// More levels than a P has lanes.
+const RANKS: usize = 11;
 
 impl Taste {
     pub(super) fn random(rng: &Rng, gates: usize) -> Self {
@@ -86,15 +93,17 @@ impl Taste {
             weights,
             gates,
             acts: 2 + rng.below(10),
+            ranked: [0, 0, 2, 8][rng.below(4)],
         }
     }
 
     /// Many short tasks.
     pub(super) fn busy(gates: usize) -> Self {
         Self {
-            weights: [12, 12, 0, 2, 0, 0, 1, 2, 0, 2, 0, 0, 0],
+            weights: [12, 12, 0, 2, 0, 0, 1, 2, 0, 2, 0, 0, 0, 0],
             gates,
             acts: 10,
+            ranked: 1,
         }
     }
 
@@ -134,6 +143,7 @@ impl Script {
                 10 => Act::Block(Duration::from_nanos(1 << rng.below(27))),
                 11 => Act::BlockInPlace(Duration::from_nanos(1 << rng.below(27))),
                 12 => Act::Panic,
+                13 => Act::Rank(rank(rng)),
                 _ => Act::Yield,
             };
             let ends = matches!(act, Act::Panic);
@@ -142,24 +152,42 @@ impl Script {
                 break;
             }
         }
-        Self { acts }
+        let ranked = rng.below(8) < taste.ranked;
+        Self {
+            acts,
+            priority: if ranked { rank(rng) } else { 0 },
+        }
     }
 
-    /// A script that spawns many at once, for the queue to overflow.
-    pub(super) fn burst(children: usize) -> Self {
-        let child = || {
+    /// A script that spawns many at once, for the queue to overflow: of one priority, or of all.
+    pub(super) fn burst(children: usize, ranked: bool) -> Self {
+        let child = |number| {
             Act::Spawn(Self {
                 acts: vec![Act::Yield],
+                priority: if ranked { (number % RANKS) as i64 } else { 0 },
             })
         };
         Self {
-            acts: (0..children).map(|_| child()).collect(),
+            acts: (0..children).map(child).collect(),
+            priority: 0,
+        }
+    }
+
+    fn builder(&self) -> task::Builder {
+        match self.priority {
+            // As most are: there is nothing to remember.
+            0 => task::Builder::new(),
+            priority => task::Builder::new().priority(priority),
         }
     }
 
     fn panics(&self) -> bool {
         self.acts.iter().any(|act| matches!(act, Act::Panic))
     }
+}
+
+fn rank(rng: &Rng) -> i64 {
+    rng.below(RANKS) as i64 - RANKS as i64 / 2
 }
 
 /// What all tasks of a program share.
@@ -252,7 +280,7 @@ fn play(world: Arc<World>, script: Script) -> Playing {
                 Act::Yield => task::yield_now().await,
                 Act::Spawn(script) => {
                     let panics = script.panics();
-                    let handle = spawn(world.task(script, false));
+                    let handle = script.builder().spawn(world.task(script, false));
                     children.push(Child::new(handle, panics));
                 }
                 Act::SpawnLocal(script) => {
@@ -273,6 +301,11 @@ fn play(world: Arc<World>, script: Script) -> Playing {
                     }
                 }
                 Act::Detach => drop(children.pop()),
+                Act::Rank(priority) => {
+                    if let Some(child) = children.last() {
+                        child.handle.set_priority(priority);
+                    }
+                }
                 Act::Wait(gate) => world.wait(gate).await,
                 Act::Open(gate) => world.open(gate),
                 Act::Sleep(time) => {
@@ -387,7 +420,8 @@ impl Outside for Calls {
         let script = spawns.pop();
         self.spawns.set(spawns);
         if let Some(script) = script {
-            drop(self.handle.spawn(self.world.task(script, false)));
+            let builder = script.builder();
+            drop(builder.spawn_on(self.world.task(script, false), &self.handle));
             return;
         }
         let mut closed = self.closed.take();

@@ -93,7 +93,7 @@ fn program(seed: u64, gates: usize) -> Vec<Script> {
         .map(|_| Script::random(&rng, &taste, &mut tasks, 6))
         .collect();
     if rng.below(40) == 0 {
-        scripts.push(Script::burst(300));
+        scripts.push(Script::burst(300, rng.below(2) == 0));
     }
     scripts
 }
