@@ -8,13 +8,16 @@ mod common;
 use std::{
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    },
     thread::{self, ThreadId},
 };
 
-use common::{Gate, runtime};
+use common::{Count, Gate, runtime};
 use futures::{StreamExt, stream::FuturesUnordered};
-use ws_executor::{fork, fork_all, spawn, spawn_local};
+use ws_executor::{fork, fork_all, runtime::Builder, spawn, spawn_local, task::yield_now};
 
 type Log = Arc<Mutex<Vec<(ThreadId, String)>>>;
 
@@ -206,4 +209,66 @@ common::with_workers! {
         drop(runtime);
         assert_eq!(Arc::strong_count(&alive), 1);
     }
+}
+
+/// At the 61st tick a task of the global queue comes before the child that was just forked. That one is not out of
+/// sight meanwhile, though the thread does not come back to it.
+#[test]
+fn a_child_that_has_to_wait_is_in_reach_of_thieves() {
+    common::limited(|| {
+        let runtime = Builder::new().workers(2).sysmon(false).build().unwrap();
+        let (free, filled) = (Arc::new(Gate::default()), Arc::new(Gate::default()));
+        let (begun, forked, ran) = (Count::new(), AtomicUsize::new(0), Count::new());
+        let counts = Arc::new((begun, forked, ran));
+        // One worker is held, and one is about to fork.
+        let (held, counted) = (free.clone(), counts.clone());
+        drop(runtime.spawn(async move {
+            counted.0.add();
+            held.pass();
+        }));
+        let (begins, counted) = (filled.clone(), counts.clone());
+        let parent = runtime.spawn(async move {
+            counted.0.add();
+            begins.pass();
+            let mut children = vec![];
+            for number in 0..2_000 {
+                counted.1.fetch_add(1, Relaxed);
+                let counted = counted.clone();
+                let child = fork(async move {
+                    // So that the 61st tick meets now a parent and now a child.
+                    if number % 7 == 0 {
+                        yield_now().await;
+                    }
+                    counted.2.add();
+                });
+                children.push(child.await);
+            }
+            for child in children {
+                child.await.unwrap();
+            }
+        });
+        counts.0.wait_for(2);
+        let blocks = Arc::new(AtomicBool::new(false));
+        let blockers: Vec<_> = (0..20)
+            .map(|_| {
+                let (free, counts) = (free.clone(), counts.clone());
+                let blocks = blocks.clone();
+                runtime.spawn(async move {
+                    free.open();
+                    // One at a time, so that the other worker is there for the child.
+                    if !blocks.swap(true, Relaxed) {
+                        counts.2.wait_for(counts.1.load(Relaxed));
+                        blocks.store(false, Relaxed);
+                    }
+                })
+            })
+            .collect();
+        filled.open();
+        runtime.block_on(async {
+            parent.await.unwrap();
+            for blocker in blockers {
+                blocker.await.unwrap();
+            }
+        });
+    });
 }
