@@ -19,7 +19,7 @@
 //! 1. The second closure becomes a job on this stack frame, and its address goes to the tail.
 //! 2. The first closure is called.
 //! 3. The job is still private, as it mostly is: it is taken back, and its closure is called. That is
-//!    one load of a limit, three stores and two comparisons more than two plain calls.
+//!    some loads, five stores and two comparisons more than two plain calls.
 //! 4. It was promoted, but nobody took it: the same, after a compare-and-swap.
 //! 5. It was stolen: *the stalled join*.
 //!
@@ -150,15 +150,13 @@ where
     RB: Send,
 {
     let caller = std::panic::Location::caller();
-    // The closures stay out of `with`, which would not be inlined with all that they bring.
-    let tail = owner::TAIL.with(|tail| &raw const *tail);
-    // SAFETY: it is this thread's, has no destructor, and lives as long as the thread.
-    let tail = unsafe { &*tail };
+    // SAFETY: nothing here attaches or detaches before the branch is on the tail.
+    let tail = unsafe { owner::tail() };
     if tail.is_undisturbed() {
         // SAFETY: there is room.
         unsafe { join_on(tail, a, b, |_| (), owner::stall) }
     } else {
-        join_disturbed(tail, a, b, caller)
+        join_disturbed(a, b, caller)
     }
 }
 
@@ -167,7 +165,6 @@ where
 #[cold]
 #[inline(never)]
 fn join_disturbed<A, B, RA, RB>(
-    tail: &Tail,
     a: A,
     b: B,
     caller: &'static std::panic::Location<'static>,
@@ -178,9 +175,9 @@ where
     RA: Send,
     RB: Send,
 {
-    match owner::prepare(tail, caller) {
-        // SAFETY: there is room.
-        owner::Way::Push => unsafe { join_on(tail, a, b, owner::feed, owner::stall) },
+    match owner::prepare(caller) {
+        // SAFETY: there is room, and nothing attaches or detaches before the branch is on the tail.
+        owner::Way::Push => unsafe { join_on(owner::tail(), a, b, owner::feed, owner::stall) },
         owner::Way::Call => (a(), b()),
         owner::Way::Enter(shared) => owner::inside(&shared, || join(a, b)),
     }
@@ -188,6 +185,9 @@ where
 
 /// The steps of a join, on the tail of this thread. `pushed` is called after the push, `stall` waits for a
 /// branch that was stolen.
+///
+/// The index lies in the job, and not in a register, which every call would have to save: a recursion has many
+/// that do not fork.
 ///
 /// # Safety
 ///
@@ -205,9 +205,8 @@ where
     B: FnOnce() -> RB,
     S: Fn(&Tail, &Header) -> Settled + Copy,
 {
-    let job = StackJob::new(b);
+    let job = StackJob::new(b, tail.top());
     let fork = Fork {
-        index: tail.top(),
         tail,
         job: &job,
         stall,
@@ -231,7 +230,6 @@ where
 {
     tail: &'a Tail,
     job: &'a StackJob<F, R>,
-    index: usize,
     stall: S,
 }
 
@@ -243,13 +241,14 @@ where
     #[inline(always)]
     fn join(self) -> R {
         let this = ManuallyDrop::new(self);
-        let (tail, job, index, stall) = (this.tail, this.job, this.index, this.stall);
+        let (tail, job, stall) = (this.tail, this.job, this.stall);
+        let index = job.index();
         if tail.pop(index) {
             // SAFETY: it was popped.
             let closure = unsafe { job.take() };
             closure()
         } else {
-            run_shared(tail, job, index, stall)
+            run_shared(tail, job, stall)
         }
     }
 }
@@ -261,19 +260,19 @@ where
 {
     #[inline(always)]
     fn drop(&mut self) {
-        abandon(self.tail, self.job, self.index, self.stall);
+        abandon(self.tail, self.job, self.stall);
     }
 }
 
 /// The second branch was promoted: its result, from wherever it is run.
 #[cold]
 #[inline(never)]
-fn run_shared<F, R, S>(tail: &Tail, job: &StackJob<F, R>, index: usize, stall: S) -> R
+fn run_shared<F, R, S>(tail: &Tail, job: &StackJob<F, R>, stall: S) -> R
 where
     F: FnOnce() -> R,
     S: Fn(&Tail, &Header) -> Settled,
 {
-    match wait_shared(tail, job, index, stall) {
+    match wait_shared(tail, job, stall) {
         Err(closure) => closure(),
         Ok(Ok(result)) => result,
         Ok(Err(payload)) => resume_unwind(payload),
@@ -283,16 +282,16 @@ where
 /// The first branch panicked: nothing of the second is left afterwards.
 #[cold]
 #[inline(never)]
-fn abandon<F, R, S>(tail: &Tail, job: &StackJob<F, R>, index: usize, stall: S)
+fn abandon<F, R, S>(tail: &Tail, job: &StackJob<F, R>, stall: S)
 where
     F: FnOnce() -> R,
     S: Fn(&Tail, &Header) -> Settled,
 {
-    let left = if tail.pop(index) {
+    let left = if tail.pop(job.index()) {
         // SAFETY: it was popped.
         Err(unsafe { job.take() })
     } else {
-        wait_shared(tail, job, index, stall)
+        wait_shared(tail, job, stall)
     };
     // The caller sees the first panic. One more, of a destructor, would abort.
     match left {
@@ -309,13 +308,13 @@ where
 fn wait_shared<F, R, S>(
     tail: &Tail,
     job: &StackJob<F, R>,
-    index: usize,
     stall: S,
 ) -> Result<std::thread::Result<R>, F>
 where
     F: FnOnce() -> R,
     S: Fn(&Tail, &Header) -> Settled,
 {
+    let index = job.index();
     if tail.reclaim(index) {
         #[cfg(not(ws_loom))]
         owner::reclaimed();

@@ -12,7 +12,7 @@
 //!                       take here     and pops here
 //! ```
 //!
-//! - `top` and `split` are the owner's: two plain cells of its [`Tail`].
+//! - `top` and `split` are the owner's: two plain cells of the [`Tail`].
 //! - `head` and a copy of `split` are one atomic word of the [`Lane`], which is what others see.
 //! - The owner *promotes* branches by adding to `split` in the word: the oldest first, since they are
 //!   the largest. It does so only when somebody is hungry.
@@ -23,7 +23,7 @@
 //!
 //! `limit` is what `top` is compared with at each push: the capacity, or 0 when somebody asked for work.
 //! So one comparison finds out about a full array and about hungry thieves, as a goroutine's stack
-//! check does for its preemption. A thief that finds nothing stores 0. A thread without a P has a tail
+//! check does for its preemption. A thief that finds nothing stores 0. A thread without a P uses a tail
 //! whose limit is always 0.
 //!
 //! # *Mine or nothing*
@@ -104,8 +104,8 @@ impl From<Word> for u64 {
 #[derive(Debug)]
 pub(crate) struct Lane {
     word: Padded<AtomicU64>,
-    /// See *Hunger*.
-    limit: Padded<AtomicUsize>,
+    /// The owner's end, of which others touch the limit alone.
+    tail: Tail,
     /// The first slot of the newest array.
     slots: AtomicPtr<Slot>,
     /// All arrays that there were; they stay until the end.
@@ -118,7 +118,7 @@ impl Lane {
     pub(crate) fn new() -> Self {
         Self {
             word: Padded(AtomicU64::new(0)),
-            limit: Padded(AtomicUsize::new(0)),
+            tail: Tail::new(),
             slots: AtomicPtr::new(ptr::null_mut()),
             arrays: Mutex::new(Vec::new()),
             bed: Parker::new(),
@@ -133,10 +133,23 @@ impl Lane {
 
     /// Asks the owner for work. False if that was done before, and it has not come by since.
     pub(crate) fn ask(&self) -> bool {
-        self.limit.0.load(Relaxed) != 0 && {
-            self.limit.0.store(0, Relaxed);
+        let limit = &self.tail.limit.0;
+        limit.load(Relaxed) != 0 && {
+            limit.store(0, Relaxed);
             true
         }
+    }
+
+    /// The owner's end, for this thread.
+    ///
+    /// # Safety
+    ///
+    /// - The P is this thread's, and no other thread uses its tail meanwhile.
+    /// - The lane stays where it is while the tail is used.
+    pub(crate) unsafe fn attach(&self) -> &Tail {
+        debug_assert_eq!(self.tail.top.get(), 0, "a frame still waits for a branch");
+        self.tail.lane.set(self);
+        &self.tail
     }
 
     /// Claims the oldest branch, if its index is `base` or more.
@@ -217,28 +230,38 @@ impl Drop for Branch {
     }
 }
 
-/// The owner's end. A thread has one, which is attached to the lane of its P.
+/// The owner's end of a lane. A thread that has a P uses that of its P.
+///
+/// It lies in the lane, and a thread knows it by one pointer: so a join loads that pointer, and finds all
+/// else at a fixed distance.
 #[derive(Debug)]
 pub(crate) struct Tail {
+    /// See *Hunger*. In a line of its own, since others write it.
+    limit: Padded<AtomicUsize>,
+    /// What it lies in, once it was attached.
     lane: Cell<*const Lane>,
-    limit: Cell<*const AtomicUsize>,
     slots: Cell<*const Slot>,
     capacity: Cell<usize>,
     top: Cell<usize>,
     split: Cell<usize>,
 }
 
-/// The limit of who has no lane.
+// SAFETY: its cells are used by the thread that has the P alone, by the contract of `Lane::attach`; others use
+// `limit`, which is atomic. Nobody changes the tail of who has no lane.
+unsafe impl Sync for Tail {}
+// SAFETY: its pointers are to its own lane and to that lane's arrays.
+unsafe impl Send for Tail {}
+
+/// The tail of who has no lane: its limit is always 0.
 #[cfg(not(ws_loom))]
-static NO_LANE: AtomicUsize = AtomicUsize::new(0);
+pub(super) static NO_LANE: Tail = Tail::new();
 
 impl Tail {
-    /// Attached to nothing.
     #[cfg(not(ws_loom))]
-    pub(crate) const fn new() -> Self {
+    const fn new() -> Self {
         Self {
+            limit: Padded(AtomicUsize::new(0)),
             lane: Cell::new(ptr::null()),
-            limit: Cell::new(&raw const NO_LANE),
             slots: Cell::new(ptr::null()),
             capacity: Cell::new(0),
             top: Cell::new(0),
@@ -247,10 +270,10 @@ impl Tail {
     }
 
     #[cfg(ws_loom)]
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         Self {
+            limit: Padded(AtomicUsize::new(0)),
             lane: Cell::new(ptr::null()),
-            limit: Cell::new(ptr::null()),
             slots: Cell::new(ptr::null()),
             capacity: Cell::new(0),
             top: Cell::new(0),
@@ -258,31 +281,9 @@ impl Tail {
         }
     }
 
-    /// # Safety
-    ///
-    /// - `lane` stays where it is until the tail is attached to another or detached.
-    /// - No other tail is attached to it.
-    pub(crate) unsafe fn attach(&self, lane: &Lane) {
-        debug_assert_eq!(self.top.get(), 0, "a frame still waits for a branch");
-        self.lane.set(lane);
-        self.limit.set(&raw const lane.limit.0);
-        self.slots.set(lane.slots.load(Relaxed));
-        let arrays = lane.arrays.lock();
-        self.capacity.set(arrays.last().map_or(0, Vec::len));
-    }
-
-    #[cfg(not(ws_loom))]
-    pub(crate) fn detach(&self) {
-        debug_assert_eq!(self.top.get(), 0, "a frame still waits for a branch");
-        self.lane.set(ptr::null());
-        self.limit.set(&raw const NO_LANE);
-        self.slots.set(ptr::null());
-        self.capacity.set(0);
-    }
-
     /// The lane that it is attached to.
     pub(crate) fn lane(&self) -> Option<&Lane> {
-        // SAFETY: by the contract of `attach`.
+        // SAFETY: null, or what it lies in, by the contract of `attach`.
         unsafe { self.lane.get().as_ref() }
     }
 
@@ -299,9 +300,7 @@ impl Tail {
     /// Whether a push may go on at once: there is room, and nobody asked for work.
     #[inline(always)]
     pub(crate) fn is_undisturbed(&self) -> bool {
-        // SAFETY: the lane's by the contract of `attach`, or that of a static.
-        let limit = unsafe { &*self.limit.get() };
-        self.top.get() < limit.load(Relaxed)
+        self.top.get() < self.limit.0.load(Relaxed)
     }
 
     /// # Safety
@@ -364,14 +363,14 @@ impl Tail {
         }
         // Ordering: Relaxed: an ask that comes now is for the work that is promoted next, or is seen
         // at the next push.
-        self.attached().limit.0.store(self.capacity.get(), Relaxed);
+        self.limit.0.store(self.capacity.get(), Relaxed);
         true
     }
 
     /// The next push comes by as if somebody had asked.
     #[cfg(not(ws_loom))]
     pub(crate) fn ask_again(&self) {
-        self.attached().limit.0.store(0, Relaxed);
+        self.limit.0.store(0, Relaxed);
     }
 
     /// A larger array, with the same slots.

@@ -179,6 +179,8 @@ impl Header {
 #[repr(C)]
 pub(crate) struct StackJob<F, R> {
     pub(crate) header: Header,
+    /// Where it is in the owner's deque.
+    index: usize,
     closure: UnsafeCell<MaybeUninit<F>>,
     result: UnsafeCell<MaybeUninit<Result<R, Payload>>>,
 }
@@ -193,12 +195,19 @@ where
     };
 
     #[inline(always)]
-    pub(crate) fn new(closure: F) -> Self {
+    pub(crate) fn new(closure: F, index: usize) -> Self {
         Self {
             header: Header::new(&Self::FUNCTIONS),
+            index,
             closure: UnsafeCell::new(MaybeUninit::new(closure)),
             result: UnsafeCell::new(MaybeUninit::uninit()),
         }
+    }
+
+    /// Where it was pushed.
+    #[inline(always)]
+    pub(crate) fn index(&self) -> usize {
+        self.index
     }
 
     /// Takes the closure out.

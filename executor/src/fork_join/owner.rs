@@ -35,7 +35,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Header, Lane, Settled, Tail, compute};
+use super::{Header, Lane, Settled, Tail, compute, deque::NO_LANE};
 use crate::{
     blocking, context,
     sched::{Shared, Worker, block_on, ground::Ground},
@@ -54,8 +54,8 @@ const GATE_WAIT: Duration = Duration::from_micros(20);
 const GATE_DOUBLINGS: u32 = 6;
 
 thread_local! {
-    /// This thread's end of the lane of its P, if it has one. No destructor, like all of ours.
-    pub(super) static TAIL: Tail = const { Tail::new() };
+    /// The tail of the lane of this thread's P, or [`NO_LANE`]. No destructor, like all of ours.
+    static TAIL: Cell<*const Tail> = const { Cell::new(&raw const NO_LANE) };
     /// The scope whose closure, or whose branch, is the newest on this thread's stack.
     static SCOPE: Cell<usize> = const { Cell::new(0) };
     static GATE: Gate = const { Gate::new() };
@@ -103,22 +103,39 @@ impl Gate {
     }
 }
 
+/// This thread's tail.
+///
+/// # Safety
+///
+/// - The reference is not used after this thread is attached or detached. That does not happen while a branch
+///   is on the tail.
+#[inline(always)]
+pub(super) unsafe fn tail<'a>() -> &'a Tail {
+    // SAFETY: a static, or that of this thread's P, which has it until `detach`.
+    unsafe { &*TAIL.get() }
+}
+
+/// The same for one closure, which neither attaches nor detaches.
+pub(super) fn with_tail<R>(f: impl FnOnce(&Tail) -> R) -> R {
+    // SAFETY: by contract.
+    f(unsafe { tail() })
+}
+
 /// This thread becomes `worker`.
 pub(crate) fn attach(worker: &Worker) {
-    TAIL.with(|tail| {
-        // SAFETY: the worker's P, and so its lane, is this thread's alone until `detach`.
-        unsafe { tail.attach(worker.lane()) };
-    });
+    // SAFETY: the worker's P, and so its lane, is this thread's alone until `detach`.
+    TAIL.set(unsafe { worker.lane().attach() });
 }
 
 /// This thread is no worker any more.
 pub(crate) fn detach() {
-    TAIL.with(Tail::detach);
+    debug_assert_eq!(base(), 0, "a frame still waits for a branch");
+    TAIL.set(&raw const NO_LANE);
 }
 
 /// Where the branches begin that what is run now may fork.
 pub(crate) fn base() -> usize {
-    TAIL.with(Tail::top)
+    with_tail(Tail::top)
 }
 
 /// Whether a branch waits on this thread's stack, or a scope or a computation is open there.
@@ -137,7 +154,7 @@ pub(super) fn enter_scope(scope: usize) -> usize {
 
 /// This thread's next join is disturbed.
 pub(super) fn come_by() {
-    TAIL.with(|tail| {
+    with_tail(|tail| {
         if tail.lane().is_some() {
             tail.ask_again();
         }
@@ -155,11 +172,13 @@ pub(super) enum Way {
 }
 
 #[cold]
-pub(super) fn prepare(tail: &Tail, caller: &'static Location<'static>) -> Way {
-    if tail.lane().is_none() {
+pub(super) fn prepare(caller: &'static Location<'static>) -> Way {
+    if with_tail(|tail| tail.lane().is_none()) {
         // A thread in `block_on` gets its P by need.
         context::take_seat();
     }
+    // SAFETY: what follows attaches to nothing more.
+    let tail = unsafe { tail() };
     if tail.lane().is_some() {
         let way = if make_room(tail) {
             Way::Push

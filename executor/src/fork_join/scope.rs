@@ -29,7 +29,7 @@ use std::{
 use super::{
     Exit, Tail,
     job::{Functions, Header, Payload},
-    owner::{self, TAIL, Way},
+    owner::{self, Way, with_tail},
 };
 use crate::{
     blocking,
@@ -88,10 +88,9 @@ where
     F: FnOnce(&Scope<'scope>) -> R,
 {
     let caller = Location::caller();
-    let way = TAIL.with(|tail| owner::prepare(tail, caller));
-    match way {
+    match owner::prepare(caller) {
         // Those who asked are heard at the first spawn.
-        Way::Push => TAIL.with(Tail::ask_again),
+        Way::Push => with_tail(Tail::ask_again),
         Way::Call => {}
         Way::Enter(shared) => return owner::inside(&shared, || scope(f)),
     }
@@ -110,7 +109,7 @@ where
 
 /// Where branches are spawned. See [`scope`].
 pub struct Scope<'scope> {
-    /// The address of the owner's tail, by which its thread is known.
+    /// The address of the owner's tail, by which its thread is known, unless it has none.
     tail: usize,
     /// The tail's top while nothing but this scope has pushed since it began, and it may push.
     top: AtomicUsize,
@@ -134,7 +133,7 @@ const CLOSED: usize = usize::MAX;
 
 impl<'scope> Scope<'scope> {
     fn new() -> Self {
-        let (tail, top) = TAIL.with(|tail| {
+        let (tail, top) = with_tail(|tail| {
             let top = if tail.lane().is_some() {
                 tail.top()
             } else {
@@ -180,7 +179,7 @@ impl<'scope> Scope<'scope> {
     {
         let job = HeapJob::leak(f, self);
         self.exit.begin();
-        let pushed = TAIL.with(|tail| self.is_on_top(tail) && self.push(tail, job));
+        let pushed = with_tail(|tail| self.is_on_top(tail) && self.push(tail, job));
         if !pushed {
             self.list.lock().push(Spawned(job));
         }
@@ -217,10 +216,10 @@ impl<'scope> Scope<'scope> {
     /// Runs the closure, and then everything that it has spawned.
     fn run<R>(&self, f: impl FnOnce(&Self) -> R) -> std::thread::Result<R> {
         let outer = owner::enter_scope(ptr::from_ref(self).addr());
-        let base = TAIL.with(Tail::top);
+        let base = with_tail(Tail::top);
         let result = catch_unwind(AssertUnwindSafe(|| f(self)));
         let waiting = NoUnwind;
-        TAIL.with(|tail| self.drain(tail, base));
+        with_tail(|tail| self.drain(tail, base));
         waiting.over();
         owner::enter_scope(outer);
         result

@@ -28,21 +28,24 @@ use crate::{
     },
 };
 
-/// A worker's lane and, on its own thread, its tail.
+/// A worker's lane, on its own thread.
 struct Owner {
     lane: Arc<Lane>,
-    tail: Tail,
+    /// In the lane.
+    tail: *const Tail,
 }
 
 impl Owner {
     fn new(lane: &Arc<Lane>) -> Self {
-        let owner = Self {
-            lane: lane.clone(),
-            tail: Tail::new(),
-        };
-        // SAFETY: `lane` is kept, and a model makes one owner for it.
-        unsafe { owner.tail.attach(&owner.lane) };
-        owner
+        let lane = lane.clone();
+        // SAFETY: the lane is kept, and a model makes one owner for it.
+        let tail = ptr::from_ref(unsafe { lane.attach() });
+        Self { lane, tail }
+    }
+
+    fn tail(&self) -> &Tail {
+        // SAFETY: the lane is kept.
+        unsafe { &*self.tail }
     }
 
     /// A join whose branch is promoted at once, and whose stall sleeps.
@@ -56,9 +59,9 @@ impl Owner {
         b: impl FnOnce() -> RB,
         stall: impl Fn(&Tail, &Header) -> Settled + Copy,
     ) -> (RA, RB) {
-        assert!(self.tail.make_room());
+        assert!(self.tail().make_room());
         // SAFETY: there is room.
-        unsafe { join_on(&self.tail, a, b, |tail| tail.promote(1, 0), stall) }
+        unsafe { join_on(self.tail(), a, b, |tail| tail.promote(1, 0), stall) }
     }
 
     fn sleep(&self, header: &Header) -> Settled {
@@ -115,7 +118,7 @@ fn a_branch_is_run_once() {
             let ((), five) = owner.join(|| runs.set(runs.get() + 1), branch);
             assert_eq!((*five, runs.get()), (5, 1));
             back.read();
-            assert_eq!(owner.tail.top(), 0);
+            assert_eq!(owner.tail().top(), 0);
         };
         turn.race(owner, [move || steal(&thief)]);
     });
@@ -200,7 +203,7 @@ fn a_branch_that_is_given_back_is_run_by_its_owner() {
             let own = thread::current().id();
             let ((), by) = owner.join(|| (), || thread::current().id());
             assert_eq!(by, own);
-            assert_eq!(owner.tail.top(), 0);
+            assert_eq!(owner.tail().top(), 0);
         };
         turn.race(owner, [move || drop(Lane::claim(&thief, 0))]);
     });
@@ -213,7 +216,7 @@ fn help(owner: &Owner, thief: &Arc<Lane>, header: &Header) -> Settled {
     if let Some((processor, base)) = by {
         assert_eq!(processor, 1);
         if let Some(branch) = Lane::claim_descendant(thief, base, latch) {
-            branch.run(0, owner.tail.top());
+            branch.run(0, owner.tail().top());
         }
     }
     latch.wait(&owner.lane.bed)
@@ -251,7 +254,7 @@ fn helper(when: Foreign) {
             let steal = || {
                 if let Some(branch) = Lane::claim(&lanes[0], 0) {
                     THIEF.with(|current| current.set(&raw const worker));
-                    branch.run(1, worker.tail.top());
+                    branch.run(1, worker.tail().top());
                     THIEF.with(|current| current.set(ptr::null()));
                 }
             };
