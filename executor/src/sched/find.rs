@@ -258,10 +258,11 @@ impl Worker {
     /// local queue comes before the fork deque, so that forks do not hold it up.
     fn local(&self) -> Option<Task> {
         let p = &*self.p;
-        if let Some(task) = p.direct.take().or_else(|| p.runnext.take()) {
+        if let Some(task) = p.take_child().or_else(|| p.runnext.take()) {
             return Some(task);
         }
-        if !p.parents.is_empty()
+        if p.forks.get()
+            && !p.parents.is_empty()
             && (p.lrq.is_empty() || !p.peer.ticks.load(Relaxed).is_multiple_of(TIMER_TICK))
             && let Some(task) = p.parents.pop()
         {

@@ -133,6 +133,8 @@ pub(crate) struct Processor {
     pub(crate) parents: ForkDeque<Task>,
     /// A child that was just forked, and runs next (`fork_join/fork.rs`).
     pub(crate) direct: Cell<Option<Task>>,
+    /// This P has forked at least once: until then nobody looks into `direct` and `parents`.
+    pub(crate) forks: Cell<bool>,
     /// The running poll is that of a task that others may take.
     pub(crate) may_fork: Cell<bool>,
     pub(crate) live: LiveOwner<TaskRef>,
@@ -211,6 +213,7 @@ impl Processor {
             ranks: Ranks::default(),
             parents,
             direct: Cell::new(None),
+            forks: Cell::new(false),
             may_fork: Cell::new(false),
             live,
             pinned: RefCell::new(VecDeque::new()),
@@ -234,6 +237,11 @@ impl Processor {
     /// Whether it has a task that is in no ordered queue, and that others could take.
     pub(crate) fn has_plain(&self) -> bool {
         !(self.lrq.is_empty() && self.peer.runnext.is_empty() && self.parents.is_empty())
+    }
+
+    /// Takes the child that was just forked.
+    pub(crate) fn take_child(&self) -> Option<Task> {
+        self.forks.get().then(|| self.direct.take()).flatten()
     }
 
     /// Takes a child that was forked, or else the newest parent.

@@ -233,6 +233,7 @@ impl Worker {
         let Some(task) = self.enter(task) else {
             return false;
         };
+        self.p.forks.set(true);
         match self.p.direct.replace(Some(task)) {
             None => true,
             Some(first) => {

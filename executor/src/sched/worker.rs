@@ -192,7 +192,7 @@ impl Worker {
         let outcome = budget::with_budget(|| task.run());
         p.may_fork.set(false);
         p.peer.running.store(0, Relaxed);
-        let outcome = match p.direct.take() {
+        let outcome = match p.take_child() {
             Some(child) => match self.forked(outcome, child) {
                 Some(outcome) => outcome,
                 None => return,
