@@ -55,6 +55,7 @@
 //! | `hickory` | hickory-resolver: `ws::hickory` |
 //! | `hyper` | hyper, and with it axum and tonic: `ws::hyper` |
 //! | `hyper-util` | the client of hyper-util: `ws::hyper_util` |
+//! | `parallel` | the parallel iterators of orx-parallel: `ws::parallel` |
 //! | `quinn` | quinn: `ws::quinn` |
 //! | `tokio-io` | what asks for tokio's `AsyncRead` and `AsyncWrite`: `ws::tokio_io` |
 //! | `zbus` | zbus: `ws::zbus` |
@@ -102,6 +103,8 @@ pub mod hyper;
 pub mod hyper_util;
 pub mod io;
 pub mod net;
+#[cfg(feature = "parallel")]
+pub mod parallel;
 #[cfg(feature = "quinn")]
 pub mod quinn;
 pub mod signal;

@@ -1,0 +1,96 @@
+//! J5, J6: the parallel iterators of orx-parallel run on the workers of a runtime: everything once, borrowing
+//! from the stack, from tasks, computations and plain threads; and a panic reaches the caller.
+
+mod net_support;
+
+use std::{
+    collections::HashSet,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Barrier, Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    thread,
+};
+
+use net_support::{Limit, WORKERS, runtime};
+use orx_parallel::*;
+use ws::parallel::Workers;
+
+/// Each number of a slice that is borrowed, once.
+fn once_each(workers: &Workers) {
+    let seen: Vec<AtomicUsize> = (0..10_000).map(|_| AtomicUsize::new(0)).collect();
+    seen.par()
+        .runner(Runner::fixed_with_pool(workers))
+        .for_each(|count| {
+            count.fetch_add(1, Relaxed);
+        });
+    assert!(seen.iter().all(|count| count.load(Relaxed) == 1));
+    let sum = seen
+        .par()
+        .runner(Runner::fixed_with_pool(workers))
+        .map(|count| count.load(Relaxed))
+        .reduce(|a, b| a + b);
+    assert_eq!(sum, Some(10_000));
+}
+
+#[test]
+fn every_item_is_seen_once() {
+    let _limit = Limit::new(2);
+    for workers in WORKERS {
+        let runtime = runtime(workers);
+        let pool = Workers::of(runtime.handle());
+        assert_eq!(pool.max_num_threads().get(), workers);
+        // On a plain thread, in a `block_on`, in a task, in a computation.
+        once_each(&pool);
+        runtime.block_on(async {
+            once_each(&Workers::current());
+            let task = ws::spawn(async { once_each(&Workers::current()) });
+            task.await.expect("it does not panic");
+            let computation = ws::compute(|| once_each(&Workers::current()));
+            computation.await.expect("it does not panic");
+        });
+    }
+}
+
+#[test]
+fn two_workers_share_the_items() {
+    let _limit = Limit::new(2);
+    let runtime = runtime(2);
+    runtime.block_on(async {
+        let (both, names) = (Barrier::new(2), Mutex::new(HashSet::new()));
+        // Each waits for the other, so one thread alone would wait for ever.
+        (0..2)
+            .par()
+            .runner(Runner::fixed_with_pool(Workers::current()))
+            .chunk_size(1)
+            .for_each(|_| {
+                both.wait();
+                names.lock().unwrap().insert(thread::current().id());
+            });
+        assert_eq!(names.into_inner().unwrap().len(), 2);
+    });
+}
+
+#[test]
+fn a_panic_reaches_the_caller() {
+    let _limit = Limit::new(2);
+    let runtime = runtime(2);
+    runtime.block_on(async {
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            (0..1000)
+                .par()
+                .runner(Runner::fixed_with_pool(Workers::current()))
+                .for_each(|number| {
+                    assert_ne!(number, 500, "the one that panics");
+                });
+        }));
+        assert!(result.is_err());
+        once_each(&Workers::current());
+    });
+}
+
+#[test]
+fn outside_of_a_runtime_there_is_no_pool() {
+    assert!(Workers::try_current().is_err());
+}
