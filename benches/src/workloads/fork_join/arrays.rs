@@ -101,8 +101,7 @@ fn partition(numbers: &mut [u64]) -> usize {
     let mut less = 0;
     for index in 0..last {
         let number = numbers[index];
-        numbers[index] = numbers[less];
-        numbers[less] = number;
+        numbers.swap(index, less);
         less += usize::from(number < pivot);
     }
     numbers.swap(less, last);

@@ -33,8 +33,8 @@ pub(in super::super) fn fib<J: ForkJoin>(context: &mut J::Context<'_>, n: u64) -
     }
     let (a, b) = J::join(
         context,
-        |context| fib::<J>(context, n - 1),
-        |context| fib::<J>(context, n - 2),
+        move |context| fib::<J>(context, n - 1),
+        move |context| fib::<J>(context, n - 2),
     );
     a + b
 }
@@ -108,8 +108,8 @@ fn place<J: ForkJoin>(context: &mut J::Context<'_>, board: Board, squares: u32) 
     }
     let (here, there) = J::join(
         context,
-        |context| place::<J>(context, board_after, board_after.free()),
-        |context| place::<J>(context, board, others),
+        move |context| place::<J>(context, board_after, board_after.free()),
+        move |context| place::<J>(context, board, others),
     );
     here + there
 }
@@ -160,8 +160,8 @@ fn sum<J: ForkJoin>(context: &mut J::Context<'_>, node: &Node) -> u64 {
     let [left, right] = &**children;
     let (a, b) = J::join(
         context,
-        |context| sum::<J>(context, left),
-        |context| sum::<J>(context, right),
+        move |context| sum::<J>(context, left),
+        move |context| sum::<J>(context, right),
     );
     node.value.wrapping_add(a).wrapping_add(b)
 }
@@ -227,8 +227,8 @@ fn visit_some<J: ForkJoin>(
     let middle = first.midpoint(end);
     let (a, b) = J::join(
         context,
-        |context| visit_some::<J>(context, node, first, middle, depth),
-        |context| visit_some::<J>(context, node, middle, end, depth),
+        move |context| visit_some::<J>(context, node, first, middle, depth),
+        move |context| visit_some::<J>(context, node, middle, end, depth),
     );
     a + b
 }
@@ -272,8 +272,8 @@ fn nodes<J: ForkJoin>(context: &mut J::Context<'_>, first: u64, size: u64, count
     let half = count / 2;
     let (a, b) = J::join(
         context,
-        |context| nodes::<J>(context, first, size, half),
-        |context| nodes::<J>(context, first + half * size, size, count - half),
+        move |context| nodes::<J>(context, first, size, half),
+        move |context| nodes::<J>(context, first + half * size, size, count - half),
     );
     a + b
 }
