@@ -4,7 +4,7 @@
 
 use std::{env, mem, panic::catch_unwind, process::Command};
 
-use super::{Lane, Tail, join_on};
+use super::{Lane, join_on};
 use crate::sync::Arc;
 
 /// Set in the process that is to end.
@@ -13,16 +13,15 @@ const CHILD: &str = "WS_TEST_UNWINDS";
 /// Steals the second branch, for good, and then lets the wait for it panic.
 fn unwind_from_the_wait() {
     let lane = Arc::new(Lane::new());
-    let tail = Tail::new();
-    // SAFETY: the lane outlives the tail, and has no other.
-    unsafe { tail.attach(&lane) };
+    // SAFETY: no other thread has it, and it outlives the tail.
+    let tail = unsafe { lane.attach() };
     assert!(tail.make_room());
     let steal = || {
         tail.promote(1, 0);
         mem::forget(Lane::claim(&lane, 0).unwrap());
     };
     // SAFETY: there is room.
-    unsafe { join_on(&tail, steal, || (), |_| (), |_, _| panic!("expected")) };
+    unsafe { join_on(tail, steal, || (), |_| (), |_, _| panic!("expected")) };
 }
 
 #[test]
