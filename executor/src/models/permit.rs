@@ -9,6 +9,7 @@
 //! | `a_permit_that_is_revoked_goes_to_what_waits` | the same for work that came while no permit was free | 2 | 1.2 | `permit_revoke_does_not_look` |
 //! | `a_thread_that_leaves_wakes_another_for_what_waits` | the same when the permit is given up | 3 | 1.2 | `permit_release_does_not_look` |
 //! | `a_permit_is_revoked_before_its_thread_is_awake` | a permit that was handed over is taken away before the woken thread looks: it gives up the spinning that came with it | 3 | 0.6 | `permit_regain_keeps_the_spinner`, `permit_revoked_sleeper_sleeps_on` |
+//! | `a_thread_gets_up_while_its_permit_comes_and_goes` | the same for a thread that gets up by itself, for pinned work, while a thread that was to be started is refused | 2 | 0.8 | `permit_rise_looks_first`, `permit_refusal_forgets_who_wants` |
 //! | `what_relied_on_a_thread_that_was_revoked_asleep_is_taken` | the same, and another job was pushed in reliance on that spinner | 1 | 1.7 | `permit_regain_does_not_look` |
 //! | `a_waker_and_an_owner_that_stands_up` | of a waker and the owner one makes the P run | 2 | 0.7 | also `idle_no_last_look` |
 //! | `pinned_work_gets_the_permit_that_is_released` | who wants a permit and who releases one see each other | 3 | 0.7 | `permit_release_forgets_who_wants`, `permit_want_no_fence` |
@@ -35,13 +36,13 @@ use crate::{
 };
 
 /// Plays sysmon: takes the permit of a P that seems stuck.
-fn revoke(floor: &Floor, index: usize) {
+pub(super) fn revoke(floor: &Floor, index: usize) {
     let (scratch, _) = local_queue();
     floor.revoke(floor.peer(index), &scratch);
 }
 
 /// Has pinned work and, so far, no permit.
-fn get_one_and_leave(worker: Worker) {
+pub(super) fn get_one_and_leave(worker: Worker) {
     worker.get_permit(worker.bed().parker());
     assert_eq!(number(worker.next()), 7);
     worker.leave();
@@ -261,6 +262,23 @@ fn a_permit_is_revoked_before_its_thread_is_awake() {
             revoke(&submitter, 0);
         };
         let work = move || assert_eq!(number(sleeper.next()), 0);
+        turn.race(work, [submit]);
+        floor.assert_settled();
+    });
+}
+
+#[test]
+fn a_thread_gets_up_while_its_permit_comes_and_goes() {
+    explore(2, |turn| {
+        let (floor, [sleeper]) = floor(1);
+        let sleeper = sleeper.arrive().asleep();
+        floor.push_pinned(0, Job::new(7));
+        let submitter = floor.clone();
+        let submit = move || {
+            submitter.push_foreign(Job::new(0));
+            revoke(&submitter, 0);
+        };
+        let work = move || assert_eq!(number(sleeper.next()) + number(sleeper.next()), 7);
         turn.race(work, [submit]);
         floor.assert_settled();
     });

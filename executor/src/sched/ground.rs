@@ -20,7 +20,7 @@
 //! A wake-up begins with a permit and the duty to spin, taken in one step (`Idle::submit`). They go to a
 //! parked thread; the one that waits in the netpoll is the last to be disturbed. If none is parked, a
 //! thread is started. If that is refused they go back, and *the refused look*: others may have pushed
-//! meanwhile, saw a spinner, and relied on it.
+//! meanwhile, saw a spinner, and relied on it; and one that wants a permit may have found this one taken.
 //!
 //! # What a release owes
 //!
@@ -234,6 +234,7 @@ pub(crate) trait Ground: Sized {
     /// No thread could be started for these; see *the refused look*.
     fn refused(&self, permit: Permit, spinning: Spinning) {
         self.idle().release(permit, Some(spinning));
+        self.after_release();
         // Ordering: SeqCst, with the fence: a thread in `block_on` that is about to wait sees this, or is
         // seen waiting; pairs with the fence in `wait_for_root`.
         self.refusal().store(true, Relaxed);

@@ -57,7 +57,9 @@
 //! # *Parking is a claim*
 //!
 //! A waker clears a bit, then swaps that P's standing from `PARKED` to `RUNNING`; only the winner of
-//! that swap hands its permit over. The owner who changes its mind swaps in the same way. A bit that
+//! that swap hands its permit over. The owner who changes its mind swaps in the same way, from `PARKED` and
+//! nothing else: a permit may have come, with the spinning that goes with it, and been revoked again, and the
+//! standing then looks like that of a thread that has nothing. A bit that
 //! is left behind is harmless (the swap fails, the waker goes on to the next), and a bit is never
 //! missing: the owner sets it after its standing, so who clears it finds the standing `PARKED`, or
 //! already claimed by somebody else.
@@ -442,6 +444,15 @@ impl Standing {
         // Ordering: as in `leave`.
         let before = self.0.swap(WANTING, AcqRel);
         debug_assert!(before != RUNNING, "it has a permit");
+    }
+
+    /// Its own thread, which was parked, gets up without a permit. False if it was handed one meanwhile, also if that
+    /// was revoked again: the spinning that came with it is this thread's.
+    pub(crate) fn rise(&self) -> bool {
+        // Ordering: as in `awake`.
+        self.0
+            .compare_exchange(PARKED, STUCK, AcqRel, Acquire)
+            .is_ok()
     }
 
     /// Its own thread is awake again, without a permit. False if it was handed one meanwhile.

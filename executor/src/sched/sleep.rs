@@ -284,8 +284,7 @@ pub(crate) trait Sleeper {
 
     /// Is awake without a permit. False if one was handed over meanwhile.
     fn rise(&self) -> bool {
-        let standing = self.bed().standing();
-        if standing.load() == Stands::Parked && standing.awake() {
+        if self.bed().standing().rise() {
             self.ground().idle().parked().remove(self.bed().index());
             true
         } else {
