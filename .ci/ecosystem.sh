@@ -49,6 +49,6 @@ cargo test --package ws-runtime --all-features --doc
 cargo test --package ws-runtime --all-features --lib
 
 cd tests/ecosystem
-cargo fmt --check
+cargo fmt --all --check
 # Without `--locked`: a new dependency of ws is added to the lock file here, and all others stay as it says.
 CARGO_TARGET_DIR=$target/ecosystem cargo test
