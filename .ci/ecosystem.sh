@@ -51,4 +51,7 @@ cargo test --package ws-runtime --all-features --lib
 cd tests/ecosystem
 cargo fmt --all --check
 # Without `--locked`: a new dependency of ws is added to the lock file here, and all others stay as it says.
-CARGO_TARGET_DIR=$target/ecosystem cargo test
+export CARGO_TARGET_DIR=$target/ecosystem
+cargo test
+# With the package that compares, which is built nowhere else.
+cargo clippy --quiet --workspace --all-targets -- -D warnings

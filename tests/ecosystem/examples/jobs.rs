@@ -239,6 +239,10 @@ async fn job(channel: Channel, delivery: Delivery) -> Result<()> {
 
 /// Counts by trial division: the point is that it takes a while.
 fn primes_below(limit: u64) -> usize {
-    let is_prime = |n: &u64| (2..).take_while(|d| d * d <= *n).all(|d| n % d != 0);
+    let is_prime = |n: &u64| {
+        (2..)
+            .take_while(|d| d * d <= *n)
+            .all(|d| !n.is_multiple_of(d))
+    };
     (2..limit).filter(is_prime).count()
 }

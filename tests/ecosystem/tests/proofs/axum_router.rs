@@ -129,10 +129,10 @@ proofs! {
     async fn json(env) {
         require!("curl");
         let url = format!("http://127.0.0.1:{}/json", serve(None).await);
-        let sent = json!({ "items": [1, "two", null], "other": { "pi": 3.14 } }).to_string();
+        let sent = json!({ "items": [1, "two", null], "other": { "ratio": 2.5 } }).to_string();
         let post = ["--header", "content-type: application/json", "--data", &sent];
         let got: Value = serde_json::from_str(&stdout(curl(&post, url.clone())).await).unwrap();
-        assert_eq!(got, json!({ "items": [null, "two", 1], "other": { "pi": 3.14 } }));
+        assert_eq!(got, json!({ "items": [null, "two", 1], "other": { "ratio": 2.5 } }));
 
         let post = ["--header", "content-type: application/json", "--data", "{", "--write-out", "%{http_code}"];
         let refused = crate::harness::output(curl(&post, url)).await;

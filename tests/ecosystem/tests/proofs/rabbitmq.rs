@@ -337,7 +337,7 @@ proofs! {
         assert!(results.keys().copied().eq(0..JOBS));
         for (job, primes) in results {
             let limit = 1_000 + job;
-            let prime = |n: &u64| (2..*n).take_while(|d| d * d <= *n).all(|d| n % d != 0);
+            let prime = |n: &u64| (2..*n).take_while(|d| d * d <= *n).all(|d| !n.is_multiple_of(d));
             assert_eq!(primes, (2..limit).filter(prime).count() as u64, "primes below {limit}");
         }
         // Only what a worker had in its hands when it was killed, or when it lost the broker, may have
