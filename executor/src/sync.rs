@@ -2,7 +2,8 @@
 //!
 //! Everything in this crate that synchronises goes through here, so that a model under
 //! `--cfg ws_loom` drives the shipped type and not a copy. The switch is our own and not loom's
-//! `cfg(loom)`: that one would switch dependencies as well.
+//! `cfg(loom)`: that one would switch dependencies as well. With `--cfg ws_shuttle` besides, the same
+//! models run under `shuttle`, which tries random schedules where loom would not come to an end.
 //!
 //! Two things differ from `std`:
 //!
@@ -18,18 +19,28 @@ pub(crate) use std::{
     thread,
 };
 
-#[cfg(ws_loom)]
+#[cfg(all(ws_loom, not(ws_shuttle)))]
 pub(crate) use loom::{
     hint,
     sync::{Arc, atomic},
-    thread,
+    thread, thread_local,
+};
+
+#[cfg(all(ws_loom, ws_shuttle))]
+pub(crate) use shuttle::{
+    hint,
+    sync::{Arc, atomic},
+    thread, thread_local,
 };
 
 #[cfg(not(ws_loom))]
 use std::sync as imp;
 
-#[cfg(ws_loom)]
+#[cfg(all(ws_loom, not(ws_shuttle)))]
 use loom::sync as imp;
+
+#[cfg(all(ws_loom, ws_shuttle))]
+use shuttle::sync as imp;
 
 use std::sync::TryLockError;
 
@@ -109,12 +120,12 @@ impl Condvar {
     }
 }
 
-/// A cell whose accesses loom can see.
-#[cfg(not(ws_loom))]
+/// A cell whose accesses loom can see. Shuttle, which stops threads only where they synchronise, sees none.
+#[cfg(any(not(ws_loom), ws_shuttle))]
 #[derive(Debug)]
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
-#[cfg(not(ws_loom))]
+#[cfg(any(not(ws_loom), ws_shuttle))]
 impl<T> UnsafeCell<T> {
     pub(crate) fn new(value: T) -> Self {
         Self(std::cell::UnsafeCell::new(value))
@@ -133,14 +144,14 @@ impl<T> UnsafeCell<T> {
 
 /// A cell whose accesses loom can see. Its end is one of them, so that a model fails when memory is
 /// freed that another thread may still be using; and when it is never freed.
-#[cfg(ws_loom)]
+#[cfg(all(ws_loom, not(ws_shuttle)))]
 #[derive(Debug)]
 pub(crate) struct UnsafeCell<T> {
     cell: loom::cell::UnsafeCell<T>,
     _freed: loom::alloc::Track<()>,
 }
 
-#[cfg(ws_loom)]
+#[cfg(all(ws_loom, not(ws_shuttle)))]
 impl<T> UnsafeCell<T> {
     pub(crate) fn new(value: T) -> Self {
         Self {
@@ -158,7 +169,7 @@ impl<T> UnsafeCell<T> {
     }
 }
 
-#[cfg(ws_loom)]
+#[cfg(all(ws_loom, not(ws_shuttle)))]
 impl<T> Drop for UnsafeCell<T> {
     fn drop(&mut self) {
         // A model that has failed already is not to fail once more while it unwinds.

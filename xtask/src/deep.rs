@@ -28,6 +28,11 @@ struct Step {
 /// The quickest first, and what takes hours last.
 const STEPS: &[Step] = &[
     Step {
+        name: "shuttle",
+        about: "random schedules of the models, the large ones among them",
+        run: random::shuttle,
+    },
+    Step {
         name: "asan",
         about: "AddressSanitizer: use after free, out of bounds",
         run: dynamic::asan,

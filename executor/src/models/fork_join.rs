@@ -222,7 +222,7 @@ fn help(owner: &Owner, thief: &Arc<Lane>, header: &Header) -> Settled {
     latch.wait(&owner.lane.bed)
 }
 
-loom::thread_local! {
+crate::sync::thread_local! {
     /// This thread, while it runs somebody's branch in `helper`.
     static THIEF: Cell<*const Owner> = Cell::new(ptr::null());
 }

@@ -486,3 +486,38 @@ fn a_thread_that_ends_by_itself_leaves_nothing_behind() {
         house.assert_gone();
     });
 }
+
+/// Too large for loom: see `large.rs`.
+#[cfg(ws_shuttle)]
+#[test]
+fn everybody_at_the_end() {
+    explore(4, |turn| {
+        let hold = House::new(2);
+        let house = hold.0.clone();
+        let wakers = [house.waiting(), house.waiting()];
+        let task = house.spawn(None);
+        let guest = hold.0.hold();
+        let second = hold.0.hold();
+        let [one, other] = wakers;
+        let parties: [Box<dyn FnOnce()>; 4] = [
+            Box::new(move || one.wake()),
+            Box::new(move || {
+                other.wake_by_ref();
+                other.wake();
+            }),
+            Box::new(move || {
+                let _ = task.run();
+                guest.0.left(None, None);
+                guest.0.guest_left();
+            }),
+            Box::new(move || second.0.live_in(1)),
+        ];
+        let ends = move || {
+            hold.0.begin_shutdown();
+            hold.0.live_in(0);
+            assert!(hold.0.wait_for_the_end(|| Some(Duration::MAX)));
+        };
+        turn.race(ends, parties);
+        house.assert_gone();
+    });
+}

@@ -20,6 +20,17 @@ pub(super) fn loom_full(shop: &Shop) -> Outcome {
     log.tests(None)
 }
 
+/// The models under shuttle, with those of `models/large.rs`, which loom would not come to an end with.
+pub(super) fn shuttle(shop: &Shop) -> Outcome {
+    let mut command = cargo::models(&shop.root, &shop.folder("shuttle"));
+    command
+        .env("RUSTFLAGS", "--cfg ws_loom --cfg ws_shuttle")
+        .env("WS_SHUTTLE_SCHEDULES", "20000")
+        .args(["--no-fail-fast", "models::"]);
+    let log = shop.run("shuttle", HOUR, command)?;
+    log.tests(None)
+}
+
 /// `cargo mutants`, file by file: each function's body replaced, each operator exchanged, one at a time. What no test
 /// notices is in the step's folder, under `mutants.out/missed.txt`; docs/testing.md has those that are left, with the reason.
 ///
