@@ -2,17 +2,21 @@
 //! log. With one worker the order is that of plain calls.
 //!
 //! The walk through fib(4), by continuations.
+//!
+//! And a child does not wait for the end of the poll that forked it, when that waits for the child or computes
+//! on: other threads take it then (I1, I5, L2). Seen to hang when sysmon and thieves look at `runnext` alone.
 
 mod common;
 
 use std::{
     future::Future,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
-    thread::{self, ThreadId},
+    task::{Context, Poll, Wake, Waker},
+    thread::{self, Thread, ThreadId},
 };
 
 use common::{Count, Gate, runtime};
@@ -53,6 +57,24 @@ fn fib(log: Log, n: u64) -> Pin<Box<dyn Future<Output = u64> + Send>> {
         let b = fib(log, n - 2).await;
         a.await.unwrap() + b
     })
+}
+
+/// As in any other library: it knows nothing of the runtime.
+fn foreign_block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
 }
 
 #[test]
@@ -178,6 +200,32 @@ common::with_workers! {
             (sum, all)
         });
         assert_eq!(runtime.block_on(task).unwrap(), (15, 4950));
+    }
+
+    fn a_poll_that_waits_for_its_child(workers: usize) {
+        let runtime = runtime(workers);
+        let task = runtime.spawn(async {
+            let (ran, child_ran) = (Arc::new(Gate::default()), Arc::new(Gate::default()));
+            let opens = child_ran.clone();
+            let child = async {
+                let child = fork(async move { opens.open() }).await;
+                child.await.unwrap();
+                ran.open();
+            };
+            // The second begins in the poll in which the first has forked.
+            futures::join!(child, async { child_ran.pass() });
+            assert!(ran.is_open());
+        });
+        runtime.block_on(task).unwrap();
+    }
+
+    fn a_foreign_block_on_in_a_poll(workers: usize) {
+        let runtime = runtime(workers);
+        // It wakes itself and not the task, so the poll goes on.
+        let task = runtime.spawn(async {
+            foreign_block_on(async { fork(async { 7 }).await.await.unwrap() })
+        });
+        assert_eq!(runtime.block_on(task).unwrap(), 7);
     }
 
     fn a_panic_is_in_the_handle(workers: usize) {

@@ -24,6 +24,24 @@
 //! would pass those that are above it, or wait behind those below.) If the
 //! parent's poll ends otherwise than woken (the fork was dropped, or is awaited by a future that wakes itself
 //! later), the child is spawned after the fact.
+//!
+//! # *A poll that goes on*
+//!
+//! The poll that has forked mostly ends at once. But it need not: of two futures in a `join!` one may fork, and
+//! the other compute or block, even until the child has run; and a foreign `block_on` inside the task is
+//! woken instead of it. So the child must be within reach of others meanwhile (I1, I5, L2): the `direct` slot is
+//! built as `runnext` is. It is emptied for others by
+//!
+//! - sysmon, when the poll has lasted for a slice, or its thread is blocked;
+//! - whoever takes the permit of the P, sysmon or the thread itself before it blocks announced.
+//!
+//! Rejected: to let thieves take it in round four, as they may what is in `runnext`. They wait for 10 us at most for
+//! the victim to move on, and one that is preempted for longer in the moment between its fork and the end of its
+//! poll lost the child instead of the parent: on a busy machine `tests/fork_runs_the_child_first.rs` saw it run
+//! with the thief. For the same reason no thread is woken for the child: the parent's push does so a
+//! moment later.
+//!
+//! Checked by `models::permit::a_child_of_a_stuck_poll_is_taken`, and by the simulator, whose programs fork.
 
 use std::{
     fmt,

@@ -19,7 +19,8 @@ use std::{
 use crate::{
     queue::{
         Batch, GlobalQueue, Item, Linked, LocalQueue, Ordered, OrderedLocal, OrderedShared,
-        OrderedStealer, Steal, Stealer, local_queue, ordered_local,
+        OrderedStealer, RunNext, RunNextStealer, Steal, Stealer, local_queue, ordered_local,
+        run_next,
     },
     sched::{
         closing::Phase,
@@ -124,6 +125,8 @@ pub(super) struct Peer {
     stealer: Stealer<Job>,
     /// Only in models of it: all others would look at it as well.
     ordered: Option<OrderedStealer<Job>>,
+    /// What its poll has forked.
+    direct: RunNextStealer<Job>,
     /// Work for its thread alone.
     inbox: GlobalQueue<Job>,
 }
@@ -134,6 +137,7 @@ pub(super) struct Worker {
     index: usize,
     lrq: LocalQueue<Job>,
     ranks: Option<OrderedLocal<Job>>,
+    direct: RunNext<Job>,
     spinning: Cell<Option<Spinning>>,
     /// It has parked already, and begins with its sleep.
     lies: Cell<bool>,
@@ -161,9 +165,9 @@ fn floor_with<const N: usize>(
     order: impl Fn() -> Option<(OrderedLocal<Job>, OrderedStealer<Job>)>,
 ) -> (Arc<Floor>, [Worker; N]) {
     let mut index = 0;
-    let queues: [_; N] = array::from_fn(|_| local_queue());
+    let queues: [_; N] = array::from_fn(|_| (local_queue(), run_next()));
     let mut peers = Vec::new();
-    let queues = queues.map(|(lrq, stealer)| {
+    let queues = queues.map(|((lrq, stealer), (direct, direct_stealer))| {
         let (ranks, ordered) = order().unzip();
         peers.push(Peer {
             index: peers.len(),
@@ -171,9 +175,10 @@ fn floor_with<const N: usize>(
             parker: Parker::new(),
             stealer,
             ordered,
+            direct: direct_stealer,
             inbox: GlobalQueue::new(),
         });
-        (lrq, ranks)
+        (lrq, ranks, direct)
     });
     let floor = Arc::new(Floor {
         idle: Idle::new(permits, N),
@@ -185,13 +190,14 @@ fn floor_with<const N: usize>(
         refusal: atomic::AtomicBool::new(false),
         closed: AtomicBool::new(false),
     });
-    let workers = queues.map(|(lrq, ranks)| {
+    let workers = queues.map(|(lrq, ranks, direct)| {
         index += 1;
         Worker {
             floor: floor.clone(),
             index: index - 1,
             lrq,
             ranks,
+            direct,
             spinning: Cell::new(None),
             lies: Cell::new(false),
         }
@@ -223,7 +229,7 @@ impl Bed for Peer {
     }
 
     fn steal_next(&self) -> Option<Job> {
-        None
+        self.direct.steal(self.direct.peek()?)
     }
 
     fn has_alone(&self) -> bool {
@@ -487,6 +493,16 @@ impl Worker {
         if let Some((permit, spinning)) = self.floor.idle.submit(1) {
             self.floor.wake_with(permit, spinning);
         }
+    }
+
+    /// In a poll: forks a child.
+    pub(super) fn fork(&self, job: Job) {
+        assert!(self.direct.put(job).is_none(), "one a poll");
+    }
+
+    /// After the poll: whether the child is still its own.
+    pub(super) fn has_child(&self) -> bool {
+        !self.direct.is_empty()
     }
 
     /// Goes away: gives permit and P up. Its queue is empty.

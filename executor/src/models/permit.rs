@@ -6,6 +6,7 @@
 //! | `an_owner_parks_while_it_is_revoked_and_woken` | the same, and the owner is woken | 3 | 0.8 | `permit_lost_park_releases` |
 //! | `a_thief_relieves_a_thread_that_was_revoked` | the same while the stuck one comes back, and both want that work | 2 | 0.9 | also `permit_lost_park_releases` |
 //! | `work_beside_a_stuck_poll_is_taken` | who gets the released permit takes the work of the one that is stuck | 3 | 1.6 | `permit_revoke_keeps_the_ring` |
+//! | `a_child_of_a_stuck_poll_is_taken` | the same for the child that it has forked | 3 | 1.6 | `permit_revoke_leaves_the_child` |
 //! | `a_permit_that_is_revoked_goes_to_what_waits` | the same for work that came while no permit was free | 2 | 1.2 | `permit_revoke_does_not_look` |
 //! | `a_thread_that_leaves_wakes_another_for_what_waits` | the same when the permit is given up | 3 | 1.2 | `permit_release_does_not_look` |
 //! | `a_permit_is_revoked_before_its_thread_is_awake` | a permit that was handed over is taken away before the woken thread looks: it gives up the spinning that came with it | 3 | 0.6 | `permit_regain_keeps_the_spinner`, `permit_revoked_sleeper_sleeps_on` |
@@ -108,6 +109,30 @@ fn work_beside_a_stuck_poll_is_taken() {
             revoke(&sysmon, 0);
             // Its poll lasts until another thread has the job.
             over.park();
+            stuck.leave();
+        };
+        let steal = move || {
+            assert_eq!(number(thief.next()), 0);
+            taken.unpark(|| unreachable!("nobody waits in a netpoll here"));
+        };
+        turn.race(stuck, [steal]);
+        floor.assert_settled();
+    });
+}
+
+#[test]
+fn a_child_of_a_stuck_poll_is_taken() {
+    explore(3, |turn| {
+        let (floor, [stuck, thief]) = arrived(1);
+        let taken = Arc::new(Parker::new());
+        let sysmon = floor.clone();
+        let over = taken.clone();
+        let stuck = move || {
+            stuck.fork(Job::new(0));
+            revoke(&sysmon, 0);
+            // Its poll lasts until another thread has the child.
+            over.park();
+            assert!(!stuck.has_child());
             stuck.leave();
         };
         let steal = move || {

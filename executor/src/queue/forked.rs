@@ -179,6 +179,11 @@ impl<T: Item> ForkStealer<T> {
     pub(crate) fn is_empty(&self) -> bool {
         self.ring.len() == 0
     }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.ring.len()
+    }
 }
 
 impl<T: Item> Drop for Ring<T> {

@@ -25,6 +25,11 @@
 //! owner wrote before. Only the courtesy of I8 is at stake, and that has a second witness: the thief
 //! compares the victim's count of polls, which the scheduler keeps beside this slot.
 //!
+//! # Two of them
+//!
+//! A P has a second such slot, `direct`, for the child that its running poll has forked (`fork_join/fork.rs`).
+//! Thieves leave that one alone: see *A poll that goes on* there for who takes from it.
+//!
 //! # Where it is checked
 //!
 //! `models::queue::runnext_*`, with the mutants `runnext_*`.
@@ -109,6 +114,12 @@ impl<T: Item> RunNext<T> {
         // SAFETY: the exchange took the word out of the slot, so it is ours alone.
         NonNull::new(raw).map(|raw| unsafe { T::from_raw(raw) })
     }
+
+    /// Whether the slot is empty. It stays so until the owner's next [`put`](Self::put).
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slot.item.load(Relaxed).is_null()
+    }
 }
 
 impl<T: Item> RunNextStealer<T> {
@@ -131,11 +142,6 @@ impl<T: Item> RunNextStealer<T> {
         // SAFETY: the exchange took the word out of the slot, so it is ours alone. It is the word
         // that was there and not the token, so it may be used as a pointer.
         Some(unsafe { T::from_raw(raw) })
-    }
-
-    /// Whether the slot is empty: for the last look before a worker parks, behind a `SeqCst` fence.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.slot.item.load(Relaxed).is_null()
     }
 }
 

@@ -275,7 +275,7 @@ impl Worker {
         None
     }
 
-    /// Another task comes before the child that was just forked. Nobody sees that one where it is, and it must not
+    /// Another task comes before the child that was just forked. Few see that one where it is, and it must not
     /// be taken for a child of the other.
     pub(super) fn let_child_wait(&self) {
         if let Some(child) = self.p.direct.take() {

@@ -73,7 +73,7 @@ pub(crate) trait Bed {
     }
     /// Its permit is gone: it waits for another at its next fork.
     fn give_way(&self) {}
-    /// Takes what is in its `runnext`, for sysmon.
+    /// Takes what is in its `runnext`, or the child that its poll has forked, for sysmon.
     fn steal_next(&self) -> Option<Self::Task>;
     /// Whether its thread has left a task alone in `runnext`, and has not come back to it since; see *The
     /// gate* in `push.rs`.
@@ -328,7 +328,7 @@ pub(crate) trait Ground: Sized {
         };
         peer.give_way();
         let mut batch = Batch::new();
-        batch.extend(peer.steal_next());
+        batch.extend(std::iter::from_fn(|| peer.steal_next()));
         batch.extend(std::iter::from_fn(|| peer.steal_parent()));
         loop {
             match peer.stealer().steal_into(scratch) {

@@ -49,6 +49,8 @@ pub(crate) struct Peer {
     pub(crate) runnext: RunNextStealer<Task>,
     /// The thieves' end of what is in `Processor::ranks`, once there is something.
     pub(crate) ordered: std::sync::OnceLock<OrderedStealer<Task>>,
+    /// The child that its running poll has just forked.
+    pub(crate) direct: RunNextStealer<Task>,
     /// Tasks that have forked, and whose child runs: the fork deque.
     pub(crate) parents: ForkStealer<Task>,
     /// What its running poll has forked.
@@ -103,7 +105,8 @@ impl Bed for Peer {
     }
 
     fn steal_next(&self) -> Option<Task> {
-        self.runnext.steal(self.runnext.peek()?)
+        let next = self.runnext.peek().and_then(|it| self.runnext.steal(it));
+        next.or_else(|| self.steal_child())
     }
 
     fn has_alone(&self) -> bool {
@@ -123,6 +126,13 @@ impl Bed for Peer {
     }
 }
 
+impl Peer {
+    /// Takes the child that its running poll has forked.
+    pub(crate) fn steal_child(&self) -> Option<Task> {
+        self.direct.steal(self.direct.peek()?)
+    }
+}
+
 /// What belongs to the thread that has the P.
 pub(crate) struct Processor {
     pub(crate) peer: Arc<Peer>,
@@ -131,9 +141,9 @@ pub(crate) struct Processor {
     pub(crate) ranks: Ranks,
     /// The owner's end of the fork deque.
     pub(crate) parents: ForkDeque<Task>,
-    /// A child that was just forked, and runs next (`fork_join/fork.rs`).
-    pub(crate) direct: Cell<Option<Task>>,
-    /// This P has forked at least once: until then nobody looks into `direct` and `parents`.
+    /// A child that was just forked, and runs next; see *A poll that goes on* in `fork_join/fork.rs`.
+    pub(crate) direct: RunNext<Task>,
+    /// This P has forked at least once: until then its thread does not look into `direct` and `parents`.
     pub(crate) forks: Cell<bool>,
     /// The running poll is that of a task that others may take.
     pub(crate) may_fork: Cell<bool>,
@@ -176,6 +186,7 @@ impl Processor {
     ) -> Self {
         let (lrq, stealer) = local_queue();
         let (runnext, runnext_stealer) = run_next();
+        let (direct, direct_stealer) = run_next();
         let (parents, parents_stealer) = fork_deque();
         let (table, live) = live_table();
         let peer = Peer {
@@ -189,6 +200,7 @@ impl Processor {
             stealer,
             runnext: runnext_stealer,
             ordered: std::sync::OnceLock::new(),
+            direct: direct_stealer,
             parents: parents_stealer,
             lane: Arc::new(Lane::new()),
             timers,
@@ -212,7 +224,7 @@ impl Processor {
             runnext,
             ranks: Ranks::default(),
             parents,
-            direct: Cell::new(None),
+            direct,
             forks: Cell::new(false),
             may_fork: Cell::new(false),
             live,
@@ -236,7 +248,12 @@ impl Processor {
 
     /// Whether it has a task that is in no ordered queue, and that others could take.
     pub(crate) fn has_plain(&self) -> bool {
-        !(self.lrq.is_empty() && self.peer.runnext.is_empty() && self.parents.is_empty())
+        !(self.lrq.is_empty() && self.runnext.is_empty() && self.parents.is_empty())
+    }
+
+    /// Whether a child was just forked, and nobody has taken it.
+    pub(crate) fn has_child(&self) -> bool {
+        self.forks.get() && !self.direct.is_empty()
     }
 
     /// Takes the child that was just forked.

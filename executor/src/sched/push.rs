@@ -233,15 +233,14 @@ impl Worker {
         let Some(task) = self.enter(task) else {
             return false;
         };
-        self.p.forks.set(true);
-        match self.p.direct.replace(Some(task)) {
-            None => true,
-            Some(first) => {
-                let second = self.p.direct.replace(Some(first));
-                self.push_next(second.expect("just put there"));
-                false
-            }
+        if !self.p.direct.is_empty() {
+            self.push_next(task);
+            return false;
         }
+        self.p.forks.set(true);
+        let before = self.p.direct.put(task);
+        debug_assert!(before.is_none(), "only this thread fills it");
+        true
     }
 
     /// Enters a new task, unless the runtime closes.

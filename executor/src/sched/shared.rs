@@ -163,7 +163,9 @@ impl Shared {
 
     /// Gives a P back, empty of tasks. Its timers stay armed, and others fire them.
     pub(crate) fn return_processor(&self, processor: Box<Processor>) {
-        debug_assert!(processor.lrq.is_empty() && processor.peer.runnext.is_empty());
+        debug_assert!(
+            processor.lrq.is_empty() && processor.runnext.is_empty() && processor.direct.is_empty()
+        );
         debug_assert!(processor.ranks.is_empty());
         self.vacant.lock().push(processor);
     }

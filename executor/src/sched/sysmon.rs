@@ -9,6 +9,7 @@
 //! | --- | --- | --- |
 //! | one look | timers are due anywhere, for 100 us | fires them (F6) |
 //! | one look | a task sits in its `runnext`, and a permit is free | wakes a thread, which steals it |
+//! | one look, if its thread is blocked, or 10 ms | its poll forked a child, which is in its `direct` slot | gives the child to others (J4) |
 //! | one look | its thread is blocked, no permit is free, and others need one | revokes its permit |
 //! | 10 ms | | asks it to yield (F2) |
 //! | 10 ms | no permit is free, and others need one | revokes its permit |
@@ -440,8 +441,12 @@ impl Monitor {
         if !running {
             return false;
         }
+        let acts = blocked || stuck_for >= SLICE_NS;
+        if acts && let Some(child) = peer.steal_child() {
+            shared.push_foreign(child);
+            return true;
+        }
         let wanted = shared.idle.free() == 0 && (needed || self.others_need_a_permit(peer));
-        let slice_over = stuck_for >= SLICE_NS;
         if shared.idle.free() > 0 {
             let lone = peer.runnext.peek().is_some();
             if lone && shared.idle.could_wake() {
@@ -449,7 +454,7 @@ impl Monitor {
             }
             return lone;
         }
-        wanted && (blocked || slice_over) && shared.revoke(peer, &self.scratch)
+        wanted && acts && shared.revoke(peer, &self.scratch)
     }
 
     fn others_need_a_permit(&self, peer: &Peer) -> bool {

@@ -192,12 +192,13 @@ impl Worker {
         let outcome = budget::with_budget(|| task.run());
         p.may_fork.set(false);
         p.peer.running.store(0, Relaxed);
-        let outcome = match p.take_child() {
-            Some(child) => match self.forked(outcome, child) {
+        let outcome = if !p.has_child() {
+            outcome
+        } else {
+            match self.forked(outcome) {
                 Some(outcome) => outcome,
                 None => return,
-            },
-            None => outcome,
+            }
         };
         match outcome {
             Outcome::Idle => {}
@@ -208,20 +209,23 @@ impl Worker {
         }
     }
 
-    /// The poll has forked `child`: its task becomes the parent that thieves may take, and the child is
+    /// The poll has forked a child: its task becomes the parent that thieves may take, and the child is
     /// next. The outcome comes back if there is no such parent: the poll ended its task, or the fork
     /// was awaited by something else that has yet to wake it.
-    fn forked(&self, outcome: Outcome, child: Task) -> Option<Outcome> {
+    ///
+    /// Others may have taken the child, or do it now. The parent waits on the fork deque all the same then.
+    fn forked(&self, outcome: Outcome) -> Option<Outcome> {
         match outcome {
             Outcome::Requeue(parent)
                 if parent.header().ways().1 && self.peer().standing.has_permit() =>
             {
-                self.p.direct.set(Some(child));
                 self.push_parent(parent);
                 None
             }
             outcome => {
-                self.push_next(child);
+                if let Some(child) = self.p.direct.take() {
+                    self.push_next(child);
+                }
                 Some(outcome)
             }
         }

@@ -9,7 +9,7 @@ use super::*;
 fn a_slot_has_one_owner_and_shows_what_was_seen() {
     let mut source = Source::default();
     let (slot, thief) = run_next();
-    assert!(thief.is_empty() && thief.peek().is_none());
+    assert!(slot.is_empty() && thief.peek().is_none());
     assert!(slot.put(source.next()).is_none());
     let before = thief.peek().expect("it is full");
     assert_eq!(slot.put(source.next()).map(id), Some(0), "displaced");

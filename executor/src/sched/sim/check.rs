@@ -112,8 +112,8 @@ impl Checks {
         }
     }
 
-    /// I5. A lone `runnext` is excepted, and so is what a thread is about to take by itself, and a runtime that
-    /// may not start another thread.
+    /// I5. A lone `runnext` or forked child is excepted, and so is what a thread is about to take by itself, and
+    /// a runtime that may not start another thread.
     fn work_beside_a_permit(&self, driver: &Driver) {
         let shared = &driver.shared;
         let idle = &shared.idle;
@@ -125,8 +125,9 @@ impl Checks {
             let peer = thread.worker.bed();
             let takes_one = peer.standing.load() == Stands::Running
                 && !thread.busy.get()
-                && peer.runnext.peek().is_none();
-            peer.stealer.len() + ordered_len(peer) > usize::from(takes_one)
+                && peer.runnext.peek().is_none()
+                && peer.direct.peek().is_none();
+            peer.stealer.len() + ordered_len(peer) + peer.parents.len() > usize::from(takes_one)
         });
         if waits || shared.has_queued() {
             driver.fail(|| {
@@ -188,7 +189,9 @@ impl Checks {
         let mut polled = Vec::new();
         for peer in shared.peers() {
             in_queues += peer.stealer.len() + ordered_len(peer);
+            in_queues += peer.parents.len();
             in_queues += usize::from(peer.runnext.peek().is_some());
+            in_queues += usize::from(peer.direct.peek().is_some());
             in_queues += peer.inbox.len();
             let running = peer.running.load(Relaxed);
             if running != 0 {

@@ -24,7 +24,7 @@ use std::{
 
 use super::{Outside, block, compute, driver};
 use crate::{
-    block_in_place, context,
+    block_in_place, context, fork,
     rng::Rng,
     runtime::Handle,
     sched::{ground::Bed, sleep::Sleeper},
@@ -41,6 +41,8 @@ enum Act {
     Spawn(Script),
     /// As [`Spawn`](Self::Spawn), on this thread for good.
     SpawnLocal(Script),
+    /// As [`Spawn`](Self::Spawn), by a fork, whose poll goes on for a while and blocks, or ends at once.
+    Fork(Script, Option<Duration>),
     /// Waits for the child that was spawned last, and looks how it ended.
     Join,
     Abort,
@@ -78,7 +80,7 @@ pub(super) struct Taste {
     ranked: usize,
 }
 
-const KINDS: usize = 14;
+const KINDS: usize = 15;
 /// More levels than a P has lanes.
 const RANKS: usize = 11;
 
@@ -100,7 +102,7 @@ impl Taste {
     /// Many short tasks.
     pub(super) fn busy(gates: usize) -> Self {
         Self {
-            weights: [12, 12, 0, 2, 0, 0, 1, 2, 0, 2, 0, 0, 0, 0],
+            weights: [12, 12, 0, 2, 0, 0, 1, 2, 0, 2, 0, 0, 0, 0, 2],
             gates,
             acts: 10,
             ranked: 1,
@@ -124,13 +126,16 @@ impl Script {
         let mut acts = Vec::new();
         for _ in 0..1 + rng.below(taste.acts) {
             let act = match taste.kind(rng) {
-                kind @ (1 | 2) if *tasks > 0 && depth > 0 => {
+                kind @ (1 | 2 | 14) if *tasks > 0 && depth > 0 => {
                     *tasks -= 1;
                     let script = Self::random(rng, taste, tasks, depth - 1);
-                    if kind == 1 {
-                        Act::Spawn(script)
-                    } else {
-                        Act::SpawnLocal(script)
+                    match kind {
+                        1 => Act::Spawn(script),
+                        2 => Act::SpawnLocal(script),
+                        _ => {
+                            let time = Duration::from_nanos(1 << rng.below(27));
+                            Act::Fork(script, (rng.below(2) == 0).then_some(time))
+                        }
                     }
                 }
                 3 => Act::Join,
@@ -286,6 +291,24 @@ fn play(world: Arc<World>, script: Script) -> Playing {
                 Act::SpawnLocal(script) => {
                     let panics = script.panics();
                     let handle = spawn_local(world.task(script, true));
+                    children.push(Child::new(handle, panics));
+                }
+                Act::Fork(script, time) => {
+                    let panics = script.panics();
+                    let mut child = fork(world.task(script, false));
+                    let handle = if let Some(time) = time {
+                        let begun = poll_fn(|cx| {
+                            let begun = Pin::new(&mut child).poll(cx);
+                            block(time);
+                            Poll::Ready(begun)
+                        });
+                        match begun.await {
+                            Poll::Ready(handle) => handle,
+                            Poll::Pending => child.await,
+                        }
+                    } else {
+                        child.await
+                    };
                     children.push(Child::new(handle, panics));
                 }
                 Act::Join => {
