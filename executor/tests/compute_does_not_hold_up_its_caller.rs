@@ -1,14 +1,22 @@
 //! J6: `compute` runs a computation beside the tasks of its caller's worker. Dropped, it is cancelled at its
 //! forks, and nothing that it uses is freed before its end.
+//!
+//! A computation that is not cancelled goes on for ever here: seen with `Scope::push` without its look at the mark, and
+//! with a `check` that does not ask again.
 
 mod common;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering::SeqCst},
+use std::{
+    future::Future,
+    panic::catch_unwind,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    task::{Context, Waker},
 };
 
-use common::{Gate, OnDrop, runtime};
+use common::{Count, Gate, OnDrop, runtime};
 use futures::{FutureExt, channel::oneshot};
 use ws_executor::{compute, join, scope, spawn};
 
@@ -35,7 +43,60 @@ fn for_ever(depth: usize, alive: &AtomicUsize) {
     }
 }
 
+/// Begins a computation and drops it, when it has said that it is in the middle; ends when the computation
+/// has. It gets that to say, and a gate that opens when it is cancelled.
+fn cancel_in_the_middle(workers: usize, computation: fn(&Gate, &Gate)) {
+    let runtime = runtime(workers);
+    let ended = Arc::new(Count::new());
+    let (begun, cancelled) = (Arc::new(Gate::default()), Arc::new(Gate::default()));
+    let inner = (ended.clone(), begun.clone(), cancelled.clone());
+    let future = compute(move || {
+        let (ended, begun, cancelled) = inner;
+        let _ended = OnDrop(|| ended.add());
+        computation(&begun, &cancelled);
+    });
+    let mut future = Box::pin(future);
+    {
+        let _inside = runtime.enter();
+        let polled = future
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending());
+    }
+    begun.pass();
+    drop(future);
+    cancelled.open();
+    ended.wait_for(1);
+}
+
 common::with_workers! {
+    fn the_ask_of_a_drop_is_not_lost_in_a_spawn(workers: usize) {
+        cancel_in_the_middle(workers, |begun, cancelled| {
+            scope(|scope| {
+                // The first one answers the ask of the scope itself.
+                scope.spawn(|_| ());
+                begun.open();
+                cancelled.pass();
+                scope.spawn(|_| ());
+                loop {
+                    join(|| (), || ());
+                }
+            });
+        });
+    }
+
+    fn the_ask_of_a_drop_is_not_lost_if_its_panic_is_caught(workers: usize) {
+        cancel_in_the_middle(workers, |begun, cancelled| {
+            begun.open();
+            cancelled.pass();
+            let caught = catch_unwind(|| join(|| (), || ()));
+            assert!(caught.is_err());
+            loop {
+                join(|| (), || ());
+            }
+        });
+    }
+
     fn it_gives_the_result(workers: usize) {
         let runtime = runtime(workers);
         assert_eq!(runtime.block_on(compute(|| fib(15))).unwrap(), 610);

@@ -12,6 +12,10 @@
 //! closure's caller: each join on the way ends after its branches, as for any panic. So nothing that a running
 //! branch uses is freed before its end. A thread knows what it runs by a pointer that goes with each
 //! promoted branch; it is valid, since the computation ends after all of its branches.
+//!
+//! There is one ask, so it must not be lost. Who answers one looks at the mark after that: it finds the mark, or
+//! is asked again. And who finds the mark has the next join come by too: this one may not be able to unwind, in
+//! a destructor or where a branch of a scope is counted already, or the panic may be caught on the way.
 
 use std::{
     cell::Cell,
@@ -30,7 +34,7 @@ use std::{
     thread,
 };
 
-use super::owner;
+use super::{Tail, owner};
 use crate::{
     context,
     sched::{Shared, ground::Ground, sleep::Sleeper},
@@ -73,10 +77,20 @@ pub(super) fn within<R>(computation: usize, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Unwinds, if what this thread runs was cancelled.
+/// Unwinds, if what this thread runs was cancelled. For who has just answered an ask.
 pub(super) fn check() {
-    if is_cancelled() && !thread::panicking() {
-        resume_unwind(Box::new(Cancelled));
+    if is_cancelled() {
+        owner::come_by();
+        if !thread::panicking() {
+            resume_unwind(Box::new(Cancelled));
+        }
+    }
+}
+
+/// The same for who cannot unwind here: the next join or scope does.
+pub(super) fn heed_later(tail: &Tail) {
+    if is_cancelled() {
+        tail.ask_again();
     }
 }
 

@@ -27,7 +27,7 @@ use std::{
 };
 
 use super::{
-    Exit, Tail,
+    Exit, Tail, compute,
     job::{Functions, Header, Payload},
     owner::{self, Way, with_tail},
 };
@@ -202,6 +202,8 @@ impl<'scope> Scope<'scope> {
             if !room {
                 return false;
             }
+            // Not here: the job is counted, and has to be pushed.
+            compute::heed_later(tail);
         }
         // SAFETY: there is room. The job is freed when it has run, which is after its index was popped or
         // reclaimed by `drain`, or else by a thief; and `drain` settles those when all have ended.
