@@ -253,10 +253,11 @@ pub(crate) fn with_worker_of<R>(shared: *const Shared, f: impl FnOnce(Option<&Wo
     })
 }
 
-/// Fills this thread's seat, whose frame is the topmost one with a seat.
+/// Fills this thread's seat, whose frame is the topmost one with a seat, if it is no worker yet.
 pub(crate) fn take_seat() {
     CONTEXT.with(|context| {
-        if let Some(frame) = frames(context).find(|frame| !frame.seat.is_null())
+        if context.worker.get().is_null()
+            && let Some(frame) = frames(context).find(|frame| !frame.seat.is_null())
             && frame.worker.get().is_null()
         {
             let _ = sit_down(context, frame);

@@ -41,6 +41,13 @@
 //! - The array may grow while thieves are on their way: the old one is kept, and a claimed slot is the
 //!   same in both.
 //!
+//! # *Two Ps on one stack*
+//!
+//! A thread that clears away for a runtime whose last thread was refused takes a P for that, and drops futures as
+//! its worker; and it may be deep in a join of another P when that happens. The joins of those destructors use
+//! the second P's tail, whose indices begin at 0; the frames below keep theirs, in the first P's lane, and use that
+//! tail again when the thread is back.
+//!
 //! # Rejected
 //!
 //! `crossbeam-deque` for every branch: push and pop cost 12 ns together, five times what a join may.
@@ -140,14 +147,14 @@ impl Lane {
         }
     }
 
-    /// The owner's end, for this thread.
+    /// The owner's end, for this thread; also when it comes back to that from another P's, and a frame has
+    /// waited for a branch meanwhile.
     ///
     /// # Safety
     ///
     /// - The P is this thread's, and no other thread uses its tail meanwhile.
     /// - The lane stays where it is while the tail is used.
     pub(crate) unsafe fn attach(&self) -> &Tail {
-        debug_assert_eq!(self.tail.top.get(), 0, "a frame still waits for a branch");
         self.tail.lane.set(self);
         &self.tail
     }
@@ -358,7 +365,7 @@ impl Tail {
 
     /// Sees to room for one more, and takes note of those who asked. False if there cannot be any.
     pub(crate) fn make_room(&self) -> bool {
-        if self.top.get() == self.capacity.get() && !self.grow() {
+        if self.top.get() >= self.capacity.get() && !self.grow() {
             return false;
         }
         // Ordering: Relaxed: an ask that comes now is for the work that is promoted next, or is seen

@@ -107,8 +107,9 @@ impl Gate {
 ///
 /// # Safety
 ///
-/// - The reference is not used after this thread is attached or detached. That does not happen while a branch
-///   is on the tail.
+/// - The reference is not used after this thread is attached or detached, unless it is attached to the same P
+///   again. While a branch is on the tail, its frame is above that of the worker that has the P; what attaches to
+///   another P is above in turn, and takes it back before it ends.
 #[inline(always)]
 pub(super) unsafe fn tail<'a>() -> &'a Tail {
     // SAFETY: a static, or that of this thread's P, which has it until `detach`.
@@ -123,7 +124,8 @@ pub(super) fn with_tail<R>(f: impl FnOnce(&Tail) -> R) -> R {
 
 /// This thread becomes `worker`.
 pub(crate) fn attach(worker: &Worker) {
-    // SAFETY: the worker's P, and so its lane, is this thread's alone until `detach`.
+    // SAFETY: the worker's P, and so its lane, is this thread's until the worker's frame is left, which attaches
+    // to the one below or detaches. A frame that waits for a branch on the lane is above it, and ends before.
     TAIL.set(unsafe { worker.lane().attach() });
 }
 

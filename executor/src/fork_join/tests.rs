@@ -1,11 +1,37 @@
 //! J5, S6: nothing unwinds past a branch that is out. A panic of the runtime's own code in the wait for it
 //! ends the process; and what the program's `tracing` subscriber does there is its own matter: see
 //! `tests/a_subscriber_that_panics_harms_nobody.rs`.
+//!
+//! J2, J5: a thread that clears a runtime away above a join leaves that join's indices alone. It fails when
+//! an index counts for whatever lane the thread is attached to.
 
-use std::{env, mem, panic::catch_unwind, process::Command};
+use std::{
+    env,
+    future::poll_fn,
+    mem,
+    panic::catch_unwind,
+    process::Command,
+    sync::{
+        atomic::{AtomicUsize, Ordering::SeqCst},
+        mpsc,
+    },
+    task::Poll,
+    thread,
+    time::Duration,
+};
 
-use super::{Lane, join_on};
-use crate::sync::Arc;
+use super::{Lane, join, join_on};
+use crate::{runtime::Builder, sched::closing::Closing, sync::Arc};
+
+/// What takes longer hangs.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// What a test that may hang sends at its end.
+fn limited<R: Send + 'static>(test: impl FnOnce(mpsc::Sender<R>) + Send + 'static) -> R {
+    let (send, receive) = mpsc::channel();
+    thread::spawn(move || test(send));
+    receive.recv_timeout(LIMIT).expect("it hangs, or panicked")
+}
 
 /// Set in the process that is to end.
 const CHILD: &str = "WS_TEST_UNWINDS";
@@ -40,4 +66,53 @@ fn a_panic_in_the_wait_for_a_branch_ends_the_process() {
     let said = String::from_utf8_lossy(&child.stdout);
     assert!(said.contains("running 1 test"), "it was not run: {said}");
     assert!(!child.status.success(), "the frame was left: {said}");
+}
+
+/// How many leaves there are, with a join for each.
+fn leaves(depth: usize) -> usize {
+    if depth == 0 {
+        return 1;
+    }
+    let (a, b) = join(|| leaves(depth - 1), || leaves(depth - 1));
+    a + b
+}
+
+struct Joins(Arc<AtomicUsize>);
+
+impl Drop for Joins {
+    fn drop(&mut self) {
+        self.0.fetch_add(leaves(5), SeqCst);
+    }
+}
+
+#[test]
+fn a_thread_clears_away_above_its_join() {
+    let (before, dropped, after) = limited(|send| {
+        let runtime = Builder::new().workers(1).build().unwrap();
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let (begun, parked) = mpsc::channel();
+        let joins = Joins(dropped.clone());
+        drop(runtime.spawn(poll_fn(move |_| {
+            let _joins = &joins;
+            begun.send(()).unwrap();
+            Poll::<()>::Pending
+        })));
+        parked.recv().unwrap();
+        let shared = runtime.handle().shared().clone();
+        let (end, ended) = mpsc::channel();
+        drop(runtime.spawn(async move {
+            let clear = || {
+                // As `thread_gone` does when the system has refused the last thread.
+                shared.begin_shutdown();
+                shared.help_to_clear();
+                (dropped.load(SeqCst), leaves(5))
+            };
+            let ((dropped, after), before) = join(clear, || 1);
+            end.send((before, dropped, after)).unwrap();
+        }));
+        let result = ended.recv();
+        runtime.shutdown_background();
+        send.send(result.expect("the task panicked")).unwrap();
+    });
+    assert_eq!((before, dropped, after), (1, 32, 32));
 }
