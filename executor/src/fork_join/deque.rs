@@ -78,8 +78,8 @@ use crate::{
 
 /// Slots of the first array. It doubles when it is full; guessed: a balanced recursion is less deep.
 const FIRST_CAPACITY: usize = if cfg!(ws_loom) { 1 } else { 128 };
-/// Indices are halves of a word. A join deeper than this is a plain call.
-const MAX_CAPACITY: usize = 1 << 31;
+/// Indices are halves of a word. A join deeper than this is a plain call. (Tests come to the end sooner.)
+const MAX_CAPACITY: usize = if cfg!(test) { 1 << 10 } else { 1 << 31 };
 
 /// One in the half of the word that is `split`.
 const SPLIT: u64 = 1 << 32;

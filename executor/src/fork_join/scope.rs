@@ -252,10 +252,12 @@ impl<'scope> Scope<'scope> {
             // The others of the list go to the tail, where they can be stolen meanwhile.
             if tail.lane().is_some() && tail.top() == base {
                 self.top.store(base, Relaxed);
-                let rest = mem::take(&mut *self.list.lock());
-                for Spawned(job) in rest {
+                let mut rest = mem::take(&mut *self.list.lock()).into_iter();
+                while let Some(Spawned(job)) = rest.next() {
                     if !self.push(tail, job) {
-                        self.list.lock().push(Spawned(job));
+                        let mut list = self.list.lock();
+                        list.push(Spawned(job));
+                        list.extend(rest);
                         break;
                     }
                 }

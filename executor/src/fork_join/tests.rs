@@ -2,6 +2,9 @@
 //! ends the process; and what the program's `tracing` subscriber does there is its own matter: see
 //! `tests/a_subscriber_that_panics_harms_nobody.rs`.
 //!
+//! J5: a scope runs what has no room on the deque, too. It fails when the drain keeps nothing of a list that it
+//! began to push.
+//!
 //! J2, J5: a thread that clears a runtime away above a join leaves that join's indices alone. It fails when
 //! an index counts for whatever lane the thread is attached to.
 
@@ -20,7 +23,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Lane, join, join_on};
+use super::{Lane, join, join_on, scope};
 use crate::{runtime::Builder, sched::closing::Closing, sync::Arc};
 
 /// What takes longer hangs.
@@ -66,6 +69,30 @@ fn a_panic_in_the_wait_for_a_branch_ends_the_process() {
     let said = String::from_utf8_lossy(&child.stdout);
     assert!(said.contains("running 1 test"), "it was not run: {said}");
     assert!(!child.status.success(), "the frame was left: {said}");
+}
+
+#[test]
+fn branches_beyond_the_longest_deque_are_run() {
+    const BRANCHES: usize = 3000;
+    let ran = limited(|send| {
+        let runtime = Builder::new().workers(1).build().unwrap();
+        let ran = AtomicUsize::new(0);
+        runtime.block_on(async {
+            scope(|scope| {
+                let spawn = || {
+                    // Not on top of the stack: all go to the list.
+                    for _ in 0..BRANCHES {
+                        scope.spawn(|_| {
+                            ran.fetch_add(1, SeqCst);
+                        });
+                    }
+                };
+                join(spawn, || ());
+            });
+        });
+        send.send(ran.into_inner()).unwrap();
+    });
+    assert_eq!(ran, BRANCHES);
 }
 
 /// How many leaves there are, with a join for each.
