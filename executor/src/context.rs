@@ -188,12 +188,16 @@ impl Drop for EnterGuard<'_> {
 
 /// Makes `shared` the current runtime of this thread.
 pub(crate) fn enter<'a>(shared: Arc<Shared>) -> EnterGuard<'a> {
-    let guest = Box::leak(Box::new(Guest {
+    // A pointer from here on: a reference to it would end the one from a part of it to another.
+    let guest = Box::into_raw(Box::new(Guest {
         frame: Frame::new(ptr::null(), ptr::null(), ptr::null()),
         shared,
     }));
-    guest.frame.shared = &raw const guest.shared;
-    let guest = NonNull::from(guest);
+    // SAFETY: it came from a box, and nobody else has it yet.
+    let guest = unsafe {
+        (*guest).frame.shared = &raw const (*guest).shared;
+        NonNull::new_unchecked(guest)
+    };
     // SAFETY: the guest stays where it is until the guard's drop, which takes the link away first; if
     // the guard is leaked it stays for ever.
     let link = unsafe { Link::new(&raw const (*guest.as_ptr()).frame) };

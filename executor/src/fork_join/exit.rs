@@ -28,7 +28,8 @@ impl Exit {
         Self(AtomicUsize::new(0))
     }
 
-    /// One more to wait for. The caller is counted itself, or is the owner.
+    /// One more to wait for. The owner does not leave meanwhile: it calls itself, or the caller is counted, or
+    /// it is another thread that has the scope from the owner's closure, which has not returned.
     pub(crate) fn begin(&self) {
         self.0.fetch_add(1, Relaxed);
     }

@@ -7,6 +7,9 @@
 //! *Invariant*: a job stays where it is until its owner has popped or reclaimed it, or its latch (for a
 //! scope's job: the count of its scope) says that it was run or given back. The last access of a thief is
 //! the step that says so.
+//!
+//! A job of a join is shared from its beginning: its address comes from a reference, and is in the array while
+//! its owner holds others. So whatever is written to it lies in an `UnsafeCell`, or is an atomic.
 #![allow(unsafe_code)]
 
 use std::{
@@ -44,7 +47,7 @@ pub(crate) struct Functions {
 pub(crate) struct Header {
     functions: &'static Functions,
     /// What others need: there once the job is promoted, since most jobs never are.
-    open: MaybeUninit<Open>,
+    open: UnsafeCell<MaybeUninit<Open>>,
 }
 
 /// What a promoted job has for those who may claim it.
@@ -62,7 +65,7 @@ impl Header {
     pub(crate) fn new(functions: &'static Functions) -> Self {
         Self {
             functions,
-            open: MaybeUninit::uninit(),
+            open: UnsafeCell::new(MaybeUninit::uninit()),
         }
     }
 
@@ -77,8 +80,23 @@ impl Header {
             latch: Latch::new(),
             computation,
         };
-        // SAFETY: by contract nobody else looks at it.
-        unsafe { (*this.as_ptr()).open.write(open) };
+        // SAFETY: by contract it is there.
+        let cell = unsafe { &this.as_ref().open };
+        // SAFETY: by contract nobody else looks at the contents.
+        cell.with_mut(|contents| unsafe {
+            (*contents).write(open);
+        });
+    }
+
+    /// What [`open`](Self::open) has put there.
+    ///
+    /// # Safety
+    ///
+    /// - The job was promoted.
+    unsafe fn opened(&self) -> &Open {
+        // SAFETY: by contract it was written, and it is not again while the job is anybody else's.
+        self.open
+            .with(|contents| unsafe { (*contents).assume_init_ref() })
     }
 
     /// Who runs it, and from which index on that lane is its own.
@@ -88,7 +106,7 @@ impl Header {
     /// - The job was promoted.
     pub(crate) unsafe fn thief(&self) -> Option<(usize, usize)> {
         // SAFETY: by contract.
-        let open = unsafe { self.open.assume_init_ref() };
+        let open = unsafe { self.opened() };
         // Ordering: Acquire pairs with `run`: the base is that of this run.
         let thief = open.thief.load(Acquire);
         let processor = (thief >> 32).checked_sub(1)?;
@@ -103,7 +121,7 @@ impl Header {
     #[cfg(not(ws_loom))]
     pub(crate) unsafe fn computation(&self) -> usize {
         // SAFETY: by contract.
-        unsafe { self.open.assume_init_ref() }.computation
+        unsafe { self.opened() }.computation
     }
 
     /// How its owner learns that it has ended.
@@ -113,7 +131,7 @@ impl Header {
     /// - The job was promoted.
     pub(crate) unsafe fn latch(&self) -> &Latch {
         // SAFETY: by contract.
-        unsafe { &self.open.assume_init_ref().latch }
+        unsafe { &self.opened().latch }
     }
 
     /// Ends the wait for it.
@@ -123,9 +141,10 @@ impl Header {
     /// - The caller has claimed the job, and this is the last that it does with it.
     /// - `bed` is that of the lane where it was claimed.
     unsafe fn set(this: NonNull<Self>, how: Settled, bed: &Parker) {
-        // SAFETY: what was claimed was promoted, and is there until the latch is set.
+        // SAFETY: what was claimed was promoted, and is there until the latch is set. No reference to it is
+        // alive by then.
         unsafe {
-            let open = (&raw const (*this.as_ptr()).open).cast::<Open>();
+            let open = this.as_ref().open.with(|contents| contents.cast::<Open>());
             Latch::set(&raw const (*open).latch, how, bed);
         }
     }
@@ -142,7 +161,7 @@ impl Header {
         let thief = (processor as u64 + 1) << 32 | base as u64;
         // Ordering: Release pairs with `thief`.
         // SAFETY: what was claimed was promoted.
-        let open = unsafe { header.open.assume_init_ref() };
+        let open = unsafe { header.opened() };
         open.thief.store(thief, Release);
         let run = header.functions.run;
         // SAFETY: by contract; the function belongs to this job.
