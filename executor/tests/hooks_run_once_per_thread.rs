@@ -151,5 +151,8 @@ common::with_workers! {
         }
         ran.wait_for(1);
         drop(runtime);
+        // The hooks keep a handle, which keeps the hooks.
+        let handle = cell.lock().unwrap().take();
+        drop(handle);
     }
 }

@@ -255,7 +255,8 @@ common::with_workers! {
             fn drop(&mut self) {
                 self.0.fetch_sub(1, SeqCst);
                 if self.1 {
-                    panic!("expected: the drop of a payload");
+                    // Without an allocation: what is given up is no leak.
+                    panic_any(());
                 }
             }
         }
