@@ -125,12 +125,28 @@ pub(super) struct Node {
 }
 
 impl Node {
+    /// The boxes lie in the order of plain calls: a parent's first, then the left child's, as in a tree that is
+    /// built from the top. Who goes right first meets them in no order.
     fn new(depth: usize, value: u64) -> Self {
-        let children = (depth > 1).then(|| {
-            let child = |bit| Node::new(depth - 1, value * 2 + bit);
-            Box::new([child(0), child(1)])
-        });
+        let mut root = Node::leaf(value);
+        root.grow(depth);
+        root
+    }
+
+    fn leaf(value: u64) -> Self {
+        let children = None;
         Node { value, children }
+    }
+
+    fn grow(&mut self, depth: usize) {
+        if depth <= 1 {
+            return;
+        }
+        let child = |bit| Node::leaf(self.value * 2 + bit);
+        let children = self.children.insert(Box::new([child(0), child(1)]));
+        for child in &mut **children {
+            child.grow(depth - 1);
+        }
     }
 }
 
