@@ -9,7 +9,7 @@ use std::{
     cell::Cell,
     sync::{
         Mutex,
-        atomic::{AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
 };
 
@@ -112,5 +112,32 @@ fn a_stalled_join_gives_its_permit_to_another_thread() {
         });
         end.pass();
         assert_eq!(ran.get(), 1);
+    });
+}
+
+/// Forks until it is true: what waits for somebody hungry is promoted at one of these forks.
+fn fork_until(done: &AtomicBool) {
+    while !done.load(SeqCst) {
+        join(|| (), || ());
+    }
+}
+
+/// Who waits at a stalled join helps, or gives its permit to somebody who asks: so what the thief forks is taken,
+/// at every such join. An ask that was forgotten left the thief alone for good.
+#[test]
+fn what_a_thief_forks_is_taken_while_the_owner_waits() {
+    common::limited(|| {
+        runtime(2).block_on(async {
+            for _ in 0..500 {
+                let (taken, helped) = (AtomicBool::new(false), AtomicBool::new(false));
+                join(
+                    || fork_until(&taken),
+                    || {
+                        taken.store(true, SeqCst);
+                        join(|| fork_until(&helped), || helped.store(true, SeqCst));
+                    },
+                );
+            }
+        });
     });
 }

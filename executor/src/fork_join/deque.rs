@@ -70,7 +70,7 @@ use crate::{
     sync::{
         Arc, Mutex,
         atomic::{
-            AtomicPtr, AtomicU64, AtomicUsize,
+            AtomicBool, AtomicPtr, AtomicU64, AtomicUsize,
             Ordering::{Acquire, Relaxed, Release},
         },
     },
@@ -113,6 +113,9 @@ pub(crate) struct Lane {
     word: Padded<AtomicU64>,
     /// The owner's end, of which others touch the limit alone.
     tail: Tail,
+    /// A thread at a stalled join looks here for a branch: it is hungry, although it does not search and its
+    /// permit is not free.
+    helper: AtomicBool,
     /// The first slot of the newest array.
     slots: AtomicPtr<Slot>,
     /// All arrays that there were; they stay until the end.
@@ -126,6 +129,7 @@ impl Lane {
         Self {
             word: Padded(AtomicU64::new(0)),
             tail: Tail::new(),
+            helper: AtomicBool::new(false),
             slots: AtomicPtr::new(ptr::null_mut()),
             arrays: Mutex::new(Vec::new()),
             bed: Parker::new(),
@@ -145,6 +149,21 @@ impl Lane {
             limit.store(0, Relaxed);
             true
         }
+    }
+
+    /// The same for a thread at a stalled join.
+    #[cfg(not(ws_loom))]
+    pub(crate) fn ask_as_helper(&self) {
+        if !self.helper.load(Relaxed) {
+            self.helper.store(true, Relaxed);
+        }
+        self.ask();
+    }
+
+    /// Whether such a thread has asked since the last time.
+    #[cfg(not(ws_loom))]
+    pub(crate) fn take_helper(&self) -> bool {
+        self.helper.load(Relaxed) && self.helper.swap(false, Relaxed)
     }
 
     /// The owner's end, for this thread; also when it comes back to that from another P's, and a frame has

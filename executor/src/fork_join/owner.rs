@@ -15,7 +15,9 @@
 //! A thread that searches and finds nothing asks every P. So a P that begins to fork beside idle threads has
 //! been asked already, by the last search that each of them made before it slept, and its first join
 //! promotes a branch and wakes one of them. A branch is promoted for each thread that
-//! searches or has a permit to come and search; if there is none, the ask is forgotten.
+//! searches or has a permit to come and search, and for one that helps at a stalled join; if there is none, the
+//! ask is forgotten. So who gives its permit up at a stalled join asks all once more afterwards: nobody has
+//! searched with that permit, and its own asks may have been forgotten before.
 //!
 //! A wake-up costs more than many a branch is worth. If the owner comes back to a branch for which it woke
 //! somebody, and finds it still there, the wake-up was in vain; after a few of these in a row it waits a
@@ -232,13 +234,15 @@ pub(super) fn inside<R>(shared: &Arc<Shared>, f: impl FnOnce() -> R) -> R {
 pub(super) fn feed(tail: &Tail) {
     context::with_worker(|worker| {
         let shared = worker.expect("the tail is attached to its lane").shared();
-        let spinning = shared.idle.spinning();
-        let hungry = spinning + shared.idle.free();
+        let helper = tail.lane().is_some_and(Lane::take_helper);
+        // Those who look without being woken.
+        let looking = shared.idle.spinning() + usize::from(helper);
+        let hungry = looking + shared.idle.free();
         if hungry == 0 || shared.phase.is_closing() {
             return;
         }
         let now = || shared.time.clock().now_ns();
-        if spinning == 0 && !GATE.with(|gate| gate.is_open(now)) {
+        if looking == 0 && !GATE.with(|gate| gate.is_open(now)) {
             tail.ask_again();
             return;
         }
@@ -274,7 +278,14 @@ pub(super) fn stall(tail: &Tail, header: &Header) -> Settled {
     })
     .unwrap_or_else(|| {
         let lane = tail.lane().expect("it is attached");
-        blocking::block_in_place(|| latch.wait(&lane.bed))
+        let shared = context::with_worker(|worker| worker.map(|worker| worker.shared().clone()));
+        blocking::block_in_place(|| {
+            // Its permit is free only now, and nobody has searched with it.
+            for peer in shared.iter().flat_map(|shared| shared.peers()) {
+                peer.lane.ask();
+            }
+            latch.wait(&lane.bed)
+        })
     })
 }
 
@@ -297,7 +308,7 @@ fn help(worker: &Worker, tail: &Tail, header: &Header) -> Option<Settled> {
                     until = None;
                     continue;
                 }
-                lane.ask();
+                lane.ask_as_helper();
             }
             hint::spin_loop();
         }
