@@ -13,7 +13,7 @@ use std::{
     pin::{Pin, pin},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicUsize, Ordering::Relaxed},
     },
     task::{Context, Poll, Wake, Waker},
     thread::{self, Thread, ThreadId},
@@ -263,10 +263,12 @@ common::with_workers! {
 /// sight meanwhile, though the thread does not come back to it.
 #[test]
 fn a_child_that_has_to_wait_is_in_reach_of_thieves() {
+    const CHILDREN: usize = 2_000;
     common::limited(|| {
         let runtime = Builder::new().workers(2).sysmon(false).build().unwrap();
         let (free, filled) = (Arc::new(Gate::default()), Arc::new(Gate::default()));
-        let (begun, forked, ran) = (Count::new(), AtomicUsize::new(0), Count::new());
+        let ran: Vec<_> = (0..CHILDREN).map(|_| Gate::default()).collect();
+        let (begun, forked) = (Count::new(), AtomicUsize::new(0));
         let counts = Arc::new((begun, forked, ran));
         // One worker is held, and one is about to fork.
         let (held, counted) = (free.clone(), counts.clone());
@@ -279,7 +281,7 @@ fn a_child_that_has_to_wait_is_in_reach_of_thieves() {
             counted.0.add();
             begins.pass();
             let mut children = vec![];
-            for number in 0..2_000 {
+            for number in 0..CHILDREN {
                 counted.1.fetch_add(1, Relaxed);
                 let counted = counted.clone();
                 let child = fork(async move {
@@ -287,7 +289,7 @@ fn a_child_that_has_to_wait_is_in_reach_of_thieves() {
                     if number % 7 == 0 {
                         yield_now().await;
                     }
-                    counted.2.add();
+                    counted.2[number].open();
                 });
                 children.push(child.await);
             }
@@ -296,17 +298,17 @@ fn a_child_that_has_to_wait_is_in_reach_of_thieves() {
             }
         });
         counts.0.wait_for(2);
-        let blocks = Arc::new(AtomicBool::new(false));
+        let waited = Arc::new(AtomicUsize::new(0));
         let blockers: Vec<_> = (0..20)
             .map(|_| {
-                let (free, counts) = (free.clone(), counts.clone());
-                let blocks = blocks.clone();
+                let (free, counts, waited) = (free.clone(), counts.clone(), waited.clone());
                 runtime.spawn(async move {
-                    free.open();
-                    // One at a time, so that the other worker is there for the child.
-                    if !blocks.swap(true, Relaxed) {
-                        counts.2.wait_for(counts.1.load(Relaxed));
-                        blocks.store(false, Relaxed);
+                    let newest = counts.1.load(Relaxed).saturating_sub(1);
+                    // Only the first one that comes before a child, and while the other worker is held.
+                    if !free.is_open() && !counts.2[newest].is_open() && newest % 7 != 0 {
+                        waited.fetch_add(1, Relaxed);
+                        free.open();
+                        counts.2[newest].pass();
                     }
                 })
             })
@@ -318,5 +320,7 @@ fn a_child_that_has_to_wait_is_in_reach_of_thieves() {
                 blocker.await.unwrap();
             }
         });
+        free.open();
+        assert_eq!(waited.load(Relaxed), 1, "the 61st tick met no child");
     });
 }

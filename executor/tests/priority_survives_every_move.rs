@@ -3,8 +3,8 @@
 //! next queueing. (O1, with the moves of I1.)
 //!
 //! They fail when a way puts tasks into a plain queue without asking `is_ordered`: `push` in `sched/ground.rs`,
-//! `push_special` and `requeue_special` in `sched/push.rs`; and the two named `..._is_handed_in` when `revoke` in
-//! `sched/ground.rs` or `hand_in` in `sched/wait.rs` leaves the ordered queue where it is.
+//! `push_special` and `requeue_special` in `sched/push.rs`; and when `hand_in` in `sched/wait.rs` leaves the ordered
+//! queue where it is. A revocation is looked at where it is made, in `sched/priority.rs`.
 
 mod common;
 
@@ -182,6 +182,34 @@ fn a_wake_from_a_foreign_thread() {
 }
 
 #[test]
+fn a_wake_by_another_task() {
+    limited_with_strict(|runtime| {
+        let order = Order::default();
+        let spawner = order.clone();
+        begin(&runtime, move || {
+            let bells = [(-1, "low"), (0, "default"), (1, "high")].map(|(priority, name)| {
+                let (ring, rung) = futures::channel::oneshot::channel::<()>();
+                let order = spawner.clone();
+                let task = task::Builder::new().priority(priority);
+                drop(task.spawn(async move {
+                    rung.await.unwrap();
+                    order.note(name);
+                }));
+                ring
+            });
+            // When the three wait, it wakes them in the wrong order.
+            let ringer = task::Builder::new().priority(Priority::LOWEST);
+            drop(ringer.spawn(async move {
+                for bell in bells {
+                    bell.send(()).unwrap();
+                }
+            }));
+        });
+        assert_eq!(order.wait_for(3), ["high", "default", "low"]);
+    });
+}
+
+#[test]
 fn a_wake_by_a_timer() {
     limited_with_strict(|runtime| {
         let order = Order::default();
@@ -258,44 +286,32 @@ fn a_worker_that_is_stuck() {
 }
 
 /// What is low goes to a worker that never runs dry, and so takes nothing low from another: only if it is handed
-/// in, to the queue that all share. `wait` blocks until its argument is open.
-fn low_work_is_handed_in(runtime: &Runtime, wait: impl FnOnce(&Gate) + Send + 'static) {
-    let (stop, end) = (Arc::new(AtomicUsize::new(0)), Arc::new(Gate::default()));
-    let (stopped, ended) = (stop.clone(), end.clone());
-    begin(runtime, move || {
-        let ran = Arc::new(Gate::default());
-        let opener = ran.clone();
-        let task = task::Builder::new().priority(Priority::LOWEST);
-        drop(task.spawn(async move { opener.open() }));
-        // They are handed in as well, and whoever has them is busy.
-        for _ in 0..2 {
-            let stopped = stopped.clone();
-            drop(ws_executor::spawn(async move {
-                while stopped.load(Relaxed) == 0 {
-                    task::yield_now().await;
-                }
-            }));
-        }
-        wait(&ran);
-        stopped.store(1, Relaxed);
-        ended.open();
-    });
-    end.pass();
-}
-
+/// in, to the queue that all share.
 #[test]
 fn what_a_worker_has_that_says_it_blocks_is_handed_in() {
     common::limited(|| {
         let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
-        low_work_is_handed_in(&runtime, |ran| block_in_place(|| ran.pass()));
-    });
-}
-
-#[test]
-fn what_a_stuck_worker_has_is_handed_in() {
-    common::limited(|| {
-        let builder = Builder::new().workers(1).stall_threshold(None);
-        low_work_is_handed_in(&builder.build().unwrap(), Gate::pass);
+        let (stop, end) = (Arc::new(AtomicUsize::new(0)), Arc::new(Gate::default()));
+        let (stopped, ended) = (stop.clone(), end.clone());
+        begin(&runtime, move || {
+            let ran = Arc::new(Gate::default());
+            let opener = ran.clone();
+            let task = task::Builder::new().priority(Priority::LOWEST);
+            drop(task.spawn(async move { opener.open() }));
+            // They are handed in as well, and whoever has them is busy.
+            for _ in 0..2 {
+                let stopped = stopped.clone();
+                drop(ws_executor::spawn(async move {
+                    while stopped.load(Relaxed) == 0 {
+                        task::yield_now().await;
+                    }
+                }));
+            }
+            block_in_place(|| ran.pass());
+            stopped.store(1, Relaxed);
+            ended.open();
+        });
+        end.pass();
     });
 }
 

@@ -367,3 +367,35 @@ impl Worker {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use crate::{queue::local_queue, runtime::Builder, sched::ground::Ground, sync::Arc};
+
+    /// It goes to the queue that all share with the rest: who is busy takes nothing low from another P.
+    #[test]
+    fn a_revocation_takes_what_is_ordered() {
+        let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+        let (filled, over) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+        let (told, held) = (filled.clone(), over.clone());
+        let stuck = runtime.spawn(async move {
+            for priority in [-1, 0, 1] {
+                let task = crate::task::Builder::new().priority(priority);
+                drop(task.spawn(async {}));
+            }
+            told.wait();
+            held.wait();
+        });
+        filled.wait();
+        let shared = runtime.handle().shared();
+        let ordered = || shared.metrics().processors[0].ordered_queue;
+        assert_eq!(ordered(), 2);
+        assert!(shared.revoke(shared.peer(0), &local_queue().0));
+        // Long before a thief could have come for them.
+        assert_eq!(ordered(), 0);
+        over.wait();
+        runtime.block_on(stuck).unwrap();
+    }
+}
