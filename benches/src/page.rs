@@ -20,6 +20,7 @@ const SECTIONS: &[(Group, &str, &str)] = &[
     (Group::Scheduler, "scheduler", "The scheduler"),
     (Group::Suites, "suites", "The suites of tokio, Go and GHC"),
     (Group::ForkJoin, "fork-join", "Fork and join"),
+    (Group::Priorities, "priorities", "Urgent tasks among others"),
     (
         Group::Stalls,
         "stalls",

@@ -38,6 +38,15 @@ pub(crate) const SOME_ROWS: &[&str] = &[
     TOKIO_RAYON,
 ];
 
+/// How urgent a task is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Rank {
+    /// Before all others.
+    Highest,
+    /// After all others.
+    Lowest,
+}
+
 /// An asynchronous runtime with worker threads.
 pub(crate) trait Rt: Sized + Send + 'static {
     /// As in `--runtimes` and in the tables.
@@ -82,6 +91,15 @@ pub(crate) trait Rt: Sized + Send + 'static {
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static;
+
+    /// Spawns a task that is more or less urgent than others, where the runtime has a word for that.
+    fn spawn_ranked<F>(_rank: Rank, future: F) -> Self::Join<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        Self::spawn(future)
+    }
 
     /// Spawns a task from a task, and wants no answer.
     fn detach<F>(future: F)

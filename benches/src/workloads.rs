@@ -23,8 +23,10 @@ mod http;
 mod idle;
 mod join_stack;
 mod mixed;
+mod ordered_queue;
 mod parked;
 mod ping_pong;
+mod priorities;
 mod request_reply;
 mod ring;
 mod skynet;
@@ -86,6 +88,8 @@ pub(crate) enum Group {
     Suites,
     /// Computations that split.
     ForkJoin,
+    /// Urgent tasks among others, and the queue that orders them.
+    Priorities,
     /// Tasks that block or compute, and what that does to the others.
     Stalls,
     /// Calls that block, announced.
@@ -198,6 +202,8 @@ fn rows<R: Rt>() -> Vec<Row> {
     add(Group::Suites, &suites::<R>());
     add(Group::ForkJoin, &joins::<Ws>());
     add(Group::ForkJoin, &fork::rows::<R>());
+    add(Group::Priorities, &priorities::rows::<R>());
+    add(Group::Priorities, &ordered_queue::rows());
     add(Group::Timers, &sleeps::rows::<R>());
     add(Group::Timers, &timers::rows::<R>());
     add(Group::Timers, &tickers::rows::<R>());

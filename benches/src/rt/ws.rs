@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use ws::net::{TcpListener, TcpStream};
 use ws::runtime::{Builder, Runtime};
-use ws::task::JoinHandle;
+use ws::task::{JoinHandle, Priority};
 use ws::time::{Interval, Sleep};
 
-use super::{Handle, Rt};
+use super::{Handle, Rank, Rt};
 
 /// `ws`, with or without sysmon.
 #[derive(Debug)]
@@ -85,6 +85,18 @@ impl<const SYSMON: bool> Rt for Ws<SYSMON> {
         T: Send + 'static,
     {
         ws::spawn_blocking(f).await.expect("no call here panics")
+    }
+
+    fn spawn_ranked<F>(rank: Rank, future: F) -> Join<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let priority = match rank {
+            Rank::Highest => Priority::HIGHEST,
+            Rank::Lowest => Priority::LOWEST,
+        };
+        Join(ws::task::Builder::new().priority(priority).spawn(future))
     }
 
     fn yield_now() -> impl Future<Output = ()> + Send {
