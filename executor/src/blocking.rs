@@ -18,7 +18,7 @@ use std::{
 };
 
 use crate::{
-    context,
+    budget, context,
     sched::Shared,
     sync::{Arc, Mutex},
 };
@@ -27,7 +27,8 @@ use crate::{
 ///
 /// The thread keeps what is pinned to it, and the future that called goes on right here afterwards: so
 /// the closure may borrow. Branches of `join!` and `select!` that share the task wait with it. Outside a
-/// runtime, and on a thread that holds no permit, it just calls the closure.
+/// runtime, and on a thread that holds no permit, it just calls the closure. There is no cooperative budget in
+/// it, so it may wait with any executor's `block_on`.
 ///
 /// # Panics
 ///
@@ -56,7 +57,8 @@ pub fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
     let _back = Back(context::with_worker(|worker| {
         worker.is_some_and(|worker| worker.announce_blocking())
     }));
-    f()
+    // It has no turn that others wait for.
+    budget::unbudgeted(f)
 }
 
 /// How many closures of `spawn_blocking` may run at once, and who waits for a place, in order.

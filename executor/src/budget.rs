@@ -7,7 +7,19 @@
 //! operation of a poll is let through in any case, or a task that computes for a slice before it would
 //! never get anywhere.
 //!
-//! Outside a task (in a foreign executor) there is no budget and nothing is limited.
+//! Outside a task (in a foreign executor) there is no budget and nothing is limited; nor in a closure that
+//! blocks and says so (`block_in_place`, `spawn_blocking`): its permit is elsewhere, nobody waits behind it.
+//!
+//! # A poll that does not come back
+//!
+//! Another executor's `block_on` inside a task is one poll to us, and no refusal ends it: it polls again for
+//! ever. So of `REFUSALS` refusals within one poll the last is none: the poll gets its units anew, and its slice
+//! does not count any more, since it heeds neither. A poll that does come back is refused as often only if it
+//! has that many children that are ready: `join_all` and its like poll each once, most of them give up after two
+//! refusals. It then does at most `BUDGET` operations more for every `REFUSALS` children that it polled, an
+//! eighth of an operation for each, and comes to its end when they were all polled (F2). Without a limit for
+//! the rest of the poll, the next of these children could go on for ever. Checked by
+//! `tests/another_executor_inside_a_task.rs` and by the tests below.
 
 use std::{
     cell::Cell,
@@ -23,9 +35,27 @@ use crate::context;
 /// Units in a poll. As in tokio, where it was chosen by measuring; a power of two below 256.
 const BUDGET: u8 = 128;
 
+/// Refusals that make a poll one that does not come back. Eight times the budget: more than tasks have
+/// children that they poll at once, and for who spins in vain a fraction of a millisecond.
+const REFUSALS: u16 = 1024;
+
+/// What the current poll may do.
+#[derive(Clone, Copy)]
+struct Budget {
+    /// Units that are left; None: no limit.
+    left: Option<u8>,
+    /// Refusals since the poll began; from `REFUSALS` on since the units were given anew, and so many more.
+    refused: u16,
+}
+
+impl Budget {
+    const fn new(left: Option<u8>) -> Self {
+        Self { left, refused: 0 }
+    }
+}
+
 thread_local! {
-    /// What is left; None: no limit.
-    static LEFT: Cell<Option<u8>> = const { Cell::new(None) };
+    static BUDGET_OF_POLL: Cell<Budget> = const { Cell::new(Budget::new(None)) };
 }
 
 /// Runs a poll with a full budget.
@@ -39,13 +69,13 @@ pub(crate) fn unbudgeted<R>(poll: impl FnOnce() -> R) -> R {
 }
 
 fn restore_after<R>(budget: Option<u8>, poll: impl FnOnce() -> R) -> R {
-    struct Restore(Option<u8>);
+    struct Restore(Budget);
     impl Drop for Restore {
         fn drop(&mut self) {
-            LEFT.set(self.0);
+            BUDGET_OF_POLL.set(self.0);
         }
     }
-    let _restore = Restore(LEFT.replace(budget));
+    let _restore = Restore(BUDGET_OF_POLL.replace(Budget::new(budget)));
     poll()
 }
 
@@ -65,8 +95,8 @@ impl Proceed {
 
 impl Drop for Proceed {
     fn drop(&mut self) {
-        if let Some(before) = self.before {
-            LEFT.set(Some(before));
+        if self.before.is_some() {
+            set_left(self.before);
         }
     }
 }
@@ -75,15 +105,39 @@ impl Drop for Proceed {
 ///
 /// Pending when none is left, with the task woken already: return at once.
 pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<Proceed> {
-    let Some(left) = LEFT.get() else {
+    let budget = BUDGET_OF_POLL.get();
+    let Some(mut left) = budget.left else {
         return Poll::Ready(Proceed { before: None });
     };
-    if left == 0 || (left < BUDGET && slice_is_over()) {
-        cx.waker().wake_by_ref();
-        return Poll::Pending;
+    let heeds = budget.refused < REFUSALS;
+    if left == 0 || (left < BUDGET && heeds && slice_is_over()) {
+        if !is_one_too_many(budget.refused + 1) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        left = BUDGET;
     }
-    LEFT.set(Some(left - 1));
+    set_left(Some(left - 1));
     Poll::Ready(Proceed { before: Some(left) })
+}
+
+/// Counts a refusal. Whether it is to be none: see *A poll that does not come back* in the module's head.
+#[cold]
+fn is_one_too_many(refused: u16) -> bool {
+    let too_many = refused.is_multiple_of(REFUSALS);
+    BUDGET_OF_POLL.with(|budget| {
+        let left = budget.get().left;
+        let refused = if too_many { REFUSALS } else { refused };
+        budget.set(Budget { left, refused });
+    });
+    too_many
+}
+
+fn set_left(left: Option<u8>) {
+    BUDGET_OF_POLL.with(|budget| {
+        let refused = budget.get().refused;
+        budget.set(Budget { left, refused });
+    });
 }
 
 /// Whether a task that computes for long should let others have a turn: its time slice is over.
@@ -94,7 +148,7 @@ pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<Proceed> {
 /// assert!(!ws_executor::task::should_yield());
 /// ```
 pub fn should_yield() -> bool {
-    LEFT.get().is_some() && slice_is_over()
+    BUDGET_OF_POLL.get().left.is_some() && slice_is_over()
 }
 
 fn slice_is_over() -> bool {
@@ -131,5 +185,41 @@ impl<F: Future> Future for Unconstrained<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let future = self.project().future;
         unbudgeted(|| future.poll(cx))
+    }
+}
+
+#[cfg(all(test, not(ws_loom)))]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    fn is_granted() -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        match poll_proceed(&mut cx) {
+            Poll::Ready(unit) => {
+                unit.made_progress();
+                true
+            }
+            Poll::Pending => false,
+        }
+    }
+
+    /// A poll that asks each of its children once: as many of them get on as the head says.
+    #[test]
+    fn a_sweep_over_many_children_is_bounded() {
+        let budgets = 10;
+        let asked = budgets * (usize::from(BUDGET) + usize::from(REFUSALS) - 1);
+        let granted = with_budget(|| (0..asked).filter(|_| is_granted()).count());
+        assert_eq!(granted, budgets * usize::from(BUDGET));
+        with_budget(|| assert!(is_granted(), "the next poll begins anew"));
+    }
+
+    /// Below the bound there is no unit more than before.
+    #[test]
+    fn a_poll_with_fewer_refusals_gets_nothing_more() {
+        let asked = usize::from(BUDGET) + usize::from(REFUSALS) - 1;
+        let granted = with_budget(|| (0..asked).filter(|_| is_granted()).count());
+        assert_eq!(granted, usize::from(BUDGET));
     }
 }

@@ -11,8 +11,10 @@ use std::{
     any::Any,
     cell::Cell,
     fmt::Debug,
-    sync::{Condvar, Mutex, Once, mpsc},
-    thread::{self, ThreadId},
+    pin::pin,
+    sync::{Arc, Condvar, Mutex, Once, mpsc},
+    task::{Context, Poll, Wake, Waker},
+    thread::{self, Thread, ThreadId},
     time::Duration,
 };
 
@@ -71,6 +73,27 @@ pub(crate) fn limited(test: impl FnOnce() + Send + 'static) {
 
 pub(crate) fn runtime(workers: usize) -> Runtime {
     Builder::new().workers(workers).build().unwrap()
+}
+
+/// Wakes a thread.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// What every other executor's `block_on` comes to.
+pub(crate) fn block_on_elsewhere<F: Future>(future: F) -> F::Output {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
 }
 
 /// Whether this thread belongs to a runtime with the default thread name.
