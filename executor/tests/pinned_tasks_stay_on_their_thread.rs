@@ -165,6 +165,28 @@ common::with_workers! {
         assert_eq!(moved.load(SeqCst), 0);
     }
 
+    /// `spawn_pinned` goes to a worker, not to the thread in `block_on`, which would cancel it at its end.
+    fn spawn_pinned_outlives_its_block_on(workers: usize) {
+        let runtime = runtime(workers);
+        for _ in 0..20 {
+            let begun = Arc::new(AtomicBool::new(false));
+            let (send, receive) = futures::channel::oneshot::channel();
+            let handle = runtime.block_on(async {
+                let begins = begun.clone();
+                let handle = ws_executor::spawn_pinned(move || async move {
+                    begins.store(true, SeqCst);
+                    receive.await.unwrap()
+                });
+                while !begun.load(SeqCst) {
+                    task::yield_now().await;
+                }
+                handle
+            });
+            send.send(5).unwrap();
+            assert_eq!(runtime.block_on(handle).unwrap(), 5);
+        }
+    }
+
     /// Woken by tasks on all workers, through channels.
     fn woken_by_tasks(workers: usize) {
         let runtime = runtime(workers);

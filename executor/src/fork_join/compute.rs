@@ -184,7 +184,8 @@ where
         if let Some(f) = this.closure.take() {
             let computation = StdArc::new(Computation::default());
             let inner = computation.clone();
-            let (handle, shared) = spawn_for_all(async move { run(&inner, f) }, this.location);
+            let (handle, shared) =
+                spawn_for_all(async move { run(&inner, f) }, "ws::compute", this.location);
             this.begun = Some(Begun {
                 computation,
                 handle,

@@ -2,7 +2,7 @@
 
 use std::{future::Future, panic::Location};
 
-use super::{join::JoinHandle, meta::Extra, priority::Priority, raw::Task};
+use super::{AbortHandle, join::JoinHandle, meta::Extra, priority::Priority, raw::Task};
 use crate::{
     blocking::BlockingCall,
     context,
@@ -327,6 +327,7 @@ where
 #[track_caller]
 pub(crate) fn spawn_for_all<F>(
     future: F,
+    caller: &str,
     location: &'static Location<'static>,
 ) -> (JoinHandle<F::Output>, Arc<Shared>)
 where
@@ -343,7 +344,7 @@ where
     });
     match spawned {
         Some(spawned) => spawned,
-        None => panic!("`ws::compute` {OUTSIDE}"),
+        None => panic!("`{caller}` {OUTSIDE}"),
     }
 }
 
@@ -440,8 +441,9 @@ where
     F::Output: Send + 'static,
 {
     // A plain task comes to some worker, and pins the real one there. The plain one joins it, so that
-    // the handle means both.
-    spawn_at(
+    // the handle means both. Not to a thread in `block_on`, whose end is the end of what is pinned to it.
+    let (itself, own_handle) = futures::channel::oneshot::channel::<AbortHandle>();
+    let (handle, _) = spawn_for_all(
         async move {
             let pinned =
                 spawn_local_at(async move { make().await }, extra, location).abort_on_drop();
@@ -449,14 +451,23 @@ where
                 Ok(output) => output,
                 Err(error) => match error.try_into_panic() {
                     Ok(payload) => std::panic::resume_unwind(payload),
-                    // The runtime shuts down: this task is cancelled as well, and never polled again.
-                    Err(_) => std::future::pending().await,
+                    // The runtime shuts down, or the thread was one in `block_on` that stood in: this task ends
+                    // as the other did, with the poll in which it aborts itself.
+                    Err(_) => {
+                        if let Ok(itself) = own_handle.await {
+                            itself.abort();
+                        }
+                        std::future::pending().await
+                    }
                 },
             }
         },
-        None,
+        "ws::spawn_pinned",
         location,
-    )
+    );
+    // Refused only if the task has ended.
+    let _ = itself.send(handle.abort_handle());
+    handle
 }
 
 pub(crate) fn spawn_blocking_on<F, R>(
