@@ -2,7 +2,7 @@
 //! last threads lay down and whoever else looked there meanwhile.
 //!
 //! The first fails, by a hang, when sysmon in `sched/sysmon.rs` does not call `ensure_poller` (nor stays up while a
-//! poller is lacked); the second, when a registration tells nobody (`Netpoll::on_register`).
+//! poller is lacked); the second, when a registration tells nobody (`Netpoll::on_new`).
 
 mod net_support;
 

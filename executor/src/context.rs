@@ -31,7 +31,7 @@ use crate::{
         Arc,
         atomic::{Ordering::SeqCst, fence},
     },
-    time::TimerHandle,
+    time::{TimeDriver, TimerHandle},
 };
 
 struct Frame {
@@ -293,13 +293,11 @@ pub(crate) fn with_current<R>(f: impl FnOnce(Option<(&Arc<Shared>, Option<&Worke
     })
 }
 
-/// A timer was armed: see [`see_to_a_poller`].
-pub(crate) fn a_timer_was_armed() {
-    with_current(|current| {
-        if let Some((shared, None)) = current {
-            see_to_a_poller(shared);
-        }
-    });
+/// Whether this thread is a worker whose timers `driver` drives.
+pub(crate) fn is_driven_here(driver: &TimeDriver) -> bool {
+    with_worker(|worker| {
+        worker.is_some_and(|worker| ptr::eq(Arc::as_ptr(&worker.shared().time), driver))
+    })
 }
 
 /// There is something new to wait for in `shared`: sees to it that somebody does, if this thread is not one of

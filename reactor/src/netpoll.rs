@@ -110,8 +110,8 @@ pub struct Netpoll {
     interrupted: AtomicBool,
     pub(crate) table: Table,
     alarm: Alarm,
-    /// See [`Netpoll::on_register`].
-    on_register: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// See [`Netpoll::on_new`].
+    on_new: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 struct Driver {
@@ -153,7 +153,7 @@ impl Netpoll {
             alarm: Alarm::new(&registry, ALARM)?,
             interrupted: AtomicBool::new(false),
             table: Table::default(),
-            on_register: OnceLock::new(),
+            on_new: OnceLock::new(),
             driver: Mutex::new(Driver {
                 poll,
                 events: Events::with_capacity(BATCH_MAX),
@@ -162,14 +162,16 @@ impl Netpoll {
         }))
     }
 
-    /// Sets what is called after each registration, on the thread that made it: somebody has to wait for the new
-    /// source, and whoever could lay down before there was anything to wait for. False if it was set before.
-    pub fn on_register(&self, hook: impl Fn() + Send + Sync + 'static) -> bool {
-        self.on_register.set(Box::new(hook)).is_ok()
+    /// Sets what is called when there is something new to wait for, on the thread that brought it: after each
+    /// registration, and by [`say_new`](Self::say_new). Somebody has to wait for it, and whoever could lay down
+    /// before there was anything to wait for. False if it was set before.
+    pub fn on_new(&self, hook: impl Fn() + Send + Sync + 'static) -> bool {
+        self.on_new.set(Box::new(hook)).is_ok()
     }
 
-    pub(crate) fn registered(&self) {
-        if let Some(hook) = self.on_register.get() {
+    /// Says that there is something new to wait for: a timer, say. After it can be seen.
+    pub fn say_new(&self) {
+        if let Some(hook) = self.on_new.get() {
             hook();
         }
     }

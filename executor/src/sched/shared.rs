@@ -93,7 +93,7 @@ impl Shared {
         let processors = config.processors_max();
         Ok(Arc::new_cyclic(|this| {
             let shared = this.clone();
-            netpoll.on_register(move || {
+            netpoll.on_new(move || {
                 if let Some(shared) = shared.upgrade() {
                     context::see_to_a_poller(&shared);
                 }

@@ -50,6 +50,7 @@ use std::task::Waker;
 
 use ws_reactor::Netpoll;
 
+use crate::context;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex};
 use crate::time::clock::Clock;
@@ -137,6 +138,14 @@ impl TimeDriver {
         &self.clock
     }
 
+    /// Sees to it that somebody waits for what was armed, in the runtime of the timer. Its own workers look there
+    /// before they sleep; any other thread, of another runtime or of none, says so as for a new source.
+    pub(crate) fn was_armed(&self) {
+        if !context::is_driven_here(self) {
+            self.netpoll.say_new();
+        }
+    }
+
     /// Sees to it that a thread that waits in the netpoll, or is about to, looks at the timers at
     /// `deadline`. It was published before: see *A deadline is not overslept* in the module's head.
     fn tell(&self, deadline: u64) {
@@ -165,7 +174,6 @@ impl TimerShard {
     }
 
     /// Returns what this shard shares with the others of its runtime.
-    #[cfg(test)]
     pub(crate) fn driver(&self) -> &Arc<TimeDriver> {
         &self.driver
     }

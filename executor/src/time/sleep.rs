@@ -236,7 +236,7 @@ impl Sleep {
             match self.home.arm(deadline, cx.waker().clone()) {
                 Ok(key) => {
                     self.key = Some(key);
-                    context::a_timer_was_armed();
+                    self.home.driver().was_armed();
                 }
                 Err(over) => over.panic(),
             }
