@@ -15,7 +15,7 @@ use super::{
     Root, Shared,
     closing::Closing,
     ground::Ground,
-    idle::Spinning,
+    idle::{Spinning, Stands},
     park::Parker,
     processor::{Peer, Processor},
     sleep::{Awake, Sleeper},
@@ -269,12 +269,20 @@ impl Worker {
         spins
     }
 
+    /// Whether its thread is up, so that its permit is its own affair. Hooks and foreign wakers also run where it
+    /// parks or waits: there others may hand it a permit at any time, and it takes none.
+    fn is_up(&self) -> bool {
+        matches!(self.peer().standing.load(), Stands::Running | Stands::Stuck)
+    }
+
     /// The running task is about to block its thread: gives permit and queue to others, if they were not
-    /// taken from it before. False inside a closure that is announced already.
+    /// taken from it before. False inside a closure that is announced already, and while the thread is not up.
     pub(crate) fn announce_blocking(&self) -> bool {
-        if self.peer().announced.load(Relaxed) {
+        if self.peer().announced.load(Relaxed) || !self.is_up() {
             return false;
         }
+        // A hook or a waker in the middle of a search: nobody may rely on it meanwhile.
+        self.found_work();
         self.peer().announced.store(true, Relaxed);
         self.begin_blocking();
         true
@@ -288,9 +296,11 @@ impl Worker {
 
     /// *Give way at a fork*: a poll that lost its permit waits for another before it forks on.
     pub(crate) fn come_to_a_fork(&self) {
-        if self.peer().standing.has_permit() || self.peer().announced.load(Relaxed) {
+        if self.peer().standing.has_permit() || self.peer().announced.load(Relaxed) || !self.is_up()
+        {
             return;
         }
+        self.found_work();
         self.hand_in();
         self.get_permit(self.parker());
     }
