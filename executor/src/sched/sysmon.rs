@@ -132,6 +132,11 @@ impl Shared {
         }
     }
 
+    /// Whether there is a sysmon, as far as is known.
+    pub(super) fn is_monitored(&self) -> bool {
+        self.config.sysmon && self.sysmon.started.load(Relaxed)
+    }
+
     /// The CPU time of a P's thread, where somebody tells. A virtual one computes, or is blocked.
     fn cpu_time_of(&self, peer: &Peer, now: u64) -> Option<u64> {
         match &self.stage {

@@ -294,7 +294,8 @@ impl Worker {
         self.try_run();
     }
 
-    /// *Give way at a fork*: a poll that lost its permit waits for another before it forks on.
+    /// *Give way at a fork*: a poll that lost its permit waits for another before it forks on. Without sysmon it only
+    /// tries: it lost the permit by announcing a block, and ends its poll without, as any such poll does.
     pub(crate) fn come_to_a_fork(&self) {
         if self.peer().standing.has_permit() || self.peer().announced.load(Relaxed) || !self.is_up()
         {
@@ -302,7 +303,12 @@ impl Worker {
         }
         self.found_work();
         self.hand_in();
-        self.get_permit(self.parker());
+        if self.shared.is_monitored() {
+            self.get_permit(self.parker());
+        } else {
+            // Who has the permit may wait for a lock that this poll holds, and nobody would take it from there.
+            self.try_run();
+        }
     }
 
     /// Where this thread sleeps.
