@@ -77,9 +77,10 @@ pub(super) fn within<R>(computation: usize, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Unwinds, if what this thread runs was cancelled. For who has just answered an ask.
+/// Unwinds, if what this thread runs was cancelled. For who has just answered an ask. Where a panic aborts nothing can
+/// unwind: the computation goes on to its end, and nobody takes the result.
 pub(super) fn check() {
-    if is_cancelled() {
+    if cfg!(panic = "unwind") && is_cancelled() {
         owner::come_by();
         if !thread::panicking() {
             resume_unwind(Box::new(Cancelled));
@@ -89,7 +90,7 @@ pub(super) fn check() {
 
 /// The same for who cannot unwind here: the next join or scope does.
 pub(super) fn heed_later(tail: &Tail) {
-    if is_cancelled() {
+    if cfg!(panic = "unwind") && is_cancelled() {
         tail.ask_again();
     }
 }
@@ -117,7 +118,9 @@ fn is_cancelled() -> bool {
 ///
 /// Dropping the future cancels the computation: it does not begin, or ends at the next
 /// [`join()`](crate::join) or [`scope`](crate::scope) that each of its threads comes to, by
-/// unwinding. The drop does not wait for that, and what the closure owns is dropped there.
+/// unwinding. The drop does not wait for that, and what the closure owns is dropped there. As by any
+/// unwinding, a `std::sync::Mutex` that is held across a join is poisoned by it. A program that is built
+/// with `panic = "abort"` cannot unwind: there a computation that has begun goes on to its end.
 ///
 /// # Examples
 ///
