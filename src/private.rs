@@ -33,8 +33,8 @@
 //!
 //! # Without a runtime
 //!
-//! `run_process` tells the user what is wrong and fails the process; `run` panics, and a test harness
-//! does the rest. Both show the error with its sources, outermost first.
+//! `run_process` tells the user what is wrong and fails the process; `run` and `run_report` panic, and a test
+//! harness does the rest. All show the error with its sources, outermost first.
 
 use std::error::Error;
 use std::fmt;
@@ -94,7 +94,9 @@ where
     /// Panics if the runtime cannot be built, and resumes a panic of the root.
     #[track_caller]
     pub fn run(self, builder: Builder) -> F::Output {
-        build_or_panic(builder).run(self.0)
+        let runtime = build_or_panic(builder);
+        let _seed = Replay::of(&runtime);
+        runtime.run(self.0)
     }
 }
 
@@ -106,6 +108,13 @@ where
     pub fn run_process(self, builder: Builder) -> ExitCode {
         build_or_report(builder).map_or_else(|code| code, |runtime| runtime.run(self.0))
     }
+
+    /// Runs the root of a test that says how it went.
+    #[track_caller]
+    pub fn run_report(self, builder: Builder) -> ExitCode {
+        let runtime = build_or_panic(builder);
+        Replay::of(&runtime).checked(|| runtime.run(self.0))
+    }
 }
 
 impl<F: Future> Pinned<F> {
@@ -116,7 +125,9 @@ impl<F: Future> Pinned<F> {
     /// Panics if the runtime cannot be built, and resumes a panic of the root.
     #[track_caller]
     pub fn run(self, builder: Builder) -> F::Output {
-        build_or_panic(builder).run_local(self.0)
+        let runtime = build_or_panic(builder);
+        let _seed = Replay::of(&runtime);
+        runtime.run_local(self.0)
     }
 }
 
@@ -124,6 +135,48 @@ impl<F: Future<Output = ExitCode>> Pinned<F> {
     /// Runs the root of a process; it fails, with a message, if the runtime cannot be built.
     pub fn run_process(self, builder: Builder) -> ExitCode {
         build_or_report(builder).map_or_else(|code| code, |runtime| runtime.run_local(self.0))
+    }
+
+    /// Runs the root of a test that says how it went.
+    #[track_caller]
+    pub fn run_report(self, builder: Builder) -> ExitCode {
+        let runtime = build_or_panic(builder);
+        Replay::of(&runtime).checked(|| runtime.run_local(self.0))
+    }
+}
+
+/// Says on stderr how a test in virtual time can be repeated, if it fails.
+struct Replay(Option<u64>);
+
+impl Replay {
+    fn of(runtime: &Runtime) -> Self {
+        let handle = runtime.handle();
+        Self(handle.is_paused().then(|| handle.seed()))
+    }
+
+    fn checked(self, run: impl FnOnce() -> ExitCode) -> ExitCode {
+        let code = run();
+        if code != ExitCode::SUCCESS {
+            self.print();
+        }
+        code
+    }
+
+    fn print(&self) {
+        if let Some(seed) = self.0 {
+            eprintln!(
+                "the order of tasks was that of seed {seed}: WS_TEST_SEED={seed}, or \
+                 #[ws::test(paused, seed = {seed})], repeats it"
+            );
+        }
+    }
+}
+
+impl Drop for Replay {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.print();
+        }
     }
 }
 

@@ -31,6 +31,8 @@ mod incoming;
 #[cfg(not(ws_loom))]
 mod nested;
 #[cfg(not(ws_loom))]
+pub(crate) mod paused;
+#[cfg(not(ws_loom))]
 pub(crate) mod priority;
 #[cfg(not(ws_loom))]
 pub(crate) mod processor;

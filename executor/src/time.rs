@@ -2,7 +2,8 @@
 //!
 //! - [`sleep()`] and [`sleep_until`] wait for a while or until a moment;
 //! - [`timeout()`] and [`timeout_at`] give another future only so long;
-//! - [`interval()`] and [`interval_at`] tick again and again.
+//! - [`interval()`] and [`interval_at`] tick again and again;
+//! - [`hold`] and [`advance`] are for tests in virtual time.
 //!
 //! ```
 //! use std::time::Duration;
@@ -38,6 +39,7 @@
 //!
 //! [`Duration::MAX`]: std::time::Duration::MAX
 
+mod advance;
 mod clock;
 mod heap;
 mod instant;
@@ -46,6 +48,7 @@ mod shard;
 mod sleep;
 mod timeout;
 
+pub use self::advance::{Hold, advance, hold};
 pub use self::instant::Instant;
 pub use self::interval::{Interval, MissedTickBehavior, interval, interval_at};
 pub use self::sleep::{Sleep, sleep, sleep_until};

@@ -1,12 +1,16 @@
-//! Reads what stands in the parentheses: `workers = 4, crate = my::ws`.
+//! Reads what stands in the parentheses: `workers = 4, crate = my::ws`, and on a test `paused, seed = 7`.
 //!
 //! # The grammar
 //!
 //! ```text
 //! args  = [ arg { "," arg } [ "," ] ]
 //! arg   = "workers" "=" integer of at least 1
+//!       | "paused"                            on a test
+//!       | "seed"    "=" integer               on a test that is paused
 //!       | "crate"   "=" ( path | string that holds a path )
 //! ```
+//!
+//! A paused test has one worker; `workers = 1` may say so.
 //!
 //! Each key stands at most once, and a key that is not listed here is an error that lists those that
 //! are: a misspelt knob that is passed over in silence would be worse than one that does not exist.
@@ -19,7 +23,7 @@
 //! which keeps the function alive for the editor and keeps follow-up errors away.
 //!
 //! Every error points at the smallest text that has to change: an unknown or repeated key at the
-//! key, a bad value at the value.
+//! key, a bad value at the value; of two that contradict each other, at the one that has to go.
 //!
 //! # Why `workers` is a literal
 //!
@@ -32,8 +36,13 @@ use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{Ident, Lit, LitInt, LitStr, Path, Token};
 
-/// The keys that exist, as a message lists them.
-const KNOWN: &str = "`workers` and `crate`";
+use crate::entry::Entry;
+
+/// What a value of `seed` has to look like.
+const SEED_SHAPE: &str = "`seed` takes an integer literal below 2^64, as in `seed = 7`";
+
+/// What `paused` has to look like.
+const PAUSED_SHAPE: &str = "`paused` takes no value: it stands alone, as in `paused, seed = 7`";
 
 /// What a value of `workers` has to look like.
 const WORKERS_SHAPE: &str = "`workers` takes an integer literal of at least 1, as in `workers = 4`; \
@@ -47,18 +56,23 @@ const CRATE_SHAPE: &str = "`crate` takes the path of the runtime's crate, as in 
 pub(crate) struct Args {
     /// The number of workers as a `usize` literal, with the span of the user's.
     pub(crate) workers: Option<LitInt>,
+    /// The key `paused`, if it is there.
+    pub(crate) paused: Option<Ident>,
+    /// The seed as a `u64` literal, with the span of the user's.
+    pub(crate) seed: Option<LitInt>,
     /// Where the runtime's crate is found; `::ws` if not given.
     pub(crate) krate: Option<Path>,
 }
 
 impl Args {
-    /// Reads all arguments; what could not be read is in the error.
-    pub(crate) fn parse(tokens: TokenStream) -> (Self, Option<syn::Error>) {
+    /// Reads all arguments of `entry`; what could not be read is in the error.
+    pub(crate) fn parse(entry: Entry, tokens: TokenStream) -> (Self, Option<syn::Error>) {
         let mut args = Self::default();
+        let mut seed_key = None;
         let mut fault = None;
         let read_all = |input: ParseStream<'_>| {
             while !input.is_empty() {
-                if let Err(error) = args.parse_one(input) {
+                if let Err(error) = args.parse_one(entry, &mut seed_key, input) {
                     combine(&mut fault, error);
                     skip_to_comma(input)?;
                 }
@@ -71,21 +85,55 @@ impl Args {
         if let Err(error) = read_all.parse2(tokens) {
             combine(&mut fault, error);
         }
+        if let Some(error) = args.contradiction(seed_key) {
+            combine(&mut fault, error);
+        }
         (args, fault)
     }
 
-    /// Reads one `key = value` and stops before the comma.
-    fn parse_one(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
+    /// What is wrong with arguments that are good each by itself; what is in the way is left out.
+    fn contradiction(&mut self, seed_key: Option<Ident>) -> Option<syn::Error> {
+        if self.paused.is_none() {
+            self.seed = None;
+            let message =
+                "`seed` goes with `paused`: without it the order of tasks follows from no seed";
+            return seed_key.map(|key| syn::Error::new(key.span(), message));
+        }
+        let workers = self.workers.take()?;
+        if workers.base10_digits() == "1" {
+            return None;
+        }
+        let message = "a `paused` test has one worker, so that its tasks run in one order: leave `workers` out";
+        Some(syn::Error::new(workers.span(), message))
+    }
+
+    /// Reads one argument and stops before the comma.
+    fn parse_one(
+        &mut self,
+        entry: Entry,
+        seed_key: &mut Option<Ident>,
+        input: ParseStream<'_>,
+    ) -> syn::Result<()> {
+        let known = known(entry);
         if !input.peek(Ident::peek_any) {
-            return Err(input.error(format!("expected an argument; known are {KNOWN}")));
+            return Err(input.error(format!("expected an argument; known are {known}")));
         }
         let key = Ident::parse_any(input)?;
         let name = key.to_string();
-        let repeated = match name.as_str() {
-            "workers" => self.workers.is_some(),
-            "crate" => self.krate.is_some(),
+        let repeated = match (name.as_str(), entry) {
+            ("workers", _) => self.workers.is_some(),
+            ("crate", _) => self.krate.is_some(),
+            ("paused", Entry::Test) => self.paused.is_some(),
+            ("seed", Entry::Test) => seed_key.is_some(),
+            ("paused" | "seed", Entry::Main) => {
+                let message = format!(
+                    "`{name}` is for tests, as in `#[ws::test(paused, seed = 7)]`; for a program in virtual \
+                     time use `ws::runtime::Builder::paused`"
+                );
+                return Err(syn::Error::new(key.span(), message));
+            }
             _ => {
-                let message = format!("unknown argument `{name}`; known are {KNOWN}");
+                let message = format!("unknown argument `{name}`; known are {known}");
                 return Err(syn::Error::new(key.span(), message));
             }
         };
@@ -93,11 +141,23 @@ impl Args {
             let message = format!("`{name}` is given twice");
             return Err(syn::Error::new(key.span(), message));
         }
-        let shape = if name == "workers" {
-            WORKERS_SHAPE
-        } else {
-            CRATE_SHAPE
+        if name == "paused" {
+            self.paused = Some(key);
+            let value = take_value(input)?;
+            return if value.is_empty() {
+                Ok(())
+            } else {
+                Err(syn::Error::new_spanned(value, PAUSED_SHAPE))
+            };
+        }
+        let shape = match name.as_str() {
+            "workers" => WORKERS_SHAPE,
+            "seed" => SEED_SHAPE,
+            _ => CRATE_SHAPE,
         };
+        if name == "seed" {
+            *seed_key = Some(key.clone());
+        }
         if !input.peek(Token![=]) {
             return Err(syn::Error::new(key.span(), shape));
         }
@@ -106,12 +166,20 @@ impl Args {
         if value.is_empty() {
             return Err(syn::Error::new(key.span(), shape));
         }
-        if name == "workers" {
-            self.workers = Some(parse_workers(value)?);
-        } else {
-            self.krate = Some(parse_crate(value)?);
+        match name.as_str() {
+            "workers" => self.workers = Some(parse_workers(value)?),
+            "seed" => self.seed = Some(parse_seed(value)?),
+            _ => self.krate = Some(parse_crate(value)?),
         }
         Ok(())
+    }
+}
+
+/// The keys that `entry` takes, as a message lists them.
+fn known(entry: Entry) -> &'static str {
+    match entry {
+        Entry::Main => "`workers` and `crate`",
+        Entry::Test => "`workers`, `paused`, `seed` and `crate`",
     }
 }
 
@@ -160,6 +228,21 @@ fn parse_workers(value: TokenStream) -> syn::Result<LitInt> {
     }
 }
 
+/// Reads the value of `seed`: a plain or `u64` integer.
+fn parse_seed(value: TokenStream) -> syn::Result<LitInt> {
+    let shape = || syn::Error::new_spanned(&value, SEED_SHAPE);
+    let Ok(Lit::Int(literal)) = syn::parse2(value.clone()) else {
+        return Err(shape());
+    };
+    if !matches!(literal.suffix(), "" | "u64") {
+        return Err(shape());
+    }
+    match literal.base10_parse::<u64>() {
+        Ok(seed) => Ok(LitInt::new(&format!("{seed}u64"), literal.span())),
+        Err(_) => Err(shape()),
+    }
+}
+
 /// Reads the value of `crate`: a path, bare or in a string.
 fn parse_crate(value: TokenStream) -> syn::Result<Path> {
     let path = if let Ok(text) = syn::parse2::<LitStr>(value.clone()) {
@@ -183,7 +266,11 @@ mod tests {
     use quote::ToTokens;
 
     fn parse(source: &str) -> (Args, Option<syn::Error>) {
-        Args::parse(source.parse().unwrap())
+        Args::parse(Entry::Main, source.parse().unwrap())
+    }
+
+    fn parse_test(source: &str) -> (Args, Option<syn::Error>) {
+        Args::parse(Entry::Test, source.parse().unwrap())
     }
 
     /// The arguments, which have to be without a fault.
@@ -201,10 +288,17 @@ mod tests {
 
     /// Each fault as the text that it points at and its message.
     fn faults(source: &str) -> Vec<(String, String)> {
-        let fault = parse(source)
-            .1
-            .unwrap_or_else(|| panic!("`{source}` is accepted"));
+        listed(source, parse(source).1)
+    }
+
+    /// The same, of a test.
+    fn test_faults(source: &str) -> Vec<(String, String)> {
+        listed(source, parse_test(source).1)
+    }
+
+    fn listed(source: &str, fault: Option<syn::Error>) -> Vec<(String, String)> {
         fault
+            .unwrap_or_else(|| panic!("`{source}` is accepted"))
             .into_iter()
             .map(|error| {
                 (
@@ -286,7 +380,7 @@ mod tests {
 
     #[test]
     fn unknown_key_lists_the_known_ones() {
-        for key in ["worker_threads", "flavor", "paused", "seed"] {
+        for key in ["worker_threads", "flavor", "start_paused"] {
             let found = faults(&format!("{key} = 4"));
             assert_eq!(found[0].0, key);
             assert!(
@@ -294,8 +388,70 @@ mod tests {
                 "{}",
                 found[0].1
             );
+            let found = test_faults(&format!("{key} = 4"));
+            assert!(found[0].1.contains("`paused`, `seed`"), "{}", found[0].1);
         }
-        assert_eq!(faults("paused")[0].0, "paused");
+    }
+
+    #[test]
+    fn virtual_time_is_for_tests() {
+        for source in ["paused", "seed = 7"] {
+            let found = faults(source);
+            assert_eq!(found[0].0, source.split(' ').next().unwrap());
+            assert!(found[0].1.contains("is for tests"), "{}", found[0].1);
+        }
+    }
+
+    #[test]
+    fn a_paused_test_with_and_without_a_seed() {
+        for (source, seed) in [
+            ("paused", None),
+            ("paused, workers = 1", None),
+            ("paused, seed = 7", Some("7u64")),
+            (
+                "seed = 0xFFFF_FFFF_FFFF_FFFF, paused",
+                Some("18446744073709551615u64"),
+            ),
+            ("workers = 1, paused, seed = 0u64,", Some("0u64")),
+        ] {
+            let (args, fault) = parse_test(source);
+            assert!(fault.is_none(), "{source}");
+            assert!(args.paused.is_some() && args.workers.is_none());
+            let found = args.seed.map(|seed| seed.to_token_stream().to_string());
+            assert_eq!(found.as_deref(), seed, "{source}");
+        }
+    }
+
+    #[test]
+    fn paused_has_one_worker() {
+        for source in ["paused, workers = 4", "workers = 4, paused"] {
+            let found = test_faults(source);
+            assert_eq!(found.len(), 1);
+            assert_eq!(found[0].0, "4");
+            assert!(found[0].1.contains("one worker"), "{}", found[0].1);
+        }
+    }
+
+    #[test]
+    fn a_seed_goes_with_paused() {
+        let found = test_faults("workers = 2, seed = 7");
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].0, "seed");
+        assert!(found[0].1.contains("goes with `paused`"), "{}", found[0].1);
+    }
+
+    #[test]
+    fn paused_and_seed_look_as_they_should() {
+        for value in ["-1", "7u32", "\"7\"", "SEED", "18446744073709551616"] {
+            let found = test_faults(&format!("paused, seed = {value}"));
+            assert_eq!(found, [(value.to_owned(), SEED_SHAPE.to_owned())]);
+        }
+        assert_eq!(test_faults("paused, seed")[0].1, SEED_SHAPE);
+        assert_eq!(test_faults("paused = true")[0].1, PAUSED_SHAPE);
+        assert_eq!(
+            test_faults("paused, paused")[0].1,
+            "`paused` is given twice"
+        );
     }
 
     #[test]
@@ -314,13 +470,13 @@ mod tests {
 
     #[test]
     fn all_faults_are_reported_and_the_rest_is_kept() {
-        let (args, fault) = parse("paused, workers = 0, crate = my::ws, seed = 7");
+        let (args, fault) = parse("threads, workers = 0, crate = my::ws, names = 7");
         let keys: Vec<_> = fault
             .expect("three faults")
             .into_iter()
             .map(|error| error.span().source_text().unwrap_or_default())
             .collect();
-        assert_eq!(keys, ["paused", "0", "seed"]);
+        assert_eq!(keys, ["threads", "0", "names"]);
         assert!(args.workers.is_none());
         assert!(args.krate.is_some());
     }

@@ -24,6 +24,7 @@
 //! | the inner `async fn` | it is what the user wrote, token for token: its name, its errors, its place in a backtrace. `?`, `return` and borrowed locals work because it is a function. And only another item's future can be asked whether it is `Send`, see below |
 //! | `__ws_report` | awaits the body and turns its output into an `ExitCode` inside the task, as std does for `main`. So what the root gives out is `Send`, even where the output is not (`Result<_, Box<dyn Error>>`) |
 //! | `Probe(..).pick()` | a `Send` root becomes an ordinary task that any worker may steal, every other one is pinned to this thread; `__private` in the runtime's crate says how |
+//! | `run_report` | as `run`, for a test whose output says how it went |
 //! | `run_process` | builds the runtime and runs the root in it; says on stderr why there is no runtime, and fails the process |
 //!
 //! The three kinds of function differ in the ending only:
@@ -157,7 +158,7 @@ impl Parse for Function {
 
 /// Expands the attribute `entry` with its `args` on `item`.
 pub(crate) fn expand(entry: Entry, args: TokenStream, item: TokenStream) -> TokenStream {
-    let (args, mut fault) = Args::parse(args);
+    let (args, mut fault) = Args::parse(entry, args);
     let mut function = match syn::parse2::<Function>(item.clone()) {
         Ok(function) => function,
         Err(error) => {
@@ -280,7 +281,8 @@ fn emit(entry: Entry, args: &Args, function: &Function) -> TokenStream {
     };
     let run = match ending {
         Ending::Process => quote!(run_process),
-        Ending::TestReport | Ending::Plain => quote!(run),
+        Ending::TestReport => quote!(run_report),
+        Ending::Plain => quote!(run),
     };
     quote! {
         #(#attributes)*
@@ -361,6 +363,10 @@ fn block(brace: token::Brace, body: &TokenStream) -> TokenStream {
 
 /// A new `Builder` with the knobs that are given.
 fn builder(entry: Entry, args: &Args, private: &TokenStream) -> TokenStream {
+    if args.paused.is_some() {
+        let seed = args.seed.as_ref().map(|seed| quote!(.seed(#seed)));
+        return quote!(#private::builder().paused(true) #seed);
+    }
     let workers = match (&args.workers, entry.default_workers()) {
         (Some(literal), _) => Some(literal.to_token_stream()),
         (None, default) => default.map(|count| count.to_token_stream()),

@@ -111,10 +111,38 @@ pub fn main(args: TokenStream, item: TokenStream) -> TokenStream {
 /// | argument | meaning | default |
 /// | --- | --- | --- |
 /// | `workers = N` | how many tasks run at a time, an integer literal of at least 1 | 1 |
+/// | `paused` | time is virtual, see below | real time |
+/// | `seed = N` | which order of tasks a paused test has, an integer literal below 2^64 | drawn anew, or `WS_TEST_SEED` |
 /// | `crate = path` | where the runtime's crate is found, as a path or a string | `::ws` |
 ///
 /// One worker, because tests are many and small, and the harness runs them side by side already. A
 /// test that is about several threads says so with `workers = N`.
+///
+/// # Virtual time
+///
+/// Under `paused` the clock of `ws::time` stands still while anything can go on, and jumps to the next timer when
+/// all tasks wait: a sleep of a thousand hours takes none, and a timeout comes exactly when it is due. And the order in
+/// which ready tasks run is shuffled by a seed, so that a test does not pass by luck: all orders are equally
+/// likely, first in, first out or not.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// #[ws::test(paused)]
+/// async fn gives_up_after_a_day() {
+///     let start = ws::time::Instant::now();
+///     let day = Duration::from_secs(24 * 3600);
+///     assert!(ws::time::timeout(day, std::future::pending::<()>()).await.is_err());
+///     assert_eq!(start.elapsed(), day);
+/// }
+/// ```
+///
+/// Without `seed` each run draws one, so that a suite meets more orders the more often it runs; a test that fails
+/// prints it, and `WS_TEST_SEED=N` in the environment, which counts for all tests without a seed of their own, or
+/// `seed = N` here repeats that run. What makes a run depend on the world, and so may keep it from being
+/// repeated, is listed at `ws::runtime::Builder::paused`, which is what `paused` stands for.
+///
+/// If nothing can go on any more, and nothing could wake any task, the test panics with a list of those that wait.
 ///
 /// # What the function may return
 ///
@@ -127,8 +155,9 @@ pub fn main(args: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// # Errors
 ///
-/// The compiler refuses what it refuses for [`main`](macro@main), and a second test attribute: with
-/// `#[test]` beside it the test would be registered twice.
+/// The compiler refuses what it refuses for [`main`](macro@main); a second test attribute: with
+/// `#[test]` beside it the test would be registered twice; `paused` with more than one worker; and a seed without
+/// `paused`.
 #[proc_macro_attribute]
 pub fn test(args: TokenStream, item: TokenStream) -> TokenStream {
     entry::expand(Entry::Test, args.into(), item.into()).into()

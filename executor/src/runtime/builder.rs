@@ -23,6 +23,8 @@ const THREADS_MAX: usize = 1 << 15;
 const WORKERS_MAX: usize = 1024;
 /// The environment's word on the number of workers.
 const WORKERS_VARIABLE: &str = "WS_WORKERS";
+/// The environment's word on the seed of a runtime with virtual time.
+const SEED_VARIABLE: &str = "WS_TEST_SEED";
 
 /// Builds a [`Runtime`].
 ///
@@ -40,6 +42,8 @@ const WORKERS_VARIABLE: &str = "WS_WORKERS";
 /// | [`on_stall`](Self::on_stall) | a `tracing` warning | to count stalls, or to fail a test |
 /// | [`strict_priorities`](Self::strict_priorities) | no | low priorities are to wait for ever, if need be |
 /// | [`seed`](Self::seed) | random | to repeat a run's choices of victims |
+/// | [`paused`](Self::paused) | no | tests in virtual time |
+/// | [`deadlock_after`](Self::deadlock_after) | 10 s | tests in virtual time that wait for threads of others |
 /// | hooks | none | per-thread set-up |
 ///
 /// # Examples
@@ -64,6 +68,8 @@ pub struct Builder {
     panic_stops_runtime: bool,
     strict_priorities: bool,
     seed: Option<u64>,
+    paused: bool,
+    deadlock_after: Duration,
     sysmon: bool,
     stall: Stall,
     hooks: Hooks,
@@ -88,6 +94,8 @@ impl Builder {
             panic_stops_runtime: false,
             strict_priorities: false,
             seed: None,
+            paused: false,
+            deadlock_after: Duration::from_secs(10),
             sysmon: true,
             stall: Stall::default(),
             hooks: Hooks::default(),
@@ -188,6 +196,56 @@ impl Builder {
         self
     }
 
+    /// Whether time is virtual: for tests. `#[ws::test(paused)]` builds such a runtime.
+    ///
+    /// The clock of [`time`](crate::time) stands still while anything can go on, and jumps to the next timer when
+    /// all tasks wait. So a sleep of a day takes no time, and a timeout comes exactly when it is due. It moves only
+    /// during [`Runtime::run`] and [`Runtime::block_on`], on whose thread the tasks run. The clock of std goes on
+    /// as ever, and what asks that one is not affected.
+    ///
+    /// There is one worker and no sysmon. Which of the tasks that are ready runs next is drawn from the
+    /// [`seed`](Self::seed): *the order of tasks is shuffled*, all orders are equally likely, and the same seed gives
+    /// the same order again. Queues and `runnext` promise nothing here. Without a seed `WS_TEST_SEED` gives it; if
+    /// that is not set it is random, so that a test meets other orders every time, and
+    /// [`Handle::seed`](super::Handle::seed) tells what it was.
+    ///
+    /// A run repeats itself if nothing in it depends on the world. These do: sockets (what the kernel
+    /// has ready is seen before the clock jumps, what is on its way is not), closures of
+    /// [`spawn_blocking`](crate::spawn_blocking) and [`block_in_place`](crate::block_in_place) (the clock
+    /// waits for them, and other tasks run beside them), wakes by threads of others (the clock does not know of
+    /// them; see [`time::hold`](crate::time::hold)), `futures::select!`, which has random numbers of its
+    /// own (`select_biased!` has none), and the random state of std's hash maps.
+    /// [`should_yield`](crate::task::should_yield) is false: a slice does not end while the clock stands still.
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// use ws_executor::{runtime::Builder, time};
+    ///
+    /// let runtime = Builder::new().paused(true).build()?;
+    /// let real = Instant::now();
+    /// runtime.block_on(async {
+    ///     let start = time::Instant::now();
+    ///     time::sleep(Duration::from_secs(1000 * 3600)).await;
+    ///     assert_eq!(start.elapsed(), Duration::from_secs(1000 * 3600));
+    /// });
+    /// assert!(real.elapsed() < Duration::from_secs(1000));
+    /// # Ok::<(), ws_executor::runtime::BuildError>(())
+    /// ```
+    pub fn paused(mut self, yes: bool) -> Self {
+        self.paused = yes;
+        self
+    }
+
+    /// In a [`paused`](Self::paused) runtime: when everything waits for so long in real time, and neither a timer
+    /// nor a socket nor a blocking call can end that, `run` and `block_on` panic with a list of the tasks.
+    ///
+    /// Only a wake by a thread of others could still come: the default is meant to be longer than any of these
+    /// takes in a test. [`time::hold`](crate::time::hold) puts the verdict off.
+    pub fn deadlock_after(mut self, patience: Duration) -> Self {
+        self.deadlock_after = patience;
+        self
+    }
+
     /// Runs on every thread of the runtime before its first task.
     pub fn on_thread_start(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.start = Some(StdArc::new(hook));
@@ -218,7 +276,12 @@ impl Builder {
     ///
     /// If a knob is out of its range, which the error names, or the system refuses the netpoll.
     pub fn build(self) -> Result<Runtime, BuildError> {
-        self.build_with(Clock::real())
+        let clock = if self.paused {
+            Clock::stopped()
+        } else {
+            Clock::real()
+        };
+        self.build_with(clock)
     }
 
     /// Builds it with a clock of one's own.
@@ -230,8 +293,21 @@ impl Builder {
 
     fn into_config(self) -> Result<Config, BuildError> {
         let workers = match self.workers {
+            Some(1) | None if self.paused => 1,
+            Some(workers) if self.paused => {
+                return Err(BuildError::knob(
+                    "workers",
+                    format!(
+                        "must be 1 in a paused runtime, where tasks run in one order: it is {workers}"
+                    ),
+                ));
+            }
             Some(workers) => check_workers("workers", workers)?,
             None => workers_from_environment()?,
+        };
+        let seed = match self.seed {
+            None if self.paused => seed_from_environment()?,
+            seed => seed,
         };
         if self.max_threads <= workers {
             return Err(BuildError::knob(
@@ -274,8 +350,9 @@ impl Builder {
             shutdown_grace: self.shutdown_grace,
             panic_stops_runtime: self.panic_stops_runtime,
             strict_priorities: self.strict_priorities,
-            seed: self.seed.unwrap_or_else(random_seed),
-            sysmon: self.sysmon,
+            seed: seed.unwrap_or_else(random_seed),
+            paused: self.paused.then_some(self.deadlock_after),
+            sysmon: self.sysmon && !self.paused,
             stall: self.stall,
             hooks: self.hooks,
         })
@@ -309,6 +386,22 @@ fn workers_from_environment() -> Result<usize, BuildError> {
     }
 }
 
+fn seed_from_environment() -> Result<Option<u64>, BuildError> {
+    match std::env::var(SEED_VARIABLE) {
+        Err(std::env::VarError::NotPresent) => Ok(None),
+        Err(std::env::VarError::NotUnicode(_)) => {
+            Err(BuildError::knob(SEED_VARIABLE, "must be a number"))
+        }
+        Ok(text) => match text.trim().parse() {
+            Ok(seed) => Ok(Some(seed)),
+            Err(_) => Err(BuildError::knob(
+                SEED_VARIABLE,
+                format!("must be a number below 2^64: it is {text:?}"),
+            )),
+        },
+    }
+}
+
 /// A seed from the keys that std draws for its hash maps.
 fn random_seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
@@ -327,6 +420,8 @@ pub(crate) struct Config {
     pub(crate) panic_stops_runtime: bool,
     pub(crate) strict_priorities: bool,
     pub(crate) seed: u64,
+    /// With virtual time: the patience with a deadlock.
+    pub(crate) paused: Option<Duration>,
     pub(crate) sysmon: bool,
     pub(crate) stall: Stall,
     pub(crate) hooks: Hooks,

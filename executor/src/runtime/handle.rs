@@ -161,6 +161,22 @@ impl Handle {
         self.shared.dump()
     }
 
+    /// The seed of the scheduler's random choices: the one of [`Builder::seed`](super::Builder::seed), or the one
+    /// that was drawn.
+    ///
+    /// ```
+    /// let runtime = ws_executor::runtime::Builder::new().seed(7).build().unwrap();
+    /// assert_eq!(runtime.handle().seed(), 7);
+    /// ```
+    pub fn seed(&self) -> u64 {
+        self.shared.config.seed
+    }
+
+    /// Whether time is virtual; see [`Builder::paused`](super::Builder::paused).
+    pub fn is_paused(&self) -> bool {
+        self.shared.config.paused.is_some()
+    }
+
     /// The netpoll, for those who build resources on it.
     #[doc(hidden)]
     pub fn netpoll(&self) -> &Arc<Netpoll> {

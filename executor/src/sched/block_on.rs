@@ -211,6 +211,9 @@ pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output 
     if context::is_busy() {
         return block_on_above(shared, future);
     }
+    if shared.paused.is_some() {
+        return work_until_done(shared, future);
+    }
     let root = Root::take_spare();
     let seat = Seat {
         shared,
@@ -262,10 +265,16 @@ pub(crate) fn run<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
         !context::is_busy(),
         "`Runtime::run` was called inside a task or a `block_on`: use `Handle::block_on` there"
     );
+    work_until_done(shared, future)
+}
+
+/// The same, for who knows that this thread is nothing yet.
+fn work_until_done<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
     let processor = shared
         .take_processor()
-        .expect("a new runtime has a P for its first thread");
+        .expect("a runtime has a P for each thread that is in it");
     let root = Root::new();
+    let _enrolled = shared.paused.as_ref().map(|paused| paused.enroll(&root));
     root.settle(shared, Some(processor.peer.clone()));
     let worker = Worker::new(shared.clone(), processor, Scope::All, Some(root.clone()));
     worker.arrive();
@@ -300,6 +309,7 @@ fn drive<F: Future>(
             Step::Run(task) => worker.poll(task),
             Step::Branch(branch) => worker.run_branch(branch),
             Step::Root => {
+                worker.shared.assert_not_stuck();
                 worker.begin_root();
                 let polled = poll_root(future.as_mut(), waker);
                 worker.end_root();

@@ -185,7 +185,10 @@ impl Worker {
         if asked & attention::SLICE != 0 {
             self.end_slice();
         }
-        None
+        self.shared
+            .paused
+            .as_ref()
+            .and_then(|paused| self.draw(paused))
     }
 
     /// A thread that has no permit: after a revocation, or in a `block_on` that found none. It tries
@@ -236,7 +239,7 @@ impl Worker {
         Some(Step::Run(task))
     }
 
-    fn count_global(&self, n: u64) {
+    pub(super) fn count_global(&self, n: u64) {
         self.peer().counters.global.add(n);
     }
 
@@ -319,7 +322,7 @@ impl Worker {
     }
 
     /// Looks at the netpoll without blocking, unless somebody else is there. How many became ready.
-    fn look_at_netpoll(&self) -> usize {
+    pub(super) fn look_at_netpoll(&self) -> usize {
         if !self.shared.netpoll.has_sources() {
             return 0;
         }
@@ -463,7 +466,7 @@ impl Worker {
         if victim.ticks.load(Relaxed) == ticks && victim.offered.load(Relaxed) == ticks {
             return true;
         }
-        let until = self.now() + RUNNEXT_PATIENCE.as_nanos() as u64;
+        let until = self.until(RUNNEXT_PATIENCE);
         loop {
             if victim.ticks.load(Relaxed) != ticks || victim.runnext.peek() != Some(token) {
                 return false;
@@ -486,7 +489,7 @@ impl Worker {
 
     /// Somebody who forks was asked for a branch, and mostly promotes one at its next join.
     fn wait_for_a_branch(&self) -> Option<Branch> {
-        let until = self.now() + BRANCH_PATIENCE.as_nanos() as u64;
+        let until = self.until(BRANCH_PATIENCE);
         loop {
             let mut others = self
                 .shared

@@ -50,11 +50,12 @@ pub(super) fn block_on_above<F: Future>(shared: &Arc<Shared>, future: F) -> F::O
     let _entered = context::enter(shared.clone());
     blocking::block_in_place(|| {
         let root = Root::new();
+        let _enrolled = shared.paused.as_ref().map(|paused| paused.enroll(&root));
         context::with_worker(|worker| match worker {
             Some(worker) => {
                 worker.lend_bed(&root);
                 let waker = Waker::from(root.clone());
-                wait_above(worker, &root, &waker, pin!(future))
+                wait_above(shared, worker, &root, &waker, pin!(future))
             }
             None => {
                 let waker = Waker::from(root.clone());
@@ -65,6 +66,7 @@ pub(super) fn block_on_above<F: Future>(shared: &Arc<Shared>, future: F) -> F::O
 }
 
 fn wait_above<F: Future>(
+    shared: &Shared,
     worker: &Worker,
     root: &Arc<Root>,
     waker: &Waker,
@@ -77,7 +79,9 @@ fn wait_above<F: Future>(
             return output;
         }
         if !worker.run_pinned_above(root) {
-            root.parker().park();
+            // Another runtime's clock does not wait for this thread.
+            let is_own = std::ptr::eq(Arc::as_ptr(worker.shared()), shared);
+            shared.park_above(is_own, || root.parker().park());
         }
     }
 }

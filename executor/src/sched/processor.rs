@@ -38,6 +38,8 @@ pub(crate) mod attention {
     pub(crate) const SHUTDOWN: u32 = 1;
     /// The running task has used up its time slice.
     pub(crate) const SLICE: u32 = 2;
+    /// Time is virtual, for good; see `paused.rs`.
+    pub(crate) const PAUSED: u32 = 4;
 }
 
 /// What others see of a P.
@@ -268,13 +270,18 @@ impl Processor {
 
     /// Takes the next pinned task.
     pub(crate) fn pop_pinned(&self) -> Option<Task> {
+        self.take_in();
+        self.pinned.borrow_mut().pop_front()
+    }
+
+    /// Takes what others put into the inbox.
+    pub(crate) fn take_in(&self) {
         if !self.peer.inbox.is_empty() {
             let mut pinned = self.pinned.borrow_mut();
             self.peer
                 .inbox
                 .pop_batch(usize::MAX, |task| pinned.push_back(task));
         }
-        self.pinned.borrow_mut().pop_front()
     }
 
     /// Counts a step of its thread, which alone writes it.

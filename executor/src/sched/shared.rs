@@ -13,6 +13,7 @@ use super::{
     ground::{Bed, Ground},
     idle::{Idle, Permit, Spinning},
     incoming::HOME,
+    paused::Paused,
     processor::{Peer, Processor, attention},
     stage::Stage,
     sysmon::Sysmon,
@@ -80,14 +81,19 @@ pub(crate) struct Shared {
     /// Reports that are limited to one each.
     pub(crate) reported_no_thread: AtomicU32,
     pub(crate) sysmon: Sysmon,
-    /// With a virtual clock: what there is in place of threads.
+    /// With the clock of a driver: what there is in place of threads.
     pub(super) stage: Option<Stage>,
+    /// With a clock that jumps by itself.
+    pub(crate) paused: Option<Paused>,
 }
 
 impl Shared {
     pub(crate) fn new(config: Config, clock: Clock) -> io::Result<Arc<Self>> {
         let netpoll = Netpoll::new()?;
-        let stage = clock.is_virtual().then(Stage::default);
+        let paused = config
+            .paused
+            .map(|patience| Paused::new(config.seed, patience));
+        let stage = (clock.is_virtual() && paused.is_none()).then(Stage::default);
         let time = Arc::new(TimeDriver::new(netpoll.clone(), clock));
         let foreign_timers = Arc::new(TimerShard::new(time.clone()));
         let processors = config.processors_max();
@@ -125,6 +131,7 @@ impl Shared {
                 reported_no_thread: AtomicU32::new(0),
                 sysmon: Sysmon::new(config.sysmon),
                 stage,
+                paused,
                 config,
             }
         }))
@@ -152,6 +159,9 @@ impl Shared {
             timers,
             self.config.seed,
         ));
+        if self.paused.is_some() {
+            processor.peer.attention.store(attention::PAUSED, Relaxed);
+        }
         slot.set(processor.peer.clone())
             .expect("the lock on `vacant` makes this the only one");
         // Ordering: Release: who sees the count sees the slot.

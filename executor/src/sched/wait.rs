@@ -110,6 +110,9 @@ impl Worker {
     /// Waits in the netpoll if nobody else does, else on `parker`; what became ready is in `ready`
     /// then. True if `keep_alive` went by, which does not count in the netpoll.
     fn wait_on(&self, parker: &Parker, keep_alive: Option<Duration>) -> bool {
+        if let Some(paused) = &self.shared.paused {
+            return self.wait_paused(paused, parker, keep_alive);
+        }
         // A thread in `block_on` leaves the netpoll to the workers once it had to pass on what it found
         // there, and stays on its own parker, which is woken more cheaply, while nothing is awaited.
         let elsewhere = self.scope == Scope::Own
@@ -120,13 +123,7 @@ impl Worker {
             self.shared.netpoll.try_poller()
         };
         let Some(mut poller) = poller else {
-            return match keep_alive {
-                Some(keep_alive) => parker.park_timeout(keep_alive),
-                None => {
-                    parker.park();
-                    false
-                }
-            };
+            return self.sleep_on(parker, keep_alive);
         };
         self.enter_netpoll();
         parker.park_polling(|| {
@@ -146,6 +143,17 @@ impl Worker {
         drop(poller);
         self.fire_due();
         false
+    }
+
+    /// Sleeps on `parker`. True if `keep_alive` went by.
+    pub(super) fn sleep_on(&self, parker: &Parker, keep_alive: Option<Duration>) -> bool {
+        match keep_alive {
+            Some(keep_alive) => parker.park_timeout(keep_alive),
+            None => {
+                parker.park();
+                false
+            }
+        }
     }
 
     /// Before the wait in the netpoll.

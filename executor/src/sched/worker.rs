@@ -7,6 +7,7 @@ use std::{
     cell::{Cell, RefCell},
     fmt,
     task::Waker,
+    time::Duration,
 };
 
 use ws_reactor::ThreadId;
@@ -124,6 +125,9 @@ impl Worker {
         root: Option<std::sync::Arc<Root>>,
     ) -> Self {
         p.now_ms.set(shared.now_ms());
+        if let Some(paused) = &shared.paused {
+            paused.get_up();
+        }
         Self {
             shared,
             p,
@@ -179,6 +183,16 @@ impl Worker {
 
     pub(super) fn now(&self) -> u64 {
         self.shared.time.clock().now_ns()
+    }
+
+    /// When the patience of a search is over: at once where the clock stands still.
+    pub(super) fn until(&self, patience: Duration) -> u64 {
+        let patience = if self.shared.paused.is_some() {
+            Duration::ZERO
+        } else {
+            patience
+        };
+        self.now() + patience.as_nanos() as u64
     }
 
     /// Polls a task, and puts it where it belongs.
@@ -343,6 +357,7 @@ impl Worker {
         *p.peer.root.lock() = None;
         shared.return_processor(p);
         shared.left(permit, spinning.take());
+        shared.left_for_good();
         if root.is_some() {
             shared.guest_left();
         }

@@ -51,10 +51,6 @@ impl Clock {
     }
 
     /// Makes a clock that stands still at zero.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "made by the simulator and by tests")
-    )]
     pub(crate) fn stopped() -> Self {
         Self::Virtual {
             epoch: Instant::now(),
@@ -78,6 +74,14 @@ impl Clock {
         let by = u64::try_from(by.as_nanos()).expect("a step of less than 584 years");
         // Ordering: Relaxed. The clock only counts; what happens at a time is handed over by locks.
         now_ns.fetch_add(by, Ordering::Relaxed);
+    }
+
+    /// Moves a virtual clock forward to a moment; nothing if it is there already.
+    pub(crate) fn jump_to(&self, ns: u64) {
+        if let Self::Virtual { now_ns, .. } = self {
+            // Ordering: Relaxed, as in `advance`.
+            now_ns.fetch_max(ns, Ordering::Relaxed);
+        }
     }
 
     /// Tells whether the clock is moved by hand.

@@ -142,12 +142,35 @@ fn a_test_with_output_reports_it() {
                 }
                 ::ws::__private::Probe(__ws_report())
                     .pick()
-                    .run(::ws::__private::builder().workers(8usize))
+                    .run_report(::ws::__private::builder().workers(8usize))
             }
         }
     };
     let item = "async fn reads() -> io::Result<()> { read().await }";
     assert_expands(Entry::Test, "workers = 8", item, &expected);
+}
+
+#[test]
+fn a_paused_test_has_no_workers_but_may_have_a_seed() {
+    for (args, builder) in [
+        ("paused", quote!(::ws::__private::builder().paused(true))),
+        (
+            "workers = 1, paused, seed = 7",
+            quote!(::ws::__private::builder().paused(true).seed(7u64)),
+        ),
+    ] {
+        let expected = quote! {
+            #[::core::prelude::v1::test]
+            fn sleeps() {
+                async fn sleeps() {}
+                {
+                    use ::ws::__private::PickPinned as _;
+                    ::ws::__private::Probe(sleeps()).pick().run(#builder)
+                }
+            }
+        };
+        assert_expands(Entry::Test, args, "async fn sleeps() {}", &expected);
+    }
 }
 
 #[test]

@@ -1,0 +1,484 @@
+//! Virtual time: a runtime whose clock stands still while anything can go on, and jumps to the next timer when
+//! nothing can.
+//!
+//! It is for tests. A sleep of a thousand hours takes none, a timeout comes exactly when it is due, and the order
+//! in which ready tasks run follows from a seed, so that a run can be repeated. Such a runtime has one permit and
+//! no sysmon, which would look at the real clock.
+//!
+//! # *The jump*
+//!
+//! *Invariant*: the clock moves only while nothing in the runtime can go on before it does.
+//!
+//! Every thread that has a P is counted as *awake* from its first step to its last, but for the time in which it
+//! sleeps: a worker in [`Worker::wait_paused`], a nested `block_on` in [`Shared::park_above`]. A thread in a blocking
+//! closure, in a stalled join or in the middle of a poll sleeps nowhere here, so it is awake, and the clock waits for
+//! it. Who falls asleep counts itself down, and if it was the last:
+//!
+//! 1. it is the one in the netpoll: it looks whether the next step is somebody's already (`all_wait`), asks the netpoll
+//!    without waiting, and if nothing came of that, moves the clock to the next deadline and fires what is due;
+//! 2. it is not: it interrupts the one who is, who counts itself up, comes round, counts itself down, and is the
+//!    last now; or, if nobody is there, has a thread started for that.
+//!
+//! A thread that was woken and has not yet counted itself up is not overlooked: what it was woken for can be seen. A
+//! permit was handed to it, so none is free; or its root is notified; or a task lies in its inbox. Foreign
+//! threads are seen from the moment at which their task is in a queue.
+//!
+//! | holds the clock | does not |
+//! | --- | --- |
+//! | a task that is ready, or polled | a task that waits for a timer, a channel, another task |
+//! | a closure of `spawn_blocking` or `block_in_place` | a nested `block_on` that waits |
+//! | a fork-join computation | a socket that waits: its peer may be on time or not |
+//! | a [`Hold`](crate::time::Hold) | a thread that is none of ours; a plain thread that is about to wake a task |
+//! | that nobody is in `run` or `block_on` | |
+//!
+//! Sockets: the netpoll is asked before each jump, so what the kernel has ready by then comes before the next timer.
+//! What is still on its way does not count, and with it the run depends on the world.
+//!
+//! # *The shuffle*
+//!
+//! At each step one of the tasks that are ready is drawn, each with the same chance, whatever queue it is in and for
+//! whatever reason it got there. So all orders are possible that a program may meet under any number of workers, as far
+//! as they differ between polls, and a seed picks one. This gives up what the queues promise otherwise: first in,
+//! first out (H1), `runnext` and the slice (F4). What is left of fairness: of `n` ready tasks each is next with a chance
+//! of one in `n`, so none waits for ever (but with probability nought), and a poll has its budget (F2). A forked child
+//! runs first, as always (J4), and tasks with a priority come before all that have a lower one, in their order
+//! (O1). Drawn is from one generator for the whole runtime, so that it does not matter
+//! which thread has the permit.
+//!
+//! It costs normal runtimes nothing: a bit in the attention word, which each step reads anyway, leads here.
+//!
+//! # *Nothing can wake*
+//!
+//! When all wait, no timer is armed and no socket is registered, then only a thread that is none of ours could
+//! go on with it. One that blocks a pool of its own for a file is legitimate, so the verdict is not given at once
+//! but after a real time, [`Builder::deadlock_after`](crate::runtime::Builder::deadlock_after): then every root
+//! panics, with a list of the tasks that wait.
+//!
+//! # Rejected
+//!
+//! - A jump by whoever is last, wherever it sleeps: the one in the netpoll may have an event in hand.
+//! - To run blocking closures in place, for a fixed order: a closure that waits for a task would wait for ever.
+//! - To shuffle only what became ready together: the order of two wake-ups is what a test is mostly wrong about.
+//!
+//! Checked by `tests/virtual_time.rs`.
+
+use std::{
+    fmt::Write,
+    task::{Wake, Waker},
+    time::{Duration, Instant},
+};
+
+use ws_reactor::Poller;
+
+use super::{
+    Root, Shared,
+    find::report_netpoll,
+    ground::Ground,
+    park::Parker,
+    sleep::Sleeper,
+    worker::{Scope, Step, Worker},
+};
+use crate::{
+    rng::Rng,
+    sync::{Mutex, atomic::Ordering::Relaxed},
+    task::Task,
+};
+
+/// At every so many steps the netpoll is looked at, and who wants a permit. As `GLOBAL_TICK`.
+const TURN: u64 = 61;
+/// Tasks that the verdict names.
+const NAMED_MAX: usize = 16;
+
+type SharedRoot = std::sync::Arc<Root>;
+
+/// What a runtime has whose time is virtual.
+#[derive(Debug)]
+pub(crate) struct Paused {
+    state: Mutex<State>,
+    rng: Mutex<Rng>,
+    patience: Duration,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Threads that are awake.
+    awake: usize,
+    /// Guards that are out.
+    holds: usize,
+    /// Until when time may pass nevertheless.
+    advances: Vec<u64>,
+    /// Futures that a thread waits for, in `run` or in `block_on`.
+    roots: Vec<SharedRoot>,
+    /// The verdict was given.
+    stuck: bool,
+}
+
+/// A root for which time passes.
+pub(super) struct Enrolled<'a> {
+    paused: &'a Paused,
+    root: SharedRoot,
+}
+
+impl Drop for Enrolled<'_> {
+    fn drop(&mut self) {
+        let mut state = self.paused.state.lock();
+        let at = state
+            .roots
+            .iter()
+            .position(|root| std::sync::Arc::ptr_eq(root, &self.root));
+        let root = at.map(|at| state.roots.swap_remove(at));
+        drop(state);
+        drop(root);
+    }
+}
+
+impl Paused {
+    pub(super) fn new(seed: u64, patience: Duration) -> Self {
+        Self {
+            state: Mutex::default(),
+            rng: Mutex::new(Rng::new(seed, 0)),
+            patience,
+        }
+    }
+
+    /// A thread begins to work, or goes on.
+    pub(super) fn get_up(&self) {
+        self.state.lock().awake += 1;
+    }
+
+    /// A thread sleeps, or is gone. True if it was the last.
+    fn lie_down(&self) -> bool {
+        let mut state = self.state.lock();
+        state.awake -= 1;
+        state.awake == 0
+    }
+
+    pub(super) fn enroll(&self, root: &SharedRoot) -> Enrolled<'_> {
+        let mut state = self.state.lock();
+        if state.roots.is_empty() {
+            state.stuck = false;
+        }
+        state.roots.push(root.clone());
+        Enrolled {
+            paused: self,
+            root: root.clone(),
+        }
+    }
+
+    fn has_roots(&self) -> bool {
+        !self.state.lock().roots.is_empty()
+    }
+
+    fn any_root_notified(&self) -> bool {
+        self.state.lock().roots.iter().any(|it| it.is_notified())
+    }
+
+    /// Whether the clock may be moved to `deadline`.
+    fn may_pass(&self, deadline: u64) -> bool {
+        let state = self.state.lock();
+        !state.roots.is_empty()
+            && (state.holds == 0 || state.advances.iter().any(|until| deadline <= *until))
+    }
+
+    /// Whether somebody waits, and nobody has taken the clock in hand.
+    fn may_judge(&self) -> bool {
+        let state = self.state.lock();
+        !state.roots.is_empty() && state.holds == 0 && !state.stuck
+    }
+
+    fn draw(&self, below: usize) -> usize {
+        self.rng.lock().below(below)
+    }
+}
+
+impl Shared {
+    /// Who has the clock stand still.
+    pub(crate) fn hold_clock(&self) {
+        if let Some(paused) = &self.paused {
+            paused.state.lock().holds += 1;
+        }
+    }
+
+    pub(crate) fn let_clock_go(&self) {
+        if let Some(paused) = &self.paused {
+            let mut state = paused.state.lock();
+            state.holds -= 1;
+            let all_sleep = state.awake == 0;
+            drop(state);
+            if all_sleep {
+                self.have_a_look(paused);
+            }
+        }
+    }
+
+    /// Lets time pass up to a moment, whoever holds it. False if the clock is a real one.
+    pub(crate) fn begin_advance(&self, until: u64) -> bool {
+        let Some(paused) = &self.paused else {
+            return false;
+        };
+        paused.state.lock().advances.push(until);
+        true
+    }
+
+    pub(crate) fn end_advance(&self, until: u64) {
+        if let Some(paused) = &self.paused {
+            let mut state = paused.state.lock();
+            if let Some(at) = state.advances.iter().position(|it| *it == until) {
+                state.advances.swap_remove(at);
+            }
+        }
+    }
+
+    /// All threads sleep: whoever is in the netpoll looks whether the clock may jump.
+    fn have_a_look(&self, paused: &Paused) {
+        if !self.nobody_polls() {
+            self.netpoll.interrupt();
+        } else if paused.has_roots() && self.idle.free() == self.idle.workers() {
+            self.wake_for(1);
+        }
+    }
+
+    /// A thread leaves its P.
+    pub(super) fn left_for_good(&self) {
+        if let Some(paused) = &self.paused
+            && paused.lie_down()
+        {
+            self.have_a_look(paused);
+        }
+    }
+
+    /// A thread in a nested `block_on` sleeps until that can go on. It is one of this runtime's if `is_own`.
+    pub(super) fn park_above(&self, is_own: bool, park: impl FnOnce()) {
+        let Some(paused) = &self.paused else {
+            return park();
+        };
+        if is_own {
+            if paused.lie_down() {
+                self.have_a_look(paused);
+            }
+            park();
+            paused.get_up();
+        } else {
+            if paused.state.lock().awake == 0 {
+                self.have_a_look(paused);
+            }
+            park();
+        }
+        self.assert_not_stuck();
+    }
+
+    /// Whether nothing is queued, and nobody was woken for anything.
+    fn all_wait(&self, paused: &Paused) -> bool {
+        self.idle.free() == self.idle.workers()
+            && self.idle.wanting().is_empty()
+            && !self.any_work()
+            && self
+                .peers()
+                .all(|peer| peer.runnext.peek().is_none() && peer.inbox.is_empty())
+            && !paused.any_root_notified()
+    }
+
+    /// For the thread in the netpoll, which was the last awake: *The jump*, or else a wait.
+    fn pass_time(&self, paused: &Paused, poller: &mut Poller<'_>, ready: &mut Vec<Waker>) {
+        if self.all_wait(paused) {
+            if self.netpoll.has_sources()
+                && let Err(error) = poller.look(ready)
+            {
+                report_netpoll(&error);
+            }
+            if !ready.is_empty() {
+                return poller.cancel();
+            }
+            let next = self.next_deadline();
+            if let Some(next) = next.filter(|next| paused.may_pass(*next)) {
+                self.time.clock().jump_to(next);
+                return poller.cancel();
+            }
+            if next.is_none() && !self.netpoll.has_sources() && paused.may_judge() {
+                return self.wait_for_the_verdict(paused, poller, ready);
+            }
+        }
+        wait(poller, None, ready);
+    }
+
+    /// See *Nothing can wake*.
+    fn wait_for_the_verdict(
+        &self,
+        paused: &Paused,
+        poller: &mut Poller<'_>,
+        ready: &mut Vec<Waker>,
+    ) {
+        let until = Instant::now().checked_add(paused.patience);
+        wait(poller, until, ready);
+        let is_over = until.is_some_and(|until| until <= Instant::now());
+        let stays = paused.state.lock().awake == 0 && self.all_wait(paused);
+        if !is_over || !stays || !ready.is_empty() || self.awaits() {
+            return;
+        }
+        let mut state = paused.state.lock();
+        state.stuck = true;
+        let roots = state.roots.clone();
+        drop(state);
+        for root in roots {
+            root.wake_by_ref();
+        }
+    }
+
+    /// Before a root is polled.
+    ///
+    /// # Panics
+    ///
+    /// If nothing can wake it.
+    pub(super) fn assert_not_stuck(&self) {
+        if let Some(paused) = &self.paused
+            && paused.state.lock().stuck
+        {
+            panic!("{}", self.verdict(paused));
+        }
+    }
+
+    #[cold]
+    fn verdict(&self, paused: &Paused) -> String {
+        let mut text = format!(
+            "deadlock: everything in this paused runtime waits, and for {:?} nothing came that could wake it. No timer \
+             is armed, no socket is registered and no blocking call is under way. If a thread of another library's \
+             takes longer, keep a `ws::time::hold` while it works",
+            paused.patience
+        );
+        let tasks = self.dump();
+        for task in tasks.iter().take(NAMED_MAX) {
+            let name = task.name.as_deref().unwrap_or_default();
+            // Writing to a string does not fail.
+            let _ = write!(
+                text,
+                "\n  task {} {name:?} waits, spawned at {}",
+                task.id, task.location
+            );
+        }
+        if tasks.len() > NAMED_MAX {
+            let _ = write!(text, "\n  and {} more", tasks.len() - NAMED_MAX);
+        }
+        text
+    }
+}
+
+fn wait(poller: &mut Poller<'_>, until: Option<Instant>, ready: &mut Vec<Waker>) {
+    if let Err(error) = poller.wait(until, ready) {
+        report_netpoll(&error);
+    }
+}
+
+impl Worker {
+    /// What `wait_on` does where time is virtual: sleeps in the netpoll, where the clock may be moved, or if
+    /// somebody else is there on `parker`. True if `keep_alive` went by.
+    pub(super) fn wait_paused(
+        &self,
+        paused: &Paused,
+        parker: &Parker,
+        keep_alive: Option<Duration>,
+    ) -> bool {
+        let shared = &self.shared;
+        let Some(mut poller) = shared.netpoll.try_poller() else {
+            if paused.lie_down() {
+                shared.have_a_look(paused);
+            }
+            let expired = self.sleep_on(parker, keep_alive);
+            paused.get_up();
+            return expired;
+        };
+        self.enter_netpoll();
+        parker.park_polling(|| {
+            poller.prepare();
+            let ready = &mut *self.ready.borrow_mut();
+            if paused.lie_down() {
+                shared.pass_time(paused, &mut poller, ready);
+            } else {
+                wait(&mut poller, None, ready);
+            }
+            paused.get_up();
+        });
+        self.leave_netpoll();
+        drop(poller);
+        self.fire_due();
+        false
+    }
+
+    /// *The shuffle*. None if nothing is ready here, or there is no permit for it: then the ordinary search
+    /// goes on.
+    pub(super) fn draw(&self, paused: &Paused) -> Option<Step> {
+        let p = &*self.p;
+        if !p.peer.standing.has_permit() {
+            return None;
+        }
+        if p.peer.ticks.load(Relaxed).is_multiple_of(TURN) {
+            if !self.shared.idle.wanting().is_empty() {
+                self.lend_permit();
+                if !p.peer.standing.has_permit() {
+                    return None;
+                }
+            }
+            // The virtual clock does not say when somebody looked last.
+            self.look_at_netpoll();
+        }
+        if self.shared.ordered.is_used()
+            && let Some(task) = self.ordered_first()
+        {
+            return Some(Step::Run(task));
+        }
+        if let Some(child) = p.direct.take() {
+            return Some(Step::Run(child));
+        }
+        self.gather();
+        let root = self.root.as_ref().filter(|root| root.is_notified());
+        let counts = [
+            usize::from(root.is_some()),
+            p.pinned.borrow().len(),
+            usize::from(p.peer.runnext.peek().is_some()),
+            usize::from(!p.parents.is_empty()),
+            p.lrq.len(),
+        ];
+        let ready = counts.iter().sum();
+        if ready == 0 {
+            return None;
+        }
+        let mut at = paused.draw(ready);
+        let mut queue = 0;
+        while at >= counts[queue] {
+            at -= counts[queue];
+            queue += 1;
+        }
+        let task = match queue {
+            0 => return root.filter(|root| root.take()).map(|_| Step::Root),
+            1 => p.pinned.borrow_mut().remove(at),
+            2 => p.runnext.take(),
+            3 => p.parents.pop(),
+            _ => {
+                (0..at)
+                    .filter_map(|_| p.lrq.pop())
+                    .for_each(|task| self.put_back(task));
+                p.lrq.pop()
+            }
+        };
+        task.map(Step::Run)
+    }
+
+    /// Takes all that is ready for this thread into its own queues.
+    fn gather(&self) {
+        let p = &*self.p;
+        if self.scope == Scope::All && !self.shared.grq.is_empty() {
+            let room = p.lrq.room();
+            if room > 0 {
+                let mut tasks = self.shared.grq.take(room);
+                self.count_global(tasks.len() as u64);
+                p.lrq.push_batch(&mut tasks);
+            }
+        }
+        p.take_in();
+    }
+
+    fn put_back(&self, task: Task) {
+        if let Err(batch) = self.p.lrq.push(task) {
+            self.shared.push_batch(batch);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! For tests in virtual time: who has the clock stand still, and who lets it go on.
+//!
+//! In a [paused](crate::runtime::Builder::paused) runtime the clock jumps by itself as soon as all tasks wait. That
+//! is all that most tests need. A [`Hold`] stops that, for a test that wants to look around between two timers,
+//! or while a thread works that the runtime knows nothing of; [`advance`] then lets time pass by so much. The
+//! rules are in `sched/paused.rs`.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::context;
+use crate::sched::Shared;
+use crate::sync::Arc;
+use crate::time::{Instant, current, sleep_until};
+
+/// Stops the clock of a paused runtime until the guard is dropped.
+///
+/// The clock does not jump, however long all tasks wait; only [`advance`] moves it. There may be several guards at a
+/// time. Keep one while a thread which is not the runtime's works on something that a task waits for: otherwise
+/// timeouts come before it is done. In a runtime with real time it does nothing, so that a library may use it.
+///
+/// # Panics
+///
+/// Panics outside of a runtime.
+///
+/// ```
+/// use std::time::Duration;
+/// use futures::channel::oneshot;
+/// use ws_executor::{runtime::Builder, time};
+///
+/// let runtime = Builder::new().paused(true).build()?;
+/// runtime.block_on(async {
+///     let (send, receive) = oneshot::channel();
+///     let hold = time::hold();
+///     std::thread::spawn(move || send.send(7));
+///     // Without the guard the clock would jump to the timeout before the thread has begun.
+///     assert_eq!(time::timeout(Duration::from_secs(1), receive).await, Ok(Ok(7)));
+///     drop(hold);
+/// });
+/// # Ok::<(), ws_executor::runtime::BuildError>(())
+/// ```
+#[track_caller]
+pub fn hold() -> Hold {
+    let shared = shared("hold");
+    shared.hold_clock();
+    Hold { shared }
+}
+
+/// The guard of [`hold`].
+#[must_use = "the clock goes on when the guard is dropped"]
+pub struct Hold {
+    shared: Arc<Shared>,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.shared.let_clock_go();
+    }
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hold").finish_non_exhaustive()
+    }
+}
+
+/// Lets virtual time pass, also while a [`Hold`] stops it.
+///
+/// What is due meanwhile happens, at its own time and in its order, before this is ready; so it is a
+/// [`sleep`](crate::time::sleep()) that no guard holds up.
+///
+/// # Panics
+///
+/// Panics if the time of the runtime is real, and outside of a runtime.
+///
+/// # Cancel safety
+///
+/// Dropped before its end, it leaves the clock where it is by then.
+///
+/// ```
+/// use std::time::Duration;
+/// use ws_executor::{runtime::Builder, time};
+///
+/// let runtime = Builder::new().paused(true).build()?;
+/// runtime.block_on(async {
+///     let _hold = time::hold();
+///     let task = ws_executor::spawn(time::sleep(Duration::from_secs(3)));
+///     time::advance(Duration::from_secs(2)).await;
+///     assert!(!task.is_finished());
+///     time::advance(Duration::from_secs(2)).await;
+///     assert!(task.is_finished());
+/// });
+/// # Ok::<(), ws_executor::runtime::BuildError>(())
+/// ```
+#[track_caller]
+pub fn advance(duration: Duration) -> impl Future<Output = ()> + Send {
+    struct End {
+        shared: Arc<Shared>,
+        until: u64,
+    }
+    impl Drop for End {
+        fn drop(&mut self) {
+            self.shared.end_advance(self.until);
+        }
+    }
+    let shared = shared("advance");
+    assert!(
+        shared.paused.is_some(),
+        "`ws::time::advance` moves virtual time, and that of this runtime is real: build it with \
+         `Builder::paused`, or write `#[ws::test(paused)]`"
+    );
+    let clock = shared.time.clock();
+    let deadline = Instant::from_std(clock.now()).add_or_never(duration);
+    let until = clock.to_ns(deadline.into_std());
+    let sleep = sleep_until(deadline);
+    async move {
+        shared.begin_advance(until);
+        let _end = End { shared, until };
+        sleep.await;
+    }
+}
+
+/// The current runtime.
+#[track_caller]
+fn shared(function: &str) -> Arc<Shared> {
+    // It panics with the message that all functions of this module have.
+    current(function);
+    context::with_current(|current| current.map(|(shared, _)| shared.clone()))
+        .expect("who has timers has a runtime")
+}
