@@ -3,7 +3,7 @@
 //! permit, outside of any runtime. It returns what the closure returns, and passes its panic on.
 //!
 //! It fails, by a hang, when `begin_blocking` in `sched/sleep.rs` does not release the permit, or keeps the
-//! queue (`hand_in`); and when `Back` in `blocking.rs` is not dropped on a panic.
+//! queue (`hand_in`); when a nested `block_on` sees to no poller (`wait_above` in `sched/nested.rs`); and when `Back` in `blocking.rs` is not dropped on a panic.
 
 mod common;
 
@@ -12,13 +12,14 @@ use std::{
     rc::Rc,
     sync::Arc,
     thread,
+    time::Duration,
 };
 
 use common::{Count, Gate, limited, listen_to_panics};
 use ws_executor::{
     block_in_place,
-    runtime::{Builder, Runtime},
-    task,
+    runtime::{Builder, Handle, Runtime},
+    task, time,
 };
 
 /// Without sysmon, who would take the permit by itself.
@@ -160,6 +161,19 @@ common::with_workers! {
             }))
         });
         assert_eq!(runtime.block_on(task).unwrap(), 5);
+    }
+
+    /// The timer is armed after the permit was given away, when all others sleep already: somebody has to wait for
+    /// it, and the thread that armed it does not.
+    fn around_a_block_on_that_sleeps(workers: usize) {
+        let sleeps = || async {
+            let short = time::sleep(Duration::from_millis(1));
+            Handle::current().block_on(short);
+        };
+        runtime(workers).run(sleeps());
+        let runtime = runtime(workers);
+        runtime.block_on(sleeps());
+        runtime.block_on(runtime.spawn(sleeps())).unwrap();
     }
 
     /// All permits are taken when it comes back: it ends its poll without one.

@@ -37,7 +37,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use super::{Root, Shared, Worker, sleep::Sleeper, worker::BRANCH};
+use super::{Root, Shared, Worker, ground::Ground, sleep::Sleeper, worker::BRANCH};
 use crate::{
     blocking, budget, context, fork_join,
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -79,6 +79,8 @@ fn wait_above<F: Future>(
             return output;
         }
         if !worker.run_pinned_above(root) {
+            // The poll may have armed the first timer, and this thread will not be the one that waits for it.
+            shared.ensure_poller();
             // Another runtime's clock does not wait for this thread.
             let is_own = std::ptr::eq(Arc::as_ptr(worker.shared()), shared);
             shared.park_above(is_own, || root.parker().park());
