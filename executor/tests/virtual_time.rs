@@ -20,7 +20,7 @@ use std::{
 
 use common::{Count, Gate, limited};
 use futures::{
-    StreamExt,
+    FutureExt, StreamExt,
     channel::{mpsc, oneshot},
     future::join_all,
     stream::FuturesUnordered,
@@ -228,6 +228,46 @@ fn a_forked_child_still_runs_first() {
         for other in others {
             other.await.unwrap();
         }
+    });
+}
+
+/// Its patience is counted by a clock that stands still here.
+#[test]
+fn a_stalled_join_lets_tasks_go_on() {
+    with_seeds(|| async {
+        let (send, receive) = std::sync::mpsc::channel();
+        let (stalls, stalled) = oneshot::channel();
+        let joins = spawn(async move {
+            let (began, blocks) = (&Gate::default(), &Gate::default());
+            // For this a second thread waits, from now on.
+            let mut timer = Box::pin(sleep(HOUR));
+            assert!(timer.as_mut().now_or_never().is_none());
+            let first = move || {
+                block_in_place(|| {
+                    // Shows the second branch to the thread that has the permit meanwhile.
+                    while !began.is_open() {
+                        join(|| (), || ());
+                    }
+                    blocks.pass();
+                });
+                // This thread has a permit again, and the other task is ready from now on.
+                stalls.send(()).unwrap();
+            };
+            let second = move || {
+                began.open();
+                block_in_place(|| {
+                    blocks.open();
+                    receive.recv().unwrap()
+                })
+            };
+            join(first, second).1
+        });
+        let sends = spawn(async move {
+            stalled.await.unwrap();
+            send.send(7).unwrap();
+        });
+        assert_eq!(joins.await.unwrap(), 7);
+        sends.await.unwrap();
     });
 }
 

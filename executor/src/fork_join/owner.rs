@@ -312,9 +312,8 @@ fn help(worker: &Worker, tail: &Tail, header: &Header) -> Option<Settled> {
             }
             hint::spin_loop();
         }
-        let now = shared.time.clock().now_ns();
-        let until = *until.get_or_insert(now + STALL_PATIENCE.as_nanos() as u64);
-        if now >= until {
+        let until = *until.get_or_insert_with(|| worker.until(STALL_PATIENCE));
+        if shared.time.clock().now_ns() >= until {
             return None;
         }
     }

@@ -371,6 +371,8 @@ fn wait(poller: &mut Poller<'_>, until: Option<Instant>, ready: &mut Vec<Waker>)
 impl Worker {
     /// What `wait_on` does where time is virtual: sleeps in the netpoll, where the clock may be moved, or if
     /// somebody else is there on `parker`. True if `keep_alive` went by.
+    #[cold]
+    #[inline(never)]
     pub(super) fn wait_paused(
         &self,
         paused: &Paused,
@@ -405,6 +407,8 @@ impl Worker {
 
     /// *The shuffle*. None if nothing is ready here, or there is no permit for it: then the ordinary search
     /// goes on.
+    #[cold]
+    #[inline(never)]
     pub(super) fn draw(&self, paused: &Paused) -> Option<Step> {
         let p = &*self.p;
         if !p.peer.standing.has_permit() {

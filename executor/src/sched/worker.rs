@@ -186,7 +186,7 @@ impl Worker {
     }
 
     /// When the patience of a search is over: at once where the clock stands still.
-    pub(super) fn until(&self, patience: Duration) -> u64 {
+    pub(crate) fn until(&self, patience: Duration) -> u64 {
         let patience = if self.shared.paused.is_some() {
             Duration::ZERO
         } else {
