@@ -28,6 +28,8 @@ mod blocking;
 pub mod budget;
 #[cfg(not(ws_loom))]
 mod context;
+#[cfg(not(ws_loom))]
+mod events;
 mod fork_join;
 #[cfg(not(ws_loom))]
 mod metrics;

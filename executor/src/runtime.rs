@@ -23,6 +23,8 @@ pub use self::{
     error::{BuildError, TryCurrentError},
     handle::Handle,
 };
+#[cfg(any(test, feature = "events"))]
+pub use crate::events::{Event, EventKind};
 pub use crate::{
     context::EnterGuard,
     metrics::{Metrics, ProcessorMetrics},

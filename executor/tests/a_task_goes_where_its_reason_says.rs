@@ -17,7 +17,7 @@ use std::{
 
 use common::{Count, limited};
 use ws_executor::{
-    runtime::{Builder, Runtime},
+    runtime::{Builder, EventKind, Runtime},
     task,
 };
 
@@ -25,7 +25,12 @@ type Log = Arc<Mutex<Vec<&'static str>>>;
 
 /// One worker, and no monitor who ends slices by the clock.
 fn one() -> Runtime {
-    Builder::new().workers(1).sysmon(false).build().unwrap()
+    Builder::new()
+        .workers(1)
+        .sysmon(false)
+        .events(100)
+        .build()
+        .unwrap()
 }
 
 /// A task that writes its name, once.
@@ -86,30 +91,27 @@ fn a_woken_task_is_next() {
     });
 }
 
+/// What became of a task, from its spawn to its end.
+fn fate(runtime: &Runtime, task: task::Id) -> Vec<EventKind> {
+    let events = runtime.handle().events();
+    let own = events.iter().filter(|event| event.task == Some(task));
+    own.map(|event| event.kind).collect()
+}
+
 #[test]
 fn one_that_yielded_goes_to_the_back() {
     limited(|| {
-        let (runtime, log) = (one(), Log::default());
-        let inner = log.clone();
-        let task = runtime.spawn(async move {
-            let own = inner.clone();
-            let yields = ws_executor::spawn(async move {
-                own.lock().unwrap().push("yields");
-                task::yield_now().await;
-                own.lock().unwrap().push("again");
-            });
-            let others: Vec<_> = ["one", "two", "three"]
-                .map(|name| ws_executor::spawn(writes(&inner, name)))
-                .into();
+        let runtime = one();
+        let task = runtime.spawn(async {
+            let yields = ws_executor::spawn(task::yield_now());
+            let id = yields.id();
             yields.await.unwrap();
-            for other in others {
-                other.await.unwrap();
-            }
+            id
         });
-        runtime.block_on(task).unwrap();
-        let log = log.lock().unwrap();
-        let place = |name| log.iter().position(|&seen| seen == name).unwrap();
-        assert_eq!(place("again"), 4, "{log:?}");
+        let id = runtime.block_on(task).unwrap();
+        use EventKind::{Done, Local, Requeue, Run, RunNext, Spawn};
+        let expected = [Spawn, RunNext, Run, Requeue, Local, Run, Done];
+        assert_eq!(fate(&runtime, id), expected);
     });
 }
 
@@ -117,13 +119,11 @@ fn one_that_yielded_goes_to_the_back() {
 #[test]
 fn one_that_wakes_itself_goes_to_the_back_once() {
     limited(|| {
-        let (runtime, log) = (one(), Log::default());
-        let inner = log.clone();
-        let task = runtime.spawn(async move {
-            let (own, mut polls) = (inner.clone(), 0);
+        let runtime = one();
+        let task = runtime.spawn(async {
+            let mut polls = 0;
             let selfish = ws_executor::spawn(poll_fn(move |cx| {
                 polls += 1;
-                own.lock().unwrap().push("selfish");
                 if polls == 3 {
                     return Poll::Ready(());
                 }
@@ -132,18 +132,17 @@ fn one_that_wakes_itself_goes_to_the_back_once() {
                 }
                 Poll::Pending
             }));
-            let other = inner.clone();
-            drop(ws_executor::spawn(async move {
-                for _ in 0..2 {
-                    other.lock().unwrap().push("other");
-                    task::yield_now().await;
-                }
-            }));
+            let id = selfish.id();
             selfish.await.unwrap();
+            id
         });
-        runtime.block_on(task).unwrap();
-        let expected = ["other", "selfish", "other", "selfish", "selfish"];
-        assert_eq!(*log.lock().unwrap(), expected);
+        let id = runtime.block_on(task).unwrap();
+        use EventKind::{Done, Local, Requeue, Run, RunNext, Spawn};
+        let twice = [Run, Requeue, Local, Run, Requeue, Local];
+        assert_eq!(
+            fate(&runtime, id),
+            [&[Spawn, RunNext][..], &twice, &[Run, Done]].concat()
+        );
     });
 }
 

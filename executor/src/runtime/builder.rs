@@ -73,6 +73,8 @@ pub struct Builder {
     sysmon: bool,
     stall: Stall,
     hooks: Hooks,
+    #[cfg(any(test, feature = "events"))]
+    events: Option<usize>,
 }
 
 impl Default for Builder {
@@ -99,6 +101,8 @@ impl Builder {
             sysmon: true,
             stall: Stall::default(),
             hooks: Hooks::default(),
+            #[cfg(any(test, feature = "events"))]
+            events: None,
         }
     }
 
@@ -246,6 +250,14 @@ impl Builder {
         self
     }
 
+    /// Keeps a log of what the scheduler does, with so many records for each P, of 40 bytes each; the oldest are
+    /// overwritten. [`Handle::events`](super::Handle::events) reads it. Off by default. Needs the feature `events`.
+    #[cfg(any(test, feature = "events"))]
+    pub fn events(mut self, records: usize) -> Self {
+        self.events = Some(records);
+        self
+    }
+
     /// Runs on every thread of the runtime before its first task.
     pub fn on_thread_start(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.start = Some(StdArc::new(hook));
@@ -355,6 +367,8 @@ impl Builder {
             sysmon: self.sysmon && !self.paused,
             stall: self.stall,
             hooks: self.hooks,
+            #[cfg(any(test, feature = "events"))]
+            events: self.events,
         })
     }
 }
@@ -425,6 +439,9 @@ pub(crate) struct Config {
     pub(crate) sysmon: bool,
     pub(crate) stall: Stall,
     pub(crate) hooks: Hooks,
+    /// Records in each log of what happens; None: there is no log.
+    #[cfg(any(test, feature = "events"))]
+    pub(crate) events: Option<usize>,
 }
 
 impl Config {

@@ -177,6 +177,29 @@ impl Handle {
         self.shared.config.paused.is_some()
     }
 
+    /// What the scheduler did last, in the order of time; empty without
+    /// [`Builder::events`](super::Builder::events). Needs the feature `events`.
+    ///
+    /// ```
+    /// use ws_executor::runtime::{Builder, EventKind};
+    ///
+    /// let runtime = Builder::new().workers(1).events(100).build().unwrap();
+    /// let task = runtime.block_on(async {
+    ///     let task = ws_executor::spawn(async {});
+    ///     let id = task.id();
+    ///     task.await.unwrap();
+    ///     id
+    /// });
+    /// let events = runtime.handle().events();
+    /// let of_the_task = events.iter().filter(|event| event.task == Some(task));
+    /// let kinds: Vec<_> = of_the_task.map(|event| event.kind).collect();
+    /// assert_eq!(kinds, [EventKind::Spawn, EventKind::RunNext, EventKind::Run, EventKind::Done]);
+    /// ```
+    #[cfg(any(test, feature = "events"))]
+    pub fn events(&self) -> Vec<super::Event> {
+        self.shared.read_events()
+    }
+
     /// The netpoll, for those who build resources on it.
     #[doc(hidden)]
     pub fn netpoll(&self) -> &Arc<Netpoll> {

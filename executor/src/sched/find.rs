@@ -39,6 +39,7 @@ use super::{
     worker::{Scope, Step, Worker},
 };
 use crate::{
+    events::event,
     fork_join::{Branch, Lane},
     queue::{Steal, Token},
     rng::random_order,
@@ -269,6 +270,7 @@ impl Worker {
             && (p.lrq.is_empty() || !p.peer.ticks.load(Relaxed).is_multiple_of(TIMER_TICK))
             && let Some(task) = p.parents.pop()
         {
+            event!(self, ParentResumed, &task, 0);
             return Some(task);
         }
         if let Some(task) = p.lrq.pop() {
@@ -336,6 +338,7 @@ impl Worker {
         drop(poller);
         self.shared.last_netpoll.store(self.now(), Relaxed);
         self.peer().counters.netpolls.add(1);
+        event!(self, Netpoll, &(), ready.len());
         self.wake_batch(ready)
     }
 
@@ -351,6 +354,7 @@ impl Worker {
         }
         let mut ready = self.ready.take();
         self.p.peer.timers.fire_due(now, &mut ready);
+        event!(self, Timers, &(), ready.len());
         self.peer().counters.timers.add(ready.len() as u64);
         self.wake_batch(ready)
     }
@@ -395,11 +399,13 @@ impl Worker {
                 }
                 let victim = self.shared.peer(at);
                 if let Some(parent) = victim.parents.steal() {
+                    event!(self, ParentStolen, &parent, at);
                     self.count_steal(1);
                     return Search::Found(parent);
                 }
                 match victim.stealer.steal_into(&self.p.lrq) {
                     Steal::Stolen { first, count } => {
+                        event!(self, Steal, &first, (at << 32 | count));
                         self.count_steal(count);
                         return Search::Found(first);
                     }
@@ -409,6 +415,7 @@ impl Worker {
                     return Search::Nothing;
                 }
                 if let Some(branch) = Lane::claim(&victim.lane, 0) {
+                    event!(self, BranchStolen, &(), at);
                     self.count_steal(1);
                     return Search::Branch(branch);
                 }
@@ -421,6 +428,7 @@ impl Worker {
                             && self.stays(victim, token, ticks)
                             && let Some(task) = victim.runnext.steal(token)
                         {
+                            event!(self, RunNextStolen, &task, at);
                             self.count_steal(1);
                             return Search::Found(task);
                         }

@@ -16,6 +16,7 @@ use std::{future::Future, panic::Location, ptr::NonNull};
 use super::{Shared, Worker, closing::Closing, ground::Ground};
 use crate::{
     context,
+    events::event,
     sync::atomic::Ordering::Relaxed,
     task::{Extra, Functions, Home, Id, JoinCell, Parts, Place, Task, TaskRef, live::Removed},
 };
@@ -65,10 +66,13 @@ impl Shared {
     /// Queues a task from a thread that has no P of this runtime.
     pub(crate) fn push_foreign(&self, task: Task) {
         if task.header().is_plain() {
+            event!(self, Global, &task, 0);
             self.push_plain(task);
         } else if task.header().is_pinned() {
+            event!(self, Pinned, &task, 0);
             self.push_pinned(task);
         } else {
+            event!(self, Global, &task, 0);
             self.push(task);
         }
     }
@@ -105,6 +109,7 @@ impl Shared {
             return;
         }
         task.enter(|reference| self.foreign_live.lock().insert(reference));
+        event!(self, Spawn, &task, 0);
         self.push_foreign(task);
     }
 

@@ -79,6 +79,7 @@ use super::{
     worker::{Scope, Step, Worker},
 };
 use crate::{
+    events::event,
     rng::Rng,
     sync::{Mutex, atomic::Ordering::Relaxed},
     task::Task,
@@ -455,7 +456,9 @@ impl Worker {
             0 => return root.filter(|root| root.take()).map(|_| Step::Root),
             1 => p.pinned.borrow_mut().remove(at),
             2 => p.runnext.take(),
-            3 => p.parents.pop(),
+            3 => p.parents.pop().inspect(|_task| {
+                event!(self, ParentResumed, _task, 0);
+            }),
             _ => {
                 (0..at)
                     .filter_map(|_| p.lrq.pop())

@@ -56,6 +56,7 @@ use super::{
     worker::{Scope, Worker},
 };
 use crate::{
+    events::event,
     queue::{Batch, OrderedLocal, ordered_local},
     rng::random_order,
     sync::atomic::Ordering::Relaxed,
@@ -148,6 +149,7 @@ impl Worker {
             self.shared.push_foreign(task);
             return false;
         }
+        event!(self, Ordered, &task, 0);
         self.shared.ordered.mark_used();
         match self.own_ordered().push(task) {
             Ok(()) => true,

@@ -81,6 +81,9 @@ pub(crate) struct Peer {
     /// Where its thread sleeps.
     pub(crate) whereabouts: Whereabouts,
     pub(crate) counters: Counters,
+    /// What its thread did, if anybody wants to know.
+    #[cfg(any(test, feature = "events"))]
+    pub(crate) events: std::sync::OnceLock<crate::events::Log>,
 }
 
 impl Bed for Peer {
@@ -219,6 +222,8 @@ impl Processor {
             offered: AtomicU64::new(0),
             whereabouts: Whereabouts::new(),
             counters: Counters::default(),
+            #[cfg(any(test, feature = "events"))]
+            events: std::sync::OnceLock::new(),
         };
         Self {
             peer: Arc::new(peer),

@@ -36,6 +36,7 @@ use ws_reactor::ThreadId;
 
 use super::{Shared, closing::Closing, ground::Ground, worker::Worker};
 use crate::{
+    events::event,
     sync::atomic::Ordering::Relaxed,
     task::{Extra, Home, Id, Parts, Task, TaskRef, live::Removed},
     time::TimerHandle,
@@ -75,6 +76,7 @@ impl Worker {
     fn push_special(&self, task: Task) {
         if task.header().is_pinned() {
             if self.home_is(task.header().home()) {
+                event!(self, Pinned, &task, 0);
                 self.p.pinned.borrow_mut().push_back(task);
             } else {
                 self.shared.push_foreign(task);
@@ -103,6 +105,7 @@ impl Worker {
 
     /// A task that has just forked: to the tail of the fork deque, and wakes a thread that could take it.
     pub(super) fn push_parent(&self, task: Task) {
+        event!(self, ParentOffered, &task, 0);
         if let Err(task) = self.p.parents.push(task) {
             self.push_back(task);
             return;
@@ -117,6 +120,7 @@ impl Worker {
             self.shared.push_foreign(task);
             return;
         }
+        event!(self, RunNext, &task, 0);
         match self.p.runnext.put(task) {
             Some(displaced) => self.push_back(displaced),
             None => self.pass_the_gate(),
@@ -174,9 +178,11 @@ impl Worker {
             self.shared.push_foreign(task);
             return false;
         }
+        event!(self, Local, &task, 0);
         match self.p.lrq.push(task) {
             Ok(()) => true,
             Err(batch) => {
+                event!(self, Overflow, &(), batch.len());
                 self.peer().counters.overflows.add(1);
                 self.shared.push_batch(batch);
                 false
@@ -211,9 +217,11 @@ impl Worker {
         let Some(task) = self.enter(task) else {
             return;
         };
+        event!(self, Spawn, &task, 0);
         if task.header().is_plain() {
             self.push_next(task);
         } else if task.header().is_pinned() {
+            event!(self, Pinned, &task, 0);
             self.p.pinned_live.set(self.p.pinned_live.get() + 1);
             self.p.pinned.borrow_mut().push_back(task);
         } else if task.header().is_ordered() {
@@ -238,6 +246,7 @@ impl Worker {
             return false;
         }
         self.p.forks.set(true);
+        event!(self, Fork, &task, 0);
         let before = self.p.direct.put(task);
         debug_assert!(before.is_none(), "only this thread fills it");
         true

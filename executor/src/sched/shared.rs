@@ -21,6 +21,7 @@ use super::{
 use crate::{
     blocking::Room,
     context,
+    events::event,
     metrics::{Metrics, ProcessorMetrics},
     queue::{GlobalQueue, OrderedShared, OrderedStealer},
     runtime::{Config, TaskDump},
@@ -85,6 +86,9 @@ pub(crate) struct Shared {
     pub(super) stage: Option<Stage>,
     /// With a clock that jumps by itself.
     pub(crate) paused: Option<Paused>,
+    /// What happens on threads without a P.
+    #[cfg(any(test, feature = "events"))]
+    pub(crate) events: Option<Mutex<crate::events::Log>>,
 }
 
 impl Shared {
@@ -132,6 +136,8 @@ impl Shared {
                 sysmon: Sysmon::new(config.sysmon),
                 stage,
                 paused,
+                #[cfg(any(test, feature = "events"))]
+                events: Self::foreign_log(config.events),
                 config,
             }
         }))
@@ -159,6 +165,11 @@ impl Shared {
             timers,
             self.config.seed,
         ));
+        #[cfg(any(test, feature = "events"))]
+        if let Some(records) = self.config.events {
+            let fresh = processor.peer.events.set(crate::events::Log::new(records));
+            debug_assert!(fresh.is_ok(), "a P has one log");
+        }
         if self.paused.is_some() {
             processor.peer.attention.store(attention::PAUSED, Relaxed);
         }
@@ -323,6 +334,7 @@ impl Ground for Shared {
     }
 
     fn start_thread(&self, permit: Permit, spinning: Spinning) {
+        event!(self, Start, &(), 0);
         self.start_worker(permit, spinning);
     }
 
@@ -333,6 +345,12 @@ impl Ground for Shared {
             Some(root) => root.unpark(),
             None => self.unpark(peer),
         }
+    }
+
+    #[cfg(any(test, feature = "events"))]
+    fn unpark(&self, peer: &Peer) {
+        event!(self, Wake, &(), peer.index);
+        peer.parker.unpark(|| self.interrupt());
     }
 
     fn cancel(task: Task) {

@@ -39,7 +39,8 @@
 //!
 //! # A seed
 //!
-//! The seed decides the number of workers, the program and every choice. A failure prints it:
+//! The seed decides the number of workers, the program and every choice. A failure prints it, with the last turns
+//! and the last events (`events.rs`):
 //! `WS_SIM_SEED=N cargo test -p ws-executor --lib sim` replays that seed alone. `WS_TEST_SCALE` is the percentage of
 //! the usual number of seeds.
 //!
@@ -82,7 +83,7 @@ use crate::{
 const DEPTH_MAX: usize = 24;
 /// No program takes a tenth of this.
 const STEPS_MAX: u64 = 1_000_000;
-/// Turns that a failure shows.
+/// Turns that a failure shows, and events.
 const LOGGED: usize = 40;
 
 thread_local! {
@@ -269,6 +270,10 @@ impl Driver {
         let mut report = String::new();
         for (now, depth, turn, at) in &*self.log.borrow() {
             let _ = writeln!(report, "{now:>12} ns, depth {depth}: {turn:?} {at:?}");
+        }
+        let events = self.shared.read_events();
+        for event in &events[events.len().saturating_sub(LOGGED)..] {
+            let _ = writeln!(report, "{event}");
         }
         for (index, thread) in self.threads.borrow().iter().enumerate() {
             let Some(thread) = thread else { continue };
@@ -525,6 +530,7 @@ fn runtime(setting: &Setting) -> Runtime {
         .seed(setting.seed)
         .sysmon(false)
         .stall_threshold(None)
+        .events(LOGGED)
         .build_with(Clock::stopped())
         .expect("the setting is a good one")
 }

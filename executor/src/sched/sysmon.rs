@@ -61,6 +61,7 @@ use super::{
     processor::{Peer, attention},
 };
 use crate::{
+    events::event,
     no_unwind::NoUnwind,
     queue::{LocalQueue, local_queue},
     sync::{
@@ -459,7 +460,11 @@ impl Monitor {
             }
             return lone;
         }
-        wanted && acts && shared.revoke(peer, &self.scratch)
+        if !(wanted && acts && shared.revoke(peer, &self.scratch)) {
+            return false;
+        }
+        event!(shared, Revoke, &(), index);
+        true
     }
 
     fn others_need_a_permit(&self, peer: &Peer) -> bool {

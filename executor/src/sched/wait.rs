@@ -16,6 +16,7 @@ use super::{
     worker::{Scope, Worker},
 };
 use crate::{
+    events::event,
     queue::Batch,
     sync::atomic::{
         Ordering::{Relaxed, Release, SeqCst},
@@ -93,11 +94,13 @@ impl Sleeper for Worker {
     }
 
     fn falls_asleep(&self) {
+        event!(self, Park, &(), 0);
         self.peer().counters.parks.add(1);
         self.shared.config.hooks.call_park();
     }
 
     fn wakes_up(&self) {
+        event!(self, Unpark, &(), 0);
         self.shared.config.hooks.call_unpark();
     }
 }
@@ -175,7 +178,9 @@ impl Worker {
         self.p.now_ms.set((now / 1_000_000) as u32);
         self.shared.last_netpoll.store(now, Relaxed);
         self.peer().counters.netpolls.add(1);
+        event!(self, Netpoll, &(), self.ready.borrow().len());
         let fired = self.shared.fire_due(now, &mut self.ready.borrow_mut());
+        event!(self, Timers, &(), fired);
         self.peer().counters.timers.add(fired as u64);
     }
 

@@ -12,6 +12,9 @@ use std::{
 
 use ws_reactor::ThreadId;
 
+#[cfg(any(test, feature = "events"))]
+use crate::events::EventKind;
+
 use super::{
     Root, Shared,
     closing::Closing,
@@ -23,6 +26,7 @@ use super::{
 };
 use crate::{
     budget, context,
+    events::event,
     fork_join::{self, Branch, Lane},
     no_unwind::NoUnwind,
     queue::{Batch, Token},
@@ -177,6 +181,11 @@ impl Worker {
         self.p.parents.len()
     }
 
+    #[cfg(any(test, feature = "events"))]
+    pub(crate) fn log(&self) -> Option<&crate::events::Log> {
+        self.p.peer.events.get()
+    }
+
     pub(crate) fn lane(&self) -> &Lane {
         &self.p.peer.lane
     }
@@ -201,6 +210,9 @@ impl Worker {
         let p = &*self.p;
         p.peer.counters.polls.add(1);
         p.peer.running.store(task.header().address(), Relaxed);
+        event!(self, Run, &task, 0);
+        #[cfg(any(test, feature = "events"))]
+        let id = task.header().id();
         let (pinned, may_fork) = task.header().ways();
         p.may_fork.set(may_fork);
         let outcome = budget::with_budget(|| task.run());
@@ -214,6 +226,12 @@ impl Worker {
                 None => return,
             }
         };
+        #[cfg(any(test, feature = "events"))]
+        match &outcome {
+            Outcome::Idle => self.note(EventKind::Idle, &id, 0),
+            Outcome::Requeue(_) => self.note(EventKind::Requeue, &id, 0),
+            Outcome::Done(_) => self.note(EventKind::Done, &id, 0),
+        }
         match outcome {
             Outcome::Idle => {}
             // Asked anew: its priority may have changed meanwhile.
@@ -298,6 +316,7 @@ impl Worker {
         // A hook or a waker in the middle of a search: nobody may rely on it meanwhile.
         self.found_work();
         self.peer().announced.store(true, Relaxed);
+        event!(self, Block, &(), 0);
         self.begin_blocking();
         true
     }
@@ -306,6 +325,7 @@ impl Worker {
     pub(crate) fn end_blocking(&self) {
         self.peer().announced.store(false, Relaxed);
         self.try_run();
+        event!(self, Return, &(), self.peer().standing.has_permit());
     }
 
     /// *Give way at a fork*: a poll that lost its permit waits for another before it forks on. Without sysmon it only

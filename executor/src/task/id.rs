@@ -16,6 +16,11 @@ impl Id {
     pub(crate) fn new(id: u64) -> Self {
         Self(id)
     }
+
+    #[cfg(any(test, feature = "events"))]
+    pub(crate) fn as_u64(self) -> u64 {
+        self.0
+    }
 }
 
 impl fmt::Display for Id {

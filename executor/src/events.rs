@@ -1,0 +1,410 @@
+//! What the scheduler did, one record after the other: the ring behind a flight recorder, and what tests look at
+//! instead of guessing.
+//!
+//! # Who writes where
+//!
+//! Each P has a ring of records, which its thread alone writes; what happens on threads without a P (a foreign push,
+//! sysmon) goes to one more ring under a lock. The oldest records are overwritten. Anybody may read at any time,
+//! and gets what is whole: a record has a number, and is read as a *sequence lock* is.
+//!
+//! | the writer | a reader |
+//! | --- | --- |
+//! | 1. number to 0; fence (release) | 1. reads the number (acquire) |
+//! | 2. the fields | 2. the fields; fence (acquire) |
+//! | 3. the number (release) | 3. the number again: if it is the same, and the one that belongs there, the fields are whole |
+//!
+//! A reader that saw a field of a later record sees, by the two fences, that the number has changed. All of it is
+//! atomics, so there is nothing undefined about a torn record, which is thrown away.
+//!
+//! # The price
+//!
+//! Nothing, unless the feature `events` is on: [`event!`] then expands to nothing at all. A branch at each place, of which
+//! a step and its poll pass about six, would be 10 % of a step, which takes some 120 instructions. With the
+//! feature, and without [`Builder::events`](crate::runtime::Builder::events), it is that branch; with it a reading of
+//! the clock and six stores. Unit tests are built as if the feature was on.
+//!
+//! # The order
+//!
+//! Within a P that of the records. Between Ps that of their times, and where these are equal, as they often are on a
+//! virtual clock, that of the Ps' numbers. A common count would order all, and be written by all.
+//!
+//! Rejected: `tracing`. A subscriber is user code, and these places are under the scheduler's feet (S8).
+
+/// Notes an event of this worker, if events are compiled in: `event!(worker, Kind, task's id or 0, number)`.
+macro_rules! event {
+    ($at:expr, $kind:ident, $task:expr, $number:expr) => {
+        #[cfg(any(test, feature = "events"))]
+        $at.note($crate::events::EventKind::$kind, $task, $number as u64);
+    };
+}
+
+pub(crate) use event;
+
+#[cfg(any(test, feature = "events"))]
+pub(crate) use self::on::Log;
+#[cfg(any(test, feature = "events"))]
+pub use self::on::{Event, EventKind};
+
+#[cfg(any(test, feature = "events"))]
+mod on {
+    use std::{fmt, time::Duration};
+
+    use crate::{
+        sched::{Shared, Worker, ground::Ground},
+        sync::{
+            Mutex,
+            atomic::{
+                AtomicU64,
+                Ordering::{Acquire, Relaxed, Release},
+                fence,
+            },
+        },
+        task::{Id, Task},
+    };
+
+    /// What an [`Event`] tells of.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    #[repr(u8)]
+    pub enum EventKind {
+        /// The task was spawned.
+        Spawn,
+        /// The task was forked: it runs when the poll that goes on has ended.
+        Fork,
+        /// The task was put into `runnext`.
+        RunNext,
+        /// The task was put into the local queue.
+        Local,
+        /// The task was put into the ordered queue of the P, for its priority.
+        Ordered,
+        /// The task was put into the queue for all.
+        Global,
+        /// The local queue was full: half of it, and the task of the record before, went to the global queue; the
+        /// number is how many.
+        Overflow,
+        /// The task was put into the queue of the thread that it is pinned to.
+        Pinned,
+        /// The task has forked, and waits on the fork deque, where thieves may take it.
+        ParentOffered,
+        /// The task, which has forked, goes on where it was: nobody took it.
+        ParentResumed,
+        /// The task, which has forked, was stolen from the P of the number.
+        ParentStolen,
+        /// The task was the first of a batch that was stolen; the number is that of the P, times 2^32, and how many.
+        Steal,
+        /// The task was stolen out of the `runnext` of the P of the number.
+        RunNextStolen,
+        /// A branch of a join was stolen from the P of the number.
+        BranchStolen,
+        /// A poll of the task begins.
+        Run,
+        /// The poll of the task has ended, and it waits.
+        Idle,
+        /// The poll of the task has ended, and it was woken meanwhile or has yielded.
+        Requeue,
+        /// The task has ended.
+        Done,
+        /// The thread goes to sleep.
+        Park,
+        /// The thread has woken up.
+        Unpark,
+        /// The thread of the P of the number is woken, with a permit.
+        Wake,
+        /// A thread is to be started, with a permit.
+        Start,
+        /// The permit of the P of the number was taken, for its thread is stuck.
+        Revoke,
+        /// The thread has announced to block.
+        Block,
+        /// It is back from that; the number is 1 if it has a permit.
+        Return,
+        /// So many timers were fired.
+        Timers,
+        /// The netpoll was looked at, or waited in, and brought so many wakers.
+        Netpoll,
+    }
+
+    /// All kinds, by their numbers.
+    const KINDS: [EventKind; 27] = {
+        use EventKind::*;
+        [
+            Spawn,
+            Fork,
+            RunNext,
+            Local,
+            Ordered,
+            Global,
+            Overflow,
+            Pinned,
+            ParentOffered,
+            ParentResumed,
+            ParentStolen,
+            Steal,
+            RunNextStolen,
+            BranchStolen,
+            Run,
+            Idle,
+            Requeue,
+            Done,
+            Park,
+            Unpark,
+            Wake,
+            Start,
+            Revoke,
+            Block,
+            Return,
+            Timers,
+            Netpoll,
+        ]
+    };
+
+    /// One record of [`Handle::events`](crate::runtime::Handle::events).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub struct Event {
+        /// When, since the runtime was built.
+        pub time: Duration,
+        /// On whose thread: the number of its P. None on a thread that has no P.
+        pub processor: Option<usize>,
+        /// What.
+        pub kind: EventKind,
+        /// Which task, if it is about one.
+        pub task: Option<Id>,
+        /// More about it; see [`EventKind`].
+        pub number: u64,
+    }
+
+    impl fmt::Display for Event {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "{:>12} ns  ", self.time.as_nanos())?;
+            match self.processor {
+                Some(processor) => write!(f, "P {processor:<4}")?,
+                None => f.write_str("no P  ")?,
+            }
+            write!(f, "  {:?}", self.kind)?;
+            if let Some(task) = self.task {
+                write!(f, " task {task}")?;
+            }
+            match self.kind {
+                EventKind::Steal => {
+                    let (victim, count) = (self.number >> 32, self.number as u32);
+                    write!(f, ", {count} from P {victim}")
+                }
+                EventKind::ParentStolen
+                | EventKind::RunNextStolen
+                | EventKind::BranchStolen
+                | EventKind::Wake
+                | EventKind::Revoke => write!(f, ", P {}", self.number),
+                EventKind::Overflow
+                | EventKind::Return
+                | EventKind::Timers
+                | EventKind::Netpoll => {
+                    write!(f, ", {}", self.number)
+                }
+                _ => Ok(()),
+            }
+        }
+    }
+
+    /// What an event may be about.
+    pub(crate) trait Subject {
+        /// The task's number, or 0.
+        fn number(&self) -> u64;
+    }
+
+    impl Subject for Task {
+        fn number(&self) -> u64 {
+            self.header().id().as_u64()
+        }
+    }
+
+    impl Subject for Id {
+        fn number(&self) -> u64 {
+            self.as_u64()
+        }
+    }
+
+    /// About no task.
+    impl Subject for () {
+        fn number(&self) -> u64 {
+            0
+        }
+    }
+
+    #[derive(Debug, Default)]
+    struct Record {
+        /// One more than how many came before it; 0 while it is written.
+        number: AtomicU64,
+        time: AtomicU64,
+        kind: AtomicU64,
+        task: AtomicU64,
+        argument: AtomicU64,
+    }
+
+    /// The ring of one P. See the module's head.
+    #[derive(Debug)]
+    pub(crate) struct Log {
+        /// How many were written so far.
+        written: AtomicU64,
+        records: Box<[Record]>,
+    }
+
+    impl Log {
+        pub(crate) fn new(records: usize) -> Self {
+            Self {
+                written: AtomicU64::new(0),
+                records: (0..records.max(1)).map(|_| Record::default()).collect(),
+            }
+        }
+
+        fn slot(&self, at: u64) -> &Record {
+            &self.records[(at % self.records.len() as u64) as usize]
+        }
+
+        /// By one thread at a time.
+        pub(crate) fn write(&self, time: u64, kind: EventKind, task: u64, argument: u64) {
+            let at = self.written.load(Relaxed);
+            let record = self.slot(at);
+            record.number.store(0, Relaxed);
+            // Ordering: Release, pairs with the fence in `read`: who sees a field sees that it is being written.
+            fence(Release);
+            record.time.store(time, Relaxed);
+            record.kind.store(kind as u64, Relaxed);
+            record.task.store(task, Relaxed);
+            record.argument.store(argument, Relaxed);
+            // Ordering: Release: who sees the number sees the fields.
+            record.number.store(at + 1, Release);
+            self.written.store(at + 1, Release);
+        }
+
+        /// What is there, the oldest first.
+        fn read(&self, processor: Option<usize>, into: &mut Vec<Event>) {
+            // Ordering: Acquire: the records before it are there.
+            let end = self.written.load(Acquire);
+            let begin = end.saturating_sub(self.records.len() as u64);
+            into.extend((begin..end).filter_map(|at| {
+                let record = self.slot(at);
+                // Ordering: Acquire: pairs with the last store of `write`.
+                if record.number.load(Acquire) != at + 1 {
+                    return None;
+                }
+                let event = Event {
+                    time: Duration::from_nanos(record.time.load(Relaxed)),
+                    processor,
+                    kind: KINDS[record.kind.load(Relaxed) as usize],
+                    task: Some(record.task.load(Relaxed))
+                        .filter(|id| *id != 0)
+                        .map(Id::new),
+                    number: record.argument.load(Relaxed),
+                };
+                // Ordering: Acquire: see `write`.
+                fence(Acquire);
+                (record.number.load(Relaxed) == at + 1).then_some(event)
+            }));
+        }
+    }
+
+    impl Worker {
+        /// Notes something that this thread does.
+        pub(crate) fn note(&self, kind: EventKind, task: &impl Subject, number: u64) {
+            if let Some(log) = self.log() {
+                log.write(
+                    self.shared().time.clock().now_ns(),
+                    kind,
+                    task.number(),
+                    number,
+                );
+            }
+        }
+    }
+
+    impl Shared {
+        /// Notes something, on whatever thread.
+        pub(crate) fn note(&self, kind: EventKind, task: &impl Subject, number: u64) {
+            let Some(foreign) = &self.events else { return };
+            crate::context::with_worker(|worker| {
+                let own = worker.filter(|it| std::ptr::eq(&raw const **it.shared(), self));
+                match own {
+                    Some(worker) => worker.note(kind, task, number),
+                    None => {
+                        let now = self.time.clock().now_ns();
+                        foreign.lock().write(now, kind, task.number(), number);
+                    }
+                }
+            });
+        }
+
+        /// All records, in the order of their times.
+        pub(crate) fn read_events(&self) -> Vec<Event> {
+            let mut events = Vec::new();
+            for peer in self.peers() {
+                if let Some(log) = peer.events.get() {
+                    log.read(Some(peer.index), &mut events);
+                }
+            }
+            if let Some(foreign) = &self.events {
+                foreign.lock().read(None, &mut events);
+            }
+            events.sort_by_key(|event| event.time);
+            events
+        }
+
+        /// A ring for threads without a P.
+        pub(crate) fn foreign_log(records: Option<usize>) -> Option<Mutex<Log>> {
+            records.map(|records| Mutex::new(Log::new(records)))
+        }
+    }
+
+    #[cfg(all(test, not(ws_loom)))]
+    mod tests {
+        use super::*;
+        use crate::sync::{Arc, thread};
+
+        #[test]
+        fn kinds_have_their_numbers() {
+            for (number, kind) in KINDS.iter().enumerate() {
+                assert_eq!(*kind as usize, number);
+            }
+        }
+
+        #[test]
+        fn the_oldest_are_overwritten() {
+            let log = Log::new(4);
+            for n in 0..10 {
+                log.write(n, EventKind::Run, n + 1, 2 * n);
+            }
+            let mut events = Vec::new();
+            log.read(Some(3), &mut events);
+            let numbers: Vec<_> = events.iter().map(|event| event.number).collect();
+            assert_eq!(numbers, [12, 14, 16, 18]);
+            assert!(events.iter().all(|event| event.processor == Some(3)));
+        }
+
+        /// Each record has the same number in all fields, so a torn one would show.
+        #[test]
+        fn what_is_read_is_whole() {
+            let log = Arc::new(Log::new(8));
+            let writer = {
+                let log = log.clone();
+                thread::spawn(move || {
+                    for n in 1..200_000 {
+                        log.write(n, EventKind::Steal, n, n);
+                    }
+                })
+            };
+            let mut seen = 0;
+            while !writer.is_finished() {
+                let mut events = Vec::new();
+                log.read(None, &mut events);
+                for event in &events {
+                    assert_eq!(event.time.as_nanos(), u128::from(event.number));
+                    assert_eq!(event.task, Some(Id::new(event.number)));
+                }
+                assert!(events.is_sorted_by_key(|event| event.number));
+                seen += events.len();
+            }
+            writer.join().unwrap();
+            assert!(seen > 0);
+        }
+    }
+}
