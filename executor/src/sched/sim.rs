@@ -26,7 +26,7 @@
 //!
 //! # What is asserted
 //!
-//! After every third step (`check.rs`), or every hundredth with many Ps: permits (S3), spinners (I6), one queue for every runnable task and none for
+//! After every step (`check.rs`): permits (S3), spinners (I6), one queue for every runnable task and none for
 //! others (I1, I2), bounds of queues and steals (of I3, I4 and O2), no queued task beside a free permit that nobody is
 //! woken for (I5), and the turn of the global queue (L4, F3). While it runs: one poll at a time (S1), pinned
 //! tasks on their thread (I7), no task queued for long (F1, F2, L2). At the end: everything that the

@@ -1,7 +1,10 @@
-//! What holds after a step, looked at after every third one, or every hundredth with many Ps: I1, I2, I3, I4,
-//! I5, I6, S1, S3 and the bounds; and what is counted at the end: L4, F1, F2.
+//! What holds after every step: I1, I2, I3, I4, I5, I6, S1, S3 and the bounds; and what is counted at the end: L4,
+//! F1, F2.
 
-use std::cell::{Cell, RefCell};
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+};
 
 use super::{At, Driver};
 use crate::{
@@ -25,18 +28,21 @@ fn ordered_len(peer: &Peer) -> usize {
     peer.ordered.get().map_or(0, OrderedStealer::len)
 }
 
+/// Entries of tasks that are queued no more are kept, up to so many.
+const FORGOTTEN: usize = 64;
+
 /// What is remembered from step to step.
 pub(super) struct Checks {
     /// For each P: its ticks, and what it had taken from the global queue, when that was seen empty last or
     /// the P took from it.
     global: RefCell<Vec<(u64, u64)>>,
-    /// Tasks that are queued, and since when.
-    queued: RefCell<Vec<(Id, u64)>>,
+    /// Tasks that were queued at one of the last looks: since when, and at which look last. A list was searched for
+    /// each task, which was half of the time that a seed took.
+    queued: RefCell<HashMap<Id, (u64, u64)>>,
+    looks: Cell<u64>,
     steals: RefCell<Vec<(u64, u64)>>,
     /// The longest that a task was queued.
     pub(super) longest: Cell<u64>,
-    /// Looking at every task takes long when there are many Ps.
-    every: u64,
     cap: bool,
 }
 
@@ -46,9 +52,9 @@ impl Checks {
         Self {
             global: RefCell::default(),
             queued: RefCell::default(),
+            looks: Cell::new(0),
             steals: RefCell::default(),
             longest: Cell::new(0),
-            every: if workers > 16 { 100 } else { 3 },
             cap: shared.config.max_threads < 4 * workers,
         }
     }
@@ -65,13 +71,11 @@ impl Checks {
     }
 
     pub(super) fn after_step(&self, driver: &Driver) {
-        if driver.steps.get().is_multiple_of(self.every) {
-            self.permits(driver);
-            self.spinners(driver);
-            self.work_beside_a_permit(driver);
-            self.bounds(driver);
-            self.one_place(driver);
-        }
+        self.permits(driver);
+        self.spinners(driver);
+        self.work_beside_a_permit(driver);
+        self.bounds(driver);
+        self.one_place(driver);
     }
 
     /// S3: permits that are out and those that are free are as many as there are.
@@ -169,7 +173,7 @@ impl Checks {
             let (since, had) = global[index];
             if empty || taken != had || peer.standing.load() != Stands::Running {
                 global[index] = (ticks, taken);
-            } else if ticks > since + 61 + self.every {
+            } else if ticks > since + 62 {
                 driver.fail(|| {
                     format!(
                         "L4: P {index} left the global queue alone for {} ticks",
@@ -202,20 +206,22 @@ impl Checks {
             in_queues += thread.worker.p.pinned.borrow().len();
         }
         let mut queued = 0;
-        let mut before = self.queued.borrow_mut();
-        let mut after = Vec::with_capacity(before.len());
+        let mut since_when = self.queued.borrow_mut();
+        let look = self.looks.get() + 1;
+        self.looks.set(look);
         shared.for_each_live(|task| {
             let address = task.header().address();
             if task.header().snapshot().wakes() == 0 || polled.contains(&address) {
                 return;
             }
             queued += 1;
-            let since = before
-                .iter()
-                .find(|(other, _)| *other == task.header().id())
-                .map_or(now, |(_, since)| *since);
-            after.push((task.header().id(), since));
-            let long = now - since;
+            let entry = since_when.entry(task.header().id()).or_insert((now, look));
+            if entry.1 + 1 < look {
+                // It was taken, and queued again since.
+                entry.0 = now;
+            }
+            entry.1 = look;
+            let long = now - entry.0;
             // What is low has its turns counted in ticks.
             if !task.header().is_pinned() && task.header().priority() >= 0 {
                 self.longest.set(self.longest.get().max(long));
@@ -230,7 +236,9 @@ impl Checks {
                 }
             }
         });
-        *before = after;
+        if since_when.len() > 2 * queued + FORGOTTEN {
+            since_when.retain(|_, (_, seen)| *seen == look);
+        }
         if queued != in_queues {
             driver
                 .fail(|| format!("I1: {queued} tasks are queued, and {in_queues} are in a queue"));
