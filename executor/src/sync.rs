@@ -132,11 +132,13 @@ impl<T> UnsafeCell<T> {
     }
 
     /// Reads through a shared pointer to the contents.
+    #[inline]
     pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
         f(self.0.get())
     }
 
     /// Writes through a unique pointer to the contents.
+    #[inline]
     pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
         f(self.0.get())
     }

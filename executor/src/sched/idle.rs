@@ -246,6 +246,7 @@ impl Idle {
     }
 
     /// One compare-and-swap that adds what `change` says; false if it says no.
+    #[inline]
     fn update(&self, change: impl Fn(Counts) -> Option<u64>) -> bool {
         // Ordering: Relaxed: `submit` has its fence before, and the others decide nothing by a refusal
         // that is not looked at again.
