@@ -1,4 +1,4 @@
-//! In a paused runtime time stands still while anything can go on, and jumps when all tasks wait; the order of ready
+//! O1: priorities hold in virtual time too. In a paused runtime time stands still while anything can go on, and jumps when all tasks wait; the order of ready
 //! tasks follows from the seed.
 //!
 //! It was seen to fail when a blocking call does not hold the clock, when the last thread to sleep does not interrupt
@@ -182,6 +182,28 @@ fn every_order_is_drawn() {
     limited(|| {
         let orders: BTreeSet<_> = (0..200).map(|seed| order_of_steps(seed, 4, 1)).collect();
         assert_eq!(orders.len(), 24);
+    });
+}
+
+/// The draw is among tasks of one priority (O1).
+#[test]
+fn the_order_is_shuffled_within_a_priority() {
+    limited(|| {
+        for seed in 0..10 {
+            let order = Arc::new(Mutex::new(Vec::new()));
+            let noted = order.clone();
+            paused(seed).run(async move {
+                let tasks = [0, 7, -7, 0, 7, -7, 0, 7, -7].map(|priority| {
+                    let order = noted.clone();
+                    ws_executor::task::Builder::new()
+                        .priority(priority)
+                        .spawn(async move { order.lock().unwrap().push(priority) })
+                });
+                join_all(tasks).await;
+            });
+            let order = order.lock().unwrap();
+            assert_eq!(*order, [7, 7, 7, 0, 0, 0, -7, -7, -7], "seed {seed}");
+        }
     });
 }
 
