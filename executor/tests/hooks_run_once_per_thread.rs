@@ -14,10 +14,11 @@ use std::{
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
     thread::{self, ThreadId},
+    time::Duration,
 };
 
 use common::{Count, Gate, listen_to_panics};
-use ws_executor::runtime::{Builder, Handle};
+use ws_executor::runtime::{Builder, Handle, Runtime};
 
 #[derive(Default)]
 struct Seen {
@@ -117,6 +118,46 @@ common::with_workers! {
             .unwrap();
         for _ in 0..100 {
             assert_eq!(runtime.block_on(runtime.spawn(async { 5 })).unwrap(), 5);
+        }
+    }
+
+    /// Who drops a runtime in a hook of its own is one of those that the drop would wait for.
+    fn a_runtime_may_be_dropped_in_its_own_hook(workers: usize) {
+        for at_the_start in [true, false] {
+            let cell = Arc::new(Mutex::new(None::<Runtime>));
+            let dropped = Arc::new(Count::new());
+            let hook = {
+                let (cell, dropped) = (cell.clone(), dropped.clone());
+                move || {
+                    let runtime = cell.lock().unwrap().take();
+                    if runtime.is_some() {
+                        drop(runtime);
+                        dropped.add();
+                    }
+                }
+            };
+            let builder = Builder::new()
+                .workers(workers)
+                .keep_alive(Duration::from_millis(1))
+                .shutdown_grace(Duration::from_secs(3600));
+            let builder = if at_the_start {
+                builder.on_thread_start(hook)
+            } else {
+                builder.on_thread_stop(hook)
+            };
+            let runtime = builder.build().unwrap();
+            let handle = runtime.handle().clone();
+            *cell.lock().unwrap() = Some(runtime);
+            if at_the_start {
+                drop(handle.spawn(async {}));
+            } else {
+                // Two threads: one may wait in the netpoll for good, and the other ends.
+                let gate = Arc::new(Gate::default());
+                let opens = gate.clone();
+                drop(handle.spawn(async move { ws_executor::block_in_place(|| gate.pass()) }));
+                drop(handle.spawn(async move { opens.open() }));
+            }
+            dropped.wait_for(1);
         }
     }
 

@@ -37,7 +37,10 @@
 #[cfg(all(test, not(ws_loom)))]
 mod tests;
 
-use std::time::{Duration, Instant};
+use std::{
+    cell::Cell,
+    time::{Duration, Instant},
+};
 
 use super::{
     Shared, Worker,
@@ -64,11 +67,25 @@ pub(crate) enum Wait {
     Not,
 }
 
+thread_local! {
+    /// This thread is in a hook at its begin or its end, where it is no worker.
+    static IN_A_HOOK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs a hook on a thread that counts as one of the runtime's, though it is no worker: who ends a runtime in there
+/// does not wait for this thread.
+pub(super) fn in_a_hook(hook: impl FnOnce()) {
+    IN_A_HOOK.set(true);
+    // It does not unwind: a hook's panic is caught.
+    hook();
+    IN_A_HOOK.set(false);
+}
+
 impl Shared {
     /// Ends the runtime.
     pub(crate) fn shut_down(self: &Arc<Self>, wait: Wait) {
         let first = self.begin_shutdown();
-        let inside = context::with_worker(|worker| worker.is_some());
+        let inside = IN_A_HOOK.get() || context::with_worker(|worker| worker.is_some());
         match wait {
             Wait::AtMost(grace) if !inside => {
                 self.help_to_clear();

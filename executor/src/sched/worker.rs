@@ -22,6 +22,7 @@ use super::{
     idle::{Spinning, Stands},
     park::Parker,
     processor::{Peer, Processor},
+    shutdown::in_a_hook,
     sleep::{Awake, Sleeper},
 };
 use crate::{
@@ -91,7 +92,7 @@ pub(super) fn main(shared: &Arc<Shared>, processor: Box<Processor>) {
     let whole = NoUnwind;
     let worker = Worker::begin(shared, processor);
     worker.settle_in();
-    shared.config.hooks.call_start();
+    in_a_hook(|| shared.config.hooks.call_start());
     context::with_worker_frame(&worker, || {
         loop {
             match worker.step() {
@@ -109,7 +110,7 @@ pub(super) fn main(shared: &Arc<Shared>, processor: Box<Processor>) {
         worker.clear_away();
     });
     worker.leave();
-    shared.config.hooks.call_stop();
+    in_a_hook(|| shared.config.hooks.call_stop());
     shared.thread_ended();
     whole.over();
 }
