@@ -82,6 +82,9 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// Anything that has a descriptor will do, also a bare [`RawFd`], which is left open when this
     /// is dropped. mio's own sources may go in here as well.
     ///
+    /// The descriptor has to stay open until this is dropped. If a bare one is closed before, the system says nothing
+    /// more about it: who waits goes on waiting, and its number may soon be another's.
+    ///
     /// # Errors
     ///
     /// What the system says: regular files and directories cannot be watched on Linux. An error of kind

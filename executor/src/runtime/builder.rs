@@ -264,13 +264,14 @@ impl Builder {
         self
     }
 
-    /// Runs on every thread of the runtime after its last task.
+    /// Runs on every thread of the runtime after its last task. A runtime that is dropped in there, or in the hook of
+    /// the start, ends as one that is dropped in a task: the drop does not wait.
     pub fn on_thread_stop(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.stop = Some(StdArc::new(hook));
         self
     }
 
-    /// Runs on a thread that goes to sleep for want of work.
+    /// Runs on a thread that goes to sleep for want of work. It may block, but nobody is told: keep it short.
     pub fn on_thread_park(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.park = Some(StdArc::new(hook));
         self

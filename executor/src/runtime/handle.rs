@@ -116,6 +116,10 @@ impl Handle {
     /// one of them. Calls that nest in this way return in reverse order: one returns after those which tasks
     /// began meanwhile on its thread.
     ///
+    /// Inside a task, where the runtime can have no further thread, at its cap or because the system refuses one,
+    /// nobody takes the permit over: `future` waits for ever there if it waits for another task that only this
+    /// thread could run.
+    ///
     /// `future` need not be `Send`. Tasks that were pinned to this thread by `spawn_local` are dropped
     /// when it returns.
     ///

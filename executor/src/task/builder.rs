@@ -47,7 +47,8 @@ where
 ///
 /// # Panics
 ///
-/// On a thread that is neither a worker nor in a `block_on` of the current runtime.
+/// On a thread that is neither a worker nor in a `block_on` of the current runtime; and in a `block_on` while twice
+/// [`max_threads`](crate::runtime::Builder::max_threads) threads are workers or in a `block_on` of it.
 ///
 /// # Examples
 ///
@@ -391,6 +392,11 @@ where
     });
     match spawned {
         Some(handle) => handle,
+        None if context::is_busy() => panic!(
+            "`ws::spawn_local` was called in a `block_on` for which the current runtime has no P: either more \
+             threads are in a `block_on` of it than there may be Ps, twice its `max_threads`, which the builder \
+             can raise, or the `block_on` is another runtime's; `ws::spawn_pinned` needs neither"
+        ),
         None => panic!(
             "`ws::spawn_local` was called on a thread that is no worker: call it from a task or from \
              `block_on`, or use `ws::spawn_pinned`"
