@@ -171,7 +171,7 @@ common::with_workers! {
         for _ in 0..20 {
             let begun = Arc::new(AtomicBool::new(false));
             let (send, receive) = futures::channel::oneshot::channel();
-            let handle = runtime.block_on(async {
+            let (handle,) = runtime.block_on(async {
                 let begins = begun.clone();
                 let handle = ws_executor::spawn_pinned(move || async move {
                     begins.store(true, SeqCst);
@@ -180,7 +180,7 @@ common::with_workers! {
                 while !begun.load(SeqCst) {
                     task::yield_now().await;
                 }
-                handle
+                (handle,)
             });
             send.send(5).unwrap();
             assert_eq!(runtime.block_on(handle).unwrap(), 5);

@@ -51,9 +51,12 @@ pub(super) fn rows() -> [Row; 4] {
     .map(|row| row.only(&[WsRt::NAME]))
 }
 
+/// Fills a queue, and takes the time.
+type Timed = Box<dyn Fn() -> Duration>;
+
 fn measure(params: Params, threads: usize, levels: u64) -> Result<Outcome, BoxError> {
     let rounds = params.size(100_000, 20_000) / threads;
-    let mut queues: Vec<(&str, Box<dyn Fn() -> Duration>)> = vec![
+    let mut queues: Vec<(&str, Timed)> = vec![
         ("ws_ns", Box::new(move || ours(threads, levels, rounds))),
         ("heap_ns", Box::new(move || heap(threads, levels, rounds))),
     ];
@@ -203,13 +206,13 @@ impl Everywhere {
     }
 }
 
-// SAFETY: as far as that crate is sound, which shares it in the same way: each thread pushes to the local queue
-// that it was given alone, and others reach that by its stealing end.
 #[cfg(feature = "open-coroutine")]
 #[expect(
     unsafe_code,
     reason = "a peer that is shared as its own crate shares it"
 )]
+// SAFETY: as far as that crate is sound, which shares it in the same way: each thread pushes to the local queue
+// that it was given alone, and others reach that by its stealing end.
 unsafe impl Sync for Everywhere {}
 
 #[cfg(feature = "open-coroutine")]
