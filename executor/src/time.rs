@@ -3,7 +3,7 @@
 //! - [`sleep()`] and [`sleep_until`] wait for a while or until a moment;
 //! - [`timeout()`] and [`timeout_at`] give another future only so long;
 //! - [`interval()`] and [`interval_at`] tick again and again;
-//! - [`hold`] and [`advance`] are for tests in virtual time.
+//! - [`hold()`] and [`advance()`] are for tests in virtual time.
 //!
 //! ```
 //! use std::time::Duration;

@@ -2,7 +2,8 @@
 //! never a stranger's. Its future need not be `Send`, it may be called inside a task, by many threads at a
 //! time, and while every permit is taken (S3, H4).
 //!
-//! It fails when `step` in `sched/find.rs` goes on to the global queue, or steals, in `Scope::Own`.
+//! It fails when `step` in `sched/find.rs` goes on to the global queue, or steals, in `Scope::Own`; and the one about
+//! roots that are always ready, by a hang, when a thread there keeps its permit whatever waits (`leaves_others_out`).
 
 mod common;
 
@@ -39,6 +40,36 @@ impl AsyncGate {
 }
 
 common::with_workers! {
+    /// As many roots as there are permits, each always ready and with a task on its own P, and a task that any worker may
+    /// run: it does run (L4).
+    fn roots_that_are_always_ready_leave_a_permit_to_others(workers: usize) {
+        let runtime = runtime(workers);
+        let (busy, over) = (Arc::new(Count::new()), Arc::new(AtomicBool::new(false)));
+        thread::scope(|scope| {
+            for _ in 0..workers {
+                scope.spawn(|| {
+                    let (busy, over) = (busy.clone(), over.clone());
+                    runtime.block_on(async move {
+                        let spins = over.clone();
+                        let child = task::spawn(async move {
+                            busy.add();
+                            while !spins.load(SeqCst) {
+                                task::yield_now().await;
+                            }
+                        });
+                        while !over.load(SeqCst) {
+                            task::yield_now().await;
+                        }
+                        child.await.unwrap();
+                    });
+                });
+            }
+            busy.wait_for(workers);
+            let ends = over.clone();
+            runtime.spawn(async move { ends.store(true, SeqCst) });
+        });
+    }
+
     /// Thousands of strangers, from the global queue and from other workers' queues, while the thread waits
     /// and while it runs its own tasks.
     fn no_stranger_runs_on_it(workers: usize) {

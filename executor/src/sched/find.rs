@@ -33,6 +33,7 @@ use std::{task::Waker, time::Duration};
 
 use super::{
     ground::Ground,
+    idle::Stands,
     priority::{ABOVE, ANY},
     processor::{Peer, attention},
     sleep::Sleeper,
@@ -227,7 +228,10 @@ impl Worker {
             }
         }
         if self.scope == Scope::Own {
-            return None;
+            return self.leaves_others_out().then(|| {
+                self.begin_blocking();
+                self.step_without_permit()
+            });
         }
         if self.shared.last_netpoll.load(Relaxed) + NETPOLL_PERIOD.as_nanos() as u64 <= now {
             self.look_at_netpoll();
@@ -238,6 +242,19 @@ impl Worker {
         let task = self.shared.grq.pop()?;
         self.count_global(1);
         Some(Step::Run(task))
+    }
+
+    /// For a thread in `block_on` that is always busy: whether work for all waits, which nobody would come to (L4), since
+    /// every permit is held by such threads. Then it goes on without one, as far as its root is concerned.
+    fn leaves_others_out(&self) -> bool {
+        let shared = &*self.shared;
+        let takes_any =
+            |peer: &Peer| peer.standing.load() == Stands::Running && !peer.own.load(Relaxed);
+        shared.idle.free() == 0
+            && shared.has_queued()
+            && !shared.refusal.load(Relaxed)
+            && shared.could_have_a_thread()
+            && !shared.peers().any(takes_any)
     }
 
     pub(super) fn count_global(&self, n: u64) {

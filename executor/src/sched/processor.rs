@@ -72,6 +72,8 @@ pub(crate) struct Peer {
     pub(crate) running: AtomicU64,
     /// Its thread is in code that it has announced to block (`blocking.rs`). Written by that thread.
     pub(crate) announced: AtomicBool,
+    /// Its thread is in `block_on`, and takes nothing of others. Written by that thread.
+    pub(crate) own: AtomicBool,
     /// Counts its thread's steps: a victim that moved on shows it here.
     pub(crate) ticks: AtomicU64,
     /// *The gate* in `push.rs`: the step in which its thread left a task alone in `runnext` for others, and
@@ -217,6 +219,7 @@ impl Processor {
             thread: AtomicU32::new(0),
             running: AtomicU64::new(0),
             announced: AtomicBool::new(false),
+            own: AtomicBool::new(false),
             ticks: AtomicU64::new(0),
             alone: AtomicU64::new(0),
             offered: AtomicU64::new(0),

@@ -130,6 +130,7 @@ impl Worker {
         root: Option<std::sync::Arc<Root>>,
     ) -> Self {
         p.now_ms.set(shared.now_ms());
+        p.peer.own.store(scope == Scope::Own, Relaxed);
         if let Some(paused) = &shared.paused {
             paused.get_up();
         }
