@@ -2,7 +2,8 @@
 //! work it has. A task that a foreign thread spawns comes to its first poll, while every worker has tasks
 //! that are always ready.
 //!
-//! It fails when `every_61st` in `sched/find.rs` does not look at the global queue.
+//! It fails when `every_61st` in `sched/find.rs` does not look at the global queue, and the last one when it makes no
+//! exchange.
 
 mod common;
 
@@ -95,7 +96,8 @@ common::with_workers! {
     fn within_61_ticks_of_each_worker(workers: usize) {
         // Without sysmon, who would bring another thread for those that are held up.
         let runtime = Builder::new().workers(workers).sysmon(false).build().unwrap();
-        let hogs = hog(&runtime, workers, 10);
+        // More than will wait in the global queue: else workers take them in batches.
+        let hogs = hog(&runtime, workers, 100);
         // All workers are held up until the queue is full: else they might empty it meanwhile.
         let (held, open) = (Arc::new(Count::new()), Arc::new(AtomicBool::new(false)));
         for _ in 0..workers {
@@ -109,8 +111,7 @@ common::with_workers! {
         }
         held.wait_for(workers);
         let (ran, most) = (Arc::new(Count::new()), Arc::new(AtomicUsize::new(0)));
-        // So many that the queue is not empty until the last of them.
-        let tasks = 200 * workers;
+        let tasks = 90;
         for _ in 0..tasks {
             let (ran, most) = (ran.clone(), most.clone());
             drop(runtime.spawn(async move {
@@ -157,4 +158,47 @@ common::with_workers! {
         }
         stop.store(true, Relaxed);
     }
+}
+
+/// With thousands of tasks that are always ready, most of which wait in the global queue, a new one has its turn when all
+/// others have had about one. With one worker, since another's may stand still for as long as the system likes.
+#[test]
+fn a_long_global_queue_gets_its_share() {
+    const TASKS: usize = 3_000;
+    common::limited(|| {
+        let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+        let (stop, polls) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicUsize::new(0)),
+        );
+        let begun = Arc::new(Count::new());
+        let tasks: Vec<_> = (0..TASKS)
+            .map(|_| {
+                let (stop, polls, begun) = (stop.clone(), polls.clone(), begun.clone());
+                runtime.spawn(async move {
+                    begun.add();
+                    while !stop.load(Relaxed) {
+                        polls.fetch_add(1, Relaxed);
+                        task::yield_now().await;
+                    }
+                })
+            })
+            .collect();
+        begun.wait_for(TASKS);
+        for _ in 0..10 {
+            let before = polls.load(Relaxed);
+            let polled = polls.clone();
+            let task = runtime.spawn(async move { polled.load(Relaxed) });
+            let after = runtime.block_on(task).unwrap();
+            assert!(
+                after - before <= 4 * TASKS,
+                "{} polls of {TASKS} tasks",
+                after - before
+            );
+        }
+        stop.store(true, Relaxed);
+        for task in tasks {
+            runtime.block_on(task).unwrap();
+        }
+    });
 }

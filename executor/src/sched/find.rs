@@ -42,7 +42,7 @@ use super::{
 use crate::{
     events::event,
     fork_join::{Branch, Lane},
-    queue::{Steal, Token},
+    queue::{Batch, Steal, Token},
     rng::random_order,
     sync::{atomic::Ordering::Relaxed, hint},
     task::{Task, report, wake_quietly},
@@ -51,6 +51,11 @@ use crate::{
 /// Every so many ticks the global queue is looked at first (L4). As in Go: a prime, so that it does not
 /// fall into step with a program's own period.
 const GLOBAL_TICK: u64 = 61;
+/// Every so many ticks there is *the exchange* besides. Guessed: with full queues it moves 128 tasks each way, which so
+/// costs about 3 ns a poll.
+const EXCHANGE_TICK: u64 = 4 * GLOBAL_TICK;
+/// So many tasks are taken at most: half of a local queue, as thieves take it.
+const EXCHANGED_MAX: usize = 128;
 /// Every so many ticks the timers of the own P are looked at although there is local work. Guessed: a
 /// clock reading costs about a poll.
 const TIMER_TICK: u64 = 16;
@@ -93,7 +98,7 @@ impl Worker {
             return self.step_without_permit();
         }
         if tick.is_multiple_of(GLOBAL_TICK)
-            && let Some(step) = self.every_61st()
+            && let Some(step) = self.every_61st(tick)
         {
             self.let_child_wait();
             return step;
@@ -210,7 +215,7 @@ impl Worker {
     }
 
     /// What has its turn at every 61st tick, however much local work there is.
-    fn every_61st(&self) -> Option<Step> {
+    fn every_61st(&self, tick: u64) -> Option<Step> {
         let now = self.now();
         self.p.now_ms.set((now / 1_000_000) as u32);
         match self.p.slice_began.get() {
@@ -239,9 +244,37 @@ impl Worker {
         if self.is_outranked() {
             return None;
         }
+        if tick.is_multiple_of(EXCHANGE_TICK) {
+            self.exchange();
+        }
         let task = self.shared.grq.pop()?;
         self.count_global(1);
         Some(Step::Run(task))
+    }
+
+    /// *The exchange*: takes its share of the global queue as if its own were empty, and what there is no room for then
+    /// goes to the back of the global one. One task in 61 ticks is little if thousands of them wait there, and a few
+    /// hundred that are always ready have the local queues: 10,000 tasks that yield, 10 us each, on two workers, and
+    /// a new one was polled after 3 s, where the others together take 50 ms for a turn.
+    #[cold]
+    fn exchange(&self) {
+        let (lrq, grq) = (&self.p.lrq, &self.shared.grq);
+        let waiting = grq.len();
+        if waiting <= lrq.len() {
+            return;
+        }
+        let share = (waiting / self.shared.config.workers + 1).min(EXCHANGED_MAX);
+        let mut taken = grq.take(share);
+        self.count_global(taken.len() as u64);
+        let mut back = Batch::new();
+        for _ in lrq.room()..taken.len() {
+            back.extend(lrq.pop());
+        }
+        lrq.push_batch(&mut taken);
+        back.extend(taken);
+        if !back.is_empty() {
+            self.shared.push_batch(back);
+        }
     }
 
     /// For a thread in `block_on` that is always busy: whether work for all waits, which nobody would come to (L4), since
