@@ -1,6 +1,7 @@
 //! What a thread does in `block_on`: it polls its own root, and the tasks that this made runnable on it, but
 //! never a stranger's. Its future need not be `Send`, it may be called inside a task, by many threads at a
-//! time, and while every permit is taken (S3, H4).
+//! time, and while every permit is taken (S3, H4). With as many such threads as permits, all busy, strangers have their turn all
+//! the same (L4).
 //!
 //! It fails when `step` in `sched/find.rs` goes on to the global queue, or steals, in `Scope::Own`; and the one about
 //! roots that are always ready, by a hang, when a thread there keeps its permit whatever waits (`leaves_others_out`).
