@@ -46,6 +46,8 @@ var rows = []row{
 		return m.stop(len(late)).byLatencies(late)
 	}},
 	{"spawn_then_compute", 0, spawnThenCompute},
+	{"urgent_among_10k", 0, urgent},
+	{"fifo_among_10k", 0, urgent},
 	{"echo_1", 0, func(p params) measure { return echo(p, 1) }},
 	{"echo_64", 0, func(p params) measure { return echo(p, 64) }},
 	{"echo_1000", 0, func(p params) measure { return echo(p, 1_000) }},
