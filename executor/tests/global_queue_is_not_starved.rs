@@ -160,8 +160,8 @@ common::with_workers! {
     }
 }
 
-/// With thousands of tasks that are always ready, most of which wait in the global queue, a new one has its turn when all
-/// others have had about one. With one worker, since another's may stand still for as long as the system likes.
+/// With thousands of tasks that are always ready, most of which wait in the global queue, a new one has its turn when the
+/// others have had some; with a look at every 61st tick alone they have 58. With one worker, since another's may stand still for as long as the system likes.
 #[test]
 fn a_long_global_queue_gets_its_share() {
     const TASKS: usize = 3_000;
@@ -191,7 +191,7 @@ fn a_long_global_queue_gets_its_share() {
             let task = runtime.spawn(async move { polled.load(Relaxed) });
             let after = runtime.block_on(task).unwrap();
             assert!(
-                after - before <= 4 * TASKS,
+                after - before <= 12 * TASKS,
                 "{} polls of {TASKS} tasks",
                 after - before
             );
