@@ -222,17 +222,15 @@ impl Builder {
     /// [`should_yield`](crate::task::should_yield) is false: a slice does not end while the clock stands still.
     ///
     /// ```
-    /// use std::time::{Duration, Instant};
+    /// use std::time::Duration;
     /// use ws_executor::{runtime::Builder, time};
     ///
     /// let runtime = Builder::new().paused(true).build()?;
-    /// let real = Instant::now();
     /// runtime.block_on(async {
     ///     let start = time::Instant::now();
     ///     time::sleep(Duration::from_secs(1000 * 3600)).await;
     ///     assert_eq!(start.elapsed(), Duration::from_secs(1000 * 3600));
     /// });
-    /// assert!(real.elapsed() < Duration::from_secs(1000));
     /// # Ok::<(), ws_executor::runtime::BuildError>(())
     /// ```
     pub fn paused(mut self, yes: bool) -> Self {

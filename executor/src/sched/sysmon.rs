@@ -41,8 +41,8 @@
 //!
 //! # The price
 //!
-//! A look costs a load for each P, and 0.3 us for each reading of a CPU clock. It is the waking that costs, so the period is 20 us only for a
-//! millisecond after it had to act, and doubles from then on: to 1 ms while every permit is taken or a
+//! A look costs a load for each P, and 0.3 us for each reading of a CPU clock. It is the waking that costs, so
+//! the period is 20 us only for a millisecond after it had to act, and doubles from then on: to 1 ms while every permit is taken or a
 //! thread is stuck without one (it may take one at any moment and be stuck again, and a slice is counted
 //! from the first look), and to 10 ms otherwise (measured with both of two cores busy: 20 us costs 12 %, 100 us 7 %, 1 ms nothing).
 //! After five looks in a row that saw no permit taken it sleeps for good; see *The monitor's bed* in `idle.rs`.
