@@ -114,6 +114,8 @@ mod on {
         Start,
         /// The permit of the P of the number was taken, for its thread is stuck.
         Revoke,
+        /// The thread has come to a fork, and gives its permit to I/O or timers.
+        GiveWay,
         /// The thread has announced to block.
         Block,
         /// It is back from that; the number is 1 if it has a permit.
@@ -125,7 +127,7 @@ mod on {
     }
 
     /// All kinds, by their numbers.
-    const KINDS: [EventKind; 27] = {
+    const KINDS: [EventKind; 28] = {
         use EventKind::*;
         [
             Spawn,
@@ -151,6 +153,7 @@ mod on {
             Wake,
             Start,
             Revoke,
+            GiveWay,
             Block,
             Return,
             Timers,

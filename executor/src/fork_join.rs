@@ -70,7 +70,7 @@ use std::{
 };
 
 #[cfg(not(ws_loom))]
-pub(crate) use self::owner::{attach, base, detach, is_inside};
+pub(crate) use self::owner::{FORK_SLICE, attach, base, detach, is_inside};
 #[cfg(not(ws_loom))]
 pub use self::{
     compute::{Compute, compute},

@@ -8,7 +8,12 @@ use std::{
 };
 
 use common::runtime;
-use ws_executor::{join, spawn, time::sleep};
+use ws_executor::{
+    join,
+    runtime::{Builder, EventKind},
+    spawn,
+    time::sleep,
+};
 
 /// Forks until it is told to stop: a computation of which there is always more.
 fn compute(stop: &AtomicBool, depth: usize) {
@@ -21,6 +26,39 @@ fn compute(stop: &AtomicBool, depth: usize) {
             return;
         }
     }
+}
+
+/// What timers and I/O make ready does not wait for the end of a slice: the computation gives way at a fork. One worker, so
+/// that no steals fill the log.
+#[test]
+fn a_computation_gives_way_at_a_fork() {
+    common::limited(|| {
+        let builder = Builder::new().workers(1).events(1 << 12);
+        let runtime = builder.build().unwrap();
+        let handle = runtime.handle().clone();
+        let stop = common::forever(AtomicBool::new(false));
+        runtime.block_on(async {
+            let ticker = spawn(async move {
+                let gave_way = || {
+                    handle
+                        .events()
+                        .iter()
+                        .any(|event| event.kind == EventKind::GiveWay)
+                };
+                while !gave_way() {
+                    sleep(Duration::from_millis(1)).await;
+                }
+                stop.store(true, SeqCst);
+            });
+            let computation = spawn(async {
+                while !stop.load(SeqCst) {
+                    join(|| (), || ());
+                }
+            });
+            computation.await.unwrap();
+            ticker.await.unwrap();
+        });
+    });
 }
 
 common::with_workers! {

@@ -10,6 +10,12 @@
 //! A lock that the waiting thread holds is released later than otherwise, which no more than preemption
 //! can make two threads wait for each other.
 //!
+//! I/O and timers do not wait for the end of a slice. Who has tasks that they made ready, and finds no permit, leaves
+//! word ([`Shared::ask_at_forks`]) and asks all lanes; the first thread that comes to a fork takes the word, gives its
+//! permit up as if it were to block, and waits for the next one. It does so at most once in [`FORK_SLICE`], so that a
+//! computation gets its part however much I/O there is. The word may be missed, or be too early for that: then it stays
+//! for the next who leaves one, and sysmon asks the lanes again whenever it looks.
+//!
 //! # Whom it feeds
 //!
 //! A thread that searches and finds nothing asks every P. So a P that begins to fork beside idle threads has
@@ -54,6 +60,10 @@ const GATE_TRUST: u32 = 3;
 /// How long it waits then; about a wake-up. Doubled up to [`GATE_DOUBLINGS`] times.
 const GATE_WAIT: Duration = Duration::from_micros(20);
 const GATE_DOUBLINGS: u32 = 6;
+
+/// For so long a computation keeps the permit that it waited for at a fork, whoever asks there. Guessed: so long that
+/// the way to it, some 20 us of wake-ups, costs a fifth at most.
+pub(crate) const FORK_SLICE: Duration = Duration::from_micros(100);
 
 thread_local! {
     /// The tail of the lane of this thread's P, or [`NO_LANE`]. No destructor, like all of ours.
@@ -204,10 +214,12 @@ pub(super) fn prepare(caller: &'static Location<'static>) -> Way {
 /// Sees to room at a fork that was disturbed. False if there cannot be any.
 #[cold]
 pub(super) fn make_room(tail: &Tail) -> bool {
+    // First of all, so that who asks from now on makes the next fork come by.
+    let room = tail.make_room();
     context::with_worker(|worker| {
         worker.expect("it is attached to its lane").come_to_a_fork();
     });
-    tail.make_room()
+    room
 }
 
 fn no_runtime(caller: &'static Location<'static>) -> ! {

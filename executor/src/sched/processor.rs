@@ -172,6 +172,9 @@ pub(crate) struct Processor {
     /// When the time slice that is running began, in nanoseconds of the runtime's clock; None: since the
     /// last look at it. A slice is what a task and those that it wakes into `runnext` have together.
     pub(crate) slice_began: Cell<Option<u64>>,
+    /// When a computation on this thread last got a permit that it had waited for at a fork, in nanoseconds of the
+    /// runtime's clock.
+    pub(crate) forks_since: Cell<u64>,
     /// Tasks that are woken now come from one batch of the netpoll or the timers: how many so far.
     pub(crate) batch: Cell<Option<usize>>,
 }
@@ -247,6 +250,7 @@ impl Processor {
             woke_at: Cell::new(None),
             now_ms: Cell::new(0),
             slice_began: Cell::new(None),
+            forks_since: Cell::new(0),
             batch: Cell::new(None),
         }
     }

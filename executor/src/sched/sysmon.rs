@@ -68,7 +68,8 @@ use crate::{
         Arc,
         atomic::{
             AtomicBool,
-            Ordering::{AcqRel, Acquire, Relaxed},
+            Ordering::{AcqRel, Acquire, Relaxed, SeqCst},
+            fence,
         },
         thread,
     },
@@ -102,6 +103,8 @@ pub(crate) struct Sysmon {
     reported: AtomicBool,
     /// Somebody found no permit for ready tasks.
     needed: AtomicBool,
+    /// The same, for who comes to a fork; see *Give way at a fork* in `fork_join/owner.rs`.
+    asks_at_forks: AtomicBool,
 }
 
 impl Sysmon {
@@ -110,6 +113,7 @@ impl Sysmon {
             started: AtomicBool::new(!wanted),
             reported: AtomicBool::new(false),
             needed: AtomicBool::new(false),
+            asks_at_forks: AtomicBool::new(false),
         }
     }
 }
@@ -165,10 +169,32 @@ impl Shared {
 
     /// Ready tasks were found, and no permit for them: all of them may be held by stuck threads.
     pub(crate) fn need_permit(&self) {
+        self.ask_at_forks();
         // Ordering: Release: sysmon sees the tasks.
         if !self.sysmon.needed.swap(true, AcqRel) {
             self.idle.monitor().unpark(|| ());
         }
+    }
+
+    /// Leaves word for the next thread that comes to a fork.
+    pub(super) fn ask_at_forks(&self) {
+        self.sysmon.asks_at_forks.store(true, Relaxed);
+        // Ordering: SeqCst: between the word and the asks; pairs with the one below.
+        fence(SeqCst);
+        self.peers().for_each(Bed::give_way);
+    }
+
+    /// Whether there is such a word.
+    pub(super) fn is_asked_at_forks(&self) -> bool {
+        // Ordering: SeqCst: between the change of the lane's limit by who comes to a fork and this look: who sees
+        // nothing here is asked.
+        fence(SeqCst);
+        self.sysmon.asks_at_forks.load(Relaxed)
+    }
+
+    /// Takes it.
+    pub(super) fn take_ask_at_forks(&self) -> bool {
+        self.sysmon.asks_at_forks.swap(false, Relaxed)
     }
 }
 
@@ -366,6 +392,10 @@ impl Monitor {
         let asked = shared.sysmon.needed.load(Acquire) && shared.sysmon.needed.swap(false, AcqRel);
         let needed = asked || self.again;
         let mut acted = self.fire_late_timers(now) | self.look_at_netpoll(now);
+        if shared.idle.free() == 0 && shared.has_queued() && shared.is_asked_at_forks() {
+            // Nobody was ready to hear it.
+            shared.ask_at_forks();
+        }
         // The last thread that lay down may have found the poller taken, by the look just now.
         shared.ensure_poller();
         self.stuck = false;
@@ -510,6 +540,9 @@ impl Monitor {
     fn wake_all(&mut self) -> bool {
         let some = !self.wakers.is_empty();
         self.wakers.drain(..).for_each(wake_quietly);
+        if some && self.shared.idle.free() == 0 {
+            self.shared.ask_at_forks();
+        }
         some
     }
 

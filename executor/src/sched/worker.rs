@@ -28,7 +28,7 @@ use super::{
 use crate::{
     budget, context,
     events::event,
-    fork_join::{self, Branch, Lane},
+    fork_join::{self, Branch, FORK_SLICE, Lane},
     no_unwind::NoUnwind,
     queue::{Batch, Token},
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -330,21 +330,40 @@ impl Worker {
         event!(self, Return, &(), self.peer().standing.has_permit());
     }
 
-    /// *Give way at a fork*: a poll that lost its permit waits for another before it forks on. Without sysmon it only
-    /// tries: it lost the permit by announcing a block, and ends its poll without, as any such poll does.
+    /// *Give way at a fork*: a poll that lost its permit, or gives it to I/O and timers, waits for another before it forks
+    /// on. Without sysmon it only tries: it lost the permit by announcing a block, and ends its poll without, as any such
+    /// poll does.
     pub(crate) fn come_to_a_fork(&self) {
-        if self.peer().standing.has_permit() || self.peer().announced.load(Relaxed) || !self.is_up()
-        {
+        if self.peer().announced.load(Relaxed) || !self.is_up() {
             return;
         }
-        self.found_work();
-        self.hand_in();
-        if self.shared.is_monitored() {
+        let monitored = self.shared.is_monitored();
+        if self.peer().standing.has_permit() {
+            if !monitored || !self.is_asked_at_fork() {
+                return;
+            }
+            event!(self, GiveWay, &(), 0);
+            self.found_work();
+            self.begin_blocking();
+        } else {
+            self.found_work();
+            self.hand_in();
+        }
+        if monitored {
             self.get_permit(self.parker());
+            self.p.forks_since.set(self.now());
         } else {
             // Who has the permit may wait for a lock that this poll holds, and nobody would take it from there.
             self.try_run();
         }
+    }
+
+    /// Whether somebody has ready tasks and no permit for them, and it is this thread's turn to give up its own.
+    fn is_asked_at_fork(&self) -> bool {
+        self.shared.is_asked_at_forks()
+            && self.now() >= self.p.forks_since.get() + FORK_SLICE.as_nanos() as u64
+            && self.shared.take_ask_at_forks()
+            && self.shared.has_queued()
     }
 
     /// Where this thread sleeps.
