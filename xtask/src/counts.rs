@@ -20,6 +20,10 @@ use std::{
 
 use crate::Failure;
 
+mod ordered;
+
+pub(crate) use ordered::check as ordered;
+
 /// The paths, and how often each is counted at most. The least counts: on one thread it is always the
 /// same, and how two of them interleave can only add to a thief's search.
 const PATHS: &[(&str, usize)] = &[
@@ -31,8 +35,8 @@ const PATHS: &[(&str, usize)] = &[
 ];
 /// What a path may be above its baseline, in percent.
 const TOLERANCE: f64 = 3.0;
-/// The paths that are compared with sysmon on and off: those of one worker.
-const BESIDE_SYSMON: &[&str] = &["spawn_join", "yield", "wake", "ping_pong"];
+/// Those of one worker: on one thread a count is always the same.
+const OF_ONE_WORKER: &[&str] = &["spawn_join", "yield", "wake", "ping_pong"];
 /// Takes two threads, and how they meet is up to the machine: the same build was seen 12 % above its own
 /// baseline in one run and at it in the next. So it is printed, and fails nothing.
 const SHOWN_ONLY: &str = "steal";
@@ -101,7 +105,7 @@ pub(crate) fn bless(root: &Path) -> Result<(), Failure> {
 pub(crate) fn sysmon(root: &Path) -> Result<(), Failure> {
     let counter = Counter::build(root)?;
     let mut failed = Vec::new();
-    for path in BESIDE_SYSMON {
+    for path in OF_ONE_WORKER {
         let off = counter.count_on_main(path, "off")?;
         let on = counter.count_on_main(path, "on")?;
         println!("{path:12} {off:9.2} instructions without sysmon, {on:9.2} with it");
@@ -127,12 +131,19 @@ struct Counter {
 
 impl Counter {
     fn build(root: &Path) -> Result<Self, Failure> {
+        Self::build_in(root, &crate::cargo::target(root))
+    }
+
+    /// Builds the tree at `root` with a target folder that may be another tree's.
+    fn build_in(root: &Path, target: &Path) -> Result<Self, Failure> {
         run(Command::new("valgrind").arg("--version"))?;
         let mut command = crate::cargo::command(root);
         run(command
+            // Cuts the code into other pieces, and so inlines less.
+            .env("CARGO_INCREMENTAL", "0")
             .args(["build", "--quiet", "--release", "--package", "ws-bench"])
-            .args(["--bin", "ws-count"]))?;
-        let target = crate::cargo::target(root);
+            .args(["--bin", "ws-count", "--target-dir"])
+            .arg(target))?;
         Ok(Counter {
             program: target.join("release/ws-count"),
             profile: target.join("ws-count.profile"),
@@ -153,18 +164,25 @@ impl Counter {
 
     /// Instructions of an operation, on all threads, without sysmon.
     fn count(&self, path: &str) -> Result<f64, Failure> {
+        Ok(self.count_and_polls(path)?.0)
+    }
+
+    /// The same, and how many polls it takes.
+    fn count_and_polls(&self, path: &str) -> Result<(f64, f64), Failure> {
         let few = self.total(path, FEW, "off", "--separate-threads=no", "")?;
         let many = self.total(path, MANY, "off", "--separate-threads=no", "")?;
-        Ok((many - few) / (MANY - FEW) as f64)
+        let each = |few: f64, many: f64| (many - few) / (MANY - FEW) as f64;
+        Ok((each(few.0, many.0), each(few.1, many.1)))
     }
 
     /// Those on the thread of `main` alone.
     fn count_on_main(&self, path: &str, sysmon: &str) -> Result<f64, Failure> {
         let few = self.total(path, FEW, sysmon, "--separate-threads=yes", "-01")?;
         let many = self.total(path, MANY, sysmon, "--separate-threads=yes", "-01")?;
-        Ok((many - few) / (MANY - FEW) as f64)
+        Ok((many.0 - few.0) / (MANY - FEW) as f64)
     }
 
+    /// Instructions and polls of a whole run.
     fn total(
         &self,
         path: &str,
@@ -172,8 +190,8 @@ impl Counter {
         sysmon: &str,
         threads: &str,
         suffix: &str,
-    ) -> Result<f64, Failure> {
-        run(Command::new("valgrind")
+    ) -> Result<(f64, f64), Failure> {
+        let output = run(Command::new("valgrind")
             .args(["--quiet", "--tool=callgrind", threads])
             .arg(format!("--callgrind-out-file={}", self.profile.display()))
             .arg(&self.program)
@@ -181,10 +199,10 @@ impl Counter {
         let file = PathBuf::from(format!("{}{suffix}", self.profile.display()));
         let text =
             fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
-        text.lines()
-            .find_map(|line| line.strip_prefix("totals: "))
-            .and_then(|total| total.trim().parse().ok())
-            .ok_or_else(|| format!("{} has no total", file.display()))
+        let total = number_after("totals: ", &text)
+            .ok_or_else(|| format!("{} has no total", file.display()))?;
+        let polls = number_after("polls ", &output).ok_or("ws-count did not say its polls")?;
+        Ok((total, polls))
     }
 }
 
@@ -221,6 +239,12 @@ impl Baseline {
         }
         Ok(baseline)
     }
+}
+
+/// That of the line that begins so.
+fn number_after(start: &str, text: &str) -> Option<f64> {
+    let mut numbers = text.lines().filter_map(|line| line.strip_prefix(start));
+    numbers.next()?.trim().parse().ok()
 }
 
 /// The compiler that this workspace is built with.

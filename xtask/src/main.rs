@@ -5,8 +5,8 @@
 //! - `cargo xtask mutants [NAME]` sees to it that they bite: each patch in `executor/mutants/` breaks
 //!   one protocol, and names the model that has to fail.
 //! - `cargo xtask counts` counts the instructions of the hot paths under valgrind, and fails if one
-//!   takes more than its baseline; `counts bless` writes that, and `counts sysmon` shows that the
-//!   monitor adds none.
+//!   takes more than its baseline; `counts bless` writes that, `counts sysmon` shows that the
+//!   monitor adds none, and `counts ordered` what tasks of the default priority pay for priorities.
 //! - `cargo xtask deep [STEP…]` runs what does not fit CI: sanitizers, valgrind, and more.
 #![expect(
     clippy::print_stdout,
@@ -26,7 +26,7 @@ use std::{
     process::ExitCode,
 };
 
-const USAGE: &str = "usage: cargo xtask abort | models [FILTER] | mutants [NAME] | counts [bless|sysmon] | deep [STEP…]";
+const USAGE: &str = "usage: cargo xtask abort | models [FILTER] | mutants [NAME] | counts [bless|sysmon|ordered] | deep [STEP…]";
 
 /// What went wrong, in words.
 type Failure = String;
@@ -43,6 +43,7 @@ fn main() -> ExitCode {
         ["counts"] => counts::check(&root()),
         ["counts", "bless"] => counts::bless(&root()),
         ["counts", "sysmon"] => counts::sysmon(&root()),
+        ["counts", "ordered"] => counts::ordered(&root()),
         ["deep", ref steps @ ..] => deep::check(&root(), steps),
         _ => Err(USAGE.into()),
     };

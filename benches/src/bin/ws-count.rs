@@ -2,7 +2,10 @@
 //!
 //! `ws-count PATH TIMES on|off`, the last of which is the monitor. The thread of `main` is the only
 //! worker, but for `steal`, which needs a second. The counts of two runs with different `TIMES` are
-//! subtracted, so the start and the end of the program are not in them.
+//! subtracted, so the start and the end of the program are not in them. How often tasks were polled meanwhile
+//! is printed.
+
+#![expect(clippy::print_stdout, reason = "a program that prints")]
 
 use std::error::Error;
 use std::future::poll_fn;
@@ -36,6 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .sysmon(sysmon == "on")
         .seed(1)
         .build()?;
+    let handle = runtime.handle().clone();
     match path.as_str() {
         "spawn_join" => runtime.run(spawn_join(times)),
         "yield" => runtime.run(yields(times)),
@@ -44,6 +48,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         "steal" => runtime.run(steals(times)),
         _ => return Err(format!("no path `{path}`").into()),
     }
+    let processors = handle.metrics().processors;
+    let polls: u64 = processors.iter().map(|processor| processor.polls).sum();
+    println!("polls {polls}");
     Ok(())
 }
 

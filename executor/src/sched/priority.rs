@@ -2,8 +2,8 @@
 //!
 //! A task of another priority than the default is queued in an ordered queue (`queue/ordered.rs`): its P's
 //! own, or, from outside or for want of room, the shared one. All others go the usual way, and pay one
-//! relaxed load in each step for the question whether there has ever been any other. (A step of 114 instructions
-//! has four for that, and `cargo xtask counts` watches over the whole.)
+//! relaxed load in each step for the question whether there has ever been any other: four instructions of a
+//! step's 114, or five, as `cargo xtask counts ordered` shows.
 //!
 //! # What a step takes
 //!
