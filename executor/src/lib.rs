@@ -50,7 +50,6 @@ pub mod time;
 pub mod netpoll;
 
 #[cfg(not(ws_loom))]
-#[doc(hidden)]
 pub use self::queue::ordered::alone as ordered;
 
 #[cfg(not(ws_loom))]

@@ -18,7 +18,7 @@
 //! | --- | --- |
 //! | `local.rs` | [`OrderedLocal`], the bounded queue of one P, and its [`OrderedStealer`] |
 //! | `shared.rs` | [`OrderedShared`], the unbounded one that all share |
-//! | `alone.rs` | both put together, as a queue that can be used without a runtime |
+//! | `alone.rs` | both put together, as a queue that can be used without a runtime: `ws_executor::ordered` |
 //!
 //! Where they stand in `find_runnable`, and how the lowest priority gets its turn: `sched/priority.rs`.
 //!

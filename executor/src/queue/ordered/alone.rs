@@ -1,14 +1,55 @@
-//! The ordered queue by itself, without a runtime: ordered work stealing for threads of your own.
+//! Ordered work stealing for threads of your own: the queue under the priorities, without a runtime.
 //!
-//! Each thread has a [`Local`], which is bounded and sorted; all share a [`Queue`], which is not bounded.
-//! What a pop takes, in this order (O1, O3, O4):
+//! A [`Queue`] is what all threads share; it is sorted, and has no bound. Each thread has a [`Local`] besides, which
+//! is sorted and bounded, and takes a lock only where it has no room, has nothing to give, or owes the
+//! shared queue its turn. Values travel in an [`Entry`], which has a priority: any `i64`, the greater the earlier.
+//!
+//! # What a pop takes
+//!
+//! In this order (O1, O3, O4):
 //!
 //! 1. after [`LOCAL_MAX`] entries of its own in a row, the highest of the shared queue;
 //! 2. the highest of its own, the oldest among equals;
-//! 3. the highest of the upper half of a random victim's, and the rest of that half for later;
-//! 4. the highest of the shared queue.
+//! 3. the highest of the upper half of a random other's, and the rest of that half for later;
+//! 4. the highest of the shared queue, and a share of what is there for later.
 //!
-//! The scheduler is made of the same parts, and looks in its own order (`sched/priority.rs`).
+//! So each entry comes out once, and the order is exact for a thread alone. With several it is near: a thread that has
+//! something of its own does not look at what the others have. The scheduler is made of the same parts and does look,
+//! at every 61st tick, for it knows which of its threads are stuck.
+//!
+//! Nothing here waits. A pop that finds nothing says so, and how a thread sleeps until there is something is its
+//! own affair. An entry that is on its way from one thread to another is in neither's hands for a moment, so `None`
+//! does not mean that all is done.
+//!
+//! # What it costs
+//!
+//! At the time of writing a [`Local`] holds 256 entries of up to eight levels. A push to one of these is a few stores, a pop
+//! one compare-and-swap. Where each entry has a level of its own, most go by way of the shared queue, which is a map
+//! under a mutex. Each entry is a box, which may be pushed again.
+//!
+//! # Examples
+//!
+//! ```
+//! use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+//! use ws_executor::ordered::{Entry, Queue};
+//!
+//! let (queue, locals) = Queue::new(4);
+//! for number in 0..1_000 {
+//!     queue.push(Entry::new(number % 3, number));
+//! }
+//! let sum = AtomicUsize::new(0);
+//! std::thread::scope(|scope| {
+//!     for local in locals {
+//!         let sum = &sum;
+//!         scope.spawn(move || {
+//!             while let Some(entry) = local.pop() {
+//!                 sum.fetch_add(entry.into_value() as usize, Relaxed);
+//!             }
+//!         });
+//!     }
+//! });
+//! assert_eq!(sum.into_inner(), 999 * 1_000 / 2);
+//! ```
 #![expect(unsafe_code, reason = "an entry is a box with a link")]
 
 use std::{cell::Cell, fmt, ptr::NonNull, sync::Arc};
@@ -26,7 +67,20 @@ pub const LOCAL_MAX: u32 = 60;
 /// The most that is taken out of the shared queue at once. Guessed: a quarter of a thread's own queue.
 const SHARE_MAX: usize = 64;
 
-/// A value on its way through the queue. It may go through it again, and allocates only once.
+/// A value on its way through a queue. It may go through it again, and allocates only once.
+///
+/// ```
+/// use ws_executor::ordered::{Entry, Queue};
+///
+/// let (_, locals) = Queue::new(1);
+/// locals[0].push(Entry::new(1, String::from("try")));
+/// // It failed: once more, and later.
+/// let mut entry = locals[0].pop().unwrap();
+/// entry.value_mut().push_str(" again");
+/// entry.set_priority(entry.priority() - 1);
+/// locals[0].push(entry);
+/// assert_eq!(locals[0].pop().unwrap().into_value(), "try again");
+/// ```
 pub struct Entry<T>(Box<EntryCell<T>>);
 
 struct EntryCell<T> {
@@ -50,7 +104,7 @@ impl<T> Entry<T> {
         self.0.priority
     }
 
-    /// Changes its priority.
+    /// Changes its priority: who has the entry may, so it is in no queue.
     pub fn set_priority(&mut self, priority: i64) {
         self.0.priority = priority;
     }
@@ -58,6 +112,11 @@ impl<T> Entry<T> {
     /// Its value.
     pub fn value(&self) -> &T {
         &self.0.value
+    }
+
+    /// Its value, to be changed.
+    pub fn value_mut(&mut self) -> &mut T {
+        &mut self.0.value
     }
 
     /// The value alone.
@@ -106,10 +165,20 @@ impl<T: Send + 'static> Ordered for Entry<T> {
     }
 }
 
-/// What all threads share.
+/// What all threads share. A clone is the same queue, for one more thread that has no [`Local`].
+///
+/// What is in it when the last clone and the last [`Local`] are gone is dropped.
 #[derive(Debug)]
 pub struct Queue<T: Send + 'static> {
     parts: Arc<Parts<T>>,
+}
+
+impl<T: Send + 'static> Clone for Queue<T> {
+    fn clone(&self) -> Self {
+        Self {
+            parts: self.parts.clone(),
+        }
+    }
 }
 
 struct Parts<T: Send + 'static> {
@@ -159,23 +228,52 @@ impl<T: Send + 'static> Queue<T> {
         (Self { parts }, locals)
     }
 
-    /// Pushes from a thread that has no [`Local`].
+    /// Pushes from a thread that has no [`Local`]: behind its equals in the shared queue.
+    ///
+    /// ```
+    /// use ws_executor::ordered::{Entry, Queue};
+    ///
+    /// let (queue, locals) = Queue::new(1);
+    /// std::thread::spawn(move || queue.push(Entry::new(0, "from elsewhere"))).join().unwrap();
+    /// assert_eq!(locals[0].pop().unwrap().into_value(), "from elsewhere");
+    /// ```
     pub fn push(&self, entry: Entry<T>) {
         self.parts.shared.push(entry);
     }
 
-    /// How many entries are in the shared queue.
+    /// How many entries are in the shared queue, or were a moment ago.
+    ///
+    /// ```
+    /// use ws_executor::ordered::{Entry, Queue};
+    ///
+    /// let (queue, locals) = Queue::new(1);
+    /// queue.push(Entry::new(0, ()));
+    /// locals[0].push(Entry::new(0, ()));
+    /// assert_eq!((queue.len(), locals[0].len()), (1, 1));
+    /// ```
     pub fn len(&self) -> usize {
         self.parts.shared.len()
     }
 
-    /// Whether the shared queue has none.
+    /// Whether the shared queue has none, or had none a moment ago. The locals may have some.
     pub fn is_empty(&self) -> bool {
         self.parts.shared.is_empty()
     }
 }
 
-/// One thread's end.
+/// One thread's end: `Send`, but not `Sync`.
+///
+/// What is in it when it is dropped stays, and the others steal it.
+///
+/// ```
+/// use ws_executor::ordered::{Entry, Queue};
+///
+/// let (_, mut locals) = Queue::new(2);
+/// let local = locals.remove(0);
+/// local.push(Entry::new(0, "left behind"));
+/// drop(local);
+/// assert_eq!(locals[0].pop().unwrap().into_value(), "left behind");
+/// ```
 #[derive(Debug)]
 pub struct Local<T: Send + 'static> {
     own: OrderedLocal<Entry<T>>,
@@ -189,13 +287,36 @@ pub struct Local<T: Send + 'static> {
 impl<T: Send + 'static> Local<T> {
     /// Pushes an entry behind its equals. If there is no room, the lower half goes to the shared queue,
     /// and this entry to where its priority belongs (O2).
+    ///
+    /// ```
+    /// use ws_executor::ordered::{Entry, Queue};
+    ///
+    /// let (queue, locals) = Queue::new(1);
+    /// for number in 0..1_000 {
+    ///     locals[0].push(Entry::new(0, number));
+    /// }
+    /// assert_eq!(locals[0].len() + queue.len(), 1_000);
+    /// locals[0].push(Entry::new(1, 1_000));
+    /// assert_eq!(locals[0].pop().unwrap().into_value(), 1_000);
+    /// ```
     pub fn push(&self, entry: Entry<T>) {
         if let Err(batch) = self.own.push(entry) {
             self.parts.shared.push_batch(batch);
         }
     }
 
-    /// Takes the next entry; see the module's head for which that is.
+    /// Takes the next entry, if any is found: see [the module](self#what-a-pop-takes) for which that is.
+    ///
+    /// ```
+    /// use ws_executor::ordered::{Entry, Queue};
+    ///
+    /// let (_, locals) = Queue::new(1);
+    /// for (priority, name) in [(-5, "low"), (7, "first"), (7, "second")] {
+    ///     locals[0].push(Entry::new(priority, name));
+    /// }
+    /// let order = std::iter::from_fn(|| locals[0].pop()).map(Entry::into_value);
+    /// assert!(order.eq(["first", "second", "low"]));
+    /// ```
     pub fn pop(&self) -> Option<Entry<T>> {
         if self.taken.get() >= LOCAL_MAX {
             self.taken.set(0);
@@ -228,12 +349,12 @@ impl<T: Send + 'static> Local<T> {
             .find_map(|victim| self.parts.stealers[victim].steal(|entry| self.push(entry)))
     }
 
-    /// How many entries are in here.
+    /// How many entries are in here, or were a moment ago: others steal.
     pub fn len(&self) -> usize {
         self.own.len()
     }
 
-    /// Whether there are none in here.
+    /// Whether there are none in here. Others may make it so at any time.
     pub fn is_empty(&self) -> bool {
         self.own.is_empty()
     }
