@@ -4,7 +4,7 @@
 //!
 //! Most of it is about one worker that is active while the others are held, so that the order is exact. They fail
 //! when `highest` in `sched/priority.rs` takes what it finds first, when `push_full` in `queue/ordered/local.rs`
-//! gives the new task away, when `ordered_first` does not look at others.
+//! gives the new task away, when `ordered_first` does not look at others, when `running_priority` is that of no task.
 
 mod common;
 
@@ -186,6 +186,31 @@ common::with_workers! {
         }));
         done.wait_for(1);
         assert_eq!(*seen.lock().unwrap(), Some(Priority::DEFAULT));
+    }
+
+    /// Unless it is asked for, also where the parent's has changed meanwhile.
+    fn a_child_may_have_that_of_its_parent(workers: usize) {
+        let one = OneActive::new(workers, false);
+        let seen = Arc::new(Mutex::new(vec![]));
+        let (done, noted) = (Arc::new(Count::new()), seen.clone());
+        let counted = done.clone();
+        one.run(move || {
+            let own = Arc::new(Mutex::new(None::<task::AbortHandle>));
+            let slot = own.clone();
+            let parent = task::Builder::new().priority(7).spawn(async move {
+                let child = || task::Builder::new().priority(Priority::current()).spawn(async {}).priority();
+                let first = child();
+                slot.lock().unwrap().take().unwrap().set_priority(Priority::LOWEST);
+                *noted.lock().unwrap() = vec![first, child()];
+                counted.add();
+            });
+            *own.lock().unwrap() = Some(parent.abort_handle());
+            assert_eq!(Priority::current(), Priority::DEFAULT, "as nobody chose another for this one");
+        });
+        done.wait_for(1);
+        assert_eq!(*seen.lock().unwrap(), [Priority::new(7), Priority::LOWEST]);
+        assert_eq!(Priority::current(), Priority::DEFAULT, "of a thread without a task");
+        assert_eq!(one.runtime.block_on(async { Priority::current() }), Priority::DEFAULT);
     }
 
     /// O3, O4: what is shared comes before what another P has only if it is above that.

@@ -53,7 +53,7 @@ use std::cell::{Cell, OnceCell};
 use super::{
     ground::Ground,
     processor::Peer,
-    worker::{Scope, Worker},
+    worker::{BRANCH, ROOT, Scope, Worker},
 };
 use crate::{
     events::event,
@@ -129,6 +129,14 @@ impl Worker {
             debug_assert!(fresh, "a P has one ordered queue");
             own
         })
+    }
+
+    /// That of the task that this thread is polling, if it is polling one.
+    pub(crate) fn running_priority(&self) -> Option<i64> {
+        match self.peer().running.load(Relaxed) {
+            ROOT | BRANCH => None,
+            address => Some(self.shared.find_live(address)?.header().priority()),
+        }
     }
 
     // --- tasks that become runnable ---

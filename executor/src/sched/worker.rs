@@ -36,7 +36,7 @@ use crate::{
 };
 
 /// What [`Peer::running`] says while a root is polled, which has no place in the live table.
-const ROOT: u64 = u64::MAX;
+pub(super) const ROOT: u64 = u64::MAX;
 /// The same for a branch that was stolen.
 pub(super) const BRANCH: u64 = u64::MAX - 1;
 

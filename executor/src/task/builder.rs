@@ -169,7 +169,8 @@ impl Builder {
         self
     }
 
-    /// Gives the task a priority; what it spawns does not inherit it. See [`Priority`] for what that means,
+    /// Gives the task a priority; what it spawns does not inherit it, unless that is given
+    /// [`Priority::current`]. See [`Priority`] for what that means,
     /// and for whom it means nothing.
     ///
     /// ```

@@ -2,10 +2,14 @@
 
 use std::fmt;
 
+#[cfg(not(ws_loom))]
+use crate::context;
+
 /// How urgent a task is: a worker takes the greater first, and equals in the order in which they came.
 ///
 /// Any `i64` is a priority, and so is a deadline or a class of service that was turned into one. What is
-/// not said otherwise has [`DEFAULT`](Self::DEFAULT), also what a task of another priority spawns.
+/// not said otherwise has [`DEFAULT`](Self::DEFAULT), also what a task of another priority spawns; a child that
+/// is to inherit is given [`Priority::current`].
 ///
 /// Set it with [`Builder::priority`](super::Builder::priority), and change it with
 /// [`JoinHandle::set_priority`](super::JoinHandle::set_priority).
@@ -79,6 +83,28 @@ impl Priority {
     /// ```
     pub const fn new(number: i64) -> Self {
         Self(number)
+    }
+
+    /// The priority of the task that is being polled on this thread, and [`DEFAULT`](Self::DEFAULT) where none is.
+    ///
+    /// It asks the table of live tasks: more than a load, and nothing for an inner loop.
+    ///
+    /// ```
+    /// use ws_executor::task::{Builder, Priority};
+    ///
+    /// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let parent = Builder::new().priority(7).spawn(async {
+    ///     let child = Builder::new().priority(Priority::current()).spawn(async {});
+    ///     child.priority()
+    /// });
+    /// assert_eq!(parent.await.unwrap(), Priority::new(7));
+    /// # });
+    /// assert_eq!(Priority::current(), Priority::DEFAULT);
+    /// ```
+    #[cfg(not(ws_loom))]
+    pub fn current() -> Self {
+        context::with_worker(|worker| worker?.running_priority()).map_or(Self::DEFAULT, Self)
     }
 
     /// Its number.

@@ -15,7 +15,7 @@
 //!
 //! So each entry comes out once, and the order is exact for a thread alone. With several it is near: a thread that has
 //! something of its own does not look at what the others have. The scheduler is made of the same parts and does look,
-//! at every 61st tick, for it knows which of its threads are stuck.
+//! at every 61st tick, for a thread may be stuck in a poll for long.
 //!
 //! Nothing here waits. A pop that finds nothing says so, and how a thread sleeps until there is something is its
 //! own affair. An entry that is on its way from one thread to another is in neither's hands for a moment, so `None`
