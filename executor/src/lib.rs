@@ -40,6 +40,11 @@ mod rng;
 #[cfg(not(ws_loom))]
 pub mod runtime;
 mod sched;
+#[cfg(all(test, not(any(fuzzing, ws_loom))))]
+mod steps;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod steps;
 mod sync;
 pub mod task;
 #[cfg(not(ws_loom))]

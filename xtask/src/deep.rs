@@ -48,6 +48,11 @@ const STEPS: &[Step] = &[
         run: dynamic::tsan,
     },
     Step {
+        name: "fuzz",
+        about: "programs for the queues and the task that a fuzzer makes up",
+        run: random::fuzz,
+    },
+    Step {
         name: "memcheck",
         about: "valgrind: use of what was never written, leaks",
         run: dynamic::memcheck,

@@ -6,7 +6,10 @@ use super::{
     Outcome,
     shop::{Shop, need_cargo},
 };
-use crate::{cargo, tree::at};
+use crate::{
+    cargo,
+    tree::{at, entries},
+};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
@@ -30,6 +33,46 @@ pub(super) fn shuttle(shop: &Shop) -> Outcome {
     let log = shop.run("shuttle", HOUR, command)?;
     log.tests(None)
 }
+
+/// Every target of the package `fuzz`, for [`FUZZ_FOR`] each, under AddressSanitizer and LeakSanitizer. What was found to
+/// reach new code is kept in the step's folder, and is where the next run begins; what fails is in the log.
+pub(super) fn fuzz(shop: &Shop) -> Outcome {
+    need_cargo("fuzz")?;
+    let mut reached = Vec::new();
+    for target in entries(&shop.root.join("fuzz/fuzz_targets"))? {
+        let target = target.path();
+        let target = target.file_stem().unwrap_or_default().to_string_lossy();
+        let corpus = shop.folder("fuzz-corpus").join(&*target);
+        fs::create_dir_all(&corpus).map_err(at(&corpus))?;
+        let mut command = shop.cargo("fuzz");
+        command
+            // The sanitizers and the counters of branches are flags of a nightly; any compiler has them.
+            .env("RUSTC_BOOTSTRAP", "1")
+            .args(["fuzz", "run", "--fuzz-dir", "fuzz", &target])
+            .arg(&corpus)
+            .args(["--", "-timeout=20", "-max_len=1024", "-print_final_stats=1"])
+            .arg(format!("-max_total_time={}", FUZZ_FOR.as_secs()));
+        let log = shop.run(&format!("fuzz-{target}"), HOUR, command)?;
+        if !log.status.success() {
+            return Err(format!(
+                "{target}: {}, see {}; `RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir fuzz {target} FILE` replays what \
+                 was written to fuzz/artifacts",
+                log.status,
+                log.path()
+            ));
+        }
+        let runs = log.text.lines().find_map(|line| {
+            let runs = line.strip_prefix("stat::number_of_executed_units:")?;
+            Some(runs.trim())
+        });
+        let runs = runs.ok_or_else(|| format!("{target}: it ran nothing; see {}", log.path()))?;
+        reached.push(format!("{target}: {runs}"));
+    }
+    Ok(format!("programs: {}", reached.join(", ")))
+}
+
+/// Long enough that each target stops finding new code, and not more.
+const FUZZ_FOR: Duration = Duration::from_secs(5 * 60);
 
 /// `cargo mutants`, file by file: each function's body replaced, each operator exchanged, one at a time. What no test
 /// notices is in the step's folder, under `mutants.out/missed.txt`; docs/testing.md has those that are left, with the reason.

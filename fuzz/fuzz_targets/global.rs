@@ -1,0 +1,19 @@
+//! The GRQ and its batches.
+#![no_main]
+
+use libfuzzer_sys::{arbitrary::Unstructured, fuzz_target};
+use ws_executor::steps::global::{Step, run};
+use ws_fuzz::{kind, number, program};
+
+fuzz_target!(|bytes: &[u8]| {
+    let steps = program(&mut Unstructured::new(bytes), |bytes| {
+        Ok(match kind(bytes, 5)? {
+            0 => Step::Push,
+            1 => Step::PushBatch(number(bytes, 31)?),
+            2 => Step::Pop,
+            3 => Step::PopBatch(number(bytes, 31)?),
+            _ => Step::Take(number(bytes, 31)?),
+        })
+    });
+    run(&steps);
+});
