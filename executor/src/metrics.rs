@@ -61,6 +61,8 @@ pub struct Metrics {
     pub global_queue: usize,
     /// Tasks of another priority than the default one that wait in the queue that all share.
     pub ordered_queue: usize,
+    /// How often the monitor has looked at everything: it grows while anything runs, and stands still while all sleep.
+    pub monitor_looks: u64,
     /// A row for each P that ever was; at least as many as threads ran at once.
     pub processors: Vec<ProcessorMetrics>,
 }

@@ -11,22 +11,24 @@ mod common;
 
 use std::{collections::BTreeMap, fs, sync::Arc, thread, time::Duration};
 
-use common::{Count, limited};
+use common::{Count, Gate, limited, pass_looks, runtime};
 use ws_executor::{
     runtime::{Builder, Runtime},
     task,
 };
 use ws_reactor::ThreadId;
 
-/// The bound is 1 ms in 5 s; a fifth of both does not make the tests long.
-const WINDOW: Duration = Duration::from_secs(1);
-const CPU_NS_MAX: u64 = 200_000;
+/// For so many looks of a busy monitor, at least a millisecond apart, nothing moves. Many times of what an idle one
+/// rests at most between two looks.
+const CALM: usize = 400;
+/// So many changes are too many: a runtime comes to rest after some.
+const CHANGES_MAX: usize = 2_000;
 
 fn name(workers: usize) -> String {
     format!("idle{workers}")
 }
 
-/// What each thread of the runtime has used so far, by its number.
+/// The CPU time that each thread of the runtime has used so far, by its number.
 fn cpu(workers: usize) -> BTreeMap<u32, u64> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir("/proc/self/task").unwrap() {
@@ -43,6 +45,12 @@ fn cpu(workers: usize) -> BTreeMap<u32, u64> {
         }
     }
     all
+}
+
+/// All that moves in a runtime which does something: its threads' clocks, and what it counts.
+fn moves(runtime: &Runtime) -> (BTreeMap<u32, u64>, String) {
+    let metrics = runtime.handle().metrics();
+    (cpu(metrics.workers), format!("{metrics:?}"))
 }
 
 /// It has run on all its workers, blocked some, and is left with tasks that wait.
@@ -83,38 +91,38 @@ fn busy_once(workers: usize) -> Runtime {
 #[test]
 fn with_1_2_and_8_workers() {
     limited(|| {
-        const WORKERS: [usize; 3] = [1, 2, 8];
-        let runtimes = WORKERS.map(busy_once);
-        // Until all have gone to sleep, or for long enough to see that they do not.
-        let mut calm = 0;
-        for _ in 0..100 {
-            let before = WORKERS.map(cpu);
-            thread::sleep(Duration::from_millis(20));
-            calm = if WORKERS.map(cpu) == before {
-                calm + 1
-            } else {
-                0
-            };
-            if calm == 5 {
-                break;
+        // Its monitor does not lie down, and counts for us.
+        let (begun, gate) = (Arc::new(Count::new()), Arc::new(Gate::default()));
+        let busy = runtime(1);
+        let (begins, passes) = (begun.clone(), gate.clone());
+        let stuck = busy.spawn(async move {
+            begins.add();
+            passes.pass();
+        });
+        begun.wait_for(1);
+
+        let runtimes = [1, 2, 8].map(busy_once);
+        let (mut calm, mut changes) = (0, 0);
+        let mut before = runtimes.each_ref().map(moves);
+        while calm < CALM {
+            pass_looks(&busy, 1);
+            let now = runtimes.each_ref().map(moves);
+            if now == before {
+                calm += 1;
+                continue;
             }
-        }
-        let before = WORKERS.map(cpu);
-        thread::sleep(WINDOW);
-        for ((before, after), workers) in before.iter().zip(WORKERS.map(cpu)).zip(WORKERS) {
+            (calm, changes) = (0, changes + 1);
             assert!(
-                before.len() > 1,
-                "the threads of {workers} workers are not found"
+                changes < CHANGES_MAX,
+                "it does not come to rest; from\n{before:#?}\nto\n{now:#?}"
             );
-            let used: u64 = after
-                .iter()
-                .map(|(thread, cpu)| cpu - before.get(thread).unwrap_or(&0))
-                .sum();
-            assert!(
-                used < CPU_NS_MAX,
-                "{workers} workers used {used} ns in {WINDOW:?} of nothing"
-            );
+            before = now;
         }
+        for (threads, counted) in before {
+            assert!(threads.len() > 1, "no threads are found: {counted}");
+        }
+        gate.open();
+        busy.block_on(stuck).unwrap();
         drop(runtimes);
     });
 }

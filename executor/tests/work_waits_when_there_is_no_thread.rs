@@ -22,7 +22,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Count, Gate, limited, listen_to_log, logged};
+use common::{Count, Gate, limited, listen_to_log, logged, pass_looks};
 use ws_executor::{
     runtime::{Builder, Runtime},
     task,
@@ -189,8 +189,8 @@ fn until_there_is_room() {
         drop(runtime.spawn(async move { done.add() }));
     }
     assert_eq!(runtime.handle().metrics().threads, 0);
-    // For so long that sysmon would have lain down if it did.
-    std::thread::sleep(Duration::from_millis(100));
+    // More than it takes sysmon to lie down, if it did.
+    pass_looks(&runtime, 20);
     assert_eq!(done.get(), 0);
     drop(std::hint::black_box(room));
     done.wait_for(10);

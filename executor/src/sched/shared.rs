@@ -280,6 +280,7 @@ impl Shared {
             live_tasks: self.live_tasks(),
             global_queue: self.grq.len(),
             ordered_queue: self.ordered.len(),
+            monitor_looks: self.sysmon.looks(),
             processors: self.peers().map(processor_metrics).collect(),
         }
     }

@@ -62,6 +62,7 @@ use super::{
 };
 use crate::{
     events::event,
+    metrics::Counter,
     no_unwind::NoUnwind,
     queue::{LocalQueue, local_queue},
     sync::{
@@ -105,6 +106,8 @@ pub(crate) struct Sysmon {
     needed: AtomicBool,
     /// The same, for who comes to a fork; see *Give way at a fork* in `fork_join/owner.rs`.
     asks_at_forks: AtomicBool,
+    /// How often it has looked. Written by its own thread alone.
+    looks: Counter,
 }
 
 impl Sysmon {
@@ -114,7 +117,12 @@ impl Sysmon {
             reported: AtomicBool::new(false),
             needed: AtomicBool::new(false),
             asks_at_forks: AtomicBool::new(false),
+            looks: Counter::default(),
         }
+    }
+
+    pub(super) fn looks(&self) -> u64 {
+        self.looks.get()
     }
 }
 
@@ -387,6 +395,7 @@ impl Monitor {
     /// One look at everything. Whether it had to act.
     pub(super) fn look(&mut self) -> bool {
         let shared = &*self.shared.clone();
+        shared.sysmon.looks.add(1);
         let now = shared.time.clock().now_ns();
         // Ordering: Acquire pairs with `need_permit`.
         let asked = shared.sysmon.needed.load(Acquire) && shared.sysmon.needed.swap(false, AcqRel);

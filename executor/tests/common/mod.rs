@@ -75,6 +75,15 @@ pub(crate) fn runtime(workers: usize) -> Runtime {
     Builder::new().workers(workers).build().unwrap()
 }
 
+/// Waits until the monitor of a runtime has looked so often from now on: for what must not happen meanwhile. It looks as
+/// long as something runs there, or waits for a thread.
+pub(crate) fn pass_looks(runtime: &Runtime, count: u64) {
+    let until = runtime.handle().metrics().monitor_looks + count;
+    while runtime.handle().metrics().monitor_looks < until {
+        thread::yield_now();
+    }
+}
+
 /// Wakes a thread.
 struct Unpark(Thread);
 
