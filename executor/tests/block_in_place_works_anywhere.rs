@@ -19,7 +19,7 @@ use common::{Count, Gate, limited, listen_to_panics};
 use ws_executor::{
     block_in_place,
     runtime::{Builder, Handle, Runtime},
-    task, time,
+    spawn_pinned, task, time,
 };
 
 /// Without sysmon, who would take the permit by itself.
@@ -228,6 +228,24 @@ common::with_workers! {
         for task in tasks {
             let error = runtime.block_on(task).unwrap_err();
             assert_eq!(error.into_panic().downcast_ref(), Some(&"expected: to the task"));
+        }
+    }
+
+    /// Of what is pinned, so that its next poll is on the thread on which the closure has panicked.
+    fn a_panic_ends_the_block(workers: usize) {
+        listen_to_panics();
+        let runtime = runtime(workers);
+        let tasks: Vec<_> = (0..2 * workers).map(|_| runtime.spawn(async {
+            let pinned = spawn_pinned(|| async {
+                let caught = catch_unwind(|| block_in_place(|| panic!("expected: in the closure")));
+                assert!(caught.is_err());
+                task::yield_now().await;
+                blocks_for_its_own_queue();
+            });
+            pinned.await.unwrap();
+        })).collect();
+        for task in tasks {
+            runtime.block_on(task).unwrap();
         }
     }
 }
