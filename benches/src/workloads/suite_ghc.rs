@@ -197,3 +197,33 @@ fn end<R: Rt>(params: Params, n: usize) -> Result<Outcome, BoxError> {
     drop(sender);
     Ok(Outcome::Measured(measure))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::rows;
+    use crate::rt::WsRt;
+
+    /// Here, and in the program that GHC builds (H6).
+    #[test]
+    fn every_program_has_its_row() {
+        let rows = rows::<WsRt>();
+        let theirs = include_str!("../../peers/ghc/Main.hs");
+        for program in [
+            "callback001",
+            "callback002",
+            "chan",
+            "sieve",
+            "threads001",
+            "threads003",
+            "threads006",
+            "threads007",
+        ] {
+            let name = format!("ghc_{program}");
+            assert!(rows.iter().any(|row| row.name == name), "no row {name}");
+            assert!(
+                theirs.contains(&format!("\"{name}\"")),
+                "not on GHC: {name}"
+            );
+        }
+    }
+}
