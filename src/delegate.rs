@@ -2,8 +2,15 @@
 //!
 //! - `by_reference!`: a type reads and writes as a reference to it does, since no operation changes
 //!   anything but the kernel's side.
-//! - `std_socket!`: the ways to and from std's type of the same name, and to the descriptor. The type
-//!   has one field `fd`, an `AsyncFd` of std's.
+//! - `std_socket!`: the ways to and from std's type of the same name, and to the descriptor.
+//! - `waits!`: `readable` and `writable`.
+//! - `stream_socket!`: what a TCP stream and a Unix stream do alike, which is all but their reads, their
+//!   addresses and the options of TCP.
+//! - `listening_socket!`: how connections are taken, one by one and as a stream.
+//!
+//! All but the first are for a type with one field `fd`, an `AsyncFd` of std's. They are macros, and not a generic type
+//! inside, because std has no trait for what its sockets have in common, and because the methods
+//! have to stand in the documentation of each type.
 
 macro_rules! by_reference {
     (impl[$($generics:tt)*] AsyncRead for $type:ty $(where { $($bounds:tt)* })?) => {
@@ -151,4 +158,237 @@ macro_rules! std_socket {
     };
 }
 
-pub(crate) use {by_reference, std_socket};
+macro_rules! waits {
+    ($name:ident, $read:literal, $write:literal) => {
+        impl $name {
+            #[doc = concat!("Waits until ", $read)]
+            ///
+            /// # Errors
+            ///
+            /// If the runtime of the socket was shut down.
+            ///
+            /// # Cancel safety
+            ///
+            /// Nothing is lost when the future is dropped.
+            pub async fn readable(&self) -> std::io::Result<()> {
+                self.fd.ready(ws_reactor::Direction::Read).await.map(drop)
+            }
+
+            #[doc = concat!("Waits until ", $write)]
+            ///
+            /// # Errors
+            ///
+            /// If the runtime of the socket was shut down.
+            ///
+            /// # Cancel safety
+            ///
+            /// Nothing is lost when the future is dropped.
+            pub async fn writable(&self) -> std::io::Result<()> {
+                self.fd.ready(ws_reactor::Direction::Write).await.map(drop)
+            }
+        }
+    };
+}
+
+macro_rules! stream_socket {
+    ($name:ident) => {
+        $crate::delegate::waits!(
+            $name,
+            "a read is worth trying. See [`try_read`](Self::try_read).",
+            "a write is worth trying. See [`try_write`](Self::try_write)."
+        );
+
+        impl $name {
+            /// Reads if there is something to read.
+            ///
+            /// With [`readable`](Self::readable), a task can wait without a buffer in its hands.
+            ///
+            /// # Errors
+            ///
+            /// As a read, and [`WouldBlock`](std::io::ErrorKind::WouldBlock).
+            pub fn try_read(&self, buf: &mut [u8]) -> std::io::Result<usize> {
+                self.fd.try_io(ws_reactor::Interest::READABLE, || {
+                    std::io::Read::read(&mut self.fd.get_ref(), buf)
+                })
+            }
+
+            /// Writes if there is room.
+            ///
+            /// # Errors
+            ///
+            /// As a write, and [`WouldBlock`](std::io::ErrorKind::WouldBlock).
+            pub fn try_write(&self, buf: &[u8]) -> std::io::Result<usize> {
+                self.fd.try_io(ws_reactor::Interest::WRITABLE, || {
+                    std::io::Write::write(&mut self.fd.get_ref(), buf)
+                })
+            }
+
+            /// Ends the sending side, the receiving side, or both.
+            ///
+            /// # Errors
+            ///
+            /// What the system says, such as [`NotConnected`](std::io::ErrorKind::NotConnected) after a reset.
+            pub fn shutdown(&self, how: std::net::Shutdown) -> std::io::Result<()> {
+                self.fd.get_ref().shutdown(how)
+            }
+
+            /// Borrows the two directions apart, for two futures of one task.
+            ///
+            /// (`split` is the name that [`AsyncReadExt`](crate::io::AsyncReadExt) has for halves with a lock between
+            /// them, which no socket needs.)
+            pub fn split_mut(
+                &mut self,
+            ) -> (
+                $crate::net::split::ReadHalf<'_, Self>,
+                $crate::net::split::WriteHalf<'_, Self>,
+            ) {
+                $crate::net::split::borrowed(self)
+            }
+
+            /// Takes the two directions apart, for two tasks.
+            ///
+            /// When the write half is dropped, the sending side is ended, and the peer reads the end of the
+            /// stream.
+            pub fn into_split(
+                self,
+            ) -> (
+                $crate::net::split::OwnedReadHalf<Self>,
+                $crate::net::split::OwnedWriteHalf<Self>,
+            ) {
+                $crate::net::split::owned(self)
+            }
+        }
+
+        impl futures::io::AsyncWrite for &$name {
+            fn poll_write(
+                self: std::pin::Pin<&mut Self>,
+                cx: &mut std::task::Context<'_>,
+                buf: &[u8],
+            ) -> std::task::Poll<std::io::Result<usize>> {
+                self.fd.poll_write_short(cx, buf.len(), || {
+                    std::io::Write::write(&mut self.fd.get_ref(), buf)
+                })
+            }
+
+            fn poll_write_vectored(
+                self: std::pin::Pin<&mut Self>,
+                cx: &mut std::task::Context<'_>,
+                bufs: &[std::io::IoSlice<'_>],
+            ) -> std::task::Poll<std::io::Result<usize>> {
+                let len = bufs.iter().map(|buf| buf.len()).sum();
+                self.fd.poll_write_short(cx, len, || {
+                    std::io::Write::write_vectored(&mut self.fd.get_ref(), bufs)
+                })
+            }
+
+            fn poll_flush(
+                self: std::pin::Pin<&mut Self>,
+                _: &mut std::task::Context<'_>,
+            ) -> std::task::Poll<std::io::Result<()>> {
+                // What was written is the system's to send.
+                std::task::Poll::Ready(Ok(()))
+            }
+
+            fn poll_close(
+                self: std::pin::Pin<&mut Self>,
+                _: &mut std::task::Context<'_>,
+            ) -> std::task::Poll<std::io::Result<()>> {
+                let answer = self.shutdown(std::net::Shutdown::Write);
+                std::task::Poll::Ready($crate::net::split::end_sending(answer))
+            }
+        }
+
+        $crate::delegate::by_reference! { impl[] AsyncRead for $name }
+        $crate::delegate::by_reference! { impl[] AsyncWrite for $name }
+    };
+}
+
+macro_rules! listening_socket {
+    (
+        $listener:ident, $listener_name:literal, $stream:ident, $std_stream:ty, $addr:ty;
+        $(#[$accept:meta])* accept;
+        $(#[$poll_accept:meta])* poll_accept;
+        $(#[$incoming:meta])* incoming;
+    ) => {
+        impl $listener {
+            $(#[$accept])*
+            pub async fn accept(&self) -> std::io::Result<($stream, $addr)> {
+                let mut backoff = $crate::net::patience::Backoff::new();
+                std::future::poll_fn(|cx| self.poll_accept_patiently(cx, &mut backoff)).await
+            }
+
+            $(#[$poll_accept])*
+            pub fn poll_accept(
+                &self,
+                cx: &mut std::task::Context<'_>,
+            ) -> std::task::Poll<std::io::Result<($stream, $addr)>> {
+                let readable = ws_reactor::Interest::READABLE;
+                let accepted = self.fd.poll_io(cx, readable, || self.fd.get_ref().accept());
+                accepted.map(|accepted| self.adopt(accepted))
+            }
+
+            $(#[$incoming])*
+            pub fn incoming(&self) -> Incoming<'_> {
+                Incoming {
+                    listener: self,
+                    backoff: $crate::net::patience::Backoff::new(),
+                }
+            }
+
+            fn poll_accept_patiently(
+                &self,
+                cx: &mut std::task::Context<'_>,
+                backoff: &mut $crate::net::patience::Backoff,
+            ) -> std::task::Poll<std::io::Result<($stream, $addr)>> {
+                let accept = || self.fd.get_ref().accept();
+                let accepted = $crate::net::patience::poll_accept(&self.fd, cx, backoff, accept);
+                accepted.map(|accepted| self.adopt(accepted))
+            }
+
+            /// Has an accepted connection join the listener's runtime.
+            fn adopt(
+                &self,
+                accepted: std::io::Result<($std_stream, $addr)>,
+            ) -> std::io::Result<($stream, $addr)> {
+                let (stream, peer) = accepted?;
+                stream.set_nonblocking(true)?;
+                Ok(($stream::join(self.fd.netpoll(), stream)?, peer))
+            }
+        }
+
+        #[doc = concat!(
+            "The connections of a [`", $listener_name, "`] as a stream; from [`", $listener_name, "::incoming`]."
+        )]
+        pub struct Incoming<'a> {
+            listener: &'a $listener,
+            backoff: $crate::net::patience::Backoff,
+        }
+
+        impl futures::stream::Stream for Incoming<'_> {
+            type Item = std::io::Result<$stream>;
+
+            fn poll_next(
+                mut self: std::pin::Pin<&mut Self>,
+                cx: &mut std::task::Context<'_>,
+            ) -> std::task::Poll<Option<Self::Item>> {
+                let this = &mut *self;
+                let accepted = this.listener.poll_accept_patiently(cx, &mut this.backoff);
+                accepted.map(|accepted| Some(accepted.map(|(stream, _)| stream)))
+            }
+        }
+
+        impl futures::stream::FusedStream for Incoming<'_> {
+            fn is_terminated(&self) -> bool {
+                false
+            }
+        }
+
+        impl std::fmt::Debug for Incoming<'_> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_tuple("Incoming").field(self.listener).finish()
+            }
+        }
+    };
+}
+
+pub(crate) use {by_reference, listening_socket, std_socket, stream_socket, waits};

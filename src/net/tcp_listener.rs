@@ -1,25 +1,20 @@
 //! A TCP socket that takes connections.
 
-use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::io;
 use std::net::{self, SocketAddr};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 
-use futures::stream::{FusedStream, Stream};
 use socket2::Domain;
 use ws_reactor::{Interest, Netpoll};
 
 use super::addr::{ToSocketAddrs, first_that_works};
 use super::connect::tcp_socket;
-use super::patience::{Backoff, poll_accept};
 use super::tcp_socket::BACKLOG;
 use super::tcp_stream::TcpStream;
 use crate::async_fd::AsyncFd;
 use crate::current::in_runtime;
-use crate::delegate::std_socket;
+use crate::delegate::{listening_socket, std_socket};
 
 /// A TCP socket that takes connections.
 ///
@@ -75,62 +70,6 @@ impl TcpListener {
         })
     }
 
-    /// Takes the next connection.
-    ///
-    /// Connections that break before they are taken are passed over. When the system has no descriptor
-    /// or no memory for one (`EMFILE`, `ENFILE`, `ENOBUFS`, `ENOMEM`), this waits, tries again, and takes
-    /// it once there is room: clients are kept waiting, and not lost.
-    ///
-    /// # Errors
-    ///
-    /// If the listener is of no more use, or the runtime was shut down.
-    ///
-    /// # Cancel safety
-    ///
-    /// No connection is lost when the future is dropped.
-    pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        let mut backoff = Backoff::new();
-        poll_fn(|cx| self.poll_accept_patiently(cx, &mut backoff)).await
-    }
-
-    /// Polls for the next connection, without the patience of [`TcpListener::accept`].
-    ///
-    /// # Errors
-    ///
-    /// What the system says, also of a connection that broke and of a table of descriptors that is full:
-    /// after the latter, another poll without a wait would fail as well.
-    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
-        let listener = self.fd.get_ref();
-        let accepted = self
-            .fd
-            .poll_io(cx, Interest::READABLE, || listener.accept());
-        Poll::Ready(self.adopt(ready!(accepted)))
-    }
-
-    /// Returns the connections as a stream, which never ends.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use futures::StreamExt;
-    /// use ws::net::{TcpListener, TcpStream};
-    ///
-    /// # ws::runtime::Runtime::new()?.block_on(async {
-    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
-    /// let _client = TcpStream::connect(listener.local_addr()?).await?;
-    /// let stream = listener.incoming().next().await.expect("it never ends")?;
-    /// assert_eq!(stream.local_addr()?, listener.local_addr()?);
-    /// # Ok::<(), std::io::Error>(())
-    /// # })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn incoming(&self) -> Incoming<'_> {
-        Incoming {
-            listener: self,
-            backoff: Backoff::new(),
-        }
-    }
-
     /// Returns the address that it listens on.
     ///
     /// # Errors
@@ -157,26 +96,51 @@ impl TcpListener {
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         self.fd.get_ref().set_ttl(ttl)
     }
+}
 
-    fn poll_accept_patiently(
-        &self,
-        cx: &mut Context<'_>,
-        backoff: &mut Backoff,
-    ) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
-        let listener = self.fd.get_ref();
-        let accepted = poll_accept(&self.fd, cx, backoff, || listener.accept());
-        Poll::Ready(self.adopt(ready!(accepted)))
-    }
+listening_socket! {
+    TcpListener, "TcpListener", TcpStream, net::TcpStream, SocketAddr;
+    /// Takes the next connection.
+    ///
+    /// Connections that break before they are taken are passed over. When the system has no descriptor
+    /// or no memory for one (`EMFILE`, `ENFILE`, `ENOBUFS`, `ENOMEM`), this waits, tries again, and takes
+    /// it once there is room: clients are kept waiting, and not lost.
+    ///
+    /// # Errors
+    ///
+    /// If the listener is of no more use, or the runtime was shut down.
+    ///
+    /// # Cancel safety
+    ///
+    /// No connection is lost when the future is dropped.
+    accept;
 
-    /// Has an accepted connection join the listener's runtime.
-    fn adopt(
-        &self,
-        accepted: io::Result<(net::TcpStream, SocketAddr)>,
-    ) -> io::Result<(TcpStream, SocketAddr)> {
-        let (stream, peer) = accepted?;
-        stream.set_nonblocking(true)?;
-        Ok((TcpStream::join(self.fd.netpoll(), stream)?, peer))
-    }
+    /// Polls for the next connection, without the patience of [`TcpListener::accept`].
+    ///
+    /// # Errors
+    ///
+    /// What the system says, also of a connection that broke and of a table of descriptors that is full:
+    /// after the latter, another poll without a wait would fail as well.
+    poll_accept;
+
+    /// Returns the connections as a stream, which never ends.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use futures::StreamExt;
+    /// use ws::net::{TcpListener, TcpStream};
+    ///
+    /// # ws::runtime::Runtime::new()?.block_on(async {
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// let _client = TcpStream::connect(listener.local_addr()?).await?;
+    /// let stream = listener.incoming().next().await.expect("it never ends")?;
+    /// assert_eq!(stream.local_addr()?, listener.local_addr()?);
+    /// # Ok::<(), std::io::Error>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    incoming;
 }
 
 fn listen(netpoll: &Arc<Netpoll>, addr: SocketAddr) -> io::Result<TcpListener> {
@@ -185,32 +149,4 @@ fn listen(netpoll: &Arc<Netpoll>, addr: SocketAddr) -> io::Result<TcpListener> {
     socket.bind(&addr.into())?;
     socket.listen(BACKLOG)?;
     TcpListener::join(netpoll, socket.into())
-}
-
-/// The connections of a [`TcpListener`] as a stream; from [`TcpListener::incoming`].
-pub struct Incoming<'a> {
-    listener: &'a TcpListener,
-    backoff: Backoff,
-}
-
-impl Stream for Incoming<'_> {
-    type Item = io::Result<TcpStream>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let this = &mut *self;
-        let accepted = ready!(this.listener.poll_accept_patiently(cx, &mut this.backoff));
-        Poll::Ready(Some(accepted.map(|(stream, _)| stream)))
-    }
-}
-
-impl FusedStream for Incoming<'_> {
-    fn is_terminated(&self) -> bool {
-        false
-    }
-}
-
-impl fmt::Debug for Incoming<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Incoming").field(self.listener).finish()
-    }
 }

@@ -1,27 +1,26 @@
 //! A TCP connection.
 
 use std::future::Future;
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
-use std::net::{self, Shutdown, SocketAddr};
+use std::io::{self, IoSliceMut, Read};
+use std::net::{self, SocketAddr};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures::io::{AsyncRead, AsyncWrite};
+use futures::io::AsyncRead;
 use socket2::{Domain, SockRef};
-use ws_reactor::{Direction, Interest, STREAM_INTEREST};
+use ws_reactor::{Interest, STREAM_INTEREST};
 
 use super::addr::{self, ToSocketAddrs};
 use super::connect::{connect_tcp, tcp_socket};
-use super::split::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 use super::tcp_socket::Keepalive;
 use crate::async_fd::AsyncFd;
 use crate::current::in_runtime;
-use crate::delegate::{by_reference, std_socket};
+use crate::delegate::{std_socket, stream_socket};
 
 /// A TCP connection.
 ///
-/// Reads and writes by [`AsyncRead`] and [`AsyncWrite`], as itself and as a reference. Closing it as an
+/// Reads and writes by [`AsyncRead`] and [`AsyncWrite`](futures::io::AsyncWrite), as itself and as a reference. Closing it as an
 /// `AsyncWrite` ends the sending side and leaves the receiving side open; dropping it closes both.
 ///
 /// # Examples
@@ -158,63 +157,6 @@ impl TcpStream {
             .poll_io(cx, Interest::READABLE, || self.fd.get_ref().peek(buf))
     }
 
-    /// Waits until a read is worth trying. See [`TcpStream::try_read`].
-    ///
-    /// # Errors
-    ///
-    /// If the runtime of the socket was shut down.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
-    pub async fn readable(&self) -> io::Result<()> {
-        self.fd.ready(Direction::Read).await.map(drop)
-    }
-
-    /// Waits until a write is worth trying. See [`TcpStream::try_write`].
-    ///
-    /// # Errors
-    ///
-    /// If the runtime of the socket was shut down.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
-    pub async fn writable(&self) -> io::Result<()> {
-        self.fd.ready(Direction::Write).await.map(drop)
-    }
-
-    /// Reads if there is something to read.
-    ///
-    /// With [`TcpStream::readable`], a task can wait without a buffer in its hands.
-    ///
-    /// # Errors
-    ///
-    /// As a read, and [`WouldBlock`](io::ErrorKind::WouldBlock).
-    pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
-        self.fd
-            .try_io(Interest::READABLE, || self.fd.get_ref().read(buf))
-    }
-
-    /// Writes if there is room.
-    ///
-    /// # Errors
-    ///
-    /// As a write, and [`WouldBlock`](io::ErrorKind::WouldBlock).
-    pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
-        self.fd
-            .try_io(Interest::WRITABLE, || self.fd.get_ref().write(buf))
-    }
-
-    /// Ends the sending side, the receiving side, or both.
-    ///
-    /// # Errors
-    ///
-    /// What the system says, such as [`NotConnected`](io::ErrorKind::NotConnected) after a reset.
-    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        self.fd.get_ref().shutdown(how)
-    }
-
     /// Reads into memory that need not be initialised: gives what socket2's `recv` says of it.
     #[cfg(any(feature = "hyper", feature = "tokio-io"))]
     pub(crate) fn poll_recv(
@@ -224,22 +166,6 @@ impl TcpStream {
     ) -> Poll<io::Result<usize>> {
         let socket = SockRef::from(self.fd.get_ref());
         self.fd.poll_read_short(cx, buf.len(), || socket.recv(buf))
-    }
-
-    /// Borrows the two directions apart, for two futures of one task.
-    ///
-    /// (`split` is the name that [`AsyncReadExt`](crate::io::AsyncReadExt) has for halves with a lock between
-    /// them, which no socket needs.)
-    pub fn split_mut(&mut self) -> (ReadHalf<'_, TcpStream>, WriteHalf<'_, TcpStream>) {
-        split::borrowed(self)
-    }
-
-    /// Takes the two directions apart, for two tasks.
-    ///
-    /// When the write half is dropped, the sending side is ended, and the peer reads the end of the
-    /// stream.
-    pub fn into_split(self) -> (OwnedReadHalf<TcpStream>, OwnedWriteHalf<TcpStream>) {
-        split::owned(self)
     }
 
     /// Returns whether small writes are sent at once; see [`TcpStream::set_nodelay`].
@@ -334,6 +260,8 @@ impl TcpStream {
     }
 }
 
+stream_socket!(TcpStream);
+
 impl AsyncRead for &TcpStream {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -355,38 +283,3 @@ impl AsyncRead for &TcpStream {
             .poll_read_short(cx, len, || socket.read_vectored(bufs))
     }
 }
-
-impl AsyncWrite for &TcpStream {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let mut socket = self.fd.get_ref();
-        self.fd
-            .poll_write_short(cx, buf.len(), || socket.write(buf))
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let mut socket = self.fd.get_ref();
-        let len = bufs.iter().map(|buf| buf.len()).sum();
-        self.fd
-            .poll_write_short(cx, len, || socket.write_vectored(bufs))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // What was written is the system's to send.
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(split::end_sending(self.shutdown(Shutdown::Write)))
-    }
-}
-
-by_reference! { impl[] AsyncRead for TcpStream }
-by_reference! { impl[] AsyncWrite for TcpStream }

@@ -5,12 +5,12 @@ use std::io;
 use std::net::{self, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::task::{Context, Poll};
 
-use ws_reactor::{Direction, Interest};
+use ws_reactor::Interest;
 
 use super::addr::{self, ToSocketAddrs, first_that_works};
 use crate::async_fd::AsyncFd;
 use crate::current::in_runtime;
-use crate::delegate::std_socket;
+use crate::delegate::{std_socket, waits};
 
 /// A UDP socket.
 ///
@@ -230,24 +230,6 @@ impl UdpSocket {
             .try_io(Interest::READABLE, || self.fd.get_ref().recv_from(buf))
     }
 
-    /// Waits until receiving is worth trying. See [`UdpSocket::try_recv_from`].
-    ///
-    /// # Errors
-    ///
-    /// If the runtime of the socket was shut down.
-    pub async fn readable(&self) -> io::Result<()> {
-        self.fd.ready(Direction::Read).await.map(drop)
-    }
-
-    /// Waits until sending is worth trying. See [`UdpSocket::try_send_to`].
-    ///
-    /// # Errors
-    ///
-    /// If the runtime of the socket was shut down.
-    pub async fn writable(&self) -> io::Result<()> {
-        self.fd.ready(Direction::Write).await.map(drop)
-    }
-
     /// Returns the address of this socket.
     ///
     /// # Errors
@@ -338,3 +320,9 @@ impl UdpSocket {
         self.fd.get_ref().leave_multicast_v6(group, interface)
     }
 }
+
+waits!(
+    UdpSocket,
+    "receiving is worth trying. See [`try_recv_from`](Self::try_recv_from).",
+    "sending is worth trying. See [`try_send_to`](Self::try_send_to)."
+);

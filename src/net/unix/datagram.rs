@@ -6,11 +6,11 @@ use std::os::unix::net::{self, SocketAddr};
 use std::path::Path;
 use std::task::{Context, Poll};
 
-use ws_reactor::{Direction, Interest};
+use ws_reactor::Interest;
 
 use crate::async_fd::AsyncFd;
 use crate::current;
-use crate::delegate::std_socket;
+use crate::delegate::{std_socket, waits};
 use crate::net::patience::Backoff;
 
 /// A Unix socket for datagrams.
@@ -246,24 +246,6 @@ impl UnixDatagram {
             .poll_io(cx, Interest::READABLE, || self.fd.get_ref().recv(buf))
     }
 
-    /// Waits until receiving is worth trying.
-    ///
-    /// # Errors
-    ///
-    /// If the runtime of the socket was shut down.
-    pub async fn readable(&self) -> io::Result<()> {
-        self.fd.ready(Direction::Read).await.map(drop)
-    }
-
-    /// Waits until sending is worth trying.
-    ///
-    /// # Errors
-    ///
-    /// If the runtime of the socket was shut down.
-    pub async fn writable(&self) -> io::Result<()> {
-        self.fd.ready(Direction::Write).await.map(drop)
-    }
-
     /// Returns the address of this socket.
     ///
     /// # Errors
@@ -291,3 +273,9 @@ impl UnixDatagram {
         self.fd.get_ref().shutdown(how)
     }
 }
+
+waits!(
+    UnixDatagram,
+    "receiving is worth trying.",
+    "sending is worth trying."
+);

@@ -4,31 +4,29 @@
 //! credentials were sent along, so a short one does not say that there is no more.
 
 use std::future::Future;
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
-use std::net::Shutdown;
+use std::io::{self, IoSliceMut};
 use std::os::unix::net::{self, SocketAddr};
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use futures::io::{AsyncRead, AsyncWrite};
+use futures::io::AsyncRead;
 use socket2::{Domain, SockAddr, Socket, Type};
-use ws_reactor::{Direction, Interest, Netpoll};
+use ws_reactor::{Interest, Netpoll};
 
 use super::sock_addr;
 use crate::async_fd::AsyncFd;
 use crate::current::{self, in_runtime};
-use crate::delegate::{by_reference, std_socket};
+use crate::delegate::{std_socket, stream_socket};
 use crate::net::connect::connect;
 use crate::net::patience::Backoff;
-use crate::net::split::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 
 const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
 
 /// A connection between two Unix sockets.
 ///
-/// Reads and writes by [`AsyncRead`] and [`AsyncWrite`], as itself and as a reference. Closing it as an
+/// Reads and writes by [`AsyncRead`] and [`AsyncWrite`](futures::io::AsyncWrite), as itself and as a reference. Closing it as an
 /// `AsyncWrite` ends the sending side and leaves the receiving side open; dropping it closes both.
 ///
 /// # Examples
@@ -138,61 +136,6 @@ impl UnixStream {
         self.fd.get_ref().peer_addr()
     }
 
-    /// Waits until a read is worth trying. See [`UnixStream::try_read`].
-    ///
-    /// # Errors
-    ///
-    /// If the runtime of the socket was shut down.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
-    pub async fn readable(&self) -> io::Result<()> {
-        self.fd.ready(Direction::Read).await.map(drop)
-    }
-
-    /// Waits until a write is worth trying. See [`UnixStream::try_write`].
-    ///
-    /// # Errors
-    ///
-    /// If the runtime of the socket was shut down.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
-    pub async fn writable(&self) -> io::Result<()> {
-        self.fd.ready(Direction::Write).await.map(drop)
-    }
-
-    /// Reads if there is something to read.
-    ///
-    /// # Errors
-    ///
-    /// As a read, and [`WouldBlock`](io::ErrorKind::WouldBlock).
-    pub fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
-        self.fd
-            .try_io(Interest::READABLE, || self.fd.get_ref().read(buf))
-    }
-
-    /// Writes if there is room.
-    ///
-    /// # Errors
-    ///
-    /// As a write, and [`WouldBlock`](io::ErrorKind::WouldBlock).
-    pub fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
-        self.fd
-            .try_io(Interest::WRITABLE, || self.fd.get_ref().write(buf))
-    }
-
-    /// Ends the sending side, the receiving side, or both.
-    ///
-    /// # Errors
-    ///
-    /// What the system says.
-    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        self.fd.get_ref().shutdown(how)
-    }
-
     /// Reads into memory that need not be initialised: gives what socket2's `recv` says of it.
     #[cfg(any(feature = "hyper", feature = "tokio-io"))]
     pub(crate) fn poll_recv(
@@ -204,23 +147,9 @@ impl UnixStream {
         // Not by the short way; see `transfer.rs` of the reactor.
         self.fd.poll_io(cx, Interest::READABLE, || socket.recv(buf))
     }
-
-    /// Borrows the two directions apart, for two futures of one task.
-    ///
-    /// (`split` is the name that [`AsyncReadExt`](crate::io::AsyncReadExt) has for halves with a lock between
-    /// them, which no socket needs.)
-    pub fn split_mut(&mut self) -> (ReadHalf<'_, UnixStream>, WriteHalf<'_, UnixStream>) {
-        split::borrowed(self)
-    }
-
-    /// Takes the two directions apart, for two tasks.
-    ///
-    /// When the write half is dropped, the sending side is ended, and the peer reads the end of the
-    /// stream.
-    pub fn into_split(self) -> (OwnedReadHalf<UnixStream>, OwnedWriteHalf<UnixStream>) {
-        split::owned(self)
-    }
 }
+
+stream_socket!(UnixStream);
 
 /// Connects, and waits while the listener's queue is full: see `patience.rs`.
 async fn connect_patiently(netpoll: &Arc<Netpoll>, addr: &SockAddr) -> io::Result<UnixStream> {
@@ -256,38 +185,3 @@ impl AsyncRead for &UnixStream {
         Pin::new(&mut &self.fd).poll_read_vectored(cx, bufs)
     }
 }
-
-impl AsyncWrite for &UnixStream {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let mut socket = self.fd.get_ref();
-        self.fd
-            .poll_write_short(cx, buf.len(), || socket.write(buf))
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let mut socket = self.fd.get_ref();
-        let len = bufs.iter().map(|buf| buf.len()).sum();
-        self.fd
-            .poll_write_short(cx, len, || socket.write_vectored(bufs))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // What was written is the peer's to read.
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(split::end_sending(self.shutdown(Shutdown::Write)))
-    }
-}
-
-by_reference! { impl[] AsyncRead for UnixStream }
-by_reference! { impl[] AsyncWrite for UnixStream }
