@@ -83,14 +83,6 @@ impl Workers {
             workers: NonZero::new(handle.metrics().workers).unwrap_or(NonZero::<usize>::MIN),
         }
     }
-
-    fn run<'scope, F>(&self, f: F)
-    where
-        for<'s> F: FnOnce(Scope<'s, 'scope>) + Send,
-    {
-        let _entered = self.handle.enter();
-        crate::scope(|scope| f(Scope(scope)));
-    }
 }
 
 /// Where the parts of a parallel iterator are started: a [`Scope`](crate::Scope) in other words.
@@ -108,42 +100,30 @@ impl<'s, 'env, 'scope> orx_parallel::Scope<'s, 'env, 'scope> for Scope<'s, 'scop
     }
 }
 
-impl ThreadPool for Workers {
-    type ScopeRef<'s, 'env, 'scope>
-        = Scope<'s, 'scope>
-    where
-        'scope: 's,
-        'env: 'scope + 's;
+/// The pool is a handle, so a reference to it is one as well: orx-parallel takes either.
+macro_rules! thread_pool {
+    ($($pool:ty),*) => {$(
+        impl ThreadPool for $pool {
+            type ScopeRef<'s, 'env, 'scope>
+                = Scope<'s, 'scope>
+            where
+                'scope: 's,
+                'env: 'scope + 's;
 
-    fn scope<'env, 'scope, F>(&'env self, f: F)
-    where
-        'env: 'scope,
-        for<'s> F: FnOnce(Scope<'s, 'scope>) + Send,
-    {
-        self.run(f);
-    }
+            fn scope<'env, 'scope, F>(&'env self, f: F)
+            where
+                'env: 'scope,
+                for<'s> F: FnOnce(Scope<'s, 'scope>) + Send,
+            {
+                let _entered = self.handle.enter();
+                crate::scope(|scope| f(Scope(scope)));
+            }
 
-    fn max_num_threads(&self) -> NonZero<usize> {
-        self.workers
-    }
+            fn max_num_threads(&self) -> NonZero<usize> {
+                self.workers
+            }
+        }
+    )*};
 }
 
-impl ThreadPool for &Workers {
-    type ScopeRef<'s, 'env, 'scope>
-        = Scope<'s, 'scope>
-    where
-        'scope: 's,
-        'env: 'scope + 's;
-
-    fn scope<'env, 'scope, F>(&'env self, f: F)
-    where
-        'env: 'scope,
-        for<'s> F: FnOnce(Scope<'s, 'scope>) + Send,
-    {
-        self.run(f);
-    }
-
-    fn max_num_threads(&self) -> NonZero<usize> {
-        self.workers
-    }
-}
+thread_pool!(Workers, &Workers);

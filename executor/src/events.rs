@@ -62,104 +62,83 @@ mod on {
         task::{Id, Task},
     };
 
-    /// What an [`Event`] tells of.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    #[non_exhaustive]
-    #[repr(u8)]
-    pub enum EventKind {
-        /// The task was spawned.
-        Spawn,
-        /// The task was forked: it runs when the poll that goes on has ended.
-        Fork,
-        /// The task was put into `runnext`.
-        RunNext,
-        /// The task was put into the local queue.
-        Local,
-        /// The task was put into the ordered queue of the P, for its priority.
-        Ordered,
-        /// The task was put into the queue for all.
-        Global,
-        /// The local queue was full: half of it, and the task of the record before, went to the global queue; the
-        /// number is how many.
-        Overflow,
-        /// The task was put into the queue of the thread that it is pinned to.
-        Pinned,
-        /// The task has forked, and waits on the fork deque, where thieves may take it.
-        ParentOffered,
-        /// The task, which has forked, goes on where it was: nobody took it.
-        ParentResumed,
-        /// The task, which has forked, was stolen from the P of the number.
-        ParentStolen,
-        /// The task was the first of a batch that was stolen; the number is that of the P, times 2^32, and how many.
-        Steal,
-        /// The task was stolen out of the `runnext` of the P of the number.
-        RunNextStolen,
-        /// A branch of a join was stolen from the P of the number.
-        BranchStolen,
-        /// A poll of the task begins.
-        Run,
-        /// The poll of the task has ended, and it waits.
-        Idle,
-        /// The poll of the task has ended, and it was woken meanwhile or has yielded.
-        Requeue,
-        /// The task has ended.
-        Done,
-        /// The thread goes to sleep.
-        Park,
-        /// The thread has woken up.
-        Unpark,
-        /// The thread of the P of the number is woken, with a permit.
-        Wake,
-        /// A thread is to be started, with a permit.
-        Start,
-        /// The permit of the P of the number was taken, for its thread is stuck.
-        Revoke,
-        /// The thread has come to a fork, and gives its permit to I/O or timers.
-        GiveWay,
-        /// The thread has announced to block.
-        Block,
-        /// It is back from that; the number is 1 if it has a permit.
-        Return,
-        /// So many timers were fired.
-        Timers,
-        /// The netpoll was looked at, or waited in, and brought so many wakers.
-        Netpoll,
+    /// An enum, and the table of its kinds by their numbers.
+    macro_rules! kinds {
+        ($(#[$of_all:meta])* $name:ident { $($(#[$doc:meta])* $kind:ident,)* }) => {
+            $(#[$of_all])*
+            pub enum $name {
+                $($(#[$doc])* $kind,)*
+            }
+
+            const KINDS: &[$name] = &[$($name::$kind),*];
+        };
     }
 
-    /// All kinds, by their numbers.
-    const KINDS: [EventKind; 28] = {
-        use EventKind::*;
-        [
+    kinds! {
+        /// What an [`Event`] tells of.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        #[repr(u8)]
+        EventKind {
+            /// The task was spawned.
             Spawn,
+            /// The task was forked: it runs when the poll that goes on has ended.
             Fork,
+            /// The task was put into `runnext`.
             RunNext,
+            /// The task was put into the local queue.
             Local,
+            /// The task was put into the ordered queue of the P, for its priority.
             Ordered,
+            /// The task was put into the queue for all.
             Global,
+            /// The local queue was full: half of it, and the task of the record before, went to the global queue; the
+            /// number is how many.
             Overflow,
+            /// The task was put into the queue of the thread that it is pinned to.
             Pinned,
+            /// The task has forked, and waits on the fork deque, where thieves may take it.
             ParentOffered,
+            /// The task, which has forked, goes on where it was: nobody took it.
             ParentResumed,
+            /// The task, which has forked, was stolen from the P of the number.
             ParentStolen,
+            /// The task was the first of a batch that was stolen; the number is that of the P, times 2^32, and how many.
             Steal,
+            /// The task was stolen out of the `runnext` of the P of the number.
             RunNextStolen,
+            /// A branch of a join was stolen from the P of the number.
             BranchStolen,
+            /// A poll of the task begins.
             Run,
+            /// The poll of the task has ended, and it waits.
             Idle,
+            /// The poll of the task has ended, and it was woken meanwhile or has yielded.
             Requeue,
+            /// The task has ended.
             Done,
+            /// The thread goes to sleep.
             Park,
+            /// The thread has woken up.
             Unpark,
+            /// The thread of the P of the number is woken, with a permit.
             Wake,
+            /// A thread is to be started, with a permit.
             Start,
+            /// The permit of the P of the number was taken, for its thread is stuck.
             Revoke,
+            /// The thread has come to a fork, and gives its permit to I/O or timers.
             GiveWay,
+            /// The thread has announced to block.
             Block,
+            /// It is back from that; the number is 1 if it has a permit.
             Return,
+            /// So many timers were fired.
             Timers,
+            /// The netpoll was looked at, or waited in, and brought so many wakers.
             Netpoll,
-        ]
-    };
+        }
+    }
 
     /// One record of [`Handle::events`](crate::runtime::Handle::events).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -362,13 +341,6 @@ mod on {
     mod tests {
         use super::*;
         use crate::sync::{Arc, atomic::AtomicBool, thread};
-
-        #[test]
-        fn kinds_have_their_numbers() {
-            for (number, kind) in KINDS.iter().enumerate() {
-                assert_eq!(*kind as usize, number);
-            }
-        }
 
         #[test]
         fn the_oldest_are_overwritten() {
