@@ -121,7 +121,8 @@ fn scale() -> u64 {
 }
 
 fn random_programs(workers: usize, how: impl Fn(ws_executor::runtime::Runtime, u64, Arc<Tally>)) {
-    for seed in 1..=(40 * scale() / 100).max(1) {
+    let rounds = if cfg!(debug_assertions) { 15 } else { 40 };
+    for seed in 1..=(rounds * scale() / 100).max(1) {
         let tally = Arc::new(Tally::default());
         let runtime = Builder::new().workers(workers).seed(seed).build().unwrap();
         how(

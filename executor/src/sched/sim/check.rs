@@ -202,6 +202,7 @@ impl Checks {
                 polled.push(running);
             }
         }
+        polled.sort_unstable();
         for thread in driver.threads.borrow().iter().flatten() {
             in_queues += thread.worker.p.pinned.borrow().len();
         }
@@ -211,7 +212,7 @@ impl Checks {
         self.looks.set(look);
         shared.for_each_live(|task| {
             let address = task.header().address();
-            if task.header().snapshot().wakes() == 0 || polled.contains(&address) {
+            if task.header().snapshot().wakes() == 0 || polled.binary_search(&address).is_ok() {
                 return;
             }
             queued += 1;
