@@ -59,6 +59,11 @@ use crate::current::in_runtime;
 ///
 /// The future panics if it is first polled outside of a runtime.
 ///
+/// # Cancel safety
+///
+/// A signal that comes after the future was dropped is not seen by the next one; a [`unix::Signal`] sees it. Its default
+/// action does not come back.
+///
 /// # Examples
 ///
 /// ```no_run

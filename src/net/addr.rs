@@ -39,6 +39,10 @@ pub trait ToSocketAddrs: sealed::Resolve {}
 ///
 /// The future panics if it is first polled outside of a runtime.
 ///
+/// # Cancel safety
+///
+/// Nothing is lost when the future is dropped. A lookup that has begun goes on, on its thread, and nobody gets the answer.
+///
 /// # Examples
 ///
 /// ```

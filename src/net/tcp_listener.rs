@@ -63,6 +63,10 @@ impl TcpListener {
     /// # Panics
     ///
     /// The future panics if it is first polled outside of a runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the socket that was being made.
     #[track_caller]
     pub fn bind<A: ToSocketAddrs>(addr: A) -> impl Future<Output = io::Result<TcpListener>> {
         in_runtime("ws::net::TcpListener::bind", async move |netpoll| {

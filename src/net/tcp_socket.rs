@@ -108,6 +108,10 @@ impl TcpSocket {
     /// # Panics
     ///
     /// The future panics if it is first polled outside of a runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the socket.
     #[track_caller]
     pub fn connect(self, addr: SocketAddr) -> impl Future<Output = io::Result<TcpStream>> {
         in_runtime("ws::net::TcpSocket::connect", async move |netpoll| {

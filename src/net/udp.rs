@@ -59,6 +59,10 @@ impl UdpSocket {
     /// # Panics
     ///
     /// The future panics if it is first polled outside of a runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the socket that was being made.
     #[track_caller]
     pub fn bind<A: ToSocketAddrs>(addr: A) -> impl Future<Output = io::Result<UdpSocket>> {
         in_runtime("ws::net::UdpSocket::bind", async move |netpoll| {
@@ -77,6 +81,10 @@ impl UdpSocket {
     ///
     /// The error of the last address that was tried, or that of the lookup, which needs a runtime around
     /// it.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped before it is ready, the address is as it was.
     pub async fn connect<A: ToSocketAddrs>(&self, addr: A) -> io::Result<()> {
         first_that_works(addr, |addr| self.fd.get_ref().connect(addr)).await
     }
@@ -153,6 +161,10 @@ impl UdpSocket {
     /// # Errors
     ///
     /// What the system says.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is taken from the socket in any case.
     pub async fn peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.fd
             .io(Interest::READABLE, || self.fd.get_ref().peek_from(buf))

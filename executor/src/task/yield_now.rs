@@ -50,6 +50,10 @@ impl Future for YieldNow {
 ///
 /// Costs one load when it is not due.
 ///
+/// # Cancel safety
+///
+/// Cancel safe: there is nothing to lose.
+///
 /// ```
 /// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
 /// # runtime.block_on(async {

@@ -92,6 +92,10 @@ impl UnixStream {
     /// # Panics
     ///
     /// As [`UnixStream::connect`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`UnixStream::connect`].
     #[track_caller]
     pub fn connect_addr(addr: &SocketAddr) -> impl Future<Output = io::Result<UnixStream>> {
         let addr = sock_addr(addr);
