@@ -146,6 +146,19 @@ impl Runtime {
     /// # Panics
     ///
     /// As [`run`](Self::run).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::{cell::Cell, rc::Rc};
+    ///
+    /// let runtime = ws_executor::runtime::Runtime::new()?;
+    /// let calls = Rc::new(Cell::new(0));
+    /// let counted = calls.clone();
+    /// runtime.run_local(async move { counted.set(1) });
+    /// assert_eq!(calls.get(), 1);
+    /// # Ok::<(), ws_executor::runtime::BuildError>(())
+    /// ```
     #[track_caller]
     pub fn run_local<F: Future>(self, root: F) -> F::Output {
         sched::run(self.handle.shared(), root)
@@ -155,6 +168,18 @@ impl Runtime {
     ///
     /// What still runs then is reported by a `tracing` warning; its thread drops it when it returns.
     /// Called inside a task, it does not wait.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let runtime = ws_executor::runtime::Runtime::new()?;
+    /// let waits = runtime.spawn(std::future::pending::<()>());
+    /// runtime.shutdown_timeout(Duration::from_secs(5));
+    /// assert!(waits.is_finished());
+    /// # Ok::<(), ws_executor::runtime::BuildError>(())
+    /// ```
     pub fn shutdown_timeout(mut self, timeout: Duration) {
         self.ended = true;
         self.handle.shared().shut_down(Wait::AtMost(timeout));

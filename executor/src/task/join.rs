@@ -165,6 +165,15 @@ impl<T> Drop for AbortOnDrop<T> {
 }
 
 /// Aborts a task without the right to join it. See [`JoinHandle::abort_handle`].
+///
+/// ```
+/// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// let task = runtime.spawn(std::future::pending::<()>());
+/// let aborter = task.abort_handle();
+/// aborter.abort();
+/// assert!(runtime.block_on(task).unwrap_err().is_cancelled());
+/// assert!(aborter.is_finished());
+/// ```
 #[derive(Clone)]
 pub struct AbortHandle {
     task: TaskRef,
@@ -201,6 +210,13 @@ impl fmt::Debug for AbortHandle {
 }
 
 /// Why a task has no output: it was cancelled, or it panicked.
+///
+/// ```
+/// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// let error = runtime.block_on(runtime.spawn(async { panic!("expected") })).unwrap_err();
+/// assert!(error.is_panic() && !error.is_cancelled());
+/// assert_eq!(error.into_panic().downcast_ref(), Some(&"expected"));
+/// ```
 pub struct JoinError {
     id: Id,
     /// None: cancelled. The mutex makes it `Sync`; it is never locked.
