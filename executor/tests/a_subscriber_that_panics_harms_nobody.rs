@@ -23,36 +23,13 @@ use ws_executor::{
 
 static EVENTS: Count = Count::new();
 
-struct Panics;
-
-impl tracing::Subscriber for Panics {
-    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-        tracing::span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
-
-    fn event(&self, _: &tracing::Event<'_>) {
-        EVENTS.add();
-        panic!("expected: a subscriber");
-    }
-
-    fn enter(&self, _: &tracing::span::Id) {}
-
-    fn exit(&self, _: &tracing::span::Id) {}
-}
-
 /// Two workers and three threads, of which one blocks until the gate is open.
 fn with_one_thread_less(gate: &Arc<Gate>) -> Runtime {
     common::listen_to_panics();
-    // It is there already the second time.
-    let _ = tracing::subscriber::set_global_default(Panics);
+    common::subscribe(|_| {
+        EVENTS.add();
+        panic!("expected: a subscriber");
+    });
     let runtime = Builder::new()
         .workers(2)
         .max_threads(3)

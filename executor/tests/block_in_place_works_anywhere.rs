@@ -193,15 +193,7 @@ common::with_workers! {
             })
         };
         inside.wait_for(1);
-        let (begun, gate) = (Arc::new(Count::new()), Arc::new(Gate::default()));
-        let takers: Vec<_> = (0..workers).map(|_| {
-            let (begun, gate) = (begun.clone(), gate.clone());
-            runtime.spawn(async move {
-                begun.add();
-                gate.pass();
-            })
-        }).collect();
-        begun.wait_for(workers);
+        let (gate, takers) = common::take_all_permits(&runtime, workers);
         assert_eq!(runtime.handle().metrics().free_permits, 0);
         back.open();
         ended.wait_for(1);

@@ -21,7 +21,7 @@ use std::{
     thread,
 };
 
-use common::{Count, Gate, on_a_worker, runtime};
+use common::{Count, on_a_worker, runtime};
 use futures::channel::oneshot;
 use ws_executor::{runtime::Handle, task};
 
@@ -186,15 +186,7 @@ common::with_workers! {
     /// All permits are held by tasks that do not come back before the call has returned.
     fn while_all_permits_are_taken(workers: usize) {
         let runtime = runtime(workers);
-        let (begun, gate) = (Arc::new(Count::new()), Arc::new(Gate::default()));
-        let stuck: Vec<_> = (0..workers).map(|_| {
-            let (begun, gate) = (begun.clone(), gate.clone());
-            runtime.spawn(async move {
-                begun.add();
-                gate.pass();
-            })
-        }).collect();
-        begun.wait_for(workers);
+        let (gate, stuck) = common::take_all_permits(&runtime, workers);
         assert_eq!(runtime.block_on(async { 5 }), 5);
         runtime.block_on(async { task::yield_now().await });
         let (woken, open) = AsyncGate::new();

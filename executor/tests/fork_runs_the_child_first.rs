@@ -10,13 +10,12 @@ mod common;
 
 use std::{
     future::Future,
-    pin::{Pin, pin},
+    pin::Pin,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
-    task::{Context, Poll, Wake, Waker},
-    thread::{self, Thread, ThreadId},
+    thread::{self, ThreadId},
 };
 
 use common::{Count, Gate, runtime};
@@ -57,24 +56,6 @@ fn fib(log: Log, n: u64) -> Pin<Box<dyn Future<Output = u64> + Send>> {
         let b = fib(log, n - 2).await;
         a.await.unwrap() + b
     })
-}
-
-/// As in any other library: it knows nothing of the runtime.
-fn foreign_block_on<F: Future>(future: F) -> F::Output {
-    struct Unpark(Thread);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut future = pin!(future);
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
-        }
-    }
 }
 
 #[test]
@@ -223,7 +204,7 @@ common::with_workers! {
         let runtime = runtime(workers);
         // It wakes itself and not the task, so the poll goes on.
         let task = runtime.spawn(async {
-            foreign_block_on(async { fork(async { 7 }).await.await.unwrap() })
+            common::block_on_elsewhere(async { fork(async { 7 }).await.await.unwrap() })
         });
         assert_eq!(runtime.block_on(task).unwrap(), 7);
     }

@@ -81,15 +81,7 @@ common::with_workers! {
     /// Others go on with its permit at once, and then everything comes to rest: it stalls all the same.
     fn a_task_whose_permit_was_taken(workers: usize) {
         let (runtime, reports) = reporting(workers);
-        let (begun, gate) = (Arc::new(Count::new()), Arc::new(Gate::default()));
-        let stuck: Vec<_> = (0..workers).map(|_| {
-            let (begun, gate) = (begun.clone(), gate.clone());
-            runtime.spawn(async move {
-                begun.add();
-                gate.pass();
-            })
-        }).collect();
-        begun.wait_for(workers);
+        let (gate, stuck) = common::take_all_permits(&runtime, workers);
         let passes = Arc::new(Count::new());
         let counted = passes.clone();
         drop(runtime.spawn(async move { counted.add() }));

@@ -18,7 +18,10 @@ use std::{
     time::Duration,
 };
 
-use ws_executor::runtime::{Builder, Runtime};
+use ws_executor::{
+    runtime::{Builder, Runtime},
+    task::JoinHandle,
+};
 
 /// A test that takes longer hangs. No test asserts anything about time. `WS_TEST_PATIENCE` multiplies it, for checkers
 /// that slow everything down.
@@ -164,6 +167,24 @@ impl Gate {
     }
 }
 
+/// Takes all permits of a runtime that is otherwise idle, by tasks that do not come back before the gate is open.
+pub(crate) fn take_all_permits(
+    runtime: &Runtime,
+    workers: usize,
+) -> (Arc<Gate>, Vec<JoinHandle<()>>) {
+    let (begun, gate) = (Arc::new(Count::new()), Arc::new(Gate::default()));
+    let takers = (0..workers).map(|_| {
+        let (begun, gate) = (begun.clone(), gate.clone());
+        runtime.spawn(async move {
+            begun.add();
+            gate.pass();
+        })
+    });
+    let takers = takers.collect();
+    begun.wait_for(workers);
+    (gate, takers)
+}
+
 /// Keeps a value until the process ends, for tests whose closures are not to carry counts of references. What was only
 /// leaked would be a finding of LeakSanitizer.
 pub(crate) fn forever<T: Any + Send + Sync>(value: T) -> &'static T {
@@ -250,8 +271,17 @@ static LOG: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Collects what is logged in this process.
 pub(crate) fn listen_to_log() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| tracing::subscriber::set_global_default(Listener(0)).unwrap());
+    subscribe(|event| {
+        struct Line(String);
+        impl tracing::field::Visit for Line {
+            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn Debug) {
+                self.0 += &format!(" {}={value:?}", field.name());
+            }
+        }
+        let mut line = Line(event.metadata().level().to_string());
+        event.record(&mut line);
+        LOG.lock().unwrap().push(line.0);
+    });
 }
 
 /// The events that were logged with all these words in them.
@@ -263,8 +293,14 @@ pub(crate) fn logged(words: &[&str]) -> Vec<String> {
         .collect()
 }
 
+/// Calls a function at each event that is logged in this process. A process has one such function, the first.
+pub(crate) fn subscribe(on_event: fn(&tracing::Event<'_>)) {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| tracing::subscriber::set_global_default(Listener(on_event)).unwrap());
+}
+
 /// With something in it: what is empty has an address behind its allocation, and LeakSanitizer would not see who keeps it.
-struct Listener(#[expect(dead_code, reason = "see above")] u8);
+struct Listener(fn(&tracing::Event<'_>));
 
 impl tracing::Subscriber for Listener {
     fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
@@ -280,15 +316,7 @@ impl tracing::Subscriber for Listener {
     fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
 
     fn event(&self, event: &tracing::Event<'_>) {
-        struct Line(String);
-        impl tracing::field::Visit for Line {
-            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn Debug) {
-                self.0 += &format!(" {}={value:?}", field.name());
-            }
-        }
-        let mut line = Line(event.metadata().level().to_string());
-        event.record(&mut line);
-        LOG.lock().unwrap().push(line.0);
+        (self.0)(event);
     }
 
     fn enter(&self, _: &tracing::span::Id) {}
