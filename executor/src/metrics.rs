@@ -27,6 +27,9 @@ pub(crate) struct Counters {
     pub(crate) spawned: Counter,
     pub(crate) completed: Counter,
     pub(crate) searches: Counter,
+    /// Looks at one other P each, in these searches.
+    #[cfg(test)]
+    pub(crate) victims: Counter,
     pub(crate) steals: Counter,
     pub(crate) stolen: Counter,
     pub(crate) overflows: Counter,

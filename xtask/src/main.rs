@@ -7,6 +7,8 @@
 //! - `cargo xtask counts` counts the instructions of the hot paths under valgrind, and fails if one
 //!   takes more than its baseline; `counts bless` writes that, `counts sysmon` shows that the
 //!   monitor adds none, and `counts ordered` what tasks of the default priority pay for priorities.
+//! - `cargo xtask scaling [TABLE]` writes the tables of `docs/scaling.md` anew: `tasks`, `workers`, `timers`,
+//!   `connections`, `simulated`.
 //! - `cargo xtask deep [STEP…]` runs what does not fit CI: sanitizers, valgrind, and more.
 #![expect(
     clippy::print_stdout,
@@ -18,6 +20,7 @@ mod cargo;
 mod counts;
 mod deep;
 mod mutants;
+mod scaling;
 mod tree;
 
 use std::{
@@ -26,7 +29,7 @@ use std::{
     process::ExitCode,
 };
 
-const USAGE: &str = "usage: cargo xtask abort | models [FILTER] | mutants [NAME] | counts [bless|sysmon|ordered] | deep [STEP…]";
+const USAGE: &str = "usage: cargo xtask abort | models [FILTER] | mutants [NAME] | counts [bless|sysmon|ordered] | scaling [TABLE] | deep [STEP…]";
 
 /// What went wrong, in words.
 type Failure = String;
@@ -44,6 +47,8 @@ fn main() -> ExitCode {
         ["counts", "bless"] => counts::bless(&root()),
         ["counts", "sysmon"] => counts::sysmon(&root()),
         ["counts", "ordered"] => counts::ordered(&root()),
+        ["scaling"] => scaling::write(&root(), None),
+        ["scaling", table] => scaling::write(&root(), Some(table)),
         ["deep", ref steps @ ..] => deep::check(&root(), steps),
         _ => Err(USAGE.into()),
     };

@@ -447,6 +447,8 @@ impl Worker {
                 if at == own {
                     continue;
                 }
+                #[cfg(test)]
+                self.peer().counters.victims.add(1);
                 let victim = self.shared.peer(at);
                 if let Some(parent) = victim.parents.steal() {
                     event!(self, ParentStolen, &parent, at);

@@ -49,8 +49,11 @@
 //! Orders within a step: these are the models' (`models/`). Sockets. Threads in `block_on`.
 
 mod check;
+mod paced;
 mod program;
+mod scaling;
 mod tests;
+mod thread;
 
 use std::{
     any::Any,
@@ -62,20 +65,21 @@ use std::{
     time::Duration,
 };
 
-use self::check::Checks;
+use self::{
+    check::Checks,
+    thread::{At, Hand, Thread, Watch},
+};
 use super::{
-    Shared, Worker,
-    closing::Closing,
+    Shared,
     ground::{Bed, Ground},
-    sleep::{Awake, Look, Sleeper, Slept},
-    sysmon::{Monitor, Rest},
-    worker::Step,
+    sleep::Sleeper,
 };
 use crate::{
     context,
     rng::Rng,
     runtime::{Builder, Runtime},
     sync::Arc,
+    task::Task,
     time::Clock,
 };
 
@@ -89,31 +93,6 @@ const LOGGED: usize = 40;
 thread_local! {
     /// The driver of this thread, for the tasks that it polls.
     static DRIVER: RefCell<Option<Rc<Driver>>> = const { RefCell::new(None) };
-}
-
-/// Where a virtual thread stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
-    /// Between two steps of its loop.
-    Up,
-    /// It found nothing, and lies down next.
-    Dry,
-    /// It has lain down, or come round, and looks up next.
-    Lying,
-    /// On its own parker.
-    Asleep,
-    /// In the netpoll.
-    Polling,
-    /// On its parker, waiting for a permit.
-    Wanting,
-}
-
-/// What would be a thread of the runtime.
-struct Thread {
-    worker: Worker,
-    at: Cell<At>,
-    /// It is in the middle of a step, below us on the stack.
-    busy: Cell<bool>,
 }
 
 /// Who may take a step.
@@ -137,10 +116,7 @@ struct Driver {
     rng: Rng,
     shared: Arc<Shared>,
     threads: RefCell<Vec<Option<Rc<Thread>>>>,
-    monitor: RefCell<Monitor>,
-    /// When sysmon looks next; None: it sleeps for good.
-    next_look: Cell<Option<u64>>,
-    looks: Cell<bool>,
+    watch: Watch,
     outside: Box<dyn Outside>,
     /// No more of those calls.
     hung_up: Cell<bool>,
@@ -171,9 +147,7 @@ impl Driver {
         let shared = runtime.handle().shared().clone();
         Rc::new(Self {
             rng: Rng::new(setting.seed, 1 << 32),
-            monitor: RefCell::new(Monitor::new(&shared)),
-            next_look: Cell::new(Some(0)),
-            looks: Cell::new(false),
+            watch: Watch::new(&shared),
             threads: RefCell::new(Vec::new()),
             outside,
             hung_up: Cell::new(false),
@@ -235,7 +209,7 @@ impl Driver {
         let step = || {
             context::apart(|| match turn {
                 Turn::Thread(index) => self.step_thread(index),
-                Turn::Sysmon => self.look(),
+                Turn::Sysmon => self.watch.look(),
                 Turn::Foreign => self.outside.call(&self.rng),
             });
         };
@@ -296,12 +270,11 @@ impl Driver {
         let mut turns = Vec::new();
         for (index, thread) in self.threads.borrow().iter().enumerate() {
             let Some(thread) = thread else { continue };
-            let parker = thread.worker.bed().parker();
             let can = !thread.busy.get()
                 && match thread.at.get() {
                     At::Up | At::Dry | At::Lying => true,
-                    At::Polling => parker.is_notified() || self.is_due(now),
-                    At::Asleep | At::Wanting => parker.is_notified(),
+                    At::Polling => thread.is_notified() || self.is_due(now),
+                    At::Asleep | At::Wanting => thread.is_notified(),
                 };
             // For nothing, as a real one may.
             let can = can || (!thread.busy.get() && self.one_in(2000));
@@ -309,9 +282,7 @@ impl Driver {
                 turns.push(Turn::Thread(index));
             }
         }
-        // sysmon's own time is over, or it is woken.
-        let woken = self.shared.idle.monitor().is_notified();
-        if !self.looks.get() && (woken || self.next_look.get().is_some_and(|at| at <= now)) {
+        if self.watch.is_due(now) {
             turns.push(Turn::Sysmon);
         }
         if self.calls_come() && (self.rush || self.one_in(8)) {
@@ -323,7 +294,7 @@ impl Driver {
 
     /// Nobody can go on: time goes by until somebody can.
     fn jump(&self, now: u64, until: Option<u64>) -> bool {
-        let look = self.next_look.get().filter(|_| !self.looks.get());
+        let look = self.watch.next();
         let polls = !self.shared.nobody_polls();
         let timer = self.shared.next_deadline().filter(|_| polls);
         let next = [look, timer, until].into_iter().flatten().min();
@@ -344,12 +315,7 @@ impl Driver {
     fn take_up_new_threads(&self) {
         let stage = self.shared.stage.as_ref().expect("the clock is virtual");
         for processor in stage.take() {
-            let worker = Worker::begin(&self.shared, processor);
-            let thread = Rc::new(Thread {
-                worker,
-                at: Cell::new(At::Up),
-                busy: Cell::new(false),
-            });
+            let thread = Rc::new(Thread::begin(&self.shared, processor));
             let mut threads = self.threads.borrow_mut();
             match threads.iter().position(Option::is_none) {
                 Some(free) => threads[free] = Some(thread),
@@ -360,114 +326,11 @@ impl Driver {
 
     fn step_thread(&self, index: usize) {
         let thread = self.threads.borrow()[index].clone().expect("it has a turn");
-        thread.busy.set(true);
-        let goes_on = context::with_worker_frame(&thread.worker, || {
-            let goes_on = self.step_worker(&thread);
-            if !goes_on {
-                thread.worker.clear_away();
-            }
-            goes_on
-        });
-        thread.busy.set(false);
-        if !goes_on {
+        if !thread.step(self) {
             self.threads.borrow_mut()[index] = None;
             let thread = Rc::into_inner(thread).expect("it is in the middle of no step");
-            thread.worker.leave();
-            self.shared.thread_ended();
+            thread.end();
         }
-    }
-
-    /// One step of what `worker::main` and `Sleeper::park` do in a loop. False if the thread ends.
-    fn step_worker(&self, thread: &Thread) -> bool {
-        let worker = &thread.worker;
-        let parker = worker.bed().parker();
-        let at = match thread.at.get() {
-            At::Up => match worker.step() {
-                Step::Run(task) => {
-                    self.checks.polls(self, &task);
-                    worker.poll(task);
-                    At::Up
-                }
-                Step::Branch(branch) => {
-                    worker.run_branch(branch);
-                    At::Up
-                }
-                Step::Park => At::Dry,
-                Step::Root => unreachable!("it has no root"),
-                Step::Leave => return false,
-            },
-            At::Dry if worker.lie_down() => At::Up,
-            At::Dry => {
-                worker.falls_asleep();
-                At::Lying
-            }
-            At::Lying => match worker.look_up() {
-                Look::Up => At::Up,
-                Look::Wants => self.wants(worker),
-                Look::Nothing if self.shared.nobody_polls() => {
-                    worker.enter_netpoll();
-                    parker.try_sleep_polling();
-                    At::Polling
-                }
-                Look::Nothing => {
-                    parker.try_sleep();
-                    At::Asleep
-                }
-            },
-            at @ (At::Asleep | At::Polling) => {
-                let notified = parker.wake_up();
-                if at == At::Polling {
-                    worker.leave_netpoll();
-                    worker.fire_due();
-                }
-                let slept = Slept {
-                    expired: at == At::Asleep && !notified && self.one_in(3),
-                    ready: !worker.ready.borrow().is_empty(),
-                };
-                match worker.come_round(slept) {
-                    None => At::Lying,
-                    Some(Awake::Go) => At::Up,
-                    Some(Awake::Leave) => return false,
-                }
-            }
-            At::Wanting => {
-                parker.wake_up();
-                if worker.was_answered() {
-                    At::Up
-                } else {
-                    self.wants(worker)
-                }
-            }
-        };
-        thread.at.set(at);
-        true
-    }
-
-    fn wants(&self, worker: &Worker) -> At {
-        if worker.ask_for_permit() {
-            At::Up
-        } else {
-            worker.bed().parker().try_sleep();
-            At::Wanting
-        }
-    }
-
-    /// What sysmon's thread does in its loop.
-    fn look(&self) {
-        self.looks.set(true);
-        let mut monitor = self.monitor.borrow_mut();
-        self.shared.idle.monitor().wake_up();
-        if self.next_look.get().is_some() {
-            let acted = monitor.look();
-            monitor.pace(acted);
-        } else {
-            monitor.get_up();
-        }
-        self.next_look.set(match monitor.rest() {
-            Rest::ForGood => None,
-            Rest::For(period) => Some(self.now() + period.as_nanos() as u64),
-        });
-        self.looks.set(false);
     }
 
     /// Runs others until `until`, on behalf of a poll that does not end before.
@@ -485,6 +348,17 @@ impl Driver {
     /// Runs until nothing happens any more, and nothing will.
     fn run(&self) {
         while !self.has_failed() && self.step(None) {}
+    }
+}
+
+impl Hand for Driver {
+    fn found(&self, thread: &Thread, task: Task) {
+        self.checks.polls(self, &task);
+        thread.worker.poll(task);
+    }
+
+    fn expires(&self) -> bool {
+        self.one_in(3)
     }
 }
 

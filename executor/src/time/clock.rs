@@ -84,6 +84,15 @@ impl Clock {
         }
     }
 
+    /// Moves a virtual clock to a moment, perhaps back: to where another virtual thread stands.
+    #[cfg(test)]
+    pub(crate) fn set(&self, ns: u64) {
+        if let Self::Virtual { now_ns, .. } = self {
+            // Ordering: Relaxed, as in `advance`.
+            now_ns.store(ns, Ordering::Relaxed);
+        }
+    }
+
     /// Tells whether the clock is moved by hand.
     pub(crate) fn is_virtual(&self) -> bool {
         matches!(self, Self::Virtual { .. })

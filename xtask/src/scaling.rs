@@ -1,0 +1,111 @@
+//! Writes the tables of `docs/scaling.md`.
+//!
+//! Each stands between `<!-- table: NAME -->` and `<!-- end -->`. `simulated` comes of a test of the executor, which
+//! has the driver, with the costs that `ws-scaling costs` measures; the others of `ws-scaling NAME`.
+
+use std::{env, fs, path::Path, process::Command};
+
+use crate::{Failure, cargo};
+
+const SIMULATED: &str = "simulated";
+const MEASURED: &[&str] = &["tasks", "workers", "timers", "connections"];
+
+/// Writes one table anew, or all.
+pub(crate) fn write(root: &Path, only: Option<&str>) -> Result<(), Failure> {
+    let known = |name: &str| name == SIMULATED || MEASURED.contains(&name);
+    if let Some(name) = only.filter(|name| !known(name)) {
+        return Err(format!("no table `{name}`"));
+    }
+    let wanted = |name: &str| only.is_none_or(|only| only == name);
+    let build = [
+        "build",
+        "--release",
+        "--package",
+        "ws-bench",
+        "--bin",
+        "ws-scaling",
+    ];
+    output(cargo::command(root).args(build))?;
+    let program = cargo::target(root).join("release/ws-scaling");
+    for name in MEASURED.iter().filter(|name| wanted(name)) {
+        println!("measures {name}");
+        let table = output(Command::new(&program).arg(name))?;
+        put(root, name, &table)?;
+    }
+    if wanted(SIMULATED) {
+        let costs = match env::var("WS_SIM_COSTS") {
+            Ok(costs) => costs,
+            Err(_) => output(Command::new(&program).arg("costs"))?,
+        };
+        println!("simulates with {}", costs.trim());
+        put(root, SIMULATED, &simulate(root, costs.trim())?)?;
+    }
+    Ok(())
+}
+
+fn simulate(root: &Path, costs: &str) -> Result<String, Failure> {
+    let path = cargo::target(root).join("scaling.md");
+    output(
+        cargo::command(root)
+            .args(["test", "--release", "--package", "ws-executor", "--lib"])
+            .arg("sched::sim::scaling::the_same_seed_gives_the_same_row")
+            .env("WS_SIM_TABLE", &path)
+            .env("WS_SIM_COSTS", costs),
+    )?;
+    fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn output(command: &mut Command) -> Result<String, Failure> {
+    let output = command
+        .output()
+        .map_err(|error| format!("{command:?}: {error}"))?;
+    if !output.status.success() {
+        let why = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{command:?}: {}\n{why}", output.status));
+    }
+    String::from_utf8(output.stdout).map_err(|error| format!("{command:?}: {error}"))
+}
+
+fn put(root: &Path, name: &str, table: &str) -> Result<(), Failure> {
+    let path = root.join("docs/scaling.md");
+    let fails = |error: std::io::Error| format!("{}: {error}", path.display());
+    let page = fs::read_to_string(&path).map_err(fails)?;
+    fs::write(&path, replaced(&page, name, table)?).map_err(fails)
+}
+
+fn replaced(page: &str, name: &str, table: &str) -> Result<String, Failure> {
+    let begin = format!("<!-- table: {name} -->\n");
+    let place = page.split_once(&begin).and_then(|(before, rest)| {
+        let (_, after) = rest.split_once("<!-- end -->")?;
+        Some((before, after))
+    });
+    let (before, after) = place.ok_or_else(|| format!("the page has no place for `{name}`"))?;
+    Ok(format!(
+        "{before}{begin}\n{}\n\n<!-- end -->{after}",
+        table.trim()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MEASURED, SIMULATED, replaced};
+
+    #[test]
+    fn a_table_goes_where_it_belongs() {
+        let page = "a\n<!-- table: x -->\nold\n<!-- end -->\nb\n<!-- table: y -->\n<!-- end -->\n";
+        let new = replaced(page, "x", "| new |\n").unwrap();
+        let expected =
+            "a\n<!-- table: x -->\n\n| new |\n\n<!-- end -->\nb\n<!-- table: y -->\n<!-- end -->\n";
+        assert_eq!(new, expected);
+        assert_eq!(replaced(&new, "x", "| new |").unwrap(), expected);
+        assert!(replaced(page, "z", "").is_err());
+    }
+
+    #[test]
+    fn the_page_has_a_place_for_each() {
+        let page = include_str!("../../docs/scaling.md");
+        for name in MEASURED.iter().chain([&SIMULATED]) {
+            replaced(page, name, "").unwrap();
+        }
+    }
+}
