@@ -28,7 +28,7 @@ use futures::{
 use ws_executor::{
     block_in_place, join,
     runtime::{Builder, Handle, Runtime},
-    spawn, spawn_blocking, spawn_local,
+    spawn, spawn_blocking,
     task::yield_now,
     time::{Instant, MissedTickBehavior, advance, hold, interval, sleep, sleep_until, timeout},
 };

@@ -17,8 +17,7 @@
 //! | batches | a task spawns 64 in each poll and yields; each computes for 10 us. Its critical path is the spawning |
 //!
 //! `cargo xtask scaling` writes the whole table to `docs/scaling.md`, by `WS_SIM_TABLE=FILE`, and `WS_SIM_COSTS` has the
-//! costs of a machine. Without the first, the small rows run, and what they assert does not depend on the machine. It was
-//! seen to fail when a push wakes nobody, and when a spinner that finds work wakes no other.
+//! costs of a machine. Without the first, the small rows run, and what they assert does not depend on the machine.
 
 use std::{env, fmt::Write, fs};
 

@@ -10,7 +10,7 @@ use super::{
 use crate::{rng::Rng, sched::closing::Closing, sched::shutdown::Wait};
 
 /// So many of the usual number of runs, or the one seed that is to be replayed. Without optimisation, where a run takes
-/// six times as long, a third of them: what asserts are in the shipped code is seen to there.
+/// several times as long, a third of them: what asserts are in the shipped code is seen to there.
 fn seeds(usual: u64) -> Box<dyn Iterator<Item = u64>> {
     let number = |name| {
         env::var(name)
