@@ -2,8 +2,8 @@
 //! work it has. A task that a foreign thread spawns comes to its first poll, while every worker has tasks
 //! that are always ready.
 //!
-//! It fails when `every_61st` in `sched/find.rs` does not look at the global queue, and the last one when it makes no
-//! exchange.
+//! It fails when `every_61st` in `sched/find.rs` does not look at the global queue, the last but one when it makes no
+//! exchange, and the last when sysmon asks nobody to look there more often.
 
 mod common;
 
@@ -200,5 +200,50 @@ fn a_long_global_queue_gets_its_share() {
         for task in tasks {
             runtime.block_on(task).unwrap();
         }
+    });
+}
+
+/// Where polls are slow, those in the global queue do not wait for 61 of them each: sysmon counts time.
+#[test]
+fn slow_polls_do_not_hold_it_up() {
+    const TASKS: usize = 50;
+    common::limited(|| {
+        let runtime = Builder::new().workers(1).build().unwrap();
+        let (stop, polls) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicUsize::new(0)),
+        );
+        let begun = Arc::new(Count::new());
+        // More than will wait in the global queue, so that there is no exchange.
+        let tasks: Vec<_> = (0..2 * TASKS)
+            .map(|_| {
+                let (stop, polls, begun) = (stop.clone(), polls.clone(), begun.clone());
+                runtime.spawn(async move {
+                    begun.add();
+                    while !stop.load(Relaxed) {
+                        polls.fetch_add(1, Relaxed);
+                        (0..10_000).for_each(|_| std::hint::spin_loop());
+                        task::yield_now().await;
+                    }
+                })
+            })
+            .collect();
+        begun.wait_for(2 * TASKS);
+        let done = Arc::new(Count::new());
+        let before = polls.load(Relaxed);
+        for _ in 0..TASKS {
+            let done = done.clone();
+            drop(runtime.spawn(async move { done.add() }));
+        }
+        done.wait_for(TASKS);
+        let between = polls.load(Relaxed) - before;
+        stop.store(true, Relaxed);
+        for task in tasks {
+            runtime.block_on(task).unwrap();
+        }
+        assert!(
+            between <= TICKS * TASKS / 2,
+            "{between} polls for {TASKS} tasks"
+        );
     });
 }

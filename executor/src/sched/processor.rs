@@ -40,6 +40,8 @@ pub(crate) mod attention {
     pub(crate) const SLICE: u32 = 2;
     /// Time is virtual, for good; see `paused.rs`.
     pub(crate) const PAUSED: u32 = 4;
+    /// Its polls are slow, and the global queue waits.
+    pub(crate) const GLOBAL: u32 = 8;
 }
 
 /// What others see of a P.

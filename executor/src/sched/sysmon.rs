@@ -12,6 +12,7 @@
 //! | one look, if its thread is blocked, or 10 ms | its poll forked a child, which is in its `direct` slot | gives the child to others (J4) |
 //! | one look | its thread is blocked, no permit is free, and others need one | revokes its permit |
 //! | 10 ms | | asks it to yield (F2) |
+//! | (a P that makes fewer than 61 ticks a millisecond) | the global queue has something | asks it to look there more often (L4) |
 //! | 10 ms | no permit is free, and others need one | revokes its permit |
 //! | the threshold | unless it is announced to block | reports it, once a poll, and at most once a second |
 //!
@@ -56,6 +57,7 @@ use ws_reactor::ThreadId;
 
 use super::{
     Shared,
+    find::GLOBAL_TICK,
     ground::{Bed, Ground},
     idle::Stands,
     processor::{Peer, attention},
@@ -90,6 +92,8 @@ const SLOW: Duration = Duration::from_millis(10);
 const IDLE_LOOKS: u32 = 5;
 /// How long a poll may take before it is asked to yield, and its permit may go to others.
 const SLICE_NS: u64 = 10_000_000;
+/// A P that makes 61 ticks in this time looks at the global queue often enough. As far apart as sysmon's looks are.
+const LOOK_NS: u64 = SLOW_BUSY.as_nanos() as u64;
 /// How late a timer may be before sysmon fires it: its own P fires it at the next step.
 const TIMER_GRACE_NS: u64 = 100_000;
 /// At least so long between two reports.
@@ -448,6 +452,12 @@ impl Monitor {
         let running = stands == Stands::Running;
         let polls = (stuck || (polls && running)) && !announced;
         if !polls || ticks != seen.ticks {
+            let elapsed = now - seen.since;
+            let slow = ticks.saturating_sub(seen.ticks) * LOOK_NS < elapsed * GLOBAL_TICK;
+            let seen_before = seen.since > 0 && !peer.own.load(Relaxed);
+            if polls && running && slow && seen_before && !shared.grq.is_empty() {
+                peer.attention.fetch_or(attention::GLOBAL, Relaxed);
+            }
             let cpu = if polls && running {
                 shared.cpu_time_of(peer, now)
             } else {
