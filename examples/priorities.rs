@@ -10,7 +10,7 @@
 //! batch work take every moment that they get. It runs once with all tasks equal and once with priorities, in turns,
 //! and prints how long each kind took from its arrival to its answer.
 //!
-//! The priority is one line in [`Ws::spawn`]; nothing else differs. Even so the batch work goes on, and gets
+//! The priorities are said in [`Ws::spawn`]; nothing else differs. Even so the batch work goes on, and gets
 //! what is left over: a runtime with `Builder::strict_priorities` would stop it while requests wait.
 //!
 //! The second command has tokio beside both, under the same load. It is an example of the benchmarks' package, so that

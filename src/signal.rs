@@ -61,7 +61,7 @@ use crate::current::in_runtime;
 ///
 /// # Cancel safety
 ///
-/// A signal that comes after the future was dropped is not seen by the next one; a [`unix::Signal`] sees it. Its default
+/// A signal that comes after the future was dropped is not seen by the next one; a [`unix::Signal`] that was there before sees it. Its default
 /// action does not come back.
 ///
 /// # Examples

@@ -127,7 +127,7 @@ mod on {
             Start,
             /// The permit of the P of the number was taken, for its thread is stuck.
             Revoke,
-            /// The thread has come to a fork, and gives its permit to I/O or timers.
+            /// The thread has come to a fork, and gives its permit to tasks that are ready and have none.
             GiveWay,
             /// The thread has announced to block.
             Block,

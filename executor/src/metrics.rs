@@ -64,7 +64,8 @@ pub struct Metrics {
     pub global_queue: usize,
     /// Tasks of another priority than the default one that wait in the queue that all share.
     pub ordered_queue: usize,
-    /// How often the monitor has looked at everything: it grows while anything runs, and stands still while all sleep.
+    /// How often the monitor has looked at everything: it grows while anything runs, and stands still a few looks after
+    /// all sleep. 0 with [`Builder::sysmon(false)`](crate::runtime::Builder::sysmon).
     pub monitor_looks: u64,
     /// A row for each P that ever was; at least as many as threads ran at once.
     pub processors: Vec<ProcessorMetrics>,

@@ -71,7 +71,7 @@ pub(crate) trait Bed {
     fn has_forked(&self) -> bool {
         false
     }
-    /// Its permit is gone: it waits for another at its next fork.
+    /// Makes its next fork come by: its permit is gone, or somebody asks for it.
     fn give_way(&self) {}
     /// Takes what is in its `runnext`, or the child that its poll has forked, for sysmon.
     fn steal_next(&self) -> Option<Self::Task>;

@@ -87,7 +87,9 @@ impl Priority {
 
     /// The priority of the task that is being polled on this thread, and [`DEFAULT`](Self::DEFAULT) where none is.
     ///
-    /// It asks the table of live tasks: more than a load, and nothing for an inner loop.
+    /// It asks the table of live tasks: more than a load, and nothing for an inner loop. A root, a branch of
+    /// [`join()`](crate::join) or [`scope`](crate::scope) that another worker took, and the closure of a
+    /// [`compute`](crate::compute()) have none of their own, so they find the default: ask before the fork.
     ///
     /// ```
     /// use ws_executor::task::{Builder, Priority};

@@ -13,8 +13,8 @@
 //! 3. the highest of the upper half of a random other's, and the rest of that half for later;
 //! 4. the highest of the shared queue, and a share of what is there for later.
 //!
-//! So each entry comes out once, and the order is exact for a thread alone. With several it is near: a thread that has
-//! something of its own does not look at what the others have. The scheduler is made of the same parts and does look,
+//! Each entry comes out once. The order is exact among what a thread holds itself, but for rule 1. Among all it is near: a
+//! thread that has something of its own does not look at what the others have. The scheduler is made of the same parts and does look,
 //! at every 61st tick, for a thread may be stuck in a poll for long.
 //!
 //! Nothing here waits. A pop that finds nothing says so, and how a thread sleeps until there is something is its
