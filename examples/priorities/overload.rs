@@ -139,7 +139,11 @@ fn overload<R: Runtime>(runtime: &R, workers: usize, report: &mut Report) {
             });
             next_check += CHECK_EVERY;
         }
-        thread::sleep(next_request.min(next_check).saturating_duration_since(Instant::now()));
+        thread::sleep(
+            next_request
+                .min(next_check)
+                .saturating_duration_since(Instant::now()),
+        );
     }
     stop.store(true, Relaxed);
     drop((checked, answered, counted));

@@ -33,7 +33,7 @@
 //! built as `runnext` is. It is emptied for others by
 //!
 //! - sysmon, when the poll has lasted for a slice, or its thread is blocked;
-//! - whoever takes the permit of the P, sysmon or the thread itself before it blocks announced.
+//! - whoever takes the permit of the P, sysmon or the thread itself before it blocks announced, or gives way at a join.
 //!
 //! Rejected: to let thieves take it in round four, as they may what is in `runnext`. They wait for 10 us at most for
 //! the victim to move on, and one that is preempted for longer in the moment between its fork and the end of its

@@ -12,7 +12,7 @@
 //!
 //! I/O and timers do not wait for the end of a slice. Who has tasks that they made ready, and finds no permit, leaves
 //! word ([`Shared::ask_at_forks`]) and asks all lanes; the first thread that comes to a fork takes the word, gives its
-//! permit up as if it were to block, and waits for the next one. It does so at most once in [`FORK_SLICE`], so that a
+//! permit to a thread for them, and waits for the next one. It does so at most once in [`FORK_SLICE`], so that a
 //! computation gets its part however much I/O there is. The word may be missed, or be too early for that: then it stays
 //! for the next who leaves one, and sysmon asks the lanes again whenever it looks.
 //!

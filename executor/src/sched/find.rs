@@ -185,6 +185,8 @@ impl Worker {
                 Some(self.step_without_permit())
             }
             Search::Again => None,
+            // It was lent, or revoked as above.
+            Search::Nothing if !has_permit() => Some(self.step_without_permit()),
             Search::Nothing if self.linger() => None,
             Search::Nothing => Some(Step::Park),
         }
@@ -586,6 +588,9 @@ impl Worker {
     fn wait_for_a_branch(&self) -> Option<Branch> {
         let until = self.until(BRANCH_PATIENCE);
         loop {
+            if self.gives_way() {
+                return None;
+            }
             let mut others = self
                 .shared
                 .peers()

@@ -26,7 +26,8 @@
 //!
 //! Who gives a permit up looks, after its fence, at three things in this order: who wants a permit for
 //! pinned work; whether work is queued, for its pusher found no permit free and woke nobody; and whether
-//! somebody waits in the netpoll, if there is anything to wait for.
+//! somebody waits in the netpoll, if there is anything to wait for. Where the permit was taken away for the sake of others,
+//! who wants one comes last.
 //!
 //! # Rejected
 //!
@@ -269,6 +270,20 @@ pub(crate) trait Ground: Sized {
         }
     }
 
+    /// Gives up a permit that was taken for the sake of others: it goes to a thread for the queue, or one that goes to wait
+    /// in the netpoll, before it goes to who wants one. Computations that wait at their forks want one too, and would
+    /// hand it round among themselves.
+    fn release_for_work(&self, permit: Permit, backlog: usize) {
+        self.idle().release(permit, None);
+        if backlog > 0 {
+            self.wake_for(backlog);
+        }
+        if self.any_work() || self.nobody_polls() {
+            self.wake_for(1);
+        }
+        self.after_release();
+    }
+
     /// The part of what a release owes that concerns pinned work.
     fn after_release(&self) {
         while !self.idle().wanting().is_empty() {
@@ -352,15 +367,9 @@ pub(crate) trait Ground: Sized {
         if !batch.is_empty() {
             self.grq().push_batch(batch);
         }
-        self.idle().release(permit, None);
-        self.after_release();
+        self.release_for_work(permit, len);
         if len > 0 {
-            self.wake_for(len);
             self.pushed();
-        }
-        // A thread for the queue, or else one that goes to wait in the netpoll.
-        if self.any_work() || self.nobody_polls() {
-            self.wake_for(1);
         }
         true
     }

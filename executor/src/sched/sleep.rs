@@ -306,6 +306,23 @@ pub(crate) trait Sleeper {
         }
     }
 
+    /// Gives the permit to others in the middle of a poll, and waits on `parker` for the next one. It stands at `WANTING`
+    /// before anybody else can run: who then finds no more to do gives it back, and takes nothing of this thread's.
+    fn give_way(&self, parker: &Parker) {
+        let bed = self.bed();
+        let Some(permit) = bed.standing().revoke() else {
+            return self.get_permit(parker);
+        };
+        self.hand_in();
+        bed.standing().want();
+        self.ground().idle().wanting().insert(bed.index());
+        self.ground().release_for_work(permit, 0);
+        parker.park();
+        if !self.was_answered() {
+            self.get_permit(parker);
+        }
+    }
+
     /// True if it has a permit, or needs none. Else it stands at `WANTING`, and sleeps now.
     fn ask_for_permit(&self) -> bool {
         let ground = self.ground();

@@ -71,7 +71,7 @@ use crate::{
         Arc,
         atomic::{
             AtomicBool,
-            Ordering::{AcqRel, Acquire, Relaxed, SeqCst},
+            Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
             fence,
         },
         thread,
@@ -190,7 +190,8 @@ impl Shared {
 
     /// Leaves word for the next thread that comes to a fork.
     pub(super) fn ask_at_forks(&self) {
-        self.sysmon.asks_at_forks.store(true, Relaxed);
+        // Ordering: Release: who takes the word sees the tasks.
+        self.sysmon.asks_at_forks.store(true, Release);
         // Ordering: SeqCst: between the word and the asks; pairs with the one below.
         fence(SeqCst);
         self.peers().for_each(Bed::give_way);
@@ -206,7 +207,8 @@ impl Shared {
 
     /// Takes it.
     pub(super) fn take_ask_at_forks(&self) -> bool {
-        self.sysmon.asks_at_forks.swap(false, Relaxed)
+        // Ordering: Acquire, as above.
+        self.sysmon.asks_at_forks.swap(false, Acquire)
     }
 }
 

@@ -13,7 +13,7 @@ use super::{
     park::Parker,
     processor::{Peer, attention},
     sleep::{Sleeper, Slept},
-    worker::{Scope, Worker},
+    worker::{ROOT, Scope, Worker},
 };
 use crate::{
     events::event,
@@ -61,8 +61,10 @@ impl Sleeper for Worker {
         if let Some(above) = &*self.above.borrow() {
             return above.is_notified() || self.is_shut_down();
         }
-        let free_root =
-            self.scope == Scope::Own && self.root.as_ref().is_some_and(|root| root.is_notified());
+        let in_task = !matches!(self.peer().running.load(Relaxed), 0 | ROOT);
+        let free_root = !in_task
+            && self.scope == Scope::Own
+            && self.root.as_ref().is_some_and(|root| root.is_notified());
         free_root || self.is_shut_down()
     }
 

@@ -339,16 +339,16 @@ impl Worker {
         }
         let monitored = self.shared.is_monitored();
         if self.peer().standing.has_permit() {
-            if !monitored || !self.is_asked_at_fork() {
-                return;
+            if monitored && self.is_asked_at_fork() {
+                event!(self, GiveWay, &(), 0);
+                self.found_work();
+                self.give_way(self.parker());
+                self.p.forks_since.set(self.now());
             }
-            event!(self, GiveWay, &(), 0);
-            self.found_work();
-            self.begin_blocking();
-        } else {
-            self.found_work();
-            self.hand_in();
+            return;
         }
+        self.found_work();
+        self.hand_in();
         if monitored {
             self.get_permit(self.parker());
             self.p.forks_since.set(self.now());
@@ -358,9 +358,11 @@ impl Worker {
         }
     }
 
-    /// Whether somebody has ready tasks and no permit for them, and it is this thread's turn to give up its own.
+    /// Whether somebody has ready tasks and no permit for them, and it is this thread's turn to give up its own. Not in
+    /// the root of a `block_on`, which may go on without one.
     fn is_asked_at_fork(&self) -> bool {
-        self.shared.is_asked_at_forks()
+        (self.scope == Scope::All || self.peer().running.load(Relaxed) != ROOT)
+            && self.shared.is_asked_at_forks()
             && self.now() >= self.p.forks_since.get() + FORK_SLICE.as_nanos() as u64
             && self.shared.take_ask_at_forks()
             && self.shared.has_queued()
