@@ -346,6 +346,28 @@ mod tests {
         assert!(root.is_notified(), "the first poll is due");
     }
 
+    /// The bit that asks a P to look at the global queue more often may be left from a worker that had the P before.
+    #[test]
+    fn a_thread_in_block_on_takes_nothing_from_all_though_it_is_asked() {
+        use crate::{context, sched::processor::attention, task::yield_now};
+        use std::{sync::atomic::Ordering::Relaxed, thread};
+        let runtime = crate::runtime::Builder::new().workers(1).build().unwrap();
+        let handle = runtime.handle().clone();
+        runtime.block_on(async {
+            crate::spawn(async {}).await.unwrap();
+            let foreign = move || handle.spawn(async { thread::current().id() });
+            let theirs = thread::spawn(foreign).join().unwrap();
+            context::with_worker(|worker| {
+                let asked = &worker.expect("it has spawned").peer().attention;
+                asked.fetch_or(attention::GLOBAL, Relaxed);
+            });
+            for _ in 0..20 {
+                yield_now().await;
+            }
+            assert_ne!(theirs.await.unwrap(), thread::current().id());
+        });
+    }
+
     #[test]
     fn a_root_whose_waker_is_about_is_not_used_again() {
         let runtime = Runtime::new().unwrap();

@@ -271,10 +271,14 @@ impl Worker {
         Some(Step::Run(task))
     }
 
-    /// See *Slow polls*.
+    /// See *Slow polls*. Not for a thread in `block_on`: it may have found the bit on the P that it took.
     #[cold]
     fn global_among_slow(&self) -> Option<Task> {
         let peer = self.peer();
+        if self.scope == Scope::Own {
+            peer.attention.fetch_and(!attention::GLOBAL, Relaxed);
+            return None;
+        }
         if !peer.ticks.load(Relaxed).is_multiple_of(SLOW_TICK)
             || !peer.standing.has_permit()
             || self.is_outranked()
