@@ -317,6 +317,10 @@ impl<R: Reference> Table<R> {
     /// Counts one more reference to the task of a slot, if there is one.
     fn look(&self, index: u32) -> Option<R> {
         let slot = self.slot(index);
+        // A table that was large once is mostly free.
+        if !is_live(slot.load(Relaxed)) {
+            return None;
+        }
         let reader = self.readers.lock();
         let mut seen = slot.load(Relaxed);
         let raw = loop {
