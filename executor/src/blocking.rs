@@ -8,9 +8,24 @@
 //! *Room*: closures run at the same time on at most `max_threads - 2 * workers` threads, so that there is
 //! always a thread for every permit (L5): blocking jobs that wait for async work cannot lock the
 //! runtime up. The others wait as what they are, parked tasks, and can be aborted.
+//!
+//! # *Calls*
+//!
+//! A call of `spawn_blocking` hands its worker's queue over, so a burst of them would send that queue to the global one and
+//! back with each: 245 tasks a call, seen with 10,000 calls of 1 ms by a task each, which took 18 us a call. Hence:
+//!
+//! - A call that is spawned where others wait in the local queue goes to the global one, behind what is there, if it is not
+//!   the only call; alone it runs next, as any task does.
+//! - Who takes a batch from there takes nothing behind a call.
+//! - *A thread that comes back* from a closure and finds no permit takes the next call, if one of the first few in the
+//!   global queue is one, and goes to sleep only if there is none. A closure is announced as soon as it begins, so it needs no
+//!   permit; and a hand-off for each would cost the worker a wake-up. Not a thread with pinned tasks or a root, which
+//!   have nobody else.
+//!
+//! With all three the same burst takes 7.5 us a call, most of it the kernel's.
 
 use std::{
-    cmp::Ordering,
+    cmp,
     collections::BTreeMap,
     fmt,
     future::Future,
@@ -21,7 +36,10 @@ use std::{
 use crate::{
     budget, context,
     sched::Shared,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
 };
 
 /// Runs a closure that blocks, and lets others have this worker's permit meanwhile.
@@ -66,6 +84,8 @@ pub fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
 #[derive(Debug)]
 pub(crate) struct Room {
     state: Mutex<RoomState>,
+    /// Calls that wait or are under way.
+    calls: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -83,7 +103,7 @@ struct RoomState {
 struct Ticket(u64);
 
 impl Ord for Ticket {
-    fn cmp(&self, other: &Self) -> Ordering {
+    fn cmp(&self, other: &Self) -> cmp::Ordering {
         #[cfg(all(test, not(ws_loom)))]
         tests::COMPARED.set(tests::COMPARED.get() + 1);
         self.0.cmp(&other.0)
@@ -91,7 +111,7 @@ impl Ord for Ticket {
 }
 
 impl PartialOrd for Ticket {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+    fn partial_cmp(&self, other: &Self) -> Option<cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
@@ -113,7 +133,13 @@ impl Room {
         };
         Self {
             state: Mutex::new(state),
+            calls: AtomicUsize::new(0),
         }
+    }
+
+    /// How many calls wait or are under way, or did a moment ago.
+    pub(crate) fn calls(&self) -> usize {
+        self.calls.load(Relaxed)
     }
 
     /// Takes a place, or a ticket.
@@ -179,6 +205,7 @@ pub(crate) struct BlockingCall<F> {
 
 impl<F> BlockingCall<F> {
     pub(crate) fn new(shared: Arc<Shared>, f: F) -> Self {
+        shared.blocking.calls.fetch_add(1, Relaxed);
         Self {
             shared,
             f: Some(f),
@@ -225,6 +252,7 @@ impl<F> Drop for BlockingCall<F> {
         if let Some(ticket) = self.ticket {
             self.shared.blocking.give_up(ticket);
         }
+        self.shared.blocking.calls.fetch_sub(1, Relaxed);
     }
 }
 

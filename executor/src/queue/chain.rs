@@ -222,6 +222,41 @@ impl<T: Linked> List<T> {
         head
     }
 
+    /// Takes items from the front: `max` of them, or all if there are fewer, or those up to the first that is `last`.
+    pub(super) fn split_until(&mut self, max: usize, last: impl Fn(&T) -> bool) -> Self {
+        let mut head = Self::new();
+        while head.len < max
+            && let Some(item) = self.next()
+        {
+            let ends = last(&item);
+            head.push(item);
+            if ends {
+                break;
+            }
+        }
+        head
+    }
+
+    /// Takes the first that is `wanted` out of the first `within`: a list of one, or of none.
+    pub(super) fn split_first(&mut self, within: usize, wanted: impl Fn(&T) -> bool) -> Self {
+        let mut front = self.split_front(within);
+        let mut passed = Self::new();
+        let mut found = Self::new();
+        while found.len == 0
+            && let Some(item) = front.next()
+        {
+            if wanted(&item) {
+                found.push(item);
+            } else {
+                passed.push(item);
+            }
+        }
+        passed.append(front);
+        passed.append(std::mem::take(self));
+        *self = passed;
+        found
+    }
+
     /// Appends a stack, its bottom first. Returns how many items that were.
     ///
     /// # Safety
@@ -248,6 +283,12 @@ impl<T: Linked> List<T> {
         self.back = Some(top);
         self.len += count;
         count
+    }
+}
+
+impl<T: Linked> Default for List<T> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

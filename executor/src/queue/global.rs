@@ -188,14 +188,30 @@ impl<T: Linked> GlobalQueue<T> {
 
     /// Takes the oldest `max` items, or all if there are fewer.
     pub(crate) fn take(&self, max: usize) -> List<T> {
+        self.take_by(max, |list| list.split_front(max))
+    }
+
+    /// The same, but nothing behind the first that is `last`.
+    pub(crate) fn take_until(&self, max: usize, last: impl Fn(&T) -> bool) -> List<T> {
+        self.take_by(max, |list| list.split_until(max, last))
+    }
+
+    /// Takes the oldest that is `wanted` of the first `within`.
+    pub(crate) fn pop_near(&self, within: usize, wanted: impl Fn(&T) -> bool) -> Option<T> {
+        self.take_by(within, |list| list.split_first(within, wanted))
+            .next()
+    }
+
+    /// Takes what `split` cuts out of the list, which looks at no more than the first `reach`.
+    fn take_by(&self, reach: usize, split: impl FnOnce(&mut List<T>) -> List<T>) -> List<T> {
         if self.is_empty() {
             return List::new();
         }
         let mut list = self.list.lock();
-        if list.len() < max {
+        if list.len() < reach {
             self.carry_over(&mut list);
         }
-        let batch = list.split_front(max);
+        let batch = split(&mut list);
         self.in_list.store(list.len(), Relaxed);
         let popped = self.popped.load(Relaxed).wrapping_add(batch.len());
         // Ordering: `Release` pairs with the `Acquire` in `len`: who sees these items taken sees
@@ -224,7 +240,7 @@ impl<T: Linked> GlobalQueue<T> {
 
     /// How many items there are, or were a moment ago.
     pub(crate) fn len(&self) -> usize {
-        // Ordering: `Acquire` pairs with the `Release` in `take`: `pushed` is no older.
+        // Ordering: `Acquire` pairs with the `Release` in `take_by`: `pushed` is no older.
         let popped = self.popped.load(Acquire);
         self.inbox.pushed.load(Relaxed).wrapping_sub(popped)
     }

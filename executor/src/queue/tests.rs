@@ -52,6 +52,8 @@ fn global_steps() -> impl Strategy<Value = Vec<global::Step>> {
         4 => Just(Step::Pop),
         2 => (0..10_usize).prop_map(Step::PopBatch),
         1 => (0..10_usize).prop_map(Step::Take),
+        2 => (0..10_usize).prop_map(Step::TakeUntil),
+        2 => (0..5_usize).prop_map(Step::PopNear),
     ];
     prop::collection::vec(step, 0..80)
 }

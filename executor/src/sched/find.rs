@@ -87,6 +87,10 @@ const LINGER_PAUSES: u32 = 4;
 /// How long a search waits for a P that was asked for a branch: a wake-up costs more.
 const BRANCH_PATIENCE: Duration = Duration::from_micros(10);
 
+/// So far from the front of the global queue a thread looks for a blocking call. Guessed: a call is often spawned by
+/// a task of its own.
+const CALLS_WITHIN: usize = 4;
+
 enum Search {
     Found(Task),
     Branch(Branch),
@@ -224,6 +228,9 @@ impl Worker {
             // The next step does it all.
             return self.step();
         }
+        if let Some(call) = self.next_call() {
+            return Step::Run(call);
+        }
         match &self.root {
             // A root may be polled by its own thread at any time, as any foreign future may.
             Some(root) if (self.scope == Scope::Own || self.is_shut_down()) && root.take() => {
@@ -231,6 +238,17 @@ impl Worker {
             }
             _ => Step::Park,
         }
+    }
+
+    /// See *A thread that comes back* in `blocking.rs`.
+    fn next_call(&self) -> Option<Task> {
+        let shared = &*self.shared;
+        if shared.blocking.calls() == 0 || self.root.is_some() || self.p.pinned_live.get() > 0 {
+            return None;
+        }
+        let call = shared.grq.pop_near(CALLS_WITHIN, is_call)?;
+        self.count_global(1);
+        Some(call)
     }
 
     /// What has its turn at every 61st tick, however much local work there is.
@@ -407,7 +425,11 @@ impl Worker {
         }
         let share = self.shared.grq.len() / self.shared.config.workers + 1;
         let most = share.min(self.p.lrq.room());
-        let mut tasks = self.shared.grq.take(most.max(1));
+        let mut tasks = if self.shared.blocking.calls() == 0 {
+            self.shared.grq.take(most.max(1))
+        } else {
+            self.shared.grq.take_until(most.max(1), is_call)
+        };
         self.count_global(tasks.len() as u64);
         let first = tasks.next();
         self.p.lrq.push_batch(&mut tasks);
@@ -623,6 +645,10 @@ impl Worker {
         self.peer().counters.timers.add(count as u64);
         self.wake_batch(ready)
     }
+}
+
+fn is_call(task: &Task) -> bool {
+    task.header().blocks()
 }
 
 pub(super) fn report_netpoll(error: &std::io::Error) {

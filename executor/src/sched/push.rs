@@ -231,6 +231,20 @@ impl Worker {
         }
     }
 
+    /// Enters a new blocking call; see *Calls* in `blocking.rs`.
+    pub(crate) fn spawn_call(&self, task: Task) {
+        let alone =
+            self.shared.blocking.calls() < 2 || self.p.lrq.is_empty() && self.p.runnext.is_empty();
+        if alone || task.header().is_ordered() {
+            return self.spawn(task);
+        }
+        let Some(task) = self.enter(task) else {
+            return;
+        };
+        event!(self, Spawn, &task, 0);
+        self.shared.push_foreign(task);
+    }
+
     /// Enters a new task that runs as soon as the running poll has ended. False if it was spawned instead:
     /// the running poll is not that of a task that others may take, or it has forked already.
     pub(crate) fn fork(&self, task: Task) -> bool {

@@ -1,4 +1,4 @@
-//! I1, S2: the GRQ beside a `VecDeque`: one at a time, and in batches.
+//! I1, S2: the GRQ beside a `VecDeque`: one at a time, in batches, and by what they are.
 
 use std::collections::VecDeque;
 
@@ -18,6 +18,14 @@ pub enum Step {
     PopBatch(usize),
     /// Up to so many are taken out as a list.
     Take(usize),
+    /// Up to so many, or up to the first whose number is a multiple of three.
+    TakeUntil(usize),
+    /// The first of so many whose number is.
+    PopNear(usize),
+}
+
+fn is_third(id: &usize) -> bool {
+    id.is_multiple_of(3)
 }
 
 /// Runs the steps.
@@ -53,6 +61,17 @@ pub fn run(steps: &[Step]) {
                 let list = queue.take(max);
                 assert_eq!(list.len(), count);
                 assert_eq!(ids(list), model.drain(..count).collect::<Vec<_>>());
+            }
+            Step::TakeUntil(max) => {
+                let count = model.iter().position(is_third).map_or(max, |at| at + 1);
+                let count = count.min(max).min(model.len());
+                let list = queue.take_until(max, |job| is_third(&job.value().id));
+                assert_eq!(ids(list), model.drain(..count).collect::<Vec<_>>());
+            }
+            Step::PopNear(within) => {
+                let at = model.iter().take(within).position(is_third);
+                let popped = queue.pop_near(within, |job| is_third(&job.value().id));
+                assert_eq!(popped.map(id), at.and_then(|at| model.remove(at)));
             }
         }
         assert_eq!(queue.len(), model.len());

@@ -2,7 +2,7 @@
 
 use std::{future::Future, panic::Location};
 
-use super::{AbortHandle, join::JoinHandle, meta::Extra, priority::Priority, raw::Task};
+use super::{AbortHandle, Parts, join::JoinHandle, meta::Extra, priority::Priority, raw::Task};
 use crate::{
     blocking::BlockingCall,
     context,
@@ -361,17 +361,25 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
+    let parts = parts_by(shared, worker, extra, location);
+    let (task, join) = Task::new(future, parts);
     match worker {
-        Some(worker) => {
-            let (task, join) = Task::new(future, worker.parts(extra, location));
-            worker.spawn(task);
-            JoinHandle::new(join)
-        }
-        None => {
-            let (task, join) = Task::new(future, shared.foreign_parts(extra, location));
-            shared.spawn_foreign(task);
-            JoinHandle::new(join)
-        }
+        Some(worker) => worker.spawn(task),
+        None => shared.spawn_foreign(task),
+    }
+    JoinHandle::new(join)
+}
+
+#[inline]
+fn parts_by(
+    shared: &Shared,
+    worker: Option<&Worker>,
+    extra: Option<Box<Extra>>,
+    location: &'static Location<'static>,
+) -> Parts {
+    match worker {
+        Some(worker) => worker.parts(extra, location),
+        None => shared.foreign_parts(extra, location),
     }
 }
 
@@ -487,10 +495,14 @@ where
     F: FnOnce() -> R + Send + 'static,
     R: Send + 'static,
 {
-    spawn_on(
-        shared,
-        BlockingCall::new(shared.clone(), f),
-        extra,
-        location,
-    )
+    context::with_worker_of(Arc::as_ptr(shared), |worker| {
+        let parts = parts_by(shared, worker, extra, location);
+        let call = BlockingCall::new(shared.clone(), f);
+        let (task, join) = Task::new_blocking(call, parts);
+        match worker {
+            Some(worker) => worker.spawn_call(task),
+            None => shared.spawn_foreign(task),
+        }
+        JoinHandle::new(join)
+    })
 }

@@ -86,6 +86,8 @@ pub(crate) enum Ended {
 }
 
 pub(super) struct VTable {
+    /// The future is that of a `spawn_blocking`.
+    blocks: bool,
     /// Polls; `Some` when the output is in place.
     poll: unsafe fn(NonNull<Header>, &mut Context<'_>) -> Option<Ended>,
     /// Drops the future, and puts the failure in place.
@@ -107,10 +109,11 @@ struct Cell<F: Future> {
     stage: UnsafeCell<Stage<F>>,
 }
 
-struct CellVTable<F>(PhantomData<F>);
+struct CellVTable<F, const BLOCKS: bool>(PhantomData<F>);
 
-impl<F: Future> CellVTable<F> {
+impl<F: Future, const BLOCKS: bool> CellVTable<F, BLOCKS> {
     const VTABLE: VTable = VTable {
+        blocks: BLOCKS,
         poll: poll::<F>,
         cancel: cancel::<F>,
         read_output: read_output::<F>,
@@ -292,7 +295,16 @@ impl Task {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        Self::allocate::<F, false>(future, parts)
+        Self::allocate::<F, false, false>(future, parts)
+    }
+
+    /// The same for the future of a `spawn_blocking`.
+    pub(crate) fn new_blocking<F>(future: F, parts: Parts) -> (Self, JoinCell<F::Output>)
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        Self::allocate::<F, false, true>(future, parts)
     }
 
     /// The same for a future that must stay on its thread.
@@ -305,17 +317,17 @@ impl Task {
         F: Future + 'static,
         F::Output: 'static,
     {
-        Self::allocate::<F, true>(future, parts)
+        Self::allocate::<F, true, false>(future, parts)
     }
 
-    fn allocate<F: Future, const PINNED: bool>(
+    fn allocate<F: Future, const PINNED: bool, const BLOCKS: bool>(
         future: F,
         parts: Parts,
     ) -> (Self, JoinCell<F::Output>) {
         let cell = Box::new(Cell {
             header: Header {
                 state: State::new(),
-                vtable: &CellVTable::<F>::VTABLE,
+                vtable: &CellVTable::<F, BLOCKS>::VTABLE,
                 next: UnsafeCell::new(None),
                 home: parts.home,
                 id: parts.id,
@@ -494,6 +506,11 @@ impl Header {
     fn special_ways(&self) -> (bool, bool) {
         let pinned = self.is_pinned();
         (pinned, !pinned && self.priority() == DEFAULT_PRIORITY)
+    }
+
+    /// Whether its poll is code that blocks, and that is announced as such.
+    pub(crate) fn blocks(&self) -> bool {
+        self.vtable.blocks
     }
 
     /// Its priority, as a number.

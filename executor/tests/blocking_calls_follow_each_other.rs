@@ -1,0 +1,131 @@
+//! L5: a burst of `spawn_blocking` costs no hand-off for each. A thread that comes back from a call takes the next one,
+//! also where no permit is free; not one that has pinned work, which nobody else may do. And what else is queued is not sent
+//! round with every call.
+//!
+//! It fails when `step_without_permit` does not look for the next call, when `next_call` does not ask for pinned tasks, and
+//! when `spawn_call` puts all calls into `runnext`.
+
+mod common;
+
+use std::{
+    sync::{Arc, mpsc},
+    thread,
+};
+
+use common::{Count, Gate, limited, take_all_permits};
+use futures::channel::oneshot;
+use ws_executor::{
+    runtime::{Builder, Runtime},
+    spawn_blocking, spawn_pinned,
+    task::JoinHandle,
+};
+
+/// Nobody takes a permit from who blocks without a word.
+fn unwatched(workers: usize) -> Runtime {
+    Builder::new()
+        .workers(workers)
+        .sysmon(false)
+        .build()
+        .unwrap()
+}
+
+/// A call that has begun, and its gate.
+fn call(runtime: &Runtime) -> (Arc<Gate>, JoinHandle<()>) {
+    let (gate, begun) = (Arc::new(Gate::default()), Arc::new(Count::new()));
+    let call = {
+        let (gate, begun) = (gate.clone(), begun.clone());
+        runtime.handle().spawn_blocking(move || {
+            begun.add();
+            gate.pass();
+        })
+    };
+    begun.wait_for(1);
+    (gate, call)
+}
+
+common::with_workers! {
+    fn a_thread_that_comes_back_takes_the_next(workers: usize) {
+        let runtime = unwatched(workers);
+        let (gate, first) = call(&runtime);
+        let (stop, takers) = take_all_permits(&runtime, workers);
+        let (send, done) = mpsc::channel();
+        let others: Vec<_> = (0..20).map(|n| {
+            let send = send.clone();
+            runtime.handle().spawn_blocking(move || send.send(n).unwrap())
+        }).collect();
+        gate.open();
+        // In their order, one after the other on that thread, while no permit is free.
+        for n in 0..20 {
+            assert_eq!(done.recv().unwrap(), n);
+        }
+        stop.open();
+        for task in takers.into_iter().chain(others).chain([first]) {
+            runtime.block_on(task).unwrap();
+        }
+    }
+
+    /// Each call is spawned by a task of its own, as in most programs.
+    fn a_burst_moves_no_queues(workers: usize) {
+        const CALLS: u64 = 2_000;
+        let runtime = unwatched(workers);
+        let burst = runtime.spawn(async {
+            let tasks: Vec<_> = (0..CALLS).map(|n| {
+                ws_executor::spawn(async move { spawn_blocking(move || n).await.unwrap() })
+            }).collect();
+            let mut sum = 0;
+            for task in tasks {
+                sum += task.await.unwrap();
+            }
+            sum
+        });
+        assert_eq!(runtime.block_on(burst).unwrap(), CALLS * (CALLS - 1) / 2);
+        let metrics = runtime.handle().metrics();
+        let moved: u64 = metrics.processors.iter().map(|p| p.global).sum();
+        // A task is polled twice and a call once, each from the global queue at most. Seen otherwise: 245 moves a call.
+        assert!(moved <= 10 * CALLS, "{moved} tasks came from the global queue");
+    }
+}
+
+/// Nobody else may do that, and a call may take for ever: this one waits for the pinned task.
+#[test]
+fn a_thread_with_pinned_work_takes_none() {
+    limited(|| {
+        let runtime = unwatched(1);
+        let (wake, woken) = oneshot::channel::<()>();
+        let (begun, gate) = (Arc::new(Count::new()), Arc::new(Gate::default()));
+        let released = Arc::new(Gate::default());
+        let pinned = {
+            let (begun, gate, released) = (begun.clone(), gate.clone(), released.clone());
+            let _entered = runtime.enter();
+            spawn_pinned(move || async move {
+                // Its thread has the only permit, and runs this next.
+                let call = spawn_blocking(move || {
+                    begun.add();
+                    gate.pass();
+                });
+                woken.await.unwrap();
+                released.open();
+                call.await.unwrap();
+            })
+        };
+        begun.wait_for(1);
+        let (stop, takers) = take_all_permits(&runtime, 1);
+        let second = runtime.handle().spawn_blocking(move || released.pass());
+        wake.send(()).unwrap();
+        let before = parks(&runtime);
+        gate.open();
+        // It lies down without a permit, and the second call stays where it is.
+        while parks(&runtime) == before {
+            thread::yield_now();
+        }
+        stop.open();
+        for task in takers.into_iter().chain([second, pinned]) {
+            runtime.block_on(task).unwrap();
+        }
+    });
+}
+
+fn parks(runtime: &Runtime) -> u64 {
+    let metrics = runtime.handle().metrics();
+    metrics.processors.iter().map(|p| p.parks).sum()
+}
