@@ -18,8 +18,11 @@ use async_channel::{Receiver, Sender};
 use async_executor::{Executor, Task};
 use async_io::{Async, Timer};
 use futures::StreamExt;
+use hyper::server::conn::http1;
+use smol_hyper::rt::FuturesIo;
 
 use super::{Handle, Rt};
+use crate::workloads::Hello;
 
 /// What `spawn` spawns on, as in the `smol` crate.
 static GLOBAL: Executor<'static> = Executor::new();
@@ -177,6 +180,12 @@ impl Rt for SmolRt {
         let (stream, _) = listener.accept().await?;
         stream.get_ref().set_nodelay(true)?;
         Ok(stream)
+    }
+
+    async fn serve_http(stream: Async<TcpStream>, service: Hello) -> Result<(), hyper::Error> {
+        http1::Builder::new()
+            .serve_connection(FuturesIo::new(stream), service)
+            .await
     }
 }
 

@@ -10,12 +10,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use hyper::server::conn::http1;
+use ws::hyper::Io;
 use ws::net::{TcpListener, TcpStream};
 use ws::runtime::{Builder, Runtime};
 use ws::task::{JoinHandle, Priority};
 use ws::time::{Interval, Sleep};
 
 use super::{Handle, Rank, Rt};
+use crate::workloads::Hello;
 
 /// `ws`, with or without sysmon.
 #[derive(Debug)]
@@ -127,6 +130,12 @@ impl<const SYSMON: bool> Rt for Ws<SYSMON> {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
         Ok(stream)
+    }
+
+    async fn serve_http(stream: TcpStream, service: Hello) -> Result<(), hyper::Error> {
+        http1::Builder::new()
+            .serve_connection(Io::socket(stream), service)
+            .await
     }
 }
 
