@@ -28,7 +28,7 @@ pub use crate::events::{Event, EventKind};
 pub use crate::{
     context::EnterGuard,
     metrics::{Metrics, ProcessorMetrics},
-    sched::sysmon::StallReport,
+    sched::stall::StallReport,
 };
 use crate::{
     sched::{self, shutdown::Wait},

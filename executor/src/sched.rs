@@ -39,6 +39,8 @@ pub(crate) mod processor;
 #[cfg(not(ws_loom))]
 mod push;
 #[cfg(not(ws_loom))]
+mod search;
+#[cfg(not(ws_loom))]
 mod shared;
 #[cfg(not(ws_loom))]
 pub(crate) mod shutdown;
@@ -47,7 +49,9 @@ mod sim;
 #[cfg(not(ws_loom))]
 mod stage;
 #[cfg(not(ws_loom))]
-pub(crate) mod sysmon;
+pub(crate) mod stall;
+#[cfg(not(ws_loom))]
+mod sysmon;
 #[cfg(not(ws_loom))]
 mod threads;
 #[cfg(not(ws_loom))]

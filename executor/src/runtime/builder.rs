@@ -6,7 +6,7 @@ use super::{BuildError, Handle, Runtime, cpus};
 use crate::{
     sched::{
         Shared,
-        sysmon::{Stall, StallReport},
+        stall::{Stall, StallReport},
     },
     task::quietly,
     time::Clock,

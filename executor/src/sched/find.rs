@@ -19,7 +19,7 @@
 //! 10. tasks below the default priority;
 //! 11. the netpoll, without blocking;
 //! 12. up to four rounds of stealing over all other Ps in a random order, the last of which also takes
-//!     others' `runnext`; then others' due timers;
+//!     others' `runnext`; then others' due timers (`search.rs`);
 //! 13. nothing: it lingers as a spinner for some microseconds, if others run; then it parks
 //!     (`sleep.rs`), with one last look at everything.
 //!
@@ -43,17 +43,16 @@ use std::{task::Waker, time::Duration};
 use super::{
     ground::Ground,
     idle::Stands,
-    priority::{ABOVE, ANY},
+    priority::ANY,
     processor::{Peer, attention},
+    search::Search,
     sleep::Sleeper,
     worker::{Scope, Step, Worker},
 };
 use crate::{
     events::event,
-    fork_join::{Branch, Lane},
-    queue::{Batch, Steal, Token},
-    rng::random_order,
-    sync::{atomic::Ordering::Relaxed, hint},
+    queue::Batch,
+    sync::atomic::Ordering::Relaxed,
     task::{Task, report, wake_quietly},
 };
 
@@ -75,28 +74,9 @@ const TIMER_TICK: u64 = 16;
 pub(crate) const SLICE: Duration = Duration::from_millis(10);
 /// At least so long between two looks at the netpoll of workers that have local work.
 const NETPOLL_PERIOD: Duration = Duration::from_micros(50);
-/// How long the last round of stealing waits for a victim to move on before it takes its `runnext`: Go
-/// sleeps 3 us before each of its rounds (F4: about 12 us).
-const RUNNEXT_PATIENCE: Duration = Duration::from_micros(10);
-/// A spinner looks at so many Ps' queues again before it parks while others run, and there are so many pauses
-/// of the core between two looks at all: about 5 us together with two Ps here, a third of what a wake-up costs.
-/// Measured with the fan-in and the spawn-join benchmarks: it halves the parks of the second, and takes 10 %
-/// off the time of both; three times as long gains no more.
-const LINGER_LOOKS: usize = 256;
-const LINGER_PAUSES: u32 = 4;
-/// How long a search waits for a P that was asked for a branch: a wake-up costs more.
-const BRANCH_PATIENCE: Duration = Duration::from_micros(10);
-
 /// So far from the front of the global queue a thread looks for a blocking call. Guessed: a call is often spawned by
 /// a task of its own.
 const CALLS_WITHIN: usize = 4;
-
-enum Search {
-    Found(Task),
-    Branch(Branch),
-    Again,
-    Nothing,
-}
 
 impl Worker {
     /// `find_runnable`; see the module's head.
@@ -472,6 +452,15 @@ impl Worker {
         self.wake_batch(ready)
     }
 
+    /// Fires what is due on any P: its own thread may be stuck (F6).
+    pub(super) fn fire_all_timers(&self) -> usize {
+        let now = self.now();
+        let mut ready = self.ready.take();
+        let count = self.shared.fire_due(now, &mut ready);
+        self.peer().counters.timers.add(count as u64);
+        self.wake_batch(ready)
+    }
+
     /// Wakes what the netpoll or the timers brought, all into the queue, and then as many threads as
     /// that is worth. Gives the empty vector back for the next time.
     pub(super) fn wake_batch(&self, mut ready: Vec<Waker>) -> usize {
@@ -487,163 +476,6 @@ impl Worker {
             self.shared.wake_for(queued - 1);
         }
         count
-    }
-
-    /// Up to four rounds over all other Ps.
-    fn search(&self) -> Search {
-        if !self.begin_search() {
-            return Search::Nothing;
-        }
-        self.peer().counters.searches.add(1);
-        let count = self.shared.peer_count();
-        let own = self.peer().index;
-        let mut seen = self.seen.borrow_mut();
-        seen.clear();
-        seen.resize(count, (None, 0));
-        let mut asked = false;
-        let ordered = self.shared.ordered.is_used();
-        for round in 0..4 {
-            if ordered && let Some(task) = self.steal_ordered(ABOVE) {
-                return Search::Found(task);
-            }
-            for at in random_order(&self.p.rng, count) {
-                if at == own {
-                    continue;
-                }
-                #[cfg(test)]
-                self.peer().counters.victims.add(1);
-                let victim = self.shared.peer(at);
-                if let Some(parent) = victim.parents.steal() {
-                    event!(self, ParentStolen, &parent, at);
-                    self.count_steal(1);
-                    return Search::Found(parent);
-                }
-                match victim.stealer.steal_into(&self.p.lrq) {
-                    Steal::Stolen { first, count } => {
-                        event!(self, Steal, &first, (at << 32 | count));
-                        self.count_steal(count);
-                        return Search::Found(first);
-                    }
-                    Steal::Empty | Steal::Busy => {}
-                }
-                if victim.lane.has_shared() && self.gives_way() {
-                    return Search::Nothing;
-                }
-                if let Some(branch) = Lane::claim(&victim.lane, 0) {
-                    event!(self, BranchStolen, &(), at);
-                    self.count_steal(1);
-                    return Search::Branch(branch);
-                }
-                asked |= victim.lane.ask();
-                let row = (victim.runnext.peek(), victim.ticks.load(Relaxed));
-                match round {
-                    0 => seen[at] = row,
-                    3 => {
-                        if let (Some(token), ticks) = seen[at]
-                            && self.stays(victim, token, ticks)
-                            && let Some(task) = victim.runnext.steal(token)
-                        {
-                            event!(self, RunNextStolen, &task, at);
-                            self.count_steal(1);
-                            return Search::Found(task);
-                        }
-                    }
-                    _ => {}
-                }
-            }
-            if ordered && let Some(task) = self.steal_ordered(ANY) {
-                return Search::Found(task);
-            }
-            if self.shared.has_queued() || self.p.has_pinned() {
-                return Search::Again;
-            }
-        }
-        drop(seen);
-        if asked && let Some(branch) = self.wait_for_a_branch() {
-            return Search::Branch(branch);
-        }
-        if self.fire_all_timers() > 0 {
-            Search::Again
-        } else {
-            Search::Nothing
-        }
-    }
-
-    /// A spinner that found nothing, while others compute, looks on for a little: they may be about to
-    /// push, and a sleep and a wake-up cost more than this. True if there is something.
-    fn linger(&self) -> bool {
-        // On a stage nobody moves meanwhile.
-        let others_run =
-            self.shared.idle.free() + 1 < self.shared.config.workers && self.shared.stage.is_none();
-        others_run
-            && self.spins()
-            && (0..LINGER_LOOKS / self.shared.peer_count()).any(|_| {
-                (0..LINGER_PAUSES).for_each(|_| hint::spin_loop());
-                self.shared.any_work()
-            })
-    }
-
-    /// Waits a moment for a victim to come to its `runnext` by itself, unless it asked for a thief. True
-    /// if it does not.
-    fn stays(&self, victim: &Peer, token: Token, ticks: u64) -> bool {
-        if victim.ticks.load(Relaxed) == ticks && victim.offered.load(Relaxed) == ticks {
-            return true;
-        }
-        let until = self.until(RUNNEXT_PATIENCE);
-        loop {
-            if victim.ticks.load(Relaxed) != ticks || victim.runnext.peek() != Some(token) {
-                return false;
-            }
-            if self.now() >= until {
-                return true;
-            }
-            self.shared.time.clock().pause();
-        }
-    }
-
-    /// *Give way at a fork*: before this thread takes a branch, one that has begun with one goes on. True
-    /// if the permit is gone.
-    fn gives_way(&self) -> bool {
-        if !self.shared.idle.wanting().is_empty() {
-            self.lend_permit();
-        }
-        !self.peer().standing.has_permit()
-    }
-
-    /// Somebody who forks was asked for a branch, and mostly promotes one at its next join.
-    fn wait_for_a_branch(&self) -> Option<Branch> {
-        let until = self.until(BRANCH_PATIENCE);
-        loop {
-            if self.gives_way() {
-                return None;
-            }
-            let mut others = self
-                .shared
-                .peers()
-                .filter(|peer| peer.index != self.index());
-            if let Some(branch) = others.find_map(|peer| Lane::claim(&peer.lane, 0)) {
-                self.count_steal(1);
-                return Some(branch);
-            }
-            if self.now() >= until {
-                return None;
-            }
-            self.shared.time.clock().pause();
-        }
-    }
-
-    pub(super) fn count_steal(&self, tasks: usize) {
-        self.peer().counters.steals.add(1);
-        self.peer().counters.stolen.add(tasks as u64);
-    }
-
-    /// Fires what is due on any P: its own thread may be stuck (F6).
-    pub(super) fn fire_all_timers(&self) -> usize {
-        let now = self.now();
-        let mut ready = self.ready.take();
-        let count = self.shared.fire_due(now, &mut ready);
-        self.peer().counters.timers.add(count as u64);
-        self.wake_batch(ready)
     }
 }
 

@@ -51,7 +51,7 @@
 //! Revocation, and what the stuck thread does when it returns: `idle.rs`, the standing. What is in the
 //! stuck P's ring is taken from it and given to all, since thieves come only when they run dry.
 
-use std::{fmt, panic::Location, sync::Arc as StdArc, task::Waker, time::Duration};
+use std::{task::Waker, time::Duration};
 
 use ws_reactor::ThreadId;
 
@@ -61,6 +61,7 @@ use super::{
     ground::{Bed, Ground},
     idle::Stands,
     processor::{Peer, attention},
+    stall::StallReport,
 };
 use crate::{
     events::event,
@@ -76,7 +77,7 @@ use crate::{
         },
         thread,
     },
-    task::{Id, Task, quietly, report, wake_quietly},
+    task::{Task, quietly, report, wake_quietly},
 };
 
 /// After it had to act.
@@ -209,71 +210,6 @@ impl Shared {
     pub(super) fn take_ask_at_forks(&self) -> bool {
         // Ordering: Acquire, as above.
         self.sysmon.asks_at_forks.swap(false, Acquire)
-    }
-}
-
-/// When and how stalls are reported.
-#[derive(Clone)]
-pub(crate) struct Stall {
-    pub(crate) threshold: Option<Duration>,
-    pub(crate) hook: Option<StallHook>,
-}
-
-type StallHook = StdArc<dyn Fn(&StallReport) + Send + Sync>;
-
-impl Default for Stall {
-    fn default() -> Self {
-        // Ten slices: well beyond what a poll should take, and far below what users notice.
-        Self {
-            threshold: Some(Duration::from_millis(100)),
-            hook: None,
-        }
-    }
-}
-
-impl fmt::Debug for Stall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stall")
-            .field("threshold", &self.threshold)
-            .field("hook", &self.hook.is_some())
-            .finish()
-    }
-}
-
-/// A task whose poll takes long. See [`Builder::on_stall`](crate::runtime::Builder::on_stall).
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct StallReport {
-    /// The task's id.
-    pub id: Id,
-    /// Its name, if it was given one.
-    pub name: Option<String>,
-    /// Where it was spawned.
-    pub location: &'static Location<'static>,
-    /// For how long the poll has been going on, at least.
-    pub running_for: Duration,
-    /// Whether the thread is blocked, as far as the system tells, and not computing.
-    pub blocked: bool,
-    /// Stalls that were not reported since the last report, for there were too many.
-    pub suppressed: u64,
-}
-
-impl fmt::Display for StallReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "task {}", self.id)?;
-        if let Some(name) = &self.name {
-            write!(f, " {name:?}")?;
-        }
-        let how = if self.blocked {
-            "blocks"
-        } else {
-            "computes on"
-        };
-        write!(
-            f,
-            ", spawned at {}, {how} its thread for {:?}",
-            self.location, self.running_for
-        )
     }
 }
 
