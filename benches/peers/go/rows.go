@@ -23,6 +23,7 @@ var rows = []row{
 	{"ring_1000", 0, ring},
 	{"fan_in_1M", 0, fanIn},
 	{"skynet", 0, skynet},
+	{"request_reply_block_on", 0, requestReply},
 	{"tokio_spawn_many_local", 0, spawnMany},
 	{"tokio_yield_many", 0, func(p params) measure { return yields(200, 1_000) }},
 	{"go_ping_pong_hog", 1, pingPongHog},
@@ -70,6 +71,8 @@ var rows = []row{
 	{"echo_computing_300_2w", 2, func(p params) measure { return echoBeside(p, compute300) }},
 	{"echo_computing_300_8w", 8, func(p params) measure { return echoBeside(p, compute300) }},
 	{"hyper_hello", 0, hello},
+	{"parked_1M", 0, parked},
+	{"idle_cpu", 0, idleCPU},
 }
 
 func spawnJoin(p params) measure {
