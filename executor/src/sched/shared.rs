@@ -388,11 +388,15 @@ impl Closing for Shared {
     }
 
     fn cancel_all(&self, mut dispose: impl FnMut(Task)) {
-        self.for_each_live(|task| {
+        let mut cancel = |task: TaskRef| {
             if let Some(task) = task.cancel() {
                 dispose(task);
             }
-        });
+        };
+        for peer in self.peers() {
+            peer.home.live().sweep(&mut cancel);
+        }
+        self.foreign.live().sweep(cancel);
     }
 
     fn tell(&self, peer: &Peer) {

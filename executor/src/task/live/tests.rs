@@ -194,3 +194,30 @@ fn readers_and_removers_release_each_reference_once() {
     assert_eq!(table.len(), 0);
     assert!(cells.iter().all(|cell| Arc::strong_count(&cell.0) == 1));
 }
+
+/// Only one at a time, also after one that was left by a panic.
+#[test]
+fn a_sweep_is_left_to_who_is_at_it() {
+    let (table, owner) = live_table();
+    for number in 0..3 {
+        owner.insert(Ref(Arc::new(number)));
+    }
+    for _ in 0..2 {
+        let mut seen = vec![];
+        table.sweep(|reference| {
+            seen.push(*reference.0);
+            table.sweep(|_| panic!("there are two"));
+        });
+        assert_eq!(seen, [0, 1, 2]);
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            table.sweep(|_| std::panic::resume_unwind(Box::new(())));
+        }))
+        .unwrap_err();
+    }
+    table.for_each(|reference| assert!(*reference.0 < 3));
+    for index in 0..3 {
+        let Removed::ReleaseReference(_) = owner.remove(index) else {
+            panic!("nobody reads");
+        };
+    }
+}
