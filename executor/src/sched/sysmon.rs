@@ -48,6 +48,10 @@
 //! from the first look), and to 10 ms otherwise (measured with both of two cores busy: 20 us costs 12 %, 100 us 7 %, 1 ms nothing).
 //! After five looks in a row that saw no permit taken it sleeps for good; see *The monitor's bed* in `idle.rs`.
 //!
+//! Rejected: to leave the core to who runs there when it wakes (`SCHED_BATCH`), while no poll is long. A busy HTTP server took
+//! 2 % less CPU, and its threads lost their cores less often, 0.006 times a request instead of 0.008. But where other programs
+//! ran, with less weight than this one, ticks beside blocked threads came 1.2 ms late instead of 0.3 (p99).
+//!
 //! Revocation, and what the stuck thread does when it returns: `idle.rs`, the standing. What is in the
 //! stuck P's ring is taken from it and given to all, since thieves come only when they run dry.
 
