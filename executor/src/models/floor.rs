@@ -3,7 +3,7 @@
 //! What a `Floor` and its `Worker`s bring is what `sched/ground.rs` and `sched/sleep.rs` ask for; the steps
 //! of sleep and wake are theirs. Nothing here is a step of a protocol, except the order in which a
 //! worker looks for work. A thread that cannot be started is one that the runtime's cap does not
-//! allow, and nobody waits in a netpoll.
+//! allow, and nobody waits in a netpoll, though one may count as doing so.
 #![expect(unsafe_code, reason = "a job is one word, as a task is")]
 
 use std::{
@@ -31,7 +31,7 @@ use crate::{
     },
     sync::{
         UnsafeCell,
-        atomic::{self, AtomicUsize},
+        atomic::{self, AtomicUsize, Ordering::Release},
     },
 };
 
@@ -314,6 +314,11 @@ impl Floor {
         self.notify_owner(peer);
     }
 
+    /// One of the Ps counts as the one that waits in the netpoll, though its thread sleeps as others do.
+    pub(super) fn polled_by(&self, index: usize) {
+        self.netpoll_waiter.store(index + 1, Release);
+    }
+
     /// Sends the sleepers home.
     pub(super) fn close(&self) {
         self.closed.store(true, Observer);
@@ -409,6 +414,18 @@ impl Worker {
         assert!(!self.lie_down(), "there is no work yet");
         self.lies.set(true);
         self
+    }
+
+    /// Has asked for a permit in vain, and is about to sleep: for before the model's other threads begin.
+    pub(super) fn wanting(self) -> Self {
+        assert!(!self.ask_for_permit(), "no permit is free");
+        self
+    }
+
+    /// The sleep of one that is [`wanting`](Self::wanting), until it is handed a permit.
+    pub(super) fn go_on(&self) {
+        self.bed().parker.park();
+        assert!(self.was_answered(), "nobody else wakes it");
     }
 
     /// Looks for work, and sleeps until there is some.

@@ -1,4 +1,5 @@
-//! Permits and standings: `sched/idle.rs`, *Parking is a claim* and *Pinned work*.
+//! Permits and standings: `sched/idle.rs`, *Parking is a claim* and *Pinned work*; and `sched/ground.rs`, who gets a
+//! permit that was taken for the sake of others.
 //!
 //! | model | shows | bound | seconds | mutants that fail it |
 //! | --- | --- | --- | --- | --- |
@@ -17,11 +18,19 @@
 //! | `two_that_want_a_permit_get_it_in_turn` | the same with two who want one | 2 | 15.4 | `permit_wanting_looks_once` |
 //! | `two_permits_for_one_that_wants_one` | two permits come to one who wants one: one goes back | 3 | 1.2 | `permit_hand_stores` |
 //! | `a_busy_worker_lends_its_permit` | a permit is lent, and comes back with the next work | 2 | 0.8 | `permit_awake_stores` |
+//! | `work_of_a_stuck_poll_comes_before_who_wants` | what lay beside a stuck poll is run before a thread goes on that wants a permit, and that one goes on then | 2 | 1.8 | `permit_revoke_serves_who_wants_first` |
+//! | `work_comes_before_who_waits_at_a_fork` | the same where a computation gives way at a fork, for that one and for another that waits there | 2 | 1.9 | `permit_give_way_does_not_look` |
+//! | `a_poller_comes_before_who_waits_at_a_fork` | the same for a thread that is to wait in the netpoll; those at forks go on when it lies down | 2 | 2.4 | `permit_give_way_forgets_the_netpoll`, `permit_park_forgets_who_wants` |
+//! | `who_gave_way_beside_a_spinner_goes_on` | where a spinner sees to the work, the permit goes to who wants one | 3 | 0.2 | `permit_give_way_forgets_who_wants` |
+//! | `work_that_comes_while_a_thread_gives_way` | work and permit come at once: the work is done, and who gave way goes on | 2 | 5.2 | `permit_give_way_wants_too_late` |
 //!
 //! Each ends with a count of all permits: the free ones and those of the Ps that run are as many as
 //! there were. A thread that waits for a permit which nobody will hand to it is a deadlock.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::SeqCst as Observer},
+};
 
 use super::{
     both_ways::explore,
@@ -322,6 +331,165 @@ fn what_relied_on_a_thread_that_was_revoked_asleep_is_taken() {
             submitter.push_foreign(Job::new(1));
         };
         turn.race(submit, sleepers.map(|sleeper| pair.taken_by(sleeper)));
+        floor.assert_settled();
+    });
+}
+
+/// Whether what comes first has come.
+#[derive(Clone)]
+struct First(Arc<AtomicBool>);
+
+impl First {
+    fn new() -> Self {
+        Self(Arc::new(AtomicBool::new(false)))
+    }
+
+    fn has_come(&self) {
+        self.0.store(true, Observer);
+    }
+
+    fn assert_came(&self) {
+        assert!(self.0.load(Observer), "who wants one comes last");
+    }
+
+    /// The thread that does the only job, and gives its permit up.
+    fn done_by(&self, sleeper: Worker) -> Box<dyn FnOnce()> {
+        let first = self.clone();
+        Box::new(move || {
+            assert_eq!(number(sleeper.next()), 0);
+            first.has_come();
+            sleeper.leave();
+        })
+    }
+
+    /// A thread that stands at `WANTING` from the beginning.
+    fn then(&self, wanting: Worker, over: impl FnOnce() + 'static) -> Box<dyn FnOnce()> {
+        let first = self.clone();
+        Box::new(move || {
+            wanting.go_on();
+            first.assert_came();
+            over();
+            wanting.leave();
+        })
+    }
+}
+
+#[test]
+fn work_of_a_stuck_poll_comes_before_who_wants() {
+    explore(2, |turn| {
+        let (floor, [stuck, wanting, sleeper]) = floor(1);
+        let sleeper = sleeper.arrive().asleep();
+        let stuck = stuck.arrive();
+        let wanting = wanting.arrive().wanting();
+        stuck.push_back(Job::new(0));
+        let work = First::new();
+        let sysmon = floor.clone();
+        let poll = move || {
+            revoke(&sysmon, 0);
+            stuck.leave();
+        };
+        turn.race(poll, [work.done_by(sleeper), work.then(wanting, || ())]);
+        floor.assert_settled();
+    });
+}
+
+#[test]
+fn work_comes_before_who_waits_at_a_fork() {
+    explore(2, |turn| {
+        let (floor, [forks, wanting, sleeper]) = floor(1);
+        let sleeper = sleeper.arrive().asleep();
+        // Work is the only reason to wake anybody.
+        floor.polled_by(2);
+        let forks = forks.arrive();
+        let wanting = wanting.arrive().wanting();
+        floor.push_foreign(Job::new(0));
+        let work = First::new();
+        let before = work.clone();
+        let give_way = move || {
+            forks.give_way(forks.bed().parker());
+            before.assert_came();
+            forks.leave();
+        };
+        turn.race(give_way, [work.done_by(sleeper), work.then(wanting, || ())]);
+        floor.assert_settled();
+    });
+}
+
+#[test]
+fn a_poller_comes_before_who_waits_at_a_fork() {
+    explore(2, |turn| {
+        let (floor, [forks, wanting, sleeper]) = floor(1);
+        let sleeper = sleeper.arrive().asleep();
+        let forks = forks.arrive();
+        let wanting = wanting.arrive().wanting();
+        let poller = First::new();
+        let before = poller.clone();
+        // Who goes on last sends it home.
+        let [one, other] = [floor.clone(), floor.clone()];
+        let alone = Arc::new(AtomicBool::new(true));
+        let [first, second] = [alone.clone(), alone];
+        let give_way = move || {
+            forks.give_way(forks.bed().parker());
+            before.assert_came();
+            if !first.swap(false, Observer) {
+                one.close();
+            }
+            forks.leave();
+        };
+        let close = move || {
+            if !second.swap(false, Observer) {
+                other.close();
+            }
+        };
+        let came = poller.clone();
+        let poll: Box<dyn FnOnce()> = Box::new(move || {
+            sleeper.sleep();
+            came.has_come();
+            assert!(matches!(sleeper.next(), Found::Closed));
+        });
+        turn.race(give_way, [poll, poller.then(wanting, close)]);
+        floor.assert_settled();
+    });
+}
+
+#[test]
+fn who_gave_way_beside_a_spinner_goes_on() {
+    explore(3, |turn| {
+        let (floor, [forks, spinner]) = arrived(2);
+        let spinner = spinner.start_spinning();
+        floor.push_foreign(Job::new(0));
+        let gone_on = Arc::new(Parker::new());
+        let over = gone_on.clone();
+        let give_way = move || {
+            forks.give_way(forks.bed().parker());
+            gone_on.unpark(|| unreachable!("nobody waits in a netpoll here"));
+            forks.leave();
+        };
+        let work = move || {
+            assert_eq!(number(spinner.next()), 0);
+            // Its poll lasts until the other goes on.
+            over.park();
+            spinner.leave();
+        };
+        turn.race(give_way, [work]);
+        floor.assert_settled();
+    });
+}
+
+#[test]
+fn work_that_comes_while_a_thread_gives_way() {
+    explore(2, |turn| {
+        let (floor, [forks, sleeper]) = floor(1);
+        let sleeper = sleeper.arrive().asleep();
+        let forks = forks.arrive();
+        let work = First::new();
+        let give_way = move || {
+            forks.give_way(forks.bed().parker());
+            forks.leave();
+        };
+        let pusher = floor.clone();
+        let push: Box<dyn FnOnce()> = Box::new(move || pusher.push_foreign(Job::new(0)));
+        turn.race(give_way, [push, work.done_by(sleeper)]);
         floor.assert_settled();
     });
 }
