@@ -19,6 +19,8 @@
 //! | `global_batches` | batches keep their order and what was there first comes first; `len` is exact in the end | 3 | under 1 | `grq_retry_keeps_the_link` |
 //! | `global_is_not_empty_while_carried_over` | a look never says empty while a popper has the inbox in hand | 3 | under 1 | `grq_swap_not_release`, `grq_no_mark` |
 //! | `global_is_not_empty_while_a_pusher_carries_over` | nor while a pusher has | 3 | under 1 | `grq_mark_cleared_early` |
+//! | `global_is_not_empty_while_some_are_passed_by` | nor while a popper looks for one further back and holds what lies before it | 3 | under 1 | `grq_passed_by_are_gone` |
+//! | `global_is_not_empty_while_all_are_passed_by` | the same where it finds none | 3 | under 1 | also `grq_passed_by_are_gone` |
 #![expect(unsafe_code, reason = "a model brings items of its own")]
 
 use std::ptr::NonNull;
@@ -74,6 +76,11 @@ impl Job {
 
     /// Consumes the job. Loom objects if its pusher's write is not visible here.
     fn id(self) -> u32 {
+        self.peek()
+    }
+
+    /// The same for who keeps it.
+    fn peek(&self) -> u32 {
         // SAFETY: who has the job has its payload; loom checks that.
         self.0.payload.with(|payload| unsafe { *payload })
     }
@@ -355,5 +362,24 @@ fn global_is_not_empty_while_carried_over() {
 fn global_is_not_empty_while_a_pusher_carries_over() {
     explore(3, |turn| {
         is_not_empty_beside(turn, |queue| queue.push(Job::new(2)))
+    });
+}
+
+#[test]
+fn global_is_not_empty_while_some_are_passed_by() {
+    explore(3, |turn| {
+        is_not_empty_beside(turn, |queue| {
+            let wanted = queue.pop_near(2, |job| job.peek() == 1);
+            assert_eq!(wanted.map(Job::id), Some(1));
+        });
+    });
+}
+
+#[test]
+fn global_is_not_empty_while_all_are_passed_by() {
+    explore(3, |turn| {
+        is_not_empty_beside(turn, |queue| {
+            assert!(queue.pop_near(2, |job| job.peek() == 2).is_none());
+        });
     });
 }

@@ -28,7 +28,8 @@
 //! first and at `in_list` second. While the inbox is carried over to the list an item is in neither;
 //! therefore *`in_list` is not zero from before the swap until the list is empty*. Who finds the
 //! inbox swapped out has read what the swap or something later wrote, and so sees at least the mark
-//! that was set before it.
+//! that was set before it. What a popper passes by on its way to an item further back is out
+//! of the list meanwhile, and counts as in it: `in_list` is written once, when the list is whole again.
 //!
 //! It does not ask [`GlobalQueue::len`]. That one counts an item a moment before it can be taken,
 //! and a worker which believed it would search without end while the pusher is preempted in between.
