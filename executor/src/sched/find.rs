@@ -38,6 +38,9 @@
 //! what its own root made runnable: it never looks at the global queue and never steals, so that a
 //! thread of a user's own does not pick up a stranger's 100 ms poll.
 
+#[cfg(all(test, not(ws_loom)))]
+mod tests;
+
 use std::{task::Waker, time::Duration};
 
 use super::{
@@ -168,9 +171,9 @@ impl Worker {
                 drop(branch);
                 Some(self.step_without_permit())
             }
-            Search::Again => None,
             // It was lent, or revoked as above.
-            Search::Nothing if !has_permit() => Some(self.step_without_permit()),
+            Search::Again | Search::Nothing if !has_permit() => Some(self.step_without_permit()),
+            Search::Again => None,
             Search::Nothing if self.linger() => None,
             Search::Nothing => Some(Step::Park),
         }

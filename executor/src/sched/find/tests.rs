@@ -1,0 +1,156 @@
+//! S3: a thread that loses its permit in the middle of a search neither lingers as a spinner nor polls anything: it
+//! lends the permit to who wants one before it takes a branch (*Give way at a fork*), or sysmon takes it.
+//!
+//! Each fails when `beyond_local` does not ask for the permit there: the first at `Search::Nothing`, the one with a
+//! timer at `Search::Again`, and the one that is revoked at `Search::Found`. The same at `Search::Branch` has no test:
+//! there the permit would have to go between a look at it and the claim, which is the next step.
+
+use std::{
+    sync::{Arc as Shares, Mutex},
+    task::{Wake, Waker},
+    time::Duration,
+};
+
+use super::{Step, Worker};
+use crate::{
+    context, join,
+    runtime::{Builder, Runtime},
+    sched::{
+        ground::{Bed, Ground},
+        idle::Stands,
+        sleep::Sleeper,
+        worker::Scope,
+    },
+    spawn,
+    time::Clock,
+};
+
+/// Two permits, and threads that are steps of this one.
+fn runtime() -> Runtime {
+    Builder::new()
+        .workers(2)
+        .sysmon(false)
+        .stall_threshold(None)
+        .build_with(Clock::stopped())
+        .unwrap()
+}
+
+/// A thread with a P, and a permit if one is free.
+fn thread(runtime: &Runtime) -> Worker {
+    let shared = runtime.handle().shared();
+    let processor = shared.take_processor().expect("there is room for it");
+    let worker = Worker::new(shared.clone(), processor, Scope::All, None);
+    worker.bed().standing().arrive();
+    worker.try_run();
+    worker
+}
+
+/// The same, with the second permit gone to a thread that computes: one that could have a branch for others.
+fn searcher_and_computer(runtime: &Runtime) -> (Worker, Worker) {
+    let (searcher, computer) = (thread(runtime), thread(runtime));
+    // The first fork makes its lane ready, so that it can be asked.
+    context::with_worker_frame(&computer, || join(|| (), || ()));
+    (searcher, computer)
+}
+
+fn wanting(runtime: &Runtime) -> Worker {
+    let worker = thread(runtime);
+    assert!(!worker.ask_for_permit(), "both are taken");
+    worker
+}
+
+fn step(worker: &Worker) -> Step {
+    context::with_worker_frame(worker, || worker.step())
+}
+
+/// The searcher lent its permit, and is about to park without anything.
+#[track_caller]
+fn assert_parks(searcher: &Worker, step: &Step) {
+    assert!(matches!(step, Step::Park), "it polls without a permit");
+    assert!(!searcher.bed().standing().has_permit());
+    assert_eq!(searcher.ground().idle().spinning(), 0, "it lingers");
+}
+
+fn end(runtime: Runtime, workers: impl IntoIterator<Item = Worker>) {
+    runtime.handle().shared().drain_global();
+    workers.into_iter().for_each(Worker::leave);
+    runtime.shutdown_background();
+}
+
+/// Does something when it is woken.
+struct Hook(Box<dyn Fn() + Send + Sync>);
+
+impl Wake for Hook {
+    fn wake(self: Shares<Self>) {
+        self.0();
+    }
+}
+
+fn hook(f: impl Fn() + Send + Sync + 'static) -> Waker {
+    Shares::new(Hook(Box::new(f))).into()
+}
+
+/// A timer of that thread is due now.
+fn is_due(worker: &Worker, waker: Waker) {
+    let clock = worker.ground().time.clock();
+    let key = worker
+        .bed()
+        .timers
+        .arm(clock.now_ns() + 1, waker)
+        .map_err(|_| "the runtime goes on");
+    assert!(key.is_ok());
+    clock.advance(Duration::from_nanos(1));
+}
+
+#[test]
+fn a_permit_is_lent_in_the_wait_for_a_branch() {
+    let runtime = runtime();
+    let (searcher, computer) = searcher_and_computer(&runtime);
+    let wanting = wanting(&runtime);
+    let found = step(&searcher);
+    assert_parks(&searcher, &found);
+    assert_eq!(wanting.bed().standing().load(), Stands::Running);
+    end(runtime, [searcher, computer, wanting]);
+}
+
+#[test]
+fn a_timer_fires_after_a_permit_was_lent() {
+    let runtime = runtime();
+    let (searcher, computer) = searcher_and_computer(&runtime);
+    let wanting = wanting(&runtime);
+    let handle = runtime.handle().clone();
+    is_due(&computer, hook(move || drop(handle.spawn(async {}))));
+    let found = step(&searcher);
+    assert_parks(&searcher, &found);
+    assert!(searcher.ground().has_queued(), "what it woke is for others");
+    assert_eq!(wanting.bed().standing().load(), Stands::Running);
+    end(runtime, [searcher, computer, wanting]);
+}
+
+#[test]
+fn a_permit_is_revoked_before_the_search_finds_something() {
+    let runtime = runtime();
+    let (searcher, computer) = searcher_and_computer(&runtime);
+    context::with_worker_frame(&computer, || {
+        (0..2).for_each(|_| drop(spawn(async {})));
+    });
+    let taken = Shares::new(Mutex::new(None));
+    let (shared, index, keep) = (
+        runtime.handle().shared().clone(),
+        searcher.index(),
+        taken.clone(),
+    );
+    is_due(
+        &searcher,
+        hook(move || *keep.lock().unwrap() = shared.peer(index).standing().revoke()),
+    );
+    let found = step(&searcher);
+    let permit = taken.lock().unwrap().take().expect("it had one");
+    assert_parks(&searcher, &found);
+    assert!(
+        searcher.ground().has_queued(),
+        "what it found is for others"
+    );
+    searcher.ground().idle().release(permit, None);
+    end(runtime, [searcher, computer]);
+}
