@@ -179,9 +179,10 @@ impl Interval {
     /// use ws_executor::{runtime::Runtime, time};
     ///
     /// Runtime::new()?.block_on(async {
-    ///     let start = time::Instant::now();
-    ///     let mut interval = time::interval_at(start + Duration::from_millis(3), Duration::from_secs(1));
+    ///     let (start, hour) = (time::Instant::now(), Duration::from_secs(3600));
+    ///     let mut interval = time::interval_at(start + hour, hour);
     ///     assert!(interval.tick().now_or_never().is_none());
+    ///     interval.reset_at(start + Duration::from_millis(3));
     ///     assert_eq!(interval.tick().await, start + Duration::from_millis(3));
     /// });
     /// # Ok::<(), Box<dyn std::error::Error>>(())
