@@ -96,7 +96,10 @@ common::with_workers! {
         for task in stuck.into_iter().chain(queued) {
             runtime.block_on(task).unwrap();
         }
-        assert!(named(&handle.dump(), "stuck").is_empty());
+        // A task is done for its joiner before it has left the table.
+        while !named(&handle.dump(), "stuck").is_empty() {
+            std::thread::yield_now();
+        }
     }
 
     /// Again and again while tasks come, go and move: it shows those that live all the time, each once.
