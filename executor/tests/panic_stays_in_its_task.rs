@@ -132,13 +132,14 @@ common::with_workers! {
 
     fn in_the_drop_of_an_aborted_future(workers: usize) {
         let (runtime, started) = counting(workers);
-        let task = runtime.spawn(async {
+        let made = Arc::new(common::Gate::default());
+        let opens = made.clone();
+        let task = runtime.spawn(async move {
             let _bomb = Bomb("expected: aborted");
+            opens.open();
             pending::<()>().await;
         });
-        while runtime.handle().metrics().processors.iter().map(|p| p.polls).sum::<u64>() == 0 {
-            std::thread::yield_now();
-        }
+        made.pass();
         task.abort();
         assert_eq!(message(runtime.block_on(task).unwrap_err()), "expected: aborted");
         lives_on(&runtime, &started, workers);
