@@ -314,7 +314,7 @@ common::with_workers! {
         runtime.shutdown_timeout(Duration::from_millis(20));
         assert_eq!(dropped.get(), 0);
         assert!(!stuck.is_finished());
-        let report = logged(&["WARN", &name]);
+        let report = logged(&["WARN", "was shut down", &name]);
         assert_eq!(report.len(), 1, "{report:?}");
         assert!(report[0].contains("shutdown_drops_everything.rs"), "{report:?}");
         gate.open();
