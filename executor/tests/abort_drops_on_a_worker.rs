@@ -17,7 +17,7 @@ use std::{
 };
 
 use common::{Count, Gate, OnDrop, inside, is_inside, on_a_worker, runtime};
-use ws_executor::task;
+use ws_executor::{runtime::Builder, task};
 
 /// What happens to one future.
 #[derive(Default)]
@@ -67,7 +67,9 @@ common::with_workers! {
 
     /// One task spawns another, and aborts it at once: with one worker it cannot have begun.
     fn before_the_first_poll(workers: usize) {
-        let runtime = runtime(workers);
+        // Nor can it if the one worker loses its core, since nobody takes its permit then.
+        let builder = Builder::new().workers(workers).sysmon(workers > 1);
+        let runtime = builder.build().unwrap();
         let life = Arc::new(Life::default());
         let watched = watched(&life);
         let spawner = runtime.spawn(async move {

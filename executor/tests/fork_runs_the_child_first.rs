@@ -20,7 +20,12 @@ use std::{
 
 use common::{Count, Gate, runtime};
 use futures::{StreamExt, stream::FuturesUnordered};
-use ws_executor::{fork, fork_all, runtime::Builder, spawn, spawn_local, task::yield_now};
+use ws_executor::{
+    fork, fork_all,
+    runtime::{Builder, Runtime},
+    spawn, spawn_local,
+    task::yield_now,
+};
 
 type Log = Arc<Mutex<Vec<(ThreadId, String)>>>;
 
@@ -79,13 +84,18 @@ fn one_worker_runs_fib_4_as_plain_calls_do() {
     });
 }
 
+/// Two threads and no third: the monitor would let one in for a thread that is blocked or has no core.
+fn two_workers() -> Runtime {
+    Builder::new().workers(2).sysmon(false).build().unwrap()
+}
+
 /// The child blocks its thread until its parent has gone on, which it can only elsewhere: the parent is in
 /// the thief's log, and the child is where the parent was.
 #[test]
 fn the_thief_takes_the_parent() {
     common::limited(|| {
         let log = Log::default();
-        let runtime = runtime(2);
+        let runtime = two_workers();
         let events = log.clone();
         let parent = runtime.spawn(async move {
             note(&log, "fib(4)".to_owned());
@@ -130,7 +140,7 @@ fn parents_are_stolen_from_the_oldest_on() {
     }
     common::limited(|| {
         let (log, all) = (Log::default(), Arc::new(common::Count::new()));
-        let runtime = runtime(2);
+        let runtime = two_workers();
         runtime
             .block_on(runtime.spawn(descend(0, log.clone(), all)))
             .unwrap();
@@ -246,7 +256,7 @@ common::with_workers! {
 fn a_child_that_has_to_wait_is_in_reach_of_thieves() {
     const CHILDREN: usize = 2_000;
     common::limited(|| {
-        let runtime = Builder::new().workers(2).sysmon(false).build().unwrap();
+        let runtime = two_workers();
         let (free, filled) = (Arc::new(Gate::default()), Arc::new(Gate::default()));
         let ran: Vec<_> = (0..CHILDREN).map(|_| Gate::default()).collect();
         let (begun, forked) = (Count::new(), AtomicUsize::new(0));

@@ -275,7 +275,17 @@ fn a_worker_that_is_stuck() {
         let (spawner, end) = (order.clone(), Arc::new(Gate::default()));
         let held = end.clone();
         begin(&runtime, move || {
+            // Whoever comes for its permit too early, as this thread lost its core, has this to do until all are there.
+            let all = Arc::new(Gate::default());
+            let are_there = all.clone();
+            let first = task::Builder::new().priority(Priority::HIGHEST);
+            drop(first.spawn(async move {
+                while !are_there.is_open() {
+                    task::yield_now().await;
+                }
+            }));
             spawner.spawn_mixed();
+            all.open();
             // The monitor takes its permit, and its queue.
             held.pass();
         });

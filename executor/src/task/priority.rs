@@ -39,7 +39,10 @@ use crate::context;
 /// ```
 /// use ws_executor::task::{self, Priority};
 ///
-/// let runtime = ws_executor::runtime::Builder::new().workers(1).build()?;
+/// let builder = ws_executor::runtime::Builder::new().workers(1);
+/// # // The order is exact as long as the root keeps its permit.
+/// # let builder = builder.sysmon(false);
+/// let runtime = builder.build()?;
 /// let (send, order) = std::sync::mpsc::channel();
 /// # runtime.block_on(async {
 /// let mut all = vec![];
