@@ -38,6 +38,7 @@ fn watched(workers: usize) -> (Builder, Arc<Seen>) {
     let (a, b, c, d) = (seen.clone(), seen.clone(), seen.clone(), seen.clone());
     let builder = Builder::new()
         .workers(workers)
+        .shutdown_grace(common::GRACE)
         .on_thread_start(move || {
             STARTED.set(true);
             a.started.lock().unwrap().push(thread::current().id());
@@ -139,7 +140,7 @@ common::with_workers! {
             let builder = Builder::new()
                 .workers(workers)
                 .keep_alive(Duration::from_millis(1))
-                .shutdown_grace(Duration::from_secs(3600));
+                .shutdown_grace(common::GRACE);
             let builder = if at_the_start {
                 builder.on_thread_start(hook)
             } else {
@@ -184,6 +185,7 @@ common::with_workers! {
             .on_thread_stop(call.clone())
             .on_thread_park(call.clone())
             .on_thread_unpark(call)
+            .shutdown_grace(common::GRACE)
             .build()
             .unwrap();
         *cell.lock().unwrap() = Some(runtime.handle().clone());

@@ -276,6 +276,7 @@ common::with_workers! {
                 .workers(workers)
                 .on_thread_start(boom.clone())
                 .on_thread_stop(boom.clone())
+                .shutdown_grace(common::GRACE)
                 .build()
                 .unwrap();
             runtime.block_on(runtime.spawn(async {})).unwrap();

@@ -452,7 +452,7 @@ common::with_workers! {
     /// S2, S7: whatever is in which queue at the end is dropped, once.
     fn shutdown_drops_what_is_ordered(workers: usize) {
         for early in [false, true] {
-            let runtime = Builder::new().workers(workers).build().unwrap();
+            let runtime = common::runtime(workers);
             let (made, dropped) = (Arc::new(Count::new()), Arc::new(AtomicUsize::new(0)));
             let ready = Arc::new(Count::new());
             for number in 0..3_000_i64 {
@@ -484,7 +484,8 @@ common::with_workers! {
     /// S1, S2: tasks of all priorities that spawn, yield, sleep, block, wake and change their own, all at once.
     fn nothing_is_lost(workers: usize) {
         for seed in 1..=10_u64 {
-            let runtime = Builder::new().workers(workers).seed(seed).build().unwrap();
+            let builder = Builder::new().workers(workers).seed(seed);
+            let runtime = builder.shutdown_grace(common::GRACE).build().unwrap();
             let ended = Arc::new(Count::new());
             let tasks = 40;
             for number in 0..tasks {

@@ -4,6 +4,8 @@
 //! driven from a worker, from `block_on` and from foreign threads. Every task counts its end exactly
 //! once, and the counts must match.
 
+mod common;
+
 use std::{
     future::Future,
     sync::{
@@ -124,7 +126,8 @@ fn random_programs(workers: usize, how: impl Fn(ws_executor::runtime::Runtime, u
     let rounds = if cfg!(debug_assertions) { 15 } else { 40 };
     for seed in 1..=(rounds * scale() / 100).max(1) {
         let tally = Arc::new(Tally::default());
-        let runtime = Builder::new().workers(workers).seed(seed).build().unwrap();
+        let builder = Builder::new().workers(workers).seed(seed);
+        let runtime = builder.shutdown_grace(common::GRACE).build().unwrap();
         how(
             runtime,
             seed.wrapping_mul(0x9E37_79B9_7F4A_7C15),
@@ -182,7 +185,7 @@ fn dropped_in_the_middle(runtime: ws_executor::runtime::Runtime, seed: u64, tall
 
 macro_rules! with_workers {
     ($($name:ident: $workers:expr, $how:expr;)*) => {
-        $(#[test] fn $name() { random_programs($workers, $how); })*
+        $(#[test] fn $name() { common::limited(|| random_programs($workers, $how)); })*
     };
 }
 

@@ -23,6 +23,8 @@ pub(crate) const WORKERS: [usize; 3] = [1, 2, 8];
 pub(crate) fn runtime(workers: usize) -> Runtime {
     Builder::new()
         .workers(workers)
+        // As long as it takes: an end that hangs is a test that hangs.
+        .shutdown_grace(Duration::from_secs(3600))
         .build()
         .expect("a runtime can be built")
 }

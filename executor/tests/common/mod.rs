@@ -74,8 +74,13 @@ pub(crate) fn limited(test: impl FnOnce() + Send + 'static) {
     }
 }
 
+/// For [`Builder::shutdown_grace`]: an end that is longer under way than a test may take hangs, as any other test, and one
+/// that comes back has dropped everything.
+pub(crate) const GRACE: Duration = Duration::from_secs(3600);
+
 pub(crate) fn runtime(workers: usize) -> Runtime {
-    Builder::new().workers(workers).build().unwrap()
+    let builder = Builder::new().workers(workers).shutdown_grace(GRACE);
+    builder.build().unwrap()
 }
 
 /// Waits until the monitor of a runtime has looked so often from now on: for what must not happen meanwhile. It looks as
