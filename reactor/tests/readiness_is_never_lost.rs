@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
+use std::time::Instant;
 
-use common::{Registered, TimeLimit, Wakes, look, patience, unix_pair};
+use common::{Registered, TimeLimit, Wakes, is_last, look, patience, spin, unix_pair};
 use ws_reactor::{Direction, Interest, Netpoll, STREAM_INTEREST};
 
 const BOTH: [Direction; 2] = [Direction::Read, Direction::Write];
@@ -330,20 +331,25 @@ fn what_the_system_refuses_is_an_error_and_leaves_nothing() {
 #[test]
 fn a_task_and_the_poller_do_not_miss_each_other() {
     let _limit = TimeLimit::new();
-    const ROUNDS: usize = 20_000;
     let netpoll = Netpoll::new().unwrap();
     let (here, mut there) = unix_pair();
     let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            while !is_over.load(Ordering::Relaxed) {
+            for turn in 0.. {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
                 look(&netpoll);
+                spin(turn);
             }
         });
         let (parked, waker) = Parked::new();
         let mut cx = Context::from_waker(&waker);
-        let missed = (0..ROUNDS).find(|round| {
+        let begin = Instant::now();
+        let mut rounds = (0..).take_while(|round| !is_last(*round, begin));
+        let missed = rounds.find(|round| {
             let registration = &here.registration;
             let read = || (&here.io).read(&mut [0]);
             let try_read = || registration.try_io(Direction::Read, read).is_ok();
