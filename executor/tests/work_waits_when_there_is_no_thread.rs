@@ -72,6 +72,45 @@ common::with_workers! {
     }
 }
 
+/// At the cap, with all threads stuck, a thread in `block_on` loses what it has spawned: its root does not come back, and
+/// the monitor gives it to others, of which none can be had. It does it itself then.
+#[test]
+fn what_the_monitor_takes_from_a_block_on_comes_back() {
+    limited(|| {
+        let runtime = Builder::new().workers(1).max_threads(2).build().unwrap();
+        let (begun, gate) = (Arc::new(Count::new()), Arc::new(Gate::default()));
+        let stuck: Vec<_> = (0..2)
+            .map(|_| {
+                let (begun, gate) = (begun.clone(), gate.clone());
+                runtime.spawn(async move {
+                    begun.add();
+                    gate.pass();
+                })
+            })
+            .collect();
+        begun.wait_for(2);
+        // One that waits: for it the monitor takes the permit of whoever is stuck, also of the last.
+        let waiting = runtime.spawn(async {});
+        let metrics = || runtime.handle().metrics();
+        let until = |is_so: &dyn Fn() -> bool| {
+            while !is_so() {
+                std::thread::yield_now();
+            }
+        };
+        until(&|| metrics().free_permits == 1);
+        let child = async {
+            let child = ws_executor::spawn(async { 5 });
+            until(&|| metrics().global_queue == 2);
+            child.await
+        };
+        assert_eq!(runtime.block_on(child).unwrap(), 5);
+        gate.open();
+        for task in stuck.into_iter().chain([waiting]) {
+            runtime.block_on(task).unwrap();
+        }
+    });
+}
+
 /// Everything that a program does, from a thread in `block_on`.
 fn everything(runtime: &Runtime) {
     let ran = Arc::new(AtomicUsize::new(0));

@@ -21,9 +21,9 @@
 //!
 //! A runtime that cannot have a thread has only these threads left (L5). One that waits for its root takes
 //! from the global queue, strangers included, if a thread was refused, a permit is free and work is queued,
-//! and either the runtime has no thread at all, or this thread has itself given its work to the others for
-//! want of a permit: a thread that is refused holds a permit for a moment, so that nobody can have it, and
-//! what was left to it would be left for good. At the cap, where threads exist and are stuck, others'
+//! and either the runtime has no thread at all, or this thread's own work went to the others: it gave it away for want
+//! of a permit (a thread that is refused holds one for a moment, so that nobody can have it), or sysmon took it with the
+//! permit, in the middle of a poll of the root. What was left to them would be left for good. At the cap, where threads exist and are stuck, others'
 //! work is not taken for any other reason: it may well block, and this thread was promised its own root.
 //! Checked by `tests/work_waits_when_there_is_no_thread.rs`.
 

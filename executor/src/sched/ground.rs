@@ -76,6 +76,8 @@ pub(crate) trait Bed {
     fn give_way(&self) {}
     /// Takes what is in its `runnext`, or the child that its poll has forked, for sysmon.
     fn steal_next(&self) -> Option<Self::Task>;
+    /// Something of its own was given to all, without its thread's doing.
+    fn was_taken_from(&self) {}
     /// Whether its thread has left a task alone in `runnext`, and has not come back to it since; see *The
     /// gate* in `push.rs`.
     fn has_alone(&self) -> bool;
@@ -361,6 +363,9 @@ pub(crate) trait Ground: Sized {
         }
         // All of it is there before anybody has the permit: who takes it finds what comes first.
         let len = ordered.len() + batch.len();
+        if len > 0 {
+            peer.was_taken_from();
+        }
         if !ordered.is_empty() {
             self.ordered().push_batch(ordered);
         }

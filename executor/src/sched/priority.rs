@@ -153,7 +153,7 @@ impl Worker {
     pub(super) fn push_ordered_quietly(&self, task: Task) -> bool {
         if !self.peer().standing.has_permit() {
             self.peer().counters.handed_in.add(1);
-            self.gave_away.set(true);
+            self.peer().gave_away.store(true, Relaxed);
             self.shared.push_foreign(task);
             return false;
         }
@@ -372,7 +372,7 @@ impl Worker {
     pub(super) fn hand_in_ordered(&self) {
         let batch = self.p.ranks.drain();
         if !batch.is_empty() {
-            self.gave_away.set(true);
+            self.peer().gave_away.store(true, Relaxed);
             self.shared.push_ordered_batch(batch);
         }
     }

@@ -76,6 +76,9 @@ pub(crate) struct Peer {
     pub(crate) announced: AtomicBool,
     /// Its thread is in `block_on`, and takes nothing of others. Written by that thread.
     pub(crate) own: AtomicBool,
+    /// It gave what it made runnable to others for want of a permit, or sysmon did; see *Standing in* in `block_on.rs`.
+    /// Set before the fence of `Ground::refused`, and looked at after that of `wait_for_root`.
+    pub(crate) gave_away: AtomicBool,
     /// Counts its thread's steps: a victim that moved on shows it here.
     pub(crate) ticks: AtomicU64,
     /// *The gate* in `push.rs`: the step in which its thread left a task alone in `runnext` for others, and
@@ -116,6 +119,10 @@ impl Bed for Peer {
     fn steal_next(&self) -> Option<Task> {
         let next = self.runnext.peek().and_then(|it| self.runnext.steal(it));
         next.or_else(|| self.steal_child())
+    }
+
+    fn was_taken_from(&self) {
+        self.gave_away.store(true, Relaxed);
     }
 
     fn has_alone(&self) -> bool {
@@ -225,6 +232,7 @@ impl Processor {
             running: AtomicU64::new(0),
             announced: AtomicBool::new(false),
             own: AtomicBool::new(false),
+            gave_away: AtomicBool::new(false),
             ticks: AtomicU64::new(0),
             alone: AtomicU64::new(0),
             offered: AtomicU64::new(0),

@@ -116,7 +116,7 @@ impl Worker {
     /// Into `runnext`; what it displaces goes to the back (H1).
     pub(super) fn push_next(&self, task: Task) {
         if !self.peer().standing.has_permit() {
-            self.gave_away.set(true);
+            self.peer().gave_away.store(true, Relaxed);
             self.shared.push_foreign(task);
             return;
         }
@@ -174,7 +174,7 @@ impl Worker {
     pub(super) fn push_quietly(&self, task: Task) -> bool {
         if !self.peer().standing.has_permit() {
             self.peer().counters.handed_in.add(1);
-            self.gave_away.set(true);
+            self.peer().gave_away.store(true, Relaxed);
             self.shared.push_foreign(task);
             return false;
         }

@@ -386,6 +386,7 @@ impl Monitor {
         let stuck = polls && stands == Stands::Stuck;
         // What it put there between its look at the permit and the revocation: nobody else looks.
         if stuck && let Some(task) = peer.steal_next() {
+            peer.was_taken_from();
             shared.push_foreign(task);
             return true;
         }
@@ -440,6 +441,7 @@ impl Monitor {
         }
         let acts = blocked || stuck_for >= SLICE_NS;
         if acts && let Some(child) = peer.steal_child() {
+            peer.was_taken_from();
             shared.push_foreign(child);
             return true;
         }

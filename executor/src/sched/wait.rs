@@ -47,7 +47,7 @@ impl Sleeper for Worker {
         batch.extend(std::iter::from_fn(|| self.p.pop_forked()));
         self.p.lrq.drain(|task| batch.push(task));
         if !batch.is_empty() {
-            self.gave_away.set(true);
+            self.peer().gave_away.store(true, Relaxed);
             self.shared.push_batch(batch);
         }
     }
@@ -221,6 +221,6 @@ impl Worker {
         shared.refusal.load(Relaxed)
             && shared.idle.free() > 0
             && shared.has_queued()
-            && (self.gave_away.get() || !shared.has_threads())
+            && (self.peer().gave_away.load(Relaxed) || !shared.has_threads())
     }
 }

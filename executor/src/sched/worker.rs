@@ -79,8 +79,6 @@ pub(crate) struct Worker {
     pub(super) seen: RefCell<Vec<(Option<Token>, u64)>>,
     /// This thread passed on a stranger's event while it waited in the netpoll.
     pub(super) passed_on: Cell<bool>,
-    /// It had no permit, and gave what it made runnable to others.
-    pub(super) gave_away: Cell<bool>,
     /// In `block_on`: takes from the global queue at the next step; see *Standing in* in `block_on.rs`.
     pub(super) stands_in: Cell<bool>,
     /// While it waits for a permit above a poll: what it waits for there; see `nested.rs`.
@@ -131,6 +129,7 @@ impl Worker {
     ) -> Self {
         p.now_ms.set(shared.now_ms());
         p.peer.own.store(scope == Scope::Own, Relaxed);
+        p.peer.gave_away.store(false, Relaxed);
         if let Some(paused) = &shared.paused {
             paused.get_up();
         }
@@ -144,7 +143,6 @@ impl Worker {
             ready: RefCell::new(Vec::new()),
             seen: RefCell::new(Vec::new()),
             passed_on: Cell::new(false),
-            gave_away: Cell::new(false),
             stands_in: Cell::new(false),
             above: RefCell::new(None),
         }
