@@ -63,6 +63,13 @@ common::with_workers! {
         assert!(runtime.handle().metrics().threads <= most);
         // A thread of the user's own is none of the runtime's, and goes on.
         assert_eq!(runtime.block_on(async { ws_executor::spawn(async { 5 }).await }).unwrap(), 5);
+        // What it calls is for all, who cannot come, so it does that itself.
+        runtime.block_on(async {
+            let calls: Vec<_> = (0..3).map(|n| ws_executor::spawn_blocking(move || n)).collect();
+            for (n, call) in calls.into_iter().enumerate() {
+                assert_eq!(call.await.unwrap(), n);
+            }
+        });
         gate.open();
         for task in stuck.into_iter().chain(waiting) {
             runtime.block_on(task).unwrap();

@@ -242,6 +242,8 @@ impl Worker {
             return;
         };
         event!(self, Spawn, &task, 0);
+        // At the cap a thread in `block_on` has to come back for it.
+        self.peer().gave_away.store(true, Relaxed);
         self.shared.push_foreign(task);
     }
 
