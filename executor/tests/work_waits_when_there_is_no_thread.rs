@@ -65,7 +65,7 @@ common::with_workers! {
         assert_eq!(runtime.block_on(async { ws_executor::spawn(async { 5 }).await }).unwrap(), 5);
         // What it calls is for all, who cannot come, so it does that itself.
         runtime.block_on(async {
-            let calls: Vec<_> = (0..3).map(|n| ws_executor::spawn_blocking(move || n)).collect();
+            let calls: Vec<_> = (0..20).map(|n| ws_executor::spawn_blocking(move || n)).collect();
             for (n, call) in calls.into_iter().enumerate() {
                 assert_eq!(call.await.unwrap(), n);
             }

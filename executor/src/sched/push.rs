@@ -52,6 +52,10 @@ const GATE_TRUST: u32 = 3;
 /// about as early: a wake-up takes 5 to 30 us here.
 const GATE_PATIENCE: Duration = Duration::from_micros(20);
 
+/// A blocking call that runs next sends no more tasks than these to the global queue. Guessed: to move them takes less time than
+/// to wake the thread that they go to.
+const CALL_MOVES_MAX: usize = 8;
+
 impl Worker {
     /// A task was woken, by this thread.
     pub(crate) fn push_woken(&self, task: Task) {
@@ -233,9 +237,7 @@ impl Worker {
 
     /// Enters a new blocking call; see *Calls* in `blocking.rs`.
     pub(crate) fn spawn_call(&self, task: Task) {
-        let alone =
-            self.shared.blocking.calls() < 2 || self.p.lrq.is_empty() && self.p.runnext.is_empty();
-        if alone || task.header().is_ordered() {
+        if self.p.lrq.len() <= CALL_MOVES_MAX || task.header().is_ordered() {
             return self.spawn(task);
         }
         let Some(task) = self.enter(task) else {
