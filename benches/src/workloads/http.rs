@@ -117,6 +117,9 @@ fn drive(address: SocketAddr, seconds: usize) -> Result<Measure, BoxError> {
         "--latency",
         &format!("-c{CONNECTIONS}"),
         &format!("-d{seconds}s"),
+        // By default an answer that takes two seconds counts as an error of the socket.
+        "--timeout",
+        "60s",
     ]);
     wrk.arg(format!("http://{address}/"));
     let meter = Meter::start();
