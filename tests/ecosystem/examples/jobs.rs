@@ -66,6 +66,9 @@ const RECONNECT: Duration = Duration::from_millis(250);
 /// for good.) With more than one attempt, by `ConnectionProperties::with_backoff`, a refusal comes too late for it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long the last jobs and the goodbye may take.
+const FAREWELL: Duration = Duration::from_secs(30);
+
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 #[ws::main]
@@ -142,7 +145,8 @@ async fn work(url: &str) -> Result<()> {
     let mut last = String::new();
     loop {
         match work_on_a_connection(url, &mut terminate).await {
-            Ok(()) => return Ok(()),
+            // Nobody says so twice: whatever happens from here on, it is the end.
+            Ok(at_work) => return timeout(FAREWELL, at_work.finish()).await?,
             // Once for each reason, and not once for each attempt.
             Err(error) if error.to_string() == last => {}
             Err(error) => {
@@ -174,37 +178,61 @@ async fn subscribe(url: &str) -> Result<(Connection, Channel, Consumer)> {
     Ok((connection, channel, consumer))
 }
 
-/// Works until SIGTERM, which is `Ok`, or until the broker is gone.
-async fn work_on_a_connection(url: &str, terminate: &mut Signal) -> Result<()> {
-    // A broker that is about to start or to stop may take a connection and never answer on it, or see above.
-    let (connection, channel, mut consumer) = timeout(PATIENCE, subscribe(url)).await??;
+/// A worker with its connection, and the jobs that it has begun.
+struct AtWork {
+    connection: Connection,
+    channel: Channel,
+    consumer: Consumer,
+    /// Those of a connection that is gone are aborted with the set: they could not be acknowledged.
+    jobs: JoinSet<Result<()>>,
+}
 
-    // Jobs of a connection that is gone are aborted with the set: they could not be acknowledged.
-    let mut jobs = JoinSet::new();
+/// Works until SIGTERM, which is `Ok`, or until the broker is gone.
+async fn work_on_a_connection(url: &str, terminate: &mut Signal) -> Result<AtWork> {
+    // A broker that is about to start or to stop may take a connection and never answer on it, or see above.
+    let (connection, channel, consumer) = timeout(PATIENCE, subscribe(url)).await??;
+    let jobs = JoinSet::new();
+    let mut at_work = AtWork {
+        connection,
+        channel,
+        consumer,
+        jobs,
+    };
     loop {
         select! {
-            delivery = consumer.next().fuse() => match delivery {
-                Some(delivery) => drop(jobs.spawn(job(channel.clone(), delivery?))),
+            delivery = at_work.consumer.next().fuse() => match delivery {
+                Some(delivery) => at_work.begin(delivery?),
                 None => return Err("the broker has cancelled the consumer".into()),
             },
-            done = next_of(&mut jobs).fuse() => done?,
+            done = next_of(&mut at_work.jobs).fuse() => done?,
             stop = terminate.recv().fuse() => {
                 stop?;
-                break;
+                return Ok(at_work);
             }
         }
     }
-    let finish = async {
-        channel
+}
+
+impl AtWork {
+    fn begin(&mut self, delivery: Delivery) {
+        drop(self.jobs.spawn(job(self.channel.clone(), delivery)));
+    }
+
+    /// Takes no more jobs, and does those that the broker has given out.
+    async fn finish(mut self) -> Result<()> {
+        self.channel
             .basic_cancel(CONSUMER.into(), BasicCancelOptions::default())
             .await?;
-        while let Some(done) = jobs.join_next().await {
+        // Some may have come that nobody has read yet. The end of the stream is behind them.
+        while let Some(delivery) = self.consumer.next().await {
+            self.begin(delivery?);
+        }
+        while let Some(done) = self.jobs.join_next().await {
             done??;
         }
-        connection.close(200, ShortString::default()).await?;
+        self.connection.close(200, ShortString::default()).await?;
         Ok(())
-    };
-    timeout(PATIENCE, finish).await?
+    }
 }
 
 /// The next job that is done; for ever if there is none.
