@@ -33,10 +33,10 @@ use std::{
 };
 
 /// Longer than any proof takes, also on a busy machine. The whole of them has 14 minutes.
-const LIMIT: Duration = Duration::from_secs(180);
+const LIMIT: Duration = Duration::from_secs(400);
 
 /// How long a server may take to answer, or to stop.
-const SERVER_LIMIT: Duration = Duration::from_secs(60);
+const SERVER_LIMIT: Duration = Duration::from_secs(150);
 
 /// Set in the process of a proof, to its name.
 const IN_CHILD: &str = "WS_PROOF";

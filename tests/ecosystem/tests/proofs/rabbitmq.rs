@@ -232,14 +232,14 @@ proofs! {
         connection.close(200, "done".into()).await.unwrap();
     }
 
-    /// With a heartbeat of a second, a connection on which nothing is said for five lives on: the broker
+    /// With a heartbeat of three seconds, a connection on which nothing is said for 15 lives on: the broker
     /// closes one that it has not heard of for about two.
     async fn heartbeats_keep_an_idle_connection(env) {
         env.allow_threads(LAPIN);
         let Some(broker) = Broker::start(&env) else { return };
-        let (connection, channel) = connect(&broker.url("?heartbeat=1")).await.unwrap();
-        assert_eq!(connection.configuration().heartbeat(), 1);
-        ws::time::sleep(Duration::from_secs(5)).await;
+        let (connection, channel) = connect(&broker.url("?heartbeat=3")).await.unwrap();
+        assert_eq!(connection.configuration().heartbeat(), 3);
+        ws::time::sleep(Duration::from_secs(15)).await;
         declare(&channel, "still there").await;
         let log = broker.server.as_ref().unwrap().log();
         assert!(!log.contains("missed heartbeats"), "{log}");
