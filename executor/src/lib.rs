@@ -40,9 +40,9 @@ mod rng;
 #[cfg(not(ws_loom))]
 pub mod runtime;
 mod sched;
-#[cfg(all(test, not(any(fuzzing, ws_loom))))]
+#[cfg(all(test, not(any(ws_fuzz, ws_loom))))]
 mod steps;
-#[cfg(fuzzing)]
+#[cfg(ws_fuzz)]
 #[doc(hidden)]
 pub mod steps;
 mod sync;

@@ -49,7 +49,7 @@ pub(crate) use local::{LocalQueue, Steal, Stealer, local_queue};
 pub(crate) use ordered::{Ordered, OrderedLocal, OrderedShared, OrderedStealer, ordered_local};
 pub(crate) use runnext::{RunNext, RunNextStealer, Token, run_next};
 
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, ws_fuzz))]
 pub(crate) use local::CAPACITY;
 
 /// Something a queue can hold: it fits into one word, and may be taken by another thread.

@@ -72,7 +72,7 @@ mod shared;
 #[cfg(all(test, not(ws_loom)))]
 mod tests;
 
-#[cfg(all(any(test, fuzzing), not(ws_loom)))]
+#[cfg(all(any(test, ws_fuzz), not(ws_loom)))]
 pub(crate) use local::{CAPACITY, LANES};
 pub(crate) use local::{OrderedLocal, OrderedStealer, ordered_local};
 pub(crate) use shared::OrderedShared;

@@ -48,6 +48,8 @@ pub(super) fn fuzz(shop: &Shop) -> Outcome {
         command
             // The sanitizers and the counters of branches are flags of a nightly; any compiler has them.
             .env("RUSTC_BOOTSTRAP", "1")
+            // It adds its own to these.
+            .env("RUSTFLAGS", FUZZ_FLAGS)
             .args(["fuzz", "run", "--fuzz-dir", "fuzz", &target])
             .arg(&corpus)
             .args(["--", "-timeout=20", "-max_len=1024", "-print_final_stats=1"])
@@ -55,8 +57,8 @@ pub(super) fn fuzz(shop: &Shop) -> Outcome {
         let log = shop.run(&format!("fuzz-{target}"), HOUR, command)?;
         if !log.status.success() {
             return Err(format!(
-                "{target}: {}, see {}; `RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir fuzz {target} FILE` replays what \
-                 was written to fuzz/artifacts",
+                "{target}: {}, see {}; `RUSTC_BOOTSTRAP=1 RUSTFLAGS='{FUZZ_FLAGS}' cargo fuzz run --fuzz-dir fuzz {target} FILE` \
+                 replays what was written to fuzz/artifacts",
                 log.status,
                 log.path()
             ));
@@ -70,6 +72,9 @@ pub(super) fn fuzz(shop: &Shop) -> Outcome {
     }
     Ok(format!("programs: {}", reached.join(", ")))
 }
+
+/// With it the executor's programs of steps are there for the targets.
+const FUZZ_FLAGS: &str = "--cfg ws_fuzz";
 
 /// Long enough that each target stops finding new code, and not more.
 const FUZZ_FOR: Duration = Duration::from_secs(5 * 60);
