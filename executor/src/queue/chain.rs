@@ -201,7 +201,7 @@ impl<T: Linked> List<T> {
     /// Takes the first `n` items, or all if there are not as many.
     pub(super) fn split_front(&mut self, n: usize) -> Self {
         if n >= self.len {
-            return std::mem::replace(self, Self::new());
+            return std::mem::take(self);
         }
         let mut head = Self::new();
         let Some(mut last) = self.front.filter(|_| n > 0) else {

@@ -168,7 +168,7 @@ impl<T: Ordered> OrderedShared<T> {
 
 impl<T: Ordered> Levels<T> {
     fn push(&mut self, item: T) {
-        let list = self.lists.entry(item.priority()).or_insert_with(List::new);
+        let list = self.lists.entry(item.priority()).or_default();
         list.push(item);
         self.len += 1;
     }
