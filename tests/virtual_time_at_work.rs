@@ -6,9 +6,10 @@
 mod net_support;
 
 use std::env;
-use std::io;
+use std::io::{self, Write};
 use std::process::{Command, Output};
 use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::channel::mpsc;
@@ -119,6 +120,33 @@ async fn a_timeout_beside_a_silent_socket() -> io::Result<()> {
     assert_eq!(start.elapsed(), HOUR);
     drop(accepted);
     Ok(())
+}
+
+/// The socket becomes ready when the last thread has looked for work, and before it sleeps.
+#[test]
+fn a_socket_that_is_ready_at_the_last_moment_comes_before_a_timer() {
+    let _limit = Limit::new(1);
+    let far = Arc::new(Mutex::new(None::<std::os::unix::net::UnixStream>));
+    let writes = far.clone();
+    let writes = move || {
+        if let Some(mut far) = writes.lock().unwrap().take() {
+            far.write_all(b"7").unwrap();
+        }
+    };
+    let builder = ws::runtime::Builder::new().paused(true).seed(0);
+    let runtime = builder.on_thread_park(writes).build().unwrap();
+    let answer = runtime.run(async move {
+        let start = Instant::now();
+        let (near, other) = std::os::unix::net::UnixStream::pair()?;
+        let mut near = UnixStream::from_std(near)?;
+        *far.lock().unwrap() = Some(other);
+        let mut byte = [0];
+        timeout(HOUR, near.read_exact(&mut byte)).await??;
+        assert_eq!(byte, *b"7");
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        io::Result::Ok(())
+    });
+    answer.unwrap();
 }
 
 /// The order in which eight tasks run, as a text.

@@ -2,8 +2,8 @@
 //! thread than the one it was spawned on, and also while that one is stuck. A task that is aborted goes
 //! likewise. Only a waker that is left keeps the cell, until it goes.
 //!
-//! It fails when `end` in `task/raw.rs` keeps the live table's reference of a task that is done. (It would, too, if
-//! a task that ends elsewhere were handed back to its own P to be freed there.)
+//! It fails when `end` in `task/raw.rs` keeps the live table's reference of a task that is done, and when it hands that of
+//! a task which ends elsewhere back to the task's own P, to be dropped there.
 
 #![expect(unsafe_code, reason = "an allocator that counts")]
 

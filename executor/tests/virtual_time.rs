@@ -11,7 +11,7 @@ use std::{
     future::pending,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
     thread,
@@ -383,6 +383,57 @@ fn wakes_of_other_threads_are_seen() {
         let got: BTreeSet<_> = all.map(|n| n.unwrap().unwrap()).collect().await;
         assert_eq!(got.len(), 4);
         threads.into_iter().for_each(|it| it.join().unwrap());
+    });
+}
+
+/// Its thread is not up yet when another one sleeps in the netpoll, which wakes it on its way there.
+#[test]
+fn a_root_that_was_woken_holds_the_clock() {
+    const OTHER: &str = "other";
+    limited(|| {
+        let wakes = Arc::new(Mutex::new(None::<oneshot::Sender<()>>));
+        let parked = Arc::new(Count::new());
+        let (slot, noted) = (wakes.clone(), parked.clone());
+        let park = move || {
+            if thread::current().name() == Some(OTHER) {
+                noted.add();
+                let wakes = slot.lock().unwrap().take();
+                wakes.into_iter().for_each(|it| it.send(()).unwrap());
+            }
+        };
+        let builder = Builder::new().paused(true).seed(0);
+        let runtime = builder.on_thread_park(park).build().unwrap();
+        let (calls, mut called) = mpsc::unbounded();
+        let handle = runtime.handle().clone();
+        let others = move || {
+            handle.block_on(async { called.by_ref().for_each(async |held| drop(held)).await });
+        };
+        let named = thread::Builder::new().name(OTHER.to_owned());
+        let other = named.spawn(others).unwrap();
+        parked.wait_for(1);
+        runtime.block_on(async {
+            let start = Instant::now();
+            let later = spawn(sleep(HOUR));
+            for _ in 0..100 {
+                let (send, receive) = oneshot::channel();
+                *wakes.lock().unwrap() = Some(send);
+                // Until the other one is up.
+                let (calls, held) = (calls.clone(), hold());
+                let call = move || {
+                    // The root's thread falls asleep meanwhile.
+                    (0..200).for_each(|_| thread::yield_now());
+                    calls.unbounded_send(held).unwrap();
+                };
+                let call = thread::spawn(call);
+                receive.await.unwrap();
+                assert_eq!(start.elapsed(), Duration::ZERO, "the clock jumped");
+                call.join().unwrap();
+            }
+            later.await.unwrap();
+            assert_eq!(start.elapsed(), HOUR);
+        });
+        drop(calls);
+        other.join().unwrap();
     });
 }
 
