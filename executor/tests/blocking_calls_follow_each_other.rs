@@ -3,7 +3,7 @@
 //! round with every call.
 //!
 //! It fails when `step_without_permit` does not look for the next call, when `next_call` does not ask for pinned tasks, and
-//! when `spawn_call` puts all calls into `runnext`.
+//! when `spawn_call` puts all calls into `runnext`, or those of a `block_on`.
 
 mod common;
 
@@ -17,7 +17,7 @@ use futures::channel::oneshot;
 use ws_executor::{
     runtime::{Builder, Runtime},
     spawn_blocking, spawn_pinned,
-    task::JoinHandle,
+    task::{JoinHandle, yield_now},
 };
 
 /// Nobody takes a permit from who blocks without a word.
@@ -62,6 +62,21 @@ common::with_workers! {
         for task in takers.into_iter().chain(others).chain([first]) {
             runtime.block_on(task).unwrap();
         }
+    }
+
+    /// The thread of a root has nobody else to poll it.
+    fn a_root_is_not_held_up_by_its_calls(workers: usize) {
+        let runtime = unwatched(workers);
+        let answer = runtime.block_on(async {
+            let (send, receive) = mpsc::channel();
+            let call = spawn_blocking(move || receive.recv().unwrap());
+            for _ in 0..100 {
+                yield_now().await;
+            }
+            send.send(7).unwrap();
+            call.await.unwrap()
+        });
+        assert_eq!(answer, 7);
     }
 
     /// Each call is spawned by a task of its own, as in most programs.

@@ -237,7 +237,7 @@ impl Closing for House {
     }
 
     fn cancel_all(&self, mut dispose: impl FnMut(Task)) {
-        self.home.live().for_each(|task| {
+        self.home.live().sweep(|task| {
             if let Some(task) = task.cancel() {
                 dispose(task);
             }

@@ -128,8 +128,7 @@ pub(crate) trait Closing: Ground {
     /// Goes with `threads`: signalled when a thread ends, and when the last task does.
     fn changed(&self) -> &Condvar;
     fn live_tasks(&self) -> usize;
-    /// Marks every live task as cancelled, but for those that another thread is at just now. Those that were idle are the
-    /// caller's from now on.
+    /// Marks every live task as cancelled. Those that were idle are the caller's from now on.
     fn cancel_all(&self, dispose: impl FnMut(Self::Task));
     /// Tells a P's thread, which looks up between two polls.
     fn tell(&self, peer: &Self::Peer);

@@ -56,7 +56,7 @@ use crate::{
     events::event,
     queue::Batch,
     sync::atomic::Ordering::Relaxed,
-    task::{Task, report, wake_quietly},
+    task::{DEFAULT_PRIORITY, Task, report, wake_quietly},
 };
 
 /// Every so many ticks the global queue is looked at first (L4). As in Go: a prime, so that it does not
@@ -226,7 +226,14 @@ impl Worker {
     /// See *A thread that comes back* in `blocking.rs`.
     fn next_call(&self) -> Option<Task> {
         let shared = &*self.shared;
-        if shared.blocking.calls() == 0 || self.root.is_some() || self.p.pinned_live.get() > 0 {
+        if shared.blocking.calls() == 0
+            || self.root.is_some()
+            || self.p.pinned_live.get() > 0
+            || shared
+                .ordered
+                .top()
+                .is_some_and(|top| top > DEFAULT_PRIORITY)
+        {
             return None;
         }
         let call = shared.grq.pop_near(CALLS_WITHIN, is_call)?;

@@ -163,6 +163,7 @@ impl Worker {
             Ok(()) => true,
             Err(batch) => {
                 self.peer().counters.overflows.add(1);
+                self.peer().gave_away.store(true, Relaxed);
                 self.shared.push_ordered_batch(batch);
                 false
             }

@@ -3,6 +3,7 @@
 //! | the task | goes to | wakes |
 //! | --- | --- | --- |
 //! | new, or woken by the running task | `runnext`; what it displaces to the back of the LRQ (H1) | for the displaced one a thread; for a lone `runnext` see the gate |
+//! | a new call of `spawn_blocking`, in a `block_on` or where more than a few tasks wait | the global queue (*Calls* in `blocking.rs`) | a thread |
 //! | yielded, or woken during its own poll | the back of the LRQ | a thread |
 //! | woken by a batch of the netpoll or the timers | the back of the LRQ | at the end as many as the batch is worth |
 //! | any of these with a priority that is not the default one | the ordered queue (`priority.rs`) | a thread |
@@ -34,7 +35,12 @@ use std::{panic::Location, ptr::NonNull, time::Duration};
 
 use ws_reactor::ThreadId;
 
-use super::{Shared, closing::Closing, ground::Ground, worker::Worker};
+use super::{
+    Shared,
+    closing::Closing,
+    ground::Ground,
+    worker::{Scope, Worker},
+};
 use crate::{
     events::event,
     sync::atomic::Ordering::Relaxed,
@@ -52,8 +58,8 @@ const GATE_TRUST: u32 = 3;
 /// about as early: a wake-up takes 5 to 30 us here.
 const GATE_PATIENCE: Duration = Duration::from_micros(20);
 
-/// A blocking call that runs next sends no more tasks than these to the global queue. Guessed: to move them takes less time than
-/// to wake the thread that they go to.
+/// A blocking call that is spawned where no more tasks than these wait runs next, and sends them to the global queue. Guessed:
+/// to move them takes less time than to wake the thread that they go to.
 const CALL_MOVES_MAX: usize = 8;
 
 impl Worker {
@@ -188,6 +194,7 @@ impl Worker {
             Err(batch) => {
                 event!(self, Overflow, &(), batch.len());
                 self.peer().counters.overflows.add(1);
+                self.peer().gave_away.store(true, Relaxed);
                 self.shared.push_batch(batch);
                 false
             }
@@ -237,7 +244,8 @@ impl Worker {
 
     /// Enters a new blocking call; see *Calls* in `blocking.rs`.
     pub(crate) fn spawn_call(&self, task: Task) {
-        if self.p.lrq.len() <= CALL_MOVES_MAX || task.header().is_ordered() {
+        let next = self.scope == Scope::All && self.p.lrq.len() <= CALL_MOVES_MAX;
+        if next || task.header().is_ordered() {
             return self.spawn(task);
         }
         let Some(task) = self.enter(task) else {

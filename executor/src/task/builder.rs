@@ -107,10 +107,11 @@ where
     spawn_pinned_at(make, None, Location::caller())
 }
 
-/// Runs a closure that blocks on a thread where that holds up nobody.
+/// Runs a closure that blocks on a thread where that holds up no task, timer or socket.
 ///
 /// At most `max_threads - 2 * workers` such closures run at a time; the others wait, and can be
-/// aborted until they begin.
+/// aborted until they begin. What is pinned to a worker (`spawn_local`, `spawn_pinned`, the root of
+/// [`Runtime::run_local`](crate::runtime::Runtime::run_local)) waits for a closure that this worker runs.
 ///
 /// # Panics
 ///

@@ -195,29 +195,28 @@ fn readers_and_removers_release_each_reference_once() {
     assert!(cells.iter().all(|cell| Arc::strong_count(&cell.0) == 1));
 }
 
-/// Only one at a time, also after one that was left by a panic.
+/// From the other end, and all of it: also what came behind the first one's back. After one that was left by a panic it is
+/// the first again.
 #[test]
-fn a_sweep_is_left_to_who_is_at_it() {
+fn two_sweeps_come_from_both_ends() {
     let (table, owner) = live_table();
-    for number in 0..3 {
-        owner.insert(Ref(Arc::new(number)));
-    }
-    for _ in 0..2 {
-        let mut seen = vec![];
-        table.sweep(|reference| {
-            seen.push(*reference.0);
-            table.sweep(|_| panic!("there are two"));
-        });
-        assert_eq!(seen, [0, 1, 2]);
-        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            table.sweep(|_| std::panic::resume_unwind(Box::new(())));
-        }))
-        .unwrap_err();
-    }
-    table.for_each(|reference| assert!(*reference.0 < 3));
-    for index in 0..3 {
-        let Removed::ReleaseReference(_) = owner.remove(index) else {
-            panic!("nobody reads");
-        };
+    let number = |number| Ref(Arc::new(number));
+    let indices: Vec<_> = (0..3).map(|n| owner.insert(number(n))).collect();
+    let left = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        table.sweep(|_| std::panic::resume_unwind(Box::new(())));
+    }));
+    left.unwrap_err();
+    let (mut first, mut second) = (vec![], vec![]);
+    table.sweep(|reference| {
+        first.push(*reference.0);
+        if *reference.0 == 2 {
+            drop(owner.remove(indices[0]));
+            assert_eq!(owner.insert(number(3)), indices[0]);
+            table.sweep(|reference| second.push(*reference.0));
+        }
+    });
+    assert_eq!((first, second), (vec![0, 1, 2], vec![2, 1, 3]));
+    for index in indices {
+        drop(owner.remove(index));
     }
 }
