@@ -269,7 +269,7 @@ impl<R: Reference> LiveTable<R> {
 
     /// As [`for_each`](Self::for_each), from the other end if another thread is at it: for who takes the tasks out.
     ///
-    /// Two that went the same way would meet at every slot, and at every cell in the allocator: a million tasks took six
+    /// Two that went the same way would meet at every slot, and at every cell in the allocator: a million tasks took three
     /// times as long so. Who comes second still looks at all slots, of which most are free by then: what was entered behind the
     /// first one's back is seen, and a destructor that blocks the first one keeps nothing but its own task.
     pub(crate) fn sweep(&self, mut f: impl FnMut(R)) {
