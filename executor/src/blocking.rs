@@ -28,6 +28,7 @@
 //! With all three the same burst takes 7.6 us a call, most of it the kernel's.
 //!
 //! Left: a worker that has pinned tasks, or the root of `run_local`, may still run a call that it finds, and they wait for its end.
+//! So does the root of a `block_on` for a call of another priority than the default one, which goes to its P's ordered queue.
 
 use std::{
     cmp,

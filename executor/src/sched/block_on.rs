@@ -25,6 +25,7 @@
 //! of a permit (a thread that is refused holds one for a moment, so that nobody can have it), or sysmon took it with the
 //! permit, in the middle of a poll of the root. What was left to them would be left for good. At the cap, where threads exist and are stuck, others'
 //! work is not taken for any other reason: it may well block, and this thread was promised its own root.
+//! Left: what this thread spawned, and another one woke there meanwhile, is not told from others' work, and waits for a thread.
 //! Checked by `tests/work_waits_when_there_is_no_thread.rs`.
 
 use std::{
