@@ -17,16 +17,25 @@
 //! 8. the fork deque, then the local queue;
 //! 9. a fair batch of the global queue;
 //! 10. tasks below the default priority;
-//! 11. the netpoll, without blocking;
+//! 11. the netpoll, without blocking, and if that has something *the queues that stand still*;
 //! 12. up to four rounds of stealing over all other Ps in a random order, the last of which also takes
 //!     others' `runnext`; then others' due timers (`search.rs`);
 //! 13. nothing: it lingers as a spinner for some microseconds, if others run; then it parks
 //!     (`sleep.rs`), with one last look at everything.
 //!
+//! # *The queues that stand still*
+//!
+//! A worker that the netpoll has something for each time it runs dry never comes to steal; a P whose thread the system took off
+//! its core in the middle of a queue, as it does where other programs want the cores, keeps its tasks then until the thread is
+//! back, which takes milliseconds. They have waited for longer than what the netpoll brought just now. So who comes with something from the
+//! netpoll looks at a few other Ps, and takes half of the queue of one that has not moved since it last looked there.
+//! Seen with an HTTP server on two workers and its client on the same two cores: p99 2.4 ms without it, 1.3 ms with it; 1.3 ms
+//! also for a worker that always steals before it looks at the netpoll, which F5 rules out.
+//!
 //! # *Slow polls*
 //!
 //! 61 ticks are some microseconds in a ping-pong, and 6 ms where polls take 100 us. So time counts as well: sysmon, which
-//! looks every millisecond while all permits are taken, sees who makes fewer ticks than that while the global queue has
+//! looks every few milliseconds while all permits are taken, and every millisecond once it sees one, sees who makes fewer ticks than that while the global queue has
 //! something, and sets a bit of its attention word; with that, every fourth tick takes a task from there, until there is
 //! none. It costs nothing on the way of those who are not asked. tokio measures its polls instead, and looks every 200 us.
 //! Seen with 500 tasks that always want to go on, for 100 us each: requests of a foreign thread waited five times as long
@@ -156,7 +165,7 @@ impl Worker {
             return Some(Step::Park);
         }
         if self.look_at_netpoll() > 0 {
-            return None;
+            return self.steal_from_the_still().map(Step::Run);
         }
         let has_permit = || self.peer().standing.has_permit();
         match self.search() {

@@ -1,5 +1,5 @@
 //! The search for others' work: up to four rounds over all other Ps, as a spinner, and what a thread does before it
-//! gives up.
+//! gives up; and *the queues that stand still* (`find.rs`).
 //!
 //! A round goes over all other Ps in a random order, and takes from each in this order: the oldest task that waits for a
 //! child that it forked, half of its local queue, a branch of a join that it shares. Only the fourth also takes its
@@ -36,6 +36,8 @@ const RUNNEXT_PATIENCE: Duration = Duration::from_micros(10);
 /// off the time of both; three times as long gains no more.
 const LINGER_LOOKS: usize = 256;
 const LINGER_PAUSES: u32 = 4;
+/// So many other Ps are looked at after the netpoll: each costs a load from another core's cache.
+const STILL_LOOKS: usize = 4;
 /// How long a search waits for a P that was asked for a branch: a wake-up costs more.
 const BRANCH_PATIENCE: Duration = Duration::from_micros(10);
 
@@ -77,13 +79,8 @@ impl Worker {
                     self.count_steal(1);
                     return Search::Found(parent);
                 }
-                match victim.stealer.steal_into(&self.p.lrq) {
-                    Steal::Stolen { first, count } => {
-                        event!(self, Steal, &first, (at << 32 | count));
-                        self.count_steal(count);
-                        return Search::Found(first);
-                    }
-                    Steal::Empty | Steal::Busy => {}
+                if let Some(task) = self.steal_half(victim) {
+                    return Search::Found(task);
                 }
                 if victim.lane.has_shared() && self.gives_way() {
                     return Search::Nothing;
@@ -125,6 +122,38 @@ impl Worker {
             Search::Again
         } else {
             Search::Nothing
+        }
+    }
+
+    /// See *The queues that stand still* in `find.rs`.
+    pub(super) fn steal_from_the_still(&self) -> Option<Task> {
+        if !self.p.lrq.has_room_to_steal() {
+            return None;
+        }
+        let count = self.shared.peer_count();
+        let mut passed = self.passed.borrow_mut();
+        passed.resize(count, 0);
+        random_order(&self.p.rng, count)
+            .filter(|&at| at != self.index())
+            .take(STILL_LOOKS)
+            .find_map(|at| {
+                let victim = self.shared.peer(at);
+                let ticks = victim.ticks.load(Relaxed);
+                if std::mem::replace(&mut passed[at], ticks) != ticks {
+                    return None;
+                }
+                self.steal_half(victim)
+            })
+    }
+
+    fn steal_half(&self, victim: &Peer) -> Option<Task> {
+        match victim.stealer.steal_into(&self.p.lrq) {
+            Steal::Stolen { first, count } => {
+                event!(self, Steal, &first, (victim.index << 32 | count));
+                self.count_steal(count);
+                Some(first)
+            }
+            Steal::Empty | Steal::Busy => None,
         }
     }
 

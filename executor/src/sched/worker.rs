@@ -77,6 +77,8 @@ pub(crate) struct Worker {
     pub(super) ready: RefCell<Vec<Waker>>,
     /// What the first round of a search saw, a row a victim.
     pub(super) seen: RefCell<Vec<(Option<Token>, u64)>>,
+    /// The ticks of every P when this worker last came by with something from the netpoll.
+    pub(super) passed: RefCell<Vec<u64>>,
     /// This thread passed on a stranger's event while it waited in the netpoll.
     pub(super) passed_on: Cell<bool>,
     /// In `block_on`: takes from the global queue at the next step; see *Standing in* in `block_on.rs`.
@@ -142,6 +144,7 @@ impl Worker {
             private_last: Cell::new(false),
             ready: RefCell::new(Vec::new()),
             seen: RefCell::new(Vec::new()),
+            passed: RefCell::new(Vec::new()),
             passed_on: Cell::new(false),
             stands_in: Cell::new(false),
             above: RefCell::new(None),

@@ -4,16 +4,23 @@
 //! Each fails when `beyond_local` does not ask for the permit there: the first at `Search::Nothing`, the one with a
 //! timer at `Search::Again`, and the one that is revoked at `Search::Found`. The same at `Search::Branch` has no test:
 //! there the permit would have to go between a look at it and the claim, which is the next step.
+//!
+//! *The queues that stand still*: each of these two fails without its half of `steal_from_the_still`: the look at the
+//! others, and the one at the room.
 
 use std::{
+    io::Write,
     sync::{Arc as Shares, Mutex},
-    task::{Wake, Waker},
+    task::{Context, Poll, Wake, Waker},
     time::Duration,
 };
+
+use ws_reactor::{Direction, Interest, Registration, pipe};
 
 use super::{Step, Worker};
 use crate::{
     context, join,
+    queue::CAPACITY,
     runtime::{Builder, Runtime},
     sched::{
         ground::{Bed, Ground},
@@ -153,4 +160,77 @@ fn a_permit_is_revoked_before_the_search_finds_something() {
     );
     searcher.ground().idle().release(permit, None);
     end(runtime, [searcher, computer]);
+}
+
+/// A pipe that the netpoll watches, and that nobody has written to.
+struct Events {
+    sender: pipe::Sender,
+    receiver: pipe::Receiver,
+    registration: Registration,
+}
+
+impl Events {
+    fn new(runtime: &Runtime) -> Self {
+        let (sender, mut receiver) = pipe::new().unwrap();
+        let netpoll = &runtime.handle().shared().netpoll;
+        let registration = Registration::new(netpoll, &mut receiver, Interest::READABLE).unwrap();
+        Self {
+            sender,
+            receiver,
+            registration,
+        }
+    }
+
+    /// Has the netpoll wake that waker at the next look.
+    fn bring(&mut self, waker: &Waker) {
+        let mut cx = Context::from_waker(waker);
+        while let Poll::Ready(ready) = self.registration.poll_ready(&mut cx, Direction::Read) {
+            self.registration.clear_ready(ready.unwrap());
+        }
+        assert_eq!(self.sender.write(b"x").unwrap(), 1);
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        self.registration.deregister(&mut self.receiver).unwrap();
+    }
+}
+
+/// A waker that spawns so many tasks where it is woken.
+fn spawner(tasks: usize) -> Waker {
+    hook(move || (0..tasks).for_each(|_| drop(spawn(async {}))))
+}
+
+#[test]
+fn a_queue_that_stands_still_comes_before_what_the_netpoll_brings() {
+    let runtime = runtime();
+    let (searcher, victim) = (thread(&runtime), thread(&runtime));
+    let mut events = Events::new(&runtime);
+    context::with_worker_frame(&victim, || {
+        (0..5).for_each(|_| drop(spawn(async {})));
+    });
+    assert!(matches!(step(&victim), Step::Run(_)));
+    let mut dry_pass = || {
+        events.bring(&spawner(1));
+        assert!(matches!(step(&searcher), Step::Run(_)));
+        searcher.bed().counters.stolen.get()
+    };
+    assert_eq!(dry_pass(), 0, "it has moved since the beginning");
+    assert_eq!(dry_pass(), 2, "half of the four that are left");
+    end(runtime, [searcher, victim]);
+}
+
+#[test]
+fn a_full_queue_takes_nothing_from_one_that_stands_still() {
+    let runtime = runtime();
+    let (searcher, victim) = (thread(&runtime), thread(&runtime));
+    let mut events = Events::new(&runtime);
+    context::with_worker_frame(&victim, || {
+        (0..CAPACITY).for_each(|_| drop(spawn(async {})));
+    });
+    events.bring(&spawner(CAPACITY as usize));
+    assert!(matches!(step(&searcher), Step::Run(_)));
+    assert_eq!(searcher.bed().counters.stolen.get(), 0);
+    end(runtime, [searcher, victim]);
 }
