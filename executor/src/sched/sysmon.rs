@@ -43,9 +43,17 @@
 //! # The price
 //!
 //! A look costs a load for each P, and 0.3 us for each reading of a CPU clock. It is the waking that costs, so
-//! the period is 20 us only for a millisecond after it had to act, and doubles from then on: to 1 ms while every permit is taken or a
-//! thread is stuck without one (it may take one at any moment and be stuck again, and a slice is counted
-//! from the first look), and to 10 ms otherwise (measured with both of two cores busy: 20 us costs 12 %, 100 us 7 %, 1 ms nothing).
+//! the period is 20 us only for a millisecond after it had to act, and doubles from then on (measured with both of two cores
+//! busy: 20 us costs 12 %, 100 us 7 %, 1 ms nothing, unless other programs want the cores too: each time it wakes, a worker may
+//! lose its core to them for some milliseconds, and a busy HTTP server with its client on the same two cores took 5 % more CPU).
+//! It doubles to
+//!
+//! - 1 ms where something is under way: a thread is stuck without a permit (it may take one at any moment and be stuck
+//!   again); a poll is long, by the CPU time that it took or because it blocks (a slice is counted from the first look), and
+//!   not because its thread waits for a core; or the global queue waits for *slow polls* (`find.rs`);
+//! - 4 ms while every permit is taken: who blocks is found within 4 ms then, and who computes loses its permit after 14 ms;
+//! - 10 ms otherwise. As in Go.
+//!
 //! After five looks in a row that saw no permit taken it sleeps for good; see *The monitor's bed* in `idle.rs`.
 //!
 //! Rejected: to leave the core to who runs there when it wakes (`SCHED_BATCH`), while no poll is long. A busy HTTP server took
@@ -88,8 +96,10 @@ use crate::{
 const FAST: Duration = Duration::from_micros(20);
 /// How many looks in a row at that period. As in Go: 50, so one millisecond.
 const FAST_LOOKS: u32 = 50;
+/// The longest period where something is under way.
+const WATCHFUL: Duration = Duration::from_millis(1);
 /// The longest period while every permit is taken.
-const SLOW_BUSY: Duration = Duration::from_millis(1);
+const SLOW_BUSY: Duration = Duration::from_millis(4);
 /// The longest period otherwise. As in Go.
 const SLOW: Duration = Duration::from_millis(10);
 /// Looks without a permit taken before it sleeps for good. Guessed: so many that a program that calls
@@ -97,8 +107,11 @@ const SLOW: Duration = Duration::from_millis(10);
 const IDLE_LOOKS: u32 = 5;
 /// How long a poll may take before it is asked to yield, and its permit may go to others.
 const SLICE_NS: u64 = 10_000_000;
-/// A P that makes 61 ticks in this time looks at the global queue often enough. As far apart as sysmon's looks are.
-const LOOK_NS: u64 = SLOW_BUSY.as_nanos() as u64;
+/// A P that makes 61 ticks in this time looks at the global queue often enough. As far apart as a watchful sysmon's looks
+/// are.
+const LOOK_NS: u64 = WATCHFUL.as_nanos() as u64;
+/// A poll that takes so much CPU time from one look to the next is long, and not one that waited for a core most of the time.
+const COMPUTES_NS: u64 = LOOK_NS / 2;
 /// How late a timer may be before sysmon fires it: its own P fires it at the next step.
 const TIMER_GRACE_NS: u64 = 100_000;
 /// At least so long between two reports.
@@ -244,8 +257,8 @@ pub(super) struct Monitor {
     wakers: Vec<Waker>,
     /// Where a stuck P's ring is emptied into.
     scratch: LocalQueue<Task>,
-    /// The last look saw a thread in a poll, without a permit.
-    stuck: bool,
+    /// The last look saw something that is not over with it: it is time for the next one soon.
+    watchful: bool,
     /// This look saw a poll that is new, whose thread has the last permit, and is on no core.
     doubts: bool,
     /// The next look is due at once: somebody needs a permit, and one look does not tell whether those who
@@ -262,13 +275,13 @@ impl Monitor {
         let (scratch, _) = local_queue();
         Self {
             shared: shared.clone(),
-            period: SLOW_BUSY,
+            period: WATCHFUL,
             looks_at_period: 0,
             idle_looks: 0,
             seen: Vec::new(),
             wakers: Vec::new(),
             scratch,
-            stuck: false,
+            watchful: false,
             doubts: false,
             again: false,
             last_report: 0,
@@ -317,7 +330,7 @@ impl Monitor {
         // What began meanwhile is not as old as what was seen last.
         self.seen.clear();
         self.idle_looks = 0;
-        self.period = SLOW_BUSY;
+        self.period = WATCHFUL;
     }
 
     /// After a look, which found something to do or not.
@@ -329,7 +342,9 @@ impl Monitor {
         }
         self.looks_at_period += 1;
         if self.period > FAST || self.looks_at_period >= FAST_LOOKS {
-            let slowest = if self.shared.idle.free() == 0 || self.stuck {
+            let slowest = if self.watchful {
+                WATCHFUL
+            } else if self.shared.idle.free() == 0 {
                 SLOW_BUSY
             } else {
                 SLOW
@@ -353,7 +368,7 @@ impl Monitor {
         }
         // The last thread that lay down may have found the poller taken, by the look just now.
         shared.ensure_poller();
-        self.stuck = false;
+        self.watchful = false;
         self.watches = false;
         self.doubts = false;
         let peers = shared.peers();
@@ -391,7 +406,7 @@ impl Monitor {
             return true;
         }
         let announced = peer.announced.load(Relaxed);
-        self.stuck |= stuck && !announced;
+        self.watchful |= stuck && !announced;
         let running = stands == Stands::Running;
         let polls = (stuck || (polls && running)) && !announced;
         if !polls || ticks != seen.ticks {
@@ -400,6 +415,7 @@ impl Monitor {
             let seen_before = seen.since > 0 && !peer.own.load(Relaxed);
             if polls && running && slow && seen_before && !shared.grq.is_empty() {
                 peer.attention.fetch_or(attention::GLOBAL, Relaxed);
+                self.watchful = true;
             }
             let cpu = if polls && running {
                 shared.cpu_time_of(peer, now)
@@ -424,7 +440,10 @@ impl Monitor {
         }
         let stuck_for = now - seen.since;
         let cpu = shared.cpu_time_of(peer, now);
-        let stood_still = cpu.is_some() && cpu == seen.cpu;
+        let ran = cpu
+            .zip(seen.cpu)
+            .map(|(now, then)| now.saturating_sub(then));
+        let stood_still = ran == Some(0);
         seen.cpu = cpu;
         if stuck_for >= SLICE_NS {
             peer.attention.fetch_or(attention::SLICE, Relaxed);
@@ -432,6 +451,7 @@ impl Monitor {
         let stalls = threshold.is_some_and(|most| stuck_for >= most.as_nanos() as u64);
         self.watches |= threshold.is_some() && !stalls;
         let blocked = (running || stalls) && stood_still && shared.is_waiting(peer);
+        self.watchful |= blocked || ran.is_none_or(|ran| ran >= COMPUTES_NS);
         if stalls {
             seen.reported = true;
             self.report(peer, ticks, now, stuck_for, blocked);
