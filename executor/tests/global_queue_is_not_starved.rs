@@ -2,8 +2,8 @@
 //! work it has. A task that a foreign thread spawns comes to its first poll, while every worker has tasks
 //! that are always ready.
 //!
-//! It fails when `every_61st` in `sched/find.rs` does not look at the global queue, the last but one when it makes no
-//! exchange, and the last when sysmon asks nobody to look there more often.
+//! It fails when `every_61st` in `sched/find.rs` does not look at the global queue; the last three when it makes no
+//! exchange, when it takes one task from there and no batch, and when sysmon asks nobody to look there more often.
 
 mod common;
 
@@ -198,6 +198,38 @@ fn a_long_global_queue_gets_its_share() {
         for task in tasks {
             runtime.block_on(task).unwrap();
         }
+    });
+}
+
+/// Who has less than its share of what waits takes a batch, not one task at every 61st tick.
+#[test]
+fn a_short_local_queue_fills_up() {
+    const TASKS: usize = 3_000;
+    common::limited(|| {
+        let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+        let (gate, polls) = (Arc::new(Gate::default()), Arc::new(AtomicUsize::new(0)));
+        let (held, done) = (Arc::new(Count::new()), Arc::new(Count::new()));
+        let hog = {
+            let (gate, polls, held) = (gate.clone(), polls.clone(), held.clone());
+            let stop = done.clone();
+            runtime.spawn(async move {
+                held.add();
+                gate.pass();
+                while stop.get() < TASKS {
+                    polls.fetch_add(1, Relaxed);
+                    task::yield_now().await;
+                }
+            })
+        };
+        held.wait_for(1);
+        for _ in 0..TASKS {
+            let done = done.clone();
+            drop(runtime.spawn(async move { done.add() }));
+        }
+        gate.open();
+        runtime.block_on(hog).unwrap();
+        let polled = polls.load(Relaxed);
+        assert!(polled <= TASKS, "{polled} polls of one task beside {TASKS}");
     });
 }
 

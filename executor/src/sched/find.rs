@@ -283,9 +283,18 @@ impl Worker {
         if tick.is_multiple_of(EXCHANGE_TICK) {
             self.exchange();
         }
+        if self.has_less_than_its_share() {
+            return self.global().map(Step::Run);
+        }
         let task = self.shared.grq.pop()?;
         self.count_global(1);
         Some(Step::Run(task))
+    }
+
+    /// Then it takes what it would take if it had nothing: one task in 61 ticks is little if many wait. Seen with
+    /// four tasks that always want to go on for 10 us each: 10,000 new ones took 23 us each, and 0.22 with this.
+    fn has_less_than_its_share(&self) -> bool {
+        self.p.lrq.len() < self.shared.grq.len() / self.shared.config.workers
     }
 
     /// See *Slow polls*. Not for a thread in `block_on`: it may have found the bit on the P that it took.
