@@ -49,8 +49,8 @@
 //! It doubles to
 //!
 //! - 1 ms where something is under way: a thread is stuck without a permit (it may take one at any moment and be stuck
-//!   again); a poll is long, by the CPU time that it took or because it blocks (a slice is counted from the first look), and
-//!   not because its thread waits for a core; or the global queue waits for *slow polls* (`find.rs`);
+//!   again); every permit is taken and a poll is long, by the CPU time that it took or because it blocks (a slice is counted
+//!   from the first look), and not because its thread waits for a core; or the global queue waits for *slow polls* (`find.rs`);
 //! - 4 ms while every permit is taken: who blocks is found within 4 ms then, and who computes loses its permit after 14 ms;
 //! - 10 ms otherwise. As in Go.
 //!
@@ -451,7 +451,8 @@ impl Monitor {
         let stalls = threshold.is_some_and(|most| stuck_for >= most.as_nanos() as u64);
         self.watches |= threshold.is_some() && !stalls;
         let blocked = (running || stalls) && stood_still && shared.is_waiting(peer);
-        self.watchful |= blocked || ran.is_none_or(|ran| ran >= COMPUTES_NS);
+        let long = blocked || ran.is_none_or(|ran| ran >= COMPUTES_NS);
+        self.watchful |= long && shared.idle.free() == 0;
         if stalls {
             seen.reported = true;
             self.report(peer, ticks, now, stuck_for, blocked);
