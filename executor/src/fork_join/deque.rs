@@ -15,7 +15,7 @@
 //! - `top` and `split` are the owner's: two plain cells of the [`Tail`].
 //! - `head` and a copy of `split` are one atomic word of the [`Lane`], which is what others see.
 //! - The owner *promotes* branches by adding to `split` in the word: the oldest first, since they are
-//!   the largest. It does so only when somebody is hungry.
+//!   the largest. It does so only when somebody is hungry, or was (*After a steal* in `owner.rs`).
 //! - A thief claims the branch at `head` by a compare-and-swap that moves `head` on.
 //! - The owner *reclaims* a promoted branch by a compare-and-swap that moves `split` back.
 //!
@@ -241,6 +241,8 @@ impl Branch {
         let lane = unsafe { ptr::read(&raw const this.lane) };
         // SAFETY: it was claimed in that lane, and `self` is the only evidence of it.
         let run = || unsafe { Header::run(this.job, processor, base, &lane.bed) };
+        #[cfg(not(ws_loom))]
+        super::owner::stole_from(&lane);
         #[cfg(not(ws_loom))]
         // SAFETY: what was claimed was promoted.
         super::compute::within(unsafe { this.job.as_ref().computation() }, run);

@@ -16,7 +16,8 @@
 //! | 10 ms | no permit is free, and others need one | revokes its permit |
 //! | the threshold | unless it is announced to block | reports it, once a poll, and at most once a second |
 //!
-//! *Others need one*: work is queued, this P's own queue included; or nobody waits in the netpoll
+//! *Others need one*: tasks are queued, in this P's own queue included, or, if its thread is blocked, branches of a join are
+//! there to be taken, which who computes will take in the end; or nobody waits in the netpoll
 //! although there is something to wait for; or somebody waited there, had ready tasks and found no
 //! permit for them, in which case it also wakes sysmon at once ([`Shared::need_permit`]).
 //!
@@ -430,7 +431,7 @@ impl Monitor {
             };
             self.doubts |= shared.is_off_core(peer, cpu)
                 && shared.idle.free() == 0
-                && self.others_need_a_permit(peer);
+                && self.others_need_a_permit(peer, false);
             self.watches |= polls && shared.config.stall.threshold.is_some();
             return false;
         }
@@ -466,7 +467,8 @@ impl Monitor {
             shared.push_foreign(child);
             return true;
         }
-        let wanted = shared.idle.free() == 0 && (needed || self.others_need_a_permit(peer));
+        let wanted =
+            shared.idle.free() == 0 && (needed || self.others_need_a_permit(peer, blocked));
         if shared.idle.free() > 0 {
             let lone = peer.runnext.peek().is_some();
             if lone && shared.idle.could_wake() {
@@ -481,10 +483,13 @@ impl Monitor {
         true
     }
 
-    fn others_need_a_permit(&self, peer: &Peer) -> bool {
+    fn others_need_a_permit(&self, peer: &Peer, blocked: bool) -> bool {
         let shared = &self.shared;
+        let has_tasks = |peer: &Peer| peer.has_queued() || !peer.parents.is_empty();
         peer.runnext.peek().is_some()
-            || shared.any_work()
+            || shared.has_queued()
+            || shared.peers().any(has_tasks)
+            || (blocked && shared.any_work())
             || !shared.idle.wanting().is_empty()
             || (shared.nobody_polls() && shared.awaits())
     }

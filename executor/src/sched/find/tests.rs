@@ -7,8 +7,12 @@
 //!
 //! *The queues that stand still*: each of these two fails without its half of `steal_from_the_still`: the look at the
 //! others, and the one at the room.
+//!
+//! Branches of a join: the first of the two fails if a steal is no ask, of the victim or of the thief (*After a steal*
+//! in `fork_join/owner.rs`), the second if a shared branch counts among what others need a computing thread's permit for.
 
 use std::{
+    cell::Cell,
     io::Write,
     sync::{Arc as Shares, Mutex},
     task::{Context, Poll, Wake, Waker},
@@ -19,16 +23,20 @@ use ws_reactor::{Direction, Interest, Registration, pipe};
 
 use super::{Step, Worker};
 use crate::{
-    context, join,
+    context,
+    fork_join::Lane,
+    join,
     queue::CAPACITY,
     runtime::{Builder, Runtime},
     sched::{
         ground::{Bed, Ground},
         idle::Stands,
         sleep::Sleeper,
+        sysmon::Monitor,
         worker::Scope,
     },
     spawn,
+    sync::atomic::Ordering::Relaxed,
     time::Clock,
 };
 
@@ -233,4 +241,73 @@ fn a_full_queue_takes_nothing_from_one_that_stands_still() {
     assert!(matches!(step(&searcher), Step::Run(_)));
     assert_eq!(searcher.bed().counters.stolen.get(), 0);
     end(runtime, [searcher, victim]);
+}
+
+thread_local! {
+    /// A worker for a closure that must be `Send`, although it stays here.
+    static THIEF: Cell<Option<Worker>> = const { Cell::new(None) };
+}
+
+#[test]
+fn after_a_steal_both_share_a_branch() {
+    let runtime = runtime();
+    let (owner, thief) = (thread(&runtime), thread(&runtime));
+    let shared = runtime.handle().shared().clone();
+    let lane = |index| &shared.peer(index).lane;
+    let shares = |index| join(|| lane(index).has_shared(), || ()).0;
+    let (own, other) = (owner.index(), thief.index());
+    for worker in [&owner, &thief] {
+        context::with_worker_frame(worker, || {
+            shares(worker.index());
+            assert!(
+                !shares(worker.index()),
+                "nobody has asked since the first fork"
+            );
+        });
+    }
+    THIEF.set(Some(thief));
+    let (owners, thiefs) = context::with_worker_frame(&owner, || {
+        lane(own).ask_as_helper();
+        let steal = || {
+            let branch = Lane::claim(lane(own), 0).expect("it was promoted");
+            let thief = THIEF.take().expect("it is here");
+            context::with_worker_frame(&thief, || branch.run(other, 0));
+            THIEF.set(Some(thief));
+            shares(own)
+        };
+        join(steal, || shares(other))
+    });
+    assert!(owners, "the victim shares nothing");
+    assert!(thiefs, "the thief shares nothing");
+    end(runtime, [owner, THIEF.take().expect("it is back")]);
+}
+
+#[test]
+fn a_shared_branch_takes_no_permit_from_who_computes() {
+    let runtime = runtime();
+    let (owner, other) = (thread(&runtime), thread(&runtime));
+    let shared = runtime.handle().shared().clone();
+    let mut monitor = Monitor::new(&shared);
+    let peer = shared.peer(owner.index());
+    peer.running.store(1, Relaxed);
+    let mut look_after_a_slice = || {
+        for _ in 0..2 {
+            monitor.look();
+            shared.time.clock().advance(2 * super::SLICE);
+        }
+        monitor.look();
+        peer.standing.load()
+    };
+    context::with_worker_frame(&owner, || {
+        peer.lane.ask_as_helper();
+        let looks = || {
+            assert!(peer.lane.has_shared());
+            assert_eq!(look_after_a_slice(), Stands::Running);
+            drop(runtime.spawn(async {}));
+            assert_eq!(look_after_a_slice(), Stands::Stuck, "others need it");
+        };
+        join(looks, || ());
+    });
+    peer.running.store(0, Relaxed);
+    end(runtime, [owner, other]);
 }
