@@ -13,7 +13,9 @@ mod common;
 
 use std::{
     env, fs,
+    future::{Future, poll_fn},
     os::unix::{fs::PermissionsExt, process::CommandExt},
+    pin::pin,
     process::{Command, Stdio},
     sync::{
         Arc, Mutex,
@@ -23,9 +25,10 @@ use std::{
 };
 
 use common::{Count, Gate, limited, listen_to_log, logged, pass_looks};
+use futures::channel::oneshot;
 use ws_executor::{
     runtime::{Builder, Runtime},
-    task,
+    task::{self, JoinHandle},
 };
 
 /// Tells the child that it is one.
@@ -116,6 +119,103 @@ fn what_the_monitor_takes_from_a_block_on_comes_back() {
             runtime.block_on(task).unwrap();
         }
     });
+}
+
+/// All threads of a runtime with `workers + 2` of them are stuck until the gate opens, and a permit is free.
+fn all_stuck(workers: usize, announced: bool) -> (Runtime, Arc<Gate>, Vec<JoinHandle<()>>) {
+    let most = workers + 2;
+    // A thread that announces its block gives its permit up by itself; from the others sysmon takes it.
+    let runtime = Builder::new()
+        .workers(workers)
+        .max_threads(most)
+        .sysmon(!announced)
+        .build()
+        .unwrap();
+    let (begun, gate) = (Arc::new(Count::new()), Arc::new(Gate::default()));
+    let mut tasks: Vec<_> = (0..most)
+        .map(|_| {
+            let (begun, gate) = (begun.clone(), gate.clone());
+            runtime.spawn(async move {
+                let stuck = || {
+                    begun.add();
+                    gate.pass();
+                };
+                if announced {
+                    ws_executor::block_in_place(stuck);
+                } else {
+                    stuck();
+                }
+            })
+        })
+        .collect();
+    begun.wait_for(most);
+    if !announced {
+        // One that waits: for it the monitor takes the permit of whoever is stuck, also of the last.
+        tasks.push(runtime.spawn(async {}));
+    }
+    while runtime.handle().metrics().free_permits == 0 {
+        std::thread::yield_now();
+    }
+    (runtime, gate, tasks)
+}
+
+common::with_workers! {
+    /// At the cap, the child of a `block_on` is woken by a foreign thread, and so goes to the queue of all. All of them are
+    /// stuck, and wait for that child.
+    fn a_child_that_a_foreign_thread_wakes_is_run_at_the_cap(workers: usize) {
+        for announced in [true, false] {
+            let (runtime, gate, tasks) = all_stuck(workers, announced);
+            let (wake, woken) = oneshot::channel::<()>();
+            let polled = Arc::new(Count::new());
+            let foreign = {
+                let polled = polled.clone();
+                std::thread::spawn(move || {
+                    polled.wait_for(1);
+                    wake.send(()).unwrap();
+                })
+            };
+            runtime.block_on(async {
+                let opens = async move {
+                    let mut woken = pin!(woken);
+                    poll_fn(|cx| {
+                        let polled_now = woken.as_mut().poll(cx);
+                        polled.add();
+                        polled_now
+                    }).await.unwrap();
+                    gate.open();
+                };
+                ws_executor::spawn(opens).await.unwrap();
+            });
+            foreign.join().unwrap();
+            for task in tasks {
+                runtime.block_on(task).unwrap();
+            }
+        }
+    }
+
+    /// One that has spawned nothing was promised its root, and takes nothing of others.
+    fn who_spawned_nothing_takes_no_strangers_at_the_cap(workers: usize) {
+        let (runtime, gate, tasks) = all_stuck(workers, true);
+        let stranger = runtime.spawn(async { std::thread::current().id() });
+        let (wake, woken) = oneshot::channel::<()>();
+        let waker = std::thread::spawn({
+            let handle = runtime.handle().clone();
+            move || {
+                // It waits, and has been asked whether it stands in.
+                while handle.metrics().processors.len() <= workers + 2 {
+                    std::thread::yield_now();
+                }
+                wake.send(()).unwrap();
+            }
+        });
+        runtime.block_on(woken).unwrap();
+        waker.join().unwrap();
+        gate.open();
+        assert_ne!(runtime.block_on(stranger).unwrap(), std::thread::current().id());
+        for task in tasks {
+            runtime.block_on(task).unwrap();
+        }
+    }
 }
 
 /// Everything that a program does, from a thread in `block_on`.

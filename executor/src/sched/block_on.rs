@@ -20,12 +20,24 @@
 //! # *Standing in*
 //!
 //! A runtime that cannot have a thread has only these threads left (L5). One that waits for its root takes
-//! from the global queue, strangers included, if a thread was refused, a permit is free and work is queued,
-//! and either the runtime has no thread at all, or this thread's own work went to the others: it gave it away for want
-//! of a permit (a thread that is refused holds one for a moment, so that nobody can have it), or sysmon took it with the
-//! permit, in the middle of a poll of the root. What was left to them would be left for good. At the cap, where threads exist and are stuck, others'
-//! work is not taken for any other reason: it may well block, and this thread was promised its own root.
-//! Left: what this thread spawned, and another one woke there meanwhile, is not told from others' work, and waits for a thread.
+//! from the global queue, strangers included, if a thread was refused, a permit is free and work is queued, and
+//!
+//! - the runtime has no thread at all; or
+//! - this thread's own work went to the others: it gave it away for want of a permit (a thread that is refused holds
+//!   one for a moment, so that nobody can have it), or sysmon took it with the permit, in the middle of a poll of the root; or
+//! - something is alive that it has spawned in this call, and no thread is parked, who would come for what is queued.
+//!
+//! What was left to them would be left for good. The third also has what became runnable without this thread: its child was
+//! woken by a foreign thread, or by one that was stuck then and lost its queue, or waits for a child of its own that is
+//! queued. The stuck threads may wait for just that. At the cap, where threads exist and are stuck, others' work is not taken
+//! for any other reason: it may well block, and this thread was promised its own root. One that spawned nothing never does.
+//!
+//! Who is to stand in is awake in time: whoever pushes with a permit free, or frees one while work is queued, tries for a
+//! thread, and its refusal wakes all that wait for a root (`Ground::refused`); that goes without sysmon. It takes a free
+//! permit, though, and from a thread that is stuck without a word only sysmon takes it.
+//!
+//! Rejected: to tell the P whose home the task has, in the push to the global queue. It would miss what a stuck thread had in its
+//! queue, and a child's child, or cost a look at each task of every batch.
 //! Checked by `tests/work_waits_when_there_is_no_thread.rs`.
 
 use std::{

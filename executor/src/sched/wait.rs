@@ -221,6 +221,14 @@ impl Worker {
         shared.refusal.load(Relaxed)
             && shared.idle.free() > 0
             && shared.has_queued()
-            && (self.peer().gave_away.load(Relaxed) || !shared.has_threads())
+            && (self.peer().gave_away.load(Relaxed)
+                || !shared.has_threads()
+                || (self.has_live() && shared.idle.parked().is_empty()))
+    }
+
+    /// Whether this thread has spawned anything since it took its P, and something of that P is alive still.
+    fn has_live(&self) -> bool {
+        let peer = self.peer();
+        peer.counters.spawned.get() != self.spawned_before && peer.home.live().len() > 0
     }
 }

@@ -83,6 +83,8 @@ pub(crate) struct Worker {
     pub(super) passed_on: Cell<bool>,
     /// In `block_on`: takes from the global queue at the next step; see *Standing in* in `block_on.rs`.
     pub(super) stands_in: Cell<bool>,
+    /// What its P counted as spawned when this thread took it.
+    pub(super) spawned_before: u64,
     /// While it waits for a permit above a poll: what it waits for there; see `nested.rs`.
     pub(super) above: RefCell<Option<std::sync::Arc<Root>>>,
 }
@@ -135,6 +137,7 @@ impl Worker {
         if let Some(paused) = &shared.paused {
             paused.get_up();
         }
+        let spawned_before = p.peer.counters.spawned.get();
         Self {
             shared,
             p,
@@ -147,6 +150,7 @@ impl Worker {
             passed: RefCell::new(Vec::new()),
             passed_on: Cell::new(false),
             stands_in: Cell::new(false),
+            spawned_before,
             above: RefCell::new(None),
         }
     }
