@@ -12,12 +12,12 @@
 //! # *Calls*
 //!
 //! A call of `spawn_blocking` hands its worker's queue over, so a burst of them would send that queue to the global one and
-//! back with each: 245 tasks a call, seen with 10,000 calls of 1 ms by a task each, which took 18 us a call. Hence, for calls of
-//! the default priority:
+//! back with each: 245 tasks a call, seen with 10,000 calls of 1 ms by a task each, which took 18 us a call. Hence:
 //!
 //! - A call that is spawned where more than a few tasks wait in the local queue goes to the global one, behind what is there;
-//!   otherwise it runs next, as any new task does. In `block_on` it always goes there: it would block the thread of the root,
-//!   which nobody else polls.
+//!   otherwise it runs next, as any new task does. One of another priority than the default goes to the P's ordered queue.
+//!   In `block_on` it always goes to the queues of all, the shared ordered one if it has a priority of its own: it would block
+//!   the thread of the root, which nobody else polls.
 //! - Who runs dry and takes a batch from there takes nothing behind a call.
 //! - *A thread that comes back* from a closure and finds no permit takes the next call, if one of the first few in the
 //!   global queue is one, and goes to sleep only if there is none; so does any other thread that has lost its permit. A closure
@@ -28,7 +28,6 @@
 //! With all three the same burst takes 7.6 us a call, most of it the kernel's.
 //!
 //! Left: a worker that has pinned tasks, or the root of `run_local`, may still run a call that it finds, and they wait for its end.
-//! So does the root of a `block_on` for a call of another priority than the default one, which goes to its P's ordered queue.
 
 use std::{
     cmp,

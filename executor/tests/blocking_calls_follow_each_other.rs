@@ -3,13 +3,15 @@
 //! round with every call.
 //!
 //! It fails when `step_without_permit` does not look for the next call, when `next_call` does not ask for pinned tasks, and
-//! when `spawn_call` puts all calls into `runnext`, or those of a `block_on`.
+//! when `spawn_call` puts all calls into `runnext`, or those of a `block_on`, or those of a `block_on` with a priority into its P's
+//! ordered queue.
 
 mod common;
 
 use std::{
     sync::{Arc, mpsc},
     thread,
+    time::Duration,
 };
 
 use common::{Count, Gate, limited, take_all_permits};
@@ -17,7 +19,8 @@ use futures::channel::oneshot;
 use ws_executor::{
     runtime::{Builder, Runtime},
     spawn_blocking, spawn_pinned,
-    task::{JoinHandle, yield_now},
+    task::{self, JoinHandle, yield_now},
+    time::timeout,
 };
 
 /// Nobody takes a permit from who blocks without a word.
@@ -66,17 +69,40 @@ common::with_workers! {
 
     /// The thread of a root has nobody else to poll it.
     fn a_root_is_not_held_up_by_its_calls(workers: usize) {
-        let runtime = unwatched(workers);
-        let answer = runtime.block_on(async {
-            let (send, receive) = mpsc::channel();
-            let call = spawn_blocking(move || receive.recv().unwrap());
-            for _ in 0..100 {
-                yield_now().await;
-            }
-            send.send(7).unwrap();
-            call.await.unwrap()
-        });
-        assert_eq!(answer, 7);
+        for priority in [0, 1, -1] {
+            let runtime = unwatched(workers);
+            let answer = runtime.block_on(async {
+                let (send, receive) = mpsc::channel();
+                let call = task::Builder::new().priority(priority);
+                let call = call.spawn_blocking(move || receive.recv().unwrap());
+                for _ in 0..100 {
+                    yield_now().await;
+                }
+                send.send(7).unwrap();
+                call.await.unwrap()
+            });
+            assert_eq!(answer, 7);
+        }
+    }
+
+    /// Nor does it wait for one that never ends by itself.
+    fn a_root_may_give_up_its_calls(workers: usize) {
+        for priority in [0, 1, -1] {
+            let runtime = Builder::new().workers(workers).build().unwrap();
+            let (gate, begun) = (Arc::new(Gate::default()), Arc::new(Count::new()));
+            let in_time = runtime.block_on(async {
+                let (gate, begun) = (gate.clone(), begun.clone());
+                let call = task::Builder::new().priority(priority);
+                let call = call.spawn_blocking(move || {
+                    begun.add();
+                    gate.pass();
+                });
+                timeout(Duration::from_millis(10), call).await
+            });
+            assert!(in_time.is_err());
+            begun.wait_for(1);
+            gate.open();
+        }
     }
 
     /// Each call is spawned by a task of its own, as in most programs.

@@ -3,7 +3,8 @@
 //! | the task | goes to | wakes |
 //! | --- | --- | --- |
 //! | new, or woken by the running task | `runnext`; what it displaces to the back of the LRQ (H1) | for the displaced one a thread; for a lone `runnext` see the gate |
-//! | a new call of `spawn_blocking`, in a `block_on` or where more than a few tasks wait | the global queue (*Calls* in `blocking.rs`) | a thread |
+//! | a new call of `spawn_blocking`, where more than a few tasks wait | the global queue (*Calls* in `blocking.rs`) | a thread |
+//! | the same in a `block_on` | the global queue, or the shared ordered one | a thread |
 //! | yielded, or woken during its own poll | the back of the LRQ | a thread |
 //! | woken by a batch of the netpoll or the timers | the back of the LRQ | at the end as many as the batch is worth |
 //! | any of these with a priority that is not the default one | the ordered queue (`priority.rs`) | a thread |
@@ -244,8 +245,8 @@ impl Worker {
 
     /// Enters a new blocking call; see *Calls* in `blocking.rs`.
     pub(crate) fn spawn_call(&self, task: Task) {
-        let next = self.scope == Scope::All && self.p.lrq.len() <= CALL_MOVES_MAX;
-        if next || task.header().is_ordered() {
+        let few = self.p.lrq.len() <= CALL_MOVES_MAX;
+        if self.scope == Scope::All && (few || task.header().is_ordered()) {
             return self.spawn(task);
         }
         let Some(task) = self.enter(task) else {
