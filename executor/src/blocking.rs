@@ -27,7 +27,21 @@
 //!
 //! With all three the same burst takes 7.6 us a call, most of it the kernel's.
 //!
-//! Left: a worker that has pinned tasks, or the root of `run_local`, may still run a call that it finds, and they wait for its end.
+//! # *Bound threads*
+//!
+//! One that has pinned tasks or a root, as that of `main`, has what waits for it alone. It passes on a call that it comes to, if a
+//! thread can be had that is not bound: one is parked, or one may be started. The first poll of such a call ends at once, woken,
+//! and the call is handed to that thread itself, with a free permit or that of the bound one; it is given up again as soon as the
+//! closure begins. A wake-up for each such call, where a closure of 10 s held up a pinned task for as long.
+//!
+//! *Nothing is left with a thread that ends*: a call is put into a parked P before its standing is changed, and who could not change it
+//! takes the call out again, unless the P's thread has got up by itself and was faster. Who gets up looks there first.
+//!
+//! At the cap, after a refusal, and where the clock is not the system's, a bound thread runs the call as any other does. So it does with one that was
+//! passed on [`PASSES_MAX`] times: what is asked before may not hold any more, and nothing is passed round for ever.
+//!
+//! Rejected: the back of the queue of all. The bound thread came by there again before the one that was woken did, as often as it
+//! was let.
 
 use std::{
     cmp,
@@ -40,7 +54,7 @@ use std::{
 
 use crate::{
     budget, context,
-    sched::Shared,
+    sched::{Shared, Worker},
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -84,6 +98,9 @@ pub fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
     // It has no turn that others wait for.
     budget::unbudgeted(f)
 }
+
+/// So often a call is passed on by bound threads. Guessed: the first time does it nearly always.
+const PASSES_MAX: u32 = 4;
 
 /// How many closures of `spawn_blocking` may run at once, and who waits for a place, in order.
 #[derive(Debug)]
@@ -206,6 +223,8 @@ pub(crate) struct BlockingCall<F> {
     shared: Arc<Shared>,
     f: Option<F>,
     ticket: Option<Ticket>,
+    /// How often it was passed on; see *Bound threads*.
+    passes: u32,
 }
 
 impl<F> BlockingCall<F> {
@@ -215,6 +234,7 @@ impl<F> BlockingCall<F> {
             shared,
             f: Some(f),
             ticket: None,
+            passes: 0,
         }
     }
 }
@@ -241,6 +261,12 @@ where
             }
         }
         let this = &mut *self;
+        let passes_on = |worker: Option<&Worker>| worker.is_some_and(Worker::passes_call_on);
+        if this.passes < PASSES_MAX && context::with_worker(passes_on) {
+            this.passes += 1;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         ready!(
             this.shared
                 .blocking

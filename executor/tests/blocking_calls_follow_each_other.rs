@@ -4,7 +4,7 @@
 //!
 //! It fails when `step_without_permit` does not look for the next call, when `next_call` does not ask for pinned tasks, and
 //! when `spawn_call` puts all calls into `runnext`, or those of a `block_on`, or those of a `block_on` with a priority into its P's
-//! ordered queue.
+//! ordered queue. A thread that pinned tasks or a root wait for passes its calls on, which it does not when `passes_call_on` says no.
 
 mod common;
 
@@ -17,6 +17,7 @@ use std::{
 use common::{Count, Gate, limited, take_all_permits};
 use futures::channel::oneshot;
 use ws_executor::{
+    block_in_place,
     runtime::{Builder, Runtime},
     spawn_blocking, spawn_pinned,
     task::{self, JoinHandle, yield_now},
@@ -127,6 +128,88 @@ common::with_workers! {
     }
 }
 
+/// Spawns a call that is over when its spawner goes on.
+async fn outlast_a_call(priority: i64) {
+    let gate = Arc::new(Gate::default());
+    let held = gate.clone();
+    let call = task::Builder::new().priority(priority);
+    let call = call.spawn_blocking(move || held.pass());
+    for _ in 0..100 {
+        yield_now().await;
+    }
+    gate.open();
+    call.await.unwrap();
+}
+
+common::with_workers! {
+    /// Nobody else may run what is pinned: another thread runs the call.
+    fn a_pinned_task_is_not_held_up_by_calls(workers: usize) {
+        for priority in [0, 1, -1] {
+            let runtime = unwatched(workers);
+            let _entered = runtime.enter();
+            let tasks: Vec<_> = (0..workers + 1)
+                .map(|_| spawn_pinned(move || outlast_a_call(priority)))
+                .collect();
+            for task in tasks {
+                runtime.block_on(task).unwrap();
+            }
+        }
+    }
+
+    fn a_root_that_is_a_worker_is_not_held_up_by_calls(workers: usize) {
+        for priority in [0, 1, -1] {
+            unwatched(workers).run_local(outlast_a_call(priority));
+        }
+    }
+
+    /// The same for a call that a foreign thread spawns, and the worker finds when it has nothing else to do.
+    fn a_pinned_task_is_not_held_up_by_the_calls_of_others(workers: usize) {
+        let runtime = unwatched(workers);
+        let (gate, idle) = (Arc::new(Gate::default()), Arc::new(Count::new()));
+        let tasks: Vec<_> = (0..workers).map(|_| {
+            let (wake, woken) = oneshot::channel::<()>();
+            let (gate, idle) = (gate.clone(), idle.clone());
+            let _entered = runtime.enter();
+            let task = spawn_pinned(move || async move {
+                idle.add();
+                woken.await.unwrap();
+                gate.open();
+            });
+            (wake, task)
+        }).collect();
+        idle.wait_for(workers);
+        let calls: Vec<_> = (0..2 * workers).map(|_| {
+            let gate = gate.clone();
+            runtime.handle().spawn_blocking(move || gate.pass())
+        }).collect();
+        for (wake, task) in tasks {
+            wake.send(()).unwrap();
+            runtime.block_on(task).unwrap();
+        }
+        for call in calls {
+            runtime.block_on(call).unwrap();
+        }
+    }
+
+    /// Where no other thread can be had, a bound one runs its calls itself.
+    fn a_bound_thread_without_others_runs_calls(workers: usize) {
+        let runtime = Builder::new().workers(workers).max_threads(workers + 1).build().unwrap();
+        let (stop, takers) = take_all_permits(&runtime, workers + 1);
+        runtime.run_local(async {
+            let here = thread::current().id();
+            for priority in [0, 1, -1] {
+                let call = task::Builder::new().priority(priority);
+                let call = call.spawn_blocking(|| thread::current().id());
+                assert_eq!(call.await.unwrap(), here);
+            }
+            stop.open();
+            for task in takers {
+                task.await.unwrap();
+            }
+        });
+    }
+}
+
 /// Nobody else may do that, and a call may take for ever: this one waits for the pinned task.
 #[test]
 fn a_thread_with_pinned_work_takes_none() {
@@ -140,9 +223,11 @@ fn a_thread_with_pinned_work_takes_none() {
             let _entered = runtime.enter();
             spawn_pinned(move || async move {
                 // Its thread has the only permit, and runs this next.
-                let call = spawn_blocking(move || {
-                    begun.add();
-                    gate.pass();
+                let call = ws_executor::spawn(async move {
+                    block_in_place(|| {
+                        begun.add();
+                        gate.pass();
+                    });
                 });
                 woken.await.unwrap();
                 released.open();

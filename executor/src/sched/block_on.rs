@@ -301,6 +301,7 @@ fn work_until_done<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
                     Awake::Go,
                     "a thread with a root does not end when idle"
                 );
+                worker.run_handed();
             })
         }));
         worker.clear_away();

@@ -192,6 +192,12 @@ impl Idle {
             .then_some(Spinning(()))
     }
 
+    /// One more spinner, for a thread that is handed a permit together with what it is to do first.
+    pub(crate) fn spin(&self) -> Spinning {
+        self.update(|_| Some(SPIN));
+        Spinning(())
+    }
+
     /// A spinner found work. True if it was the last one: then it looks whether there is more, and if
     /// so submits once more.
     pub(crate) fn stop_spinning(&self, spinning: Spinning) -> bool {

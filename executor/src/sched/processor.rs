@@ -76,6 +76,13 @@ pub(crate) struct Peer {
     pub(crate) announced: AtomicBool,
     /// Its thread is in `block_on`, and takes nothing of others. Written by that thread.
     pub(crate) own: AtomicBool,
+    /// While it is parked: its thread has pinned tasks or a root, which wait for whatever it runs; see *Bound threads* in
+    /// `blocking.rs`. Written by that thread.
+    pub(crate) bound: AtomicBool,
+    /// A blocking call that a bound thread has handed to this one, and whether there is one. Put there before the
+    /// standing says that it has a permit; see *Bound threads*.
+    pub(crate) handed: Mutex<Option<Task>>,
+    pub(crate) is_handed: AtomicBool,
     /// It gave what it made runnable to others for want of a permit, or sysmon did; see *Standing in* in `block_on.rs`.
     /// Set before the fence of `Ground::refused`, and looked at after that of `wait_for_root`.
     pub(crate) gave_away: AtomicBool,
@@ -143,6 +150,28 @@ impl Bed for Peer {
 }
 
 impl Peer {
+    /// Puts a call there for its thread. It comes back if there is one already.
+    pub(crate) fn hand_call(&self, call: Task) -> Result<(), Task> {
+        let mut handed = self.handed.lock();
+        if handed.is_some() {
+            drop(handed);
+            return Err(call);
+        }
+        *handed = Some(call);
+        self.is_handed.store(true, Relaxed);
+        Ok(())
+    }
+
+    /// Takes it out again: by its thread, or by who put it there and could not wake that.
+    pub(crate) fn take_handed(&self) -> Option<Task> {
+        if !self.is_handed.load(Relaxed) {
+            return None;
+        }
+        let mut handed = self.handed.lock();
+        self.is_handed.store(false, Relaxed);
+        handed.take()
+    }
+
     /// Takes the child that its running poll has forked.
     pub(crate) fn steal_child(&self) -> Option<Task> {
         self.direct.steal(self.direct.peek()?)
@@ -166,6 +195,8 @@ pub(crate) struct Processor {
     pub(crate) live: LiveOwner<TaskRef>,
     /// Pinned tasks that are ready.
     pub(crate) pinned: RefCell<VecDeque<Task>>,
+    /// The blocking call that is polled asks for another thread; see *Bound threads* in `blocking.rs`.
+    pub(crate) passes_on: Cell<bool>,
     /// Pinned tasks that live on this P's thread.
     pub(crate) pinned_live: Cell<usize>,
     pub(crate) rng: Rng,
@@ -232,6 +263,9 @@ impl Processor {
             running: AtomicU64::new(0),
             announced: AtomicBool::new(false),
             own: AtomicBool::new(false),
+            bound: AtomicBool::new(false),
+            handed: Mutex::new(None),
+            is_handed: AtomicBool::new(false),
             gave_away: AtomicBool::new(false),
             ticks: AtomicU64::new(0),
             alone: AtomicU64::new(0),
@@ -252,6 +286,7 @@ impl Processor {
             may_fork: Cell::new(false),
             live,
             pinned: RefCell::new(VecDeque::new()),
+            passes_on: Cell::new(false),
             pinned_live: Cell::new(0),
             rng: Rng::new(seed, index as u64),
             ids: Cell::new((0, 0)),

@@ -7,6 +7,7 @@
 //! | the same in a `block_on` | the global queue, or the shared ordered one | a thread |
 //! | yielded, or woken during its own poll | the back of the LRQ | a thread |
 //! | woken by a batch of the netpoll or the timers | the back of the LRQ | at the end as many as the batch is worth |
+//! | a call that a thread comes to for which pinned tasks or a root wait | another thread (*Bound threads* in `blocking.rs`) | that thread |
 //! | any of these with a priority that is not the default one | the ordered queue (`priority.rs`) | a thread |
 //! | pinned | the pinned queue of its P | its own thread, if this is another |
 //! | any, while the thread has no permit | the global queue | a thread |
@@ -256,6 +257,43 @@ impl Worker {
         // At the cap a thread in `block_on` has to come back for it.
         self.peer().gave_away.store(true, Relaxed);
         self.shared.push_foreign(task);
+    }
+
+    /// A blocking call is about to run here: whether another thread is to do that, and can be had. The call's poll has to
+    /// end then, woken. See *Bound threads* in `blocking.rs`.
+    pub(crate) fn passes_call_on(&self) -> bool {
+        let shared = &self.shared;
+        let passes_on = self.is_bound()
+            && shared.paused.is_none()
+            && shared.stage.is_none()
+            && !shared.phase.is_closing()
+            && shared.could_have_an_unbound_thread();
+        self.p.passes_on.set(passes_on);
+        passes_on
+    }
+
+    /// Whether its thread has work that waits for it alone.
+    pub(super) fn is_bound(&self) -> bool {
+        self.root.is_some() || self.p.pinned_live.get() > 0
+    }
+
+    /// Gives a call to a thread that nothing waits for, with a free permit or else this thread's own; the step
+    /// that follows then does without.
+    #[cold]
+    pub(super) fn pass_on(&self, call: Task) {
+        let shared = &*self.shared;
+        if !self.peer().standing.has_permit() {
+            return shared.push_foreign(call);
+        }
+        let permit = shared.idle.acquire();
+        let Some(permit) = permit.or_else(|| self.peer().standing.revoke()) else {
+            return shared.push_foreign(call);
+        };
+        event!(self, Global, &call, 0);
+        self.peer().counters.wakeups.add(1);
+        if let Err(call) = shared.hand_call(call, permit, shared.idle.spin()) {
+            shared.push_foreign(call);
+        }
     }
 
     /// Enters a new task that runs as soon as the running poll has ended. False if it was spawned instead:

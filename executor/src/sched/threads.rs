@@ -9,18 +9,29 @@ use super::{
     Shared,
     closing::Closing,
     ground::Ground,
-    idle::{Permit, Spinning},
-    processor::Processor,
+    idle::{Permit, Spinning, Stands},
+    processor::{Peer, Processor},
     worker,
 };
 use crate::{
     sync::{Arc, Mutex, atomic::Ordering::Relaxed, thread},
-    task::report,
+    task::{Task, report},
 };
 
 impl Shared {
     /// What [`Ground::start_thread`] does for a runtime.
     pub(super) fn start_worker(&self, permit: Permit, spinning: Spinning) {
+        let back = self.start_worker_with(permit, spinning, None);
+        debug_assert!(back.is_none(), "nothing was handed to it");
+    }
+
+    /// The same for one that has a call to run first, which comes back if it is refused.
+    fn start_worker_with(
+        &self,
+        permit: Permit,
+        spinning: Spinning,
+        call: Option<Task>,
+    ) -> Option<Task> {
         let Some(processor) = self.admit_thread() else {
             self.refused(permit, spinning);
             if !self.phase.is_closing() {
@@ -28,13 +39,13 @@ impl Shared {
                     "the runtime has as many threads as `Builder::max_threads` allows",
                 );
             }
-            return;
+            return call;
         };
         if let Some(stage) = &self.stage {
             processor.peer.standing.run(permit);
             spinning.hand_over();
             stage.start(processor);
-            return;
+            return call;
         }
         let number = {
             let mut threads = self.threads.lock();
@@ -49,23 +60,26 @@ impl Shared {
         processor.peer.standing.run(permit);
         spinning.hand_over();
         // The P goes to the thread in a cell that we keep a hold on, so that it comes back if the
-        // system refuses the thread.
-        let cell = Arc::new(Mutex::new(Some(processor)));
+        // system refuses the thread. The call goes with it.
+        let cell = Arc::new(Mutex::new(Some((processor, call))));
         let seat = cell.clone();
         let started = builder.spawn(move || {
-            let processor = seat
+            let (processor, call) = seat
                 .lock()
                 .take()
                 .expect("the P is put there before the start");
-            worker::main(&shared, processor);
+            worker::main(&shared, processor, call);
         });
         let Err(error) = started else {
             if self.refusal.load(Relaxed) {
                 self.refusal.store(false, Relaxed);
             }
-            return;
+            return None;
         };
-        let permit = cell.lock().take().and_then(|processor| {
+        let mut back = None;
+        let seated = cell.lock().take();
+        let permit = seated.and_then(|(processor, call)| {
+            back = call;
             let permit = processor.peer.standing.vacate();
             self.return_processor(processor);
             permit
@@ -75,11 +89,63 @@ impl Shared {
             self.refused(permit, Spinning::take_over());
         }
         self.report_no_thread(&error.to_string());
+        back
     }
 
     /// Whether a thread could be woken or started, as far as one can see.
     pub(super) fn could_have_a_thread(&self) -> bool {
         !self.idle.parked().is_empty() || self.threads.lock().count < self.config.max_threads
+    }
+
+    /// The same for one that has no pinned tasks and no root; not where the last start was refused.
+    pub(super) fn could_have_an_unbound_thread(&self) -> bool {
+        let may_start =
+            || !self.refusal.load(Relaxed) && self.threads.lock().count < self.config.max_threads;
+        self.unbound().next().is_some() || may_start()
+    }
+
+    /// Ps whose thread is parked, and has nothing that waits for it alone.
+    fn unbound(&self) -> impl Iterator<Item = &Peer> {
+        let is_unbound =
+            |peer: &&Peer| peer.standing.load() == Stands::Parked && !peer.bound.load(Relaxed);
+        self.peers().filter(is_unbound)
+    }
+
+    /// Hands a call to one of these or to a new thread, with a permit and the duty to search. It comes back if there is none.
+    pub(super) fn hand_call(
+        &self,
+        mut call: Task,
+        mut permit: Permit,
+        spinning: Spinning,
+    ) -> Result<(), Task> {
+        for peer in self.unbound() {
+            // It is there before its thread is up: that may be shut down and leave in its next step.
+            if let Err(back) = peer.hand_call(call) {
+                call = back;
+                continue;
+            }
+            match peer.standing.hand_to_parked(permit) {
+                Ok(()) => {
+                    self.idle.parked().remove(peer.index);
+                    spinning.hand_over();
+                    self.unpark(peer);
+                    return Ok(());
+                }
+                Err(back) => permit = back,
+            }
+            match peer.take_handed() {
+                Some(back) => call = back,
+                // Its thread got up by itself, and has it.
+                None => {
+                    self.release(permit, Some(spinning));
+                    return Ok(());
+                }
+            }
+        }
+        match self.start_worker_with(permit, spinning, Some(call)) {
+            Some(back) => Err(back),
+            None => Ok(()),
+        }
     }
 
     /// A P for one more thread, if the cap allows it; the thread is counted.

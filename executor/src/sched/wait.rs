@@ -97,6 +97,7 @@ impl Sleeper for Worker {
 
     fn falls_asleep(&self) {
         event!(self, Park, &(), 0);
+        self.peer().bound.store(self.is_bound(), Relaxed);
         self.peer().counters.parks.add(1);
         self.shared.config.hooks.call_park();
     }

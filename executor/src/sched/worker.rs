@@ -90,12 +90,16 @@ pub(crate) struct Worker {
 }
 
 /// The life of a worker thread. Its P runs already, with the permit of a spinner.
-pub(super) fn main(shared: &Arc<Shared>, processor: Box<Processor>) {
+/// What was handed to it comes first.
+pub(super) fn main(shared: &Arc<Shared>, processor: Box<Processor>, call: Option<Task>) {
     let whole = NoUnwind;
     let worker = Worker::begin(shared, processor);
     worker.settle_in();
     in_a_hook(|| shared.config.hooks.call_start());
     context::with_worker_frame(&worker, || {
+        if let Some(call) = call {
+            worker.poll(call);
+        }
         loop {
             match worker.step() {
                 Step::Run(task) => worker.poll(task),
@@ -104,6 +108,7 @@ pub(super) fn main(shared: &Arc<Shared>, processor: Box<Processor>) {
                     if worker.park() == Awake::Leave {
                         break;
                     }
+                    worker.run_handed();
                 }
                 Step::Root => unreachable!("a worker thread has no root"),
                 Step::Leave => break,
@@ -134,6 +139,7 @@ impl Worker {
         p.now_ms.set(shared.now_ms());
         p.peer.own.store(scope == Scope::Own, Relaxed);
         p.peer.gave_away.store(false, Relaxed);
+        p.peer.bound.store(root.is_some(), Relaxed);
         if let Some(paused) = &shared.paused {
             paused.get_up();
         }
@@ -241,6 +247,7 @@ impl Worker {
         }
         match outcome {
             Outcome::Idle => {}
+            Outcome::Requeue(call) if p.passes_on.take() => self.pass_on(call),
             // Asked anew: its priority may have changed meanwhile.
             Outcome::Requeue(task) if task.header().is_plain() => self.push_back(task),
             Outcome::Requeue(task) => self.requeue_special(task),
@@ -306,6 +313,14 @@ impl Worker {
         let spins = spinning.is_some();
         self.spinning.set(spinning);
         spins
+    }
+
+    /// After it got up: the call that a bound thread has handed to it, if that is why.
+    pub(super) fn run_handed(&self) {
+        if let Some(call) = self.peer().take_handed() {
+            self.p.tick();
+            self.poll(call);
+        }
     }
 
     /// Whether its thread is up, so that its permit is its own affair. Hooks and foreign wakers also run where it

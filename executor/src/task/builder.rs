@@ -111,7 +111,8 @@ where
 ///
 /// At most `max_threads - 2 * workers` such closures run at a time; the others wait, and can be
 /// aborted until they begin. What is pinned to a worker (`spawn_local`, `spawn_pinned`, the root of
-/// [`Runtime::run_local`](crate::runtime::Runtime::run_local)) waits for a closure that this worker runs.
+/// [`Runtime::run_local`](crate::runtime::Runtime::run_local)) waits for a closure that this worker runs, which it does
+/// only where no other thread can be had.
 ///
 /// # Panics
 ///
