@@ -4,7 +4,8 @@
 //!
 //! It fails when `step_without_permit` does not look for the next call, when `next_call` does not ask for pinned tasks, and
 //! when `spawn_call` puts all calls into `runnext`, or those of a `block_on`, or those of a `block_on` with a priority into its P's
-//! ordered queue. A thread that pinned tasks or a root wait for passes its calls on, which it does not when `passes_call_on` says no.
+//! ordered queue. A thread that pinned tasks or a root wait for passes its calls on, which it does not when `passes_call_on` says no. A call
+//! is left when `hand_call` in `sched/threads.rs` does not take it out of the P of a thread that got up by itself.
 
 mod common;
 
@@ -21,7 +22,7 @@ use ws_executor::{
     runtime::{Builder, Runtime},
     spawn_blocking, spawn_pinned,
     task::{self, JoinHandle, yield_now},
-    time::timeout,
+    time::{sleep, timeout},
 };
 
 /// Nobody takes a permit from who blocks without a word.
@@ -188,6 +189,33 @@ common::with_workers! {
         }
         for call in calls {
             runtime.block_on(call).unwrap();
+        }
+    }
+
+    /// The threads that calls are handed to end all the time, and so does the runtime: each call is run, or dropped.
+    fn no_call_is_left_with_a_thread_that_ends(workers: usize) {
+        for _ in 0..50 {
+            let alive = Arc::new(());
+            let runtime = Builder::new()
+                .workers(workers)
+                .keep_alive(Duration::from_micros(100))
+                .shutdown_grace(common::GRACE)
+                .build()
+                .unwrap();
+            let held = alive.clone();
+            runtime.run_local(async move {
+                for _ in 0..20 {
+                    let held = held.clone();
+                    spawn_blocking(move || drop(held)).await.unwrap();
+                    sleep(Duration::from_micros(100)).await;
+                }
+                for _ in 0..5 {
+                    let held = held.clone();
+                    drop(spawn_blocking(move || drop(held)));
+                    yield_now().await;
+                }
+            });
+            assert_eq!(Arc::strong_count(&alive), 1);
         }
     }
 
