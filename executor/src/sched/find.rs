@@ -41,6 +41,13 @@
 //! Seen with 500 tasks that always want to go on, for 100 us each: requests of a foreign thread waited five times as long
 //! as with tokio before.
 //!
+//! # *Wakers in a step*
+//!
+//! A step wakes what the netpoll and the timers bring, and a waker is anybody's code: it may announce a block, and be back
+//! when no permit is free, or take so long that sysmon takes the permit. So where a step had something woken it looks at the
+//! permit again, and goes on as who has none (S3). Where nothing was due that costs nothing. What comes afterwards, up to
+//! the poll, is as short as what comes before a revocation in any poll.
+//!
 //! # Two scopes
 //!
 //! A worker thread, and the thread of `Runtime::run`, take any work. A thread in `block_on` runs only
@@ -110,8 +117,11 @@ impl Worker {
             self.let_child_wait();
             return step;
         }
-        if tick.is_multiple_of(TIMER_TICK) {
-            self.fire_own_timers();
+        if tick.is_multiple_of(TIMER_TICK)
+            && self.fire_own_timers() > 0
+            && !self.peer().standing.has_permit()
+        {
+            return self.step_without_permit();
         }
         if !self.private_last.get()
             && let Some(step) = self.private()
@@ -150,8 +160,9 @@ impl Worker {
         if let Some(step) = self.private() {
             return Some(step);
         }
+        let has_permit = || self.peer().standing.has_permit();
         if self.fire_own_timers() > 0 {
-            return None;
+            return (!has_permit()).then(|| self.step_without_permit());
         }
         let stands_in = self.stands_in.take();
         if self.scope == Scope::Own && !stands_in {
@@ -165,9 +176,11 @@ impl Worker {
             return Some(Step::Park);
         }
         if self.look_at_netpoll() > 0 {
+            if !has_permit() {
+                return Some(self.step_without_permit());
+            }
             return self.steal_from_the_still().map(Step::Run);
         }
-        let has_permit = || self.peer().standing.has_permit();
         match self.search() {
             Search::Found(task) if has_permit() => Some(Step::Run(task)),
             // Revoked in the middle of the search: the thread was not heard of for long.
@@ -276,6 +289,9 @@ impl Worker {
         }
         if self.shared.last_netpoll.load(Relaxed) + NETPOLL_PERIOD.as_nanos() as u64 <= now {
             self.look_at_netpoll();
+            if !self.peer().standing.has_permit() {
+                return Some(self.step_without_permit());
+            }
         }
         if self.is_outranked() {
             return None;

@@ -86,7 +86,7 @@ use crate::{
 };
 
 /// At every so many steps the netpoll is looked at, and who wants a permit. As `GLOBAL_TICK`.
-const TURN: u64 = 61;
+pub(super) const TURN: u64 = 61;
 /// Tasks that the verdict names.
 const NAMED_MAX: usize = 16;
 
@@ -424,6 +424,9 @@ impl Worker {
             }
             // The virtual clock does not say when somebody looked last.
             self.look_at_netpoll();
+            if !p.peer.standing.has_permit() {
+                return None;
+            }
         }
         if self.shared.ordered.is_used()
             && let Some(task) = self.ordered_first()

@@ -85,6 +85,11 @@ impl Worker {
                 if victim.lane.has_shared() && self.gives_way() {
                     return Search::Nothing;
                 }
+                #[cfg(test)]
+                self.shared
+                    .stage
+                    .as_ref()
+                    .inspect(|it| it.come_to_a_claim());
                 if let Some(branch) = Lane::claim(&victim.lane, 0) {
                     event!(self, BranchStolen, &(), at);
                     self.count_steal(1);

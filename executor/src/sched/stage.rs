@@ -5,6 +5,9 @@
 //! of them are blocked, which sysmon would otherwise ask the system. A runtime with a real clock has no stage,
 //! and looks here only where it is about to start a thread, or has found one stuck.
 
+#[cfg(test)]
+use std::task::Waker;
+
 use super::processor::Processor;
 use crate::sync::Mutex;
 
@@ -15,6 +18,9 @@ pub(crate) struct Stage {
     new: Mutex<Vec<Box<Processor>>>,
     /// The Ps whose threads are blocked.
     blocked: Mutex<Vec<usize>>,
+    /// Woken once, where a search is about to claim a branch.
+    #[cfg(test)]
+    pub(super) before_claim: Mutex<Option<Waker>>,
 }
 
 impl Stage {
@@ -43,6 +49,15 @@ impl Stage {
     #[cfg_attr(not(test), expect(dead_code, reason = "called by the driver"))]
     pub(super) fn len(&self) -> usize {
         self.new.lock().len()
+    }
+
+    /// Somebody searches, and claims a branch next.
+    #[cfg(test)]
+    pub(super) fn come_to_a_claim(&self) {
+        let waker = self.before_claim.lock().take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
     }
 
     pub(super) fn is_blocked(&self, index: usize) -> bool {

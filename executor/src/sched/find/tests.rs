@@ -1,9 +1,20 @@
-//! S3: a thread that loses its permit in the middle of a search neither lingers as a spinner nor polls anything: it
-//! lends the permit to who wants one before it takes a branch (*Give way at a fork*), or sysmon takes it.
+//! S3: who loses its permit in the middle of a step neither lingers as a spinner nor polls anything.
 //!
-//! Each fails when `beyond_local` does not ask for the permit there: the first at `Search::Nothing`, the one with a
-//! timer at `Search::Again`, and the one that is revoked at `Search::Found`. The same at `Search::Branch` has no test:
-//! there the permit would have to go between a look at it and the claim, which is the next step.
+//! It loses it in a search, since it lends it to who wants one before it takes a branch (*Give way at a fork*), or sysmon
+//! takes it; or in a waker that a step wakes, which announces a block, or takes so long that sysmon takes it (*Wakers in a
+//! step*). Each of these fails when one look at the permit is left out, by the place of which it is named here:
+//!
+//! | test | without the look |
+//! | --- | --- |
+//! | `a_permit_is_lent_in_the_wait_for_a_branch` | at `Search::Nothing` |
+//! | `a_timer_fires_after_a_permit_was_lent` | at `Search::Again` |
+//! | `a_permit_is_revoked_in_the_middle_of_a_search` | at `Search::Found` |
+//! | `a_permit_is_revoked_before_a_branch_is_claimed` | at `Search::Branch` |
+//! | `a_timer_blocks_in_the_middle_of_a_step` | after the timers of a 16th tick |
+//! | `a_permit_is_revoked_while_a_timer_fires_for_who_ran_dry` | after the timers in `beyond_local` |
+//! | `a_permit_is_revoked_while_the_netpoll_is_looked_at` | after the netpoll in `beyond_local` |
+//! | `what_the_netpoll_wakes_blocks_at_a_61st_tick` | after the netpoll in `every_61st` |
+//! | `a_permit_is_revoked_before_a_task_is_drawn` | after the netpoll in `draw` |
 //!
 //! *The queues that stand still*: each of these two fails without its half of `steal_from_the_still`: the look at the
 //! others, and the one at the room.
@@ -12,7 +23,7 @@
 //! in `fork_join/owner.rs`), the second if a shared branch counts among what others need a computing thread's permit for.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     io::Write,
     sync::{Arc as Shares, Mutex},
     task::{Context, Poll, Wake, Waker},
@@ -21,21 +32,22 @@ use std::{
 
 use ws_reactor::{Direction, Interest, Registration, pipe};
 
-use super::{Step, Worker};
+use super::{GLOBAL_TICK, NETPOLL_PERIOD, Step, TIMER_TICK, Worker};
 use crate::{
-    context,
+    block_in_place, context,
     fork_join::Lane,
     join,
     queue::CAPACITY,
     runtime::{Builder, Runtime},
     sched::{
         ground::{Bed, Ground},
-        idle::Stands,
+        idle::{Permit, Stands},
+        paused::TURN,
         sleep::Sleeper,
         sysmon::Monitor,
         worker::Scope,
     },
-    spawn,
+    spawn, spawn_local,
     sync::atomic::Ordering::Relaxed,
     time::Clock,
 };
@@ -83,12 +95,17 @@ fn step(worker: &Worker) -> Step {
 fn assert_parks(searcher: &Worker, step: &Step) {
     assert!(matches!(step, Step::Park), "it polls without a permit");
     assert!(!searcher.bed().standing().has_permit());
-    assert_eq!(searcher.ground().idle().spinning(), 0, "it lingers");
+    assert!(!searcher.spins(), "it lingers");
 }
 
 fn end(runtime: Runtime, workers: impl IntoIterator<Item = Worker>) {
-    runtime.handle().shared().drain_global();
+    let shared = runtime.handle().shared();
+    shared.drain_global();
     workers.into_iter().for_each(Worker::leave);
+    if let Some(stage) = &shared.stage {
+        let started = stage.take().into_iter();
+        started.for_each(|processor| Worker::begin(shared, processor).leave());
+    }
     runtime.shutdown_background();
 }
 
@@ -142,31 +159,115 @@ fn a_timer_fires_after_a_permit_was_lent() {
     end(runtime, [searcher, computer, wanting]);
 }
 
+/// The next step of that thread is its `tick`-th.
+fn count_to(worker: &Worker, tick: u64) {
+    worker.bed().ticks.store(tick - 1, Relaxed);
+}
+
+/// A permit that was taken from a thread, as sysmon takes it, once its waker is woken.
+struct Revoked(Shares<Mutex<Option<Permit>>>, Waker);
+
+impl Revoked {
+    /// Afterwards it spawns so many tasks, which go to the global queue.
+    fn from(worker: &Worker, tasks: usize) -> Self {
+        let (shared, index) = (worker.shared().clone(), worker.index());
+        let taken = Shares::new(Mutex::new(None));
+        let keep = taken.clone();
+        let waker = hook(move || {
+            *keep.lock().unwrap() = shared.peer(index).standing().revoke();
+            (0..tasks).for_each(|_| drop(spawn(async {})));
+        });
+        Self(taken, waker)
+    }
+
+    fn give_back(self, runtime: &Runtime) {
+        let permit = self.0.lock().unwrap().take().expect("it had one");
+        runtime.handle().shared().idle().release(permit, None);
+    }
+}
+
+/// Wakes that waker in the next search, where it claims a branch.
+fn before_a_claim(runtime: &Runtime, waker: &Waker) {
+    let stage = &runtime.handle().shared().stage;
+    let stage = stage.as_ref().expect("its clock is virtual");
+    *stage.before_claim.lock() = Some(waker.clone());
+}
+
+/// A waker that blocks: the permit goes to a thread that is started for the queue, and there is none when it is back.
+fn blocker() -> Waker {
+    hook(|| block_in_place(|| ()))
+}
+
 #[test]
-fn a_permit_is_revoked_before_the_search_finds_something() {
+fn a_timer_blocks_in_the_middle_of_a_step() {
+    let runtime = runtime();
+    let (worker, other) = (thread(&runtime), thread(&runtime));
+    context::with_worker_frame(&worker, || drop(spawn_local(async {})));
+    context::with_worker_frame(&worker, || drop(spawn(async {})));
+    is_due(&worker, blocker());
+    count_to(&worker, TIMER_TICK);
+    let found = step(&worker);
+    assert_parks(&worker, &found);
+    assert!(worker.has_private(), "it keeps what nobody else may run");
+    end(runtime, [worker, other]);
+}
+
+#[test]
+fn a_permit_is_revoked_while_a_timer_fires_for_who_ran_dry() {
+    let runtime = runtime();
+    let (worker, other) = (thread(&runtime), thread(&runtime));
+    let revoked = Revoked::from(&worker, 1);
+    is_due(&worker, revoked.1.clone());
+    let found = step(&worker);
+    assert_parks(&worker, &found);
+    revoked.give_back(&runtime);
+    end(runtime, [worker, other]);
+}
+
+#[test]
+fn a_permit_is_revoked_in_the_middle_of_a_search() {
     let runtime = runtime();
     let (searcher, computer) = searcher_and_computer(&runtime);
-    context::with_worker_frame(&computer, || {
-        (0..2).for_each(|_| drop(spawn(async {})));
-    });
-    let taken = Shares::new(Mutex::new(None));
-    let (shared, index, keep) = (
-        runtime.handle().shared().clone(),
-        searcher.index(),
-        taken.clone(),
-    );
-    is_due(
-        &searcher,
-        hook(move || *keep.lock().unwrap() = shared.peer(index).standing().revoke()),
-    );
+    context::with_worker_frame(&computer, || drop(spawn(async {})));
+    let revoked = Revoked::from(&searcher, 0);
+    before_a_claim(&runtime, &revoked.1);
     let found = step(&searcher);
-    let permit = taken.lock().unwrap().take().expect("it had one");
     assert_parks(&searcher, &found);
-    assert!(
-        searcher.ground().has_queued(),
-        "what it found is for others"
-    );
-    searcher.ground().idle().release(permit, None);
+    revoked.give_back(&runtime);
+    end(runtime, [searcher, computer]);
+}
+
+#[test]
+fn a_permit_is_revoked_before_a_branch_is_claimed() {
+    thread_local! {
+        /// What is forked has to be `Send`, and a worker is not.
+        static SEARCHER: RefCell<Option<Worker>> = const { RefCell::new(None) };
+    }
+    let runtime = runtime();
+    let (searcher, computer) = searcher_and_computer(&runtime);
+    let revoked = Revoked::from(&searcher, 0);
+    before_a_claim(&runtime, &revoked.1);
+    let lane = computer.bed().lane.clone();
+    lane.ask_as_helper();
+    SEARCHER.set(Some(searcher));
+    let mut ran = false;
+    context::with_worker_frame(&computer, || {
+        join(
+            || {
+                assert!(lane.has_shared());
+                SEARCHER.with_borrow(|searcher| {
+                    let searcher = searcher.as_ref().expect("it is there");
+                    let found = context::apart(|| step(searcher));
+                    assert_parks(searcher, &found);
+                });
+                assert!(!lane.has_shared(), "it was not claimed");
+            },
+            || ran = true,
+        )
+    });
+    let searcher = SEARCHER.take().expect("it is there");
+    assert!(ran, "the branch went back");
+    revoked.give_back(&runtime);
     end(runtime, [searcher, computer]);
 }
 
@@ -310,4 +411,46 @@ fn a_shared_branch_takes_no_permit_from_who_computes() {
     });
     peer.running.store(0, Relaxed);
     end(runtime, [owner, other]);
+}
+
+#[test]
+fn a_permit_is_revoked_while_the_netpoll_is_looked_at() {
+    let runtime = runtime();
+    let (worker, other) = (thread(&runtime), thread(&runtime));
+    let mut events = Events::new(&runtime);
+    let revoked = Revoked::from(&worker, 1);
+    events.bring(&revoked.1);
+    let found = step(&worker);
+    assert_parks(&worker, &found);
+    revoked.give_back(&runtime);
+    end(runtime, [worker, other]);
+}
+
+#[test]
+fn what_the_netpoll_wakes_blocks_at_a_61st_tick() {
+    let runtime = runtime();
+    let (worker, other) = (thread(&runtime), thread(&runtime));
+    let mut events = Events::new(&runtime);
+    context::with_worker_frame(&worker, || drop(spawn(async {})));
+    events.bring(&blocker());
+    worker.ground().time.clock().advance(NETPOLL_PERIOD);
+    count_to(&worker, GLOBAL_TICK);
+    let found = step(&worker);
+    assert_parks(&worker, &found);
+    end(runtime, [worker, other]);
+}
+
+#[test]
+fn a_permit_is_revoked_before_a_task_is_drawn() {
+    let runtime = Builder::new().paused(true).build().unwrap();
+    let worker = thread(&runtime);
+    let mut events = Events::new(&runtime);
+    let revoked = Revoked::from(&worker, 0);
+    context::with_worker_frame(&worker, || drop(spawn(async {})));
+    events.bring(&revoked.1);
+    count_to(&worker, TURN);
+    let found = step(&worker);
+    assert_parks(&worker, &found);
+    revoked.give_back(&runtime);
+    end(runtime, [worker]);
 }
