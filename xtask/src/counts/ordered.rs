@@ -22,13 +22,16 @@ const LOOK_MAX: f64 = 5.0;
 /// A count is of whole runs, and what they print differs in length.
 const ROUNDING: f64 = 0.05;
 
+/// Takes that look away.
+const WITHOUT: &str = "benches/no_ordered_look.patch";
+
 /// Compares the tree with itself without the look.
 pub(crate) fn check(root: &Path) -> Result<(), Failure> {
     let place = root.join("target/counts");
     let copy = place.join("tree");
     mirror(root, &copy)?;
     let with = build(root, &copy, &place.join("with"))?;
-    patch(&copy, &root.join("benches/no_ordered_look.patch"))?;
+    patch(&copy, &root.join(WITHOUT))?;
     let without = build(root, &copy, &place.join("without"))?;
     let mut failed = Vec::new();
     for path in OF_ONE_WORKER {
@@ -71,4 +74,45 @@ fn patch(copy: &Path, patch: &Path) -> Result<(), Failure> {
         .arg("--input")
         .arg(patch);
     run(&mut command).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        collections::BTreeSet,
+        fs,
+        path::{Path, PathBuf},
+        process,
+    };
+
+    use super::{WITHOUT, patch};
+
+    /// A folder that is gone with it.
+    struct Folder(PathBuf);
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let gone = fs::remove_dir_all(&self.0);
+            assert!(gone.is_ok() || std::thread::panicking(), "{gone:?}");
+        }
+    }
+
+    /// The check itself runs when somebody asks for it, and not before each merge.
+    #[test]
+    fn the_patch_applies() {
+        let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+        let text = fs::read_to_string(root.join(WITHOUT)).unwrap();
+        let files = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("--- a/")?.split('\t').next());
+        let files: BTreeSet<_> = files.collect();
+        assert!(!files.is_empty(), "it says which files it changes");
+        let copy = Folder(std::env::temp_dir().join(format!("ws-ordered-{}", process::id())));
+        for file in files {
+            let to = copy.0.join(file);
+            fs::create_dir_all(to.parent().unwrap()).unwrap();
+            fs::copy(root.join(file), to).unwrap();
+        }
+        patch(&copy.0, &root.join(WITHOUT)).unwrap();
+    }
 }
