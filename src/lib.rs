@@ -74,6 +74,22 @@
 //! A task that never waits should now and then say [`task::yield_if_due`]: nothing can stop a future in
 //! the middle of a poll. Operations on sockets and timers of this crate do that by themselves.
 //!
+//! # What the scheduler did
+//!
+//! With the feature `events` a runtime can keep a log of that: `Builder::events` in [`runtime`] turns it on, and
+//! `Handle::events` reads it. Without the feature nothing is compiled in for it.
+//!
+//! ```
+//! # #[cfg(feature = "events")] {
+//! use ws::runtime::{Builder, EventKind};
+//!
+//! let runtime = Builder::new().events(1_000).build().expect("the system has a netpoll");
+//! runtime.block_on(async { ws::spawn(async {}).await.expect("it does not panic") });
+//! let events = runtime.handle().events();
+//! assert!(events.iter().any(|event| event.kind == EventKind::Spawn));
+//! # }
+//! ```
+//!
 //! # Systems
 //!
 //! Unix. It is tested on Linux.
