@@ -139,7 +139,7 @@ pub(super) struct Worker {
     ranks: Option<OrderedLocal<Job>>,
     direct: RunNext<Job>,
     spinning: Cell<Option<Spinning>>,
-    /// It has parked already, and begins with its sleep.
+    /// As in the runtime. Who lies already begins with its sleep.
     lies: Cell<bool>,
 }
 
@@ -356,6 +356,10 @@ impl Sleeper for Worker {
         &self.spinning
     }
 
+    fn lies(&self) -> &Cell<bool> {
+        &self.lies
+    }
+
     fn hand_in(&self) {
         let mut batch = Batch::new();
         self.lrq.drain(|job| batch.push(job));
@@ -412,7 +416,6 @@ impl Worker {
     /// Falls asleep: for before the model's other threads begin.
     pub(super) fn asleep(self) -> Self {
         assert!(!self.lie_down(), "there is no work yet");
-        self.lies.set(true);
         self
     }
 
@@ -430,7 +433,7 @@ impl Worker {
 
     /// Looks for work, and sleeps until there is some.
     pub(super) fn next(&self) -> Found {
-        if self.lies.take() {
+        if self.lies.get() {
             self.sleep();
         }
         loop {

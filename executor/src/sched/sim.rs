@@ -353,7 +353,7 @@ impl Driver {
 
 impl Hand for Driver {
     fn found(&self, thread: &Thread, task: Task) {
-        self.checks.polls(self, &task);
+        self.checks.polls(self, thread, &task);
         thread.worker.poll(task);
     }
 

@@ -13,7 +13,7 @@
 //!    Is the runtime being shut down?
 //! 3. Sleep: [`Sleeper::wait`], in the netpoll if nobody else is there.
 //! 4. *Come round*: what the netpoll brought needs a permit to be run; who slept in vain for
-//!    long enough may end. Then again from 2.
+//!    long enough may end. Then again from 2, or from 1 if it was up for that.
 //!
 //! Each of these is a function that does not block, and [`Sleeper::park`] is the loop around them, so a
 //! driver that is not a thread takes the same steps one at a time.
@@ -24,6 +24,18 @@
 //! the same: sysmon took the permit away again before the thread came to its senses, but the
 //! spinning is still its own to give up. Only its owner leaves these two standings, so what it finds there
 //! stays true until it acts.
+//!
+//! # User code where a thread lies
+//!
+//! A spinner is relied upon by all who push, so one that has been handed a permit and runs a user's code before it looks
+//! up leaves them alone for as long as that takes. So:
+//!
+//! - Who was brought something by the netpoll gets up before it wakes that: with a permit if one is free, else without
+//!   (`STUCK`), so that it is handed none meanwhile; then it lies down again, with the last look that belongs to it.
+//! - A hook runs where its thread lies. One that announces a block after its thread was handed a permit takes note first
+//!   ([`Sleeper::is_up`]), and gives up both the permit and the spinning.
+//!
+//! Checked by `wait/tests.rs` and, with wakers that block, by the simulated programs.
 //!
 //! Checked by `models::idle` and `models::permit`.
 
@@ -74,6 +86,8 @@ pub(crate) trait Sleeper {
     fn bed(&self) -> &<Self::Ground as Ground>::Peer;
     /// Whether it spins. Handed over with a permit, it is taken note of by the next look up.
     fn spinning(&self) -> &Cell<Option<Spinning>>;
+    /// Whether it has lain down: a permit that is handed over now, and the spinning with it, is not taken note of yet.
+    fn lies(&self) -> &Cell<bool>;
     /// Moves its own queues to the global one.
     fn hand_in(&self);
     /// Whether there is work that only this thread may do.
@@ -195,6 +209,7 @@ pub(crate) trait Sleeper {
     fn lie_down(&self) -> bool {
         let ground = self.ground();
         let bed = self.bed();
+        self.lies().set(true);
         let permit = bed.standing().park();
         ground.idle().parked().insert(bed.index());
         match (permit, self.spinning().take()) {
@@ -220,11 +235,7 @@ pub(crate) trait Sleeper {
 
     /// What there is to see before a sleep.
     fn look_up(&self) -> Look {
-        if matches!(
-            self.bed().standing().load(),
-            Stands::Running | Stands::Stuck
-        ) {
-            self.was_handed_a_permit();
+        if self.is_up() {
             return Look::Up;
         }
         if self.is_called() {
@@ -249,6 +260,10 @@ pub(crate) trait Sleeper {
         {
             self.stand_up(permit, None);
             stands = true;
+        } else if slept.ready && self.rise() {
+            // Nobody hands a permit to a thread that runs wakers, and would not come to use it before they are back.
+            self.wake_what_came();
+            return self.lie_down().then_some(Awake::Go);
         } else if slept.expired
             && self.may_end()
             && standing.load() == Stands::Parked
@@ -260,8 +275,22 @@ pub(crate) trait Sleeper {
         stands.then_some(Awake::Go)
     }
 
+    /// Whether its thread is up, so that its permit is its own affair. One that was handed a permit where it lies takes
+    /// note of that now.
+    fn is_up(&self) -> bool {
+        let up = matches!(
+            self.bed().standing().load(),
+            Stands::Running | Stands::Stuck
+        );
+        if up && self.lies().get() {
+            self.was_handed_a_permit();
+        }
+        up
+    }
+
     /// A waker swapped the standing: its permit is ours, and we are counted as spinning.
     fn was_handed_a_permit(&self) {
+        self.lies().set(false);
         let spinning = self.spinning().take().unwrap_or_else(Spinning::take_over);
         self.spinning().set(Some(spinning));
     }
@@ -273,6 +302,7 @@ pub(crate) trait Sleeper {
         match bed.standing().hand_to_parked(permit) {
             Ok(()) => {
                 self.ground().idle().parked().remove(bed.index());
+                self.lies().set(false);
                 self.spinning().set(spinning);
             }
             Err(permit) => {
@@ -286,6 +316,7 @@ pub(crate) trait Sleeper {
     fn rise(&self) -> bool {
         if self.bed().standing().rise() {
             self.ground().idle().parked().remove(self.bed().index());
+            self.lies().set(false);
             true
         } else {
             self.was_handed_a_permit();

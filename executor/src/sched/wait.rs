@@ -39,6 +39,10 @@ impl Sleeper for Worker {
         &self.spinning
     }
 
+    fn lies(&self) -> &Cell<bool> {
+        &self.lies
+    }
+
     /// Ring, runnext and what was forked; and what is ordered to the shared ordered queue.
     fn hand_in(&self) {
         self.hand_in_ordered();
@@ -233,3 +237,6 @@ impl Worker {
         peer.counters.spawned.get() != self.spawned_before && peer.home.live().len() > 0
     }
 }
+
+#[cfg(all(test, not(ws_loom)))]
+mod tests;

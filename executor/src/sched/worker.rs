@@ -19,7 +19,7 @@ use super::{
     Root, Shared,
     closing::Closing,
     ground::Ground,
-    idle::{Spinning, Stands},
+    idle::Spinning,
     park::Parker,
     processor::{Peer, Processor},
     shutdown::in_a_hook,
@@ -71,6 +71,8 @@ pub(crate) struct Worker {
     pub(super) root: Option<std::sync::Arc<Root>>,
     pub(super) scope: Scope,
     pub(super) spinning: Cell<Option<Spinning>>,
+    /// See [`Sleeper::lies`].
+    pub(super) lies: Cell<bool>,
     /// The last step ran the root or a pinned task: others come first now.
     pub(super) private_last: Cell<bool>,
     /// Wakers from the netpoll and the timers, on their way to being woken.
@@ -150,6 +152,7 @@ impl Worker {
             root,
             scope,
             spinning: Cell::new(None),
+            lies: Cell::new(false),
             private_last: Cell::new(false),
             ready: RefCell::new(Vec::new()),
             seen: RefCell::new(Vec::new()),
@@ -245,9 +248,11 @@ impl Worker {
             Outcome::Requeue(_) => self.note(EventKind::Requeue, &id, 0),
             Outcome::Done(_) => self.note(EventKind::Done, &id, 0),
         }
+        // Also if it was aborted meanwhile: the next one that is polled may be pinned.
+        let passes_on = p.passes_on.take();
         match outcome {
             Outcome::Idle => {}
-            Outcome::Requeue(call) if p.passes_on.take() => self.pass_on(call),
+            Outcome::Requeue(call) if passes_on => self.pass_on(call),
             // Asked anew: its priority may have changed meanwhile.
             Outcome::Requeue(task) if task.header().is_plain() => self.push_back(task),
             Outcome::Requeue(task) => self.requeue_special(task),
@@ -323,15 +328,11 @@ impl Worker {
         }
     }
 
-    /// Whether its thread is up, so that its permit is its own affair. Hooks and foreign wakers also run where it
-    /// parks or waits: there others may hand it a permit at any time, and it takes none.
-    fn is_up(&self) -> bool {
-        matches!(self.peer().standing.load(), Stands::Running | Stands::Stuck)
-    }
-
     /// The running task is about to block its thread: gives permit and queue to others, if they were not
     /// taken from it before. False inside a closure that is announced already, and while the thread is not up.
     pub(crate) fn announce_blocking(&self) -> bool {
+        // Hooks and foreign wakers also run where it parks or waits: there others may hand it a permit at any time, and
+        // it takes none.
         if self.peer().announced.load(Relaxed) || !self.is_up() {
             return false;
         }

@@ -6,7 +6,7 @@ use std::{
     collections::HashMap,
 };
 
-use super::{At, Driver};
+use super::{Driver, Thread};
 use crate::{
     queue::OrderedStealer,
     sched::{
@@ -60,7 +60,10 @@ impl Checks {
     }
 
     /// A worker is about to poll `task`.
-    pub(super) fn polls(&self, driver: &Driver, task: &Task) {
+    pub(super) fn polls(&self, driver: &Driver, thread: &Thread, task: &Task) {
+        if !thread.worker.bed().standing().has_permit() {
+            driver.fail(|| format!("S3: task {} is polled without a permit", task.header().id()));
+        }
         let others = driver
             .shared
             .peers()
@@ -104,7 +107,7 @@ impl Checks {
             let spins = spinning.is_some();
             thread.worker.spinning.set(spinning);
             // Handed over, and not taken note of yet.
-            let gets = matches!(thread.at.get(), At::Lying | At::Asleep | At::Polling)
+            let gets = thread.worker.lies.get()
                 && matches!(
                     thread.worker.bed().standing().load(),
                     Stands::Running | Stands::Stuck
