@@ -18,7 +18,7 @@ use std::{
             Ordering::{Relaxed, SeqCst},
         },
     },
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, Wake, Waker},
     time::Duration,
 };
 
@@ -53,6 +53,8 @@ enum Act {
     Wait(usize),
     Open(usize),
     Sleep(Duration),
+    /// As [`Sleep`](Self::Sleep), with a waker that blocks for a while before it wakes the task.
+    Alarm(Duration, Duration),
     Compute(Duration),
     Block(Duration),
     BlockInPlace(Duration),
@@ -80,7 +82,7 @@ pub(super) struct Taste {
     ranked: usize,
 }
 
-const KINDS: usize = 15;
+const KINDS: usize = 16;
 /// More levels than a P has lanes.
 const RANKS: usize = 11;
 
@@ -102,7 +104,7 @@ impl Taste {
     /// Many short tasks.
     pub(super) fn busy(gates: usize) -> Self {
         Self {
-            weights: [12, 12, 0, 2, 0, 0, 1, 2, 0, 2, 0, 0, 0, 0, 2],
+            weights: [12, 12, 0, 2, 0, 0, 1, 2, 0, 2, 0, 0, 0, 0, 2, 0],
             gates,
             acts: 10,
             ranked: 1,
@@ -149,6 +151,10 @@ impl Script {
                 11 => Act::BlockInPlace(Duration::from_nanos(1 << rng.below(27))),
                 12 => Act::Panic,
                 13 => Act::Rank(rank(rng)),
+                15 => Act::Alarm(
+                    Duration::from_nanos(1 << rng.below(24)),
+                    Duration::from_nanos(1 << rng.below(27)),
+                ),
                 _ => Act::Yield,
             };
             let ends = matches!(act, Act::Panic);
@@ -331,13 +337,15 @@ fn play(world: Arc<World>, script: Script) -> Playing {
                 }
                 Act::Wait(gate) => world.wait(gate).await,
                 Act::Open(gate) => world.open(gate),
-                Act::Sleep(time) => {
-                    let driver_now = driver().now();
-                    sleep(time).await;
-                    let slept = driver().now() - driver_now;
-                    if u128::from(slept) < time.as_nanos() {
-                        driver().fail(|| format!("F6: a sleep of {time:?} took {slept} ns"));
-                    }
+                Act::Sleep(time) => not_early(time, sleep(time)).await,
+                Act::Alarm(time, blocks) => {
+                    let mut sleep = std::pin::pin!(sleep(time));
+                    let loud = poll_fn(|cx| {
+                        let task = cx.waker().clone();
+                        let waker = Arc::new(Alarm { task, blocks }).into();
+                        sleep.as_mut().poll(&mut Context::from_waker(&waker))
+                    });
+                    not_early(time, loud).await;
                 }
                 Act::Compute(time) => compute(time),
                 Act::Block(time) => block(time),
@@ -351,6 +359,30 @@ fn play(world: Arc<World>, script: Script) -> Playing {
         }
         world.ended.fetch_add(1, Relaxed);
     })
+}
+
+async fn not_early(time: Duration, sleep: impl Future<Output = ()>) {
+    let began = driver().now();
+    sleep.await;
+    let slept = driver().now() - began;
+    if u128::from(slept) < time.as_nanos() {
+        driver().fail(|| format!("F6: a sleep of {time:?} took {slept} ns"));
+    }
+}
+
+/// A waker that blocks, as code of a user's may; but not sysmon's thread, which would leave everybody to themselves.
+struct Alarm {
+    task: Waker,
+    blocks: Duration,
+}
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        if here().is_some() {
+            block_in_place(|| block(self.blocks));
+        }
+        self.task.wake_by_ref();
+    }
 }
 
 /// Looks how a child ended, and whether it may.
