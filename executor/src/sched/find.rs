@@ -35,7 +35,7 @@
 //! # *Slow polls*
 //!
 //! 61 ticks are some microseconds in a ping-pong, and 6 ms where polls take 100 us. So time counts as well: sysmon, which
-//! looks every few milliseconds while all permits are taken, and every millisecond once it sees one, sees who makes fewer ticks than that while the global queue has
+//! looks every millisecond while all permits are taken, sees who makes fewer ticks than that while the global queue has
 //! something, and sets a bit of its attention word; with that, every fourth tick takes a task from there, until there is
 //! none. It costs nothing on the way of those who are not asked. tokio measures its polls instead, and looks every 200 us.
 //! Seen with 500 tasks that always want to go on, for 100 us each: requests of a foreign thread waited five times as long

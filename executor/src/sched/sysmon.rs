@@ -45,15 +45,16 @@
 //!
 //! A look costs a load for each P, and 0.3 us for each reading of a CPU clock. It is the waking that costs, so
 //! the period is 20 us only for a millisecond after it had to act, and doubles from then on (measured with both of two cores
-//! busy: 20 us costs 12 %, 100 us 7 %, 1 ms nothing, unless other programs want the cores too: each time it wakes, a worker may
-//! lose its core to them for some milliseconds, and a busy HTTP server with its client on the same two cores took 5 % more CPU).
-//! It doubles to
+//! busy: 20 us costs 12 %, 100 us 7 %, 1 ms nothing): to 1 ms while every permit is taken or a
+//! thread is stuck without one (it may take one at any moment and be stuck again, and a slice is counted
+//! from the first look), and to 10 ms otherwise.
 //!
-//! - 1 ms where something is under way: a thread is stuck without a permit (it may take one at any moment and be stuck
-//!   again); every permit is taken and a poll is long, by the CPU time that it took or because it blocks (a slice is counted
-//!   from the first look), and not because its thread waits for a core; or the global queue waits for *slow polls* (`find.rs`);
-//! - 4 ms while every permit is taken: who blocks is found within 4 ms then, and who computes loses its permit after 14 ms;
-//! - 10 ms otherwise. As in Go.
+//! *Crowded*: where other programs want the cores too, each time it wakes a worker may lose its core to them for milliseconds: with
+//! a look every millisecond a busy HTTP server whose client was on the same two cores took 5 % more CPU, and its threads
+//! lost their cores 0.007 times a request and not 0.003. So while every permit is taken, and for a while after it saw a thread
+//! that has one wait for a core, the period is 4 ms; but 1 ms where something is under way: a thread is stuck; a poll is long,
+//! by the CPU time that it took or because it blocks; or the global queue waits for *slow polls* (`find.rs`). Who blocks is found
+//! within 4 ms then, and who computes loses its permit after 14 ms.
 //!
 //! After five looks in a row that saw no permit taken it sleeps for good; see *The monitor's bed* in `idle.rs`.
 //!
@@ -97,10 +98,12 @@ use crate::{
 const FAST: Duration = Duration::from_micros(20);
 /// How many looks in a row at that period. As in Go: 50, so one millisecond.
 const FAST_LOOKS: u32 = 50;
-/// The longest period where something is under way.
-const WATCHFUL: Duration = Duration::from_millis(1);
-/// The longest period while every permit is taken.
-const SLOW_BUSY: Duration = Duration::from_millis(4);
+/// The longest period while every permit is taken, or something is under way.
+const SLOW_BUSY: Duration = Duration::from_millis(1);
+/// The same while every permit is taken, and threads that have one wait for a core.
+const CROWDED: Duration = Duration::from_millis(4);
+/// For so many looks after one that saw that. Guessed: so long that the looks between cost nothing.
+const CROWDED_LOOKS: u32 = 64;
 /// The longest period otherwise. As in Go.
 const SLOW: Duration = Duration::from_millis(10);
 /// Looks without a permit taken before it sleeps for good. Guessed: so many that a program that calls
@@ -108,9 +111,8 @@ const SLOW: Duration = Duration::from_millis(10);
 const IDLE_LOOKS: u32 = 5;
 /// How long a poll may take before it is asked to yield, and its permit may go to others.
 const SLICE_NS: u64 = 10_000_000;
-/// A P that makes 61 ticks in this time looks at the global queue often enough. As far apart as a watchful sysmon's looks
-/// are.
-const LOOK_NS: u64 = WATCHFUL.as_nanos() as u64;
+/// A P that makes 61 ticks in this time looks at the global queue often enough. As far apart as sysmon's looks are.
+const LOOK_NS: u64 = SLOW_BUSY.as_nanos() as u64;
 /// A poll that takes so much CPU time from one look to the next is long, and not one that waited for a core most of the time.
 const COMPUTES_NS: u64 = LOOK_NS / 2;
 /// How late a timer may be before sysmon fires it: its own P fires it at the next step.
@@ -260,6 +262,8 @@ pub(super) struct Monitor {
     scratch: LocalQueue<Task>,
     /// The last look saw something that is not over with it: it is time for the next one soon.
     watchful: bool,
+    /// So many looks ago it was, or longer, that a thread of ours waited for a core: counts down to 0.
+    crowded: u32,
     /// This look saw a poll that is new, whose thread has the last permit, and is on no core.
     doubts: bool,
     /// The next look is due at once: somebody needs a permit, and one look does not tell whether those who
@@ -276,13 +280,14 @@ impl Monitor {
         let (scratch, _) = local_queue();
         Self {
             shared: shared.clone(),
-            period: WATCHFUL,
+            period: SLOW_BUSY,
             looks_at_period: 0,
             idle_looks: 0,
             seen: Vec::new(),
             wakers: Vec::new(),
             scratch,
             watchful: false,
+            crowded: 0,
             doubts: false,
             again: false,
             last_report: 0,
@@ -331,7 +336,7 @@ impl Monitor {
         // What began meanwhile is not as old as what was seen last.
         self.seen.clear();
         self.idle_looks = 0;
-        self.period = WATCHFUL;
+        self.period = SLOW_BUSY;
     }
 
     /// After a look, which found something to do or not.
@@ -344,11 +349,13 @@ impl Monitor {
         self.looks_at_period += 1;
         if self.period > FAST || self.looks_at_period >= FAST_LOOKS {
             let slowest = if self.watchful {
-                WATCHFUL
-            } else if self.shared.idle.free() == 0 {
                 SLOW_BUSY
-            } else {
+            } else if self.shared.idle.free() > 0 {
                 SLOW
+            } else if self.crowded > 0 {
+                CROWDED
+            } else {
+                SLOW_BUSY
             };
             self.period = (self.period * 2).min(slowest);
         }
@@ -370,6 +377,7 @@ impl Monitor {
         // The last thread that lay down may have found the poller taken, by the look just now.
         shared.ensure_poller();
         self.watchful = false;
+        self.crowded = self.crowded.saturating_sub(1);
         self.watches = false;
         self.doubts = false;
         let peers = shared.peers();
@@ -454,6 +462,9 @@ impl Monitor {
         let blocked = (running || stalls) && stood_still && shared.is_waiting(peer);
         let long = blocked || ran.is_none_or(|ran| ran >= COMPUTES_NS);
         self.watchful |= long && shared.idle.free() == 0;
+        if running && stood_still && !blocked {
+            self.crowded = CROWDED_LOOKS;
+        }
         if stalls {
             seen.reported = true;
             self.report(peer, ticks, now, stuck_for, blocked);
@@ -467,8 +478,6 @@ impl Monitor {
             shared.push_foreign(child);
             return true;
         }
-        let wanted =
-            shared.idle.free() == 0 && (needed || self.others_need_a_permit(peer, blocked));
         if shared.idle.free() > 0 {
             let lone = peer.runnext.peek().is_some();
             if lone && shared.idle.could_wake() {
@@ -476,7 +485,8 @@ impl Monitor {
             }
             return lone;
         }
-        if !(wanted && acts && shared.revoke(peer, &self.scratch)) {
+        let wanted = acts && (needed || self.others_need_a_permit(peer, blocked));
+        if !(wanted && shared.revoke(peer, &self.scratch)) {
             return false;
         }
         event!(shared, Revoke, &(), index);
