@@ -32,7 +32,7 @@
 //! One that has pinned tasks or a root, as that of `main`, has what waits for it alone. It passes on a call that it comes to, if a
 //! thread can be had that is not bound: one is parked, or one may be started. The first poll of such a call ends at once, woken,
 //! and the call is handed to that thread itself, with a free permit or that of the bound one; it is given up again as soon as the
-//! closure begins. A wake-up for each such call, where a closure of 10 s held up a pinned task for as long.
+//! closure begins. A wake-up for each such call, and a look at all Ps, where a closure of 10 s held up a pinned task for as long.
 //!
 //! *Nothing is left with a thread that ends*: a call is put into a parked P before its standing is changed, and who could not change it
 //! takes the call out again, unless the P's thread has got up by itself and was faster. Who gets up looks there first.

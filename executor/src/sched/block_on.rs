@@ -25,7 +25,8 @@
 //! - the runtime has no thread at all; or
 //! - this thread's own work went to the others: it gave it away for want of a permit (a thread that is refused holds
 //!   one for a moment, so that nobody can have it), or sysmon took it with the permit, in the middle of a poll of the root; or
-//! - something is alive that it has spawned in this call, and no thread is parked, who would come for what is queued.
+//! - it has spawned something in this call, something of its P is alive, and no thread is parked, who would come for what
+//!   is queued. (What an earlier thread spawned on that P counts as alive, too: so it may take strangers for nothing.)
 //!
 //! What was left to them would be left for good. The third also has what became runnable without this thread: its child was
 //! woken by a foreign thread, or by one that was stuck then and lost its queue, or waits for a child of its own that is

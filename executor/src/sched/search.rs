@@ -132,13 +132,15 @@ impl Worker {
 
     /// See *The queues that stand still* in `find.rs`.
     pub(super) fn steal_from_the_still(&self) -> Option<Task> {
-        if !self.p.lrq.has_room_to_steal() {
+        // What is ordered, and what only this thread may run, comes first.
+        let others_first = self.shared.ordered.is_used() || self.has_private();
+        if others_first || !self.p.lrq.has_room_to_steal() {
             return None;
         }
         let count = self.shared.peer_count();
         let mut passed = self.passed.borrow_mut();
         passed.resize(count, 0);
-        random_order(&self.p.rng, count)
+        let stolen = random_order(&self.p.rng, count)
             .filter(|&at| at != self.index())
             .take(STILL_LOOKS)
             .find_map(|at| {
@@ -148,7 +150,10 @@ impl Worker {
                     return None;
                 }
                 self.steal_half(victim)
-            })
+            })?;
+        // What the netpoll brought waits now, and perhaps more: who looked last may have missed it on its way.
+        self.wake_one();
+        Some(stolen)
     }
 
     fn steal_half(&self, victim: &Peer) -> Option<Task> {

@@ -35,6 +35,9 @@
 //! - A hook runs where its thread lies. One that announces a block after its thread was handed a permit takes note first
 //!   ([`Sleeper::is_up`]), and gives up both the permit and the spinning.
 //!
+//! Left: who is handed a permit in the moment before it gets up wakes what came as a spinner; a waker that computes for long there,
+//! and announces nothing, leaves those alone who push meanwhile.
+//!
 //! Checked by `wait/tests.rs` and, with wakers that block, by the simulated programs.
 //!
 //! Checked by `models::idle` and `models::permit`.
@@ -263,7 +266,9 @@ pub(crate) trait Sleeper {
         } else if slept.ready && self.rise() {
             // Nobody hands a permit to a thread that runs wakers, and would not come to use it before they are back.
             self.wake_what_came();
-            return self.lie_down().then_some(Awake::Go);
+            // A waker that blocked may have come back with a permit, and what came after it is in the own queues.
+            let stands = standing.has_permit() || self.lie_down();
+            return stands.then_some(Awake::Go);
         } else if slept.expired
             && self.may_end()
             && standing.load() == Stands::Parked

@@ -124,9 +124,10 @@ impl Shared {
                 call = back;
                 continue;
             }
+            // Before: a bit that is taken away later may be that of its next sleep.
+            self.idle.parked().remove(peer.index);
             match peer.standing.hand_to_parked(permit) {
                 Ok(()) => {
-                    self.idle.parked().remove(peer.index);
                     spinning.hand_over();
                     self.unpark(peer);
                     return Ok(());

@@ -49,6 +49,8 @@ impl Sleeper for Worker {
         let mut batch = Batch::new();
         batch.extend(self.p.runnext.take());
         batch.extend(std::iter::from_fn(|| self.p.pop_forked()));
+        // It blocks before it came to that.
+        batch.extend(self.peer().take_handed());
         self.p.lrq.drain(|task| batch.push(task));
         if !batch.is_empty() {
             self.peer().gave_away.store(true, Relaxed);

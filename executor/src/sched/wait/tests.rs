@@ -1,6 +1,7 @@
 //! I5: wakers and hooks that block where their thread lies. Each looks, in the middle of the block, whether somebody else
 //! was woken for what is queued, and fails if those who pushed relied on the thread that is blocked: where `is_up` does not
-//! take note of a hand-over, or `come_round` does not get up before it wakes.
+//! take note of a hand-over, or `come_round` does not get up before it wakes. The last two fail if it lies down again with
+//! a permit, and if a call that was handed to it stays with it while it blocks (S2).
 
 use std::{
     sync::{
@@ -14,7 +15,12 @@ use super::{Shared, Sleeper, Slept, Worker};
 use crate::{
     block_in_place, context,
     runtime::{Builder, Runtime},
-    sched::{ground::Ground, sleep::Look, stage::Stage, worker::Scope},
+    sched::{
+        ground::Ground,
+        sleep::Look,
+        stage::Stage,
+        worker::{Scope, Step},
+    },
     sync::Arc,
     time::Clock,
 };
@@ -57,14 +63,15 @@ impl Wake for Blocks {
     }
 }
 
-/// The netpoll has brought that waker to a thread that lies.
+/// The netpoll has brought that waker to a thread that lies, before what it has brought already.
 fn bring(worker: &Worker, meanwhile: impl Fn() + Send + Sync + 'static) -> usize {
     let waker = Shares::new(Blocks {
         shared: worker.shared().clone(),
         meanwhile: Box::new(meanwhile),
         started: AtomicUsize::new(0),
     });
-    worker.ready.borrow_mut().push(Waker::from(waker.clone()));
+    let first = Waker::from(waker.clone());
+    worker.ready.borrow_mut().insert(0, first);
     context::with_worker_frame(worker, || worker.come_round(READY));
     waker.started.load(Relaxed)
 }
@@ -105,6 +112,54 @@ fn a_hook_takes_note_before_it_blocks() {
     assert_eq!(started, 1);
     assert_eq!(worker.look_up(), Look::Up);
     assert!(!worker.spins(), "it has given that up");
+    end(runtime, [worker]);
+}
+
+/// All permits are taken: one of them by the thread with that index.
+fn give_back(runtime: &Runtime, index: usize) -> impl Fn() + Send + Sync + 'static {
+    let handle = runtime.handle().clone();
+    move || {
+        let shared = handle.shared();
+        let permit = shared.peer(index).standing.revoke().expect("it has one");
+        shared.release(permit, None);
+    }
+}
+
+#[test]
+fn who_comes_back_with_a_permit_does_not_lie_down_with_it() {
+    struct Spawns;
+    impl Wake for Spawns {
+        fn wake(self: Shares<Self>) {
+            drop(crate::spawn(async {}));
+        }
+    }
+    let runtime = runtime();
+    let (worker, others) = (thread(&runtime), [thread(&runtime), thread(&runtime)]);
+    worker.p.tick();
+    assert!(!worker.lie_down(), "nothing is queued");
+    others[1].try_run();
+    worker.ready.borrow_mut().push(Shares::new(Spawns).into());
+    bring(&worker, give_back(&runtime, others[1].index()));
+    assert!(worker.bed().standing.has_permit(), "its queue has tasks");
+    context::with_worker_frame(&worker, || match worker.step() {
+        Step::Run(task) => worker.poll(task),
+        _ => panic!("the task is not in its queue"),
+    });
+    let [first, second] = others;
+    end(runtime, [worker, first, second]);
+}
+
+#[test]
+fn a_call_that_was_handed_over_does_not_wait_for_a_block() {
+    let runtime = runtime();
+    let worker = thread(&runtime);
+    assert!(!worker.lie_down(), "nothing is queued");
+    drop(runtime.handle().spawn(async {}));
+    let call = worker.shared().pop_queued().expect("it was queued");
+    assert!(worker.bed().hand_call(call).is_ok(), "there is none yet");
+    bring(&worker, || ());
+    assert!(worker.bed().take_handed().is_none(), "it is with others");
+    assert!(worker.shared().has_queued());
     end(runtime, [worker]);
 }
 
