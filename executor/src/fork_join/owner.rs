@@ -21,8 +21,8 @@
 //! A thread that searches and finds nothing asks every P. So a P that begins to fork beside idle threads has
 //! been asked already, by the last search that each of them made before it slept, and its first join
 //! promotes a branch and wakes one of them. A branch is promoted for each thread that
-//! searches or has a permit to come and search, and for one that helps at a stalled join; if there is none, see
-//! *After a steal*, and else the ask is forgotten. So who gives its permit up at a stalled join asks all once more afterwards: nobody has
+//! searches or has a permit to come and search, and for one that helps at a stalled join; if there is none, it
+//! promotes one at most (*After a steal*), and wakes nobody that is not idle by then. So who gives its permit up at a stalled join asks all once more afterwards: nobody has
 //! searched with that permit, and its own asks may have been forgotten before.
 //!
 //! A wake-up costs more than many a branch is worth. If the owner comes back to a branch for which it woke
@@ -35,9 +35,10 @@
 //! Where there are 100 us between two forks, as there are in a sort, a thief that asks first and waits for the next fork has gone
 //! to sleep by then, and a wake-up costs half as much again. So a steal is an ask too, of the victim and of the thief: each of them
 //! promotes its oldest branch at its next fork, if it shares none, although nobody is hungry yet, and whoever ends first
-//! finds one. (So does who was asked for another reason, or by somebody who is gone.) What nobody takes costs a compare-and-swap when its owner comes back to it; and since the next oldest is
-//! half as large in a balanced recursion, that happens about as often as the recursion is deep, for each steal.
-//! Seen with two workers: a mergesort went from 89 % of the speed of two copies to 98 %, with 26 parks and not 172.
+//! finds one. (So does who was asked for another reason, or by somebody who is gone.) What nobody takes costs a
+//! compare-and-swap when its owner comes back to it; and since the next oldest is half as large in a balanced recursion, that
+//! happens about as often as the recursion is deep, for each steal.
+//! Seen with two workers: a mergesort went from 89 % of the speed of two copies to 98 %.
 //!
 //! Such a branch is no reason to take a computing thread's permit: nobody is idle, or it would be gone (see *Others need one*
 //! in `sched/sysmon.rs`).

@@ -262,7 +262,7 @@ pub(super) struct Monitor {
     scratch: LocalQueue<Task>,
     /// The last look saw something that is not over with it: it is time for the next one soon.
     watchful: bool,
-    /// So many looks ago it was, or longer, that a thread of ours waited for a core: counts down to 0.
+    /// For so many looks yet it counts as *crowded*: a thread of ours was seen to wait for a core.
     crowded: u32,
     /// This look saw a poll that is new, whose thread has the last permit, and is on no core.
     doubts: bool,
