@@ -211,22 +211,22 @@ impl Handle {
     }
 }
 
-impl futures::task::Spawn for Handle {
+impl futures_task::Spawn for Handle {
     #[track_caller]
     fn spawn_obj(
         &self,
-        future: futures::task::FutureObj<'static, ()>,
-    ) -> Result<(), futures::task::SpawnError> {
+        future: futures_task::FutureObj<'static, ()>,
+    ) -> Result<(), futures_task::SpawnError> {
         if self.shared.phase.is_closing() {
-            return Err(futures::task::SpawnError::shutdown());
+            return Err(futures_task::SpawnError::shutdown());
         }
         drop(self.spawn(future));
         Ok(())
     }
 
-    fn status(&self) -> Result<(), futures::task::SpawnError> {
+    fn status(&self) -> Result<(), futures_task::SpawnError> {
         if self.shared.phase.is_closing() {
-            Err(futures::task::SpawnError::shutdown())
+            Err(futures_task::SpawnError::shutdown())
         } else {
             Ok(())
         }
@@ -235,23 +235,23 @@ impl futures::task::Spawn for Handle {
 
 /// Spawns on the current thread, as [`spawn_local`](crate::spawn_local) does. It is an error on a
 /// thread that is neither a worker of this runtime nor in a `block_on` of it.
-impl futures::task::LocalSpawn for Handle {
+impl futures_task::LocalSpawn for Handle {
     #[track_caller]
     fn spawn_local_obj(
         &self,
-        future: futures::task::LocalFutureObj<'static, ()>,
-    ) -> Result<(), futures::task::SpawnError> {
+        future: futures_task::LocalFutureObj<'static, ()>,
+    ) -> Result<(), futures_task::SpawnError> {
         self.status_local()?;
         match task::spawn_local_on(&self.shared, future, std::panic::Location::caller()) {
             Some(handle) => {
                 drop(handle);
                 Ok(())
             }
-            None => Err(futures::task::SpawnError::shutdown()),
+            None => Err(futures_task::SpawnError::shutdown()),
         }
     }
 
-    fn status_local(&self) -> Result<(), futures::task::SpawnError> {
-        futures::task::Spawn::status(self)
+    fn status_local(&self) -> Result<(), futures_task::SpawnError> {
+        futures_task::Spawn::status(self)
     }
 }

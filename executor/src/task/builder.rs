@@ -459,7 +459,7 @@ where
 {
     // A plain task comes to some worker, and pins the real one there. The plain one joins it, so that
     // the handle means both. Not to a thread in `block_on`, whose end is the end of what is pinned to it.
-    let (itself, own_handle) = futures::channel::oneshot::channel::<AbortHandle>();
+    let (itself, own_handle) = futures_channel::oneshot::channel::<AbortHandle>();
     let (handle, _) = spawn_for_all(
         async move {
             let pinned =

@@ -7,8 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use futures::Stream;
-use futures::stream::FusedStream;
+use futures_core::stream::{FusedStream, Stream};
 
 use crate::time::{Instant, Sleep, TimerHandle, current};
 

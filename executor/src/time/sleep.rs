@@ -21,7 +21,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use futures::future::FusedFuture;
+use futures_core::future::FusedFuture;
 
 use crate::budget;
 use crate::context;
