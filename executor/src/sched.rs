@@ -37,7 +37,7 @@ pub(crate) mod priority;
 #[cfg(not(ws_loom))]
 pub(crate) mod processor;
 #[cfg(not(ws_loom))]
-mod push;
+pub(crate) mod push;
 #[cfg(not(ws_loom))]
 mod search;
 #[cfg(not(ws_loom))]

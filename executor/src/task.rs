@@ -49,7 +49,7 @@ pub(crate) use self::{
     join_cell::JoinCell,
     meta::{DEFAULT_PRIORITY, Extra},
     raw::{Ended, Outcome, Parts, Task, quietly, report, wake_quietly},
-    reference::TaskRef,
+    reference::{TaskRef, task_of},
 };
 #[cfg(not(ws_loom))]
 pub use crate::budget::{Unconstrained, should_yield, unconstrained};

@@ -9,7 +9,8 @@
 //!
 //! 1. The first poll of [`Fork`] makes the child's task, puts it into the `direct` slot of the worker's P,
 //!    wakes its own task, and is pending. A combinator between the two passes both on: it cannot tell this
-//!    from any other future that yields once.
+//!    from any other future that yields once. Where there is none, the waker is the task's own, and the wake is
+//!    a note on the P (`goes_on`), for the end of this very poll: no other thread has to know.
 //! 2. The poll of the parent ends. The worker finds the slot filled and the parent woken: it pushes the
 //!    parent to the tail of the fork deque, and its next step runs the child.
 //! 3. The child ends or waits for something. The worker takes the parent from the tail; or a thief has taken it
@@ -51,7 +52,10 @@ use std::{
     task::{Context, Poll},
 };
 
-use crate::task::{JoinHandle, fork_at};
+use crate::{
+    sched::push::Forked,
+    task::{JoinHandle, fork_at},
+};
 
 /// Runs a child task at once on this worker, and lets others take what comes after it.
 ///
@@ -142,14 +146,14 @@ where
             .future
             .take()
             .expect("a ready future is not polled again");
-        let (handle, runs_first) = fork_at(future, this.location);
-        if runs_first {
-            cx.waker().wake_by_ref();
-            this.handle = Some(handle);
-            Poll::Pending
-        } else {
-            Poll::Ready(handle)
+        let (handle, forked) = fork_at(future, cx.waker(), this.location);
+        match forked {
+            Forked::Spawned => return Poll::Ready(handle),
+            Forked::First { goes_on: true } => {}
+            Forked::First { goes_on: false } => cx.waker().wake_by_ref(),
         }
+        this.handle = Some(handle);
+        Poll::Pending
     }
 }
 

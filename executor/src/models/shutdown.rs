@@ -323,7 +323,7 @@ impl House {
     fn waiting(&self) -> Waker {
         let outside = Outside::default();
         let task = self.spawn(Some(outside.clone()));
-        assert!(matches!(task.run(), Outcome::Idle));
+        assert!(matches!(task.run(|| false), Outcome::Idle));
         let waker = outside.lock().unwrap().take();
         waker.expect("it was polled")
     }
@@ -425,7 +425,7 @@ fn the_last_task_and_the_end_see_each_other() {
         // A thread that is not one of the house's, as in `block_on`, runs it.
         let own = hold.0.hold();
         let runs = move || {
-            let _ = task.run();
+            let _ = task.run(|| false);
             own.0.left(None, None);
             own.0.guest_left();
         };
@@ -506,7 +506,7 @@ fn everybody_at_the_end() {
                 other.wake();
             }),
             Box::new(move || {
-                let _ = task.run();
+                let _ = task.run(|| false);
                 guest.0.left(None, None);
                 guest.0.guest_left();
             }),

@@ -7,7 +7,7 @@
 //! | `an_abort_meets_a_wake_and_a_poll` | the task ends once, with its output or cancelled | 3 | 0.1 | also `task_cancel_does_not_count` |
 //! | `an_abort_of_a_waiting_task_ends_it` | an abort is not lost beside a wake and a poll that is not ready | 3 | 0.1 | `task_cancel_does_not_count`, `task_settle_ignores_a_cancel` |
 //! | `a_joiner_that_changes_its_waker_is_woken` | a handle that is polled with one waker and then another gets the output, or its last waker is woken | 3 | 0.1 | `task_done_relaxed`, `task_register_relaxed`, `task_unregister_ignores_done` |
-//! | `a_handle_that_goes_away_leaves_nothing_behind` | output and waker are dropped once, whoever is first | 3 | 0.1 | `task_detach_forgets_the_output` |
+//! | `a_handle_that_goes_away_leaves_nothing_behind` | output and waker are dropped once, whoever is first | 3 | 0.1 | `task_detach_forgets_the_output`, `task_last_reference_relaxed` |
 //! | `the_last_reference_frees_the_cell_once` | the cell is freed once, after all that anybody did with it | 3 | 0.1 | `task_drop_reference_relaxed`, `task_last_waker_does_not_free` |
 //! | `a_wake_beyond_the_limit_reaches_the_next_poll` | a wake that does not count any more, of a task that runs, is not lost | 3 | 0.1 | `task_settle_trusts_the_limit`, `task_uncounted_wake_relaxed` |
 //! | `a_refused_task_says_cancelled` | a task that was never entered ends as one that was cancelled | 3 | 0.1 | also `task_done_relaxed`, `task_register_relaxed` |
@@ -126,7 +126,7 @@ impl World {
     /// Runs what is queued.
     fn run(&self) {
         while let Some(task) = self.pop() {
-            match task.run() {
+            match task.run(|| false) {
                 Outcome::Idle | Outcome::Done(Ended::Well) => {}
                 Outcome::Requeue(task) => self.push(task),
                 Outcome::Done(Ended::Panicked) => panic!("a poll or a drop failed"),

@@ -10,6 +10,7 @@ use std::{
     cell::{Cell, RefCell},
     collections::VecDeque,
     fmt,
+    num::NonZeroUsize,
 };
 
 use crate::{
@@ -190,8 +191,10 @@ pub(crate) struct Processor {
     pub(crate) direct: RunNext<Task>,
     /// This P has forked at least once: until then its thread does not look into `direct` and `parents`.
     pub(crate) forks: Cell<bool>,
-    /// The running poll is that of a task that others may take.
-    pub(crate) may_fork: Cell<bool>,
+    /// The address of the task that is polled, if others may take it.
+    pub(crate) may_fork: Cell<Option<NonZeroUsize>>,
+    /// The address of the one that has forked in its poll, and goes on after that: a wake that nobody had to count.
+    pub(crate) goes_on: Cell<Option<NonZeroUsize>>,
     pub(crate) live: LiveOwner<TaskRef>,
     /// Pinned tasks that are ready.
     pub(crate) pinned: RefCell<VecDeque<Task>>,
@@ -283,7 +286,8 @@ impl Processor {
             parents,
             direct,
             forks: Cell::new(false),
-            may_fork: Cell::new(false),
+            may_fork: Cell::new(None),
+            goes_on: Cell::new(None),
             live,
             pinned: RefCell::new(VecDeque::new()),
             passes_on: Cell::new(false),

@@ -33,7 +33,7 @@
 //! revocation, or while a `block_on` found no permit, what is spawned or woken goes to the global
 //! queue: in the local one it would be seen by those only who run dry.
 
-use std::{panic::Location, ptr::NonNull, time::Duration};
+use std::{panic::Location, ptr::NonNull, task::Waker, time::Duration};
 
 use ws_reactor::ThreadId;
 
@@ -46,7 +46,7 @@ use super::{
 use crate::{
     events::event,
     sync::atomic::Ordering::Relaxed,
-    task::{Extra, Home, Id, Parts, Task, TaskRef, live::Removed},
+    task::{Extra, Home, Id, Parts, Task, TaskRef, live::Removed, task_of},
     time::TimerHandle,
 };
 
@@ -63,6 +63,18 @@ const GATE_PATIENCE: Duration = Duration::from_micros(20);
 /// A blocking call that is spawned where no more tasks than these wait runs next, and sends them to the global queue. Guessed:
 /// to move them takes less time than to wake the thread that they go to.
 const CALL_MOVES_MAX: usize = 8;
+
+/// What became of a task that is to be a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Forked {
+    /// It runs as soon as the running poll has ended.
+    First {
+        /// The parent goes on after that by itself. If not, the caller has to wake it.
+        goes_on: bool,
+    },
+    /// It was spawned: the running poll is not that of a task that others may take, or it has forked already.
+    Spawned,
+}
 
 impl Worker {
     /// A task was woken, by this thread.
@@ -206,6 +218,7 @@ impl Worker {
     // --- spawning ---
 
     /// The makings of a task that is spawned here.
+    #[inline(always)]
     pub(crate) fn parts(
         &self,
         extra: Option<Box<Extra>>,
@@ -296,25 +309,29 @@ impl Worker {
         }
     }
 
-    /// Enters a new task that runs as soon as the running poll has ended. False if it was spawned instead:
-    /// the running poll is not that of a task that others may take, or it has forked already.
-    pub(crate) fn fork(&self, task: Task) -> bool {
-        if !self.p.may_fork.get() || !self.peer().standing.has_permit() {
+    /// Enters a new task that runs as soon as the running poll has ended, with `waker`, which it was polled with.
+    pub(crate) fn fork(&self, task: Task, waker: &Waker) -> Forked {
+        let parent = self.p.may_fork.get();
+        let Some(parent) = parent.filter(|_| self.peer().standing.has_permit()) else {
             self.spawn(task);
-            return false;
-        }
+            return Forked::Spawned;
+        };
         let Some(task) = self.enter(task) else {
-            return false;
+            return Forked::Spawned;
         };
         if !self.p.direct.is_empty() {
             self.push_next(task);
-            return false;
+            return Forked::Spawned;
         }
         self.p.forks.set(true);
         event!(self, Fork, &task, 0);
         let before = self.p.direct.put(task);
         debug_assert!(before.is_none(), "only this thread fills it");
-        true
+        if task_of(waker) != Some(parent) {
+            return Forked::First { goes_on: false };
+        }
+        self.p.goes_on.set(Some(parent));
+        Forked::First { goes_on: true }
     }
 
     /// Enters a new task, unless the runtime closes.

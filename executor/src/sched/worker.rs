@@ -230,9 +230,18 @@ impl Worker {
         #[cfg(any(test, feature = "events"))]
         let id = task.header().id();
         let (pinned, may_fork) = task.header().ways();
-        p.may_fork.set(may_fork);
-        let outcome = budget::with_budget(|| task.run());
-        p.may_fork.set(false);
+        let address = Some(task.address());
+        p.may_fork.set(if may_fork { address } else { None });
+        let outcome = budget::with_budget(|| {
+            task.run(|| {
+                let goes_on = p.goes_on.get() == address;
+                if goes_on {
+                    p.goes_on.set(None);
+                }
+                goes_on
+            })
+        });
+        p.may_fork.set(None);
         p.peer.running.store(0, Relaxed);
         let outcome = if !p.has_child() {
             outcome

@@ -270,7 +270,7 @@ impl World {
         let is_polled = !self.model.borrow().cancelled;
         self.model.borrow_mut().phase = Phase::Running;
         self.script.replace((acts.to_vec(), end));
-        let outcome = task.run();
+        let outcome = task.run(|| false);
         if let Some(payload) = self.failed.take() {
             resume_unwind(payload);
         }

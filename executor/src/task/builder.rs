@@ -1,13 +1,13 @@
 //! Spawning.
 
-use std::{future::Future, panic::Location};
+use std::{future::Future, panic::Location, task::Waker};
 
 use super::{AbortHandle, Parts, join::JoinHandle, meta::Extra, priority::Priority, raw::Task};
 use crate::{
     blocking::BlockingCall,
     context,
     runtime::Handle,
-    sched::{Shared, Worker},
+    sched::{Shared, Worker, push::Forked},
     sync::Arc,
 };
 
@@ -283,13 +283,14 @@ where
     }
 }
 
-/// Spawns on the current runtime, as a child that runs before its parent goes on. Whether it does; if not
-/// it is spawned as any other.
+/// Spawns on the current runtime, as a child that runs before its parent goes on, which is polled with `waker`; or else as
+/// any other.
 #[track_caller]
 pub(crate) fn fork_at<F>(
     future: F,
+    waker: &Waker,
     location: &'static Location<'static>,
-) -> (JoinHandle<F::Output>, bool)
+) -> (JoinHandle<F::Output>, Forked)
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
@@ -298,10 +299,13 @@ where
         current.map(|(shared, worker)| match worker {
             Some(worker) => {
                 let (task, join) = Task::new(future, worker.parts(None, location));
-                let first = worker.fork(task);
-                (JoinHandle::new(join), first)
+                let forked = worker.fork(task, waker);
+                (JoinHandle::new(join), forked)
             }
-            None => (spawn_by(shared, None, future, None, location), false),
+            None => {
+                let handle = spawn_by(shared, None, future, None, location);
+                (handle, Forked::Spawned)
+            }
         })
     });
     match forked {

@@ -33,6 +33,7 @@ use std::{
     future::Future,
     marker::PhantomData,
     mem::ManuallyDrop,
+    num::NonZeroUsize,
     panic::{AssertUnwindSafe, Location, catch_unwind},
     pin::Pin,
     ptr::NonNull,
@@ -320,6 +321,8 @@ impl Task {
         Self::allocate::<F, true, false>(future, parts)
     }
 
+    // Inlined: its parts then go from registers into the cell.
+    #[inline(always)]
     fn allocate<F: Future, const PINNED: bool, const BLOCKS: bool>(
         future: F,
         parts: Parts,
@@ -366,8 +369,14 @@ impl Task {
         unsafe { self.0.as_ref() }
     }
 
-    /// Polls the task once, or drops its future if it was cancelled.
-    pub(crate) fn run(self) -> Outcome {
+    /// Where it is, to be compared.
+    pub(crate) fn address(&self) -> NonZeroUsize {
+        self.0.addr()
+    }
+
+    /// Polls the task once, or drops its future if it was cancelled. If `goes_on` after a poll that is not ready, it
+    /// is as if the task had been woken during it.
+    pub(crate) fn run(self, goes_on: impl FnOnce() -> bool) -> Outcome {
         let ptr = self.0;
         let header = self.header();
         let seen = header.state.load();
@@ -384,7 +393,12 @@ impl Task {
         {
             return self.finish(ended);
         }
-        match header.state.settle(seen) {
+        let settled = if goes_on() {
+            header.state.settle_to_go_on()
+        } else {
+            header.state.settle(seen)
+        };
+        match settled {
             Settle::Idle => Outcome::Idle,
             Settle::Requeue => Outcome::Requeue(self),
             Settle::Cancel => self.cancel(),

@@ -8,8 +8,9 @@
 use std::{
     fmt,
     mem::ManuallyDrop,
+    num::NonZeroUsize,
     ptr::NonNull,
-    task::{RawWaker, RawWakerVTable},
+    task::{RawWaker, RawWakerVTable, Waker},
 };
 
 use super::{
@@ -107,6 +108,16 @@ pub(super) fn schedule(task: Task) {
 /// The functions of every task's waker. One address, by which such a waker is known.
 pub(super) static WAKER: RawWakerVTable =
     RawWakerVTable::new(waker_clone, waker_wake, waker_wake_by_ref, waker_drop);
+
+/// The [address](Task::address) of the task that a waker wakes, unless it is a stranger's, such as one that a combinator has
+/// put in between.
+#[inline]
+pub(crate) fn task_of(waker: &Waker) -> Option<NonZeroUsize> {
+    let is_ours = std::ptr::eq(waker.vtable(), &WAKER);
+    is_ours
+        .then(|| NonZeroUsize::new(waker.data().addr()))
+        .flatten()
+}
 
 /// The header behind a waker's data.
 ///

@@ -52,7 +52,7 @@
 //! | the waker slot, `WAKER` clear | the handle | the handle |
 //! | the waker slot, `WAKER` set | nobody | the runner, who takes the waker out |
 //!
-//! (The handle keeps the two words of its waker beside it, so that a second poll with the same
+//! (The handle keeps the address of the task whose waker it put there, so that a second poll with the same
 //! waker need not look into a slot that the runner may be emptying.)
 //!
 //! # References
@@ -320,6 +320,17 @@ impl State {
         }
     }
 
+    /// Settles a poll that the runner itself follows by another, as if it had been woken during the poll: the count
+    /// stays as it is.
+    pub(crate) fn settle_to_go_on(&self) -> Settle {
+        // Ordering: Relaxed: as in `settle`.
+        if Snapshot(self.0.load(Relaxed)).is_cancelled() {
+            Settle::Cancel
+        } else {
+            Settle::Requeue
+        }
+    }
+
     /// As [`settle`](Self::settle), where wakes during the poll may not have counted.
     #[cold]
     fn settle_uncounted(&self, seen: Snapshot) -> Settle {
@@ -419,6 +430,11 @@ impl State {
     /// Gives a reference back. Whether it was the last, and the cell is to be freed.
     #[must_use]
     pub(crate) fn drop_reference(&self) -> bool {
+        // Ordering: Acquire: the free comes after what all owners did. References are made from references alone, and
+        // each owner sees its own counted: who sees one sees the last.
+        if Snapshot(self.0.load(Acquire)).references() == 1 {
+            return true;
+        }
         // Ordering: Release: what this owner did comes before the free. Acquire (for the last one):
         // the free comes after what all owners did.
         let before = Snapshot(self.0.fetch_sub(REF, AcqRel));
@@ -453,6 +469,16 @@ mod tests {
         assert_eq!(state.settle(seen), Settle::Requeue);
         let seen = state.load();
         assert_eq!(state.settle(seen), Settle::Idle);
+    }
+
+    #[test]
+    fn a_poll_that_goes_on_by_itself_keeps_its_wakes_and_heeds_an_abort() {
+        let state = State::new();
+        assert_eq!(state.wake_by_ref(), Wake::Nothing);
+        assert_eq!(state.settle_to_go_on(), Settle::Requeue);
+        assert_eq!(state.load().wakes(), 2);
+        assert_eq!(state.transition_to_cancelled(), Wake::Nothing);
+        assert_eq!(state.settle_to_go_on(), Settle::Cancel);
     }
 
     #[test]
