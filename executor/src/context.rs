@@ -230,30 +230,37 @@ pub(crate) fn apart<R>(f: impl FnOnce() -> R) -> R {
 }
 
 /// The worker that this thread is, of whatever runtime. A seat that is empty does not count.
+#[inline]
 pub(crate) fn with_worker<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
-    CONTEXT.with(|context| {
-        // SAFETY: by the invariant; the worker's frame is on this thread's stack below us, so it
-        // outlives the call.
-        f(unsafe { context.worker.get().as_ref() })
-    })
+    let worker = CONTEXT.with(|context| context.worker.get());
+    // SAFETY: by the invariant; the worker's frame is on this thread's stack below us, so it
+    // outlives the call.
+    f(unsafe { worker.as_ref() })
 }
 
 /// The worker that this thread is in the runtime `shared`; in a `block_on` of it, it becomes one.
+///
+/// `f` is called outside of `CONTEXT.with`, here as in the others: what it captures then stays in registers. A spawn's
+/// future went through memory three times otherwise, each time read with wider loads than it was stored with.
+#[inline]
 pub(crate) fn with_worker_of<R>(shared: *const Shared, f: impl FnOnce(Option<&Worker>) -> R) -> R {
+    let mut worker = CONTEXT.with(|context| context.worker.get());
+    if worker.is_null() {
+        worker = worker_by_seat(shared);
+    }
+    // SAFETY: as in `with_worker`.
+    let worker = unsafe { worker.as_ref() };
+    f(worker.filter(|worker| ptr::eq(Arc::as_ptr(worker.shared()), shared)))
+}
+
+/// The worker that this thread becomes by sitting down, if its topmost seat is one of `shared`; or null.
+fn worker_by_seat(shared: *const Shared) -> *const Worker {
     CONTEXT.with(|context| {
-        let mut worker = context.worker.get();
-        if worker.is_null()
-            && let Some(frame) = frames(context).find(|frame| !frame.seat.is_null())
-        {
-            // SAFETY: by the invariant.
-            let its = Arc::as_ptr(unsafe { &*frame.shared });
-            if ptr::eq(its, shared) {
-                worker = sit_down(context, frame).unwrap_or(ptr::null());
-            }
-        }
-        // SAFETY: as in `with_worker`.
-        let worker = unsafe { worker.as_ref() };
-        f(worker.filter(|worker| ptr::eq(Arc::as_ptr(worker.shared()), shared)))
+        let seated = frames(context).find(|frame| !frame.seat.is_null());
+        // SAFETY: by the invariant.
+        let its = seated.filter(|frame| ptr::eq(Arc::as_ptr(unsafe { &*frame.shared }), shared));
+        its.and_then(|frame| sit_down(context, frame))
+            .unwrap_or(ptr::null())
     })
 }
 
@@ -277,6 +284,7 @@ pub(crate) fn is_busy() -> bool {
 }
 
 /// The current runtime, and this thread's worker if it is one of it.
+#[inline]
 pub(crate) fn with_current<R>(f: impl FnOnce(Option<(&Arc<Shared>, Option<&Worker>)>) -> R) -> R {
     let shared = CONTEXT.with(|context| {
         // SAFETY: by the invariant.

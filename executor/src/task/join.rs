@@ -37,6 +37,10 @@ pub struct JoinHandle<T> {
     cell: JoinCell<T>,
 }
 
+// What fits into two registers is returned in them. A handle of four words, one of them with padding, cost a spawn
+// 15 ns, for each time that it moved it was read with other widths than it was written with.
+const _: () = assert!(size_of::<JoinHandle<String>>() == 2 * size_of::<usize>());
+
 impl<T> JoinHandle<T> {
     pub(crate) fn new(cell: JoinCell<T>) -> Self {
         Self { cell }

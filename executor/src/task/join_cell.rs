@@ -9,29 +9,44 @@ use std::{
     marker::PhantomData,
     mem::MaybeUninit,
     ptr::NonNull,
-    task::{Context, Poll, RawWakerVTable, Waker},
+    task::{Context, Poll, Waker},
 };
 
 use super::{
     failure::Failure,
     joiner::Joiner,
     raw::{Header, Task},
-    reference::{TaskRef, schedule},
+    reference::{TaskRef, schedule, task_of},
     state::{Detach, Register, Wake},
 };
 
 /// The right to a task's output.
 pub(crate) struct JoinCell<T> {
     ptr: NonNull<Header>,
-    /// The output was moved out.
-    taken: bool,
-    /// The two words of the waker in the slot, while `WAKER` is set.
-    waker: Option<(*const (), &'static RawWakerVTable)>,
+    phase: Phase,
     output: PhantomData<T>,
 }
 
+/// How far the handle has come: one word, so that a handle is two and moves in registers. Otherwise a number below
+/// [`Phase::STRANGER`], or the address of the task whose own waker is in the slot, while `WAKER` is set.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Phase(usize);
+
+impl Phase {
+    /// It was not polled yet, or the slot is empty again.
+    const NEW: Self = Self(0);
+    /// The output was moved out.
+    const TAKEN: Self = Self(1);
+    /// The waker in the slot is no task's. Its two words are not kept, and so it is put there anew at every poll.
+    const STRANGER: Self = Self(2);
+
+    fn waits_with(waker: &Waker) -> Self {
+        task_of(waker).map_or(Self::STRANGER, |address| Self(address.get()))
+    }
+}
+
 // SAFETY: the output, and nothing else of the task's own, is reached through this; it may change
-// its thread if it is `Send`. The waker's words are only compared.
+// its thread if it is `Send`.
 unsafe impl<T: Send> Send for JoinCell<T> {}
 // SAFETY: `&self` reaches the header's atomics only.
 unsafe impl<T: Send> Sync for JoinCell<T> {}
@@ -44,8 +59,7 @@ impl<T> JoinCell<T> {
     pub(super) fn new(ptr: NonNull<Header>) -> Self {
         Self {
             ptr,
-            taken: false,
-            waker: None,
+            phase: Phase::NEW,
             output: PhantomData,
         }
     }
@@ -79,16 +93,16 @@ impl<T> JoinCell<T> {
     /// If the output was taken already.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, Failure>> {
         assert!(
-            !self.taken,
+            self.phase != Phase::TAKEN,
             "a `JoinHandle` was polled after it had given its output"
         );
         let header = self.header();
         if !header.state.load().is_done() && self.register(cx.waker()) == Register::Registered {
             return Poll::Pending;
         }
-        self.taken = true;
+        self.phase = Phase::TAKEN;
         let mut output = MaybeUninit::<Result<T, Failure>>::uninit();
-        // SAFETY: DONE and our JOIN bit make the output ours; `taken` says that it is moved out; `T`
+        // SAFETY: DONE and our JOIN bit make the output ours; the phase says that it is moved out; `T`
         // is the output's type by the constructors of this type.
         unsafe {
             let to = NonNull::new_unchecked(output.as_mut_ptr()).cast();
@@ -98,18 +112,13 @@ impl<T> JoinCell<T> {
     }
 
     fn register(&mut self, waker: &Waker) -> Register {
-        if let Some((data, vtable)) = self.waker
-            && data == waker.data()
-            && std::ptr::eq(vtable, waker.vtable())
-        {
+        let phase = Phase::waits_with(waker);
+        if self.phase == phase && phase != Phase::STRANGER {
             return Register::Registered;
         }
-        let kept = waker.clone();
-        // Those of the clone: they stay that waker's own for as long as it is in the slot. The words of
-        // the waker that was lent to us may be another's at the next poll.
-        let words = (kept.data(), kept.vtable());
-        let fresh = Joiner::new(kept);
-        if self.waker.take().is_some() && self.header().state.unregister() == Register::Done {
+        let fresh = Joiner::new(waker.clone());
+        let before = std::mem::replace(&mut self.phase, Phase::NEW);
+        if before != Phase::NEW && self.header().state.unregister() == Register::Done {
             // The slot is the runner's.
             return Register::Done;
         }
@@ -121,7 +130,7 @@ impl<T> JoinCell<T> {
         drop(stale);
         let answer = self.header().state.register();
         match answer {
-            Register::Registered => self.waker = Some(words),
+            Register::Registered => self.phase = phase,
             Register::Done => self.drop_waker(),
         }
         answer
@@ -144,7 +153,7 @@ impl<T> Drop for JoinCell<T> {
             Detach::Nothing => return,
             Detach::DropWaker => self.drop_waker(),
             Detach::DropOutput => {
-                if !self.taken {
+                if self.phase != Phase::TAKEN {
                     // SAFETY: DONE and our JOIN bit: the output is ours, and still there.
                     unsafe { (self.header().vtable.drop_output)(self.ptr) };
                 }
