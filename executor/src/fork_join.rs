@@ -156,7 +156,9 @@ where
         // SAFETY: there is room.
         unsafe { join_on(tail, a, b, |_| (), owner::stall) }
     } else {
-        join_disturbed(a, b, caller)
+        // A pair is put together here; were they passed one by one, both would be in memory on the way above as well,
+        // since this call wants their address.
+        join_disturbed((a, b), caller)
     }
 }
 
@@ -165,8 +167,7 @@ where
 #[cold]
 #[inline(never)]
 fn join_disturbed<A, B, RA, RB>(
-    a: A,
-    b: B,
+    (a, b): (A, B),
     caller: &'static std::panic::Location<'static>,
 ) -> (RA, RB)
 where
