@@ -8,11 +8,12 @@
 //!
 //! # One operation
 //!
-//! 1. Take a unit of the budget. None left: the task was woken already, and is pending (F2).
-//! 2. Try, if the direction counts as ready. "Would block" clears the readiness and keeps the waker.
-//! 3. Done, with success or an error: the unit is spent. Pending: it is given back.
+//! 1. Reading and writing of streams: if the direction does not count as ready, keep the waker; pending.
+//! 2. Take a unit of the budget. None left: the task was woken already, and is pending (F2).
+//! 3. Try, if the direction counts as ready. "Would block" clears the readiness and keeps the waker.
+//! 4. Done, with success or an error: the unit is spent. Pending: it is given back.
 //!
-//! Step 2 is the registration's; why no edge and no waker is lost stands there. All waiters of a direction
+//! Step 3 is the registration's; why no edge and no waker is lost stands there. All waiters of a direction
 //! are woken by an edge, so several tasks may use the same descriptor at once.
 //!
 //! # The end
@@ -163,6 +164,7 @@ impl<T: Source> AsyncFd<T> {
 
 impl<T> AsyncFd<T> {
     /// Returns what was registered.
+    #[inline]
     pub fn get_ref(&self) -> &T {
         present(self.io.as_ref())
     }
@@ -302,7 +304,7 @@ impl<T> AsyncFd<T> {
         cx: &mut Context<'_>,
         direction: Direction,
     ) -> Poll<io::Result<Ready>> {
-        self.poll_budgeted(cx, |registration, cx| {
+        self.poll_budgeted(cx, direction, |registration, cx| {
             registration.poll_ready(cx, direction)
         })
     }
@@ -335,35 +337,43 @@ impl<T> AsyncFd<T> {
 
     /// Polls a read of at most `len` bytes from a TCP stream or pipe, where a short one spares the next
     /// system call. See `poll_read_with` of the registration for where it must not be used.
+    #[inline]
     pub(crate) fn poll_read_short(
         &self,
         cx: &mut Context<'_>,
         len: usize,
         f: impl FnMut() -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
-        self.poll_budgeted(cx, |registration, cx| {
+        self.poll_budgeted(cx, Direction::Read, |registration, cx| {
             registration.poll_read_with(cx, len, f)
         })
     }
 
     /// Polls a write of at most `len` bytes to a byte stream, where a short one spares the next system
     /// call.
+    #[inline]
     pub(crate) fn poll_write_short(
         &self,
         cx: &mut Context<'_>,
         len: usize,
         f: impl FnMut() -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
-        self.poll_budgeted(cx, |registration, cx| {
+        self.poll_budgeted(cx, Direction::Write, |registration, cx| {
             registration.poll_write_with(cx, len, f)
         })
     }
 
+    #[inline]
     fn poll_budgeted<R>(
         &self,
         cx: &mut Context<'_>,
+        direction: Direction,
         poll: impl FnOnce(&Registration, &mut Context<'_>) -> Poll<R>,
     ) -> Poll<R> {
+        // Each request of a server ends with a read that finds nothing.
+        if self.registration.poll_waits(cx, direction) {
+            return Poll::Pending;
+        }
         let unit = ready!(budget::poll_proceed(cx));
         let answer = ready!(poll(&self.registration, cx));
         unit.made_progress();
@@ -386,6 +396,7 @@ impl<T> Drop for AsyncFd<T> {
     }
 }
 
+#[inline]
 fn present<R>(io: Option<R>) -> R {
     io.expect("only `into_inner` takes it, and the whole with it")
 }

@@ -260,6 +260,7 @@ macro_rules! stream_socket {
         }
 
         impl futures::io::AsyncWrite for &$name {
+            #[inline]
             fn poll_write(
                 self: std::pin::Pin<&mut Self>,
                 cx: &mut std::task::Context<'_>,

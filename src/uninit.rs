@@ -55,6 +55,7 @@ macro_rules! sockets {
     ($($type:ty),*) => {$(
         // SAFETY: `poll_recv` of the type gives what socket2's `recv` said of the same buffer, or an error.
         unsafe impl Socket for $type {
+            #[inline]
             fn poll_recv(
                 self: Pin<&mut Self>,
                 cx: &mut Context<'_>,

@@ -256,3 +256,50 @@ fn a_poll_that_is_pending_costs_nothing() {
         Ok(())
     });
 }
+
+// Fails if the budget is asked before readiness: a task that has used it up would be woken for what is not there.
+#[test]
+fn what_is_not_ready_waits_without_a_budget_as_well() {
+    with_workers(async || {
+        let (here, _there) = pair()?;
+        poll_fn(|_| {
+            let mut cx = Context::from_waker(Waker::noop());
+            let read = || here.get_ref().read(&mut [0]);
+            assert!(here.poll_io(&mut cx, Interest::READABLE, read).is_pending());
+            while here.poll_ready(&mut cx, Direction::Write).is_ready() {}
+            let wakes = Arc::new(Wakes::default());
+            let waker = Waker::from(wakes.clone());
+            let mut cx = Context::from_waker(&waker);
+            assert!(here.poll_ready(&mut cx, Direction::Read).is_pending());
+            assert_eq!(wakes.count(), 0);
+            Poll::Ready(())
+        })
+        .await;
+        Ok(())
+    });
+}
+
+// Fails (hangs) if the error of a source whose runtime has ended costs no budget (F2).
+#[test]
+fn a_task_that_ignores_errors_lets_others_run() {
+    with_workers(|| {
+        let gone = runtime(1);
+        let (here, there) = gone.block_on(async { pair() }).unwrap();
+        let read = || here.get_ref().read(&mut [0]);
+        let mut cx = Context::from_waker(Waker::noop());
+        let nothing = here.poll_io(&mut cx, Interest::READABLE, read);
+        assert!(nothing.is_pending());
+        drop(gone);
+        async move {
+            let _open = there;
+            poll_fn(|_| {
+                let mut cx = Context::from_waker(Waker::noop());
+                while let Poll::Ready(answer) = here.poll_ready(&mut cx, Direction::Read) {
+                    answer.unwrap_err();
+                }
+                Poll::Ready(Ok(()))
+            })
+            .await
+        }
+    });
+}

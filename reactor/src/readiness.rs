@@ -90,6 +90,7 @@ pub enum Direction {
 }
 
 impl Direction {
+    #[inline]
     const fn bits(self) -> u64 {
         match self {
             Direction::Read => READ_BITS,
@@ -111,29 +112,35 @@ pub struct Ready {
 
 impl Ready {
     /// The direction this is about.
+    #[inline]
     pub fn direction(self) -> Direction {
         self.direction
     }
 
     /// Whether the direction will not carry data any more: end of file, or hang-up.
+    #[inline]
     pub fn is_closed(self) -> bool {
         self.bits() & CLOSED_BITS != 0
     }
 
     /// Whether an error waits at the source, for the next operation to collect.
+    #[inline]
     pub fn is_error(self) -> bool {
         self.bits() & ERROR != 0
     }
 
     /// Whether the source reported urgent data. Only where the interest included it.
+    #[inline]
     pub fn is_priority(self) -> bool {
         self.bits() & PRIORITY != 0
     }
 
+    #[inline]
     pub(crate) fn snapshot(self) -> Snapshot {
         self.snapshot
     }
 
+    #[inline]
     fn bits(self) -> u64 {
         self.snapshot.0 & self.direction.bits()
     }
@@ -157,6 +164,7 @@ pub(crate) struct Snapshot(u64);
 
 impl Snapshot {
     /// Whether an operation in this direction is worth trying.
+    #[inline]
     pub(crate) fn is_ready(self, direction: Direction) -> bool {
         self.0 & direction.bits() != 0
     }
@@ -170,16 +178,19 @@ impl Snapshot {
     }
 
     /// Whether nothing will ever be reported again.
+    #[inline]
     pub(crate) fn is_ended(self) -> bool {
         self.0 & ENDED_BITS != 0
     }
 
     /// Whether an event was noted between the two, whichever direction it was about.
+    #[inline]
     pub(crate) fn is_newer_than(self, other: Snapshot) -> bool {
         self.tick() != other.tick()
     }
 
     /// This snapshot as the user sees it.
+    #[inline]
     pub(crate) fn ready(self, direction: Direction) -> Ready {
         Ready {
             snapshot: self,
@@ -187,6 +198,7 @@ impl Snapshot {
         }
     }
 
+    #[inline]
     fn tick(self) -> u64 {
         self.0 / TICK
     }
@@ -209,6 +221,7 @@ impl fmt::Debug for Snapshot {
 pub(crate) struct Report(u64);
 
 impl Report {
+    #[inline]
     pub(crate) fn of(event: &mio::event::Event) -> Self {
         let mut bits = 0;
         let mut set = |condition: bool, bit: u64| {
@@ -228,6 +241,7 @@ impl Report {
     }
 
     /// Whether it is news for whoever waits in this direction.
+    #[inline]
     pub(crate) fn concerns(self, direction: Direction) -> bool {
         self.0 & direction.bits() != 0
     }
@@ -261,6 +275,7 @@ impl ReadinessCell {
         Self(AtomicU64::new(bits))
     }
 
+    #[inline]
     pub(crate) fn snapshot(&self) -> Snapshot {
         // Ordering: Acquire pairs with the Release of `note`: who sees a tick also sees the kernel
         // as the poller saw it. And it keeps the load before the operation that follows. A snapshot
@@ -270,6 +285,7 @@ impl ReadinessCell {
     }
 
     /// An event came.
+    #[inline]
     pub(crate) fn note(&self, report: Report) {
         // Ordering: Release pairs with the Acquire of `snapshot`. Relaxed is enough for the failed
         // load, which publishes nothing. The closure never answers `None`.
@@ -283,6 +299,7 @@ impl ReadinessCell {
 
     /// Takes back what `seen` says is ready. Says whether it did; it does not if an event has come
     /// since, or if there is nothing in `seen` that may be cleared for this reason.
+    #[inline]
     pub(crate) fn clear(&self, seen: Ready, why: Why) -> bool {
         let bits = match why {
             Why::Asked => seen.bits() & !CLOSED_BITS,

@@ -223,6 +223,18 @@ impl Registration {
         answer
     }
 
+    /// Polls for whether there is nothing to try in a direction: then the waker is kept until the next edge.
+    ///
+    /// False if an operation is worth trying, or fails because the source or the netpoll has ended. A caller that
+    /// counts its operations asks this first, since one that is not tried costs nothing.
+    #[inline]
+    pub fn poll_waits(&self, cx: &mut Context<'_>, direction: Direction) -> bool {
+        let snapshot = self.source.readiness.snapshot();
+        !snapshot.is_ready(direction)
+            && !snapshot.is_ended()
+            && matches!(self.poll_ready(cx, direction), Poll::Pending)
+    }
+
     /// Polls an operation: calls `f` until it says anything but `ErrorKind::WouldBlock`, whenever the
     /// direction is ready.
     ///
@@ -231,6 +243,7 @@ impl Registration {
     /// # Errors
     ///
     /// What `f` says, and as [`Registration::poll_ready`].
+    #[inline]
     pub fn poll_io<T>(
         &self,
         cx: &mut Context<'_>,
@@ -259,6 +272,7 @@ impl Registration {
     }
 
     /// The loop, for poll functions.
+    #[inline]
     pub(crate) fn poll_attempts<T>(
         &self,
         cx: &mut Context<'_>,
@@ -301,6 +315,7 @@ impl Registration {
     }
 
     /// Steps 2 and 3. `None` if there is nothing to do but wait.
+    #[inline]
     fn attempt<T>(
         &self,
         snapshot: Snapshot,
@@ -330,6 +345,7 @@ impl Registration {
         self.source.readiness.clear(seen, why);
     }
 
+    #[inline]
     pub(crate) fn source(&self) -> &Source {
         &self.source
     }

@@ -68,6 +68,7 @@ impl Source {
     }
 
     /// What is known of the source, or why nothing will be known any more.
+    #[inline]
     pub(crate) fn look(&self) -> io::Result<Snapshot> {
         let snapshot = self.readiness.snapshot();
         if snapshot.is_ended() {
@@ -140,6 +141,7 @@ impl Source {
     }
 }
 
+#[cold]
 fn ended(snapshot: Snapshot) -> io::Error {
     if snapshot.is_shut_down() {
         shut_down_error()

@@ -73,6 +73,7 @@ impl Registration {
     /// # Errors
     ///
     /// As [`Registration::poll_io`].
+    #[inline]
     pub fn poll_read_with(
         &self,
         cx: &mut Context<'_>,
@@ -93,6 +94,7 @@ impl Registration {
     /// # Errors
     ///
     /// As [`Registration::poll_io`].
+    #[inline]
     pub fn poll_write_with(
         &self,
         cx: &mut Context<'_>,
@@ -145,6 +147,7 @@ impl Registration {
     }
 
     /// Clears readiness after a short transfer. None at all is the end of the stream, not a short one.
+    #[inline]
     fn note_transfer(&self, seen: Ready, moved: usize, len: usize) {
         if 0 < moved && moved < len && self.short_is_drained(seen.direction()) {
             self.source().readiness.clear(seen, Why::Short);
@@ -153,6 +156,7 @@ impl Registration {
 
     /// Whether a short transfer shows that the queue is empty, or full.
     #[cfg(target_os = "linux")]
+    #[inline]
     fn short_is_drained(&self, direction: Direction) -> bool {
         match direction {
             Direction::Read => self.source().interest.is_priority(),

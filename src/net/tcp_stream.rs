@@ -159,6 +159,7 @@ impl TcpStream {
 
     /// Reads into memory that need not be initialised: gives what socket2's `recv` says of it.
     #[cfg(any(feature = "hyper", feature = "tokio-io"))]
+    #[inline]
     pub(crate) fn poll_recv(
         &self,
         cx: &mut Context<'_>,
