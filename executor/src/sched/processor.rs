@@ -21,7 +21,10 @@ use crate::{
         Stealer, fork_deque, local_queue, run_next,
     },
     rng::Rng,
-    sched::{Root, apart::Whereabouts, ground::Bed, idle::Standing, park::Parker, priority::Ranks},
+    sched::{
+        Root, apart::Whereabouts, ground::Bed, idle::Standing, park::Parker, priority::Ranks,
+        search::Lingering,
+    },
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
@@ -210,6 +213,7 @@ pub(crate) struct Processor {
     pub(crate) in_vain: Cell<u32>,
     pub(crate) pass: Cell<u32>,
     pub(crate) woke_at: Cell<Option<u64>>,
+    pub(crate) lingering: Lingering,
     /// The runtime's clock in milliseconds, as of the last look.
     pub(crate) now_ms: Cell<u32>,
     /// When the time slice that is running began, in nanoseconds of the runtime's clock; None: since the
@@ -297,6 +301,7 @@ impl Processor {
             in_vain: Cell::new(0),
             pass: Cell::new(0),
             woke_at: Cell::new(None),
+            lingering: Lingering::default(),
             now_ms: Cell::new(0),
             slice_began: Cell::new(None),
             forks_since: Cell::new(0),
