@@ -78,6 +78,7 @@ impl Source {
     }
 
     /// Step 1 of the meeting, for a poll function.
+    #[inline]
     pub(crate) fn wait(&self, direction: Direction, waker: &Waker) -> io::Result<()> {
         self.expect_interest(direction)?;
         let waker = waker.clone();
@@ -107,6 +108,7 @@ impl Source {
     }
 
     /// The poller's side of the meeting. Moves wakers and runs nothing.
+    #[inline]
     pub(crate) fn note(&self, report: Report, ready: &mut Vec<Waker>) {
         self.readiness.note(report);
         let mut waiters = self.waiters.lock();
@@ -125,20 +127,23 @@ impl Source {
     }
 
     /// Whoever waits for what was not asked for would wait for ever.
+    #[inline]
     fn expect_interest(&self, direction: Direction) -> io::Result<()> {
         let asked = match direction {
             // Urgent data is read as well, so anything beyond writing is about reading.
             Direction::Read => self.interest != Interest::WRITABLE,
             Direction::Write => self.interest.is_writable(),
         };
-        if asked {
-            return Ok(());
-        }
-        Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "the source is not registered for this direction",
-        ))
+        if asked { Ok(()) } else { Err(unasked()) }
     }
+}
+
+#[cold]
+fn unasked() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "the source is not registered for this direction",
+    )
 }
 
 #[cold]

@@ -29,8 +29,8 @@
 //! # Keys
 //!
 //! An edge empties the set, so a future's key may outlive its entry, and the index may have been
-//! given to another. The epoch tells: it grows with every edge, and a key of an older epoch has
-//! nothing in the set.
+//! given to another. The epoch tells: it grows with every edge that takes a future's entry, and a key of
+//! an older epoch has nothing in the set.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::task::Waker;
@@ -46,7 +46,7 @@ pub(crate) struct WakerSet {
     more: Vec<Waker>,
     /// Futures, by [`Key::index`].
     futures: Slab<Waker>,
-    /// How often the set was emptied.
+    /// How often the set was emptied of futures.
     epoch: u64,
 }
 
@@ -96,19 +96,23 @@ impl WakerSet {
     }
 
     /// Moves all of them out, for an edge.
+    ///
+    /// An edge comes for each request of a server, and mostly finds one caller of a poll function or nobody.
+    #[inline]
     pub(crate) fn take_into(&mut self, ready: &mut Vec<Waker>) {
-        self.epoch += 1;
-        // One by one: an edge comes for each request of a server, mostly finds one caller of a poll function or
-        // nobody, and to move nothing by iterators is 180 instructions.
         if let Some(first) = self.first.take() {
             ready.push(first);
         }
-        if !self.more.is_empty() {
-            ready.append(&mut self.more);
+        if !self.more.is_empty() || !self.futures.is_empty() {
+            self.take_rest_into(ready);
         }
-        if !self.futures.is_empty() {
-            ready.extend(self.futures.drain());
-        }
+    }
+
+    #[cold]
+    fn take_rest_into(&mut self, ready: &mut Vec<Waker>) {
+        self.epoch += 1;
+        ready.append(&mut self.more);
+        ready.extend(self.futures.drain());
     }
 }
 
