@@ -159,3 +159,14 @@ fn ended(snapshot: Snapshot) -> io::Error {
 pub(crate) fn shut_down_error() -> io::Error {
     io::Error::other("the runtime of this source was shut down")
 }
+
+#[cfg(all(test, target_pointer_width = "64"))]
+mod tests {
+    use super::*;
+
+    // With the counts of its `Arc`, which are 16 bytes. Fails if something is put into it that few need.
+    #[test]
+    fn a_source_is_small() {
+        assert!(size_of::<Source>() <= 80, "{}", size_of::<Source>());
+    }
+}

@@ -5,7 +5,7 @@
 //! - **Callers of poll functions** come by with a [`Context`](std::task::Context) and leave nothing
 //!   behind that would tell when they lost interest. Their wakers are kept without duplicates
 //!   (`Waker::will_wake`) until the next edge takes them all. The first has its place in the
-//!   structure, since there is mostly one; the others go to a vector. So there are as many as there
+//!   source, since there is mostly one; the others go to a vector. So there are as many as there
 //!   are tasks; but a combinator that makes a new waker for each child, as `FuturesUnordered` does,
 //!   leaves one behind for each child that it drops, until the next edge.
 //! - **Futures** own their entry, replace it when they are polled with another waker, and remove it
@@ -42,6 +42,13 @@ use slab::Slab;
 pub(crate) struct WakerSet {
     /// The first caller of a poll function.
     first: Option<Waker>,
+    /// All others, from when there was one. Apart, so that all that most sources use of both directions is in a cache line
+    /// with their readiness: of a server's thousands they are seldom in a cache when an edge comes.
+    rest: Option<Box<Rest>>,
+}
+
+#[derive(Debug, Default)]
+struct Rest {
     /// Further callers of poll functions, none twice.
     more: Vec<Waker>,
     /// Futures, by [`Key::index`].
@@ -65,16 +72,49 @@ impl WakerSet {
             self.first = Some(waker);
             return None;
         };
-        if first.will_wake(&waker) || self.more.iter().any(|kept| kept.will_wake(&waker)) {
+        if first.will_wake(&waker) {
+            return Some(waker);
+        }
+        self.rest.get_or_insert_default().keep(waker)
+    }
+
+    /// Keeps the waker of a future at its key. Gives back the one that was there.
+    #[must_use = "what comes back is dropped after the lock is released"]
+    pub(crate) fn keep_at(&mut self, key: &mut Option<Key>, waker: Waker) -> Option<Waker> {
+        self.rest.get_or_insert_default().keep_at(key, waker)
+    }
+
+    /// Removes the waker of a future that leaves, if it is still there.
+    #[must_use = "what comes back is dropped after the lock is released"]
+    pub(crate) fn remove(&mut self, key: &Key) -> Option<Waker> {
+        let rest = self.rest.as_mut()?;
+        (key.epoch == rest.epoch).then(|| rest.futures.remove(key.index))
+    }
+
+    /// Moves all of them out, for an edge.
+    ///
+    /// An edge comes for each request of a server, and mostly finds one caller of a poll function or nobody.
+    #[inline]
+    pub(crate) fn take_into(&mut self, ready: &mut Vec<Waker>) {
+        if let Some(first) = self.first.take() {
+            ready.push(first);
+        }
+        if let Some(rest) = &mut self.rest {
+            rest.take_into(ready);
+        }
+    }
+}
+
+impl Rest {
+    fn keep(&mut self, waker: Waker) -> Option<Waker> {
+        if self.more.iter().any(|kept| kept.will_wake(&waker)) {
             return Some(waker);
         }
         self.more.push(waker);
         None
     }
 
-    /// Keeps the waker of a future at its key. Gives back the one that was there.
-    #[must_use = "what comes back is dropped after the lock is released"]
-    pub(crate) fn keep_at(&mut self, key: &mut Option<Key>, waker: Waker) -> Option<Waker> {
+    fn keep_at(&mut self, key: &mut Option<Key>, waker: Waker) -> Option<Waker> {
         if let Some(Key { epoch, index }) = *key
             && epoch == self.epoch
         {
@@ -89,30 +129,12 @@ impl WakerSet {
         None
     }
 
-    /// Removes the waker of a future that leaves, if it is still there.
-    #[must_use = "what comes back is dropped after the lock is released"]
-    pub(crate) fn remove(&mut self, key: &Key) -> Option<Waker> {
-        (key.epoch == self.epoch).then(|| self.futures.remove(key.index))
-    }
-
-    /// Moves all of them out, for an edge.
-    ///
-    /// An edge comes for each request of a server, and mostly finds one caller of a poll function or nobody.
-    #[inline]
-    pub(crate) fn take_into(&mut self, ready: &mut Vec<Waker>) {
-        if let Some(first) = self.first.take() {
-            ready.push(first);
-        }
-        if !self.more.is_empty() || !self.futures.is_empty() {
-            self.take_rest_into(ready);
-        }
-    }
-
-    #[cold]
-    fn take_rest_into(&mut self, ready: &mut Vec<Waker>) {
-        self.epoch += 1;
+    fn take_into(&mut self, ready: &mut Vec<Waker>) {
         ready.append(&mut self.more);
-        ready.extend(self.futures.drain());
+        if !self.futures.is_empty() {
+            self.epoch += 1;
+            ready.extend(self.futures.drain());
+        }
     }
 }
 
