@@ -38,6 +38,7 @@ macro_rules! by_reference {
         impl<$($generics)*> futures::io::AsyncWrite for $type
         $(where $($bounds)*)?
         {
+            #[inline]
             fn poll_write(
                 self: std::pin::Pin<&mut Self>,
                 cx: &mut std::task::Context<'_>,
@@ -46,6 +47,7 @@ macro_rules! by_reference {
                 std::pin::Pin::new(&mut &*self).poll_write(cx, buf)
             }
 
+            #[inline]
             fn poll_write_vectored(
                 self: std::pin::Pin<&mut Self>,
                 cx: &mut std::task::Context<'_>,
@@ -54,6 +56,7 @@ macro_rules! by_reference {
                 std::pin::Pin::new(&mut &*self).poll_write_vectored(cx, bufs)
             }
 
+            #[inline]
             fn poll_flush(
                 self: std::pin::Pin<&mut Self>,
                 cx: &mut std::task::Context<'_>,
@@ -282,6 +285,7 @@ macro_rules! stream_socket {
                 })
             }
 
+            #[inline]
             fn poll_flush(
                 self: std::pin::Pin<&mut Self>,
                 _: &mut std::task::Context<'_>,
