@@ -229,10 +229,10 @@ impl Registration {
     /// counts its operations asks this first, since one that is not tried costs nothing.
     #[inline]
     pub fn poll_waits(&self, cx: &mut Context<'_>, direction: Direction) -> bool {
-        let snapshot = self.source.readiness.snapshot();
-        !snapshot.is_ready(direction)
-            && !snapshot.is_ended()
-            && matches!(self.poll_ready(cx, direction), Poll::Pending)
+        let waits = |snapshot: Snapshot| !snapshot.is_ready(direction) && !snapshot.is_ended();
+        waits(self.source.readiness.snapshot())
+            && self.source.wait(direction, cx.waker()).is_ok()
+            && waits(self.source.readiness.snapshot())
     }
 
     /// Polls an operation: calls `f` until it says anything but `ErrorKind::WouldBlock`, whenever the

@@ -78,7 +78,6 @@ impl Source {
     }
 
     /// Step 1 of the meeting, for a poll function.
-    #[inline]
     pub(crate) fn wait(&self, direction: Direction, waker: &Waker) -> io::Result<()> {
         self.expect_interest(direction)?;
         let waker = waker.clone();

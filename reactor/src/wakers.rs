@@ -66,6 +66,7 @@ pub(crate) struct Key {
 
 impl WakerSet {
     /// Keeps the waker of a poll function. Gives it back if it is there already.
+    #[inline]
     #[must_use = "what comes back is dropped after the lock is released"]
     pub(crate) fn keep(&mut self, waker: Waker) -> Option<Waker> {
         let Some(first) = &self.first else {

@@ -165,8 +165,8 @@ impl TcpStream {
         cx: &mut Context<'_>,
         buf: &mut [std::mem::MaybeUninit<u8>],
     ) -> Poll<io::Result<usize>> {
-        let socket = SockRef::from(self.fd.get_ref());
-        self.fd.poll_read_short(cx, buf.len(), || socket.recv(buf))
+        self.fd
+            .poll_read_short(cx, buf.len(), || SockRef::from(self.fd.get_ref()).recv(buf))
     }
 
     /// Returns whether small writes are sent at once; see [`TcpStream::set_nodelay`].
