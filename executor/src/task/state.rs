@@ -471,6 +471,16 @@ mod tests {
         assert_eq!(state.settle(seen), Settle::Idle);
     }
 
+    /// What a yield saves (*The wake count*): the task goes back to a queue with its count as it is.
+    #[test]
+    fn a_task_that_yields_is_not_settled_each_time() {
+        let state = State::new();
+        let seen = state.load();
+        assert_eq!(state.wake_by_ref(), Wake::Nothing);
+        assert_eq!(state.settle(seen), Settle::Requeue);
+        assert_eq!(state.load().wakes(), 2);
+    }
+
     #[test]
     fn a_poll_that_goes_on_by_itself_keeps_its_wakes_and_heeds_an_abort() {
         let state = State::new();
@@ -490,6 +500,19 @@ mod tests {
             assert_eq!(state.settle(seen), Settle::Requeue);
             assert!(state.load().wakes() <= WAKES_HIGH);
         }
+    }
+
+    #[test]
+    fn a_million_references_are_told_from_all_else() {
+        const MANY: u64 = 1 << 20;
+        let state = State::new();
+        (0..MANY).for_each(|_| state.add_reference());
+        let seen = state.load();
+        assert_eq!((seen.references(), seen.wakes()), (MANY + 2, 1));
+        assert!(seen.has_handle() && !seen.has_waker());
+        assert!(!seen.is_done() && !seen.is_cancelled());
+        assert!((0..=MANY).all(|_| !state.drop_reference()));
+        assert!(state.drop_reference(), "that was the last one");
     }
 
     #[test]
