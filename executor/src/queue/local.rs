@@ -341,7 +341,8 @@ impl<T: Item> Stealer<T> {
         let thief_tail = thief.tail.get();
         let first = self.ring.slot(head).read(head);
         for i in 0..others {
-            let raw = self.ring.slot(head + 1 + i).read(head + 1 + i);
+            let from = head + 1 + i;
+            let raw = self.ring.slot(from).read(from);
             let to = thief_tail + i;
             thief.ring.slot(to).write(to, raw);
         }

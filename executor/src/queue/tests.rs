@@ -100,6 +100,8 @@ proptest! {
         let mut batch = Batch::new();
         for len in lens {
             batch.extend(source.take(len));
+            prop_assert_eq!(batch.len(), source.made);
+            prop_assert_eq!(batch.is_empty(), source.made == 0);
         }
         let mut list = batch.into_list();
         prop_assert_eq!(list.len(), source.made);
@@ -110,6 +112,15 @@ proptest! {
         drop(list);
         prop_assert_eq!(source.ended(), source.made);
     }
+}
+
+#[test]
+fn what_is_left_in_a_batch_ends_with_it() {
+    let mut source = Source::default();
+    let batch: Batch<_> = source.take(3).into_iter().collect();
+    source.assert_left(3);
+    drop(batch);
+    source.assert_left(0);
 }
 
 #[test]

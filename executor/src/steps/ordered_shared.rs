@@ -30,6 +30,7 @@ pub fn run(steps: &[Step]) {
     let mut source = Source::default();
     let queue = OrderedShared::new();
     let mut model = Sorted::default();
+    assert!(!queue.is_used());
     for step in steps {
         match *step {
             Step::Push(level) => {
@@ -61,6 +62,7 @@ pub fn run(steps: &[Step]) {
                 assert_eq!(ids(queue.take(floor, max, levels_max)), expected);
             }
         }
+        assert!(queue.is_used() || source.made == 0);
         assert_eq!(queue.len(), model.0.len());
         assert_eq!(queue.is_empty(), model.0.is_empty());
         assert_eq!(queue.top(), model.top());

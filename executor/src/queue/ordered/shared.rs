@@ -224,3 +224,26 @@ impl<T: Ordered> Levels<T> {
         taken
     }
 }
+
+#[cfg(all(test, not(ws_loom)))]
+mod tests {
+    use super::*;
+    use crate::steps::items::Source;
+
+    /// A level that comes and goes does not allocate each time, and levels that were used once are forgotten.
+    #[test]
+    fn few_levels_are_kept_and_not_many() {
+        let mut source = Source::default();
+        let queue = OrderedShared::new();
+        for _ in 0..3 {
+            queue.push(source.next_at(1));
+            assert!(queue.pop().is_some());
+            assert_eq!(queue.levels.lock().lists.len(), 1);
+        }
+        for level in 0..100 {
+            queue.push(source.next_at(level));
+        }
+        while queue.pop().is_some() {}
+        assert_eq!(queue.levels.lock().lists.len(), KEPT_MAX);
+    }
+}

@@ -33,6 +33,9 @@ unsafe impl Item for Ref {
 // SAFETY: the count is that of the `Arc`, and a `u64` is aligned to eight.
 unsafe impl Reference for Ref {
     unsafe fn another(raw: NonNull<()>) -> Self {
+        if let Some(act) = UNDER_CLAIM.take() {
+            act();
+        }
         let raw = raw.cast::<u64>().as_ptr();
         // SAFETY: by contract the `Arc` is there; the count is the new value's.
         unsafe {
@@ -40,6 +43,11 @@ unsafe impl Reference for Ref {
             Self(Arc::from_raw(raw))
         }
     }
+}
+
+thread_local! {
+    /// What this thread does when it is the next time in the middle of a look.
+    static UNDER_CLAIM: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
 }
 
 fn dump(table: &LiveTable<Ref>) -> Vec<u64> {
@@ -133,6 +141,39 @@ fn slots_are_told_apart() {
     );
     assert_eq!(next_free(link_to(u32::MAX)), u32::MAX);
     assert!(!is_live(link_to(0)) && !is_live(ptr::null_mut()));
+}
+
+#[test]
+fn an_index_shows_its_task_as_long_as_it_lives() {
+    let (table, owner) = live_table();
+    assert!(table.get(0).is_none(), "there is no slot yet");
+    let indices: Vec<_> = (0..3).map(|n| owner.insert(Ref(Arc::new(n)))).collect();
+    let get = |index| table.get(index).map(|reference: Ref| *reference.0);
+    for (number, &index) in indices.iter().enumerate() {
+        assert_eq!(get(index), Some(number as u64));
+    }
+    assert_eq!(get(3), None);
+    for index in indices {
+        drop(table.remove(index));
+        assert_eq!(get(index), None);
+    }
+}
+
+/// Who removes a task that is being looked at does not wait, and leaves the table's reference to the reader.
+#[test]
+fn a_reader_releases_what_is_removed_under_its_claim() {
+    let (table, owner) = live_table();
+    let cell = Ref(Arc::new(7));
+    let index = owner.insert(cell.clone());
+    let remover = table.clone();
+    UNDER_CLAIM.set(Some(Box::new(move || {
+        assert!(matches!(remover.remove(index), Removed::ReaderReleases));
+    })));
+    let seen = table.get(index).expect("it was there when the look began");
+    assert_eq!((*seen.0, Arc::strong_count(&cell.0)), (7, 2));
+    drop(seen);
+    assert_eq!(Arc::strong_count(&cell.0), 1);
+    assert_eq!((table.len(), table.get(index).is_none()), (0, true));
 }
 
 /// One thread spawns, it and another one end what it spawned, and two readers look.
