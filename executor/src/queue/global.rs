@@ -258,3 +258,29 @@ impl<T: Linked> Drop for GlobalQueue<T> {
         self.take(usize::MAX).for_each(drop);
     }
 }
+
+#[cfg(all(test, not(ws_loom)))]
+mod tests {
+    use super::*;
+    use crate::steps::items::Source;
+
+    /// So that a pop never has to turn round a long inbox: see *What was rejected*.
+    #[test]
+    fn a_pusher_shortens_a_deep_inbox() {
+        let mut source = Source::default();
+        let queue = GlobalQueue::new();
+        for _ in 0..10 * DEEP {
+            queue.push(source.next());
+            let in_inbox = source.made - queue.carried.load(Relaxed);
+            assert!(in_inbox < DEEP);
+        }
+        // It waits for nobody who is at the list.
+        let list = queue.list.lock();
+        for _ in 0..2 * DEEP {
+            queue.push(source.next());
+        }
+        drop(list);
+        assert_eq!(queue.len(), source.made);
+        assert_eq!(queue.take(usize::MAX).len(), source.made);
+    }
+}

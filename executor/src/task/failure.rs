@@ -79,6 +79,21 @@ mod tests {
         let failure = Failure::panic(Box::new(7_i32));
         assert!(failure.is_panic());
         assert_eq!(failure.into_panic().unwrap().downcast_ref(), Some(&7_i32));
-        drop(Failure::panic(Box::new(String::from("dropped, and freed"))));
+        let payload = std::sync::Arc::new(());
+        drop(Failure::panic(Box::new(payload.clone())));
+        assert_eq!(std::sync::Arc::strong_count(&payload), 1, "it is dropped");
+    }
+
+    #[test]
+    fn a_payload_that_panics_when_it_is_dropped_harms_nobody() {
+        struct Spiteful;
+
+        impl Drop for Spiteful {
+            fn drop(&mut self) {
+                std::panic::resume_unwind(Box::new(Spiteful));
+            }
+        }
+
+        discard(Box::new(Spiteful));
     }
 }

@@ -107,3 +107,16 @@ impl fmt::Debug for Home {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, not(ws_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_told_by_its_number() {
+        for place in [0, 1, u16::MAX].map(Place::Processor) {
+            assert_eq!(Place::from_number(place.number()), place);
+        }
+        assert_eq!(Place::from_number(Place::Foreign.number()), Place::Foreign);
+    }
+}

@@ -28,3 +28,14 @@ impl fmt::Display for Id {
         self.0.fmt(f)
     }
 }
+
+#[cfg(all(test, not(ws_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_shown_as_its_number() {
+        let id = Id::new(17);
+        assert_eq!((id.as_u64(), id.to_string().as_str()), (17, "17"));
+    }
+}

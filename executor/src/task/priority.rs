@@ -146,3 +146,18 @@ impl fmt::Debug for Priority {
         }
     }
 }
+
+#[cfg(all(test, not(ws_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_priority_is_a_number() {
+        for number in [i64::MIN, -1, 0, 1, 17, i64::MAX] {
+            let priority = Priority::from(number);
+            assert_eq!(priority, Priority::new(number));
+            assert_eq!((priority.get(), i64::from(priority)), (number, number));
+            assert_eq!(priority.to_string(), number.to_string());
+        }
+    }
+}

@@ -130,6 +130,36 @@ fn who_has_nothing_steals_the_upper_half_before_it_takes_what_is_shared() {
     assert!(locals[0].pop().is_none() && locals[1].pop().is_none());
 }
 
+#[test]
+fn an_entry_may_be_changed_and_pushed_again() {
+    let (_, locals) = Queue::new(1);
+    locals[0].push(Entry::new(5, vec![1]));
+    let mut entry = locals[0].pop().unwrap();
+    assert_eq!(entry.priority(), 5);
+    entry.value_mut().push(2);
+    entry.set_priority(-5);
+    locals[0].push(entry);
+    locals[0].push(Entry::new(0, vec![3]));
+    let popped = std::iter::from_fn(|| locals[0].pop());
+    let popped: Vec<_> = popped.map(|e| (e.priority(), e.into_value())).collect();
+    assert_eq!(popped, [(0, vec![3]), (-5, vec![1, 2])]);
+}
+
+#[test]
+fn who_comes_first_takes_a_share_and_leaves_the_others_theirs() {
+    let (queue, locals) = Queue::new(2);
+    let lens = || (queue.len(), locals[0].len(), locals[1].len());
+    let empty = || [queue.is_empty(), locals[0].is_empty(), locals[1].is_empty()];
+    assert_eq!((lens(), empty()), ((0, 0, 0), [true, true, true]));
+    for number in 0..10 {
+        queue.push(Entry::new(0, number));
+    }
+    assert_eq!((lens(), empty()), ((10, 0, 0), [false, true, true]));
+    // Half of them for one of two, and one to begin with.
+    assert_eq!(locals[1].pop().unwrap().into_value(), 0);
+    assert_eq!((lens(), empty()), ((4, 0, 5), [false, true, false]));
+}
+
 /// How often a test with threads repeats itself.
 fn scaled(count: usize) -> usize {
     let percent = match std::env::var("WS_TEST_SCALE") {
