@@ -406,6 +406,11 @@ impl World {
 
         let (references, handle) = (self.references.borrow(), self.handle.borrow());
         assert_eq!(handle.is_some(), model.handle);
+        assert!(
+            handle
+                .as_ref()
+                .is_none_or(|handle| handle.is_done() != is_live)
+        );
         let look = handle.as_ref().map(JoinCell::header);
         let look = look.or_else(|| references.first().map(TaskRef::header));
         let Some(header) = look else { return };
