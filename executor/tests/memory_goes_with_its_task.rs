@@ -2,8 +2,8 @@
 //! thread than the one it was spawned on, and also while that one is stuck. A task that is aborted goes
 //! likewise. Only a waker that is left keeps the cell, until it goes.
 //!
-//! It fails when `end` in `task/raw.rs` keeps the live table's reference of a task that is done, and when it hands that of
-//! a task which ends elsewhere back to the task's own P, to be dropped there.
+//! It fails when `end` in `task/raw.rs` keeps the live table's reference of a task that is done, when it hands that of
+//! a task which ends elsewhere back to the task's own P, to be dropped there, and when the drop in `task/meta.rs` does nothing.
 
 #![expect(unsafe_code, reason = "an allocator that counts")]
 
@@ -145,6 +145,18 @@ common::with_workers! {
             task.abort();
             drop(task);
         }
+        freed();
+    }
+
+    /// The name is an allocation of its own, and here as large as a cell.
+    fn with_its_name(workers: usize) {
+        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let runtime = runtime(workers);
+        let task = task::Builder::new()
+            .name("n".repeat(LARGE))
+            .priority(task::Priority::new(1));
+        let task = task.spawn_on(async { CELLS.load(SeqCst) }, &runtime.handle());
+        assert_eq!(runtime.block_on(task).unwrap(), 1);
         freed();
     }
 
