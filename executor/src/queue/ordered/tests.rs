@@ -96,6 +96,19 @@ fn a_level_has_its_turn_in_each_round() {
     assert!(queue.pop_in_turn().is_none() && shared.pop_in_turn(&mut turn).is_none());
 }
 
+/// O2: where all lanes have a level, another one goes out alone if it is below all of them, and else sends the lower half
+/// out.
+#[test]
+fn one_level_too_many_goes_where_it_belongs() {
+    use ordered_local::Step::{Pop, Push};
+    let lanes = LANES as i64;
+    for level in 0..=lanes {
+        let steps = (1..=lanes).map(|lane| Push(2 * lane));
+        let steps: Vec<_> = steps.chain([Push(2 * level + 1), Pop]).collect();
+        ordered_local::run(&steps);
+    }
+}
+
 #[test]
 fn the_shared_queue_is_first_after_sixty_of_ones_own() {
     let (queue, locals) = Queue::new(1);
