@@ -88,7 +88,8 @@ pub fn run(steps: &[Step]) {
         assert_eq!(queue.len(), model.0.len());
         assert_eq!(queue.bottom(), model.bottom());
         assert_eq!(stealer.len(), model.0.len());
-        assert_eq!(queue.is_empty() && stealer.is_empty(), model.0.is_empty());
+        assert_eq!(queue.is_empty(), model.0.is_empty());
+        assert_eq!(stealer.is_empty(), model.0.is_empty());
         let top = model.top().unwrap_or(i64::MIN);
         assert!(stealer.top() >= top, "what is published is the top, or old");
         // The owner counts what it does itself, and a thief's work only once that makes a difference.

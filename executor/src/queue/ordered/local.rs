@@ -321,9 +321,12 @@ impl<T: Ordered> OrderedLocal<T> {
         self.prune();
         let order = self.order.get();
         let lanes = order.as_slice();
-        let turn = self.turn.get() + 1;
-        self.turn.set(turn % lanes.len().max(1));
-        (0..lanes.len()).find_map(|i| self.pop_from(lanes[(turn + i) % lanes.len()]))
+        let turn = (self.turn.get() + 1) % lanes.len().max(1);
+        self.turn.set(turn);
+        let (before, from) = lanes.split_at(turn);
+        from.iter()
+            .chain(before)
+            .find_map(|&lane| self.pop_from(lane))
     }
 
     #[inline]
