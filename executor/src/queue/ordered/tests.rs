@@ -96,6 +96,29 @@ fn a_level_has_its_turn_in_each_round() {
     assert!(queue.pop_in_turn().is_none() && shared.pop_in_turn(&mut turn).is_none());
 }
 
+/// Its list may be kept, and is passed by.
+#[test]
+fn a_level_that_was_emptied_has_no_turn() {
+    let mut source = Source::default();
+    let (queue, _) = ordered_local();
+    let shared = OrderedShared::new();
+    for level in [30, 20, 10] {
+        assert!(queue.push(source.next_at(level)).is_ok());
+        shared.push(source.next_at(level));
+    }
+    let level = |job: Option<Job>| job.map(|job| job.priority());
+    assert_eq!(
+        (level(queue.pop()), level(shared.pop())),
+        (Some(30), Some(30))
+    );
+    let mut turn = 40;
+    let turns = [(); 3].map(|()| level(shared.pop_in_turn(&mut turn)));
+    assert_eq!(turns, [Some(20), Some(10), None]);
+    let mut turns = [(); 3].map(|()| level(queue.pop_in_turn()));
+    turns.sort_unstable();
+    assert_eq!(turns, [None, Some(10), Some(20)]);
+}
+
 /// O2: where all lanes have a level, another one goes out alone if it is below all of them, and else sends the lower half
 /// out.
 #[test]
