@@ -155,7 +155,7 @@ common::with_workers! {
         let task = task::Builder::new()
             .name("n".repeat(LARGE))
             .priority(task::Priority::new(1));
-        let task = task.spawn_on(async { CELLS.load(SeqCst) }, &runtime.handle());
+        let task = task.spawn_on(async { CELLS.load(SeqCst) }, runtime.handle());
         assert_eq!(runtime.block_on(task).unwrap(), 1);
         freed();
     }
