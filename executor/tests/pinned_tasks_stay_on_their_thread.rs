@@ -9,6 +9,7 @@ mod common;
 use std::{
     cell::Cell,
     future::{pending, poll_fn},
+    panic::catch_unwind,
     rc::Rc,
     sync::{
         Arc, Mutex,
@@ -359,5 +360,19 @@ common::with_workers! {
         drop(runtime);
         assert!(handle.status().is_err() && handle.status_local().is_err());
         assert!(SpawnExt::spawn(&handle, async {}).is_err());
+    }
+
+    /// A thread that can have no pinned task is told which of two reasons there are.
+    fn where_there_can_be_none_it_says_why(workers: usize) {
+        let said = || {
+            let panic = catch_unwind(|| drop(ws_executor::spawn_local(async {}))).unwrap_err();
+            *panic.downcast::<&'static str>().unwrap()
+        };
+        assert!(said().contains("is no worker"), "{}", said());
+        let (runtime, other) = (runtime(workers), common::runtime(1));
+        other.block_on(async {
+            let _entered = runtime.handle().enter();
+            assert!(said().contains("has no P"), "{}", said());
+        });
     }
 }
