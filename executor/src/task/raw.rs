@@ -568,3 +568,6 @@ impl fmt::Debug for Header {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, not(ws_loom)))]
+mod tests;

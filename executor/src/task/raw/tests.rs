@@ -1,0 +1,121 @@
+//! What a task's header says to those who do not know its future, for tasks of each kind.
+
+use std::{future::pending, ptr, task::Poll};
+
+use super::*;
+use crate::task::{
+    home::{Functions, Place},
+    live::{LiveOwner, LiveTable, live_table},
+};
+
+static FUNCTIONS: Functions = Functions {
+    schedule: |_, _| panic!("nobody wakes it"),
+    remove: |home, index| home.live().remove(index),
+};
+
+fn home() -> (Home, LiveOwner<TaskRef>) {
+    let (table, owner): (LiveTable<_>, _) = live_table();
+    let home = Home::new(Place::Processor(3), ptr::null(), table, &FUNCTIONS);
+    (home, owner)
+}
+
+fn parts(home: &Home, extra: Option<Extra>) -> Parts {
+    Parts {
+        home: NonNull::from(home),
+        id: Id::new(1),
+        born_ms: 5,
+        location: Location::caller(),
+        extra: extra.map(Box::new),
+    }
+}
+
+/// The task ends, and its handle says that it was cancelled.
+fn refuse<T>(task: Task, mut handle: JoinCell<T>) {
+    task.refuse();
+    let answer = handle.poll(&mut Context::from_waker(Waker::noop()));
+    assert!(matches!(answer, Poll::Ready(Err(failure)) if !failure.is_panic()));
+}
+
+#[test]
+fn pinned_tasks_and_those_with_a_priority_go_other_ways() {
+    let (home, _owner) = home();
+    for (is_pinned, priority) in [
+        (false, None),
+        (false, Some(0)),
+        (false, Some(7)),
+        (true, None),
+        (true, Some(0)),
+        (true, Some(7)),
+    ] {
+        let extra = priority.map(|priority| Extra {
+            name: Some("batch".into()),
+            priority,
+        });
+        let parts = parts(&home, extra);
+        let (task, handle) = if is_pinned {
+            // SAFETY: it is run nowhere, and ends on this thread.
+            unsafe { Task::new_pinned(pending::<()>(), parts) }
+        } else {
+            Task::new(pending::<()>(), parts)
+        };
+        let header = task.header();
+        let is_special = priority == Some(7);
+        assert_eq!(header.name(), priority.map(|_| "batch"));
+        assert_eq!(header.born_ms(), 5);
+        assert_eq!(header.is_plain(), !is_pinned && priority.is_none());
+        assert_eq!(header.is_pinned(), is_pinned);
+        assert_eq!(header.ways(), (is_pinned, !is_pinned && !is_special));
+        assert_eq!(header.is_ordered(), !is_pinned && is_special);
+        assert_eq!(Ordered::is_ordered(&task), header.is_ordered());
+        assert_eq!(Ordered::priority(&task), priority.unwrap_or(0));
+        assert!(!header.blocks());
+        header.set_priority(9);
+        assert_eq!(header.priority(), 9);
+        refuse(task, handle);
+    }
+    let (task, handle) = Task::new_blocking(pending::<()>(), parts(&home, None));
+    assert!(task.header().blocks());
+    refuse(task, handle);
+}
+
+/// A dump tells by it who runs which task.
+#[test]
+fn an_address_is_that_of_one_live_task() {
+    let (home, owner) = home();
+    let entered = [(); 3].map(|()| {
+        let (task, handle) = Task::new(async {}, parts(&home, None));
+        task.enter(|reference| owner.insert(reference));
+        (task, handle)
+    });
+    for (index, (task, handle)) in entered.into_iter().enumerate() {
+        let address = task.header().address();
+        assert_eq!(Place::from_number((address >> 32) - 1), home.place());
+        assert_eq!(address & u64::from(u32::MAX), index as u64);
+        let outcome = task.run(|| false);
+        assert!(matches!(outcome, Outcome::Done(Ended::Well)));
+        drop(handle);
+    }
+    assert_eq!(home.live().len(), 0);
+}
+
+/// S6: what is dropped unjoined may panic, and so may who is told of it.
+#[test]
+fn an_output_whose_drop_panics_harms_nobody() {
+    struct Spiteful;
+
+    impl Drop for Spiteful {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new(()));
+        }
+    }
+
+    let (home, owner) = home();
+    let (task, handle) = Task::new(async { Spiteful }, parts(&home, None));
+    task.enter(|reference| owner.insert(reference));
+    drop(handle);
+    assert!(matches!(task.run(|| false), Outcome::Done(_)));
+    let mut is_told = false;
+    report(|| is_told = true);
+    assert!(is_told);
+    report(|| std::panic::resume_unwind(Box::new(())));
+}
