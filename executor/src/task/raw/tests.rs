@@ -87,6 +87,8 @@ fn an_address_is_that_of_one_live_task() {
         task.enter(|reference| owner.insert(reference));
         (task, handle)
     });
+    let [first, second, third] = entered.each_ref().map(|(task, _)| task.address());
+    assert!(first != second && second != third && third != first);
     for (index, (task, handle)) in entered.into_iter().enumerate() {
         let address = task.header().address();
         assert_eq!(Place::from_number((address >> 32) - 1), home.place());
