@@ -1,11 +1,16 @@
 //! What a task's header says to those who do not know its future, for tasks of each kind.
 
-use std::{future::pending, ptr, task::Poll};
+use std::{
+    future::{pending, poll_fn},
+    ptr,
+    task::Poll,
+};
 
 use super::*;
 use crate::task::{
     home::{Functions, Place},
     live::{LiveOwner, LiveTable, live_table},
+    reference::task_of,
 };
 
 static FUNCTIONS: Functions = Functions {
@@ -120,4 +125,19 @@ fn an_output_whose_drop_panics_harms_nobody() {
     report(|| is_told = true);
     assert!(is_told);
     report(|| std::panic::resume_unwind(Box::new(())));
+}
+
+#[test]
+fn a_waker_says_whose_it_is() {
+    let (home, owner) = home();
+    let seen = poll_fn(|cx| Poll::Ready(task_of(cx.waker())));
+    let (task, mut handle) = Task::new(seen, parts(&home, None));
+    task.enter(|reference| owner.insert(reference));
+    let address = task.address();
+    assert!(matches!(task.run(|| false), Outcome::Done(Ended::Well)));
+    let stranger = Waker::noop();
+    let Poll::Ready(Ok(seen)) = handle.poll(&mut Context::from_waker(stranger)) else {
+        panic!("it has ended");
+    };
+    assert_eq!((seen, task_of(stranger)), (Some(address), None));
 }
