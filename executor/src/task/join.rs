@@ -308,3 +308,20 @@ impl fmt::Debug for JoinError {
 }
 
 impl std::error::Error for JoinError {}
+
+#[cfg(all(test, not(ws_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_which_of_two_things_happened_to_which_task() {
+        let cancelled = JoinError::new(Id::new(7), Failure::cancelled());
+        assert!(cancelled.is_cancelled() && !cancelled.is_panic());
+        assert_eq!(cancelled.to_string(), "task 7 was cancelled");
+        assert!(cancelled.try_into_panic().is_err());
+        let panicked = JoinError::new(Id::new(8), Failure::panic(Box::new(5_i32)));
+        assert!(panicked.is_panic() && !panicked.is_cancelled());
+        assert_eq!(panicked.to_string(), "task 8 panicked");
+        assert_eq!(panicked.into_panic().downcast_ref(), Some(&5_i32));
+    }
+}
