@@ -9,7 +9,7 @@
 mod common;
 
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     pin::Pin,
     sync::{
         Arc, Mutex,
@@ -22,7 +22,7 @@ use common::{Count, Gate, runtime};
 use futures::{StreamExt, stream::FuturesUnordered};
 use ws_executor::{
     fork, fork_all,
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Handle, Runtime},
     spawn, spawn_local,
     task::yield_now,
 };
@@ -191,6 +191,24 @@ common::with_workers! {
             (sum, all)
         });
         assert_eq!(runtime.block_on(task).unwrap(), (15, 4950));
+    }
+
+    /// That poll is another's, and does not take what the fork has left behind for this one.
+    fn a_fork_before_a_poll_of_a_pinned_task(workers: usize) {
+        let runtime = runtime(workers);
+        let task = runtime.spawn(async {
+            let mut forked = fork(async { 2 });
+            let child = poll_fn(|cx| {
+                let child = Pin::new(&mut forked).poll(cx);
+                if child.is_pending() {
+                    let pinned = spawn_local(async { yield_now().await });
+                    Handle::current().block_on(pinned).unwrap();
+                }
+                child
+            });
+            child.await.await.unwrap()
+        });
+        assert_eq!(runtime.block_on(task).unwrap(), 2);
     }
 
     fn a_poll_that_waits_for_its_child(workers: usize) {

@@ -38,6 +38,7 @@ fuzz_target!(|bytes: &[u8]| {
         let end = match kind {
             11 => End::Ready,
             12 => End::Panic,
+            13 => End::GoesOn,
             _ => End::Pending,
         };
         let count = number(bytes, 7)?;

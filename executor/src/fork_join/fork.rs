@@ -213,6 +213,24 @@ mod tests {
         })
     }
 
+    /// Otherwise the next task at the same address would go on where it should wait.
+    #[test]
+    fn a_task_that_ends_in_the_poll_that_forked_leaves_no_note() {
+        let has_note = || context::with_worker(|worker| worker.unwrap().has_note());
+        let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+        let ends = runtime.spawn(async move {
+            assert!(!has_note());
+            assert!(futures::poll!(fork(async {})).is_pending());
+            assert!(has_note());
+        });
+        runtime.block_on(ends).unwrap();
+        assert!(
+            !runtime
+                .block_on(runtime.spawn(async move { has_note() }))
+                .unwrap()
+        );
+    }
+
     /// J4: the fork deque is no longer than the forks are deep. Without sysmon: a thread whose permit was taken hands its
     /// parents to the global queue, and who takes one from there may have some of its own.
     #[test]

@@ -6,6 +6,7 @@
 //! | `a_wake_that_gives_its_reference_back_reaches_the_next_poll` | the same for wakers that are consumed | 3 | 0.2 | `task_wake_by_value_relaxed` |
 //! | `an_abort_meets_a_wake_and_a_poll` | the task ends once, with its output or cancelled | 3 | 0.1 | also `task_cancel_does_not_count` |
 //! | `an_abort_of_a_waiting_task_ends_it` | an abort is not lost beside a wake and a poll that is not ready | 3 | 0.1 | `task_cancel_does_not_count`, `task_settle_ignores_a_cancel` |
+//! | `a_poll_that_goes_on_by_itself_meets_a_wake` | a poll that forked is followed by another, in one queue and one at a time, and no wake is lost | 3 | 0.1 | `task_goes_on_without_a_count` |
 //! | `a_joiner_that_changes_its_waker_is_woken` | a handle that is polled with one waker and then another gets the output, or its last waker is woken | 3 | 0.1 | `task_done_relaxed`, `task_register_relaxed`, `task_unregister_ignores_done` |
 //! | `a_handle_that_goes_away_leaves_nothing_behind` | output and waker are dropped once, whoever is first | 3 | 0.1 | `task_detach_forgets_the_output`, `task_last_reference_relaxed` |
 //! | `the_last_reference_frees_the_cell_once` | the cell is freed once, after all that anybody did with it | 3 | 0.1 | `task_drop_reference_relaxed`, `task_last_waker_does_not_free` |
@@ -131,6 +132,16 @@ impl World {
                 Outcome::Requeue(task) => self.push(task),
                 Outcome::Done(Ended::Panicked) => panic!("a poll or a drop failed"),
             }
+        }
+    }
+
+    /// Polls what is queued once, which goes on by itself if it is not ready.
+    fn run_and_go_on(&self) {
+        let Some(task) = self.pop() else { return };
+        match task.run(|| true) {
+            Outcome::Requeue(task) => self.push(task),
+            Outcome::Done(Ended::Well) => {}
+            outcome => panic!("it goes on, and was {outcome:?}"),
         }
     }
 
@@ -383,6 +394,27 @@ fn an_abort_of_a_waiting_task_ends_it() {
         let (mut handle, _) = turn.race(aborts, [wakes]);
         world.run();
         assert!(matches!(joined(&mut handle), Joined::Cancelled));
+        drop(handle);
+        world.assert_empty();
+    });
+}
+
+#[test]
+fn a_poll_that_goes_on_by_itself_meets_a_wake() {
+    explore(3, |turn| {
+        let world = World::new();
+        let (mut handle, outside) = waiting(&world, 1);
+        let waker = outside.waker();
+        let going = world.clone();
+        let goes_on = move || {
+            waker.wake();
+            going.run_and_go_on();
+            going.run();
+        };
+        let running = world.clone();
+        turn.race(goes_on, [move || finish(&running, &outside)]);
+        world.run();
+        assert_output(&mut handle);
         drop(handle);
         world.assert_empty();
     });

@@ -20,7 +20,7 @@
 //! 11. the netpoll, without blocking, and if that has something *the queues that stand still*;
 //! 12. up to four rounds of stealing over all other Ps in a random order, the last of which also takes
 //!     others' `runnext`; then others' due timers (`search.rs`);
-//! 13. nothing: it lingers as a spinner for some microseconds, if others run; then it parks
+//! 13. nothing: it lingers as a spinner for some microseconds, if others run and that was of use lately; then it parks
 //!     (`sleep.rs`), with one last look at everything.
 //!
 //! # *The queues that stand still*

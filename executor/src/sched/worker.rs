@@ -197,6 +197,12 @@ impl Worker {
         self.p.parents.len()
     }
 
+    /// Whether a task has left the note that it goes on.
+    #[cfg(test)]
+    pub(crate) fn has_note(&self) -> bool {
+        self.p.goes_on.get().is_some()
+    }
+
     #[cfg(any(test, feature = "events"))]
     pub(crate) fn log(&self) -> Option<&crate::events::Log> {
         self.p.peer.events.get()
@@ -242,6 +248,11 @@ impl Worker {
             })
         });
         p.may_fork.set(None);
+        // A poll that forked and then ended its task has not taken its note. (One of a task below this one stays: it is in
+        // the middle of its poll.)
+        if p.goes_on.get() == address {
+            p.goes_on.set(None);
+        }
         p.peer.running.store(0, Relaxed);
         let outcome = if !p.has_child() {
             outcome

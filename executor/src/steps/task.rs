@@ -72,6 +72,8 @@ pub enum End {
     /// It is not ready.
     #[default]
     Pending,
+    /// It is not ready, and goes on by itself, as after a fork.
+    GoesOn,
     /// It is ready.
     Ready,
     /// It panics.
@@ -203,7 +205,7 @@ impl Future for Played {
             world.failed.set(Some(payload));
         }
         match end {
-            End::Pending => Poll::Pending,
+            End::Pending | End::GoesOn => Poll::Pending,
             End::Ready => Poll::Ready(self.alive.clone()),
             // Past the hook, which a fuzzer takes for a finding.
             End::Panic => resume_unwind(Box::new(self.alive.clone())),
@@ -270,7 +272,7 @@ impl World {
         let is_polled = !self.model.borrow().cancelled;
         self.model.borrow_mut().phase = Phase::Running;
         self.script.replace((acts.to_vec(), end));
-        let outcome = task.run(|| false);
+        let outcome = task.run(|| end == End::GoesOn);
         if let Some(payload) = self.failed.take() {
             resume_unwind(payload);
         }
@@ -279,8 +281,8 @@ impl World {
             _ if !is_polled => How::Cancelled,
             End::Ready => How::Ready,
             End::Panic => How::Panicked,
-            End::Pending if model.cancelled => How::Cancelled,
-            End::Pending if mem::take(&mut model.woken) => {
+            End::Pending | End::GoesOn if model.cancelled => How::Cancelled,
+            End::Pending | End::GoesOn if mem::take(&mut model.woken) || end == End::GoesOn => {
                 let Outcome::Requeue(task) = outcome else {
                     panic!("I2: a wake came meanwhile, and it said {outcome:?}");
                 };
@@ -288,7 +290,7 @@ impl World {
                 model.phase = Phase::Queued;
                 return;
             }
-            End::Pending => {
+            End::Pending | End::GoesOn => {
                 assert!(matches!(outcome, Outcome::Idle), "it said {outcome:?}");
                 model.phase = Phase::Idle;
                 return;

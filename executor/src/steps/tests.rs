@@ -24,7 +24,12 @@ fn acts() -> impl Strategy<Value = Act> {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let ends = prop_oneof![6 => Just(End::Pending), 1 => Just(End::Ready), 1 => Just(End::Panic)];
+    let ends = prop_oneof![
+        5 => Just(End::Pending),
+        2 => Just(End::GoesOn),
+        1 => Just(End::Ready),
+        1 => Just(End::Panic),
+    ];
     let step = prop_oneof![
         2 => acts().prop_map(Step::Act),
         1 => (prop::collection::vec(acts(), 0..5), ends).prop_map(|(acts, end)| Step::Run(acts, end)),

@@ -27,7 +27,7 @@ pub(crate) struct JoinCell<T> {
     output: PhantomData<T>,
 }
 
-/// How far the handle has come: one word, so that a handle is two and moves in registers. Otherwise a number below
+/// How far the handle has come: one word, so that a handle is two and moves in registers. A number up to
 /// [`Phase::STRANGER`], or the address of the task whose own waker is in the slot, while `WAKER` is set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Phase(usize);

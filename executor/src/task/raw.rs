@@ -394,7 +394,7 @@ impl Task {
             return self.finish(ended);
         }
         let settled = if goes_on() {
-            header.state.settle_to_go_on()
+            header.state.settle_to_go_on(seen)
         } else {
             header.state.settle(seen)
         };

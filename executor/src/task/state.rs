@@ -35,7 +35,8 @@
 //!
 //! Against the usual pair of bits (*running*, *notified*) this saves a read-modify-write at the
 //! beginning of each poll, and for a task that yields also the one at its end: it sees by a plain
-//! load that it was woken meanwhile, and goes back to a queue with its count as it is.
+//! load that it was woken meanwhile, and goes back to a queue with its count as it is. A runner that
+//! knows by itself that the task is to go on (it has forked) does the same without any wake.
 //!
 //! The count cannot overflow: a waker that finds it beyond [`WAKES_MAX`] leaves it as it is, by a
 //! read-modify-write that publishes what it wrote, and a runner that began its poll with such a count
@@ -308,7 +309,7 @@ impl State {
             return Settle::Requeue;
         }
         if seen.wakes() > WAKES_MAX {
-            return self.settle_uncounted(seen);
+            return self.settle_but_one(seen);
         }
         // Ordering: Release publishes the future as this poll left it to the next waker's Acquire.
         // Acquire because a cancel that slipped in is acted upon right here.
@@ -321,19 +322,23 @@ impl State {
     }
 
     /// Settles a poll that the runner itself follows by another, as if it had been woken during the poll: the count
-    /// stays as it is.
-    pub(crate) fn settle_to_go_on(&self) -> Settle {
+    /// stays above zero.
+    pub(crate) fn settle_to_go_on(&self, seen: Snapshot) -> Settle {
         // Ordering: Relaxed: as in `settle`.
-        if Snapshot(self.0.load(Relaxed)).is_cancelled() {
+        let now = Snapshot(self.0.load(Relaxed));
+        if now.is_cancelled() {
             Settle::Cancel
-        } else {
+        } else if now.wakes() < WAKES_HIGH {
             Settle::Requeue
+        } else {
+            self.settle_but_one(seen)
         }
     }
 
-    /// As [`settle`](Self::settle), where wakes during the poll may not have counted.
+    /// Settles all but one of the wakes that were seen, and goes on: where wakes during the poll may not have counted, or are
+    /// not needed.
     #[cold]
-    fn settle_uncounted(&self, seen: Snapshot) -> Settle {
+    fn settle_but_one(&self, seen: Snapshot) -> Settle {
         // Ordering: as in `settle`.
         let all_but_one = (seen.wakes() - 1) << WAKES_SHIFT;
         if Snapshot(self.0.fetch_sub(all_but_one, AcqRel)).is_cancelled() {
@@ -430,8 +435,9 @@ impl State {
     /// Gives a reference back. Whether it was the last, and the cell is to be freed.
     #[must_use]
     pub(crate) fn drop_reference(&self) -> bool {
-        // Ordering: Acquire: the free comes after what all owners did. References are made from references alone, and
-        // each owner sees its own counted: who sees one sees the last.
+        // Ordering: Acquire: the free comes after what all owners did. References are made from references, and each owner
+        // sees its own counted; or from the runner's waker, which has none, but while there is a runner the live
+        // table's is counted as well. So who sees one sees the last, and nobody makes another.
         if Snapshot(self.0.load(Acquire)).references() == 1 {
             return true;
         }
@@ -484,11 +490,23 @@ mod tests {
     #[test]
     fn a_poll_that_goes_on_by_itself_keeps_its_wakes_and_heeds_an_abort() {
         let state = State::new();
+        let seen = state.load();
         assert_eq!(state.wake_by_ref(), Wake::Nothing);
-        assert_eq!(state.settle_to_go_on(), Settle::Requeue);
+        assert_eq!(state.settle_to_go_on(seen), Settle::Requeue);
         assert_eq!(state.load().wakes(), 2);
         assert_eq!(state.transition_to_cancelled(), Wake::Nothing);
-        assert_eq!(state.settle_to_go_on(), Settle::Cancel);
+        assert_eq!(state.settle_to_go_on(seen), Settle::Cancel);
+    }
+
+    #[test]
+    fn a_task_that_goes_on_for_ever_and_is_woken_does_not_wrap_its_count() {
+        let state = State::new();
+        for _ in 0..(3 * WAKES_HIGH) {
+            let seen = state.load();
+            assert_eq!(state.wake_by_ref(), Wake::Nothing);
+            assert_eq!(state.settle_to_go_on(seen), Settle::Requeue);
+            assert!((1..=WAKES_HIGH).contains(&state.load().wakes()));
+        }
     }
 
     #[test]

@@ -135,7 +135,7 @@ fn remainder(a: Duration, b: Duration) -> Duration {
 /// Ticks of a steady period, made by [`interval`] and [`interval_at`].
 ///
 /// It is also a [`Stream`] of its ticks, which never ends; so `interval.next()` and
-/// `select_next_some()` of [`futures::StreamExt`] work on it directly, and no wrapper is needed.
+/// `select_next_some()` of `futures::StreamExt` work on it directly, and no wrapper is needed.
 ///
 /// ```
 /// use std::time::Duration;
