@@ -8,12 +8,16 @@
 //!
 //! # One operation
 //!
-//! 1. Reading and writing of streams: if the direction does not count as ready, keep the waker; pending.
+//! 1. In `poll_budgeted` only: if the direction does not count as ready, keep the waker; pending.
 //! 2. Take a unit of the budget. None left: the task was woken already, and is pending (F2).
 //! 3. Try, if the direction counts as ready. "Would block" clears the readiness and keeps the waker.
 //! 4. Done, with success or an error: the unit is spent. Pending: it is given back.
 //!
-//! Step 3 is the registration's; why no edge and no waker is lost stands there. All waiters of a direction
+//! By `poll_budgeted` go [`AsyncFd::poll_ready`], reading TCP streams, and writing TCP and Unix streams. What begins with
+//! step 2 goes by [`AsyncFd::poll_io`] (accepting, peeking, datagrams, reading Unix streams, and reading and writing an
+//! `AsyncFd` itself), or is a future ([`AsyncFd::io`], [`AsyncFd::ready`]).
+//!
+//! Steps 1 and 3 are the registration's; why no edge and no waker is lost stands there. All waiters of a direction
 //! are woken by an edge, so several tasks may use the same descriptor at once.
 //!
 //! # The end

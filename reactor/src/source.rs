@@ -165,7 +165,7 @@ pub(crate) fn shut_down_error() -> io::Error {
 mod tests {
     use super::*;
 
-    // With the counts of its `Arc`, which are 16 bytes. Fails if something is put into it that few need.
+    // Without the counts of its `Arc`, which are 16 bytes more. Fails if something is put into it that few need.
     #[test]
     fn a_source_is_small() {
         assert!(size_of::<Source>() <= 80, "{}", size_of::<Source>());
