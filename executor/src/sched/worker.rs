@@ -238,18 +238,9 @@ impl Worker {
         let (pinned, may_fork) = task.header().ways();
         let address = Some(task.address());
         p.may_fork.set(if may_fork { address } else { None });
-        let outcome = budget::with_budget(|| {
-            task.run(|| {
-                let goes_on = p.goes_on.get() == address;
-                if goes_on {
-                    p.goes_on.set(None);
-                }
-                goes_on
-            })
-        });
+        let outcome = budget::with_budget(|| task.run(|| p.goes_on.get() == address));
         p.may_fork.set(None);
-        // A poll that forked and then ended its task has not taken its note. (One of a task below this one stays: it is in
-        // the middle of its poll.)
+        // Also if the poll ended its task. The note of a task below this one stays: that is in the middle of its poll.
         if p.goes_on.get() == address {
             p.goes_on.set(None);
         }
