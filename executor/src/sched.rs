@@ -58,6 +58,8 @@ mod threads;
 mod wait;
 #[cfg(not(ws_loom))]
 mod worker;
+#[cfg(not(ws_loom))]
+mod worth;
 
 #[cfg(not(ws_loom))]
 pub(crate) use self::{

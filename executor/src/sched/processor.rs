@@ -23,7 +23,7 @@ use crate::{
     rng::Rng,
     sched::{
         Root, apart::Whereabouts, ground::Bed, idle::Standing, park::Parker, priority::Ranks,
-        search::Lingering,
+        push::gate, search::lingering, worth::Worth,
     },
     sync::{
         Arc, Mutex,
@@ -208,12 +208,11 @@ pub(crate) struct Processor {
     pub(crate) rng: Rng,
     /// Ids that are set aside for this P: next and end.
     pub(crate) ids: Cell<(u64, u64)>,
-    /// *The gate* in `push.rs`: how many wake-ups for a lone `runnext` in a row were in vain, how many
-    /// are let pass now, and when the last one happened.
-    pub(crate) in_vain: Cell<u32>,
-    pub(crate) pass: Cell<u32>,
+    /// *The gate* in `push.rs`: whether to wake a thread for a lone `runnext`, and when that was done last.
+    pub(super) gate: Worth,
     pub(crate) woke_at: Cell<Option<u64>>,
-    pub(crate) lingering: Lingering,
+    /// Whether to linger as a spinner; see `search.rs`.
+    pub(super) lingering: Worth,
     /// The runtime's clock in milliseconds, as of the last look.
     pub(crate) now_ms: Cell<u32>,
     /// When the time slice that is running began, in nanoseconds of the runtime's clock; None: since the
@@ -298,10 +297,9 @@ impl Processor {
             pinned_live: Cell::new(0),
             rng: Rng::new(seed, index as u64),
             ids: Cell::new((0, 0)),
-            in_vain: Cell::new(0),
-            pass: Cell::new(0),
+            gate: gate(),
             woke_at: Cell::new(None),
-            lingering: Lingering::default(),
+            lingering: lingering(),
             now_ms: Cell::new(0),
             slice_began: Cell::new(None),
             forks_since: Cell::new(0),

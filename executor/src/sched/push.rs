@@ -42,6 +42,7 @@ use super::{
     closing::Closing,
     ground::Ground,
     worker::{Scope, Worker},
+    worth::Worth,
 };
 use crate::{
     events::event,
@@ -74,6 +75,11 @@ pub(crate) enum Forked {
     },
     /// It was spawned: the running poll is not that of a task that others may take, or it has forked already.
     Spawned,
+}
+
+/// Whether a lone `runnext` wakes a thread.
+pub(super) fn gate() -> Worth {
+    Worth::new(GATE_TRUST, GATE_MAX)
 }
 
 impl Worker {
@@ -153,12 +159,7 @@ impl Worker {
 
     /// See *The gate*.
     fn pass_the_gate(&self) {
-        let left = self.p.pass.get();
-        if left > 0 {
-            self.p.pass.set(left - 1);
-            return;
-        }
-        if self.shared.idle.free() == 0 {
+        if !self.p.gate.is_due() || self.shared.idle.free() == 0 {
             return;
         }
         let peer = self.peer();
@@ -367,13 +368,7 @@ impl Worker {
         let Some(woke_at) = self.p.woke_at.take() else {
             return;
         };
-        let in_vain = if self.now() - woke_at < GATE_PATIENCE.as_nanos() as u64 {
-            self.p.in_vain.get().saturating_add(1)
-        } else {
-            0
-        };
-        self.p.in_vain.set(in_vain);
-        let doublings = in_vain.saturating_sub(GATE_TRUST).min(GATE_MAX.ilog2() + 1);
-        self.p.pass.set((1 << doublings) >> 1);
+        let paid = self.now() - woke_at >= GATE_PATIENCE.as_nanos() as u64;
+        self.p.gate.settle(paid);
     }
 }

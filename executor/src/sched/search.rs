@@ -9,7 +9,7 @@
 //! Who holds a permit through all this may lose it in the middle: it was lent to a thread that wants one, or sysmon has
 //! not heard of this thread for long. So who called looks at the permit again, whatever was found (`beyond_local`).
 
-use std::{cell::Cell, time::Duration};
+use std::time::Duration;
 
 use super::{
     ground::Ground,
@@ -17,6 +17,7 @@ use super::{
     processor::Peer,
     sleep::Sleeper,
     worker::Worker,
+    worth::Worth,
 };
 use crate::{
     events::event,
@@ -36,12 +37,12 @@ const RUNNEXT_PATIENCE: Duration = Duration::from_micros(10);
 /// off the time of both; three times as long gains no more.
 const LINGER_LOOKS: usize = 256;
 const LINGER_PAUSES: u32 = 4;
-/// So often in a row it may be in vain before the first time is let pass, and so many times in a row are let pass at most.
-/// Guessed; what counts is that programs are of one kind or of the other. Of 4,000 times in the spawn-join benchmark 22 were
-/// in vain, and of 2,000 in an HTTP server all, whose work comes by the netpoll: there it was a tenth of the CPU time in user
-/// mode, and threads parked as often without it.
+/// So often in a row it may be in vain before it is tried less often. Guessed. Of 4,000 times in the spawn-join benchmark 22
+/// were in vain, and of 2,000 in an HTTP server all, whose work comes by the netpoll: there it was a tenth of the CPU time in
+/// user mode, and threads parked as often without it.
 const LINGER_TRUST: u32 = 4;
-const LINGER_PASS_MAX: u32 = 64;
+/// The most times that are let pass in a row. Guessed.
+const LINGER_MAX: u32 = 64;
 /// So many other Ps are looked at after the netpoll: each costs a load from another core's cache.
 const STILL_LOOKS: usize = 4;
 /// How long a search waits for a P that was asked for a branch: a wake-up costs more.
@@ -55,30 +56,9 @@ pub(super) enum Search {
     Nothing,
 }
 
-/// Whether it pays to linger, by what came of it the last times.
-#[derive(Debug, Default)]
-pub(crate) struct Lingering {
-    /// How often in a row it was in vain.
-    in_vain: Cell<u32>,
-    /// How often it is let pass now.
-    pass: Cell<u32>,
-}
-
-impl Lingering {
-    fn is_due(&self) -> bool {
-        let left = self.pass.get();
-        self.pass.set(left.saturating_sub(1));
-        left == 0
-    }
-
-    fn settle(&self, found: bool) {
-        let in_vain = if found { 0 } else { self.in_vain.get() + 1 };
-        let doublings = in_vain
-            .saturating_sub(LINGER_TRUST)
-            .min(LINGER_PASS_MAX.ilog2() + 1);
-        self.in_vain.set(in_vain.min(LINGER_TRUST + doublings));
-        self.pass.set((1 << doublings) >> 1);
-    }
+/// Whether to linger.
+pub(super) fn lingering() -> Worth {
+    Worth::new(LINGER_TRUST, LINGER_MAX)
 }
 
 impl Worker {
@@ -269,40 +249,5 @@ impl Worker {
     pub(super) fn count_steal(&self, tasks: usize) {
         self.peer().counters.steals.add(1);
         self.peer().counters.stolen.add(tasks as u64);
-    }
-}
-
-#[cfg(all(test, not(ws_loom)))]
-mod tests {
-    use super::*;
-
-    /// How often it is due in so many tries, of each of which comes what `found` says.
-    fn due(lingering: &Lingering, tries: u32, found: bool) -> u32 {
-        let mut due = 0;
-        for _ in 0..tries {
-            if lingering.is_due() {
-                due += 1;
-                lingering.settle(found);
-            }
-        }
-        due
-    }
-
-    #[test]
-    fn who_finds_something_always_lingers() {
-        let lingering = Lingering::default();
-        assert_eq!(due(&lingering, 100, true), 100);
-        due(&lingering, 1000, false);
-        let pause = due(&lingering, LINGER_PASS_MAX + 1, true);
-        assert!(pause >= 1, "it never tries again");
-        assert_eq!(due(&lingering, 100, true), 100, "one find is enough");
-    }
-
-    #[test]
-    fn who_finds_nothing_mostly_parks() {
-        let lingering = Lingering::default();
-        assert_eq!(due(&lingering, LINGER_TRUST, false), LINGER_TRUST);
-        due(&lingering, 1000, false);
-        assert_eq!(due(&lingering, 10 * (LINGER_PASS_MAX + 1), false), 10);
     }
 }
