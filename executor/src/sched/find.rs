@@ -520,9 +520,10 @@ impl Worker {
         }
         let queued = self.p.batch.replace(outer).unwrap_or(0);
         self.ready.replace(ready);
-        // One of them is for this thread.
-        if queued > 1 {
-            self.shared.wake_for(queued - 1);
+        // One of them is for this thread, unless what nobody else may run comes first.
+        let own = usize::from(!self.has_private());
+        if queued > own {
+            self.shared.wake_for(queued - own);
         }
         count
     }

@@ -76,6 +76,7 @@ use super::{
 };
 use crate::{
     context,
+    queue::OrderedStealer,
     rng::Rng,
     runtime::{Builder, Runtime},
     sync::Arc,
@@ -254,12 +255,14 @@ impl Driver {
             let peer = thread.worker.bed();
             let _ = writeln!(
                 report,
-                "thread {index} has P {}, {:?} and {:?}, in a step: {}; {} in its ring, runnext {:?}",
+                "thread {index} has P {}, {:?} and {:?}, in a step: {}; {} in its ring, {} ordered, {} parents, runnext {:?}",
                 peer.index,
                 peer.standing.load(),
                 thread.at.get(),
                 thread.busy.get(),
                 peer.stealer.len(),
+                peer.ordered.get().map_or(0, OrderedStealer::len),
+                peer.parents.len(),
                 peer.runnext.peek().is_some(),
             );
         }
