@@ -55,7 +55,7 @@
 //! thread of a user's own does not pick up a stranger's 100 ms poll.
 
 #[cfg(all(test, not(ws_loom)))]
-mod tests;
+pub(super) mod tests;
 
 use std::{task::Waker, time::Duration};
 

@@ -19,8 +19,8 @@
 //! *The queues that stand still*: each of these two fails without its half of `steal_from_the_still`: the look at the
 //! others, and the one at the room.
 //!
-//! Branches of a join: the first of the two fails if a steal is no ask, of the victim or of the thief (*After a steal*
-//! in `fork_join/owner.rs`), the second if a shared branch counts among what others need a computing thread's permit for.
+//! Branches of a join: the test fails if a steal is no ask, of the victim or of the thief (*After a steal* in
+//! `fork_join/owner.rs`).
 
 use std::{
     cell::{Cell, RefCell},
@@ -44,7 +44,6 @@ use crate::{
         idle::{Permit, Stands},
         paused::TURN,
         sleep::Sleeper,
-        sysmon::Monitor,
         worker::Scope,
     },
     spawn, spawn_local,
@@ -53,7 +52,7 @@ use crate::{
 };
 
 /// Two permits, and threads that are steps of this one.
-fn runtime() -> Runtime {
+pub(in crate::sched) fn runtime() -> Runtime {
     Builder::new()
         .workers(2)
         .sysmon(false)
@@ -63,7 +62,7 @@ fn runtime() -> Runtime {
 }
 
 /// A thread with a P, and a permit if one is free.
-fn thread(runtime: &Runtime) -> Worker {
+pub(in crate::sched) fn thread(runtime: &Runtime) -> Worker {
     let shared = runtime.handle().shared();
     let processor = shared.take_processor().expect("there is room for it");
     let worker = Worker::new(shared.clone(), processor, Scope::All, None);
@@ -98,7 +97,7 @@ fn assert_parks(searcher: &Worker, step: &Step) {
     assert!(!searcher.spins(), "it lingers");
 }
 
-fn end(runtime: Runtime, workers: impl IntoIterator<Item = Worker>) {
+pub(in crate::sched) fn end(runtime: Runtime, workers: impl IntoIterator<Item = Worker>) {
     let shared = runtime.handle().shared();
     shared.drain_global();
     workers.into_iter().for_each(Worker::leave);
@@ -381,36 +380,6 @@ fn after_a_steal_both_share_a_branch() {
     assert!(owners, "the victim shares nothing");
     assert!(thiefs, "the thief shares nothing");
     end(runtime, [owner, THIEF.take().expect("it is back")]);
-}
-
-#[test]
-fn a_shared_branch_takes_no_permit_from_who_computes() {
-    let runtime = runtime();
-    let (owner, other) = (thread(&runtime), thread(&runtime));
-    let shared = runtime.handle().shared().clone();
-    let mut monitor = Monitor::new(&shared);
-    let peer = shared.peer(owner.index());
-    peer.running.store(1, Relaxed);
-    let mut look_after_a_slice = || {
-        for _ in 0..2 {
-            monitor.look();
-            shared.time.clock().advance(2 * super::SLICE);
-        }
-        monitor.look();
-        peer.standing.load()
-    };
-    context::with_worker_frame(&owner, || {
-        peer.lane.ask_as_helper();
-        let looks = || {
-            assert!(peer.lane.has_shared());
-            assert_eq!(look_after_a_slice(), Stands::Running);
-            drop(runtime.spawn(async {}));
-            assert_eq!(look_after_a_slice(), Stands::Stuck, "others need it");
-        };
-        join(looks, || ());
-    });
-    peer.running.store(0, Relaxed);
-    end(runtime, [owner, other]);
 }
 
 #[test]
