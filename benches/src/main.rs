@@ -26,6 +26,7 @@ use std::error::Error;
 use std::process::ExitCode;
 
 mod alloc;
+mod causes;
 mod chart;
 mod cli;
 mod client;

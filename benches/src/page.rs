@@ -1,13 +1,14 @@
 //! The page for the docs: `benchmarks.md` and its charts, from the JSON of a run.
 //!
 //! What the runtime under test loses comes before what it wins, with the same figures. Nothing on
-//! the page is written by hand, so nothing on it can be kinder than the run.
+//! the page is written by hand, so nothing on it can be kinder than the run; but for the causes of what is lost (`causes.rs`).
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
 use crate::BoxError;
+use crate::causes;
 use crate::chart::{self, Line};
 use crate::measure::{Measure, Outcome};
 use crate::record::{Results, Run, SUBJECT, Turns};
@@ -118,6 +119,8 @@ fn head(run: &Run) -> String {
 /// Every row and peer to which the runtime under test is behind.
 fn losses(run: &Run) -> String {
     let mut lines = String::new();
+    let mut known: Vec<(&str, Vec<String>)> = Vec::new();
+    let mut unknown = Vec::new();
     for results in &run.rows {
         let Some(this) = results.turns_of(SUBJECT) else {
             continue;
@@ -143,6 +146,15 @@ fn losses(run: &Run) -> String {
                 figure(other),
                 short(1.0 / spread.median),
             );
+            let lost = format!("`{}` to {}", results.name, other.runtime);
+            let Some(cause) = causes::of(&results.name, &other.runtime) else {
+                unknown.push(lost);
+                continue;
+            };
+            match known.iter_mut().find(|(text, _)| *text == cause) {
+                Some((_, rows)) => rows.push(lost),
+                None => known.push((cause, vec![lost])),
+            }
         }
     }
     let mut text = format!("\n## What `{SUBJECT}` loses\n\n");
@@ -151,8 +163,14 @@ fn losses(run: &Run) -> String {
     } else {
         text += &format!(
             "| row | operation | {SUBJECT} | faster | takes | times slower |\n\
-             | --- | --- | ---: | --- | ---: | ---: |\n{lines}"
+             | --- | --- | ---: | --- | ---: | ---: |\n{lines}\nWhy:\n\n"
         );
+        for (cause, rows) in known {
+            text += &format!("- {}: {cause}\n", rows.join(", "));
+        }
+        if !unknown.is_empty() {
+            text += &format!("- Not looked into: {}.\n", unknown.join(", "));
+        }
     }
     let failed: Vec<String> = run
         .rows
