@@ -35,7 +35,7 @@
 //!
 //! # Blocked or computing?
 //!
-//! A blocked thread is revoked at once: its core is free, and another thread uses it. A computing one
+//! A blocked thread is revoked at once, or after *a short wait*: its core is free, and another thread uses it. A computing one
 //! keeps its permit for a slice of 10 ms, for one more thread would only compete with it. Blocked is a
 //! thread whose CPU clock has not moved between two looks *and* that is not runnable: the second
 //! question costs 3 us and is asked only then, for on a busy machine the clock of a thread that waits
@@ -46,10 +46,10 @@
 //! A thread that blocks has its core free, so whoever gets its permit loses nothing; but if it only waits for a lock that
 //! another of our threads holds, it is back in some 100 us, and then there is one thread more than cores. They take turns on
 //! them from then on, and who holds that lock may lose its core. So it keeps its permit for 1 ms, if such waits were mostly
-//! shorter lately (`worth.rs`), and sysmon lies down for as long as is left of that; a program whose tasks block for long
-//! waits for one in 1,024 of them. A wait for a lock and one for anything else are the same to the system's eyes, a futex, so
-//! they are to sysmon's. It looks at a thread's CPU time, so a wait begins where that was read for the first time. Who has
-//! had its slice is not waited for. A QUIC connection that echoes 16 MiB took 0.95 and 1.02 of tokio's time with this in two
+//! shorter lately (`worth.rs`), and sysmon lies down for no longer than is left of that. Where tasks block for long that is
+//! tried again once in 1,024 times, for all that block just then. A wait for a lock and one for anything else are the same to
+//! the system's eyes, a futex, so they are to sysmon's. A wait counts from the last look that saw the thread's CPU time move.
+//! Who has had its slice is not waited for. A QUIC connection that echoes 16 MiB took 0.95 and 1.02 of tokio's time with this in two
 //! runs, and 1.27 and 1.17 without.
 //!
 //! Rejected: to keep it as long as another thread of ours computes, if it waits for a futex by `/proc/self/task/*/syscall`:
@@ -302,9 +302,9 @@ pub(super) struct Monitor {
     crowded: u32,
     /// This look saw a poll that is new, whose thread has the last permit, and is on no core.
     doubts: bool,
-    /// The next look is due so soon: somebody needs a permit, and one look does not tell whether those who
-    /// hold them are blocked; or such a one is waited for.
-    again: Option<Duration>,
+    /// The next look is due at once: somebody needs a permit, and one look does not tell whether those who
+    /// hold them are blocked.
+    again: bool,
     /// This look saw a thread that blocks, for which it has patience for so long yet, in nanoseconds.
     waits: Option<u64>,
     short_waits: Worth,
@@ -328,7 +328,7 @@ impl Monitor {
             watchful: false,
             crowded: 0,
             doubts: false,
-            again: None,
+            again: false,
             waits: None,
             short_waits: Worth::new(SHORT_WAIT_TRUST, SHORT_WAIT_MAX),
             last_report: 0,
@@ -369,7 +369,12 @@ impl Monitor {
         } else {
             self.idle_looks = 0;
         }
-        Rest::For(self.again.map_or(self.period, |soon| soon.max(FAST)))
+        let waits = self.waits.take().map_or(self.period, Duration::from_nanos);
+        Rest::For(if self.again {
+            FAST
+        } else {
+            self.period.min(waits.max(FAST))
+        })
     }
 
     /// After a sleep for good.
@@ -409,7 +414,7 @@ impl Monitor {
         let now = shared.time.clock().now_ns();
         // Ordering: Acquire pairs with `need_permit`.
         let asked = shared.sysmon.needed.load(Acquire) && shared.sysmon.needed.swap(false, AcqRel);
-        let needed = asked || self.again.is_some();
+        let needed = asked || self.again;
         let mut acted = self.fire_late_timers(now) | self.look_at_netpoll(now);
         if shared.idle.free() == 0 && shared.has_queued() && shared.is_asked_at_forks() {
             // Nobody was ready to hear it.
@@ -433,9 +438,7 @@ impl Monitor {
             acted |= !shared.refusal.load(Relaxed);
         }
         // Once: who stands still from this look to the next is known to be blocked, or computes.
-        let again = asked || (self.doubts && self.again.is_none());
-        let waits = self.waits.take().map(Duration::from_nanos);
-        self.again = again.then_some(FAST).or(waits).filter(|_| !acted);
+        self.again = (asked || (self.doubts && !self.again)) && !acted;
         acted
     }
 
@@ -509,6 +512,13 @@ impl Monitor {
             seen.patience = Patience::Open;
             seen.still_since = now;
         }
+        let still_for = now - seen.still_since;
+        if seen.patience == Patience::Granted
+            && (still_for >= SHORT_WAIT_NS || stuck_for >= SLICE_NS)
+        {
+            self.short_waits.settle(false);
+            seen.patience = Patience::Denied;
+        }
         if stuck_for >= SLICE_NS {
             peer.attention.fetch_or(attention::SLICE, Relaxed);
         }
@@ -555,10 +565,6 @@ impl Monitor {
     fn is_patient(&mut self, index: usize, now: u64) -> bool {
         let seen = &mut self.seen[index];
         let still_for = now - seen.still_since;
-        if still_for >= SHORT_WAIT_NS && seen.patience == Patience::Granted {
-            self.short_waits.settle(false);
-            seen.patience = Patience::Denied;
-        }
         if seen.patience == Patience::Open {
             let patient = still_for < SHORT_WAIT_NS && self.short_waits.is_due();
             seen.patience = if patient {
@@ -569,7 +575,8 @@ impl Monitor {
         }
         let patient = seen.patience == Patience::Granted;
         if patient {
-            let left = SHORT_WAIT_NS - still_for;
+            let slice = SLICE_NS - (now - seen.since);
+            let left = (SHORT_WAIT_NS - still_for).min(slice);
             self.waits = Some(self.waits.map_or(left, |others| others.min(left)));
         }
         patient

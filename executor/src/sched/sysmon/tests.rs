@@ -1,7 +1,8 @@
 //! L2: whose permit sysmon takes, and when.
 //!
 //! *A short wait*: the first test fails if the wait is longer or shorter, or the next look is not when it is over; the second if
-//! what came of a wait is not counted, in vain or not, and the third if patience outlasts a slice.
+//! what came of a wait is not counted, in vain or not, the third if that is only counted where somebody needs the permit still,
+//! and the fourth if patience outlasts a slice.
 //!
 //! Branches of a join: the last test fails if a shared branch counts among what others need a computing thread's permit for.
 
@@ -138,12 +139,37 @@ fn who_waits_for_long_is_mostly_not_waited_for() {
 }
 
 #[test]
+fn a_long_wait_that_nobody_minds_is_no_short_one() {
+    let mut beside = Beside::new();
+    for _ in 0..2 {
+        beside.begins();
+        beside.blocks(true);
+        assert!(beside.keeps_it(FAST));
+        beside.runtime.handle().shared().drain_global();
+        assert!(beside.keeps_it(SHORT_WAIT), "nobody needs it any more");
+        beside.begins();
+        drop(beside.runtime.spawn(async {}));
+    }
+    assert!(!beside.is_waited_for());
+    beside.end();
+}
+
+#[test]
 fn who_has_had_its_slice_is_not_waited_for() {
     let mut beside = Beside::new();
     beside.begins();
     assert!(beside.keeps_it(SLICE - FAST), "it computes");
     beside.blocks(true);
     assert!(!beside.keeps_it(FAST));
+    beside.comes_back();
+    beside.begins();
+    assert!(beside.keeps_it(SLICE - 2 * FAST), "it computes");
+    beside.blocks(true);
+    assert!(beside.keeps_it(FAST));
+    let Rest::For(rest) = beside.monitor.rest() else {
+        panic!("work waits");
+    };
+    assert_eq!(rest, FAST, "it looks when the slice is over");
     beside.end();
 }
 
