@@ -510,6 +510,14 @@ impl Worker {
         self.wake_batch(ready)
     }
 
+    /// Whether the next task is not from the local queue.
+    fn runs_another_first(&self) -> bool {
+        let p = &*self.p;
+        !p.runnext.is_empty()
+            || !p.direct.is_empty()
+            || (self.has_private() && !self.private_last.get())
+    }
+
     /// Wakes what the netpoll or the timers brought, all into the queue, and then as many threads as
     /// that is worth. Gives the empty vector back for the next time.
     pub(super) fn wake_batch(&self, mut ready: Vec<Waker>) -> usize {
@@ -520,8 +528,10 @@ impl Worker {
         }
         let queued = self.p.batch.replace(outer).unwrap_or(0);
         self.ready.replace(ready);
-        // One of them is for this thread, unless what nobody else may run comes first.
-        let own = usize::from(!self.has_private());
+        // One of them is for this thread, unless it has something to run before that. (Without a permit they are in the
+        // global queue, and somebody was woken for each.)
+        let has_permit = self.peer().standing.has_permit();
+        let own = usize::from(!(has_permit && self.runs_another_first()));
         if queued > own {
             self.shared.wake_for(queued - own);
         }

@@ -16,6 +16,8 @@
 //! | `what_the_netpoll_wakes_blocks_at_a_61st_tick` | after the netpoll in `every_61st` |
 //! | `a_permit_is_revoked_before_a_task_is_drawn` | after the netpoll in `draw` |
 //!
+//! *What a batch is worth*: `what_is_woken_behind_other_work_is_for_others` fails if one task is always left for this thread.
+//!
 //! *The queues that stand still*: each of these two fails without its half of `steal_from_the_still`: the look at the
 //! others, and the one at the room.
 //!
@@ -24,6 +26,7 @@
 
 use std::{
     cell::{Cell, RefCell},
+    future::poll_fn,
     io::Write,
     sync::{Arc as Shares, Mutex},
     task::{Context, Poll, Wake, Waker},
@@ -407,6 +410,48 @@ fn what_the_netpoll_wakes_blocks_at_a_61st_tick() {
     let found = step(&worker);
     assert_parks(&worker, &found);
     end(runtime, [worker, other]);
+}
+
+/// The waker of a task that is idle on this P.
+fn idle_task(worker: &Worker) -> Waker {
+    let slot = Shares::new(Mutex::new(None));
+    let task = {
+        let slot = slot.clone();
+        poll_fn(move |cx| {
+            *slot.lock().unwrap() = Some(cx.waker().clone());
+            Poll::<()>::Pending
+        })
+    };
+    context::with_worker_frame(worker, || drop(spawn(task)));
+    let Step::Run(task) = step(worker) else {
+        panic!("it is there");
+    };
+    context::with_worker_frame(worker, || worker.poll(task));
+    slot.lock().unwrap().take().expect("it was polled")
+}
+
+#[test]
+fn what_is_woken_behind_other_work_is_for_others() {
+    let pinned: fn() = || drop(spawn_local(async {}));
+    let lone: fn() = || drop(spawn(async {}));
+    for (first, woken) in [(pinned, 1), (lone, 1), ((|| ()) as fn(), 0)] {
+        let runtime = runtime();
+        let worker = thread(&runtime);
+        let mut events = Events::new(&runtime);
+        let idle = idle_task(&worker);
+        context::with_worker_frame(&worker, first);
+        let shared = runtime.handle().shared();
+        let started = shared.stage.as_ref().unwrap();
+        // Who was woken for a lone `runnext` finds nothing, and gives its permit back.
+        let spinners = started.take().into_iter();
+        spinners.for_each(|processor| Worker::begin(shared, processor).leave());
+        events.bring(&idle);
+        worker.ground().time.clock().advance(NETPOLL_PERIOD);
+        count_to(&worker, GLOBAL_TICK);
+        assert!(matches!(step(&worker), Step::Run(_)));
+        assert_eq!(started.len(), woken);
+        end(runtime, [worker]);
+    }
 }
 
 #[test]
