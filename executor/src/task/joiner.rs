@@ -13,7 +13,7 @@ use std::{
     task::{RawWaker, Waker},
 };
 
-use super::reference::WAKER;
+use super::reference::{WAKER, task_of};
 
 /// Set on the address of a boxed waker; without it the address is that of a task.
 const BOXED: usize = 1;
@@ -29,9 +29,8 @@ unsafe impl Sync for Joiner {}
 impl Joiner {
     /// Keeps `waker`.
     pub(super) fn new(waker: Waker) -> Self {
-        if std::ptr::eq(waker.vtable(), &WAKER)
-            && let Some(task) = NonNull::new(waker.data().cast_mut())
-        {
+        let task = task_of(&waker).and_then(|_| NonNull::new(waker.data().cast_mut()));
+        if let Some(task) = task {
             // Its reference is the word's from here on.
             std::mem::forget(waker);
             return Self(task);
