@@ -1,6 +1,10 @@
 //! The checks that look for what nobody thought of: schedules, inputs, and changes of the code.
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use super::{
     Outcome,
@@ -102,7 +106,9 @@ pub(super) fn mutants(shop: &Shop) -> Outcome {
         for (pass, args) in [("", first), ("-again", again)] {
             let log = cargo_mutants(shop, folder, &format!("mutants-{folder}{pass}"), &args)?;
             tried.push(format!("{folder}: {log}"));
+            take_hangs_for_caught(&outcomes(shop, folder))?;
         }
+        // It is there, and empty, also where nothing was left for the second pass.
         let missed = outcomes(shop, folder).join("mutants.out/missed.txt");
         let missed = fs::read_to_string(&missed).map_err(at(&missed))?;
         let missed = missed.lines().filter(|line| !is_listed(&page, line));
@@ -122,6 +128,16 @@ pub(super) fn mutants(shop: &Shop) -> Outcome {
 
 fn outcomes(shop: &Shop, folder: &str) -> PathBuf {
     shop.folder("mutants-auto").join(folder)
+}
+
+/// A mutant with which a test hangs was noticed. The tool would try it again in the second pass, and wait for the longer
+/// time limit: in `sched/`, where every tenth hangs, for days.
+fn take_hangs_for_caught(outcomes: &Path) -> Result<(), String> {
+    let file = |name| outcomes.join("mutants.out").join(name);
+    let read = |path: PathBuf| fs::read_to_string(&path).map_err(at(&path));
+    let caught = file("caught.txt");
+    let lines = read(caught.clone())? + &read(file("timeout.txt"))?;
+    fs::write(&caught, lines).map_err(at(&caught))
 }
 
 /// One run over a folder. What it came to, by its last line.
@@ -174,6 +190,19 @@ const NEAR: &[(&str, &[&str])] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_hangs_is_not_tried_again() {
+        let folder = std::env::temp_dir().join(format!("xtask-mutants-{}", std::process::id()));
+        let out = folder.join("mutants.out");
+        fs::create_dir_all(&out).unwrap();
+        fs::write(out.join("caught.txt"), "a\n").unwrap();
+        fs::write(out.join("timeout.txt"), "b\nc\n").unwrap();
+        take_hangs_for_caught(&folder).unwrap();
+        let caught = fs::read_to_string(out.join("caught.txt")).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(caught, "a\nb\nc\n");
+    }
 
     #[test]
     fn a_mutant_is_known_by_its_file_and_its_words() {
