@@ -474,3 +474,6 @@ impl Standing {
         self.0.load(Relaxed) == RUNNING
     }
 }
+
+#[cfg(all(test, not(ws_loom)))]
+mod tests;
