@@ -128,3 +128,71 @@ impl Parker {
         self.state.swap(EMPTY, AcqRel) == NOTIFIED
     }
 }
+
+#[cfg(all(test, not(ws_loom)))]
+mod tests {
+    use std::{
+        cell::Cell,
+        sync::{
+            Arc,
+            atomic::{AtomicBool, Ordering::Relaxed},
+        },
+        thread,
+        time::Duration,
+    };
+
+    use super::*;
+
+    const NEVER: fn() = || panic!("it does not wait in the netpoll");
+
+    #[test]
+    fn an_unpark_ends_one_sleep() {
+        let parker = Arc::new(Parker::new());
+        let said = Arc::new(AtomicBool::new(false));
+        let sleeper = {
+            let (parker, said) = (parker.clone(), said.clone());
+            thread::spawn(move || {
+                parker.park();
+                said.load(Relaxed)
+            })
+        };
+        while parker.state.load(Acquire) != ASLEEP && !sleeper.is_finished() {
+            thread::yield_now();
+        }
+        said.store(true, Relaxed);
+        parker.unpark(NEVER);
+        assert!(sleeper.join().unwrap(), "it got up by itself");
+        assert!(!parker.wake_up(), "the notification is used up");
+    }
+
+    #[test]
+    fn an_unpark_that_comes_before_is_kept() {
+        let parker = Parker::new();
+        parker.unpark(NEVER);
+        parker.park();
+        assert!(!parker.wake_up());
+        parker.unpark(NEVER);
+        assert!(!parker.park_timeout(Duration::MAX), "it was unparked");
+        assert!(parker.park_timeout(Duration::ZERO), "and is not any more");
+        parker.unpark(NEVER);
+        parker.park_polling(|| panic!("it goes on at once"));
+        assert!(!parker.wake_up());
+    }
+
+    #[test]
+    fn who_waits_in_the_netpoll_is_got_out_of_there() {
+        let parker = Parker::new();
+        let (polls, interrupts) = (Cell::new(0), Cell::new(0));
+        let interrupt = || interrupts.set(interrupts.get() + 1);
+        parker.park_polling(|| {
+            polls.set(polls.get() + 1);
+            parker.unpark(interrupt);
+            // Once is enough.
+            parker.unpark(interrupt);
+        });
+        assert_eq!((polls.get(), interrupts.get()), (1, 1));
+        assert!(!parker.wake_up(), "the notification is used up");
+        parker.park_polling(|| polls.set(polls.get() + 1));
+        assert_eq!(polls.get(), 2);
+    }
+}
