@@ -54,6 +54,8 @@ use crate::{
     time::Clock,
 };
 
+mod order;
+
 /// Two permits, and threads that are steps of this one.
 pub(in crate::sched) fn runtime() -> Runtime {
     Builder::new()
@@ -343,6 +345,27 @@ fn a_full_queue_takes_nothing_from_one_that_stands_still() {
     events.bring(&spawner(CAPACITY as usize));
     assert!(matches!(step(&searcher), Step::Run(_)));
     assert_eq!(searcher.bed().counters.stolen.get(), 0);
+    end(runtime, [searcher, victim]);
+}
+
+#[test]
+fn pinned_work_comes_before_a_queue_that_stands_still() {
+    let runtime = runtime();
+    let (searcher, victim) = (thread(&runtime), thread(&runtime));
+    let mut events = Events::new(&runtime);
+    context::with_worker_frame(&victim, || {
+        (0..4).for_each(|_| drop(spawn(async {})));
+    });
+    let pins = hook(|| drop(spawn_local(async {})));
+    for _ in 0..2 {
+        events.bring(&pins);
+        let Step::Run(task) = step(&searcher) else {
+            panic!("it was woken");
+        };
+        assert!(task.header().is_pinned());
+        assert_eq!(searcher.bed().counters.stolen.get(), 0);
+        context::with_worker_frame(&searcher, || searcher.poll(task));
+    }
     end(runtime, [searcher, victim]);
 }
 
