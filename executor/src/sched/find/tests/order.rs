@@ -6,7 +6,7 @@ use super::{
     super::{EXCHANGED_MAX, FILLS_TO, SLICE, SLOW_TICK},
     *,
 };
-use crate::sched::processor::attention;
+use crate::sched::{Root, processor::attention};
 use crate::task::Id;
 
 /// Spawns so many tasks on that thread, or from outside: their ids.
@@ -355,8 +355,8 @@ fn what_waits_in_the_global_queue_is_exchanged_for_what_is_here() {
     foreign(&runtime, here);
     assert_eq!(exchange(), (here, here, 0), "no more wait there than here");
     foreign(&runtime, 1);
-    // Half of them and one are 124 of 247. For ten there is room; as many as the others go back.
-    let share = (here + 1) / 2 + 1;
+    // Half of them and one, which is 124 of 247. For ten there is room; as many as the others go back.
+    let share = here / 2 + 1;
     let counts = (capacity, here + 1 - 10, share as u64);
     assert_eq!(exchange(), counts);
     worker.p.lrq.pop();
@@ -445,4 +445,63 @@ fn others_have_their_turn_after_what_is_pinned() {
     count_to(&worker, 1);
     assert_eq!([(); 4].map(|()| is_pinned()), [true, false, true, false]);
     end(runtime, [worker]);
+}
+
+#[test]
+fn who_wants_a_permit_gets_it_at_a_61st_tick() {
+    let runtime = runtime();
+    let (worker, other) = (thread(&runtime), thread(&runtime));
+    let wants = wanting(&runtime);
+    let ids = spawned(&worker, 2);
+    count_to(&worker, GLOBAL_TICK - 1);
+    assert_eq!(runs(&worker), ids[1]);
+    assert_eq!(wants.bed().standing().load(), Stands::Wanting);
+    let found = step(&worker);
+    assert_parks(&worker, &found);
+    assert_eq!(wants.bed().standing().load(), Stands::Running);
+    assert!(worker.ground().has_queued(), "what was here is for others");
+    end(runtime, [worker, other, wants]);
+}
+
+#[test]
+fn who_has_work_looks_at_the_netpoll_now_and_then() {
+    let (runtime, worker) = alone();
+    let _events = Events::new(&runtime);
+    let looks = |later| {
+        advance(&worker, later);
+        spawned(&worker, 1);
+        count_to(&worker, GLOBAL_TICK);
+        runs(&worker);
+        worker.bed().counters.netpolls.get()
+    };
+    assert_eq!(looks(NETPOLL_PERIOD), 1);
+    assert_eq!(looks(NETPOLL_PERIOD - Duration::from_nanos(1)), 1);
+    assert_eq!(looks(Duration::from_nanos(1)), 2);
+    assert_eq!(looks(Duration::ZERO), 2);
+    end(runtime, [worker]);
+}
+
+/// A thread with a root that is due, and without a permit.
+fn without_permit(runtime: &Runtime, scope: Scope) -> Worker {
+    let shared = runtime.handle().shared();
+    let processor = shared.take_processor().expect("there is room for it");
+    let root = Root::new();
+    root.settle(shared, None);
+    let worker = Worker::new(shared.clone(), processor, scope, Some(root));
+    worker.bed().standing().arrive();
+    worker
+}
+
+#[test]
+fn a_root_is_polled_without_a_permit_by_its_own_thread_alone() {
+    let (runtime, other) = alone();
+    let worker = without_permit(&runtime, Scope::Own);
+    assert!(matches!(step(&worker), Step::Root));
+    assert!(matches!(step(&worker), Step::Park), "it was polled");
+    let runs_all = without_permit(&runtime, Scope::All);
+    assert!(matches!(step(&runs_all), Step::Park), "it is a worker");
+    asks(&runs_all, attention::SHUTDOWN);
+    assert!(matches!(step(&runs_all), Step::Root), "it goes on");
+    assert!(matches!(step(&runs_all), Step::Park));
+    end(runtime, [other, worker, runs_all]);
 }
