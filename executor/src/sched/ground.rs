@@ -398,3 +398,6 @@ pub(crate) trait Ground: Sized {
         self.nobody_polls() && self.awaits()
     }
 }
+
+#[cfg(all(test, not(ws_loom)))]
+mod tests;

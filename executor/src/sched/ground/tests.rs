@@ -1,0 +1,156 @@
+//! What a release owes, as far as the models do not show it: how many threads are woken, and for what. Threads that the
+//! runtime starts lie on the stage.
+
+use ws_reactor::{Interest, Registration, pipe};
+
+use super::*;
+use crate::{
+    context,
+    queue::local_queue,
+    runtime::{Builder, Runtime},
+    sched::{
+        Shared,
+        closing::Closing,
+        sleep::Sleeper,
+        worker::{Scope, Worker},
+    },
+    spawn,
+    time::Clock,
+};
+
+/// Four permits, and threads that are steps of this one.
+fn runtime() -> Runtime {
+    let builder = Builder::new().workers(4).sysmon(false);
+    let builder = builder.stall_threshold(None);
+    builder.build_with(Clock::stopped()).unwrap()
+}
+
+fn shared(runtime: &Runtime) -> &Shared {
+    runtime.handle().shared()
+}
+
+/// A thread with a permit and so many tasks, for which nobody was woken.
+fn thread(runtime: &Runtime, tasks: usize) -> Worker {
+    let shared = runtime.handle().shared();
+    let processor = shared.take_processor().expect("there is room for it");
+    let worker = Worker::new(shared.clone(), processor, Scope::All, None);
+    worker.bed().standing().arrive();
+    let idle = shared.idle();
+    let permits: Vec<_> = std::iter::from_fn(|| idle.acquire()).collect();
+    let mut permits = permits.into_iter();
+    worker
+        .bed()
+        .standing()
+        .run(permits.next().expect("four are free"));
+    context::with_worker_frame(&worker, || (0..tasks).for_each(|_| drop(spawn(async {}))));
+    permits.for_each(|permit| idle.release(permit, None));
+    worker
+}
+
+/// Threads on the stage leave again. How many there were.
+fn leave_the_stage(runtime: &Runtime) -> usize {
+    let shared = runtime.handle().shared();
+    shared.drain_global();
+    let stage = shared.stage.as_ref().expect("its clock is virtual");
+    let started = stage.take();
+    let count = started.len();
+    for processor in started {
+        Worker::begin(shared, processor).leave();
+    }
+    count
+}
+
+fn end(runtime: Runtime, worker: Worker) {
+    shared(&runtime).drain_global();
+    worker.leave();
+    leave_the_stage(&runtime);
+    runtime.shutdown_background();
+}
+
+#[test]
+fn a_revocation_wakes_as_many_as_the_queue_is_worth() {
+    let runtime = runtime();
+    let worker = thread(&runtime, 5);
+    let (scratch, _) = local_queue();
+    assert!(shared(&runtime).revoke(worker.bed(), &scratch));
+    assert_eq!(shared(&runtime).grq().len(), 5, "one was in `runnext`");
+    assert!(worker.bed().gave_away.load(Relaxed));
+    assert_eq!(leave_the_stage(&runtime), 2, "half of the machine");
+    assert!(!shared(&runtime).revoke(worker.bed(), &scratch), "once");
+    end(runtime, worker);
+}
+
+#[test]
+fn a_revocation_of_who_has_nothing_wakes_one_for_the_netpoll() {
+    let runtime = runtime();
+    let worker = thread(&runtime, 0);
+    let (scratch, _) = local_queue();
+    assert!(shared(&runtime).revoke(worker.bed(), &scratch));
+    assert!(!worker.bed().gave_away.load(Relaxed));
+    assert_eq!(leave_the_stage(&runtime), 1);
+    worker.try_run();
+    shared(&runtime).netpoll_waiter().store(1, Relaxed);
+    assert!(shared(&runtime).revoke(worker.bed(), &scratch));
+    assert_eq!(leave_the_stage(&runtime), 0, "somebody waits there");
+    shared(&runtime).netpoll_waiter().store(0, Relaxed);
+    end(runtime, worker);
+}
+
+#[test]
+fn the_last_spinner_sees_to_what_is_left() {
+    let runtime = runtime();
+    let worker = thread(&runtime, 0);
+    let ground = shared(&runtime);
+    ground.stop_spinning(ground.idle().spin());
+    assert_eq!(leave_the_stage(&runtime), 0, "nothing is left");
+    let (first, last) = (ground.idle().spin(), ground.idle().spin());
+    drop(runtime.spawn(async {}));
+    assert_eq!(
+        ground.stage.as_ref().map(|it| it.len()),
+        Some(0),
+        "they spin"
+    );
+    ground.stop_spinning(first);
+    assert_eq!(
+        ground.stage.as_ref().map(|it| it.len()),
+        Some(0),
+        "one spins"
+    );
+    ground.stop_spinning(last);
+    assert_eq!(leave_the_stage(&runtime), 1);
+    end(runtime, worker);
+}
+
+#[test]
+fn somebody_is_sent_to_the_netpoll_where_all_are_idle() {
+    let runtime = runtime();
+    let ground = shared(&runtime);
+    let sent = || {
+        ground.ensure_poller();
+        ground.stage.as_ref().map_or(0, |stage| {
+            stage
+                .take()
+                .into_iter()
+                .map(|processor| {
+                    // It goes as it came, and sends nobody in turn.
+                    let permit = processor.peer.standing.vacate().expect("it runs");
+                    ground.return_processor(processor);
+                    ground.thread_gone();
+                    ground.idle().release(permit, Some(Spinning::take_over()));
+                })
+                .count()
+        })
+    };
+    assert_eq!(sent(), 0, "there is nothing to wait for");
+    let (_sender, mut receiver) = pipe::new().unwrap();
+    let source = Registration::new(&ground.netpoll, &mut receiver, Interest::READABLE).unwrap();
+    assert_eq!(sent(), 1);
+    let permit = ground.idle().acquire().expect("four are free");
+    assert_eq!(sent(), 0, "who runs looks there before it sleeps");
+    ground.idle().release(permit, None);
+    ground.netpoll_waiter().store(1, Relaxed);
+    assert_eq!(sent(), 0, "somebody is there");
+    ground.netpoll_waiter().store(0, Relaxed);
+    source.deregister(&mut receiver).unwrap();
+    runtime.shutdown_background();
+}
