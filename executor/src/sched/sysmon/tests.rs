@@ -1,204 +1,159 @@
-//! L2: whose permit sysmon takes, and when.
-//!
-//! *A short wait*: the first test fails if the wait is longer or shorter, or the next look is not when it is over; the second if
-//! what came of a wait is not counted, in vain or not, the third if that is only counted where somebody needs the permit still,
-//! and the fourth if patience outlasts a slice.
-//!
-//! Branches of a join: the last test fails if a shared branch counts among what others need a computing thread's permit for.
+//! How often sysmon looks, when it sleeps, and when it does the work of threads that are late. What it makes of a thread that
+//! is stuck is in `tests/permits.rs`, and seen by whole programs and by the simulated ones.
+
+mod permits;
+
+use std::sync::atomic::AtomicBool as Flag;
+
+use ws_reactor::{Interest, Registration, pipe};
 
 use super::*;
 use crate::{
-    context, join,
-    runtime::Runtime,
-    sched::{
-        find::tests::{end, runtime, thread},
-        sleep::Sleeper,
-        worker::Worker,
-    },
+    runtime::{Builder, Runtime},
+    time::Clock,
 };
 
-const SHORT_WAIT: Duration = Duration::from_nanos(SHORT_WAIT_NS);
-const SLICE: Duration = Duration::from_nanos(SLICE_NS);
-
-/// Two threads with both permits, the first of which is in a poll, and sysmon; a task waits for one of them.
-struct Beside {
-    runtime: Runtime,
-    poller: Worker,
-    other: Worker,
-    monitor: Monitor,
+/// Two permits, and no thread.
+fn runtime() -> Runtime {
+    let builder = Builder::new().workers(2).sysmon(false);
+    let builder = builder.stall_threshold(None);
+    builder.build_with(Clock::stopped()).unwrap()
 }
 
-impl Beside {
-    fn new() -> Self {
-        let runtime = runtime();
-        let (poller, other) = (thread(&runtime), thread(&runtime));
-        let monitor = Monitor::new(runtime.handle().shared());
-        poller.bed().running.store(1, Relaxed);
-        drop(runtime.spawn(async {}));
-        Self {
-            runtime,
-            poller,
-            other,
-            monitor,
-        }
-    }
+fn monitor(runtime: &Runtime) -> Monitor {
+    Monitor::new(runtime.handle().shared())
+}
 
-    /// The next poll of the first thread begins, and sysmon sees it.
-    fn begins(&mut self) {
-        self.poller.bed().ticks.fetch_add(1, Relaxed);
-        self.blocks(false);
-        self.monitor.look();
-    }
-
-    /// It blocks, or does no more.
-    fn blocks(&self, blocks: bool) {
-        let stage = self.poller.ground().stage.as_ref();
-        let stage = stage.expect("the clock is virtual");
-        stage.set_blocked(self.poller.bed().index, blocks);
-    }
-
-    /// So much later sysmon looks. Whether the permit is still there.
-    fn keeps_it(&mut self, after: Duration) -> bool {
-        self.poller.ground().time.clock().advance(after);
-        self.monitor.look();
-        self.poller.bed().standing().has_permit()
-    }
-
-    /// It blocks for longer than a short wait. Whether sysmon waited for it.
-    fn is_waited_for(&mut self) -> bool {
-        self.begins();
-        self.blocks(true);
-        let waited = self.keeps_it(FAST);
-        if waited {
-            assert!(!self.keeps_it(SHORT_WAIT), "that is long enough");
-        }
-        self.comes_back();
-        waited
-    }
-
-    /// Its permit, which a thread got that was started for it, is its own again.
-    fn comes_back(&self) {
-        let shared = self.runtime.handle().shared();
-        let stage = shared.stage.as_ref().expect("the clock is virtual");
-        for processor in stage.take() {
-            let started = Worker::begin(shared, processor);
-            let permit = started.bed().standing().revoke();
-            self.poller
-                .bed()
-                .standing()
-                .run(permit.expect("it was handed over"));
-            started.leave();
-        }
-    }
-
-    fn end(self) {
-        self.poller.bed().running.store(0, Relaxed);
-        end(self.runtime, [self.poller, self.other]);
-    }
+/// The period after so many looks that found nothing.
+fn quiet(monitor: &mut Monitor, looks: u32) -> Duration {
+    (0..looks).for_each(|_| monitor.pace(false));
+    monitor.period
 }
 
 #[test]
-fn a_short_wait_keeps_the_permit() {
-    let mut beside = Beside::new();
-    beside.begins();
-    beside.blocks(true);
-    assert!(beside.keeps_it(FAST));
-    let Rest::For(rest) = beside.monitor.rest() else {
-        panic!("work waits");
-    };
-    assert_eq!(rest, SHORT_WAIT - FAST, "it looks when the wait is over");
-    assert!(!beside.keeps_it(rest), "it has waited long enough");
-    beside.comes_back();
-    beside.begins();
-    beside.blocks(true);
-    assert!(!beside.keeps_it(SHORT_WAIT), "nobody looked for so long");
-    beside.end();
-}
-
-#[test]
-fn who_waits_for_long_is_mostly_not_waited_for() {
-    let mut beside = Beside::new();
-    let waits: Vec<_> = (0..8).map(|_| beside.is_waited_for()).collect();
-    assert_eq!(waits, [true, true, false, true, false, false, true, false]);
-    // Let pass three times more; then one is short, and the poll goes on or is over.
-    (0..3).for_each(|_| assert!(!beside.is_waited_for()));
-    for ends in [false, true] {
-        beside.begins();
-        beside.blocks(true);
-        assert!(beside.keeps_it(FAST));
-        if ends {
-            beside.begins();
-        } else {
-            beside.blocks(false);
-            assert!(beside.keeps_it(FAST));
-        }
-        let waits: Vec<_> = (0..3).map(|_| beside.is_waited_for()).collect();
-        assert_eq!(waits, [true, true, false]);
-    }
-    beside.end();
-}
-
-#[test]
-fn a_long_wait_that_nobody_minds_is_no_short_one() {
-    let mut beside = Beside::new();
-    for _ in 0..2 {
-        beside.begins();
-        beside.blocks(true);
-        assert!(beside.keeps_it(FAST));
-        beside.runtime.handle().shared().drain_global();
-        assert!(beside.keeps_it(SHORT_WAIT), "nobody needs it any more");
-        beside.begins();
-        drop(beside.runtime.spawn(async {}));
-    }
-    assert!(!beside.is_waited_for());
-    beside.end();
-}
-
-#[test]
-fn who_has_had_its_slice_is_not_waited_for() {
-    let mut beside = Beside::new();
-    beside.begins();
-    assert!(beside.keeps_it(SLICE - FAST), "it computes");
-    beside.blocks(true);
-    assert!(!beside.keeps_it(FAST));
-    beside.comes_back();
-    beside.begins();
-    assert!(beside.keeps_it(SLICE - 2 * FAST), "it computes");
-    beside.blocks(true);
-    assert!(beside.keeps_it(FAST));
-    let Rest::For(rest) = beside.monitor.rest() else {
-        panic!("work waits");
-    };
-    assert_eq!(rest, FAST, "it looks when the slice is over");
-    beside.end();
-}
-
-#[test]
-fn a_shared_branch_takes_no_permit_from_who_computes() {
+fn the_period_doubles_where_there_is_nothing_to_do() {
     let runtime = runtime();
-    let (owner, other) = (thread(&runtime), thread(&runtime));
-    let shared = runtime.handle().shared().clone();
-    let mut monitor = Monitor::new(&shared);
-    let peer = shared.peer(owner.index());
-    peer.running.store(1, Relaxed);
-    let mut look_after_a_slice = || {
-        for _ in 0..2 {
-            monitor.look();
-            shared.time.clock().advance(2 * SLICE);
-        }
-        monitor.look();
-        peer.standing.load()
+    let mut monitor = monitor(&runtime);
+    for _ in 0..2 {
+        monitor.pace(true);
+        assert_eq!(monitor.period, FAST);
+        assert_eq!(quiet(&mut monitor, FAST_LOOKS - 1), FAST);
+        assert_eq!(quiet(&mut monitor, 1), 2 * FAST);
+        assert_eq!(quiet(&mut monitor, 1), 4 * FAST);
+    }
+    assert_eq!(quiet(&mut monitor, 20), SLOW, "a permit is free");
+}
+
+#[test]
+fn the_longest_period_is_as_long_as_others_can_wait() {
+    let runtime = runtime();
+    let idle = &runtime.handle().shared().idle;
+    let mut monitor = monitor(&runtime);
+    let mut longest = |watchful, crowded| {
+        monitor.watchful = watchful;
+        monitor.crowded = crowded;
+        quiet(&mut monitor, 20)
     };
-    context::with_worker_frame(&owner, || {
-        peer.lane.ask_as_helper();
-        let looks = || {
-            assert!(peer.lane.has_shared());
-            assert_eq!(look_after_a_slice(), Stands::Running);
-            drop(runtime.spawn(async {}));
-            assert_eq!(look_after_a_slice(), Stands::Stuck, "others need it");
-        };
-        join(looks, || ());
-    });
-    peer.running.store(0, Relaxed);
-    end(runtime, [owner, other]);
+    assert_eq!(longest(false, 1), SLOW, "nobody waits for a core");
+    assert_eq!(longest(true, 1), SLOW_BUSY);
+    let permits = [idle.acquire(), idle.acquire()];
+    assert_eq!(longest(false, 0), SLOW_BUSY);
+    assert_eq!(longest(false, 1), CROWDED);
+    assert_eq!(longest(true, 1), SLOW_BUSY);
+    for permit in permits {
+        idle.release(permit.expect("two are free"), None);
+    }
+}
+
+/// After how many looks it would sleep for good, if it does within twenty.
+fn sleeps_after(monitor: &mut Monitor) -> Option<u32> {
+    monitor.get_up();
+    (1..=20).find(|_| matches!(monitor.rest(), Rest::ForGood))
+}
+
+#[test]
+fn it_sleeps_while_nobody_runs_and_nothing_waits() {
+    let runtime = runtime();
+    let shared = runtime.handle().shared();
+    let mut monitor = monitor(&runtime);
+    assert_eq!(sleeps_after(&mut monitor), Some(IDLE_LOOKS));
+    monitor.watches = true;
+    assert_eq!(
+        sleeps_after(&mut monitor),
+        None,
+        "a poll may have to be reported"
+    );
+    monitor.watches = false;
+    let permit = shared.idle.acquire().expect("two are free");
+    assert_eq!(sleeps_after(&mut monitor), None, "somebody runs");
+    shared.idle.release(permit, None);
+    shared.refusal.store(true, Relaxed);
+    assert_eq!(
+        sleeps_after(&mut monitor),
+        Some(IDLE_LOOKS),
+        "nothing waits for that"
+    );
+    let (_sender, mut receiver) = pipe::new().unwrap();
+    let source = Registration::new(&shared.netpoll, &mut receiver, Interest::READABLE).unwrap();
+    assert_eq!(
+        sleeps_after(&mut monitor),
+        None,
+        "nobody waits in the netpoll"
+    );
+    source.deregister(&mut receiver).unwrap();
+    shared.refusal.store(false, Relaxed);
+}
+
+#[test]
+fn it_begins_anew_with_its_count_where_somebody_ran() {
+    let runtime = runtime();
+    let shared = runtime.handle().shared();
+    let mut monitor = monitor(&runtime);
+    (1..IDLE_LOOKS).for_each(|_| assert!(matches!(monitor.rest(), Rest::For(_))));
+    let permit = shared.idle.acquire().expect("two are free");
+    assert!(matches!(monitor.rest(), Rest::For(SLOW_BUSY)));
+    monitor.again = true;
+    assert!(
+        matches!(monitor.rest(), Rest::For(FAST)),
+        "it is to look at once"
+    );
+    monitor.again = false;
+    shared.idle.release(permit, None);
+    (1..IDLE_LOOKS).for_each(|_| assert!(matches!(monitor.rest(), Rest::For(_))));
+    assert!(matches!(monitor.rest(), Rest::ForGood));
+    monitor.seen.push(Seen::default());
+    monitor.get_up();
+    assert!(monitor.seen.is_empty(), "that is long ago");
+}
+
+/// A waker that notes that it was woken.
+fn noted() -> (std::sync::Arc<Flag>, Waker) {
+    struct Note(std::sync::Arc<Flag>);
+    impl std::task::Wake for Note {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.store(true, Relaxed);
+        }
+    }
+    let flag = std::sync::Arc::new(Flag::new(false));
+    (flag.clone(), std::sync::Arc::new(Note(flag)).into())
+}
+
+#[test]
+fn it_fires_a_timer_that_is_late() {
+    let runtime = runtime();
+    let shared = runtime.handle().shared();
+    let processor = shared.take_processor().expect("there is room for it");
+    let clock = shared.time.clock();
+    let mut monitor = monitor(&runtime);
+    let (fired, waker) = noted();
+    let key = processor.peer.timers.arm(clock.now_ns() + 1000, waker);
+    assert!(key.is_ok());
+    clock.advance(Duration::from_nanos(1000 + TIMER_GRACE_NS - 1));
+    assert!(!monitor.look());
+    assert!(!fired.load(Relaxed), "its own thread may be on its way");
+    clock.advance(Duration::from_nanos(1));
+    assert!(monitor.look(), "it had to act");
+    assert!(fired.load(Relaxed));
+    assert!(!monitor.look(), "once");
+    shared.return_processor(processor);
 }
