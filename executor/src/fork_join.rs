@@ -64,7 +64,8 @@ mod scope;
 mod tests;
 
 use std::{
-    mem::ManuallyDrop,
+    cell::UnsafeCell,
+    mem::{ManuallyDrop, MaybeUninit},
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     ptr::NonNull,
 };
@@ -184,11 +185,52 @@ where
     }
 }
 
+/// What lies on the stack during a join: all that it needs after its first closure has ended.
+///
+/// Nothing of it is in a register, which every call below would have to save: a recursion has many that do not fork, and
+/// each level would load from the stack what the one below it has just stored there, the address of the tail among it. On an
+/// Intel Xeon (Emerald Rapids) a join of fib takes 1.8 ns above plain calls, and 3.6 with the tail and the first result in registers.
+/// (The address of the job is known to others, so the compiler does not take a copy for what is here.)
+struct Frame<'t, F, R, RA> {
+    job: StackJob<F, R>,
+    tail: &'t Tail,
+    first: UnsafeCell<MaybeUninit<RA>>,
+}
+
+/// The result of the first closure, in its [`Frame`].
+struct First<'a, RA>(&'a UnsafeCell<MaybeUninit<RA>>);
+
+impl<'a, RA> First<'a, RA> {
+    /// # Safety
+    ///
+    /// - Nobody else uses the place for as long as the result is there.
+    #[inline(always)]
+    unsafe fn of(place: &'a UnsafeCell<MaybeUninit<RA>>, a: impl FnOnce() -> RA) -> Self {
+        let result = a();
+        // SAFETY: by contract.
+        unsafe { (*place.get()).write(result) };
+        Self(place)
+    }
+
+    #[inline(always)]
+    fn take(self) -> RA {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: `of` has written it, and neither this nor `drop` comes a second time.
+        unsafe { (*this.0.get()).assume_init_read() }
+    }
+}
+
+impl<RA> Drop for First<'_, RA> {
+    /// The second closure panicked.
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: as in `take`.
+        unsafe { (*self.0.get()).assume_init_drop() };
+    }
+}
+
 /// The steps of a join, on the tail of this thread. `pushed` is called after the push, `stall` waits for a
 /// branch that was stolen.
-///
-/// The index lies in the job, and not in a register, which every call would have to save: a recursion has many
-/// that do not fork.
 ///
 /// # Safety
 ///
@@ -206,35 +248,36 @@ where
     B: FnOnce() -> RB,
     S: Fn(&Tail, &Header) -> Settled + Copy,
 {
-    let job = StackJob::new(b, tail.top());
-    let fork = Fork {
+    let frame = Frame {
+        job: StackJob::new(b, tail.top()),
         tail,
-        job: &job,
+        first: UnsafeCell::new(MaybeUninit::uninit()),
+    };
+    let fork = Fork {
+        frame: &frame,
         stall,
     };
     // SAFETY: there is room. `fork` ends, by `join` or by its drop, only when the job is the owner's again,
     // or done.
-    unsafe { tail.push(NonNull::from(&job).cast()) };
+    unsafe { tail.push(NonNull::from(&frame.job).cast()) };
     pushed(tail);
-    let first = a();
+    // SAFETY: the frame is used here alone, but for its job.
+    let first = unsafe { First::of(&frame.first, a) };
     let second = fork.join();
-    (first, second)
+    (first.take(), second)
 }
 
 /// A branch that was pushed. It ends by [`join`](Fork::join), or, if the first branch panics, by its drop.
-///
-/// Its fields go to the outlined functions one by one, so that they stay in registers.
-struct Fork<'a, F, R, S>
+struct Fork<'a, 't, F, R, RA, S>
 where
     F: FnOnce() -> R,
     S: Fn(&Tail, &Header) -> Settled + Copy,
 {
-    tail: &'a Tail,
-    job: &'a StackJob<F, R>,
+    frame: &'a Frame<'t, F, R, RA>,
     stall: S,
 }
 
-impl<F, R, S> Fork<'_, F, R, S>
+impl<F, R, RA, S> Fork<'_, '_, F, R, RA, S>
 where
     F: FnOnce() -> R,
     S: Fn(&Tail, &Header) -> Settled + Copy,
@@ -242,7 +285,7 @@ where
     #[inline(always)]
     fn join(self) -> R {
         let this = ManuallyDrop::new(self);
-        let (tail, job, stall) = (this.tail, this.job, this.stall);
+        let (Frame { job, tail, .. }, stall) = (this.frame, this.stall);
         let index = job.index();
         if tail.pop(index) {
             // SAFETY: it was popped.
@@ -254,14 +297,14 @@ where
     }
 }
 
-impl<F, R, S> Drop for Fork<'_, F, R, S>
+impl<F, R, RA, S> Drop for Fork<'_, '_, F, R, RA, S>
 where
     F: FnOnce() -> R,
     S: Fn(&Tail, &Header) -> Settled + Copy,
 {
     #[inline(always)]
     fn drop(&mut self) {
-        abandon(self.tail, self.job, self.stall);
+        abandon(self.frame.tail, &self.frame.job, self.stall);
     }
 }
 

@@ -71,6 +71,25 @@ common::with_workers! {
     }
 }
 
+common::with_workers! {
+    /// The second branch panics: nobody gets what the first one returned, and it is dropped, once.
+    ///
+    /// Fails if the result of the first is forgotten then (`First` in `fork_join.rs` without its `Drop`).
+    fn the_result_of_the_other_branch_is_dropped(workers: usize) {
+        listen_to_panics();
+        runtime(workers).block_on(async {
+            let dropped = AtomicUsize::new(0);
+            let result = || OnDrop(|| { dropped.fetch_add(1, SeqCst); });
+            let message = caught(|| { join(result, || panic_any("expected: late")); });
+            assert_eq!((message, dropped.load(SeqCst)), ("expected: late", 1));
+            let (first, second) = join(result, result);
+            assert_eq!(dropped.load(SeqCst), 1, "they are alive");
+            drop((first, second));
+            assert_eq!(dropped.load(SeqCst), 3);
+        });
+    }
+}
+
 /// The first branch panics while the second runs elsewhere: the caller sees the panic when that has ended.
 #[test]
 fn the_caller_sees_a_panic_after_the_other_branch_has_ended() {
