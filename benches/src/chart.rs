@@ -43,6 +43,7 @@ const MARKS: &[(&str, Shape, RGBColor)] = &[
     ("tokio", Shape::Square, RGBColor(47, 129, 247)),
     ("tokio-main", Shape::Square, RGBColor(130, 180, 250)),
     ("tokio-handoff", Shape::Square, RGBColor(20, 80, 180)),
+    ("tokio-rayon", Shape::Square, RGBColor(110, 119, 129)),
     ("smol", Shape::Cross, RGBColor(45, 164, 78)),
     ("go", Shape::Triangle, RGBColor(0, 160, 170)),
     ("ghc", Shape::Ring, RGBColor(137, 87, 229)),
@@ -215,7 +216,8 @@ fn mark(area: &Area<'_>, runtime: &str, (x, y): (i32, i32)) -> Result<(), BoxErr
 
 #[cfg(test)]
 mod tests {
-    use super::{Line, Scale, draw};
+    use super::{Line, MARKS, Scale, draw};
+    use crate::peers;
 
     #[test]
     fn scale_is_logarithmic_and_holds_its_ends() {
@@ -245,5 +247,12 @@ mod tests {
             assert!(svg.contains(part), "{part}");
         }
         assert!(draw("times", &[]).expect("it is no error").is_none());
+    }
+
+    #[test]
+    fn every_runtime_has_a_mark() {
+        for name in peers::known() {
+            assert!(MARKS.iter().any(|(mark, ..)| *mark == name), "{name}");
+        }
     }
 }

@@ -78,15 +78,18 @@ fn quick_runtimes() -> Vec<&'static str> {
     names
 }
 
+/// The names of all.
+pub(crate) fn known() -> Vec<&'static str> {
+    let inside = rt::ALL_ROWS.iter().chain(rt::SOME_ROWS).copied();
+    inside
+        .chain(RECIPES.iter().map(|recipe| recipe.name))
+        .collect()
+}
+
 /// Gets the runtimes ready that were asked for by name, or else those that `all` rows of a full run
 /// want, and says what it had to leave out.
 pub(crate) fn ready(asked: &[String], quick: bool) -> Result<(Vec<Peer>, Vec<String>), BoxError> {
-    let known: Vec<&str> = rt::ALL_ROWS
-        .iter()
-        .chain(rt::SOME_ROWS)
-        .copied()
-        .chain(RECIPES.iter().map(|recipe| recipe.name))
-        .collect();
+    let known = known();
     if let Some(name) = asked.iter().find(|name| !known.contains(&name.as_str())) {
         return Err(format!("no runtime `{name}`; there are: {}", known.join(", ")).into());
     }
