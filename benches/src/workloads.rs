@@ -48,8 +48,8 @@ pub(crate) use self::fork_join::ONLY as FORK_JOIN;
 pub(crate) use self::http::Hello;
 pub(crate) use self::mixed::TOKIO_RAYON;
 
-/// The other way of tokio's, which runs the rows of the suites too.
-const SUITES: &[&str] = &[TokioMain::NAME];
+/// The other way of tokio's, for rows whose root may be in a task or in `block_on`.
+const TOKIO_MAIN: &[&str] = &[TokioMain::NAME];
 
 /// A row: one workload.
 #[derive(Clone, Copy, Debug)]

@@ -16,7 +16,8 @@ pub(super) fn rows<R: Rt>() -> [Row; 1] {
             let n = params.size(200_000, 100_000);
             in_task::<R, _>(params, twice(n, move || chain::<R>(n)))
         },
-    )]
+    )
+    .also(super::TOKIO_MAIN)]
 }
 
 async fn chain<R: Rt>(n: usize) {

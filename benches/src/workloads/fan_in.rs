@@ -15,7 +15,8 @@ pub(super) fn rows<R: Rt>() -> [Row; 1] {
     [Row::new("fan_in_1M", "a message", Figure::Time, |params| {
         let each = params.size(1_000, 300);
         in_task::<R, _>(params, twice(PRODUCERS * each, move || fan_in::<R>(each)))
-    })]
+    })
+    .also(super::TOKIO_MAIN)]
 }
 
 async fn fan_in<R: Rt>(each: usize) {

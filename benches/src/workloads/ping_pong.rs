@@ -19,7 +19,8 @@ pub(super) fn rows<R: Rt>() -> [Row; 2] {
                 params,
                 twice(PAIRS * trips, move || over_channels::<R>(trips)),
             )
-        }),
+        })
+        .also(super::TOKIO_MAIN),
         Row::new(
             "ping_pong_oneshot",
             "two tasks and a round trip",

@@ -15,7 +15,8 @@ const TASKS: usize = 1_000;
 pub(super) fn rows<R: Rt>() -> [Row; 1] {
     [Row::new("ring_1000", "a hop", Figure::Time, |params| {
         in_task::<R, _>(params, ring::<R>(params.size(500, 200)))
-    })]
+    })
+    .also(super::TOKIO_MAIN)]
 }
 
 async fn ring<R: Rt>(laps: usize) -> Measure {

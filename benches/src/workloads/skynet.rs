@@ -13,7 +13,7 @@ pub(super) fn rows<R: Rt>() -> [Row; 1] {
     let row = Row::new("skynet", "a leaf", Figure::Time, |params| {
         in_task::<R, _>(params, skynet::<R>(params.size(1_000_000, 100_000)))
     });
-    [row.heavy()]
+    [row.heavy().also(super::TOKIO_MAIN)]
 }
 
 async fn skynet<R: Rt>(leaves: usize) -> Measure {

@@ -48,17 +48,17 @@ pub(super) fn rows<R: Rt>() -> Vec<Row> {
             let n = params.size(1_000_000, 200_000);
             in_task::<R, _>(params, twice(n, move || chan::<R>(n)))
         })
-        .also(super::SUITES),
+        .also(super::TOKIO_MAIN),
         Row::new("ghc_sieve", "a computation", Figure::Time, |params| {
             let n = params.size(300, 100);
             in_task::<R, _>(params, twice(n, move || sieve::<R>(n)))
         })
-        .also(super::SUITES),
+        .also(super::TOKIO_MAIN),
         Row::new("ghc_threads001", "a task created", Figure::Time, |params| {
             let n = params.size(500_000, 100_000);
             in_task::<R, _>(params, twice(n, move || create::<R>(n)))
         })
-        .also(super::SUITES),
+        .also(super::TOKIO_MAIN),
         Row::new(
             "ghc_threads003",
             "a value passed on",
@@ -68,7 +68,7 @@ pub(super) fn rows<R: Rt>() -> Vec<Row> {
                 in_task::<R, _>(params, twice(n * STAGES, move || line::<R>(n)))
             },
         )
-        .also(super::SUITES),
+        .also(super::TOKIO_MAIN),
         Row::new(
             "ghc_threads006",
             "a task cancelled",
@@ -78,7 +78,7 @@ pub(super) fn rows<R: Rt>() -> Vec<Row> {
                 in_task::<R, _>(params, twice(n, move || cancel::<R>(n)))
             },
         )
-        .also(super::SUITES),
+        .also(super::TOKIO_MAIN),
         Row::new(
             "ghc_threads007",
             "a waiting task at the end",

@@ -72,7 +72,8 @@ pub(super) fn rows<R: Rt>() -> Vec<Row> {
             in_task::<R, _>(params, sieve::<R>(params.size(300, 100)))
         }),
     ];
-    rows.map(|row| row.full_only().also(super::SUITES)).into()
+    rows.map(|row| row.full_only().also(super::TOKIO_MAIN))
+        .into()
 }
 
 async fn beside_hog<R: Rt>(trips: usize) -> Measure {

@@ -9,15 +9,13 @@ use crate::rt::Rt;
 const TASKS: usize = 1_000;
 
 pub(super) fn rows<R: Rt>() -> [Row; 1] {
-    [Row::new(
-        "yield_1000x1000",
-        "a yield",
-        Figure::Time,
-        |params| {
+    [
+        Row::new("yield_1000x1000", "a yield", Figure::Time, |params| {
             let each = params.size(1_000, 500);
             in_task::<R, _>(params, twice(TASKS * each, move || yields::<R>(each)))
-        },
-    )]
+        })
+        .also(super::TOKIO_MAIN),
+    ]
 }
 
 async fn yields<R: Rt>(each: usize) {
