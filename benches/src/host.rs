@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,9 @@ pub(crate) struct Host {
     pub(crate) cpu: String,
     /// Cores that this process may use.
     pub(crate) cores: usize,
+    /// Memory, in GiB.
+    #[serde(default)]
+    pub(crate) memory: u64,
     pub(crate) kernel: String,
     /// Load average over one minute before the first row: how quiet the machine was.
     pub(crate) load: String,
@@ -39,19 +43,57 @@ impl Host {
     /// Looks around.
     pub(crate) fn here() -> io::Result<Self> {
         let cpus = fs::read_to_string("/proc/cpuinfo")?;
+        let memory = fs::read_to_string("/proc/meminfo")?;
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease")?;
         let load = fs::read_to_string("/proc/loadavg")?;
         Ok(Host {
             cpu: model(&cpus).unwrap_or("unknown").into(),
             cores: std::thread::available_parallelism()?.get(),
+            memory: gibibytes(&memory).unwrap_or_default(),
             kernel: kernel.trim().into(),
             load: load.split(' ').next().unwrap_or("unknown").into(),
-            versions: COMPARED
-                .iter()
-                .filter_map(|name| Some((name.to_string(), version(name)?)))
-                .collect(),
+            versions: compared().chain(built()).collect(),
         })
     }
+}
+
+/// The versions of what is compared.
+fn compared() -> impl Iterator<Item = (String, String)> {
+    COMPARED
+        .iter()
+        .filter_map(|name| Some((name.to_string(), version(name)?)))
+}
+
+/// The tree, since it changes while the version of the runtime stays, and the compiler. Where a tool is missing, so is its
+/// line.
+fn built() -> impl Iterator<Item = (String, String)> {
+    let tree = says("git", &["describe", "--always", "--dirty", "--exclude=*"]);
+    let compiler = says("rustc", &["--version"]);
+    let compiler = compiler.and_then(|text| Some(text.split(' ').nth(1)?.to_owned()));
+    let named = [("commit", tree), ("rustc", compiler)];
+    named
+        .into_iter()
+        .filter_map(|(name, version)| Some((name.to_owned(), version?)))
+}
+
+/// What a tool prints, asked in the folder of this package.
+fn says(tool: &str, args: &[&str]) -> Option<String> {
+    let mut command = Command::new(tool);
+    let output = command
+        .args(args)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .ok()
+        .filter(|output| output.status.success())?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    Some(text.trim().to_owned())
+}
+
+fn gibibytes(memory: &str) -> Option<u64> {
+    let line = memory.lines().find(|line| line.starts_with("MemTotal:"))?;
+    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    // What the kernel keeps for itself is missing there.
+    Some(kib.div_ceil(1 << 20))
 }
 
 fn model(cpus: &str) -> Option<&str> {
@@ -72,7 +114,7 @@ fn version(name: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{COMPARED, version};
+    use super::{COMPARED, built, gibibytes, version};
 
     #[test]
     fn lock_file_knows_every_version() {
@@ -80,5 +122,19 @@ mod tests {
             assert!(version(name).is_some(), "{name}");
         }
         assert_eq!(version("no-such-crate"), None);
+    }
+
+    #[test]
+    fn two_builds_can_be_told_apart() {
+        let compiler = built().find(|(name, _)| name == "rustc");
+        let version = compiler.map(|(_, version)| version);
+        assert!(version.is_some_and(|version| version.starts_with("1.")));
+    }
+
+    #[test]
+    fn memory_is_read_in_gibibytes() {
+        let text = "MemTotal:       24652320 kB\nMemFree: 1 kB\n";
+        assert_eq!(gibibytes(text), Some(24));
+        assert_eq!(gibibytes(""), None);
     }
 }

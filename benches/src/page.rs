@@ -10,6 +10,7 @@ use std::path::Path;
 use crate::BoxError;
 use crate::causes;
 use crate::chart::{self, Line};
+use crate::limits;
 use crate::measure::{Measure, Outcome};
 use crate::record::{Results, Run, SUBJECT, Turns};
 use crate::report::{ratio, short, show, standing_of_subject, time};
@@ -41,20 +42,6 @@ const SECTIONS: &[(Group, &str, &str)] = &[
     ),
 ];
 
-/// What the 99th percentile may be beside tasks that do not come back, in milliseconds.
-const LIMITS_MS: &[(&str, f64)] = &[
-    ("echo_blocked", 1.0),
-    ("ticks_blocked", 5.0),
-    ("echo_computing", 15.0),
-    ("ticks_computing", 15.0),
-    ("echo_fork_join", 12.0),
-];
-/// The row of urgent tasks: at most twice what they wait for on the same runtime when it is idle, and one poll of the
-/// crowd.
-const URGENT: &str = "urgent_among_10k";
-const URGENT_IDLE_US: &str = "idle_p99_us";
-const CROWDS_POLL_US: f64 = 10.0;
-
 /// Writes the page and its charts into a folder.
 pub(crate) fn write(json: &Path, folder: &Path) -> Result<(), BoxError> {
     let run = Run::read(json)?;
@@ -62,7 +49,7 @@ pub(crate) fn write(json: &Path, folder: &Path) -> Result<(), BoxError> {
     fs::create_dir_all(&charts)?;
     let mut page = head(&run);
     page += &losses(&run);
-    page += &limits(&run);
+    page += &limits::section(&run);
     for (group, file, title) in SECTIONS {
         let rows: Vec<&Results> = run.rows.iter().filter(|row| row.group == *group).collect();
         if rows.is_empty() {
@@ -90,14 +77,18 @@ fn head(run: &Run) -> String {
         "# Benchmarks\n\n\
          Written by `cargo run --release -p ws-bench -- --report FILE` from one interleaved run; \
          [benches/README.md](../benches/README.md) says how it is measured and how to repeat it.\n\n\
-         - {}, {} cores, Linux {}, load average {} at the start\n\
+         - {}, {} cores, {} GiB, Linux {}, load average {} at the start\n\
          - {} workers unless the row's name says otherwise\n\
+         - {} rounds of each row, {} minutes in all\n\
          - {}\n",
         host.cpu,
         host.cores,
+        host.memory,
         host.kernel,
         host.load,
         run.workers,
+        rounds(run),
+        run.seconds.div_ceil(60),
         versions.join(", "),
     );
     if run.quick {
@@ -114,6 +105,16 @@ fn head(run: &Run) -> String {
         text += &format!("- {sentence}\n");
     }
     text
+}
+
+/// How many rounds a row got, as one number or two.
+fn rounds(run: &Run) -> String {
+    let of = |results: &Results| Some(results.turns_of(SUBJECT)?.measured().count());
+    let rounds: Vec<usize> = run.rows.iter().filter_map(of).collect();
+    match (rounds.iter().min(), rounds.iter().max()) {
+        (Some(least), Some(most)) if least < most => format!("{least} to {most}"),
+        (_, most) => most.copied().unwrap_or_default().to_string(),
+    }
 }
 
 /// Every row and peer to which the runtime under test is behind.
@@ -188,48 +189,6 @@ fn losses(run: &Run) -> String {
         text += &format!("\nNot measured:\n\n{}", failed.concat());
     }
     text
-}
-
-/// Whether the limits hold that the runtime under test has set itself.
-fn limits(run: &Run) -> String {
-    let mut lines = String::new();
-    for results in &run.rows {
-        let Some(turns) = results.turns_of(SUBJECT) else {
-            continue;
-        };
-        if let (Some(limit), Some(value)) = (limit(&results.name, turns), turns.value()) {
-            let kept = if value.median <= limit {
-                "yes"
-            } else {
-                "**no**"
-            };
-            lines += &format!(
-                "| `{}` | {} | {} | {kept} |\n",
-                results.name,
-                time(value.median),
-                time(limit)
-            );
-        }
-    }
-    if lines.is_empty() {
-        return lines;
-    }
-    format!(
-        "\n## Its own limits\n\nThe 99th percentile beside tasks that block or compute. In `{URGENT}` the limit is twice that on the \
-         same runtime without them, and one of their polls.\n\n\
-         | row | p99 | limit | kept |\n| --- | ---: | ---: | --- |\n{lines}"
-    )
-}
-
-/// That of a row, in nanoseconds.
-fn limit(row: &str, turns: &Turns) -> Option<f64> {
-    if row == URGENT {
-        let extras = turns.extras();
-        let idle = extras.iter().find(|(name, _)| *name == URGENT_IDLE_US)?.1;
-        return Some((2.0 * idle + CROWDS_POLL_US) * 1e3);
-    }
-    let fixed = LIMITS_MS.iter().find(|(name, _)| row.starts_with(name));
-    fixed.map(|(_, limit)| limit * 1e6)
 }
 
 /// Ratios to the runtime under test or, where tails are compared, the tails themselves.

@@ -27,6 +27,9 @@ pub(crate) struct Run {
     pub(crate) host: Host,
     pub(crate) workers: usize,
     pub(crate) quick: bool,
+    /// How long it took so far.
+    #[serde(default)]
+    pub(crate) seconds: u64,
     /// What was left out, and why.
     pub(crate) notes: Vec<String>,
     pub(crate) rows: Vec<Results>,

@@ -146,6 +146,12 @@ pub(crate) fn standing_of_subject(all: &[Results]) -> Vec<String> {
     texts
 }
 
+/// The geometric mean of the reference over the runtime under test, and of how many rows.
+pub(crate) fn mean_to_reference(all: &[Results]) -> Option<(f64, usize)> {
+    let standing = Standing::of(all, SUBJECT, Results::to_reference);
+    Some((standing.mean()?, standing.scheduler.len()))
+}
+
 fn standing_to_reference(all: &[Results], name: &str) -> Vec<String> {
     let standing = Standing::of(all, name, Results::to_reference);
     let mean = standing.mean().map(|mean| {

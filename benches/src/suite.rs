@@ -11,7 +11,7 @@ use std::io::Read;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::BoxError;
 use crate::cli::Options;
@@ -35,14 +35,16 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, BoxError> {
             .iter()
             .filter_map(|peer| Some((peer.name.clone(), peer.version.clone()?))),
     );
+    let start = Instant::now();
     let mut run = Run {
         host,
         workers: options.params.workers,
         quick: options.params.quick,
+        seconds: 0,
         notes,
         rows: Vec::new(),
     };
-    let before = before(options, &run)?;
+    let (before, seconds) = before(options, &run)?;
     report::head(&run, options);
     for row in rows {
         let earlier = before.iter().find(|results| results.name == row.name);
@@ -52,6 +54,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, BoxError> {
         }
         report::row(&results);
         run.rows.push(results);
+        run.seconds = seconds + start.elapsed().as_secs();
         if let Some(path) = &options.json {
             // Rows that are still to come keep what they had.
             let mut whole = run.clone();
@@ -63,6 +66,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, BoxError> {
         }
     }
     report::summary(&run.rows);
+    report::line(&format!("{} minutes", run.seconds.div_ceil(60)));
     let failed = run
         .rows
         .iter()
@@ -75,14 +79,14 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, BoxError> {
     })
 }
 
-/// The rows that are there already, if this run goes on with another.
-fn before(options: &Options, run: &Run) -> Result<Vec<Results>, BoxError> {
+/// The rows that are there already, if this run goes on with another, and the seconds that they took.
+fn before(options: &Options, run: &Run) -> Result<(Vec<Results>, u64), BoxError> {
     let Some(path) = options
         .json
         .as_ref()
         .filter(|path| options.resume && path.exists())
     else {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), 0));
     };
     let mut other = Run::read(path)?;
     // How busy the machine was at the start may differ; all else has to be the same.
@@ -104,7 +108,7 @@ fn before(options: &Options, run: &Run) -> Result<Vec<Results>, BoxError> {
             .outcomes
             .retain(|outcome| matches!(outcome, Outcome::Measured(_)));
     }
-    Ok(other.rows)
+    Ok((other.rows, other.seconds))
 }
 
 /// The rows that were asked for, in the order of the table.
