@@ -6,7 +6,8 @@
 //! and ends, and what it does on other threads counts too.
 //!
 //! `benches/counts.txt` has the counts that are expected, and the compiler that they were counted
-//! with. More than 3 % above fails, but for what takes two threads. With another compiler nothing is compared, and that is said.
+//! with. More than 3 % above fails; for a steal, which takes two threads, 25 %. With another compiler nothing is compared,
+//! and that is said; where CI runs, it fails, or nobody would see that nothing is compared any more.
 //!
 //! gungraun was looked at and is good at the same, but keeps its baselines as profiles in the target
 //! folder, needs a runner of exactly its own version installed, and counts one function on one thread.
@@ -37,9 +38,9 @@ const PATHS: &[(&str, usize)] = &[
 const TOLERANCE: f64 = 3.0;
 /// Those of one worker: on one thread a count is always the same.
 const OF_ONE_WORKER: &[&str] = &["spawn_join", "yield", "wake", "ping_pong"];
-/// Takes two threads, and how they meet is up to the machine: the same build was seen 12 % above its own
-/// baseline in one run and at it in the next. So it is printed, and fails nothing.
-const SHOWN_ONLY: &str = "steal";
+/// The others take two threads, and how they meet is up to the machine: the same build was seen 12 % above its own
+/// baseline in one run and at it in the next. So they may be this much above it.
+const TOLERANCE_OF_TWO: f64 = 25.0;
 /// Operations in the shorter and in the longer run; multiples of what `steal` does in one go.
 const FEW: u64 = 1_280;
 const MANY: u64 = 11_520;
@@ -50,10 +51,14 @@ pub(crate) fn check(root: &Path) -> Result<(), Failure> {
     let baseline = Baseline::read(root)?;
     let compiler = compiler()?;
     if baseline.compiler != compiler {
-        println!(
-            "SKIPPED: the baseline is of {}, and this is {compiler}",
+        let why = format!(
+            "the baseline is of {}, and this is {compiler}",
             baseline.compiler
         );
+        if std::env::var("CI").is_ok_and(|ci| ci == "true") {
+            return Err(format!("{why}: `cargo xtask counts bless` writes it anew"));
+        }
+        println!("SKIPPED: {why}");
         return Ok(());
     }
     let mut failed = Vec::new();
@@ -62,11 +67,16 @@ pub(crate) fn check(root: &Path) -> Result<(), Failure> {
             .counts
             .get(*path)
             .ok_or_else(|| format!("the baseline has no {path}"))?;
-        let limit = expected * (1.0 + TOLERANCE / 100.0);
+        let tolerance = if OF_ONE_WORKER.contains(path) {
+            TOLERANCE
+        } else {
+            TOLERANCE_OF_TWO
+        };
+        let limit = expected * (1.0 + tolerance / 100.0);
         let count = counter.least(path, *times, limit)?;
         let change = (count / expected - 1.0) * 100.0;
         println!("{path:12} {count:9.1} instructions, {change:+.1} %");
-        if count > limit && *path != SHOWN_ONLY {
+        if count > limit {
             failed.push(*path);
         }
     }
