@@ -197,7 +197,7 @@ impl Shared {
         (self.time.clock().now_ns() / 1_000_000) as u32
     }
 
-    /// The same without branches of joins: whether a task is queued.
+    /// Whether a task is queued: [`Ground::any_work`] without branches of joins.
     pub(crate) fn any_task(&self) -> bool {
         let has_task = |peer: &Peer| peer.has_queued() || !peer.parents.is_empty();
         self.has_queued() || self.peers().any(has_task)
