@@ -443,3 +443,6 @@ impl Drop for Shared {
         debug_assert_eq!(self.live_tasks(), 0, "a live task keeps its runtime");
     }
 }
+
+#[cfg(all(test, not(ws_loom)))]
+mod tests;

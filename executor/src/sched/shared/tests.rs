@@ -1,0 +1,391 @@
+//! What the runtime brings to the protocols as their ground. Each question is about all Ps and about what foreign threads brought:
+//! it is asked with something in one of these places alone. And what the end says, and to whom.
+
+use std::{
+    future::{Future, pending, poll_fn},
+    sync::{Arc as Shares, mpsc},
+    task::{Context, Poll, Wake},
+    thread,
+    time::{Duration, Instant},
+};
+
+use ws_reactor::{Direction, Interest, Registration, pipe};
+
+use super::*;
+use crate::{
+    context,
+    runtime::{Builder, Runtime},
+    sched::{Root, Worker, find::tests::thread as sits_down, worker::Step},
+    spawn,
+    task::Id,
+};
+
+/// A thread with the only permit, so that nobody is started for what comes.
+fn alone() -> (Runtime, Worker) {
+    let builder = Builder::new().workers(1).max_threads(2).sysmon(false);
+    let builder = builder.stall_threshold(None);
+    let runtime = builder.build_with(Clock::stopped()).unwrap();
+    let worker = sits_down(&runtime);
+    (runtime, worker)
+}
+
+fn shared(runtime: &Runtime) -> &Arc<Shared> {
+    runtime.handle().shared()
+}
+
+/// Nobody is to be waited for: all that there is to do happens here.
+fn end(runtime: Runtime, workers: impl IntoIterator<Item = Worker>) {
+    let shared = shared(&runtime).clone();
+    workers.into_iter().for_each(Worker::leave);
+    runtime.shutdown_timeout(Duration::ZERO);
+    assert_eq!(shared.live_tasks(), 0);
+    assert_eq!(Arc::strong_count(&shared), 1, "it keeps itself");
+}
+
+/// Polls so many tasks, which are there.
+fn poll(worker: &Worker, tasks: usize) {
+    context::with_worker_frame(worker, || {
+        for _ in 0..tasks {
+            let Step::Run(task) = worker.step() else {
+                panic!("there are more");
+            };
+            worker.poll(task);
+        }
+    });
+}
+
+fn spawn_here<F>(worker: &Worker, future: F) -> Id
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    context::with_worker_frame(worker, || spawn(future).id())
+}
+
+/// Counts how often it is woken, or what has one dropped.
+#[derive(Default)]
+struct Counts(AtomicUsize);
+
+impl Counts {
+    fn get(&self) -> usize {
+        self.0.load(Relaxed)
+    }
+}
+
+impl Wake for Counts {
+    fn wake(self: Shares<Self>) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+struct Dropped(Shares<Counts>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.0.fetch_add(1, Relaxed);
+    }
+}
+
+/// Waits for ever, and counts its drop.
+fn waits(dropped: &Shares<Counts>) -> impl Future<Output = ()> + Send + 'static {
+    let dropped = Dropped(dropped.clone());
+    poll_fn(move |_| {
+        let _dropped = &dropped;
+        Poll::Pending
+    })
+}
+
+#[track_caller]
+fn arm(timers: &TimerShard, deadline: u64, waker: &Waker) {
+    let key = timers.arm(deadline, waker.clone());
+    assert!(key.is_ok(), "the runtime goes on");
+}
+
+#[test]
+fn a_processor_that_came_back_is_taken_before_a_new_one_is_made() {
+    let (runtime, worker) = alone();
+    let shared = shared(&runtime);
+    let mut taken: Vec<_> = std::iter::from_fn(|| shared.take_processor()).collect();
+    assert_eq!(taken.len(), 3, "two for each thread, and one has a thread");
+    assert_eq!(shared.peer_count(), 4);
+    let peers: Vec<_> = shared.peers().map(|peer| peer.index).collect();
+    assert_eq!(peers, [0, 1, 2, 3]);
+    shared.return_processor(taken.remove(1));
+    let again = shared.take_processor().expect("one is vacant");
+    assert_eq!(again.peer.index, 2);
+    assert_eq!(shared.peer_count(), 4);
+    let all = taken.into_iter().chain([again]);
+    all.for_each(|processor| shared.return_processor(processor));
+    end(runtime, [worker]);
+}
+
+#[test]
+fn a_start_that_is_refused_is_noted() {
+    let (runtime, worker) = alone();
+    worker.leave();
+    let shared = shared(&runtime);
+    let all: Vec<_> = std::iter::from_fn(|| shared.take_processor()).collect();
+    assert!(!shared.refusal.load(Relaxed));
+    drop(runtime.spawn(async {}));
+    assert!(shared.refusal.load(Relaxed), "there is no P left");
+    assert_eq!((shared.idle.free(), shared.idle.spinning()), (1, 0));
+    all.into_iter()
+        .for_each(|processor| shared.return_processor(processor));
+    end(runtime, []);
+}
+
+#[test]
+fn a_task_from_outside_waits_in_a_queue_that_all_share() {
+    let (runtime, worker) = alone();
+    let shared = shared(&runtime);
+    let waiting = || {
+        let metrics = runtime.handle().metrics();
+        (metrics.global_queue, metrics.ordered_queue)
+    };
+    assert_eq!(waiting(), (0, 0));
+    drop(runtime.spawn(async {}));
+    assert_eq!(waiting(), (1, 0));
+    let ordered = crate::task::Builder::new().priority(1);
+    drop(ordered.spawn_on(async {}, runtime.handle()));
+    assert_eq!(waiting(), (1, 1));
+    assert!(shared.has_queued());
+    poll(&worker, 2);
+    assert_eq!(waiting(), (0, 0));
+    assert!(!shared.has_queued());
+    end(runtime, [worker]);
+}
+
+#[test]
+fn what_comes_out_of_a_queue_and_is_not_run_is_dropped() {
+    let (runtime, worker) = alone();
+    let dropped = Shares::<Counts>::default();
+    drop(runtime.spawn(waits(&dropped)));
+    shared(&runtime).drain_global();
+    assert_eq!(dropped.get(), 1);
+    assert_eq!(shared(&runtime).live_tasks(), 0);
+    end(runtime, [worker]);
+}
+
+#[test]
+fn a_queued_task_is_seen_wherever_it_is() {
+    let (runtime, worker) = alone();
+    let shared = shared(&runtime);
+    assert!(!shared.any_task());
+    drop(runtime.spawn(async {}));
+    assert!(shared.any_task(), "in the global queue");
+    poll(&worker, 1);
+    assert!(!shared.any_task());
+    (0..2).for_each(|_| _ = spawn_here(&worker, async {}));
+    assert!(shared.any_task(), "in the queue of a P");
+    let task = worker.p.lrq.pop().expect("one is not in `runnext`");
+    assert!(worker.p.parents.push(task).is_ok(), "there is room");
+    assert!(shared.any_task(), "on a fork deque");
+    let task = worker.p.parents.pop().expect("it is there");
+    let _ = task.cancel();
+    poll(&worker, 1);
+    assert!(!shared.any_task());
+    end(runtime, [worker]);
+}
+
+#[test]
+fn every_live_task_is_found_by_its_address() {
+    let (runtime, worker) = alone();
+    let shared = shared(&runtime);
+    assert_eq!(shared.live_tasks(), 0);
+    let own = (0..2).map(|_| spawn_here(&worker, pending()));
+    let mut ids: Vec<_> = own.collect();
+    ids.extend((0..3).map(|_| runtime.spawn(pending::<()>()).id()));
+    let mut found = Vec::new();
+    shared.for_each_live(|task| {
+        let id = task.header().id();
+        let same = shared.find_live(task.header().address());
+        assert_eq!(same.map(|task| task.header().id()), Some(id));
+        found.push(id);
+    });
+    found.sort_unstable();
+    ids.sort_unstable();
+    assert_eq!(found, ids);
+    assert_eq!(shared.live_tasks(), 5);
+    assert!(shared.find_live(0).is_none(), "a P that polls nothing");
+    poll(&worker, 5);
+    end(runtime, [worker]);
+}
+
+#[test]
+fn a_dump_tells_how_old_a_task_is() {
+    let (runtime, worker) = alone();
+    let clock = shared(&runtime).time.clock();
+    clock.advance(Duration::from_micros(1_234_567));
+    assert_eq!(shared(&runtime).now_ms(), 1234);
+    let id = runtime.spawn(pending::<()>()).id();
+    clock.advance(Duration::from_millis(5));
+    let dump = runtime.handle().dump();
+    let ages: Vec<_> = dump.iter().map(|task| (task.id, task.age)).collect();
+    assert_eq!(ages, [(id, Duration::from_millis(5))]);
+    poll(&worker, 1);
+    end(runtime, [worker]);
+}
+
+#[test]
+fn the_metrics_say_what_a_processor_has_done() {
+    let (runtime, worker) = alone();
+    (0..3).for_each(|_| _ = spawn_here(&worker, async {}));
+    poll(&worker, 1);
+    let metrics = runtime.handle().metrics();
+    let [of] = metrics.processors[..] else {
+        panic!("there is one");
+    };
+    let counted = (of.spawned, of.polls, of.completed, of.local_queue);
+    assert_eq!(counted, (3, 1, 1, 2));
+    poll(&worker, 2);
+    end(runtime, [worker]);
+}
+
+#[test]
+fn timers_of_all_are_fired_by_whoever_comes() {
+    let (runtime, worker) = alone();
+    let shared = shared(&runtime);
+    let vacant = shared.take_processor().expect("there is room for it");
+    let shards = [
+        &shared.foreign_timers,
+        &worker.p.peer.timers,
+        &vacant.peer.timers,
+    ];
+    let waker = Waker::noop();
+    assert_eq!(shared.next_deadline(), None);
+    for (shard, deadline) in shards.into_iter().zip([40, 30, 20]) {
+        arm(shard, deadline, waker);
+        assert_eq!(shared.next_deadline(), Some(deadline), "it is the first");
+    }
+    arm(&shared.foreign_timers, 10, waker);
+    assert_eq!(shared.next_deadline(), Some(10));
+    let mut wakers = vec![waker.clone()];
+    let mut fired = |now| (shared.fire_due(now, &mut wakers), wakers.len());
+    assert_eq!(fired(9), (0, 1));
+    assert_eq!(fired(30), (3, 4), "it had one from somewhere else");
+    assert_eq!(shared.next_deadline(), Some(40));
+    assert_eq!(fired(40), (1, 5));
+    assert_eq!(shared.next_deadline(), None);
+    shared.return_processor(vacant);
+    end(runtime, [worker]);
+}
+
+#[test]
+fn a_source_is_awaited_and_so_is_a_timer() {
+    let (runtime, worker) = alone();
+    let shared = shared(&runtime);
+    assert!(!shared.awaits());
+    let (_sender, mut receiver) = pipe::new().unwrap();
+    let source = Registration::new(&shared.netpoll, &mut receiver, Interest::READABLE).unwrap();
+    assert!(shared.awaits());
+    source.deregister(&mut receiver).unwrap();
+    assert!(!shared.awaits());
+    arm(&shared.foreign_timers, 1, Waker::noop());
+    assert!(shared.awaits());
+    assert_eq!(shared.fire_due(1, &mut Vec::new()), 1);
+    assert!(!shared.awaits());
+    end(runtime, [worker]);
+}
+
+#[test]
+fn who_is_unparked_in_the_netpoll_comes_out_of_there() {
+    let (runtime, worker) = alone();
+    let shared = shared(&runtime);
+    let mut poller = shared.netpoll.try_poller().expect("nobody else polls");
+    assert!(shared.nobody_polls());
+    worker.enter_netpoll();
+    assert!(!shared.nobody_polls());
+    assert!(worker.peer().parker.try_sleep_polling());
+    shared.notify_owner(worker.peer());
+    let over = poller.wait(Some(Instant::now()), &mut Vec::new()).unwrap();
+    assert!(over.interrupted);
+    assert!(worker.peer().parker.wake_up());
+    worker.leave_netpoll();
+    assert!(shared.nobody_polls());
+    drop(poller);
+    end(runtime, [worker]);
+}
+
+#[test]
+fn who_waits_for_a_root_is_woken_where_that_sleeps() {
+    let (runtime, worker) = alone();
+    let root = Root::new();
+    root.settle(shared(&runtime), None);
+    *worker.peer().root.lock() = Some(root.clone());
+    shared(&runtime).notify_owner(worker.peer());
+    assert!(root.parker().wake_up());
+    assert!(!worker.peer().parker.wake_up(), "nobody sleeps there");
+    drop(root);
+    end(runtime, [worker]);
+}
+
+#[test]
+fn all_are_told_that_it_ends() {
+    let (runtime, worker) = alone();
+    let shared = shared(&runtime);
+    assert!(!worker.is_shut_down());
+    assert!(shared.begin_shutdown(), "it goes on so far");
+    assert!(worker.is_shut_down());
+    assert!(worker.peer().parker.is_notified());
+    assert!(shared.idle.monitor().is_notified());
+    let late = shared.take_processor().expect("there is room for it");
+    let told = late.peer.attention.load(Relaxed);
+    assert_eq!(told & attention::SHUTDOWN, attention::SHUTDOWN);
+    shared.return_processor(late);
+    end(runtime, [worker]);
+}
+
+#[test]
+fn the_end_comes_to_all_that_wait() {
+    let (runtime, worker) = alone();
+    let (dropped, woken) = (Shares::<Counts>::default(), Shares::<Counts>::default());
+    let waker = Waker::from(woken.clone());
+    spawn_here(&worker, waits(&dropped));
+    drop(runtime.spawn(waits(&dropped)));
+    poll(&worker, 2);
+    let timers = [
+        worker.p.peer.timers.clone(),
+        shared(&runtime).foreign_timers.clone(),
+    ];
+    timers.iter().for_each(|timers| arm(timers, 1000, &waker));
+    let netpoll = &shared(&runtime).netpoll;
+    let (_sender, mut receiver) = pipe::new().unwrap();
+    let source = Registration::new(netpoll, &mut receiver, Interest::READABLE).unwrap();
+    let mut cx = Context::from_waker(&waker);
+    while let Poll::Ready(ready) = source.poll_ready(&mut cx, Direction::Read) {
+        source.clear_ready(ready.unwrap());
+    }
+    assert_eq!((dropped.get(), woken.get()), (0, 0));
+    let weak = Arc::downgrade(shared(&runtime));
+    // That thread is in a `block_on`, and leaves later.
+    runtime.shutdown_timeout(Duration::ZERO);
+    assert_eq!(dropped.get(), 2, "tasks at both homes");
+    assert_eq!(woken.get(), 3, "two timers and a source");
+    for timers in &timers {
+        assert!(
+            timers.arm(1000, waker.clone()).is_err(),
+            "it would never fire"
+        );
+    }
+    source.deregister(&mut receiver).unwrap();
+    worker.leave();
+    assert_eq!(weak.strong_count(), 0, "it keeps itself");
+}
+
+#[test]
+fn who_waits_for_the_end_is_told() {
+    let (runtime, worker) = alone();
+    worker.leave();
+    let (tells, told) = mpsc::channel();
+    let waiter = {
+        let shared = shared(&runtime).clone();
+        // It holds the lock from here until it waits, and who ends the runtime needs that.
+        let left = move || {
+            tells.send(()).unwrap();
+            Some(Duration::MAX)
+        };
+        thread::spawn(move || shared.wait_for_the_end(left))
+    };
+    told.recv().unwrap();
+    runtime.shutdown_timeout(Duration::ZERO);
+    assert!(waiter.join().unwrap());
+}
