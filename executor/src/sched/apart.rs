@@ -98,4 +98,27 @@ mod tests {
         whereabouts.get_up();
         assert_eq!(cpus(), before);
     }
+
+    #[test]
+    fn who_is_woken_is_kept_off_its_wakers_cpu_until_it_gets_up() {
+        let before = cpus();
+        let whereabouts = Whereabouts::new();
+        let thread = ThreadId::current();
+        // The system may move the thread in between, so that there is nothing to do; hardly ten times.
+        let off = (0..10).find_map(|_| {
+            whereabouts.lie_down();
+            let State::Lies(cpu) = *whereabouts.0.lock() else {
+                panic!("Linux tells where it is");
+            };
+            whereabouts.keep_off_this_cpu(thread);
+            matches!(*whereabouts.0.lock(), State::KeptOff(_)).then_some(cpu)
+        });
+        assert_eq!(off.is_some(), before.len() > 1, "if there is another");
+        if let Some(cpu) = off {
+            assert!(before.contains(&cpu));
+            assert_ne!(current_cpu(), Some(cpu));
+        }
+        whereabouts.get_up();
+        assert_eq!(cpus(), before);
+    }
 }
