@@ -4,7 +4,7 @@
 //!
 //! They fail when a way puts tasks into a plain queue without asking `is_ordered`: `push` in `sched/ground.rs`,
 //! `push_special` and `requeue_special` in `sched/push.rs`; and when `hand_in` in `sched/wait.rs` leaves the ordered
-//! queue where it is. A revocation is looked at where it is made, in `sched/priority.rs`.
+//! queue where it is. A revocation is looked at where it is made, in `sched/priority/tests.rs`.
 
 mod common;
 

@@ -46,7 +46,7 @@
 //! revocation, wake from a foreign thread): who queues a task asks it anew. That is also when a changed
 //! priority begins to count.
 //!
-//! Checked by `tests/priorities_*.rs`; the queues by `models::ordered`.
+//! Checked by `priority/tests.rs` and by `tests/priorities_*.rs`; the queues by `models::ordered`.
 
 use std::cell::{Cell, OnceCell};
 
@@ -380,33 +380,4 @@ impl Worker {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Barrier;
-
-    use crate::{queue::local_queue, runtime::Builder, sched::ground::Ground, sync::Arc};
-
-    /// It goes to the queue that all share with the rest: who is busy takes nothing low from another P.
-    #[test]
-    fn a_revocation_takes_what_is_ordered() {
-        let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
-        let (filled, over) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
-        let (told, held) = (filled.clone(), over.clone());
-        let stuck = runtime.spawn(async move {
-            for priority in [-1, 0, 1] {
-                let task = crate::task::Builder::new().priority(priority);
-                drop(task.spawn(async {}));
-            }
-            told.wait();
-            held.wait();
-        });
-        filled.wait();
-        let shared = runtime.handle().shared();
-        let ordered = || shared.metrics().processors[0].ordered_queue;
-        assert_eq!(ordered(), 2);
-        assert!(shared.revoke(shared.peer(0), &local_queue().0));
-        // Long before a thief could have come for them.
-        assert_eq!(ordered(), 0);
-        over.wait();
-        runtime.block_on(stuck).unwrap();
-    }
-}
+mod tests;
