@@ -355,3 +355,6 @@ impl Processor {
         tick
     }
 }
+
+#[cfg(test)]
+mod tests;
