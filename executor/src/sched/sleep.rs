@@ -38,7 +38,7 @@
 //! Left: who is handed a permit in the moment before it gets up wakes what came as a spinner; a waker that computes for long there,
 //! and announces nothing, leaves those alone who push meanwhile.
 //!
-//! Checked by `wait/tests.rs` and, with wakers that block, by the simulated programs.
+//! Checked by `sleep/tests.rs`, by `wait/tests.rs` and, with wakers that block, by the simulated programs.
 //!
 //! Checked by `models::idle` and `models::permit`.
 
@@ -387,3 +387,6 @@ pub(crate) trait Sleeper {
         !self.bed().standing().awake()
     }
 }
+
+#[cfg(all(test, not(ws_loom)))]
+mod tests;
