@@ -54,6 +54,7 @@ use crate::{
     time::Clock,
 };
 
+mod calls;
 mod order;
 
 /// Two permits, and threads that are steps of this one.
@@ -276,14 +277,14 @@ fn a_permit_is_revoked_before_a_branch_is_claimed() {
 }
 
 /// A pipe that the netpoll watches, and that nobody has written to.
-struct Events {
+pub(in crate::sched) struct Events {
     sender: pipe::Sender,
     receiver: pipe::Receiver,
     registration: Registration,
 }
 
 impl Events {
-    fn new(runtime: &Runtime) -> Self {
+    pub(in crate::sched) fn new(runtime: &Runtime) -> Self {
         let (sender, mut receiver) = pipe::new().unwrap();
         let netpoll = &runtime.handle().shared().netpoll;
         let registration = Registration::new(netpoll, &mut receiver, Interest::READABLE).unwrap();
@@ -295,7 +296,7 @@ impl Events {
     }
 
     /// Has the netpoll wake that waker at the next look.
-    fn bring(&mut self, waker: &Waker) {
+    pub(in crate::sched) fn bring(&mut self, waker: &Waker) {
         let mut cx = Context::from_waker(waker);
         while let Poll::Ready(ready) = self.registration.poll_ready(&mut cx, Direction::Read) {
             self.registration.clear_ready(ready.unwrap());
@@ -436,7 +437,7 @@ fn what_the_netpoll_wakes_blocks_at_a_61st_tick() {
 }
 
 /// The waker of a task that is idle on this P.
-fn idle_task(worker: &Worker) -> Waker {
+pub(in crate::sched) fn idle_task(worker: &Worker) -> Waker {
     let slot = Shares::new(Mutex::new(None));
     let task = {
         let slot = slot.clone();

@@ -16,13 +16,13 @@ fn spawned(worker: &Worker, tasks: usize) -> Vec<Id> {
     })
 }
 
-fn foreign(runtime: &Runtime, tasks: usize) -> Vec<Id> {
+pub(super) fn foreign(runtime: &Runtime, tasks: usize) -> Vec<Id> {
     (0..tasks).map(|_| runtime.spawn(async {}).id()).collect()
 }
 
 /// What the step runs; it is not run.
 #[track_caller]
-fn runs(worker: &Worker) -> Id {
+pub(super) fn runs(worker: &Worker) -> Id {
     match step(worker) {
         Step::Run(task) => {
             let id = task.header().id();
@@ -424,6 +424,30 @@ fn a_child_that_was_just_forked_waits_where_others_come_first() {
     };
     assert!(pinned.header().is_pinned() && !worker.p.has_child());
     context::with_worker_frame(&worker, || worker.poll(pinned));
+    end(runtime, [worker]);
+}
+
+#[test]
+fn a_parent_comes_before_the_queue_but_at_each_16th_tick() {
+    let (runtime, worker) = alone();
+    let ids = spawned(&worker, 5);
+    assert_eq!(runs(&worker), ids[4], "the last one spawned is next");
+    // The first in the queue forks, and its child has run.
+    let fork = || {
+        let task = worker.p.lrq.pop().expect("there are some");
+        worker.p.forks.set(true);
+        assert!(worker.p.parents.push(task).is_ok());
+    };
+    fork();
+    count_to(&worker, 1);
+    assert_eq!(runs(&worker), ids[0]);
+    fork();
+    count_to(&worker, TIMER_TICK);
+    assert_eq!(runs(&worker), ids[2], "the queue has its turn");
+    assert_eq!(runs(&worker), ids[1]);
+    fork();
+    count_to(&worker, TIMER_TICK);
+    assert_eq!(runs(&worker), ids[3], "nothing is in the queue");
     end(runtime, [worker]);
 }
 
