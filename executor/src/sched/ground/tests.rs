@@ -9,7 +9,7 @@ use crate::{
     queue::local_queue,
     runtime::{Builder, Runtime},
     sched::{
-        Shared,
+        Root, Shared,
         closing::Closing,
         sleep::Sleeper,
         worker::{Scope, Worker},
@@ -93,6 +93,50 @@ fn a_revocation_of_who_has_nothing_wakes_one_for_the_netpoll() {
     assert!(shared(&runtime).revoke(worker.bed(), &scratch));
     assert_eq!(leave_the_stage(&runtime), 0, "somebody waits there");
     shared(&runtime).netpoll_waiter().store(0, Relaxed);
+    end(runtime, worker);
+}
+
+#[test]
+fn what_a_revocation_finds_after_the_end_is_dropped() {
+    let runtime = runtime();
+    let worker = thread(&runtime, 1);
+    let ground = shared(&runtime);
+    // Its wake is on its way meanwhile.
+    let late = worker.p.runnext.take().expect("it is next");
+    ground.begin_shutdown();
+    ground.help_to_clear();
+    assert!(ground.phase().is_closed() && ground.live_tasks() == 1);
+    assert!(worker.p.lrq.push(late).is_ok());
+    let (scratch, _) = local_queue();
+    assert!(ground.revoke(worker.bed(), &scratch));
+    assert_eq!((ground.grq().len(), ground.live_tasks()), (0, 0));
+    end(runtime, worker);
+}
+
+#[test]
+fn a_refusal_wakes_those_who_wait_for_a_root() {
+    let runtime = runtime();
+    let worker = thread(&runtime, 0);
+    let ground = shared(&runtime);
+    let processor = ground.take_processor().expect("there is room for it");
+    let root = Root::new();
+    root.settle(runtime.handle().shared(), None);
+    *processor.peer.root.lock() = Some(root.clone());
+    processor.peer.standing.arrive();
+    assert!(processor.peer.standing.wait().is_none(), "it had none");
+    let idle = ground.idle();
+    let permits: Vec<_> = std::iter::from_fn(|| idle.acquire()).collect();
+    let mut permits = permits.into_iter();
+    drop(runtime.spawn(async {}));
+    let permit = permits.next().expect("three are free");
+    ground.refused(permit, idle.spin());
+    assert!(root.parker().is_notified());
+    assert!(!worker.bed().parker().is_notified(), "it runs");
+    permits.for_each(|permit| idle.release(permit, None));
+    ground.refusal().store(false, Relaxed);
+    *processor.peer.root.lock() = None;
+    assert!(processor.peer.standing.vacate().is_none());
+    ground.return_processor(processor);
     end(runtime, worker);
 }
 
