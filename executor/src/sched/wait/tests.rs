@@ -1,7 +1,12 @@
 //! I5: wakers and hooks that block where their thread lies. Each looks, in the middle of the block, whether somebody else
 //! was woken for what is queued, and fails if those who pushed relied on the thread that is blocked: where `is_up` does not
-//! take note of a hand-over, or `come_round` does not get up before it wakes. The last two fail if it lies down again with
+//! take note of a hand-over, or `come_round` does not get up before it wakes. Two more fail if it lies down again with
 //! a permit, and if a call that was handed to it stays with it while it blocks (S2).
+//!
+//! Behind these: where a thread waits, what it gets up for, and when it ends. What one does that waits for its own root is in
+//! `tests/root.rs`.
+
+mod root;
 
 use std::{
     sync::{
@@ -9,6 +14,7 @@ use std::{
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
     task::{Wake, Waker},
+    time::Duration,
 };
 
 use super::{Shared, Sleeper, Slept, Worker};
@@ -16,10 +22,13 @@ use crate::{
     block_in_place, context,
     runtime::{Builder, Runtime},
     sched::{
+        Root,
+        closing::Closing,
+        find::tests::Events,
         ground::Ground,
-        sleep::Look,
+        sleep::{Awake, Look},
         stage::Stage,
-        worker::{Scope, Step},
+        worker::{BRANCH, ROOT, Scope, Step},
     },
     sync::Arc,
     time::Clock,
@@ -44,6 +53,17 @@ fn thread(runtime: &Runtime) -> Worker {
     worker.bed().standing.arrive();
     worker.try_run();
     worker
+}
+
+/// A thread with a root that is due, and without a permit: in a `block_on`, or, if it takes anything, in `Runtime::run`.
+fn with_root(runtime: &Runtime, scope: Scope) -> (Worker, Shares<Root>) {
+    let shared = runtime.handle().shared();
+    let processor = shared.take_processor().expect("there is room for it");
+    let root = Root::new();
+    root.settle(shared, None);
+    let worker = Worker::new(shared.clone(), processor, scope, Some(root.clone()));
+    worker.bed().standing.arrive();
+    (worker, root)
 }
 
 /// Blocks where it is woken, and then counts who was started by the end of that.
@@ -180,4 +200,192 @@ fn who_wakes_without_a_permit_is_handed_none() {
     assert_eq!(started, 1);
     let [first, second] = others;
     end(runtime, [worker, first, second]);
+}
+
+/// A timer of that thread, so much later.
+fn arm(worker: &Worker, later: Duration, waker: Waker) {
+    let at = worker.now() + later.as_nanos() as u64;
+    assert!(worker.bed().timers.arm(at, waker).is_ok());
+}
+
+fn advance(worker: &Worker, time: Duration) {
+    worker.ground().time.clock().advance(time);
+}
+
+/// It sleeps once, and is woken already.
+fn wait(worker: &Worker) -> Slept {
+    worker.bed().parker.unpark(|| ());
+    worker.wait()
+}
+
+/// Whether that thread waits in the netpoll. It is woken already.
+fn polls(worker: &Worker) -> bool {
+    let polls = || worker.bed().counters.netpolls.get();
+    let before = polls();
+    worker.bed().parker.unpark(|| ());
+    worker.wait_on(&worker.bed().parker, None);
+    polls() != before
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[test]
+fn a_wait_in_the_netpoll_brings_the_timers_that_are_due() {
+    let runtime = runtime();
+    let worker = thread(&runtime);
+    assert!(!worker.lie_down(), "nothing is queued");
+    let slept = wait(&worker);
+    assert!(!slept.ready && !slept.expired);
+    let later = Duration::from_millis(1234);
+    arm(&worker, later, Waker::noop().clone());
+    advance(&worker, later);
+    let slept = wait(&worker);
+    assert!(slept.ready && !slept.expired);
+    assert_eq!(worker.p.now_ms.get(), 1234, "it knows the time");
+    assert_eq!(worker.come_round(slept), Some(Awake::Go));
+    assert!(worker.bed().standing.has_permit());
+    end(runtime, [worker]);
+}
+
+#[test]
+fn who_waits_for_a_timer_is_brought_what_comes_before() {
+    let runtime = runtime();
+    let worker = thread(&runtime);
+    let mut events = Events::new(&runtime);
+    arm(&worker, HOUR, Waker::noop().clone());
+    events.bring(Waker::noop());
+    worker.wait_on(&worker.bed().parker, None);
+    assert_eq!(worker.ready.take().len(), 1);
+    advance(&worker, HOUR);
+    assert!(polls(&worker));
+    assert_eq!(worker.ready.take().len(), 1, "that is the timer");
+    drop(events);
+    end(runtime, [worker]);
+}
+
+#[test]
+fn who_is_in_block_on_waits_in_the_netpoll_where_something_is_awaited() {
+    let runtime = runtime();
+    let worker = thread(&runtime);
+    let (in_block_on, _) = with_root(&runtime, Scope::Own);
+    assert!(polls(&worker), "something may come to be awaited");
+    assert!(!polls(&in_block_on), "its parker is woken more cheaply");
+    arm(&worker, HOUR, Waker::noop().clone());
+    assert!(polls(&worker));
+    assert!(polls(&in_block_on));
+    // What it found there last was not its own.
+    in_block_on.passed_on.set(true);
+    assert!(polls(&in_block_on), "there is nobody else");
+    in_block_on.shared().threads.lock().count += 1;
+    assert!(!polls(&in_block_on), "that is for the workers");
+    in_block_on.shared().threads.lock().count -= 1;
+    advance(&worker, HOUR);
+    assert!(polls(&worker), "the timer is due");
+    end(runtime, [worker, in_block_on]);
+}
+
+#[test]
+fn who_waits_in_the_netpoll_is_the_last_to_be_woken() {
+    for poller in [0, 1] {
+        let runtime = runtime();
+        let workers = [thread(&runtime), thread(&runtime)];
+        for worker in &workers {
+            assert!(!worker.lie_down(), "nothing is queued");
+        }
+        let (poller, other) = (&workers[poller], &workers[1 - poller]);
+        poller.enter_netpoll();
+        drop(runtime.spawn(async {}));
+        assert!(!poller.bed().standing.has_permit());
+        assert!(other.bed().standing.has_permit());
+        poller.leave_netpoll();
+        assert_eq!(other.look_up(), Look::Up);
+        assert!(other.spins(), "it searches from now on");
+        end(runtime, workers);
+    }
+}
+
+#[test]
+fn who_is_relied_upon_does_not_end_however_long_it_sleeps() {
+    const IN_VAIN: Slept = Slept {
+        expired: true,
+        ready: false,
+    };
+    let runtime = runtime();
+    let worker = thread(&runtime);
+    let (bound, root) = with_root(&runtime, Scope::All);
+    assert!(root.take(), "it was due");
+    assert!(!worker.lie_down() && !bound.lie_down(), "nothing is queued");
+    assert_eq!(bound.come_round(IN_VAIN), None, "it has a root");
+    worker.p.pinned_live.set(1);
+    assert_eq!(worker.come_round(IN_VAIN), None, "a task is pinned to it");
+    worker.p.pinned_live.set(0);
+    assert_eq!(worker.come_round(IN_VAIN), Some(Awake::Leave));
+    assert!(bound.rise(), "it was handed nothing");
+    end(runtime, [worker, bound]);
+}
+
+#[test]
+fn who_has_a_root_gets_up_at_the_end_for_what_is_pinned_alone() {
+    let runtime = runtime();
+    let (worker, root) = with_root(&runtime, Scope::All);
+    assert!(root.take(), "it was due");
+    assert!(!worker.lie_down(), "nothing is queued");
+    worker.shared().tell(worker.bed());
+    assert_eq!(worker.look_up(), Look::Nothing, "its root goes on");
+    worker.p.pinned_live.set(1);
+    assert_eq!(worker.look_up(), Look::Up);
+    worker.p.pinned_live.set(0);
+    end(runtime, [worker]);
+}
+
+/// What a P says of a task that it polls.
+const TASK: u64 = 1 << 32;
+
+/// Whether that thread would wait for a permit, in a poll of this. All are taken.
+fn waits_for_a_permit(worker: &Worker, running: u64) -> bool {
+    worker.bed().running.store(running, Relaxed);
+    let waits = !worker.ask_for_permit();
+    assert!(!worker.bed().standing.has_permit());
+    if waits {
+        assert!(!worker.was_answered(), "nobody has given it one");
+    }
+    worker.bed().running.store(0, Relaxed);
+    waits
+}
+
+#[test]
+fn a_root_that_is_due_needs_no_permit_but_in_another_poll() {
+    let runtime = runtime();
+    let [first, second] = [thread(&runtime), thread(&runtime)];
+    let (worker, root) = with_root(&runtime, Scope::Own);
+    let waits = |running| waits_for_a_permit(&worker, running);
+    assert_eq!(
+        [0, ROOT, BRANCH, TASK].map(waits),
+        [false, false, true, true]
+    );
+    assert!(root.take());
+    assert_eq!([0, ROOT, TASK].map(waits), [true; 3], "it is not due");
+    worker.shared().tell(worker.bed());
+    assert_eq!(
+        [0, ROOT, TASK].map(waits),
+        [false; 3],
+        "nothing is polled any more"
+    );
+    end(runtime, [first, second, worker]);
+}
+
+#[test]
+fn above_a_poll_no_permit_is_needed_when_its_own_root_is_due() {
+    let runtime = runtime();
+    let [first, second] = [thread(&runtime), thread(&runtime)];
+    let worker = thread(&runtime);
+    let root = Root::new();
+    worker.above.replace(Some(root.clone()));
+    assert!(!waits_for_a_permit(&worker, TASK));
+    assert!(root.take());
+    assert!(waits_for_a_permit(&worker, TASK), "it is not due");
+    worker.shared().tell(worker.bed());
+    assert!(!waits_for_a_permit(&worker, TASK));
+    worker.above.replace(None);
+    end(runtime, [first, second, worker]);
 }
