@@ -447,3 +447,6 @@ impl fmt::Debug for Worker {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, not(ws_loom)))]
+mod tests;
