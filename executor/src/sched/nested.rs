@@ -155,3 +155,6 @@ impl Worker {
         self.peer().standing.has_permit()
     }
 }
+
+#[cfg(all(test, not(ws_loom)))]
+mod tests;

@@ -1,0 +1,134 @@
+//! *Above a poll*, one step at a time: where pinned tasks are polled, and where a thread sleeps.
+
+use std::{cell::Cell, future::poll_fn, rc::Rc, sync::Arc as Shares};
+
+use super::*;
+use crate::{
+    block_in_place,
+    runtime::Runtime,
+    sched::{
+        find::tests::{end, runtime, thread},
+        worker::{ROOT, Scope},
+    },
+    spawn_local,
+};
+
+/// What a P says of a task that it polls.
+const TASK: u64 = 1 << 32;
+
+/// Pins a task to this thread that counts its polls there.
+fn pin_one(polls: &Rc<Cell<usize>>) {
+    let polls = polls.clone();
+    drop(spawn_local(async move { polls.set(polls.get() + 1) }));
+}
+
+fn root_that_is_not_due() -> Shares<Root> {
+    let root = Root::new();
+    assert!(root.take(), "the first poll is");
+    root
+}
+
+#[test]
+fn pinned_tasks_are_polled_above_a_task_or_a_root() {
+    let runtime = runtime();
+    let worker = thread(&runtime);
+    let (root, polls) = (root_that_is_not_due(), Rc::new(Cell::new(0)));
+    // In a poll of this: whether something was done, and the polls so far.
+    let above = |running| {
+        worker.peer().running.store(running, Relaxed);
+        let did = worker.run_pinned_above(&root);
+        assert_eq!(worker.peer().running.load(Relaxed), running);
+        assert!(!worker.peer().standing.has_permit(), "it blocks");
+        worker.peer().running.store(0, Relaxed);
+        (did, polls.get())
+    };
+    context::with_worker_frame(&worker, || {
+        block_in_place(|| {
+            pin_one(&polls);
+            assert_eq!(above(0), (false, 0), "it is between two polls");
+            assert_eq!(above(BRANCH), (false, 0), "its task is elsewhere");
+            assert_eq!(above(TASK), (true, 1));
+            assert_eq!(above(TASK), (false, 1), "there is no more");
+            pin_one(&polls);
+            assert_eq!(above(ROOT), (true, 2));
+        });
+    });
+    end(runtime, [worker]);
+}
+
+#[test]
+fn a_pinned_task_is_not_polled_without_a_permit() {
+    let runtime = runtime();
+    let [first, second] = [thread(&runtime), thread(&runtime)];
+    let worker = thread(&runtime);
+    let polls = Rc::new(Cell::new(0));
+    context::with_worker_frame(&worker, || {
+        pin_one(&polls);
+        worker.peer().running.store(TASK, Relaxed);
+        block_in_place(|| {
+            // Its own future is due, and needs none.
+            assert!(worker.run_pinned_above(&Root::new()));
+            assert_eq!(polls.get(), 0);
+            assert!(worker.p.has_pinned(), "it waits");
+            assert!(worker.peer().announced.load(Relaxed));
+        });
+        worker.peer().running.store(0, Relaxed);
+        worker.clear_pinned();
+    });
+    end(runtime, [first, second, worker]);
+}
+
+#[test]
+fn a_future_that_a_pinned_task_has_woken_is_polled_before_a_sleep() {
+    let runtime = runtime();
+    let worker = thread(&runtime);
+    let root = Root::new();
+    worker.lend_bed(&root);
+    let waker = Waker::from(root.clone());
+    let polls = Cell::new(0);
+    let future = poll_fn(|_| {
+        polls.set(polls.get() + 1);
+        if polls.get() == 2 {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    });
+    context::with_worker_frame(&worker, || {
+        let wakes = waker.clone();
+        drop(spawn_local(async move { wakes.wake() }));
+        worker.peer().running.store(TASK, Relaxed);
+        block_in_place(|| wait_above(worker.shared(), &worker, &root, &waker, pin!(future)));
+        worker.peer().running.store(0, Relaxed);
+    });
+    assert_eq!(polls.get(), 2);
+    assert!(worker.peer().parker.is_notified(), "it has slept");
+    end(runtime, [worker]);
+}
+
+#[test]
+fn who_waits_above_a_poll_is_woken_where_its_thread_sleeps() {
+    let runtime = runtime();
+    let worker = thread(&runtime);
+    let above = Root::new();
+    worker.lend_bed(&above);
+    above.unpark();
+    assert!(worker.peer().parker.is_notified());
+    let (in_block_on, below) = in_block_on(&runtime);
+    let above = Root::new();
+    in_block_on.lend_bed(&above);
+    above.unpark();
+    assert!(below.parker().is_notified());
+    end(runtime, [worker, in_block_on]);
+}
+
+/// A thread with a root of its own, on whose parker it sleeps.
+fn in_block_on(runtime: &Runtime) -> (Worker, Shares<Root>) {
+    let shared = runtime.handle().shared();
+    let processor = shared.take_processor().expect("there is room for it");
+    let root = Root::new();
+    root.settle(shared, None);
+    let worker = Worker::new(shared.clone(), processor, Scope::Own, Some(root.clone()));
+    worker.peer().standing.arrive();
+    (worker, root)
+}
