@@ -175,8 +175,7 @@ proofs! {
         let address = listener.local_addr().unwrap();
         let kit = ws::async_rs::Kit::current();
         let bus = ws::zbus::Runtime::current();
-        let thread = std::thread::Builder::new().name("ws-test-foreign".to_owned());
-        let thread = thread.spawn(move || {
+        let thread = crate::harness::thread(move || {
             futures::executor::block_on(async {
                 let stream: TcpStream = kit.tcp_connect_addr(address).await.unwrap();
                 kit.sleep(Duration::from_millis(1)).await;
@@ -189,7 +188,7 @@ proofs! {
         for _ in 0..2 {
             listener.accept().await.unwrap();
         }
-        ws::spawn_blocking(|| thread.unwrap().join().unwrap()).await.unwrap();
+        ws::spawn_blocking(|| thread.join().unwrap()).await.unwrap();
     }
 
     /// zbus: tasks are cancelled by a drop and let go by a detach; abstract names; readiness; children.

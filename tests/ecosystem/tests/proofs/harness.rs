@@ -7,6 +7,9 @@
 //! waits for it, for a limited time. What the proof prints on stderr is seen, its stdout is kept for the
 //! case that it fails.
 //!
+//! The threads that may be there are known one by one, by their numbers, and not by their names: a thread without a
+//! name has that of the one that started it, and a library's would pass for a worker.
+//!
 //! The child is the leader of a process group, in which the servers are too. When the time is over, the group
 //! is killed, by the number that was started here.
 //!
@@ -16,7 +19,7 @@
 //! one is not installed, its proof is skipped, with a line that says so; in CI that is a failure.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     env, fs,
     future::Future,
     io::Read,
@@ -26,7 +29,7 @@ use std::{
     process::{Child, Command, ExitStatus, Output, Stdio},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU16, Ordering},
+        atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering},
     },
     thread,
     time::{Duration, Instant},
@@ -72,8 +75,15 @@ impl Env {
     }
 
     /// The names of all threads so far that are neither of `ws` nor of the test, and were not let through.
-    pub(crate) fn foreign_threads(&self) -> BTreeSet<String> {
-        self.threads.look();
+    fn foreign_threads(&self) -> BTreeSet<String> {
+        // One of ours that was started just now may not have come to saying so.
+        for _ in 0..400 {
+            self.threads.look();
+            if self.threads.foreign().is_empty() {
+                break;
+            }
+            thread::sleep(Threads::PERIOD);
+        }
         self.threads.foreign()
     }
 
@@ -110,12 +120,18 @@ where
         dir: dir.clone(),
         threads,
     };
-    ws::runtime::Builder::new()
+    runtime()
         .workers(2)
         .build()
         .expect("two threads can be had")
         .run(proof(env));
     drop(dir); // after all servers, which are in the proof
+}
+
+/// Builds a runtime whose threads are known as such.
+pub(crate) fn runtime() -> ws::runtime::Builder {
+    RUNTIMES.fetch_add(1, Ordering::SeqCst);
+    ws::runtime::Builder::new().on_thread_start(this_thread_is_ours)
 }
 
 fn run_child(name: &str) {
@@ -172,58 +188,102 @@ pub(crate) fn signal(child: &Child, signal: i32) {
     let _gone_already = unsafe { libc::kill(pid, signal) };
 }
 
+/// The threads that a runtime of `ws` or the test has started, by their numbers.
+static OURS: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
+
+/// How many runtimes of `ws` there were. Each has a thread for its sysmon, which calls no hook.
+static RUNTIMES: AtomicUsize = AtomicUsize::new(0);
+
+/// What the system has room for of the name of sysmon's thread.
+const SYSMON: &str = "ws-worker-sysmo";
+
+/// Says of the thread that calls it that it is not a library's.
+fn this_thread_is_ours() {
+    // SAFETY: a system call without arguments.
+    let number = unsafe { libc::gettid() };
+    OURS.lock().unwrap().insert(number);
+}
+
+/// Starts a thread of the test's own.
+pub(crate) fn thread<T: Send + 'static>(
+    f: impl FnOnce() -> T + Send + 'static,
+) -> thread::JoinHandle<T> {
+    thread::spawn(move || {
+        this_thread_is_ours();
+        f()
+    })
+}
+
 /// Looks every few milliseconds which threads there are.
 #[derive(Clone)]
 struct Threads {
-    seen: Arc<Mutex<BTreeSet<String>>>,
+    seen: Arc<Mutex<BTreeMap<i32, Seen>>>,
     allowed: Arc<Mutex<Vec<&'static str>>>,
     end: Arc<AtomicBool>,
 }
 
+/// A thread, as the last look found it.
+#[derive(Default)]
+struct Seen {
+    name: String,
+    looks: u32,
+}
+
 impl Threads {
+    const PERIOD: Duration = Duration::from_millis(5);
+
     fn watch() -> Self {
         let threads = Self {
             seen: Arc::default(),
             allowed: Arc::default(),
             end: Arc::default(),
         };
+        // Those that are there now are the test's.
+        threads.look();
+        OURS.lock()
+            .unwrap()
+            .extend(threads.seen.lock().unwrap().keys());
         let watched = threads.clone();
-        // A thread has the name of the one that started it until it gives itself its own. This one is not
-        // foreign, and neither are those that are there now.
-        watched.look();
-        watched.allowed.lock().unwrap().extend(["watch"]);
-        let ours: Vec<String> = watched.seen.lock().unwrap().iter().cloned().collect();
-        watched.allowed.lock().unwrap().extend(
-            ours.into_iter().map(|name| &*name.leak()), // a few, once in a process
-        );
-        thread::Builder::new()
-            .name("watch".to_owned())
-            .spawn(move || {
-                while !watched.end.load(Ordering::Relaxed) {
-                    watched.look();
-                    thread::sleep(Duration::from_millis(5));
-                }
-            })
-            .unwrap();
+        thread(move || {
+            while !watched.end.load(Ordering::Relaxed) {
+                watched.look();
+                thread::sleep(Self::PERIOD);
+            }
+        });
         threads
     }
 
     fn look(&self) {
         for task in fs::read_dir("/proc/self/task").unwrap() {
+            let task = task.unwrap();
             // It may have ended between the two looks.
-            if let Ok(name) = fs::read_to_string(task.unwrap().path().join("comm")) {
-                self.seen.lock().unwrap().insert(name.trim_end().to_owned());
+            if let Ok(name) = fs::read_to_string(task.path().join("comm")) {
+                let number = task.file_name().to_str().unwrap().parse().unwrap();
+                let mut seen = self.seen.lock().unwrap();
+                let seen = seen.entry(number).or_default();
+                seen.name = name.trim_end().to_owned();
+                seen.looks += 1;
             }
         }
     }
 
     fn foreign(&self) -> BTreeSet<String> {
         let seen = self.seen.lock().unwrap();
+        let ours = OURS.lock().unwrap();
         let allowed = self.allowed.lock().unwrap();
+        let mut sysmons = RUNTIMES.load(Ordering::SeqCst);
         seen.iter()
-            .filter(|name| !name.starts_with("ws-"))
-            .filter(|name| !allowed.iter().any(|prefix| name.starts_with(prefix)))
-            .cloned()
+            .filter(|(number, _)| !ours.contains(number))
+            .filter(|(_, seen)| !allowed.iter().any(|prefix| seen.name.starts_with(prefix)))
+            // A thread has the name of the one that started it until it gives itself its own. One that is let
+            // through for its name may have ended soon after that, and no look have come between.
+            .filter(|(_, seen)| allowed.is_empty() || seen.looks > 20)
+            .filter(|(_, seen)| {
+                let is_sysmon = seen.name == SYSMON && sysmons > 0;
+                sysmons -= usize::from(is_sysmon);
+                !is_sysmon
+            })
+            .map(|(number, seen)| format!("{} ({number})", seen.name))
             .collect()
     }
 }
@@ -423,4 +483,19 @@ pub(crate) fn bytes(len: usize, seed: u64) -> Vec<u8> {
 /// An address of this machine.
 pub(crate) fn local(port: u16) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, port).into()
+}
+
+proofs! {
+    /// A thread that a task starts without a name is seen, although it has the name of the one that runs the task.
+    async fn a_thread_without_a_name_is_foreign(env) {
+        let (end, ended) = std::sync::mpsc::channel();
+        let nameless = thread::spawn(move || {
+            ended.recv().unwrap();
+            this_thread_is_ours();
+        });
+        let foreign = env.foreign_threads();
+        assert_eq!(foreign.len(), 1, "{foreign:?}");
+        end.send(()).unwrap();
+        nameless.join().unwrap();
+    }
 }

@@ -67,8 +67,7 @@ macro_rules! each_message_comes_once {
 /// What `f` returns on a thread that is none of the runtime's.
 async fn foreign_thread<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> R {
     let (send, receive) = oneshot::channel();
-    let thread = std::thread::Builder::new().name("ws-test-foreign".to_owned());
-    thread.spawn(move || drop(send.send(f()))).unwrap();
+    crate::harness::thread(move || drop(send.send(f())));
     receive.await.expect("the thread does not panic")
 }
 

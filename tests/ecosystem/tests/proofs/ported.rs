@@ -13,7 +13,7 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use crate::harness::proofs;
+use crate::harness::{self, proofs};
 
 /// What both services know.
 #[derive(Clone, Copy)]
@@ -22,14 +22,6 @@ struct Limits {
     silence: Duration,
     /// At most one line in so long.
     per_line: Duration,
-}
-
-/// Both are served on a thread of this name, which is not a runtime's.
-fn thread(serve: impl FnOnce() + Send + 'static) -> std::thread::JoinHandle<()> {
-    std::thread::Builder::new()
-        .name("ws-test-service".to_owned())
-        .spawn(serve)
-        .unwrap()
 }
 
 fn connect(address: SocketAddr) -> BufReader<TcpStream> {
@@ -56,7 +48,8 @@ fn drive(serve: fn(Limits, CancellationToken, mpsc::Sender<SocketAddr>)) {
         let stop = CancellationToken::new();
         let (send, address) = mpsc::channel();
         let stopped = stop.clone();
-        let thread = thread(move || serve(limits, stopped, send));
+        // Not a runtime's.
+        let thread = harness::thread(move || serve(limits, stopped, send));
         (address.recv().unwrap(), stop, thread)
     };
 
@@ -116,7 +109,7 @@ proofs! {
     /// The service after the port, and no thread of tokio's.
     async fn after_the_port(env) {
         ws::spawn_blocking(|| drive(|limits, stop, address| {
-            ws::runtime::Runtime::new().unwrap().block_on(async {
+            harness::runtime().build().unwrap().block_on(async {
                 let listener = ws::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
                 address.send(listener.local_addr().unwrap()).unwrap();
                 after::serve(listener, limits, stop).await.unwrap();

@@ -194,13 +194,11 @@ impl Worker {
             .spawn()
             .unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
-        let reader = std::thread::Builder::new().name("ws-test-reader".to_owned());
-        let read = move || {
+        crate::harness::thread(move || {
             stdout
                 .lines()
                 .for_each(|line| drop(said.unbounded_send(line.unwrap())))
-        };
-        reader.spawn(read).unwrap();
+        });
         Self { child }
     }
 
