@@ -10,8 +10,9 @@
 //! The threads that may be there are known one by one, by their numbers, and not by their names: a thread without a
 //! name has that of the one that started it, and a library's would pass for a worker.
 //!
-//! The child is the leader of a process group, in which the servers are too. When the time is over, the group
-//! is killed, by the number that was started here.
+//! The child is the leader of a process group, in which the servers are too. When it has ended, or its time is
+//! over, the group is killed, by the number that was started here. If the test itself is killed, the system kills the
+//! child, and with that its servers.
 //!
 //! # Servers
 //!
@@ -22,9 +23,9 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     env, fs,
     future::Future,
-    io::Read,
+    io::{self, Read},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
-    os::unix::process::CommandExt,
+    os::unix::process::{CommandExt, ExitStatusExt},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Output, Stdio},
     sync::{
@@ -131,34 +132,79 @@ where
 /// Builds a runtime whose threads are known as such.
 pub(crate) fn runtime() -> ws::runtime::Builder {
     RUNTIMES.fetch_add(1, Ordering::SeqCst);
-    ws::runtime::Builder::new().on_thread_start(this_thread_is_ours)
+    ws::runtime::Builder::new()
+        .on_thread_start(this_thread_is_ours)
+        // A thread that ends takes the servers with it that it has started: see `bind_to_us`.
+        .keep_alive(LIMIT)
 }
 
 fn run_child(name: &str) {
-    let mut child = Command::new(env::current_exe().unwrap())
+    let (status, printed) = child(name);
+    match status {
+        Some(status) if status.success() && printed.contains("1 passed") => {}
+        Some(status) => panic!("{name}: {status}\n{printed}"),
+        None => panic!("{name} hangs\n{printed}"),
+    }
+}
+
+/// Runs a test of this binary in a process of its own: how it ended, if it did, and what it printed.
+fn child(name: &str) -> (Option<ExitStatus>, String) {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command
         .args(["--exact", name, "--nocapture", "--test-threads", "1"])
         .env(IN_CHILD, name)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .process_group(0)
-        .spawn()
-        .unwrap();
+        .process_group(0);
+    // This thread stays until the child has ended.
+    let mut child = bind_to_us(&mut command).spawn().unwrap();
     let mut stdout = child.stdout.take().unwrap();
     let printed = thread::spawn(move || {
         let mut printed = String::new();
         stdout.read_to_string(&mut printed).map(|_| printed)
     });
-    let status = wait(&mut child, LIMIT);
-    if status.is_none() {
-        kill_group(&child);
-        child.wait().unwrap();
-    }
+    let ended = ends(&child, LIMIT);
+    // With all that it has left behind. A proof that is aborted has stopped no server.
+    kill_group(&child);
+    let status = child.wait().unwrap();
     // Servers have stdout of their own, so this ends with the child.
     let printed = printed.join().unwrap().unwrap();
-    match status {
-        Some(status) if status.success() && printed.contains("1 passed") => {}
-        Some(status) => panic!("{name}: {status}\n{printed}"),
-        None => panic!("{name} hangs\n{printed}"),
+    (ended.then_some(status), printed)
+}
+
+/// Waits until a process has ended, for a limited time. It is still to be waited for, so its number stays its own.
+fn ends(child: &Child, limit: Duration) -> bool {
+    let start = Instant::now();
+    while start.elapsed() < limit {
+        // SAFETY: all zeros are a `siginfo_t`, which is numbers; the call writes to this one, which outlives it.
+        let (done, pid) = unsafe {
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            let how = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+            (
+                libc::waitid(libc::P_PID, child.id(), &mut info, how),
+                info.si_pid(),
+            )
+        };
+        assert_eq!(done, 0, "{}", io::Error::last_os_error());
+        if pid != 0 {
+            return true;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    false
+}
+
+/// Has the system kill a process when the thread ends that has started it, which it does at the latest with its process.
+pub(crate) fn bind_to_us(command: &mut Command) -> &mut Command {
+    // SAFETY: in the child of a process with threads no memory may be taken, and no lock. This is a system call.
+    unsafe {
+        command.pre_exec(|| {
+            let signal = libc::SIGKILL as libc::c_ulong;
+            match libc::prctl(libc::PR_SET_PDEATHSIG, signal) {
+                0 => Ok(()),
+                _ => Err(io::Error::last_os_error()),
+            }
+        })
     }
 }
 
@@ -398,7 +444,7 @@ impl Server {
             .append(true)
             .open(&log)
             .unwrap();
-        let child = command
+        let child = bind_to_us(command)
             .stdin(Stdio::null())
             .stdout(out.try_clone().unwrap())
             .stderr(out)
@@ -483,6 +529,53 @@ pub(crate) fn bytes(len: usize, seed: u64) -> Vec<u8> {
 /// An address of this machine.
 pub(crate) fn local(port: u16) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, port).into()
+}
+
+/// Whether a process has ended. Nobody may have waited for it yet.
+fn has_ended(pid: &str) -> bool {
+    match fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => stat.rsplit_once(") ").unwrap().1.starts_with('Z'),
+        Err(_) => true,
+    }
+}
+
+/// A proof that is aborted leaves no process behind: none in its group, by the kill of that, and none that it has
+/// started itself, by the system.
+#[test]
+fn an_aborted_proof_leaves_nothing_behind() {
+    const NAME: &str = "harness::an_aborted_proof_leaves_nothing_behind";
+    let log = |parent: u32| {
+        env::temp_dir()
+            .join(format!("ws-proof-{parent}"))
+            .join("log")
+    };
+    if env::var(IN_CHILD).is_ok() {
+        let log = log(std::os::unix::process::parent_id());
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "sleep 1000 & echo $!; wait"]);
+        let mut shell = Server::start(&mut shell, libc::SIGTERM, log.clone());
+        shell.ready(|| fs::read_to_string(&log).unwrap().ends_with('\n'));
+        let mut alone = Command::new("sleep");
+        alone.arg("1000").process_group(0);
+        let alone = Server::start(&mut alone, libc::SIGTERM, log);
+        println!("\nleft {}\nleft {}", shell.log().trim(), alone.child.id());
+        std::process::abort();
+    }
+    let _dir = TempDir::new();
+    let (status, printed) = child(NAME);
+    assert_eq!(status.unwrap().signal(), Some(libc::SIGABRT));
+    let left: Vec<&str> = printed
+        .lines()
+        .filter_map(|line| line.strip_prefix("left "))
+        .collect();
+    assert_eq!(left.len(), 2, "{printed}");
+    let start = Instant::now();
+    for pid in left {
+        while !has_ended(pid) {
+            assert!(start.elapsed() < Duration::from_secs(60), "{pid} is left");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
 }
 
 proofs! {

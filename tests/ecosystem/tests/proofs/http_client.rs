@@ -18,14 +18,14 @@ use ws::{
 
 use crate::harness::{Env, Server, bytes, free_port, proofs};
 
-/// nginx with one worker, which serves the folder `www`, and says at `/connection` on which of its connections
+/// nginx, as one process, which serves the folder `www`, and says at `/connection` on which of its connections
 /// a request came.
 fn nginx(env: &Env) -> Option<(Server, u16)> {
     let nginx = crate::harness::find("nginx")?;
     let (dir, port) = (env.dir.display(), free_port());
     let config = env.dir.join("nginx.conf");
     let text = format!(
-        "daemon off; worker_processes 1; pid {dir}/nginx.pid; error_log stderr;
+        "daemon off; master_process off; pid {dir}/nginx.pid; error_log stderr;
          user root;
          events {{ worker_connections 256; }}
          http {{

@@ -20,7 +20,7 @@ use lapin::{
 };
 use ws::async_rs::Kit;
 
-use crate::harness::{Env, Server, bytes, free_port, proofs, signal, wait};
+use crate::harness::{Env, Server, bind_to_us, bytes, free_port, proofs, signal, wait};
 
 /// lapin has a thread for each connection, which moves bytes between its buffers.
 const LAPIN: &[&str] = &["lapin-"];
@@ -187,12 +187,12 @@ struct Worker {
 
 impl Worker {
     fn start(url: &str, said: mpsc::UnboundedSender<String>) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_jobs"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_jobs"));
+        command
             .args(["work", url])
             .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+            .stdout(Stdio::piped());
+        let mut child = bind_to_us(&mut command).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         crate::harness::thread(move || {
             stdout
