@@ -17,6 +17,7 @@
 //! 3. `acknowledged N` is printed after the queue has answered a question that was asked behind the
 //!    acknowledgement. Such a job is never given out again.
 //! 4. A broker that goes away is waited for. What was not acknowledged comes again.
+//! 5. Every answer of the broker is waited for for a limited time. A worker that gets none connects again.
 //!
 //! Between 2 and 3 a worker may die with a result that is there and a job that is not acknowledged. That job
 //! is done again, and has two results. A result carries the number of its job, and whoever collects results
@@ -56,7 +57,7 @@ const CONSUMER: &str = "worker";
 /// How long a worker waits before it asks again for a broker that is not there.
 const RECONNECT: Duration = Duration::from_millis(250);
 
-/// How long the broker may take to answer.
+/// How long the broker may take until a connection is ready for work, or closed.
 ///
 /// lapin 4.12 has a way of never answering by itself, when the broker is not there. Its thread is refused, notes the
 /// error in the status of the connection, rejects the steps of the handshake that are registered so far, and ends
@@ -65,6 +66,10 @@ const RECONNECT: Duration = Duration::from_millis(250);
 /// row, and on one of three with a pause of 20 ms at that place of lapin's. (Each refusal also leaves two tasks behind
 /// for good.) With more than one attempt, by `ConnectionProperties::with_backoff`, a refusal comes too late for it.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long the broker may take to have a message on its disk, or to answer a question. One that is short of memory
+/// or disk takes no messages meanwhile.
+const ANSWER: Duration = Duration::from_secs(60);
 
 /// How long the last jobs and the goodbye may take.
 const FAREWELL: Duration = Duration::from_secs(30);
@@ -89,7 +94,12 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Connects, and sees that the queues are there.
+/// Waits for an answer of the broker.
+async fn answer<T>(wait: impl Future<Output = lapin::Result<T>>) -> Result<T> {
+    Ok(timeout(ANSWER, wait).await??)
+}
+
+/// Connects, sees that the queues are there, and asks for confirmations.
 async fn connect(url: &str) -> lapin::Result<(Connection, Channel)> {
     let runtime = Runtime::new(Kit::current());
     let connection =
@@ -101,6 +111,9 @@ async fn connect(url: &str) -> lapin::Result<(Connection, Channel)> {
             .queue_declare(queue.into(), durable, FieldTable::default())
             .await?;
     }
+    channel
+        .confirm_select(ConfirmSelectOptions::default())
+        .await?;
     Ok((connection, channel))
 }
 
@@ -121,20 +134,17 @@ async fn send(
 /// Publishes jobs, and ends when the broker has all of them on its disk.
 async fn publish(url: &str, count: &str) -> Result<()> {
     let count: u64 = count.parse()?;
-    let (connection, channel) = connect(url).await?;
-    channel
-        .confirm_select(ConfirmSelectOptions::default())
-        .await?;
+    let (connection, channel) = timeout(PATIENCE, connect(url)).await??;
     let mut confirmations = Vec::new();
     for job in 0..count {
-        confirmations.push(send(&channel, JOBS, job.to_string()).await?);
+        confirmations.push(answer(send(&channel, JOBS, job.to_string())).await?);
     }
     for confirmation in confirmations {
-        if !confirmation.await?.is_ack() {
+        if !answer(confirmation).await?.is_ack() {
             return Err("the broker refused a job".into());
         }
     }
-    connection.close(200, ShortString::default()).await?;
+    timeout(PATIENCE, connection.close(200, ShortString::default())).await??;
     writeln!(std::io::stdout(), "published {count} jobs")?;
     Ok(())
 }
@@ -164,9 +174,6 @@ async fn work(url: &str) -> Result<()> {
 /// Connects, and asks for jobs.
 async fn subscribe(url: &str) -> Result<(Connection, Channel, Consumer)> {
     let (connection, channel) = connect(url).await?;
-    channel
-        .confirm_select(ConfirmSelectOptions::default())
-        .await?;
     let at_a_time = 2 * std::thread::available_parallelism()?.get();
     channel
         .basic_qos(at_a_time.try_into()?, BasicQosOptions::default())
@@ -247,19 +254,14 @@ async fn next_of(jobs: &mut JoinSet<Result<()>>) -> Result<()> {
 async fn job(channel: Channel, delivery: Delivery) -> Result<()> {
     let job: u64 = std::str::from_utf8(&delivery.data)?.parse()?;
     let primes = ws::spawn_blocking(move || primes_below(1_000 + job)).await?;
-    let confirmation = send(&channel, RESULTS, format!("{job} {primes}")).await?;
-    if !confirmation.await?.is_ack() {
+    let confirmation = answer(send(&channel, RESULTS, format!("{job} {primes}"))).await?;
+    if !answer(confirmation).await?.is_ack() {
         return Err("the broker refused a result".into());
     }
-    delivery.acker.ack(BasicAckOptions::default()).await?;
+    answer(delivery.acker.ack(BasicAckOptions::default())).await?;
     // Nothing answers an acknowledgement, so a question is asked behind it.
-    channel
-        .queue_declare(
-            JOBS.into(),
-            QueueDeclareOptions::durable(),
-            FieldTable::default(),
-        )
-        .await?;
+    let durable = QueueDeclareOptions::durable();
+    answer(channel.queue_declare(JOBS.into(), durable, FieldTable::default())).await?;
     // In one write, so that no line is torn when the process is killed.
     std::io::stdout().write_all(format!("acknowledged {job}\n").as_bytes())?;
     Ok(())

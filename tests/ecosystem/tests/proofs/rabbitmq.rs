@@ -20,7 +20,7 @@ use lapin::{
 };
 use ws::async_rs::Kit;
 
-use crate::harness::{Env, Server, bind_to_us, bytes, free_port, proofs, signal, wait};
+use crate::harness::{Env, Server, bind_to_us, bytes, free_port, output, proofs, signal, wait};
 
 /// lapin has a thread for each connection, which moves bytes between its buffers.
 const LAPIN: &[&str] = &["lapin-"];
@@ -271,6 +271,17 @@ proofs! {
         assert_eq!(declare(&channel, "numbers").await, 0);
         connection.close(200, "done".into()).await.unwrap();
         drop(broker);
+    }
+
+    /// A broker that takes a connection and says nothing is not waited for for ever.
+    async fn publishing_to_a_silent_broker_ends(env) {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("amqp://guest:guest@{}/%2f", silent.local_addr().unwrap());
+        let mut publish = Command::new(env!("CARGO_BIN_EXE_jobs"));
+        publish.args(["publish", &url, "1"]);
+        let output = output(publish).await;
+        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), "jobs: deadline has elapsed\n");
     }
 
     /// Three workers share 500 jobs. One is killed while it works, and replaced; the broker is
