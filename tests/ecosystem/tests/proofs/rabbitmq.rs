@@ -11,7 +11,7 @@ use std::{
 
 use futures::{StreamExt, channel::mpsc};
 use lapin::{
-    BasicProperties, Channel, Confirmation, Connection, ConnectionProperties,
+    BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, Consumer,
     options::{
         BasicAckOptions, BasicConsumeOptions, BasicPublishOptions, ConfirmSelectOptions,
         QueueDeclareOptions,
@@ -158,15 +158,18 @@ async fn publish(channel: &Channel, queue: &str, messages: impl Iterator<Item = 
     count
 }
 
-/// Takes and acknowledges so many messages.
-async fn consume(channel: &Channel, queue: &str, count: usize) -> Vec<Vec<u8>> {
+async fn subscribe(channel: &Channel, queue: &str) -> Consumer {
     let consumer = channel.basic_consume(
         queue.into(),
         "".into(),
         BasicConsumeOptions::default(),
         FieldTable::default(),
     );
-    let mut consumer = consumer.await.unwrap();
+    consumer.await.unwrap()
+}
+
+/// Takes and acknowledges so many messages.
+async fn consume(consumer: &mut Consumer, count: usize) -> Vec<Vec<u8>> {
     let mut messages = Vec::new();
     while messages.len() < count {
         let delivery = consumer.next().await.unwrap().unwrap();
@@ -224,7 +227,7 @@ proofs! {
         declare(&channel, "numbers").await;
         let message = |n: u64| bytes(n as usize % 5_000, n);
         assert_eq!(publish(&channel, "numbers", (0..1_000).map(message)).await, 1_000);
-        let messages = consume(&channel, "numbers", 1_000).await;
+        let messages = consume(&mut subscribe(&channel, "numbers").await, 1_000).await;
         assert!(messages.into_iter().eq((0..1_000).map(message)));
         assert_eq!(declare(&channel, "numbers").await, 0);
         connection.close(200, "done".into()).await.unwrap();
@@ -244,7 +247,7 @@ proofs! {
         connection.close(200, "done".into()).await.unwrap();
     }
 
-    /// The broker stops: the consumer is told. It starts again: what was confirmed before is there, once and in
+    /// The broker stops: channel and consumer are told. It starts again: what was confirmed before is there, once and in
     /// order.
     async fn messages_survive_a_restart_of_the_broker(env) {
         env.allow_threads(LAPIN);
@@ -254,7 +257,8 @@ proofs! {
         declare(&channel, "numbers").await;
         let message = |n: u64| bytes(1_000, n);
         publish(&channel, "numbers", (0..500).map(message)).await;
-        let first = consume(&channel, "numbers", 100).await;
+        let mut consumer = subscribe(&channel, "numbers").await;
+        let first = consume(&mut consumer, 100).await;
         assert!(first.into_iter().eq((0..100).map(message)));
 
         // The consumer above took more than it acknowledged. Those go back to the queue.
@@ -265,8 +269,15 @@ proofs! {
         .await
         .unwrap();
         assert!(!channel.status().connected(), "the channel was told");
+        let told = loop {
+            match consumer.next().await {
+                Some(Ok(_taken_before)) => {}
+                other => break other,
+            }
+        };
+        assert!(matches!(told, Some(Err(_))), "{told:?}");
         let (connection, channel) = connect_patiently(&url).await;
-        let rest = consume(&channel, "numbers", 400).await;
+        let rest = consume(&mut subscribe(&channel, "numbers").await, 400).await;
         assert!(rest.into_iter().eq((100..500).map(message)));
         assert_eq!(declare(&channel, "numbers").await, 0);
         connection.close(200, "done".into()).await.unwrap();
@@ -334,7 +345,7 @@ proofs! {
         let count = declare(&channel, "results").await as usize;
         let mut results: BTreeMap<u64, u64> = BTreeMap::new();
         let mut twice = BTreeSet::new();
-        for result in consume(&channel, "results", count).await {
+        for result in consume(&mut subscribe(&channel, "results").await, count).await {
             let result = String::from_utf8(result).unwrap();
             let (job, primes) = result.split_once(' ').unwrap();
             let (job, primes) = (job.parse().unwrap(), primes.parse().unwrap());
