@@ -5,7 +5,7 @@
 //! jobs work    amqp://guest:guest@127.0.0.1:5672/%2f
 //! ```
 //!
-//! A job is a number; its result is how many primes there are below a thousand more than it. That stands
+//! A job is a number; its result is how many primes there are below a hundred thousand more than it. That stands
 //! for any work that keeps a CPU busy.
 //!
 //! # What holds it together
@@ -16,7 +16,8 @@
 //!    result, or it is still there.
 //! 3. `acknowledged N` is printed after the queue has answered a question that was asked behind the
 //!    acknowledgement. Such a job is never given out again.
-//! 4. A broker that goes away is waited for. What was not acknowledged comes again.
+//! 4. A broker that goes away is waited for. What was not acknowledged comes again, and a worker that gets such a job
+//!    prints `again N`.
 //! 5. Every answer of the broker is waited for for a limited time. A worker that gets none connects again.
 //!
 //! Between 2 and 3 a worker may die with a result that is there and a job that is not acknowledged. That job
@@ -253,7 +254,10 @@ async fn next_of(jobs: &mut JoinSet<Result<()>>) -> Result<()> {
 /// Does one job, and acknowledges it when its result is safe.
 async fn job(channel: Channel, delivery: Delivery) -> Result<()> {
     let job: u64 = std::str::from_utf8(&delivery.data)?.parse()?;
-    let primes = ws::spawn_blocking(move || primes_below(1_000 + job)).await?;
+    if delivery.redelivered {
+        say(format!("again {job}\n"))?;
+    }
+    let primes = ws::spawn_blocking(move || primes_below(100_000 + job)).await?;
     let confirmation = answer(send(&channel, RESULTS, format!("{job} {primes}"))).await?;
     if !answer(confirmation).await?.is_ack() {
         return Err("the broker refused a result".into());
@@ -262,9 +266,13 @@ async fn job(channel: Channel, delivery: Delivery) -> Result<()> {
     // Nothing answers an acknowledgement, so a question is asked behind it.
     let durable = QueueDeclareOptions::durable();
     answer(channel.queue_declare(JOBS.into(), durable, FieldTable::default())).await?;
-    // In one write, so that no line is torn when the process is killed.
-    std::io::stdout().write_all(format!("acknowledged {job}\n").as_bytes())?;
+    say(format!("acknowledged {job}\n"))?;
     Ok(())
+}
+
+/// In one write, so that no line is torn when the process is killed.
+fn say(line: String) -> std::io::Result<()> {
+    std::io::stdout().write_all(line.as_bytes())
 }
 
 /// Counts by trial division: the point is that it takes a while.

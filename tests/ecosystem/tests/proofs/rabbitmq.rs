@@ -183,13 +183,13 @@ async fn consume(consumer: &mut Consumer, count: usize) -> Vec<Vec<u8>> {
     messages
 }
 
-/// A process of the example `jobs`, and what it says, line by line.
+/// A process of the example `jobs`. What it says goes to `said` line by line, with its number.
 struct Worker {
     child: Child,
 }
 
 impl Worker {
-    fn start(url: &str, said: mpsc::UnboundedSender<String>) -> Self {
+    fn start(number: usize, url: &str, said: &mpsc::UnboundedSender<(usize, String)>) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_jobs"));
         command
             .args(["work", url])
@@ -197,10 +197,11 @@ impl Worker {
             .stdout(Stdio::piped());
         let mut child = bind_to_us(&mut command).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
+        let said = said.clone();
         crate::harness::thread(move || {
             stdout
                 .lines()
-                .for_each(|line| drop(said.unbounded_send(line.unwrap())))
+                .for_each(|line| drop(said.unbounded_send((number, line.unwrap()))))
         });
         Self { child }
     }
@@ -210,7 +211,7 @@ impl Worker {
         assert!(!self.child.wait().unwrap().success());
     }
 
-    /// Asks it to end, which it does when its job is done.
+    /// Asks it to end, which it does when its jobs are done.
     fn stop(mut self) {
         signal(&self.child, libc::SIGTERM);
         let status = wait(&mut self.child, Duration::from_secs(60));
@@ -295,32 +296,48 @@ proofs! {
         assert_eq!(String::from_utf8(output.stderr).unwrap(), "jobs: deadline has elapsed\n");
     }
 
-    /// Three workers share 500 jobs. One is killed while it works, and replaced; the broker is
-    /// restarted. In the end each job has its result, none that a worker has reported as acknowledged was
-    /// done again, and none is left.
+    /// Three workers share the jobs. One is killed while it works, and replaced; the broker is restarted. What they
+    /// had in their hands is given out again. In the end each job has its result, none that a worker has
+    /// reported as acknowledged was done again, and none is left.
     async fn jobs_survive_a_killed_worker_and_a_restarted_broker(env) {
         env.allow_threads(LAPIN);
-        const JOBS: u64 = 500;
+        // As many as the broker gives to a worker before it acknowledges one.
+        let in_hand = 2 * std::thread::available_parallelism().unwrap().get();
+        let jobs = 20 * in_hand;
         let Some(mut broker) = Broker::start(&env) else { return };
         let url = broker.url("");
         let mut publish = Command::new(env!("CARGO_BIN_EXE_jobs"));
-        publish.args(["publish", &url, &JOBS.to_string()]);
-        assert_eq!(crate::harness::stdout(publish).await, format!("published {JOBS} jobs\n"));
+        publish.args(["publish", &url, &jobs.to_string()]);
+        assert_eq!(crate::harness::stdout(publish).await, format!("published {jobs} jobs\n"));
 
+        let (connection, channel) = connect(&url).await.unwrap();
         let (said, mut lines) = mpsc::unbounded();
-        let mut workers: Vec<Worker> = (0..3).map(|_| Worker::start(&url, said.clone())).collect();
+        let mut workers: Vec<Worker> = (0..3).map(|n| Worker::start(n, &url, &said)).collect();
         let mut acknowledged = BTreeSet::new();
-        let mut note = |line: String| match line.strip_prefix("acknowledged ") {
-            Some(job) => {
+        // Whether a job was acknowledged, or else one was given out that had been before.
+        let mut note = |line: &str| match line.split_once(' ') {
+            Some(("acknowledged", job)) => {
                 assert!(acknowledged.insert(job.to_owned()), "job {job} was acknowledged twice");
-                acknowledged.len()
+                true
             }
-            None => panic!("a worker said {line:?}"),
+            Some(("again", _)) => false,
+            _ => panic!("a worker said {line:?}"),
         };
-        while note(lines.next().await.unwrap()) < 100 {}
+        loop {
+            let (worker, line) = lines.next().await.unwrap();
+            if note(&line) && worker == 0 {
+                break;
+            }
+        }
+        // It has acknowledged one, and more are waiting: so it has others in its hands.
+        assert!(declare(&channel, "jobs").await > 0, "all jobs are given out before the kill");
         workers.remove(0).kill();
-        workers.push(Worker::start(&url, said.clone()));
-        while note(lines.next().await.unwrap()) < 250 {}
+        workers.push(Worker::start(3, &url, &said));
+        // Those are the only ones that were given out before.
+        while note(&lines.next().await.unwrap().1) {
+            assert!(declare(&channel, "jobs").await > 0, "all jobs are given out before the restart");
+        }
+        connection.close(200, "done".into()).await.unwrap();
         broker = ws::spawn_blocking(move || {
             broker.restart();
             broker
@@ -337,13 +354,13 @@ proofs! {
             ws::spawn_blocking(|| worker.stop()).await.unwrap();
         }
         drop(said);
-        while let Some(line) = lines.next().await {
-            note(line);
+        while let Some((_, line)) = lines.next().await {
+            note(&line);
         }
         assert_eq!(declare(&channel, "jobs").await, 0);
 
         let count = declare(&channel, "results").await as usize;
-        let mut results: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut results: BTreeMap<usize, usize> = BTreeMap::new();
         let mut twice = BTreeSet::new();
         for result in consume(&mut subscribe(&channel, "results").await, count).await {
             let result = String::from_utf8(result).unwrap();
@@ -354,17 +371,18 @@ proofs! {
                 twice.insert(job);
             }
         }
-        assert!(results.keys().copied().eq(0..JOBS));
+        assert!(results.keys().copied().eq(0..jobs));
+        let is_prime = |n: &usize| (2..).take_while(|d| d * d <= *n).all(|d| !n.is_multiple_of(d));
+        let mut expected = (2..100_000).filter(is_prime).count();
         for (job, primes) in results {
-            let limit = 1_000 + job;
-            let prime = |n: &u64| (2..*n).take_while(|d| d * d <= *n).all(|d| !n.is_multiple_of(d));
-            assert_eq!(primes, (2..limit).filter(prime).count() as u64, "primes below {limit}");
+            let limit = 100_000 + job;
+            assert_eq!(primes, expected, "primes below {limit}");
+            expected += usize::from(is_prime(&limit));
         }
         // Only what a worker had in its hands when it was killed, or when it lost the broker, may have
         // two results, or may be acknowledged without anybody hearing of it.
-        let in_hand = 4 * 2 * std::thread::available_parallelism().unwrap().get();
-        assert!(twice.len() <= in_hand, "{twice:?}");
-        assert!(acknowledged.len() + in_hand >= JOBS as usize, "{}", acknowledged.len());
+        assert!(twice.len() <= 4 * in_hand, "{twice:?}");
+        assert!(acknowledged.len() + 4 * in_hand >= jobs, "{}", acknowledged.len());
         connection.close(200, "done".into()).await.unwrap();
         drop(broker);
     }
