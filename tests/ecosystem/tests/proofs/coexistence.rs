@@ -12,12 +12,23 @@ use sqlx::{PgPool, Row, postgres::PgPoolOptions};
 use ws::{
     hyper::{Io, Timer},
     net::TcpListener,
+    task::JoinHandle,
 };
 
 use crate::harness::{bytes, proofs};
 
 /// What async-compat starts: a thread for the runtime, and those on which tokio makes blocking calls.
 const TOKIO: &[&str] = &["async-compat", "tokio"];
+
+/// What a task panics with.
+async fn panic_of<T>(task: JoinHandle<T>) -> String {
+    let error = task.await.err().expect("the task panics");
+    let payload = error.into_panic();
+    match payload.downcast::<String>() {
+        Ok(text) => *text,
+        Err(payload) => (*payload.downcast::<&str>().unwrap()).to_owned(),
+    }
+}
 
 proofs! {
     /// reqwest's client, which panics without tokio's runtime, against a server on `ws`.
@@ -36,6 +47,8 @@ proofs! {
         });
 
         let client = reqwest::Client::builder().timeout(Duration::from_secs(60)).build().unwrap();
+        let bare = panic_of(ws::spawn(reqwest::get(url.clone()))).await;
+        assert!(bare.contains("there is no reactor running"), "{bare}");
         let tasks: Vec<_> = (0..8)
             .map(|_| {
                 let (client, url) = (client.clone(), url.clone());
@@ -54,12 +67,16 @@ proofs! {
         }
     }
 
-    /// A pool of sqlx', shared by tasks of `ws`; a transaction that is dropped is rolled back.
+    /// A pool of sqlx', which panics without tokio's runtime, shared by tasks of `ws`; a transaction that is dropped
+    /// is rolled back.
     async fn sqlx(env) {
         env.allow_threads(TOKIO);
         let Some((_postgres, port)) = crate::databases::postgres(&env).await else { return };
+        let url = format!("postgres://ws@127.0.0.1:{port}/postgres");
+        let connect = url.clone();
+        let bare = panic_of(ws::spawn(async move { PgPool::connect(&connect).await })).await;
+        assert!(bare.contains("this functionality requires a Tokio context"), "{bare}");
         let work = async move {
-            let url = format!("postgres://ws@127.0.0.1:{port}/postgres");
             let pool: PgPool = PgPoolOptions::new().max_connections(4).connect(&url).await.unwrap();
             sqlx::query("CREATE TABLE t (n BIGINT PRIMARY KEY)").execute(&pool).await.unwrap();
             let tasks: Vec<_> = (0..8_i64)
