@@ -8,10 +8,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     pin::Pin,
     process::Command,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -28,14 +25,23 @@ use ws::{
 
 use crate::harness::{Env, Server, free_port, proofs};
 
-/// The provider of `ws`, which counts connections by TCP.
-#[derive(Clone)]
-struct Counting {
-    provider: RuntimeProvider,
-    connections: Arc<AtomicUsize>,
+/// A socket that a resolver has made.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Made {
+    Udp,
+    Tcp,
 }
 
-impl hickory_resolver::net::runtime::RuntimeProvider for Counting {
+use Made::{Tcp, Udp};
+
+/// The provider of `ws`, which keeps a list of the sockets that it has made.
+#[derive(Clone)]
+struct Listing {
+    provider: RuntimeProvider,
+    made: Arc<Mutex<Vec<Made>>>,
+}
+
+impl hickory_resolver::net::runtime::RuntimeProvider for Listing {
     type Handle = Spawner;
     type Timer = Time;
     type Udp = UdpSocket;
@@ -51,7 +57,7 @@ impl hickory_resolver::net::runtime::RuntimeProvider for Counting {
         local: Option<SocketAddr>,
         limit: Option<Duration>,
     ) -> Pin<Box<dyn Send + Future<Output = io::Result<TcpStream>>>> {
-        self.connections.fetch_add(1, Ordering::SeqCst);
+        self.made.lock().unwrap().push(Tcp);
         self.provider.connect_tcp(server, local, limit)
     }
 
@@ -60,22 +66,23 @@ impl hickory_resolver::net::runtime::RuntimeProvider for Counting {
         local: SocketAddr,
         server: SocketAddr,
     ) -> Pin<Box<dyn Send + Future<Output = io::Result<UdpSocket>>>> {
+        self.made.lock().unwrap().push(Udp);
         self.provider.bind_udp(local, server)
     }
 }
 
-/// A resolver that asks the server at `port`, and how many connections it has made.
-fn resolver(port: u16, timeout: Duration) -> (Resolver<Counting>, Arc<AtomicUsize>) {
+/// A resolver that asks the server at `port`, and the sockets that it makes.
+fn resolver(port: u16, timeout: Duration) -> (Resolver<Listing>, Arc<Mutex<Vec<Made>>>) {
     let connections = [ProtocolConfig::Udp, ProtocolConfig::Tcp].map(|protocol| {
         let mut connection = ConnectionConfig::new(protocol);
         connection.port = port;
         connection
     });
     let server = NameServerConfig::new(Ipv4Addr::LOCALHOST.into(), true, connections.into());
-    let counted = Arc::new(AtomicUsize::new(0));
-    let provider = Counting {
+    let made = Arc::default();
+    let provider = Listing {
         provider: RuntimeProvider::current(),
-        connections: counted.clone(),
+        made: Arc::clone(&made),
     };
     let config = ResolverConfig::from_parts(None, vec![], vec![server]);
     let mut builder = Resolver::builder_with_config(config, provider);
@@ -83,7 +90,7 @@ fn resolver(port: u16, timeout: Duration) -> (Resolver<Counting>, Arc<AtomicUsiz
     options.timeout = timeout;
     options.attempts = 1;
     options.cache_size = 0;
-    (builder.build().unwrap(), counted)
+    (builder.build().unwrap(), made)
 }
 
 /// Texts of 80 bytes each, so that 20 of them are more than any datagram that is asked for.
@@ -125,7 +132,7 @@ proofs! {
     /// Addresses of both kinds, and names that do not exist, by datagrams alone.
     async fn addresses(env) {
         let Some((_dnsmasq, port)) = dnsmasq(&env) else { return };
-        let (resolver, connections) = resolver(port, Duration::from_secs(30));
+        let (resolver, made) = resolver(port, Duration::from_secs(30));
         let addresses = |answer: &[hickory_resolver::proto::rr::Record]| -> BTreeSet<IpAddr> {
             answer.iter().filter_map(|record| record.data.ip_addr()).collect()
         };
@@ -137,13 +144,13 @@ proofs! {
             let none = resolver.lookup_ip("nobody.test.").await.unwrap_err();
             assert!(none.is_nx_domain(), "{none}");
         }
-        assert_eq!(connections.load(Ordering::SeqCst), 0);
+        assert!(!made.lock().unwrap().contains(&Tcp));
     }
 
     /// Twenty texts come by TCP, after a datagram that says that they do not fit.
     async fn many_texts_come_by_tcp(env) {
         let Some((_dnsmasq, port)) = dnsmasq(&env) else { return };
-        let (resolver, connections) = resolver(port, Duration::from_secs(30));
+        let (resolver, made) = resolver(port, Duration::from_secs(30));
         let answer = resolver.txt_lookup("many.test.").await.unwrap();
         let texts: BTreeSet<String> = answer
             .answers()
@@ -154,7 +161,7 @@ proofs! {
             })
             .collect();
         assert_eq!(texts, (0..20).map(text).collect());
-        assert_eq!(connections.load(Ordering::SeqCst), 1);
+        assert_eq!(*made.lock().unwrap(), [Udp, Tcp]);
     }
 
     /// A server that takes questions and answers none is a timeout.
