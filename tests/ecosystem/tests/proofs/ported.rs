@@ -91,6 +91,33 @@ fn drive(serve: fn(Limits, CancellationToken, mpsc::Sender<SocketAddr>)) {
     service.join().unwrap();
 }
 
+/// What had to change behind the lines of `use`, as the table in the guide says it.
+const CHANGES: [(&str, &str); 8] = [
+    ("listener.accept() =>", "listener.accept().fuse() =>"),
+    ("stop.cancelled() =>", "stop.cancelled().fuse() =>"),
+    (
+        "connections.spawn(connection(stream, limits, stop.clone()))",
+        "ws::spawn(connections.track_future(connection(stream, limits, stop.clone())))",
+    ),
+    ("lines.next_line()) =>", "lines.next()).fuse() =>"),
+    ("Ok(Ok(Some(line)))", "Ok(Some(Ok(line)))"),
+    ("Ok(Ok(None))", "Ok(None)"),
+    ("Ok(Err(error))", "Ok(Some(Err(error)))"),
+    ("write.shutdown()", "write.close()"),
+];
+
+/// With these changes the service as it was is the service as it is.
+#[test]
+fn nothing_else_had_to_change() {
+    let code = |file: &'static str| file.split_once("use super::Limits;").unwrap().1;
+    let mut ported = code(include_str!("ported/before.rs")).to_owned();
+    for (before, after) in CHANGES {
+        assert!(ported.contains(before), "{before}");
+        ported = ported.replace(before, after);
+    }
+    assert_eq!(ported, code(include_str!("ported/after.rs")));
+}
+
 proofs! {
     /// The service as it was. Its runtime of tokio's has no thread but the one that it runs on.
     async fn before_the_port(env) {
