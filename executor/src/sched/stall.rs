@@ -68,3 +68,27 @@ impl fmt::Display for StallReport {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_says_who_does_what() {
+        let location = Location::caller();
+        let mut stall = StallReport {
+            id: Id::new(7),
+            name: Some("slow".to_owned()),
+            location,
+            running_for: Duration::from_millis(20),
+            blocked: true,
+            suppressed: 0,
+        };
+        let words = format!("task 7 \"slow\", spawned at {location}, blocks its thread for 20ms");
+        assert_eq!(stall.to_string(), words);
+        stall.name = None;
+        stall.blocked = false;
+        let words = format!("task 7, spawned at {location}, computes on its thread for 20ms");
+        assert_eq!(stall.to_string(), words);
+    }
+}
