@@ -4,7 +4,7 @@
 //!
 //! It fails, by a hang, when `refused` in `sched/ground.rs` keeps the permit of a refused thread, when sysmon
 //! lies down although work is queued, and when nobody stands in for the threads that are missing
-//! (`must_stand_in` in `sched/wait.rs`).
+//! (`must_stand_in` in `sched/wait.rs`). And, as root, when it is said more than once that there is no thread for sysmon.
 //!
 //! The limits are the process's, so each scenario runs in a child: under `RLIMIT_AS`, which refuses a stack of
 //! 1 GiB, and, if this is root, which no limit on processes binds, under `RLIMIT_NPROC` with a user of its own.
@@ -266,6 +266,9 @@ fn few_threads(stack_size: Option<usize>) {
         }
     }
     assert!(!logged(&["WARN", "no thread could be started"]).is_empty());
+    // Once for each runtime that wants one, although each call tries again.
+    let said = logged(&["WARN", "no thread for sysmon"]);
+    assert!(said.len() <= 3, "{said:?}");
 }
 
 /// Runs this test in a child, under the limit that the shell sets.

@@ -1,15 +1,30 @@
-//! How often sysmon looks, when it sleeps, and when it does the work of threads that are late. What it makes of a thread that
-//! is stuck is in `tests/permits.rs`, and seen by whole programs and by the simulated ones.
+//! How often sysmon looks, when it sleeps, and when it does the work of threads that are late. What it makes of a poll that is
+//! long or new is in `tests/polls.rs`, and of one that stalls in `tests/reports.rs`. Whose permit it takes is in
+//! `tests/permits.rs`, and seen by whole programs and by the simulated ones.
 
 mod permits;
+mod polls;
+mod reports;
 
-use std::sync::atomic::AtomicBool as Flag;
+use std::{
+    io::Write,
+    sync::atomic::AtomicBool as Flag,
+    task::{Context, Poll},
+};
 
-use ws_reactor::{Interest, Registration, pipe};
+use ws_reactor::{Direction, Interest, Registration, pipe};
 
 use super::*;
 use crate::{
+    context, join,
     runtime::{Builder, Runtime},
+    sched::{
+        find::tests::{end, thread},
+        sleep::Sleeper,
+        stage::Stage,
+        worker::Worker,
+    },
+    spawn,
     time::Clock,
 };
 
@@ -22,6 +37,90 @@ fn runtime() -> Runtime {
 
 fn monitor(runtime: &Runtime) -> Monitor {
     Monitor::new(runtime.handle().shared())
+}
+
+fn stage(runtime: &Runtime) -> &Stage {
+    let stage = &runtime.handle().shared().stage;
+    stage.as_ref().expect("its clock is virtual")
+}
+
+/// Threads of a runtime with two permits, the first of which is in a poll, and sysmon.
+struct Watched {
+    runtime: Runtime,
+    threads: Vec<Worker>,
+    monitor: Monitor,
+}
+
+impl Watched {
+    fn new(runtime: Runtime, threads: usize) -> Self {
+        let watched = Self {
+            threads: (0..threads).map(|_| thread(&runtime)).collect(),
+            monitor: monitor(&runtime),
+            runtime,
+        };
+        // What was seen at nought counts as never seen.
+        watched.advance(SLOW_BUSY);
+        watched.is_in_a_poll(true);
+        watched
+    }
+
+    fn shared(&self) -> &Shared {
+        self.runtime.handle().shared()
+    }
+
+    fn peer(&self) -> &Peer {
+        self.threads[0].bed()
+    }
+
+    fn advance(&self, time: Duration) {
+        self.shared().time.clock().advance(time);
+    }
+
+    fn is_in_a_poll(&self, polls: bool) {
+        self.peer().running.store(u64::from(polls), Relaxed);
+    }
+
+    /// It blocks, or does no more.
+    fn blocks(&self, blocks: bool) {
+        stage(&self.runtime).set_blocked(self.peer().index, blocks);
+    }
+
+    /// So much later sysmon looks. Whether it had to act.
+    fn looks_after(&mut self, time: Duration) -> bool {
+        self.advance(time);
+        self.monitor.look()
+    }
+
+    /// The next poll begins, and sysmon sees it.
+    fn begins(&mut self) -> bool {
+        self.peer().ticks.fetch_add(1, Relaxed);
+        self.looks_after(Duration::ZERO)
+    }
+
+    /// How long sysmon sleeps now.
+    fn rest(&mut self) -> Duration {
+        match self.monitor.rest() {
+            Rest::For(time) => time,
+            Rest::ForGood => panic!("somebody runs"),
+        }
+    }
+
+    /// A task of the first thread's that is in no queue. All permits are taken.
+    fn task(&self) -> Task {
+        let thread = &self.threads[0];
+        context::with_worker_frame(thread, || drop(spawn(async {})));
+        thread.p.runnext.take().expect("it was spawned here")
+    }
+
+    /// A task for all that waits.
+    fn wants(&self) {
+        drop(self.runtime.spawn(async {}));
+    }
+
+    fn end(self) {
+        self.is_in_a_poll(false);
+        end(self.runtime, self.threads);
+    }
 }
 
 /// The period after so many looks that found nothing.
@@ -155,5 +254,249 @@ fn it_fires_a_timer_that_is_late() {
     assert!(monitor.look(), "it had to act");
     assert!(fired.load(Relaxed));
     assert!(!monitor.look(), "once");
+    shared.return_processor(processor);
+}
+
+/// Has the netpoll wake that waker when it is looked at.
+fn bring(source: &Registration, sender: &mut pipe::Sender, waker: &Waker) {
+    let mut cx = Context::from_waker(waker);
+    while let Poll::Ready(ready) = source.poll_ready(&mut cx, Direction::Read) {
+        source.clear_ready(ready.unwrap());
+    }
+    assert_eq!(sender.write(b"x").unwrap(), 1);
+}
+
+#[test]
+fn it_looks_at_the_netpoll_where_nobody_has_for_long() {
+    let watched = Watched::new(runtime(), 2);
+    let (shared, mut monitor) = (watched.shared(), monitor(&watched.runtime));
+    watched.is_in_a_poll(false);
+    let (mut sender, mut receiver) = pipe::new().unwrap();
+    let source = Registration::new(&shared.netpoll, &mut receiver, Interest::READABLE).unwrap();
+    let moment = Duration::from_nanos(1);
+    shared
+        .last_netpoll
+        .store(shared.time.clock().now_ns(), Relaxed);
+    for _ in 0..2 {
+        let (woken, waker) = noted();
+        bring(&source, &mut sender, &waker);
+        watched.advance(SLOW - moment);
+        assert!(!monitor.look());
+        assert!(!woken.load(Relaxed), "somebody may be on the way there");
+        assert!(!shared.is_asked_at_forks());
+        watched.advance(moment);
+        assert!(monitor.look(), "it had to act");
+        assert!(woken.load(Relaxed));
+        assert!(shared.take_ask_at_forks(), "no permit is free for it");
+        assert!(!shared.take_ask_at_forks(), "once");
+    }
+    // A timer at the same time is no reason to have done nothing.
+    let (fired, timer) = noted();
+    let (woken, event) = noted();
+    let due = shared.time.clock().now_ns() + 1;
+    assert!(watched.peer().timers.arm(due, timer).is_ok());
+    bring(&source, &mut sender, &event);
+    watched.advance(SLOW);
+    assert!(monitor.look());
+    assert!(fired.load(Relaxed) && woken.load(Relaxed));
+    source.deregister(&mut receiver).unwrap();
+    watched.end();
+}
+
+/// A task for all for which nobody was woken: no permit was free then.
+fn leave_a_task(runtime: &Runtime) {
+    let idle = &runtime.handle().shared().idle;
+    let permits = [idle.acquire(), idle.acquire()];
+    drop(runtime.spawn(async {}));
+    for permit in permits {
+        idle.release(permit.expect("two are free"), None);
+    }
+}
+
+#[test]
+fn it_wakes_a_thread_for_what_waits_beside_a_free_permit() {
+    for refused in [false, true] {
+        let runtime = runtime();
+        let mut monitor = monitor(&runtime);
+        leave_a_task(&runtime);
+        let shared = runtime.handle().shared();
+        shared.refusal.store(refused, Relaxed);
+        assert_eq!(
+            monitor.look(),
+            !refused,
+            "where none can be had it tries again at the slow pace"
+        );
+        assert_eq!(stage(&runtime).len(), 1);
+        shared.refusal.store(false, Relaxed);
+        end(runtime, []);
+    }
+}
+
+#[test]
+fn it_stays_up_while_work_waits_for_a_thread() {
+    let runtime = runtime();
+    let mut monitor = monitor(&runtime);
+    leave_a_task(&runtime);
+    let shared = runtime.handle().shared();
+    shared.refusal.store(true, Relaxed);
+    assert_eq!(sleeps_after(&mut monitor), None);
+    shared.drain_global();
+    assert_eq!(sleeps_after(&mut monitor), Some(IDLE_LOOKS));
+    shared.refusal.store(false, Relaxed);
+    end(runtime, []);
+}
+
+#[test]
+fn its_looks_are_counted() {
+    let runtime = runtime();
+    let mut monitor = monitor(&runtime);
+    for looks in 0..3 {
+        assert_eq!(runtime.handle().metrics().monitor_looks, looks);
+        monitor.look();
+    }
+}
+
+#[test]
+fn who_finds_no_permit_wakes_it() {
+    let mut watched = Watched::new(runtime(), 2);
+    for _ in 0..2 {
+        let shared = watched.shared();
+        let bed = shared.idle.monitor();
+        assert!(!bed.wake_up());
+        shared.need_permit();
+        assert!(bed.wake_up());
+        shared.need_permit();
+        assert!(!bed.wake_up(), "it has not looked since");
+        watched.begins();
+        assert_eq!(
+            watched.rest(),
+            FAST,
+            "one look does not tell who is blocked"
+        );
+        watched.looks_after(FAST);
+        assert_eq!(watched.rest(), SLOW_BUSY, "two do");
+    }
+    watched.end();
+}
+
+#[test]
+fn who_finds_no_permit_leaves_word_for_who_comes_to_a_fork() {
+    let mut watched = Watched::new(runtime(), 2);
+    // Whether its next fork was to come by. It has, then.
+    let is_asked = |watched: &Watched| {
+        let asked = !watched.peer().lane.ask();
+        context::with_worker_frame(&watched.threads[0], || join(|| (), || ()));
+        asked
+    };
+    let leaves_word = |watched: &mut Watched| {
+        watched.monitor.look();
+        (is_asked(watched), watched.shared().is_asked_at_forks())
+    };
+    is_asked(&watched);
+    assert_eq!(
+        leaves_word(&mut watched),
+        (false, false),
+        "nobody needs one"
+    );
+    watched.shared().need_permit();
+    assert!(is_asked(&watched));
+    assert_eq!(
+        leaves_word(&mut watched),
+        (false, true),
+        "nothing is queued any more"
+    );
+    watched.wants();
+    assert_eq!(
+        leaves_word(&mut watched),
+        (true, true),
+        "the fork that came by was not ready to hear it"
+    );
+    assert!(watched.shared().take_ask_at_forks());
+    assert!(
+        !watched.shared().take_ask_at_forks(),
+        "somebody has heard it"
+    );
+    assert_eq!(leaves_word(&mut watched), (false, false));
+    watched.end();
+}
+
+/// Waits until it is so, for as long as a test may take.
+fn patiently(what: &str, is_so: impl Fn() -> bool) {
+    let begin = std::time::Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed().as_secs() < 60, "never: {what}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn its_thread_is_started_if_it_is_wanted() {
+    for wanted in [false, true] {
+        let builder = Builder::new().workers(1).stall_threshold(None);
+        let runtime = builder.sysmon(wanted).build().unwrap();
+        let shared = runtime.handle().shared();
+        assert!(!shared.is_monitored(), "nobody has begun to work");
+        shared.ensure_monitor();
+        assert_eq!(shared.is_monitored(), wanted);
+        if wanted {
+            patiently("it looks", || shared.sysmon.looks() > 0);
+        }
+    }
+}
+
+#[test]
+fn a_virtual_thread_blocks_or_computes() {
+    let watched = Watched::new(runtime(), 1);
+    let (shared, peer) = (watched.shared(), watched.peer());
+    for blocks in [false, true] {
+        watched.blocks(blocks);
+        assert_eq!(
+            shared.cpu_time_of(peer, 5),
+            Some(if blocks { 0 } else { 5 })
+        );
+        assert_eq!(shared.is_off_core(peer, Some(5)), blocks);
+        assert_eq!(shared.is_waiting(peer), blocks);
+        assert!(!shared.is_off_core(peer, None), "nobody tells");
+    }
+    watched.end();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_system_tells_whether_a_thread_blocks() {
+    use std::sync::mpsc;
+
+    let builder = Builder::new().workers(2).sysmon(false);
+    let runtime = builder.stall_threshold(None).build().unwrap();
+    let shared = runtime.handle().shared();
+    let processor = shared.take_processor().expect("there is room for it");
+    let peer = &processor.peer;
+    let (tell, told) = mpsc::channel();
+    let (stop, wait) = mpsc::channel::<()>();
+    let thread = std::thread::spawn(move || {
+        tell.send(ThreadId::current()).unwrap();
+        wait.recv().unwrap_err();
+    });
+    let id = told.recv().unwrap();
+    let stands_still = || {
+        let before = id.cpu_time_ns();
+        id.is_waiting() == Some(true) && id.cpu_time_ns() == before
+    };
+    // It may wait for something else, and go on, on its way to where it stays.
+    patiently("it waits", || (0..100).all(|_| stands_still()));
+    peer.thread.store(id.as_u32(), Relaxed);
+    let cpu = shared.cpu_time_of(peer, 0);
+    assert!(cpu.is_some_and(|cpu| cpu > 1), "{cpu:?}");
+    assert_eq!(cpu, id.cpu_time_ns());
+    assert!(shared.is_waiting(peer));
+    assert!(shared.is_off_core(peer, cpu));
+    drop(stop);
+    thread.join().unwrap();
+    // This one computes.
+    peer.thread.store(ThreadId::current().as_u32(), Relaxed);
+    assert!(!shared.is_waiting(peer));
+    patiently("its CPU time moves", || {
+        !shared.is_off_core(peer, shared.cpu_time_of(peer, 0))
+    });
     shared.return_processor(processor);
 }

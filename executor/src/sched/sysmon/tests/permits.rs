@@ -6,7 +6,7 @@
 //!
 //! Branches of a join: the last test fails if a shared branch counts among what others need a computing thread's permit for.
 
-use super::super::*;
+use super::{super::*, Watched};
 use crate::{
     context, join,
     runtime::Runtime,
@@ -171,6 +171,51 @@ fn who_has_had_its_slice_is_not_waited_for() {
     };
     assert_eq!(rest, FAST, "it looks when the slice is over");
     beside.end();
+}
+
+#[test]
+fn a_short_wait_is_waited_for_by_many_looks() {
+    let mut beside = Beside::new();
+    beside.begins();
+    assert!(beside.keeps_it(2 * SHORT_WAIT), "it computes");
+    beside.blocks(true);
+    for looks in 1..=10 {
+        assert!(beside.keeps_it(SHORT_WAIT / 20), "after {looks} looks");
+    }
+    assert!(!beside.keeps_it(SHORT_WAIT / 2));
+    beside.end();
+}
+
+#[test]
+fn who_computes_for_a_slice_gives_its_permit_to_what_is_queued() {
+    // In the ring of another, or with one that has forked.
+    for has_forked in [false, true] {
+        let mut watched = Watched::new(runtime(), 2);
+        watched.begins();
+        assert!(!watched.looks_after(SLICE), "nobody needs it");
+        assert!(watched.peer().standing.has_permit());
+        let (task, other) = (watched.task(), &watched.threads[1].p);
+        if has_forked {
+            assert!(other.parents.push(task).is_ok());
+        } else {
+            assert!(other.lrq.push(task).is_ok());
+        }
+        assert!(watched.looks_after(FAST), "it had to act");
+        assert!(!watched.peer().standing.has_permit());
+        watched.end();
+    }
+}
+
+#[test]
+fn who_asked_for_a_permit_gets_it_from_the_next_look_too() {
+    let mut watched = Watched::new(runtime(), 2);
+    watched.begins();
+    watched.shared().need_permit();
+    assert!(!watched.looks_after(SLICE - FAST), "its slice is not over");
+    // What was queued was taken meanwhile; more may come to who asked.
+    assert!(watched.looks_after(FAST));
+    assert!(!watched.peer().standing.has_permit());
+    watched.end();
 }
 
 #[test]

@@ -1,0 +1,208 @@
+//! What sysmon makes of a poll: what it tells its thread (F2, L4), what of it goes to others (J4), how soon it looks again.
+
+use super::*;
+
+const SLICE: Duration = Duration::from_nanos(SLICE_NS);
+const MOMENT: Duration = Duration::from_nanos(1);
+
+#[test]
+fn a_poll_is_told_that_its_slice_is_over() {
+    let mut watched = Watched::new(runtime(), 1);
+    let told = |watched: &Watched| watched.peer().attention.load(Relaxed) == attention::SLICE;
+    for _ in 0..2 {
+        watched.begins();
+        watched.looks_after(SLICE - MOMENT);
+        assert!(!told(&watched), "each poll has its own");
+    }
+    watched.looks_after(MOMENT);
+    assert!(told(&watched));
+    watched.end();
+}
+
+#[test]
+fn who_is_in_no_poll_is_told_nothing_and_keeps_its_permit() {
+    let mut watched = Watched::new(runtime(), 2);
+    watched.is_in_a_poll(false);
+    watched.wants();
+    for _ in 0..3 {
+        watched.looks_after(SLICE);
+    }
+    assert_eq!(watched.peer().attention.load(Relaxed), 0);
+    assert!(watched.peer().standing.has_permit());
+    watched.end();
+}
+
+#[test]
+fn who_makes_few_ticks_is_sent_to_the_global_queue() {
+    let mut watched = Watched::new(runtime(), 2);
+    watched.wants();
+    // Whether it is sent there by a look that sees so many ticks after a millisecond; that is looked at often then.
+    let mut sent = |change: fn(&Watched), ticks| {
+        change(&watched);
+        watched.peer().attention.store(0, Relaxed);
+        watched.peer().ticks.fetch_add(ticks, Relaxed);
+        watched.looks_after(SLOW_BUSY);
+        let sent = watched.peer().attention.load(Relaxed) == attention::GLOBAL;
+        assert_eq!(watched.monitor.watchful, sent);
+        sent
+    };
+    let same: fn(&Watched) = |_| ();
+    assert!(!sent(same, 1), "it was not seen before");
+    assert!(!sent(same, GLOBAL_TICK), "it comes by there itself");
+    assert!(sent(same, GLOBAL_TICK - 1));
+    assert!(sent(same, 1));
+    assert!(!sent(|it| it.is_in_a_poll(false), 1));
+    assert!(sent(|it| it.is_in_a_poll(true), 1));
+    assert!(
+        !sent(|it| it.peer().own.store(true, Relaxed), 1),
+        "it takes nothing from there"
+    );
+    assert!(sent(|it| it.peer().own.store(false, Relaxed), 1));
+    assert!(!sent(|it| it.shared().drain_global(), 1));
+    watched.end();
+}
+
+#[test]
+fn a_poll_that_computes_or_blocks_is_looked_at_often_where_permits_are_short() {
+    let mut watched = Watched::new(runtime(), 2);
+    watched.begins();
+    watched.looks_after(SLOW_BUSY / 2 - MOMENT);
+    assert!(
+        !watched.monitor.watchful,
+        "it waited for a core most of the time"
+    );
+    watched.looks_after(SLOW_BUSY / 2);
+    assert!(watched.monitor.watchful, "it computes");
+    watched.blocks(true);
+    watched.looks_after(FAST);
+    assert!(watched.monitor.watchful, "it blocks");
+    watched.end();
+    let mut watched = Watched::new(runtime(), 1);
+    watched.begins();
+    watched.looks_after(SLOW_BUSY);
+    assert!(!watched.monitor.watchful, "a permit is free");
+    watched.end();
+}
+
+#[test]
+fn it_is_crowded_where_a_thread_waits_for_a_core() {
+    let mut watched = Watched::new(runtime(), 2);
+    watched.begins();
+    watched.looks_after(FAST);
+    assert_eq!(watched.monitor.crowded, 0, "it computes");
+    watched.blocks(true);
+    watched.looks_after(FAST);
+    assert_eq!(watched.monitor.crowded, 0, "it blocks");
+    watched.blocks(false);
+    watched.looks_after(FAST);
+    // Its CPU clock has not moved since, and nothing else is what it waits for.
+    watched.looks_after(Duration::ZERO);
+    assert_eq!(watched.monitor.crowded, CROWDED_LOOKS);
+    for _ in 0..CROWDED_LOOKS {
+        assert_ne!(watched.monitor.crowded, 0);
+        watched.looks_after(FAST);
+    }
+    assert_eq!(watched.monitor.crowded, 0, "that was long ago");
+    watched.end();
+}
+
+#[test]
+fn what_a_long_poll_left_next_wakes_a_thread() {
+    let mut watched = Watched::new(runtime(), 1);
+    watched.begins();
+    assert!(!watched.looks_after(FAST), "it left nothing");
+    assert_eq!(stage(&watched.runtime).len(), 0);
+    let permit = watched.shared().idle.acquire().expect("one is free");
+    let task = watched.task();
+    assert!(watched.threads[0].p.runnext.put(task).is_none());
+    watched.shared().idle.release(permit, None);
+    assert!(!watched.begins(), "this may be a short one");
+    assert_eq!(stage(&watched.runtime).len(), 0);
+    assert!(watched.looks_after(FAST));
+    assert_eq!(stage(&watched.runtime).len(), 1);
+    assert!(watched.peer().runnext.peek().is_some(), "that steals it");
+    watched.end();
+}
+
+#[test]
+fn what_a_stuck_poll_left_next_goes_to_the_global_queue() {
+    let mut watched = Watched::new(runtime(), 2);
+    let task = watched.task();
+    assert!(watched.threads[0].p.runnext.put(task).is_none());
+    assert!(!watched.begins());
+    assert!(watched.peer().runnext.peek().is_some(), "it has its permit");
+    let permit = watched.peer().standing.revoke().expect("as was said");
+    assert!(watched.looks_after(FAST));
+    assert!(watched.peer().runnext.peek().is_none());
+    assert_eq!(watched.shared().grq.len(), 1);
+    assert!(watched.peer().gave_away.load(Relaxed));
+    watched.peer().standing.run(permit);
+    watched.end();
+}
+
+#[test]
+fn who_is_stuck_is_looked_at_often_if_that_is_not_announced() {
+    let mut watched = Watched::new(runtime(), 2);
+    watched.begins();
+    let permit = watched.peer().standing.revoke().expect("it had one");
+    watched.looks_after(FAST);
+    assert!(
+        watched.monitor.watchful,
+        "it may be back at any moment, and stuck again"
+    );
+    watched.peer().announced.store(true, Relaxed);
+    watched.looks_after(FAST);
+    assert!(!watched.monitor.watchful);
+    watched.peer().announced.store(false, Relaxed);
+    watched.is_in_a_poll(false);
+    watched.looks_after(FAST);
+    assert!(!watched.monitor.watchful);
+    watched.peer().standing.run(permit);
+    watched.end();
+}
+
+#[test]
+fn a_child_goes_to_others_once_two_looks_saw_that_its_poll_blocks() {
+    let mut watched = Watched::new(runtime(), 2);
+    let task = watched.task();
+    assert!(watched.threads[0].p.direct.put(task).is_none());
+    // It comes back from a block that it announced, with a permit, and blocks once more.
+    watched.peer().announced.store(true, Relaxed);
+    watched.begins();
+    watched.peer().announced.store(false, Relaxed);
+    watched.blocks(true);
+    assert!(!watched.looks_after(FAST));
+    assert!(watched.peer().direct.peek().is_some());
+    assert!(watched.looks_after(FAST));
+    assert!(watched.peer().direct.peek().is_none());
+    assert_eq!(watched.shared().grq.len(), 1);
+    assert!(watched.peer().gave_away.load(Relaxed));
+    watched.end();
+}
+
+#[test]
+fn a_new_poll_that_is_on_no_core_is_looked_at_again_at_once() {
+    let mut watched = Watched::new(runtime(), 2);
+    let again = |watched: &mut Watched, blocks, after| {
+        watched.blocks(blocks);
+        watched.peer().ticks.fetch_add(1, Relaxed);
+        watched.looks_after(after);
+        watched.rest() == FAST
+    };
+    assert!(
+        !again(&mut watched, true, SLOW_BUSY),
+        "nobody needs its permit"
+    );
+    watched.wants();
+    assert!(!again(&mut watched, false, SLOW_BUSY), "it computes");
+    assert!(again(&mut watched, true, SLOW_BUSY));
+    assert!(!again(&mut watched, true, FAST), "not twice in a row");
+    assert!(again(&mut watched, true, SLOW_BUSY));
+    let permit = watched.peer().standing.revoke().expect("it had one");
+    watched.looks_after(FAST);
+    watched.peer().ticks.fetch_add(1, Relaxed);
+    watched.looks_after(SLOW_BUSY);
+    assert_ne!(watched.rest(), FAST, "it has no permit to lose");
+    watched.peer().standing.run(permit);
+    watched.end();
+}

@@ -1,0 +1,133 @@
+//! L2: which polls are reported as stalls, when, and what is said. What the system knows of a thread is the stage's word here.
+
+use std::sync::Mutex;
+
+use super::*;
+use crate::task::Id;
+
+const THRESHOLD: Duration = Duration::from_millis(20);
+const REPORT_EVERY: Duration = Duration::from_nanos(REPORT_EVERY_NS);
+const MOMENT: Duration = Duration::from_nanos(1);
+
+/// One of two threads is in the poll of a task, and what is said of it is kept.
+struct Reported {
+    watched: Watched,
+    task: Task,
+    reports: std::sync::Arc<Mutex<Vec<StallReport>>>,
+}
+
+impl Reported {
+    fn new() -> Self {
+        let reports = std::sync::Arc::new(Mutex::new(Vec::new()));
+        let hook = reports.clone();
+        let builder = Builder::new().workers(2).sysmon(false);
+        let builder = builder.stall_threshold(THRESHOLD);
+        let builder = builder.on_stall(move |report| hook.lock().unwrap().push(report.clone()));
+        let runtime = builder.build_with(Clock::stopped()).unwrap();
+        let watched = Watched::new(runtime, 2);
+        let task = watched.task();
+        let address = task.header().address();
+        watched.peer().running.store(address, Relaxed);
+        Self {
+            watched,
+            task,
+            reports,
+        }
+    }
+
+    fn id(&self) -> Id {
+        self.task.header().id()
+    }
+
+    /// Whether sysmon stays up for a poll that it may have to report.
+    fn watches_after(&mut self, time: Duration) -> bool {
+        self.watched.looks_after(time);
+        self.watched.monitor.watches
+    }
+
+    /// What was said since the last call.
+    fn said(&self) -> Option<StallReport> {
+        let mut reports = self.reports.lock().unwrap();
+        let report = reports.pop();
+        assert!(reports.is_empty(), "more than one");
+        report
+    }
+
+    /// The next poll begins, and goes on for so long.
+    fn polls_for(&mut self, time: Duration) {
+        self.watched.begins();
+        self.watched.looks_after(time);
+    }
+
+    fn end(self) {
+        self.watched.shared().push_foreign(self.task);
+        self.watched.end();
+    }
+}
+
+#[test]
+fn a_poll_that_takes_too_long_is_reported_once() {
+    let mut reported = Reported::new();
+    for poll in 0..2 {
+        reported.watched.begins();
+        assert!(reported.watches_after(Duration::ZERO));
+        assert!(reported.watches_after(THRESHOLD - MOMENT));
+        assert!(reported.said().is_none(), "not yet");
+        assert!(!reported.watches_after(MOMENT));
+        let report = reported.said().expect("it is time");
+        assert_eq!(report.id, reported.id());
+        assert_eq!(report.running_for, THRESHOLD);
+        assert!(!report.blocked && report.suppressed == 0, "{report:?}");
+        assert!(!reported.watches_after(REPORT_EVERY));
+        assert!(reported.said().is_none(), "poll {poll} is known");
+    }
+    reported.end();
+}
+
+#[test]
+fn it_stays_up_for_a_new_poll_and_not_for_who_is_in_none() {
+    let mut reported = Reported::new();
+    reported.watched.begins();
+    assert!(reported.watched.monitor.watches);
+    reported.watched.is_in_a_poll(false);
+    for _ in 0..2 {
+        assert!(!reported.watches_after(THRESHOLD));
+    }
+    assert!(reported.said().is_none());
+    reported.end();
+}
+
+#[test]
+fn a_poll_that_blocks_is_reported_also_if_its_permit_is_gone() {
+    let mut reported = Reported::new();
+    reported.watched.blocks(true);
+    reported.polls_for(THRESHOLD);
+    assert!(reported.said().expect("it is time").blocked);
+    reported.watched.looks_after(REPORT_EVERY);
+    reported.watched.begins();
+    let standing = &reported.watched.peer().standing;
+    let permit = standing.revoke().expect("nobody needed it");
+    assert!(reported.watches_after(THRESHOLD - MOMENT));
+    assert!(!reported.watches_after(MOMENT));
+    let report = reported.said().expect("it is time");
+    assert!(report.blocked && report.running_for == THRESHOLD);
+    reported.watched.peer().standing.run(permit);
+    reported.end();
+}
+
+#[test]
+fn there_is_one_report_a_second_which_counts_the_others() {
+    let mut reported = Reported::new();
+    let mut suppressed = |time| {
+        reported.polls_for(time);
+        reported.said().map(|report| report.suppressed)
+    };
+    assert_eq!(suppressed(THRESHOLD), Some(0));
+    assert_eq!(suppressed(THRESHOLD), None);
+    assert_eq!(suppressed(THRESHOLD), None);
+    assert_eq!(suppressed(REPORT_EVERY - 2 * THRESHOLD), Some(2));
+    assert_eq!(suppressed(THRESHOLD), None);
+    assert_eq!(suppressed(REPORT_EVERY - THRESHOLD - MOMENT), None);
+    assert_eq!(suppressed(THRESHOLD), Some(2));
+    reported.end();
+}
