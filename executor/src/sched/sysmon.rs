@@ -379,8 +379,11 @@ impl Monitor {
 
     /// After a sleep for good.
     pub(super) fn get_up(&mut self) {
-        // What began meanwhile is not as old as what was seen last.
-        self.seen.clear();
+        // What began meanwhile is not as old as what was seen last. What was reported is the same poll still, or has other
+        // ticks by now.
+        for seen in self.seen.iter_mut().filter(|seen| !seen.reported) {
+            *seen = Seen::default();
+        }
         self.idle_looks = 0;
         self.period = SLOW_BUSY;
     }

@@ -220,9 +220,14 @@ fn it_begins_anew_with_its_count_where_somebody_ran() {
     shared.idle.release(permit, None);
     (1..IDLE_LOOKS).for_each(|_| assert!(matches!(monitor.rest(), Rest::For(_))));
     assert!(matches!(monitor.rest(), Rest::ForGood));
-    monitor.seen.push(Seen::default());
+    monitor.seen.push(Seen {
+        ticks: 1,
+        since: 1,
+        ..Seen::default()
+    });
     monitor.get_up();
-    assert!(monitor.seen.is_empty(), "that is long ago");
+    let seen = monitor.seen[0];
+    assert_eq!((seen.ticks, seen.since), (0, 0), "that is long ago");
 }
 
 /// A waker that notes that it was woken.

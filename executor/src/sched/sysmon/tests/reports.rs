@@ -116,6 +116,32 @@ fn a_poll_that_blocks_is_reported_also_if_its_permit_is_gone() {
 }
 
 #[test]
+fn a_poll_that_was_reported_is_known_after_a_sleep() {
+    let mut reported = Reported::new();
+    reported.watched.begins();
+    let shared = reported.watched.runtime.handle().shared().clone();
+    // All others are idle.
+    for thread in &reported.watched.threads {
+        let permit = thread.bed().standing().revoke().expect("it had one");
+        shared.idle.release(permit, None);
+    }
+    reported.watched.looks_after(THRESHOLD);
+    assert!(reported.said().is_some());
+    let monitor = &mut reported.watched.monitor;
+    assert!((0..20).any(|_| matches!(monitor.rest(), Rest::ForGood)));
+    monitor.get_up();
+    for _ in 0..2 {
+        assert!(!reported.watches_after(REPORT_EVERY));
+    }
+    assert!(reported.said().is_none(), "it is the same poll");
+    reported.watched.peer().ticks.fetch_add(1, Relaxed);
+    assert!(reported.watches_after(Duration::ZERO));
+    reported.watched.looks_after(THRESHOLD);
+    assert!(reported.said().is_some(), "it is another");
+    reported.end();
+}
+
+#[test]
 fn there_is_one_report_a_second_which_counts_the_others() {
     let mut reported = Reported::new();
     let mut suppressed = |time| {
