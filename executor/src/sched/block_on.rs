@@ -212,6 +212,8 @@ impl Seat<'_> {
             let worker = Worker::new(shared, processor, Scope::Own, Some(root));
             worker.arrive();
             if self.first_poll.get() {
+                // No step has counted it: sysmon would take it for what it saw of this P last.
+                worker.p.tick();
                 worker.begin_root();
             }
             Some(worker)

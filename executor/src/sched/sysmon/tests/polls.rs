@@ -20,6 +20,33 @@ fn a_poll_is_told_that_its_slice_is_over() {
 }
 
 #[test]
+fn the_first_poll_of_a_block_on_has_a_slice_of_its_own() {
+    let runtime = runtime();
+    let shared = runtime.handle().shared().clone();
+    let mut monitor = monitor(&runtime);
+    // A new P, and one that was left by another `block_on`.
+    for _ in 0..2 {
+        let mut told_after = |time| {
+            shared.time.clock().advance(time);
+            monitor.look();
+            let told = |peer: &Peer| peer.attention.load(Relaxed) & attention::SLICE != 0;
+            shared.peers().any(told)
+        };
+        assert!(!told_after(SLICE));
+        let [new, most_of_it, all_of_it] = runtime.block_on(async {
+            // Its thread sits down for this.
+            drop(spawn(async {}));
+            [Duration::ZERO, SLICE - MOMENT, MOMENT].map(told_after)
+        });
+        assert!(!new && !most_of_it && all_of_it);
+        shared
+            .peers()
+            .for_each(|peer| peer.attention.store(0, Relaxed));
+    }
+    end(runtime, []);
+}
+
+#[test]
 fn who_is_in_no_poll_is_told_nothing_and_keeps_its_permit() {
     let mut watched = Watched::new(runtime(), 2);
     watched.is_in_a_poll(false);
