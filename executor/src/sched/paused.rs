@@ -60,7 +60,7 @@
 //! - To run blocking closures in place, for a fixed order: a closure that waits for a task would wait for ever.
 //! - To shuffle only what became ready together: the order of two wake-ups is what a test is mostly wrong about.
 //!
-//! Checked by `tests/virtual_time.rs` and `tests/a_seed_draws_the_order.rs`.
+//! Checked by `paused/tests.rs`, in steps, and by `tests/virtual_time.rs` and `tests/a_seed_draws_the_order.rs`.
 
 use std::{
     fmt::Write,
@@ -492,3 +492,6 @@ impl Worker {
         }
     }
 }
+
+#[cfg(all(test, not(ws_loom)))]
+mod tests;

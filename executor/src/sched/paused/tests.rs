@@ -1,0 +1,599 @@
+//! The clock of a paused runtime and its draw, a step at a time. Threads are steps of this one, and where one of them would
+//! wait in the netpoll, an interrupt is there already.
+
+use std::{
+    cell::Cell,
+    collections::BTreeSet,
+    future::pending,
+    io::Write,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc as Shares,
+    task::{Context, Poll},
+};
+
+use ws_reactor::{Direction, Interest, Registration, pipe};
+
+use super::*;
+use crate::{
+    context,
+    queue::CAPACITY,
+    runtime::{Builder, Runtime},
+    sched::{
+        find::tests::{end, thread},
+        sleep::Look,
+        worker::Scope,
+    },
+    spawn, spawn_local,
+};
+
+fn runtime_with(patience: Duration) -> Runtime {
+    let builder = Builder::new().paused(true).seed(1);
+    builder.deadlock_after(patience).build().unwrap()
+}
+
+/// What cannot be woken now is a deadlock.
+fn runtime() -> Runtime {
+    runtime_with(Duration::ZERO)
+}
+
+fn paused(shared: &Shared) -> &Paused {
+    shared.paused.as_ref().expect("its time is virtual")
+}
+
+fn is_stuck(shared: &Shared) -> bool {
+    paused(shared).state.lock().stuck
+}
+
+fn awake(shared: &Shared) -> usize {
+    paused(shared).state.lock().awake
+}
+
+fn now_ns(shared: &Shared) -> u64 {
+    shared.time.clock().now_ns()
+}
+
+/// A thread that has lain down, and is about to sleep: nobody has the permit.
+fn parked(runtime: &Runtime) -> Worker {
+    let worker = thread(runtime);
+    assert!(!worker.lie_down(), "nothing is queued");
+    worker
+}
+
+/// A root that waits.
+fn waiting_root() -> SharedRoot {
+    let root = Root::new();
+    assert!(root.take(), "its first poll is due");
+    root
+}
+
+/// Whether the thread in the netpoll was interrupted since this was last asked.
+fn is_interrupted(shared: &Shared) -> bool {
+    let mut poller = shared.netpoll.try_poller().expect("nobody is there");
+    poller.prepare();
+    let waited = poller.wait(Some(Instant::now()), &mut Vec::new());
+    waited.unwrap().interrupted
+}
+
+/// The thread sleeps once. Whether it waited in the netpoll, from where it is called back at once.
+fn waits(worker: &Worker) -> bool {
+    let shared = worker.ground();
+    shared.netpoll.interrupt();
+    assert!(!worker.wait_paused(paused(shared), &worker.bed().parker, None));
+    !is_interrupted(shared)
+}
+
+fn arm(worker: &Worker, deadline: u64) {
+    let key = worker.bed().timers.arm(deadline, Waker::noop().clone());
+    assert!(key.is_ok(), "the runtime goes on");
+}
+
+// --- who is awake, who waits, and who holds the clock ---
+
+#[test]
+fn the_last_one_to_lie_down_learns_of_it() {
+    let paused = Paused::new(1, Duration::ZERO);
+    paused.get_up();
+    paused.get_up();
+    assert!(!paused.lie_down());
+    paused.get_up();
+    assert!(!paused.lie_down());
+    assert!(paused.lie_down());
+}
+
+#[test]
+fn time_passes_while_somebody_waits_and_nobody_holds_it() {
+    let paused = Paused::new(1, Duration::ZERO);
+    let answers = || (paused.has_roots(), paused.may_pass(5), paused.may_judge());
+    assert_eq!(answers(), (false, false, false));
+    let (first, second) = (
+        paused.enroll(&waiting_root()),
+        paused.enroll(&waiting_root()),
+    );
+    assert_eq!(answers(), (true, true, true));
+    drop(first);
+    assert_eq!(answers(), (true, true, true), "one is left");
+    paused.state.lock().holds = 1;
+    assert_eq!(answers(), (true, false, false));
+    paused.state.lock().holds = 0;
+    paused.state.lock().stuck = true;
+    assert_eq!(answers(), (true, true, false), "that was said");
+    drop(second);
+    assert_eq!(answers(), (false, false, false));
+    let _third = paused.enroll(&waiting_root());
+    assert_eq!(answers(), (true, true, true), "it is another time");
+}
+
+#[test]
+fn the_root_that_ends_is_the_one_that_is_forgotten() {
+    let paused = Paused::new(1, Duration::ZERO);
+    let (first, second) = (waiting_root(), waiting_root());
+    let _first = paused.enroll(&first);
+    let second_enrolled = paused.enroll(&second);
+    second.wake_by_ref();
+    assert!(paused.any_root_notified());
+    drop(second_enrolled);
+    assert!(!paused.any_root_notified());
+    first.wake_by_ref();
+    assert!(paused.any_root_notified());
+}
+
+#[test]
+fn the_clock_is_held_until_the_last_one_lets_go() {
+    let runtime = runtime();
+    let shared = runtime.handle().shared();
+    // Somebody is awake, who is to ask.
+    paused(shared).get_up();
+    let _enrolled = paused(shared).enroll(&waiting_root());
+    let may_pass = || paused(shared).may_pass(5);
+    shared.hold_clock();
+    shared.hold_clock();
+    assert!(!may_pass());
+    shared.let_clock_go();
+    assert!(!may_pass());
+    shared.let_clock_go();
+    assert!(may_pass());
+}
+
+#[test]
+fn an_advance_lets_time_pass_as_far_as_it_goes() {
+    let runtime = runtime();
+    let shared = runtime.handle().shared();
+    let _enrolled = paused(shared).enroll(&waiting_root());
+    let may_pass = |deadline| paused(shared).may_pass(deadline);
+    shared.hold_clock();
+    shared.begin_advance(5);
+    shared.begin_advance(9);
+    assert!(may_pass(9) && !may_pass(10));
+    shared.end_advance(5);
+    assert!(may_pass(9), "the other one goes on");
+    shared.end_advance(9);
+    assert!(!may_pass(1));
+}
+
+// --- who is woken to look at the clock ---
+
+#[test]
+fn who_lets_the_clock_go_calls_the_one_who_can_move_it() {
+    let runtime = runtime();
+    let shared = runtime.handle().shared();
+    let worker = parked(&runtime);
+    worker.enter_netpoll();
+    let interrupts = || {
+        shared.hold_clock();
+        shared.let_clock_go();
+        is_interrupted(shared)
+    };
+    assert!(!interrupts(), "it is awake, and looks before it sleeps");
+    paused(shared).lie_down();
+    assert!(interrupts());
+    paused(shared).get_up();
+    worker.leave_netpoll();
+    end(runtime, [worker]);
+}
+
+#[test]
+fn a_thread_goes_to_the_netpoll_where_a_root_waits() {
+    let runtime = runtime();
+    let shared = runtime.handle().shared();
+    let worker = parked(&runtime);
+    shared.have_a_look(paused(shared));
+    assert!(!worker.bed().standing.has_permit(), "nobody waits");
+    let enrolled = paused(shared).enroll(&waiting_root());
+    shared.have_a_look(paused(shared));
+    assert_eq!(worker.look_up(), Look::Up, "it was woken");
+    assert!(!is_interrupted(shared), "nobody was there");
+    drop(enrolled);
+    end(runtime, [worker]);
+}
+
+#[test]
+fn the_last_one_to_leave_calls_the_one_in_the_netpoll() {
+    let runtime = runtime();
+    let shared = runtime.handle().shared();
+    let [first, second, polls] = [(); 3].map(|()| thread(&runtime));
+    polls.enter_netpoll();
+    paused(shared).lie_down();
+    first.leave();
+    assert!(!is_interrupted(shared), "the second is awake");
+    second.leave();
+    assert!(is_interrupted(shared));
+    paused(shared).get_up();
+    polls.leave_netpoll();
+    end(runtime, [polls]);
+}
+
+#[test]
+fn who_waits_above_a_poll_sleeps() {
+    let runtime = runtime();
+    let shared = runtime.handle().shared();
+    let worker = thread(&runtime);
+    worker.enter_netpoll();
+    let parks = Cell::new(0);
+    let park = |sleepers, interrupts| {
+        parks.set(parks.get() + 1);
+        assert_eq!(awake(shared), sleepers);
+        assert_eq!(is_interrupted(shared), interrupts);
+    };
+    paused(shared).get_up();
+    shared.park_above(true, || park(1, false));
+    assert_eq!(awake(shared), 2);
+    paused(shared).lie_down();
+    shared.park_above(true, || park(0, true));
+    assert_eq!(awake(shared), 1);
+    // It is none of this runtime's threads.
+    shared.park_above(false, || park(1, false));
+    paused(shared).lie_down();
+    shared.park_above(false, || park(0, true));
+    assert_eq!(awake(shared), 0);
+    paused(shared).get_up();
+    assert_eq!(parks.get(), 4);
+    worker.leave_netpoll();
+    end(runtime, [worker]);
+}
+
+#[test]
+fn who_finds_another_in_the_netpoll_sleeps_elsewhere() {
+    let runtime = runtime();
+    let shared = runtime.handle().shared();
+    let worker = parked(&runtime);
+    let sleep = |keep_alive| worker.wait_paused(paused(shared), &worker.bed().parker, keep_alive);
+    let poller = shared.netpoll.try_poller().expect("nobody is there");
+    worker.enter_netpoll();
+    assert!(sleep(Some(Duration::ZERO)), "it slept for long enough");
+    drop(poller);
+    assert!(is_interrupted(shared), "it was the last to fall asleep");
+    let poller = shared.netpoll.try_poller();
+    shared.unpark(worker.bed());
+    assert!(!sleep(Some(Duration::MAX)), "it was woken");
+    drop(poller);
+    assert_eq!(awake(shared), 1);
+    worker.leave_netpoll();
+    end(runtime, [worker]);
+}
+
+// --- the jump ---
+
+#[test]
+fn all_wait_where_nothing_is_queued_and_nobody_was_woken() {
+    let runtime = runtime();
+    let shared = runtime.handle().shared();
+    let worker = thread(&runtime);
+    drop(runtime.spawn(async {}));
+    let task = shared.grq.pop().expect("the permit is taken");
+    assert!(!worker.lie_down(), "nothing else is queued");
+    let all_wait = || shared.all_wait(paused(shared));
+    assert!(all_wait());
+    let permit = shared.idle.acquire().expect("nobody has it");
+    assert!(!all_wait(), "somebody was handed it");
+    shared.idle.release(permit, None);
+    shared.idle.wanting().insert(worker.index());
+    assert!(!all_wait(), "somebody asks for a permit");
+    shared.idle.wanting().remove(worker.index());
+    shared.grq.push(task);
+    assert!(!all_wait(), "it is queued for all");
+    let task = shared.grq.pop().expect("it is there");
+    assert!(worker.p.runnext.put(task).is_none());
+    assert!(!all_wait(), "its thread runs it next");
+    let task = worker.p.runnext.take().expect("it is there");
+    worker.bed().inbox.push(task);
+    assert!(!all_wait(), "its thread was woken for it");
+    let task = worker.bed().inbox.pop().expect("it is there");
+    let root = Root::new();
+    let enrolled = paused(shared).enroll(&root);
+    assert!(!all_wait(), "it is to be polled");
+    root.take();
+    assert!(all_wait());
+    drop(task);
+    drop(enrolled);
+    end(runtime, [worker]);
+}
+
+#[test]
+fn the_clock_jumps_from_one_timer_to_the_next() {
+    let runtime = runtime();
+    let shared = runtime.handle().shared();
+    let worker = parked(&runtime);
+    let enrolled = paused(shared).enroll(&waiting_root());
+    arm(&worker, 500);
+    arm(&worker, 300);
+    for at in [300, 500] {
+        assert!(!waits(&worker));
+        assert_eq!(now_ns(shared), at);
+        assert_eq!(worker.ready.take().len(), 1, "one was due");
+    }
+    drop(enrolled);
+    end(runtime, [worker]);
+}
+
+#[test]
+fn the_clock_stands_still_while_anything_can_go_on() {
+    let runtime = runtime();
+    let shared = runtime.handle().shared();
+    let worker = parked(&runtime);
+    arm(&worker, 300);
+    let stands = || {
+        let waited = waits(&worker);
+        assert_eq!(now_ns(shared), 0);
+        waited
+    };
+    assert!(stands(), "nobody waits for it");
+    let enrolled = paused(shared).enroll(&waiting_root());
+    paused(shared).get_up();
+    assert!(stands(), "a thread is awake");
+    paused(shared).lie_down();
+    let permit = shared.idle.acquire().expect("nobody has it");
+    assert!(stands(), "a thread was woken");
+    shared.idle.release(permit, None);
+    shared.hold_clock();
+    assert!(stands(), "it is held");
+    shared.let_clock_go();
+    assert!(!waits(&worker));
+    assert_eq!(now_ns(shared), 300);
+    drop(enrolled);
+    end(runtime, [worker]);
+}
+
+/// A pipe that the netpoll watches. The permit is taken, so that nobody is woken to wait for it.
+fn watched(shared: &Shared) -> (pipe::Sender, pipe::Receiver, Registration) {
+    let (sender, mut receiver) = pipe::new().unwrap();
+    let source = Registration::new(&shared.netpoll, &mut receiver, Interest::READABLE);
+    (sender, receiver, source.unwrap())
+}
+
+#[test]
+fn what_the_netpoll_has_comes_before_the_next_timer() {
+    let runtime = runtime();
+    let shared = runtime.handle().shared();
+    let worker = thread(&runtime);
+    let (mut sender, mut receiver, source) = watched(shared);
+    let mut cx = Context::from_waker(Waker::noop());
+    while let Poll::Ready(ready) = source.poll_ready(&mut cx, Direction::Read) {
+        source.clear_ready(ready.unwrap());
+    }
+    assert!(!worker.lie_down(), "nothing is queued");
+    let enrolled = paused(shared).enroll(&waiting_root());
+    arm(&worker, 300);
+    sender.write_all(b"x").unwrap();
+    assert!(!waits(&worker));
+    assert_eq!(now_ns(shared), 0);
+    assert_eq!(worker.ready.take().len(), 1);
+    assert!(!waits(&worker));
+    assert_eq!(now_ns(shared), 300, "nothing else has come");
+    source.deregister(&mut receiver).unwrap();
+    drop(enrolled);
+    end(runtime, [worker]);
+}
+
+// --- nothing can wake ---
+
+#[test]
+fn it_is_a_deadlock_where_nothing_can_wake() {
+    let runtime = runtime();
+    let shared = runtime.handle().shared();
+    let worker = parked(&runtime);
+    let root = waiting_root();
+    let enrolled = paused(shared).enroll(&root);
+    let panics = || catch_unwind(AssertUnwindSafe(|| shared.assert_not_stuck())).is_err();
+    assert!(!panics());
+    assert!(waits(&worker), "a thread of others could be at it");
+    assert!(is_stuck(shared) && panics());
+    assert!(root.is_notified(), "its thread is to hear of it");
+    paused(shared).get_up();
+    let nested = || shared.park_above(true, || ());
+    assert!(catch_unwind(AssertUnwindSafe(nested)).is_err());
+    paused(shared).lie_down();
+    drop(enrolled);
+    end(runtime, [worker]);
+}
+
+#[test]
+fn a_hold_puts_the_verdict_off() {
+    let runtime = runtime();
+    let shared = runtime.handle().shared();
+    let worker = parked(&runtime);
+    let enrolled = paused(shared).enroll(&waiting_root());
+    shared.hold_clock();
+    assert!(waits(&worker));
+    assert!(!is_stuck(shared));
+    shared.let_clock_go();
+    assert!(waits(&worker));
+    assert!(is_stuck(shared));
+    drop(enrolled);
+    end(runtime, [worker]);
+}
+
+#[test]
+fn a_socket_may_wake_at_any_time() {
+    let runtime = runtime();
+    let shared = runtime.handle().shared();
+    let worker = thread(&runtime);
+    let (_sender, mut receiver, source) = watched(shared);
+    assert!(!worker.lie_down(), "nothing is queued");
+    let enrolled = paused(shared).enroll(&waiting_root());
+    assert!(waits(&worker));
+    assert!(!is_stuck(shared));
+    source.deregister(&mut receiver).unwrap();
+    assert!(waits(&worker));
+    assert!(is_stuck(shared));
+    drop(enrolled);
+    end(runtime, [worker]);
+}
+
+/// Whether it is one after a wait that the patience ends, or an interrupt.
+fn is_given(shared: &Shared, ready: &mut Vec<Waker>) -> bool {
+    shared.netpoll.interrupt();
+    let mut poller = shared.netpoll.try_poller().expect("nobody is there");
+    poller.prepare();
+    shared.wait_for_the_verdict(paused(shared), &mut poller, ready);
+    std::mem::take(&mut paused(shared).state.lock().stuck)
+}
+
+#[test]
+fn what_came_while_the_verdict_was_waited_for_is_no_deadlock() {
+    let runtime = runtime();
+    let shared = runtime.handle().shared();
+    let worker = parked(&runtime);
+    paused(shared).lie_down();
+    assert!(is_given(shared, &mut Vec::new()));
+    let mut came = vec![Waker::noop().clone()];
+    assert!(!is_given(shared, &mut came), "the netpoll brought it");
+    let permit = shared.idle.acquire().expect("nobody has it");
+    assert!(!is_given(shared, &mut Vec::new()), "somebody was woken");
+    shared.idle.release(permit, None);
+    paused(shared).get_up();
+    assert!(!is_given(shared, &mut Vec::new()), "somebody is awake");
+    paused(shared).lie_down();
+    assert!(is_given(shared, &mut Vec::new()), "all of that is over");
+    arm(&worker, 300);
+    assert!(!is_given(shared, &mut Vec::new()), "a timer was armed");
+    paused(shared).get_up();
+    end(runtime, [worker]);
+}
+
+#[test]
+fn there_is_no_verdict_before_the_patience_is_over() {
+    let runtime = runtime_with(Duration::from_secs(3600));
+    let shared = runtime.handle().shared();
+    assert!(!is_given(shared, &mut Vec::new()));
+    assert!(!is_interrupted(shared), "that ended the wait");
+}
+
+#[test]
+fn a_verdict_names_some_of_those_who_wait() {
+    let runtime = runtime();
+    let shared = runtime.handle().shared();
+    let worker = thread(&runtime);
+    let verdict = |tasks| {
+        let _entered = runtime.enter();
+        for _ in 0..tasks {
+            let named = crate::task::Builder::new().name("waits");
+            drop(named.spawn(pending::<()>()));
+        }
+        shared.verdict(paused(shared))
+    };
+    let text = verdict(NAMED_MAX);
+    let names = |text: &str| text.matches("\"waits\" waits, spawned at").count();
+    assert!(text.starts_with("deadlock: "), "{text}");
+    assert_eq!(names(&text), NAMED_MAX);
+    assert!(!text.contains("\n  and"), "these are all: {text}");
+    let text = verdict(1);
+    assert_eq!(names(&text), NAMED_MAX);
+    assert!(text.ends_with("\n  and 1 more"), "{text}");
+    end(runtime, [worker]);
+}
+
+// --- the shuffle ---
+
+/// A thread with the permit, and a root that is due.
+fn with_root(runtime: &Runtime) -> (Worker, SharedRoot) {
+    let shared = runtime.handle().shared();
+    let processor = shared.take_processor().expect("there is room for it");
+    let root = Root::new();
+    let worker = Worker::new(shared.clone(), processor, Scope::All, Some(root.clone()));
+    worker.arrive();
+    (worker, root)
+}
+
+#[test]
+fn whatever_is_ready_is_drawn_once_at_any_place() {
+    const READY: usize = 8;
+    let runtime = runtime();
+    let shared = runtime.handle().shared();
+    let (worker, root) = with_root(&runtime);
+    let ran = Shares::new(Mutex::new(Vec::new()));
+    let note = |number: usize| {
+        let ran = ran.clone();
+        async move { ran.lock().push(number) }
+    };
+    let (mut first, mut last) = (BTreeSet::new(), BTreeSet::new());
+    context::with_worker_frame(&worker, || {
+        for _ in 0..200 {
+            // The root is number 0. Of those that are spawned the last is `runnext`, and one is made a parent.
+            root.wake_by_ref();
+            (1..3).for_each(|number| drop(spawn_local(note(number))));
+            (3..READY).for_each(|number| drop(spawn(note(number))));
+            let parent = worker.p.lrq.pop().expect("there are four");
+            assert!(worker.p.parents.push(parent).is_ok());
+            for _ in 0..READY {
+                match worker.draw(paused(shared)) {
+                    Some(Step::Run(task)) => worker.poll(task),
+                    Some(Step::Root) => ran.lock().push(0),
+                    other => panic!("something is left: {other:?}"),
+                }
+            }
+            assert!(worker.draw(paused(shared)).is_none());
+            let mut order = std::mem::take(&mut *ran.lock());
+            first.insert(order[0]);
+            last.insert(order[READY - 1]);
+            order.sort_unstable();
+            assert!(order.into_iter().eq(0..READY));
+        }
+    });
+    assert!(first.into_iter().eq(0..READY));
+    assert!(last.into_iter().eq(0..READY));
+    end(runtime, [worker]);
+}
+
+/// What is drawn is polled. How many steps it was.
+fn draw_all(worker: &Worker) -> usize {
+    let draw = || worker.draw(paused(worker.ground()));
+    context::with_worker_frame(worker, || {
+        std::iter::from_fn(draw)
+            .map(|step| match step {
+                Step::Run(task) => worker.poll(task),
+                other => panic!("there are tasks alone: {other:?}"),
+            })
+            .count()
+    })
+}
+
+#[test]
+fn what_comes_from_outside_is_drawn_with_the_rest() {
+    let runtime = runtime();
+    let worker = thread(&runtime);
+    drop(runtime.spawn(async {}));
+    context::with_worker_frame(&worker, || drop(spawn_local(async {})));
+    let pinned = worker.p.pop_pinned().expect("it was spawned here");
+    worker.ground().push_foreign(pinned);
+    assert!(!worker.bed().inbox.is_empty());
+    assert_eq!(draw_all(&worker), 2);
+    assert_eq!(worker.bed().counters.global.get(), 1);
+    end(runtime, [worker]);
+}
+
+#[test]
+fn a_full_queue_leaves_the_others_where_they_are() {
+    let runtime = runtime();
+    let worker = thread(&runtime);
+    let capacity = CAPACITY as usize;
+    // All but the last one, which is `runnext`, are in the queue.
+    context::with_worker_frame(&worker, || {
+        (0..=capacity).for_each(|_| drop(spawn(async {})));
+    });
+    assert_eq!(worker.p.lrq.room(), 0);
+    drop(runtime.spawn(async {}));
+    worker.gather();
+    assert_eq!(worker.ground().grq.len(), 1);
+    assert_eq!(draw_all(&worker), capacity + 2, "they have their turn");
+    end(runtime, [worker]);
+}
