@@ -346,6 +346,8 @@ fn poll_root<F: Future>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
 
 #[cfg(all(test, not(ws_loom)))]
 mod tests {
+    use std::{ptr, time::Instant};
+
     use super::*;
     use crate::runtime::Runtime;
 
@@ -391,5 +393,51 @@ mod tests {
         let stale = runtime.block_on(std::future::poll_fn(|cx| Poll::Ready(cx.waker().clone())));
         assert!(spare().is_none(), "a wake would reach the next call");
         stale.wake();
+    }
+
+    #[test]
+    fn a_notification_is_consumed_once() {
+        let root = Root::new();
+        assert!(root.is_notified() && root.take(), "the first poll is due");
+        assert!(!root.is_notified() && !root.take());
+        root.wake_by_ref();
+        root.wake_by_ref();
+        assert!(root.is_notified() && root.take());
+        assert!(!root.is_notified() && !root.take());
+    }
+
+    #[test]
+    fn a_root_is_woken_where_its_thread_sleeps() {
+        let runtime = Runtime::new().unwrap();
+        let shared = runtime.handle().shared();
+        let processor = shared.take_processor().expect("there is room for it");
+        let [alone, own, worker, above] = [(); 4].map(|()| Root::new());
+        let its_own = |root: &Root| ptr::eq(root.parker(), &raw const root.own);
+        let of_the_p = |root: &Root| ptr::eq(root.parker(), &raw const processor.peer.parker);
+        assert!(its_own(&alone));
+        own.settle(shared, None);
+        assert!(its_own(&own), "it takes nothing but its own");
+        worker.settle(shared, Some(processor.peer.clone()));
+        assert!(of_the_p(&worker));
+        above.settle_above(&worker);
+        assert!(of_the_p(&above));
+        above.unpark();
+        assert!(processor.peer.parker.wake_up());
+        shared.return_processor(processor);
+    }
+
+    #[test]
+    fn a_root_calls_its_thread_back_from_the_netpoll() {
+        let runtime = Runtime::new().unwrap();
+        let shared = runtime.handle().shared();
+        let root = Root::new();
+        root.settle(shared, None);
+        root.parker().park_polling(|| {
+            let mut poller = shared.netpoll.try_poller().expect("nobody is there");
+            poller.prepare();
+            root.unpark();
+            let waited = poller.wait(Some(Instant::now()), &mut Vec::new());
+            assert!(waited.unwrap().interrupted);
+        });
     }
 }
