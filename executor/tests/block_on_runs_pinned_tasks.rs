@@ -2,7 +2,8 @@
 //! those tasks go on, it does. They stay on their thread, hold a permit, and know their own runtime.
 //!
 //! It fails when `run_pinned_above` in `sched/nested.rs` finds nothing, keeps the permit, does not enter the
-//! task's runtime, does not look whether it is above a join, or cancels nothing at a shutdown.
+//! task's runtime, does not look whether it is above a join, or cancels nothing at a shutdown; and when `wait_above` sleeps
+//! without a look at its own root.
 
 mod common;
 
@@ -12,6 +13,7 @@ use common::{Count, OnDrop, runtime};
 use futures::{
     StreamExt,
     channel::{mpsc, oneshot},
+    future::join,
 };
 use ws_executor::{
     block_in_place,
@@ -124,6 +126,24 @@ common::with_workers! {
         let tasks: Vec<_> = (0..2 * workers).map(|_| runtime.spawn(async { tower(10) })).collect();
         for task in tasks {
             assert_eq!(runtime.block_on(task).unwrap(), 11);
+        }
+    }
+
+    /// A call in the middle of another's poll sleeps where that one does, and is woken there in its stead.
+    fn woken_while_another_call_sleeps(workers: usize) {
+        let runtime = runtime(workers);
+        let tasks: Vec<_> = (0..2 * workers).map(|_| runtime.spawn(async {
+            let (send, receive) = oneshot::channel();
+            // It is asked for before it is sent, so the call has to sleep.
+            let sends = async { drop(ws_executor::spawn(async move { send.send(()).unwrap() })) };
+            let sleeps = async {
+                let (received, ()) = Handle::current().block_on(join(receive, sends));
+                received.unwrap();
+            };
+            Handle::current().block_on(join(yield_now(), sleeps));
+        })).collect();
+        for task in tasks {
+            runtime.block_on(task).unwrap();
         }
     }
 

@@ -78,7 +78,8 @@ fn wait_above<F: Future>(
         {
             return output;
         }
-        if !worker.run_pinned_above(root) {
+        // What woke it in its poll may have ended the sleep of a call above that: it is the same place.
+        if !worker.run_pinned_above(root) && !root.is_notified() {
             // The poll may have armed the first timer, and this thread will not be the one that waits for it.
             shared.ensure_poller();
             // Another runtime's clock does not wait for this thread.
