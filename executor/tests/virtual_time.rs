@@ -268,6 +268,36 @@ fn a_nested_block_on_lets_time_pass() {
     });
 }
 
+/// The root below cannot be polled before the call above it is done, though it was woken.
+#[test]
+fn a_root_below_a_nested_block_on_does_not_hold_the_clock() {
+    with_seeds(|| async {
+        let start = Instant::now();
+        let nested = async { Handle::current().block_on(sleep(HOUR)) };
+        futures::future::join(yield_now(), nested).await;
+        assert_eq!(start.elapsed(), HOUR);
+        // Whichever thread this one runs on, the other ends meanwhile.
+        let nested = spawn(async { Handle::current().block_on(sleep(HOUR)) });
+        join_all([nested, spawn(async {})]).await;
+        assert_eq!(start.elapsed(), 2 * HOUR);
+    });
+}
+
+/// The same with a call in a call in a task, where the one in the middle is woken.
+#[test]
+fn a_call_below_another_does_not_hold_the_clock() {
+    with_seeds(|| async {
+        let start = Instant::now();
+        let task = spawn(async {
+            let inner = async { Handle::current().block_on(sleep(HOUR)) };
+            let outer = futures::future::join(yield_now(), inner);
+            Handle::current().block_on(outer);
+        });
+        task.await.unwrap();
+        assert_eq!(start.elapsed(), HOUR);
+    });
+}
+
 #[test]
 fn fork_join_holds_the_clock() {
     fn sum(from: u64, to: u64) -> u64 {

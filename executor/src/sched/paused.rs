@@ -21,7 +21,8 @@
 //!
 //! A thread that was woken and has not yet counted itself up is not overlooked: what it was woken for can be seen. A
 //! permit was handed to it, so none is free; or its root is notified; or a task lies in its inbox. Foreign
-//! threads are seen from the moment at which their task is in a queue.
+//! threads are seen from the moment at which their task is in a queue. A thread that sleeps in a nested `block_on` cannot poll
+//! the roots below that one before it is done, so only the uppermost root of each thread counts.
 //!
 //! | holds the clock | does not |
 //! | --- | --- |
@@ -65,6 +66,7 @@
 use std::{
     fmt::Write,
     task::{Wake, Waker},
+    thread::{self, ThreadId},
     time::{Duration, Instant},
 };
 
@@ -108,8 +110,9 @@ struct State {
     holds: usize,
     /// Until when time may pass nevertheless.
     advances: Vec<u64>,
-    /// Futures that a thread waits for, in `run` or in `block_on`.
-    roots: Vec<SharedRoot>,
+    /// Futures that a thread waits for, in `run` or in `block_on`. Those of one thread in their order: the last one first has
+    /// to be done.
+    roots: Vec<(ThreadId, SharedRoot)>,
     /// The verdict was given.
     stuck: bool,
 }
@@ -126,8 +129,8 @@ impl Drop for Enrolled<'_> {
         let at = state
             .roots
             .iter()
-            .position(|root| std::sync::Arc::ptr_eq(root, &self.root));
-        let root = at.map(|at| state.roots.swap_remove(at));
+            .position(|(_, root)| std::sync::Arc::ptr_eq(root, &self.root));
+        let root = at.map(|at| state.roots.remove(at));
         drop(state);
         drop(root);
     }
@@ -159,7 +162,7 @@ impl Paused {
         if state.roots.is_empty() {
             state.stuck = false;
         }
-        state.roots.push(root.clone());
+        state.roots.push((thread::current().id(), root.clone()));
         Enrolled {
             paused: self,
             root: root.clone(),
@@ -170,8 +173,15 @@ impl Paused {
         !self.state.lock().roots.is_empty()
     }
 
+    /// Whether a root was woken that its thread can poll next.
     fn any_root_notified(&self) -> bool {
-        self.state.lock().roots.iter().any(|it| it.is_notified())
+        let state = self.state.lock();
+        let is_uppermost = |at: usize| {
+            let (thread, _) = state.roots[at];
+            state.roots[at + 1..].iter().all(|(it, _)| *it != thread)
+        };
+        let mut roots = state.roots.iter().enumerate();
+        roots.any(|(at, (_, root))| root.is_notified() && is_uppermost(at))
     }
 
     /// Whether the clock may be moved to `deadline`.
@@ -320,7 +330,7 @@ impl Shared {
         state.stuck = true;
         let roots = state.roots.clone();
         drop(state);
-        for root in roots {
+        for (_, root) in roots {
             root.wake_by_ref();
         }
     }

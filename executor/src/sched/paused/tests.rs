@@ -138,6 +138,34 @@ fn the_root_that_ends_is_the_one_that_is_forgotten() {
 }
 
 #[test]
+fn a_root_counts_as_woken_where_its_thread_can_poll_it() {
+    let paused = Paused::new(1, Duration::ZERO);
+    let [below, middle, above, other] = [(); 4].map(|()| waiting_root());
+    let enrolled = [&below, &middle, &above].map(|root| paused.enroll(root));
+    let beside = || paused.enroll(&other);
+    let beside = thread::scope(|scope| scope.spawn(beside).join().unwrap());
+    below.wake_by_ref();
+    middle.wake_by_ref();
+    assert!(!paused.any_root_notified(), "they wait for the one above");
+    above.wake_by_ref();
+    assert!(paused.any_root_notified());
+    let [first, second, third] = enrolled;
+    above.take();
+    assert!(!paused.any_root_notified());
+    other.wake_by_ref();
+    assert!(paused.any_root_notified(), "it has a thread of its own");
+    drop(beside);
+    drop(third);
+    assert!(paused.any_root_notified(), "now it is its turn");
+    middle.take();
+    assert!(!paused.any_root_notified());
+    drop(second);
+    assert!(paused.any_root_notified());
+    drop(first);
+    assert!(!paused.any_root_notified());
+}
+
+#[test]
 fn the_clock_is_held_until_the_last_one_lets_go() {
     let runtime = runtime();
     let shared = runtime.handle().shared();
