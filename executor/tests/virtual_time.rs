@@ -298,6 +298,22 @@ fn a_call_below_another_does_not_hold_the_clock() {
     });
 }
 
+/// The same with a pinned task, which waits for the end of the branch.
+#[test]
+fn a_pinned_task_below_a_branch_does_not_hold_the_clock() {
+    with_seeds(|| async {
+        let start = Instant::now();
+        let pinned = ws_executor::spawn_local(sleep(HOUR));
+        for _ in 0..100 {
+            yield_now().await;
+        }
+        let handle = Handle::current();
+        join(|| handle.block_on(sleep(2 * HOUR)), || ());
+        pinned.await.unwrap();
+        assert_eq!(start.elapsed(), 2 * HOUR);
+    });
+}
+
 #[test]
 fn fork_join_holds_the_clock() {
     fn sum(from: u64, to: u64) -> u64 {

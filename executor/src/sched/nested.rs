@@ -124,6 +124,8 @@ impl Worker {
         let (p, peer) = (&*self.p, self.peer());
         let running = peer.running.load(Relaxed);
         if running == 0 || running == BRANCH || fork_join::is_inside() {
+            // A clock that jumps waits for what is in the inbox, and this thread may wait for the clock.
+            p.take_in();
             return false;
         }
         if self.is_shut_down() {

@@ -22,7 +22,8 @@
 //! A thread that was woken and has not yet counted itself up is not overlooked: what it was woken for can be seen. A
 //! permit was handed to it, so none is free; or its root is notified; or a task lies in its inbox. Foreign
 //! threads are seen from the moment at which their task is in a queue. A thread that sleeps in a nested `block_on` cannot poll
-//! the roots below that one before it is done, so only the uppermost root of each thread counts.
+//! the roots below that one before it is done, so only the uppermost root of each thread counts; and where it may not poll its
+//! pinned tasks either, it takes them out of the inbox before it sleeps.
 //!
 //! | holds the clock | does not |
 //! | --- | --- |
