@@ -223,13 +223,11 @@ impl Shared {
         }
     }
 
-    /// Lets time pass up to a moment, whoever holds it. False if the clock is a real one.
-    pub(crate) fn begin_advance(&self, until: u64) -> bool {
-        let Some(paused) = &self.paused else {
-            return false;
-        };
-        paused.state.lock().advances.push(until);
-        true
+    /// Lets time pass up to a moment, whoever holds it.
+    pub(crate) fn begin_advance(&self, until: u64) {
+        if let Some(paused) = &self.paused {
+            paused.state.lock().advances.push(until);
+        }
     }
 
     pub(crate) fn end_advance(&self, until: u64) {
