@@ -79,7 +79,7 @@ use super::{
     ground::Ground,
     park::Parker,
     sleep::Sleeper,
-    worker::{Scope, Step, Worker},
+    worker::{Step, Worker},
 };
 use crate::{
     events::event,
@@ -484,7 +484,8 @@ impl Worker {
     /// Takes all that is ready for this thread into its own queues.
     fn gather(&self) {
         let p = &*self.p;
-        if self.scope == Scope::All && !self.shared.grq.is_empty() {
+        // No thread of such a runtime leaves others' work to others: `block_on` is a `run` there.
+        if !self.shared.grq.is_empty() {
             let room = p.lrq.room();
             if room > 0 {
                 let mut tasks = self.shared.grq.take(room);
