@@ -32,10 +32,10 @@
 //!
 //! What of this is a protocol between threads is in `closing.rs`: the phases, and who has to look where after
 //! which step. Checked by `models::shutdown`, by `tests/shutdown_drops_everything.rs` and
-//! `tests/shutdown_bears_what_goes_on.rs`, and by `shutdown/tests.rs` for a waker in flight.
+//! `tests/shutdown_bears_what_goes_on.rs`, and by `shutdown/tests.rs` for a waker in flight and for who waits.
 
 #[cfg(all(test, not(ws_loom)))]
-mod tests;
+pub(super) mod tests;
 
 use std::{
     cell::Cell,

@@ -2,19 +2,31 @@
 //! holds the runtime by then. The pusher finds it all the same, and drops the task; then the runtime goes.
 //!
 //! It fails when `begin_shutdown` does not call `keep`, or `task_ended_while_closing` does not let go.
+//!
+//! And who ends a runtime: whether he clears away himself, or waits, or leaves it to a thread in the background, and what
+//! he says of those who are left.
 
 use std::{
-    future::poll_fn,
-    sync::{Arc, atomic::AtomicUsize, mpsc},
+    cell::RefCell,
+    fmt::Debug,
+    future::{Future, pending, poll_fn},
+    sync::{
+        Arc, Once,
+        atomic::{AtomicBool, AtomicUsize},
+        mpsc,
+    },
     task::Poll,
     thread,
 };
 
+use super::*;
 use crate::{
-    runtime::Builder,
-    sched::incoming::HOME,
+    runtime::{Builder, Runtime},
+    sched::{find::tests::thread, incoming::HOME, stage::Stage, worker::Step},
+    spawn,
     sync::atomic::Ordering::SeqCst,
-    task::{Task, TaskRef},
+    task::TaskRef,
+    time::Clock,
 };
 
 /// Counts its drop.
@@ -93,4 +105,304 @@ fn with_2() {
 #[test]
 fn with_8() {
     with_a_waker_in_flight(8);
+}
+
+// --- threads that are steps of this one ---
+
+/// A thread with the only permit, which is not counted.
+pub(in crate::sched) fn alone() -> (Runtime, Worker) {
+    alone_in(Builder::new())
+}
+
+fn alone_in(builder: Builder) -> (Runtime, Worker) {
+    let builder = builder.workers(1).sysmon(false).stall_threshold(None);
+    let runtime = builder.build_with(Clock::stopped()).unwrap();
+    let worker = thread(&runtime);
+    (runtime, worker)
+}
+
+/// The next task of that thread.
+#[track_caller]
+pub(in crate::sched) fn next(worker: &Worker) -> Task {
+    match context::with_worker_frame(worker, || worker.step()) {
+        Step::Run(task) => task,
+        other => panic!("it has a task: {other:?}"),
+    }
+}
+
+/// Spawns a task there, and polls it once.
+pub(in crate::sched) fn poll_once<F>(worker: &Worker, future: F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    context::with_worker_frame(worker, || drop(spawn(future)));
+    let task = next(worker);
+    context::with_worker_frame(worker, || worker.poll(task));
+}
+
+/// Threads that lie on the stage end, as if there were nothing for them. How many there were.
+pub(in crate::sched) fn leave_the_stage(runtime: &Runtime) -> usize {
+    let shared = runtime.handle().shared();
+    let started = shared.stage.as_ref().map_or_else(Vec::new, Stage::take);
+    let count = started.len();
+    for processor in started {
+        Worker::begin(shared, processor).leave();
+        shared.thread_gone();
+    }
+    count
+}
+
+/// Ends a runtime, and these threads with it, which are not counted. Nothing is left.
+pub(in crate::sched) fn end(runtime: Runtime, workers: impl IntoIterator<Item = Worker>) {
+    let shared = runtime.handle().shared().clone();
+    shared.begin_shutdown();
+    leave_the_stage(&runtime);
+    for worker in workers {
+        context::with_worker_frame(&worker, || worker.clear_away());
+        worker.leave();
+    }
+    runtime.shutdown_timeout(Duration::ZERO);
+    assert_eq!(shared.live_tasks(), 0);
+    assert!(shared.kept().lock().is_none(), "it keeps itself");
+}
+
+thread_local! {
+    /// What this thread has reported, if anybody wants to know.
+    static REPORTED: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
+}
+
+/// What this thread reports meanwhile, a line each.
+pub(in crate::sched) fn reported(f: impl FnOnce()) -> Vec<String> {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let listener = Listener(note);
+        tracing::subscriber::set_global_default(listener).expect("nobody else listens");
+    });
+    REPORTED.set(Some(Vec::new()));
+    f();
+    REPORTED.take().expect("nobody else took it")
+}
+
+fn note(event: &tracing::Event<'_>) {
+    struct Line(String);
+    impl tracing::field::Visit for Line {
+        fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn Debug) {
+            self.0 += &format!(" {}={value:?}", field.name());
+        }
+    }
+    // A thread that is about to end reports to nobody.
+    let _ = REPORTED.try_with(|reported| {
+        if let Some(lines) = &mut *reported.borrow_mut() {
+            let mut line = Line(event.metadata().level().to_string());
+            event.record(&mut line);
+            lines.push(line.0);
+        }
+    });
+}
+
+/// With something in it: what is empty has an address behind its allocation, and LeakSanitizer would not see who keeps it.
+struct Listener(fn(&tracing::Event<'_>));
+
+impl tracing::Subscriber for Listener {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        (self.0)(event);
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+// --- who ends a runtime ---
+
+const NO_TIME: Wait = Wait::AtMost(Duration::ZERO);
+/// No test waits for so long.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// Calls a closure when it is dropped.
+struct OnDrop<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// Waits for ever, with that destructor.
+async fn waits(on_drop: impl FnMut()) {
+    let _own = OnDrop(on_drop);
+    pending::<()>().await;
+}
+
+/// A runtime with a task that waits, and a thread that may be one of its own, as far as it knows.
+struct Scene {
+    runtime: Runtime,
+    shared: Arc<Shared>,
+    worker: Worker,
+    is_counted: bool,
+}
+
+impl Scene {
+    fn new(builder: Builder, is_counted: bool, on_drop: impl FnMut() + Send + 'static) -> Self {
+        let (runtime, worker) = alone_in(builder);
+        let shared = runtime.handle().shared().clone();
+        shared.threads.lock().count = usize::from(is_counted);
+        poll_once(&worker, waits(on_drop));
+        Self {
+            runtime,
+            shared,
+            worker,
+            is_counted,
+        }
+    }
+
+    /// Its thread comes to the end as well, and it is over.
+    fn goes(self) {
+        context::with_worker_frame(&self.worker, || self.worker.clear_away());
+        self.worker.leave();
+        if self.is_counted {
+            self.shared.thread_ended();
+        }
+        assert!(self.shared.wait_for_the_end(|| Some(LONG)));
+        self.runtime.shutdown_timeout(Duration::ZERO);
+    }
+}
+
+#[test]
+fn who_ends_it_inside_neither_clears_away_nor_waits() {
+    for is_hook in [false, true] {
+        let scene = Scene::new(Builder::new(), true, || ());
+        let ends = || scene.shared.shut_down(NO_TIME);
+        let said = reported(|| {
+            if is_hook {
+                in_a_hook(ends);
+            } else {
+                context::with_worker_frame(&scene.worker, ends);
+            }
+        });
+        assert!(scene.shared.phase.is_closing());
+        assert!(said.is_empty(), "{said:?}");
+        assert_eq!(scene.shared.live_tasks(), 1, "it is the thread's to drop");
+        assert!(!IN_A_HOOK.get());
+        scene.goes();
+    }
+}
+
+#[test]
+fn who_ends_it_outside_clears_away_and_says_who_is_left() {
+    for is_counted in [false, true] {
+        let scene = Scene::new(Builder::new(), is_counted, || ());
+        let said = reported(|| scene.shared.shut_down(NO_TIME));
+        assert_eq!(scene.shared.live_tasks(), 0);
+        if is_counted {
+            assert_eq!(said.len(), 1, "a thread is left");
+            assert!(said[0].contains("tasks=0 threads=1 left=[]"), "{said:?}");
+        } else {
+            assert!(said.is_empty(), "{said:?}");
+        }
+        scene.goes();
+    }
+}
+
+#[test]
+fn no_more_than_ten_tasks_are_told_by_name_and_place() {
+    let scene = Scene::new(Builder::new(), true, || ());
+    // Their thread alone may drop them.
+    for n in 0..REPORTED_MAX + 2 {
+        let task = crate::task::Builder::new().name(format!("pinned-{n}"));
+        context::with_worker_frame(&scene.worker, || drop(task.spawn_local(pending::<()>())));
+    }
+    let said = reported(|| scene.shared.shut_down(NO_TIME));
+    assert_eq!(said.len(), 1, "{said:?}");
+    let line = &said[0];
+    assert!(line.contains("tasks=12 threads=1"), "{line}");
+    for what in ["pinned-", "shutdown/tests.rs"] {
+        assert_eq!(line.matches(what).count(), REPORTED_MAX, "{line}");
+    }
+    scene.goes();
+}
+
+#[test]
+fn who_waits_is_there_until_the_last_thread_is_gone() {
+    let builder = Builder::new().workers(1).sysmon(false);
+    let runtime = builder.build().unwrap();
+    let shared = runtime.handle().shared().clone();
+    let clears = Arc::new(AtomicBool::new(false));
+    // Polled first, and dropped by the one who ends it, for the thread is stuck by then.
+    let (begun, has_begun) = mpsc::channel();
+    let (sets, told) = (clears.clone(), begun.clone());
+    drop(runtime.spawn(async move {
+        told.send(()).unwrap();
+        waits(move || sets.store(true, SeqCst)).await;
+    }));
+    has_begun.recv().unwrap();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let (own, over) = (shared.clone(), is_over.clone());
+    drop(runtime.spawn(async move {
+        begun.send(()).unwrap();
+        // He has cleared away, and is counted no more: he would be gone soon.
+        while !clears.load(SeqCst) || own.threads.lock().count > 1 {
+            thread::yield_now();
+        }
+        for _ in 0..10_000 {
+            thread::yield_now();
+        }
+        over.store(true, SeqCst);
+    }));
+    has_begun.recv().unwrap();
+    runtime.shutdown_timeout(LONG);
+    assert!(is_over.load(SeqCst), "he has not waited");
+    assert_eq!(shared.live_tasks(), 0);
+}
+
+/// Whether a thread is started that clears away. It waits for a destructor, and holds the runtime meanwhile; that holds
+/// itself besides.
+fn clears_in_the_background(scene: &Scene, ends: impl FnOnce()) -> bool {
+    let before = Arc::strong_count(&scene.shared);
+    ends();
+    let more = Arc::strong_count(&scene.shared) - before;
+    assert!(more >= 1, "it goes on");
+    more > 1
+}
+
+/// Until the other end is gone.
+fn wait_for(word: &mpsc::Receiver<()>) {
+    assert!(word.recv().is_err(), "nobody says anything");
+}
+
+#[test]
+fn where_there_is_no_thread_one_clears_away_in_the_background() {
+    for is_counted in [false, true] {
+        let (says, word) = mpsc::channel::<()>();
+        let scene = Scene::new(Builder::new(), is_counted, move || wait_for(&word));
+        let ends = || scene.shared.shut_down(Wait::Not);
+        assert_eq!(clears_in_the_background(&scene, ends), !is_counted);
+        drop(says);
+        scene.goes();
+    }
+}
+
+#[test]
+fn a_panic_ends_the_runtime_if_that_was_asked_for() {
+    for is_counted in [false, true] {
+        let (says, word) = mpsc::channel::<()>();
+        let builder = Builder::new().panic_stops_runtime(true);
+        let scene = Scene::new(builder, is_counted, move || wait_for(&word));
+        let ends = || poll_once(&scene.worker, async { panic!("expected: ends it") });
+        assert_eq!(clears_in_the_background(&scene, ends), !is_counted);
+        drop(says);
+        scene.goes();
+    }
 }
