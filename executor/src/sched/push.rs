@@ -372,3 +372,6 @@ impl Worker {
         self.p.gate.settle(paid);
     }
 }
+
+#[cfg(all(test, not(ws_loom)))]
+mod tests;

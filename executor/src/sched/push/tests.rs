@@ -1,0 +1,256 @@
+//! Where tasks go that become runnable on a worker's thread, and who is woken for them; and which calls a bound thread passes
+//! on, and to whom. The threads are steps of this one.
+
+use std::{
+    future::pending,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use super::*;
+use crate::{
+    context,
+    queue::OrderedStealer,
+    runtime::{Builder, Runtime},
+    sched::{
+        find::tests::{runtime, thread},
+        shutdown::tests::{alone, end, leave_the_stage, next},
+        sleep::{Look, Sleeper},
+    },
+    spawn, spawn_local, task,
+    time::Clock,
+};
+
+fn poll(worker: &Worker, task: Task) {
+    context::with_worker_frame(worker, || worker.poll(task));
+}
+
+/// Leaves a task alone in `runnext`, and comes back so much later. Whether somebody was woken for it.
+fn is_offered(runtime: &Runtime, worker: &Worker, later: Duration) -> bool {
+    context::with_worker_frame(worker, || drop(spawn(async {})));
+    let woken = leave_the_stage(runtime);
+    worker.ground().time.clock().advance(later);
+    poll(worker, next(worker));
+    woken > 0
+}
+
+/// Which of so many in a row are.
+fn offered(later: Duration, tasks: usize) -> Vec<usize> {
+    let runtime = runtime();
+    let worker = thread(&runtime);
+    worker
+        .ground()
+        .time
+        .clock()
+        .advance(Duration::from_millis(1));
+    let offered = (0..tasks)
+        .filter(|_| is_offered(&runtime, &worker, later))
+        .collect();
+    end(runtime, [worker]);
+    offered
+}
+
+#[test]
+fn a_task_that_has_to_wait_is_offered_each_time() {
+    assert_eq!(offered(GATE_PATIENCE, 14), Vec::from_iter(0..14));
+}
+
+#[test]
+fn where_its_thread_is_soon_back_a_task_is_offered_less_and_less() {
+    let soon = GATE_PATIENCE - Duration::from_nanos(1);
+    assert_eq!(offered(soon, 14), [0, 1, 2, 3, 5, 8, 13]);
+}
+
+#[test]
+fn what_is_woken_goes_where_its_kind_says() {
+    let runtime = runtime();
+    let (worker, other) = (thread(&runtime), thread(&runtime));
+    let plain: fn() = || drop(spawn(async {}));
+    let named: fn() = || drop(task::Builder::new().name("it").spawn(async {}));
+    let urgent: fn() = || drop(task::Builder::new().priority(1).spawn(async {}));
+    let pinned: fn() = || drop(spawn_local(async {}));
+    // How many are next, in the ordered queue, and in the pinned one.
+    let places = [
+        (plain, [1, 0, 0]),
+        (named, [1, 0, 0]),
+        (urgent, [0, 1, 0]),
+        (pinned, [0, 0, 1]),
+    ];
+    for (spawns, place) in places {
+        context::with_worker_frame(&worker, spawns);
+        let task = next(&worker);
+        context::with_worker_frame(&worker, || worker.push_woken(task));
+        let p = &worker.p;
+        let ordered = worker.peer().ordered.get().map_or(0, OrderedStealer::len);
+        let found = [
+            usize::from(!p.runnext.is_empty()),
+            ordered,
+            p.pinned.borrow().len(),
+        ];
+        assert_eq!(found, place);
+        poll(&worker, next(&worker));
+    }
+    end(runtime, [worker, other]);
+}
+
+#[test]
+fn a_thread_uses_its_ids_up_before_it_takes_more() {
+    let (runtime, worker) = alone();
+    let id = || worker.parts(None, Location::caller()).id.as_u64();
+    let (_, last) = Shared::id_block();
+    worker.p.ids.set((last - 2, last));
+    assert_eq!([id(), id()], [last - 2, last - 1]);
+    assert!(id() >= last, "that is another's");
+    end(runtime, [worker]);
+}
+
+#[test]
+fn a_pinned_task_is_made_by_its_own_thread() {
+    let runtime = runtime();
+    let (worker, other) = (thread(&runtime), thread(&runtime));
+    let parts = other.parts(None, Location::caller());
+    let made = catch_unwind(AssertUnwindSafe(|| {
+        Shared::new_pinned_task(&worker, async {}, parts)
+    }));
+    assert!(made.is_err(), "the other one would run it");
+    end(runtime, [worker, other]);
+}
+
+// --- calls ---
+
+/// Where a new call goes from a thread that has so many tasks in its queue. One counts: the local queue, the ordered one, the
+/// global one, the shared ordered one.
+fn place_of_call(waiting: usize, priority: i64, scope: Scope) -> [usize; 4] {
+    let runtime = runtime();
+    let (mut worker, other) = (thread(&runtime), thread(&runtime));
+    // One more is next, and a call that comes before it sends it to the queue.
+    context::with_worker_frame(&worker, || {
+        (0..=waiting).for_each(|_| drop(spawn(async {})));
+    });
+    assert_eq!(worker.p.lrq.len(), waiting);
+    worker.scope = scope;
+    context::with_worker_frame(&worker, || {
+        let call = task::Builder::new().priority(priority);
+        drop(call.spawn_blocking(|| ()));
+    });
+    worker.scope = Scope::All;
+    let shared = runtime.handle().shared();
+    let place = [
+        worker.p.lrq.len() - waiting,
+        worker.peer().ordered.get().map_or(0, OrderedStealer::len),
+        shared.grq.len(),
+        shared.ordered.len(),
+    ];
+    let given_away = place[2] + place[3] > 0;
+    assert_eq!(worker.peer().gave_away.load(Relaxed), given_away);
+    end(runtime, [worker, other]);
+    place
+}
+
+#[test]
+fn a_call_runs_next_where_few_tasks_wait_and_goes_to_all_where_more_do() {
+    let few = CALL_MOVES_MAX;
+    assert_eq!(place_of_call(few, 0, Scope::All), [1, 0, 0, 0]);
+    assert_eq!(place_of_call(few + 1, 0, Scope::All), [0, 0, 1, 0]);
+    assert_eq!(place_of_call(few + 1, 1, Scope::All), [0, 1, 0, 0]);
+}
+
+#[test]
+fn a_call_of_a_block_on_goes_to_all() {
+    assert_eq!(place_of_call(0, 0, Scope::Own), [0, 0, 1, 0]);
+    assert_eq!(place_of_call(0, 1, Scope::Own), [0, 0, 0, 1]);
+}
+
+/// Whether this thread would pass a call on, which the end of the call's poll is told as well.
+fn passes_on(worker: &Worker) -> bool {
+    let passes_on = worker.passes_call_on();
+    assert_eq!(worker.p.passes_on.take(), passes_on);
+    passes_on
+}
+
+/// Gives it something that waits for it alone.
+fn bind(worker: &Worker) {
+    context::with_worker_frame(worker, || drop(spawn_local(pending::<()>())));
+}
+
+fn builder() -> Builder {
+    Builder::new()
+        .workers(1)
+        .sysmon(false)
+        .stall_threshold(None)
+}
+
+#[test]
+fn a_bound_thread_passes_calls_on_while_another_can_be_had() {
+    let runtime = builder().build().unwrap();
+    let worker = thread(&runtime);
+    let shared = runtime.handle().shared();
+    assert!(!passes_on(&worker), "nothing waits for it alone");
+    bind(&worker);
+    assert!(passes_on(&worker));
+    shared.threads.lock().count = shared.config.max_threads;
+    assert!(!passes_on(&worker), "no other can be had");
+    shared.threads.lock().count = 0;
+    shared.begin_shutdown();
+    assert!(!passes_on(&worker), "none is started any more");
+    end(runtime, [worker]);
+}
+
+#[test]
+fn where_the_clock_is_not_the_systems_no_call_is_passed_on() {
+    let stepped = builder().build_with(Clock::stopped());
+    let paused = builder().paused(true).build();
+    for runtime in [stepped, paused] {
+        let runtime = runtime.unwrap();
+        let worker = thread(&runtime);
+        bind(&worker);
+        assert!(!passes_on(&worker));
+        end(runtime, [worker]);
+    }
+}
+
+/// A call that was queued for all, while nobody could be woken for it.
+fn call(runtime: &Runtime) -> Task {
+    drop(runtime.handle().spawn_blocking(|| ()));
+    let shared = runtime.handle().shared();
+    shared.pop_queued().expect("it was queued")
+}
+
+#[test]
+fn a_call_is_passed_on_with_a_free_permit_or_else_with_the_own() {
+    for is_free in [true, false] {
+        let runtime = runtime();
+        let (worker, sleeper) = (thread(&runtime), thread(&runtime));
+        let idle = &runtime.handle().shared().idle;
+        let call = call(&runtime);
+        let id = call.header().id();
+        assert!(!sleeper.lie_down(), "nothing is queued");
+        let permit = if is_free { None } else { idle.acquire() };
+        worker.pass_on(call);
+        assert_eq!(worker.peer().standing.has_permit(), is_free);
+        assert_eq!(sleeper.look_up(), Look::Up);
+        assert!(sleeper.peer().standing.has_permit());
+        let handed = sleeper.peer().take_handed().expect("it was handed over");
+        assert_eq!(handed.header().id(), id);
+        let _ = handed.cancel();
+        if let Some(permit) = permit {
+            idle.release(permit, None);
+        }
+        end(runtime, [worker, sleeper]);
+    }
+}
+
+#[test]
+fn who_has_no_permit_leaves_the_call_to_all() {
+    let runtime = runtime();
+    let (worker, sleeper) = (thread(&runtime), thread(&runtime));
+    let shared = runtime.handle().shared();
+    let call = call(&runtime);
+    assert!(!sleeper.lie_down(), "nothing is queued");
+    let taken = worker.peer().standing.revoke().expect("it has one");
+    worker.pass_on(call);
+    assert_eq!(shared.grq.len(), 1);
+    assert!(sleeper.peer().take_handed().is_none());
+    assert_eq!(sleeper.look_up(), Look::Up, "it was woken for that");
+    shared.idle.release(taken, None);
+    end(runtime, [worker, sleeper]);
+}
