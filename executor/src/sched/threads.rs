@@ -171,3 +171,6 @@ impl Shared {
         }
     }
 }
+
+#[cfg(all(test, not(ws_loom)))]
+mod tests;
