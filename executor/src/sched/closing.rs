@@ -25,7 +25,8 @@
 //! runtime by the task's home alone: the task is live, so the runtime is there. Whoever lets go has a
 //! hold of his own, and so does everybody who is inside one of these functions.
 //!
-//! Checked by `models::shutdown`, `tests/shutdown_drops_everything.rs` and `tests/shutdown_bears_what_goes_on.rs`.
+//! Checked by `models::shutdown`, `closing/tests.rs`, `tests/shutdown_drops_everything.rs` and
+//! `tests/shutdown_bears_what_goes_on.rs`.
 
 use std::time::Duration;
 
@@ -264,3 +265,6 @@ pub(crate) trait Closing: Ground {
         true
     }
 }
+
+#[cfg(all(test, not(ws_loom)))]
+mod tests;
