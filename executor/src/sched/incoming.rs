@@ -139,3 +139,17 @@ impl Shared {
         unsafe { Task::new_pinned(future, parts) }
     }
 }
+
+#[cfg(all(test, not(ws_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_ids_follow_each_other() {
+        let blocks = [(); 4].map(|()| Shared::id_block());
+        for pair in blocks.windows(2) {
+            let [(first, end), (next, _)] = [pair[0], pair[1]];
+            assert!(first < end && end <= next, "{blocks:?}");
+        }
+    }
+}
