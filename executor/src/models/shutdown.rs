@@ -5,6 +5,7 @@
 //! | `who_pushes_after_the_last_thread_drops_the_task` | a waker that has only its task meets the whole shutdown: the task is dropped once, and the house stands until the waker is out | 3 | 0.3 | `shutdown_pusher_does_not_look`, `shutdown_keeps_nothing`, `shutdown_lets_go_of_a_live_task` |
 //! | `who_queued_before_the_sweep_and_pushes_after_the_end_drops_the_task` | the same for a task that nobody finds idle | 3 | 0.3 | `shutdown_push_no_fence`, `shutdown_close_no_fence`, `shutdown_closed_does_not_drain` |
 //! | `the_last_task_and_the_end_see_each_other` | a task that ends on a guest's thread meets the end and who waits for it | 3 | 3.4 | `shutdown_guest_does_not_look`, `shutdown_guest_no_fence`, `shutdown_last_task_*` |
+//! | `a_task_that_enters_at_the_end_has_a_house` | a task that a guest enters when the end may be over: the house stands until its waker is out | 3 | 5.8 | `shutdown_guest_keeps_nothing`, `shutdown_counts_without_the_lock` |
 //! | `a_new_p_is_told_of_the_closing` | a P that is made meanwhile is told, by one or the other | 3 | 0.3 | `shutdown_begin_no_fence`, `shutdown_welcome_no_fence`, `shutdown_tells_and_wakes_nobody` |
 //! | `a_thread_that_ends_by_itself_leaves_nothing_behind` | the last thread sweeps if nobody has | 3 | 0.7 | `shutdown_last_thread_does_not_sweep` |
 //!
@@ -483,6 +484,31 @@ fn a_thread_that_ends_by_itself_leaves_nothing_behind() {
         };
         turn.race(ends, [goes]);
         drop(waker);
+        house.assert_gone();
+    });
+}
+
+#[test]
+fn a_task_that_enters_at_the_end_has_a_house() {
+    explore(3, |turn| {
+        let hold = House::new(1);
+        let house = hold.0.clone();
+        let address = house.clone();
+        // A thread that is not one of the house's, as in `block_on`: it saw the house open.
+        let own = hold.0.hold();
+        let enters = move || {
+            let task = own.0.spawn(None);
+            own.0.left(None, None);
+            own.0.guest_left();
+            drop(own);
+            // A waker has it by now, on its way to the push: the house is there because the task is alive.
+            schedule(&address.home, task);
+        };
+        let ends = move || {
+            hold.0.begin_shutdown();
+            hold.0.live_in(0);
+        };
+        turn.race(ends, [enters]);
         house.assert_gone();
     });
 }

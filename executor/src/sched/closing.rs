@@ -3,7 +3,7 @@
 //! What a shutdown does, and which phase means what: `shutdown.rs`. Here is the part that is a protocol
 //! between threads, over the `Ground` that they stand on, for the runtime and for the models.
 //!
-//! # Four meetings
+//! # Five meetings
 //!
 //! Each is of two parties that write one thing, fence, and read the other's; so one of them sees the other.
 //!
@@ -13,10 +13,14 @@
 //! | the last thread: phase `CLOSED`, then empties the queue | pushes, then wakes somebody, then looks at the phase ([`Ground::pushed`]) | a task is queued for ever |
 //! | the end: phase `ENDED`, then counts the live tasks | the last task leaves the table, then its thread looks at the phase ([`Closing::guest_left`]) | the runtime holds itself for ever |
 //! | the end and the last task, as above | who waits looks at both under the lock of `threads` | he sleeps until his grace is over |
+//! | the end: phase `ENDED`, then counts the live tasks under the lock of `kept` | a thread that is not counted enters a task, then looks at the phase ([`Closing::guest_left`]) | the runtime goes while the task is alive |
 //!
 //! The third one has no fence where a task ends, for that is the way of every task. It needs none on a thread
 //! that the end has waited for. Other threads that have a P are in `block_on`: they look once more when
 //! they have left it.
+//!
+//! Nor has the fifth one a fence where a task enters. Those threads hold the runtime until they look, with the fence of
+//! their leaving; a thread without a P that spawns looks after its push, with the fence of that.
 //!
 //! # *The runtime's hold on itself*
 //!
@@ -168,14 +172,6 @@ pub(crate) trait Closing: Ground {
         }
     }
 
-    /// A task entered the live table, and the closing may have begun meanwhile: then it is one more to
-    /// wait for.
-    fn entered(&self) {
-        if self.phase().is_closing() {
-            self.keep();
-        }
-    }
-
     /// From its closing on the runtime holds itself. The caller has a hold of its own.
     fn keep(&self) {
         *self.kept().lock() = Some(self.hold());
@@ -230,8 +226,12 @@ pub(crate) trait Closing: Ground {
         }
     }
 
-    /// A thread that is not counted has left its P: tasks that ended on it were perhaps the last.
+    /// A thread that is not counted has left its P, or has queued a task from outside. Tasks that ended on it were perhaps
+    /// the last; and the end may have come and let go while it entered others, that are alive.
     fn guest_left(&self) {
+        if self.phase().is_closing() {
+            self.keep();
+        }
         self.task_ended();
     }
 
@@ -244,11 +244,13 @@ pub(crate) trait Closing: Ground {
     /// Takes the runtime's hold on itself from it, when it has ended and no task is alive.
     ///
     /// The end and the last task have both held the lock of `threads` since their own step, so the later
-    /// one sees the other's.
+    /// one sees the other's. They are counted under the lock of `kept`: who keeps it for a task has entered that before.
     fn let_go(&self) {
+        let mut kept = self.kept().lock();
         if self.phase().is_ended() && self.live_tasks() == 0 {
-            let kept = self.kept().lock().take();
+            let hold = kept.take();
             drop(kept);
+            drop(hold);
         }
     }
 

@@ -111,6 +111,7 @@ impl Shared {
         task.enter(|reference| self.foreign_live.lock().insert(reference));
         event!(self, Spawn, &task, 0);
         self.push_foreign(task);
+        self.guest_left();
     }
 
     /// A block of fresh ids.

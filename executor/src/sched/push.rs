@@ -342,7 +342,6 @@ impl Worker {
             return None;
         }
         task.enter(|reference| self.p.live.insert(reference));
-        self.shared.entered();
         self.peer().counters.spawned.add(1);
         Some(task)
     }
