@@ -39,7 +39,6 @@ use ws_reactor::ThreadId;
 
 use super::{
     Shared,
-    closing::Closing,
     ground::Ground,
     worker::{Scope, Worker},
     worth::Worth,

@@ -12,6 +12,7 @@ use crate::{
     queue::OrderedStealer,
     runtime::{Builder, Runtime},
     sched::{
+        closing::Closing,
         find::tests::{runtime, thread},
         shutdown::tests::{alone, end, leave_the_stage, next},
         sleep::{Look, Sleeper},

@@ -367,42 +367,35 @@ fn who_waits_is_there_until_the_last_thread_is_gone() {
     assert_eq!(shared.live_tasks(), 0);
 }
 
-/// Whether a thread is started that clears away. It waits for a destructor, and holds the runtime meanwhile; that holds
-/// itself besides.
-fn clears_in_the_background(scene: &Scene, ends: impl FnOnce()) -> bool {
+/// A runtime whose only task waits for a word when it is dropped: a thread in the background clears away, if it has none.
+#[track_caller]
+fn assert_is_cleared(builder: Builder, is_counted: bool, ends: impl FnOnce(&Scene)) {
+    let (says, word) = mpsc::channel::<()>();
+    let on_drop = move || assert!(word.recv().is_err(), "nobody says anything");
+    let scene = Scene::new(builder, is_counted, on_drop);
     let before = Arc::strong_count(&scene.shared);
-    ends();
-    let more = Arc::strong_count(&scene.shared) - before;
-    assert!(more >= 1, "it goes on");
-    more > 1
-}
-
-/// Until the other end is gone.
-fn wait_for(word: &mpsc::Receiver<()>) {
-    assert!(word.recv().is_err(), "nobody says anything");
+    ends(&scene);
+    // That thread cannot be over, and holds the runtime; which holds itself besides.
+    let holds = Arc::strong_count(&scene.shared) - before;
+    drop(says);
+    assert!(scene.shared.phase.is_closing() && holds >= 1);
+    assert_eq!(holds > 1, !is_counted);
+    scene.goes();
 }
 
 #[test]
 fn where_there_is_no_thread_one_clears_away_in_the_background() {
     for is_counted in [false, true] {
-        let (says, word) = mpsc::channel::<()>();
-        let scene = Scene::new(Builder::new(), is_counted, move || wait_for(&word));
-        let ends = || scene.shared.shut_down(Wait::Not);
-        assert_eq!(clears_in_the_background(&scene, ends), !is_counted);
-        drop(says);
-        scene.goes();
+        let ends = |it: &Scene| it.shared.shut_down(Wait::Not);
+        assert_is_cleared(Builder::new(), is_counted, ends);
     }
 }
 
 #[test]
 fn a_panic_ends_the_runtime_if_that_was_asked_for() {
     for is_counted in [false, true] {
-        let (says, word) = mpsc::channel::<()>();
+        let ends = |it: &Scene| poll_once(&it.worker, async { panic!("expected: ends it") });
         let builder = Builder::new().panic_stops_runtime(true);
-        let scene = Scene::new(builder, is_counted, move || wait_for(&word));
-        let ends = || poll_once(&scene.worker, async { panic!("expected: ends it") });
-        assert_eq!(clears_in_the_background(&scene, ends), !is_counted);
-        drop(says);
-        scene.goes();
+        assert_is_cleared(builder, is_counted, ends);
     }
 }
