@@ -107,7 +107,7 @@ mod on {
             Steal,
             /// The task was stolen out of the `runnext` of the P of the number.
             RunNextStolen,
-            /// A branch of a join was stolen from the P of the number.
+            /// A branch of a join was stolen from the P of the number, by a search or at a stalled join.
             BranchStolen,
             /// A poll of the task begins.
             Run,

@@ -59,6 +59,7 @@ use std::{
 use super::{Header, Lane, Settled, Tail, compute, deque::NO_LANE};
 use crate::{
     blocking, context,
+    events::event,
     sched::{Shared, Worker, block_on, ground::Ground},
     sync::{Arc, thread},
 };
@@ -343,6 +344,7 @@ fn help(worker: &Worker, tail: &Tail, header: &Header) -> Option<Settled> {
             if let Some((thief, base)) = unsafe { header.thief() } {
                 let lane = &shared.peer(thief).lane;
                 if let Some(branch) = Lane::claim_descendant(lane, base, latch) {
+                    event!(worker, BranchStolen, &(), thief);
                     branch.run(worker.index(), tail.top());
                     until = None;
                     continue;

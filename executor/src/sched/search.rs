@@ -231,13 +231,23 @@ impl Worker {
             if self.gives_way() {
                 return None;
             }
+            #[cfg(test)]
+            self.shared
+                .stage
+                .as_ref()
+                .inspect(|it| it.come_to_a_claim());
             let mut others = self
                 .shared
                 .peers()
                 .filter(|peer| peer.index != self.index());
-            if let Some(branch) = others.find_map(|peer| Lane::claim(&peer.lane, 0)) {
+            let claimed = others.find_map(|peer| {
+                let branch = Lane::claim(&peer.lane, 0)?;
+                event!(self, BranchStolen, &(), peer.index);
+                Some(branch)
+            });
+            if claimed.is_some() {
                 self.count_steal(1);
-                return Some(branch);
+                return claimed;
             }
             if self.now() >= until {
                 return None;

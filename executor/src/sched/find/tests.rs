@@ -21,8 +21,8 @@
 //! *The queues that stand still*: each of these two fails without its half of `steal_from_the_still`: the look at the
 //! others, and the one at the room.
 //!
-//! Branches of a join: the test fails if a steal is no ask, of the victim or of the thief (*After a steal* in
-//! `fork_join/owner.rs`).
+//! Branches of a join: the one test fails if a steal is no ask, of the victim or of the thief (*After a steal* in
+//! `fork_join/owner.rs`), the other if `wait_for_a_branch` does not note what it takes.
 
 use std::{
     cell::{Cell, RefCell},
@@ -38,10 +38,11 @@ use ws_reactor::{Direction, Interest, Registration, pipe};
 use super::{GLOBAL_TICK, NETPOLL_PERIOD, Step, TIMER_TICK, Worker};
 use crate::{
     block_in_place, context,
+    events::EventKind,
     fork_join::Lane,
     join,
     queue::CAPACITY,
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Handle, Runtime},
     sched::{
         ground::{Bed, Ground},
         idle::{Permit, Stands},
@@ -407,6 +408,62 @@ fn after_a_steal_both_share_a_branch() {
     assert!(owners, "the victim shares nothing");
     assert!(thiefs, "the thief shares nothing");
     end(runtime, [owner, THIEF.take().expect("it is back")]);
+}
+
+/// The search finds nothing in its four rounds, and its victim forks while it waits for that.
+#[test]
+fn a_branch_that_a_search_has_waited_for_is_in_the_log() {
+    thread_local! {
+        static WORKERS: RefCell<Option<(Worker, Worker)>> = const { RefCell::new(None) };
+    }
+    /// The victim forks once more after so many looks at it.
+    fn forks_after(handle: Handle, looks: u32) {
+        let waker = hook({
+            let handle = handle.clone();
+            move || match looks {
+                0 => WORKERS.with_borrow(|workers| {
+                    let (_, computer) = workers.as_ref().expect("they are there");
+                    context::with_worker_frame(computer, || join(|| (), || ()));
+                }),
+                _ => forks_after(handle.clone(), looks - 1),
+            }
+        });
+        let stage = handle.shared().stage.as_ref();
+        *stage.expect("its clock is virtual").before_claim.lock() = Some(waker);
+    }
+    let runtime = Builder::new()
+        .workers(2)
+        .sysmon(false)
+        .stall_threshold(None)
+        .events(100)
+        .build_with(Clock::stopped())
+        .unwrap();
+    let (searcher, computer) = searcher_and_computer(&runtime);
+    let (thief, victim) = (searcher.index(), computer.index());
+    WORKERS.set(Some((searcher, computer)));
+    let mut ran = false;
+    WORKERS.with_borrow(|workers| {
+        let (_, computer) = workers.as_ref().expect("they are there");
+        let look = || {
+            forks_after(runtime.handle().clone(), 4);
+            WORKERS.with_borrow(|workers| {
+                let (searcher, _) = workers.as_ref().expect("they are there");
+                let found = step(searcher);
+                // It goes back to its owner.
+                assert!(matches!(found, Step::Branch(_)), "{found:?}");
+            });
+        };
+        context::with_worker_frame(computer, || join(look, || ran = true));
+    });
+    assert!(ran);
+    let events = runtime.handle().events();
+    let stolen = events
+        .iter()
+        .filter(|it| it.kind == EventKind::BranchStolen);
+    let stolen: Vec<_> = stolen.map(|it| (it.processor, it.number)).collect();
+    assert_eq!(stolen, [(Some(thief), victim as u64)]);
+    let (searcher, computer) = WORKERS.take().expect("they are there");
+    end(runtime, [searcher, computer]);
 }
 
 #[test]
