@@ -56,6 +56,7 @@ use crate::{
 };
 
 mod calls;
+mod fib_4;
 mod order;
 
 /// Two permits, and threads that are steps of this one.
