@@ -1,7 +1,11 @@
 //! J1, J3: the first closure of a `join` runs at once and here, the second waits at the tail of this
 //! worker's deque, and a thief takes the oldest. With one worker the order is that of plain calls.
 //!
-//! The walk through fib(4) with one and two workers, as a log of who ran what.
+//! The walk through fib(4) by tasks with one and two workers, as a log of who ran what. A join pushes one of its two
+//! branches and calls the other, which by the walk its thread would pop in the next step; so the order of the steps is
+//! the same, and a deque has one branch less.
+//!
+//! It fails when `join_on` in `fork_join.rs` calls the first closure after the second.
 
 mod common;
 
@@ -11,7 +15,10 @@ use std::{
 };
 
 use common::{Gate, runtime};
-use ws_executor::{join, runtime::Builder};
+use ws_executor::{
+    join,
+    runtime::{Builder, Event, EventKind, Handle},
+};
 
 /// Who ran which call, in the order of their beginnings.
 #[derive(Default)]
@@ -124,9 +131,75 @@ fn with_two_workers_the_thief_takes_the_oldest_branch_of_fib_4() {
                 "fib(3)/fib(1)"
             ]
         );
-        // The second branch of it may have been taken in turn.
+        // The second branch of it may have been taken in turn: see below by whom.
         assert_eq!(log.by(t2)[..2], ["stolen/fib(2)", "stolen/fib(2)/fib(1)"]);
         assert_eq!(log.calls().len(), 8);
+    });
+}
+
+/// T2 steals fib(3), and T1 comes to the join before that is done. The fib(2) that T2 has forked is then for T1, or, if T1
+/// found nothing for some microseconds and gave its permit up, for who got that: never for T2, which sits in fib(1)
+/// meanwhile. (With a clock that stands still it is always T1: `sched/find/tests/fib_4.rs`.)
+#[test]
+fn with_two_workers_the_branch_of_a_stolen_fib_3_goes_back_to_its_owner_s_permit() {
+    #[derive(Default)]
+    struct Walk {
+        log: Log,
+        stolen: Gate,
+        taken: Gate,
+        /// What had happened when the last branch was taken.
+        events: Mutex<Vec<Event>>,
+    }
+    fn fib_4(walk: &Walk) -> u64 {
+        let fib_3 = || {
+            walk.log.note("fib(3)");
+            walk.stolen.open();
+            let fib_1 = || {
+                walk.log.note("fib(3)/fib(1)");
+                walk.taken.pass();
+                1
+            };
+            let fib_2 = || {
+                *walk.events.lock().unwrap() = Handle::current().events();
+                walk.log.note("fib(3)/fib(2)");
+                walk.taken.open();
+                1
+            };
+            let (fib_1, fib_2) = join(fib_1, fib_2);
+            fib_1 + fib_2
+        };
+        let fib_2 = || {
+            walk.log.note("fib(2)");
+            walk.stolen.pass();
+            1
+        };
+        walk.log.note("fib(4)");
+        let (fib_2, fib_3) = join(fib_2, fib_3);
+        fib_2 + fib_3
+    }
+    common::limited(|| {
+        // Without sysmon, which would take the permit of a thread that waits here for another.
+        let builder = Builder::new().workers(2).sysmon(false).events(1000);
+        let runtime = builder.build().unwrap();
+        let walk = common::forever(Walk::default());
+        let task = runtime.spawn(async move { fib_4(walk) });
+        let id = task.id();
+        assert_eq!(runtime.block_on(task).unwrap(), 3);
+        let (t1, t2) = (walk.log.who("fib(4)"), walk.log.who("fib(3)"));
+        assert_ne!(t1, t2);
+        assert_eq!(walk.log.by(t1)[..2], ["fib(4)", "fib(2)"]);
+        assert_eq!(walk.log.by(t2), ["fib(3)", "fib(3)/fib(1)"]);
+        assert_eq!(walk.log.calls().len(), 5);
+        let events = walk.events.lock().unwrap();
+        let at_1 = events
+            .iter()
+            .find(|it| it.kind == EventKind::Run && it.task == Some(id))
+            .unwrap()
+            .processor;
+        let gave_up = events
+            .iter()
+            .any(|it| it.kind == EventKind::Block && it.processor == at_1);
+        assert_eq!(walk.log.who("fib(3)/fib(2)") == t1, !gave_up);
     });
 }
 
