@@ -1,10 +1,20 @@
 //! Where a `join` may be called: in tasks, pinned ones too, in every kind of `block_on`, in branches, on a
-//! thread that has entered a runtime; and outside of all of them it says so.
+//! thread that has entered a runtime; and outside of all of them it says so, and where it was called. So do `scope`, `fork`
+//! and `compute`.
+//!
+//! It fails when `prepare` in `fork_join/owner.rs` takes a thread that has no lane for one that there is no P for; and
+//! for the last two, when `fork_at` or `spawn_for_all` in `task/builder.rs` says nothing of the place.
 
 mod common;
 
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
+    task::{Context, Waker},
+};
+
 use common::{Count, Gate, runtime};
-use ws_executor::{join, runtime::Builder, spawn, spawn_local};
+use ws_executor::{compute, fork, join, runtime::Builder, scope, spawn, spawn_local};
 
 fn fib(n: u64) -> u64 {
     if n < 2 {
@@ -90,14 +100,59 @@ common::with_workers! {
     }
 }
 
+/// What a call that panics says.
+fn complaint(call: impl FnOnce()) -> String {
+    let error = catch_unwind(AssertUnwindSafe(call)).unwrap_err();
+    let text = error.downcast_ref::<String>();
+    text.expect("it is made for this call").clone()
+}
+
 #[test]
 fn outside_of_a_runtime_it_says_so() {
     common::limited(|| {
         common::listen_to_panics();
-        let error = std::panic::catch_unwind(|| join(|| (), || ())).unwrap_err();
-        let text = error.downcast_ref::<String>().unwrap();
+        let text = complaint(|| {
+            join(|| (), || ());
+        });
         assert!(text.contains("outside of a runtime"), "{text}");
         assert!(text.contains(file!()), "{text}");
+    });
+}
+
+#[test]
+fn outside_of_a_runtime_a_scope_says_so() {
+    common::limited(|| {
+        common::listen_to_panics();
+        let mut line = 0;
+        let text = complaint(|| {
+            line = line!() + 1;
+            scope(|_| unreachable!("it has no runtime"));
+        });
+        assert!(text.contains("outside of a runtime"), "{text}");
+        assert!(text.contains(&format!("{}:{line}:", file!())), "{text}");
+    });
+}
+
+/// They are futures, and the place is that of the call and not of the poll.
+#[test]
+fn outside_of_a_runtime_a_fork_and_a_computation_say_so() {
+    fn poll(future: impl Future) {
+        let _ = pin!(future).poll(&mut Context::from_waker(Waker::noop()));
+    }
+    common::limited(|| {
+        common::listen_to_panics();
+        // The calls themselves do nothing yet.
+        let (fork_line, fork) = (line!(), fork(async { unreachable!("it has no runtime") }));
+        let (compute_line, compute) = (line!(), compute(|| unreachable!("it has no runtime")));
+        let polled = [
+            ("ws::fork", fork_line, complaint(|| poll(fork))),
+            ("ws::compute", compute_line, complaint(|| poll(compute))),
+        ];
+        for (call, line, text) in polled {
+            let place = format!("`{call}` at {}:{line}:", file!());
+            assert!(text.starts_with(&place), "{text}");
+            assert!(text.contains("outside of a ws runtime"), "{text}");
+        }
     });
 }
 

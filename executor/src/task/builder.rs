@@ -310,7 +310,7 @@ where
     });
     match forked {
         Some(forked) => forked,
-        None => panic!("`ws::fork` {OUTSIDE}"),
+        None => panic!("`ws::fork` at {location} {OUTSIDE}"),
     }
 }
 
@@ -352,7 +352,7 @@ where
     });
     match spawned {
         Some(spawned) => spawned,
-        None => panic!("`{caller}` {OUTSIDE}"),
+        None => panic!("`{caller}` at {location} {OUTSIDE}"),
     }
 }
 
