@@ -2,20 +2,25 @@
 //!
 //! So a lock that is held across a join cannot meet itself: the case of rayon #592, where a thread that
 //! waits in a join, with a lock in its hands, picks up another job that wants the same lock.
+//!
+//! It fails when `help` in `fork_join/owner.rs` takes whatever branch is shared, and when `stall` there sleeps with its
+//! permit, or does not ask anew when it has given that up.
 
 mod common;
 
 use std::{
     cell::Cell,
+    panic::{AssertUnwindSafe, catch_unwind, panic_any},
     sync::{
         Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
+    thread,
 };
 
 use common::{Count, Gate, runtime};
 use futures::future::join_all;
-use ws_executor::join;
+use ws_executor::{join, runtime::Builder, spawn};
 
 fn fib(n: u64) -> u64 {
     if n < 2 {
@@ -89,6 +94,47 @@ common::with_workers! {
     }
 }
 
+/// Three permits are taken: by who is stalled, by the thief of its branch, and by a stranger who shares one. That is for a
+/// thread which has the permit that the first gives up.
+#[test]
+fn a_stalled_join_leaves_the_branch_of_a_stranger_to_others() {
+    #[derive(Default)]
+    struct Steps {
+        stolen: Gate,
+        shared: Gate,
+        taken: Gate,
+    }
+    common::limited(|| {
+        let runtime = Builder::new().workers(3).sysmon(false).build().unwrap();
+        let steps = common::forever(Steps::default());
+        let stalled = runtime.spawn(async {
+            join(
+                || steps.shared.pass(),
+                || {
+                    steps.stolen.open();
+                    steps.taken.pass();
+                },
+            );
+            thread::current().id()
+        });
+        steps.stolen.pass();
+        let stranger = runtime.spawn(async {
+            let first = || {
+                steps.shared.open();
+                steps.taken.pass();
+            };
+            let second = || {
+                steps.taken.open();
+                thread::current().id()
+            };
+            join(first, second).1
+        });
+        runtime.block_on(async {
+            assert_ne!(stalled.await.unwrap(), stranger.await.unwrap());
+        });
+    });
+}
+
 /// The thief is held in the branch, and has forked nothing: its owner lets another thread have its
 /// permit, and a task runs there.
 #[test]
@@ -111,6 +157,29 @@ fn a_stalled_join_gives_its_permit_to_another_thread() {
             );
         });
         end.pass();
+        assert_eq!(ran.get(), 1);
+    });
+}
+
+/// The same without the monitor, which takes the permit of a thread that sleeps with it.
+#[test]
+fn a_stalled_join_gives_its_permit_up_by_itself() {
+    common::limited(|| {
+        let runtime = Builder::new().workers(2).sysmon(false).build().unwrap();
+        let (begun, ran) = common::forever((Gate::default(), Count::new()));
+        let task = runtime.spawn(async move {
+            join(
+                || begun.pass(),
+                || {
+                    begun.open();
+                    // The second runs next here, so the first is for others.
+                    drop(spawn(async { ran.add() }));
+                    drop(spawn(async {}));
+                    ran.wait_for(1);
+                },
+            );
+        });
+        runtime.block_on(task).unwrap();
         assert_eq!(ran.get(), 1);
     });
 }
@@ -139,5 +208,29 @@ fn what_a_thief_forks_is_taken_while_the_owner_waits() {
                 );
             }
         });
+    });
+}
+
+/// A thread that unwinds helps nobody, so nobody has asked the thief when its permit comes free.
+#[test]
+fn what_a_thief_forks_is_taken_while_the_owner_unwinds() {
+    common::limited(|| {
+        common::listen_to_panics();
+        let runtime = Builder::new().workers(2).sysmon(false).build().unwrap();
+        let (begun, taken) = common::forever((Gate::default(), AtomicBool::new(false)));
+        let task = runtime.spawn(async {
+            let unwinds = || {
+                begun.pass();
+                panic_any("expected: beside a thief");
+            };
+            let stolen = || {
+                // Whoever has asked so far is answered.
+                join(|| (), || ());
+                begun.open();
+                join(|| fork_until(taken), || taken.store(true, SeqCst));
+            };
+            catch_unwind(AssertUnwindSafe(|| join(unwinds, stolen))).is_err()
+        });
+        assert!(runtime.block_on(task).unwrap());
     });
 }
