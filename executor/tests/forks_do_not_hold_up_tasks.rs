@@ -1,4 +1,7 @@
 //! J6: a computation that forks on all workers for long does not hold up timers, I/O and other tasks.
+//!
+//! It fails when `is_asked_at_fork` in `sched/worker.rs` always says no, and when `come_to_a_fork` in `sched/worker.rs` goes on
+//! without a permit.
 
 mod common;
 
@@ -100,4 +103,37 @@ common::with_workers! {
         assert!(threads <= 2 * workers + 4, "{threads} threads");
         assert_eq!(ticks.load(SeqCst), 30);
     }
+}
+
+/// Whoever has begun with a branch has it to the end, so a thread that goes on without its permit is one more for each that
+/// sysmon takes: some tens of them. One worker, since more of them than there are cores hold each other up, and a thread
+/// without a core comes to no fork.
+#[test]
+fn who_has_lost_its_permit_waits_at_its_next_fork() {
+    const TICKS: usize = 100;
+    fn go_on(stop: &AtomicBool, depth: usize) {
+        while !stop.load(SeqCst) {
+            if depth == 0 {
+                join(|| (), || ());
+            } else {
+                join(|| go_on(stop, depth - 1), || go_on(stop, depth - 1));
+            }
+        }
+    }
+    common::limited(|| {
+        let runtime = runtime(1);
+        let stop = common::forever(AtomicBool::new(false));
+        runtime.block_on(async {
+            let ticker = spawn(async {
+                for _ in 0..TICKS {
+                    sleep(Duration::from_millis(1)).await;
+                }
+                stop.store(true, SeqCst);
+            });
+            spawn(async { go_on(stop, 8) }).await.unwrap();
+            ticker.await.unwrap();
+        });
+        let threads = runtime.handle().metrics().threads;
+        assert!(threads <= 16, "{threads} threads");
+    });
 }
