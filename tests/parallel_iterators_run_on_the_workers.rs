@@ -1,5 +1,7 @@
 //! J5, J6: the parallel iterators of orx-parallel run on the workers of a runtime: everything once, borrowing
 //! from the stack, from tasks, computations and plain threads; and a panic reaches the caller.
+//!
+//! It fails when `Scope::run` in `src/parallel.rs` runs the work at once, and when `fail` in `fork_join/scope.rs` keeps no panic.
 
 mod net_support;
 

@@ -1,7 +1,8 @@
 //! J4: a forked task runs at once, and its parent is what thieves take: the parent's name is in the thief's
 //! log. With one worker the order is that of plain calls.
 //!
-//! The walk through fib(4), by continuations.
+//! The steps of the walk through fib(4) by continuations, one by one; the whole of it is in `fib_4_as_the_log_tells_it.rs`. They
+//! fail when `forked` in `sched/worker.rs` puts the parent before the child.
 //!
 //! And a child does not wait for the end of the poll that forked it, when that waits for the child or computes
 //! on: other threads take it then (I1, I5, L2). Seen to hang when sysmon and thieves look at `runnext` alone.

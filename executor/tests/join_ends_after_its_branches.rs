@@ -1,4 +1,7 @@
 //! J5: a `join` ends after both of its branches, also if one panics, and the panic reaches its caller.
+//!
+//! It fails when `abandon` in `fork_join.rs` does not wait for a branch that is out, forgets one that nobody has begun, or lets
+//! the panic of a destructor out.
 
 mod common;
 

@@ -1,5 +1,8 @@
 //! J5: a `scope` ends after everything that was spawned in it, from wherever, and a panic reaches its caller
 //! then. J2: while it waits, nothing foreign runs on its thread.
+//!
+//! It fails when `drain` in `fork_join/scope.rs` does not wait for branches that are out, when `fail` in `fork_join/scope.rs`
+//! keeps no panic, and when `is_on_top` in `fork_join/scope.rs` does not ask whether another scope is inside of this one.
 
 mod common;
 
