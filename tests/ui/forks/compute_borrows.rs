@@ -1,0 +1,10 @@
+//! A computation may outlive who awaits it, for a drop does not wait for its end.
+
+async fn caller() -> i32 {
+    let number = 1;
+    ws::compute(|| number + 1).await.unwrap()
+}
+
+fn main() {
+    drop(caller());
+}
