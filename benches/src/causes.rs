@@ -28,8 +28,9 @@ const CAUSES: &[(&str, &[&str], &str)] = &[
     (
         "fifo_among_10k",
         &["go"],
-        "A task that a timer wakes goes behind the 10,000 that wait already, in the order in which they came; Go runs it next, \
-         before all of them. The row is there to show what a priority is good for: `urgent_among_10k` has one.",
+        "A task that another thread wakes goes behind the 10,000 that wait already, in the order in which they came. In Go the sender is a \
+         goroutine, and whom it wakes runs next on its P, before all of them. The row is there to show what a priority is good \
+         for: `urgent_among_10k` has one.",
     ),
     (
         "fifo_among_10k",
@@ -69,8 +70,8 @@ const CAUSES: &[(&str, &[&str], &str)] = &[
     (
         "spawn_then_compute",
         &["smol"],
-        "The child waits for a thread to wake. smol's are mostly awake: it switches four times as often for a spawn, and its 99th \
-         percentile is the price of that; the row shows both.",
+        "The child waits for a thread to wake. smol's are mostly awake: it switches four times as often for a spawn, and takes more CPU, \
+         which the row shows.",
     ),
     (
         "echo_fork_join_2w",
