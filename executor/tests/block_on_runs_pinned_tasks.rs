@@ -3,11 +3,11 @@
 //!
 //! It fails when `run_pinned_above` in `sched/nested.rs` finds nothing, keeps the permit, does not enter the
 //! task's runtime, does not look whether it is above a join, or cancels nothing at a shutdown; and when `wait_above` sleeps
-//! without a look at its own root.
+//! without a look at its own root, or sees to a poller only when it sleeps.
 
 mod common;
 
-use std::{cell::Cell, future::pending, rc::Rc, sync::Arc, thread};
+use std::{cell::Cell, future::pending, rc::Rc, sync::Arc, thread, time::Duration};
 
 use common::{Count, OnDrop, runtime};
 use futures::{
@@ -20,6 +20,7 @@ use ws_executor::{
     runtime::{Builder, Handle},
     spawn_local,
     task::{JoinHandle, yield_now},
+    time::timeout,
 };
 
 /// A task that is pinned to this thread and answers questions with their double and how many there were.
@@ -145,6 +146,18 @@ common::with_workers! {
         for task in tasks {
             runtime.block_on(task).unwrap();
         }
+    }
+
+    /// A call that wakes itself in each of its polls never sleeps, and somebody fires its timers all the same. Without a monitor
+    /// nobody does who was not woken for it.
+    fn busy_with_itself_beside_a_timer(workers: usize) {
+        let builder = Builder::new().workers(workers).sysmon(false);
+        let runtime = builder.build().unwrap();
+        let task = runtime.spawn(async {
+            let busy = async { loop { yield_now().await } };
+            Handle::current().block_on(timeout(Duration::from_millis(10), busy))
+        });
+        assert!(runtime.block_on(task).unwrap().is_err(), "it has no end");
     }
 
     /// What is pinned belongs to the thread's runtime, and what is waited for to another one.

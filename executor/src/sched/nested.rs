@@ -29,7 +29,7 @@
 //! which thread polls it; so it would come now and then, or else there is no `block_on` in tasks at all, and
 //! it is of use: in a callback of a library that knows no futures.
 //!
-//! Checked by `tests/block_on_runs_pinned_tasks.rs`.
+//! Checked by `tests/block_on_runs_pinned_tasks.rs`, and by `nested/tests.rs`, in steps.
 
 use std::{
     future::Future,
@@ -78,10 +78,13 @@ fn wait_above<F: Future>(
         {
             return output;
         }
+        if worker.run_pinned_above(root) {
+            continue;
+        }
+        // The poll may have armed the first timer, and this thread will not be the one that waits for it.
+        shared.ensure_poller();
         // What woke it in its poll may have ended the sleep of a call above that: it is the same place.
-        if !worker.run_pinned_above(root) && !root.is_notified() {
-            // The poll may have armed the first timer, and this thread will not be the one that waits for it.
-            shared.ensure_poller();
+        if !root.is_notified() {
             // Another runtime's clock does not wait for this thread.
             let is_own = std::ptr::eq(Arc::as_ptr(worker.shared()), shared);
             shared.park_above(is_own, || root.parker().park());
