@@ -381,8 +381,12 @@ impl Monitor {
     pub(super) fn get_up(&mut self) {
         // What began meanwhile is not as old as what was seen last. What was reported is the same poll still, or has other
         // ticks by now.
-        for seen in self.seen.iter_mut().filter(|seen| !seen.reported) {
+        for seen in &mut self.seen {
+            let (ticks, reported) = (seen.ticks, seen.reported);
             *seen = Seen::default();
+            if reported {
+                (seen.ticks, seen.reported) = (ticks, true);
+            }
         }
         self.idle_looks = 0;
         self.period = SLOW_BUSY;
