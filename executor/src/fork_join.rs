@@ -19,7 +19,7 @@
 //! 1. The second closure becomes a job on this stack frame, and its address goes to the tail.
 //! 2. The first closure is called.
 //! 3. The job is still private, as it mostly is: it is taken back, and its closure is called. That is
-//!    some loads, five stores and two comparisons more than two plain calls.
+//!    some loads, seven stores and two comparisons more than two plain calls.
 //! 4. It was promoted, but nobody took it: the same, after a compare-and-swap.
 //! 5. It was stolen: *the stalled join*.
 //!

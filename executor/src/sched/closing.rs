@@ -11,9 +11,9 @@
 //! | --- | --- | --- |
 //! | begins: phase `CLOSING`, then tells every P in the list | makes a P: puts it into the list, then looks at the phase ([`Closing::welcome`]) | a P is not told, and its thread stays |
 //! | the last thread: phase `CLOSED`, then empties the queue | pushes, then wakes somebody, then looks at the phase ([`Ground::pushed`]) | a task is queued for ever |
-//! | the end: phase `ENDED`, then counts the live tasks | the last task leaves the table, then its thread looks at the phase ([`Closing::guest_left`]) | the runtime holds itself for ever |
+//! | the end: phase `CLOSED`, fence, `ENDED`, then counts the live tasks | the last task leaves the table, then its thread looks at the phase ([`Closing::guest_left`]) | the runtime holds itself for ever |
 //! | the end and the last task, as above | who waits looks at both under the lock of `threads` | he sleeps until his grace is over |
-//! | the end: phase `ENDED`, then counts the live tasks under the lock of `kept` | a thread that is not counted enters a task, then looks at the phase ([`Closing::guest_left`]) | the runtime goes while the task is alive |
+//! | the end: phase `CLOSED`, fence, `ENDED`, then counts the live tasks under the lock of `kept` | a thread that is not counted enters a task, then looks at the phase ([`Closing::guest_left`]) | the runtime goes while the task is alive |
 //!
 //! The third one has no fence where a task ends, for that is the way of every task. It needs none on a thread
 //! that the end has waited for. Other threads that have a P are in `block_on`: they look once more when
@@ -95,8 +95,8 @@ impl Phase {
 
     fn set_closed(&self) {
         self.word.swap(CLOSED, AcqRel);
-        // Ordering: SeqCst: the second meeting; pairs with the fence in `Idle::submit`, after
-        // which `Ground::pushed` looks.
+        // Ordering: SeqCst: the second meeting, and the third and the fifth; pairs with the fence in `Idle::submit`,
+        // after which `Ground::pushed` and `Closing::guest_left` look.
         fence(SeqCst);
     }
 
