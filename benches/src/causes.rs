@@ -1,7 +1,7 @@
 //! Why a row is lost: what was found by looking into it, and what would have to be given up to win it.
 //!
 //! The page has these words beside a row that a run lost, and that row alone; for the others it says that nobody has looked into
-//! them. They are the only words on it that were written by hand.
+//! them. They and the notes of a run are the only words on it that were written by hand.
 
 const CHANNELS: &str = "Most of it is the channel. Go's and GHC's are parts of their runtimes, and hand a value to who waits; on the Rust \
      runtimes the row has async-channel, of which a question and its answer, two messages, took some 570 ns where nothing was stolen, \
@@ -49,7 +49,7 @@ const CAUSES: &[(&str, &[&str], &str)] = &[
     ),
     (
         "ghc_chan",
-        &["tokio", "tokio-main", "smol"],
+        &["tokio", "tokio-main"],
         "The writer never waits, so it could send all in one poll. Here a second worker takes the reader at once, and two cores work on \
          one channel, each message for more than it costs on one core. tokio runs a woken task next on the same thread and lets nobody \
          take it, so the reader begins when the writer has ended, and the channel holds all messages until then: the row shows \

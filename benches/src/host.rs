@@ -24,6 +24,9 @@ const COMPARED: &[&str] = &[
     "chili",
 ];
 
+/// What follows a commit if there are changes besides, which do not tell two builds apart.
+const CHANGED: &str = "-dirty";
+
 /// The machine and the software.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Host {
@@ -40,6 +43,14 @@ pub(crate) struct Host {
 }
 
 impl Host {
+    /// Whether a later run can be of the same build.
+    pub(crate) fn is_known(&self) -> bool {
+        let versions = &self.versions;
+        !versions
+            .iter()
+            .any(|(name, version)| name == "commit" && version.ends_with(CHANGED))
+    }
+
     /// Looks around.
     pub(crate) fn here() -> io::Result<Self> {
         let cpus = fs::read_to_string("/proc/cpuinfo")?;
@@ -64,10 +75,17 @@ fn compared() -> impl Iterator<Item = (String, String)> {
         .filter_map(|name| Some((name.to_string(), version(name)?)))
 }
 
-/// The tree, since it changes while the version of the runtime stays, and the compiler. Where a tool is missing, so is its
-/// line.
+/// The tree where this runs, since it changes while the version of the runtime stays, and the compiler. Where a tool is missing,
+/// so is its line.
 fn built() -> impl Iterator<Item = (String, String)> {
-    let tree = says("git", &["describe", "--always", "--dirty", "--exclude=*"]);
+    let commit = says("git", &["rev-parse", "--short", "HEAD"]);
+    // Where a run is kept, and what is made of it.
+    let changes = ["status", "--porcelain", "--", "..", ":!../docs"];
+    let changes = says("git", &changes).unwrap_or_default();
+    let tree = commit.map(|commit| match changes.as_str() {
+        "" => commit,
+        _ => commit + CHANGED,
+    });
     let compiler = says("rustc", &["--version"]);
     let compiler = compiler.and_then(|text| Some(text.split(' ').nth(1)?.to_owned()));
     let named = [("commit", tree), ("rustc", compiler)];

@@ -37,7 +37,8 @@ struct Limit {
     what: String,
     figure: String,
     limit: String,
-    kept: bool,
+    /// None where there is no limit.
+    kept: Option<bool>,
 }
 
 /// The section of the page, or nothing if no row has a limit.
@@ -56,7 +57,11 @@ pub(crate) fn section(run: &Run) -> String {
     let lines: String = all
         .iter()
         .map(|one| {
-            let kept = if one.kept { "yes" } else { "**no**" };
+            let kept = match one.kept {
+                Some(true) => "yes",
+                Some(false) => "**no**",
+                None => "-",
+            };
             format!(
                 "| {} | {} | {} | {kept} |\n",
                 one.what, one.figure, one.limit
@@ -77,7 +82,7 @@ fn mean(run: &Run) -> Option<Limit> {
         what: format!("{REFERENCE}/{SUBJECT}, geometric mean over {rows} rows of the scheduler"),
         figure: short(mean),
         limit: format!("at least {MEAN}"),
-        kept: mean >= MEAN,
+        kept: Some(mean >= MEAN),
     })
 }
 
@@ -88,7 +93,7 @@ fn tail(results: &Results, turns: &Turns) -> Option<Limit> {
         what: format!("`{}`", results.name),
         figure: time(value),
         limit: time(limit),
-        kept: value <= limit,
+        kept: Some(value <= limit),
     })
 }
 
@@ -113,7 +118,7 @@ fn joins(results: &Results, turns: &Turns) -> Vec<Limit> {
             what: format!("`{row}`"),
             figure: show(results.figure, value.median),
             limit: show(results.figure, STACK),
-            kept: value.median <= STACK,
+            kept: Some(value.median <= STACK),
         }));
         return all;
     }
@@ -122,7 +127,7 @@ fn joins(results: &Results, turns: &Turns) -> Vec<Limit> {
         what: format!("`{row}`, a join"),
         figure: time(ns),
         limit: time(JOIN_NS),
-        kept: ns <= JOIN_NS,
+        kept: Some(ns <= JOIN_NS),
     }));
     all.extend(extra(turns, "of_copies_%").map(|percent| {
         let waits = WAIT_FOR_MEMORY.contains(&row.as_str());
@@ -135,7 +140,7 @@ fn joins(results: &Results, turns: &Turns) -> Vec<Limit> {
             what: format!("`{row}`, of two copies"),
             figure: format!("{} %", short(percent)),
             limit,
-            kept: waits || percent >= OF_COPIES,
+            kept: (!waits).then_some(percent >= OF_COPIES),
         }
     }));
     let against = |peer: &str, limit: &str, kept: fn(Spread) -> bool| {
@@ -144,7 +149,7 @@ fn joins(results: &Results, turns: &Turns) -> Vec<Limit> {
             what: format!("`{row}`, {peer}/{SUBJECT}"),
             figure: short(ratio.median),
             limit: limit.to_owned(),
-            kept: kept(ratio),
+            kept: Some(kept(ratio)),
         })
     };
     if row.starts_with("join_") {
@@ -169,7 +174,7 @@ fn forks(results: &Results, turns: &Turns) -> Option<Limit> {
         what: format!("`{}`, {REFERENCE}/{SUBJECT}", results.name),
         figure: short(ratio),
         limit: format!("at least {FORK}"),
-        kept: ratio >= FORK,
+        kept: Some(ratio >= FORK),
     })
 }
 
@@ -211,7 +216,7 @@ mod tests {
         }
     }
 
-    fn of(results: &Results) -> Vec<(String, bool)> {
+    fn of(results: &Results) -> Vec<(String, Option<bool>)> {
         let this = results.turns_of(SUBJECT).expect("it was measured");
         let mut all = joins(results, this);
         all.extend(tail(results, this));
@@ -230,7 +235,7 @@ mod tests {
             ("`join_fib_1w`, rayon/ws", true),
             ("`join_fib_1w`, chili/ws", false),
         ];
-        let expected = expected.map(|(what, kept)| (what.to_owned(), kept));
+        let expected = expected.map(|(what, kept)| (what.to_owned(), Some(kept)));
         assert_eq!(of(&results), expected);
     }
 
@@ -243,7 +248,7 @@ mod tests {
             ("`join_uts_2w`, of two copies", true),
             ("`join_uts_2w`, rayon/ws", false),
         ];
-        let expected = expected.map(|(what, kept)| (what.to_owned(), kept));
+        let expected = expected.map(|(what, kept)| (what.to_owned(), Some(kept)));
         assert_eq!(of(&results), expected);
     }
 
@@ -254,7 +259,7 @@ mod tests {
         let results = row("fork_fib_2w", Group::ForkJoin, vec![this, tokio]);
         assert_eq!(
             of(&results),
-            [("`fork_fib_2w`, tokio/ws".to_owned(), false)]
+            [("`fork_fib_2w`, tokio/ws".to_owned(), Some(false))]
         );
     }
 
@@ -264,7 +269,15 @@ mod tests {
             let this = turns("ws", &[ns], &[("idle_p99_us", 20.0)]);
             row(URGENT, Group::Priorities, vec![this])
         };
-        assert_eq!(of(&waits(50_000.0)), [(format!("`{URGENT}`"), true)]);
-        assert_eq!(of(&waits(50_001.0)), [(format!("`{URGENT}`"), false)]);
+        assert_eq!(of(&waits(50_000.0)), [(format!("`{URGENT}`"), Some(true))]);
+        assert_eq!(of(&waits(50_001.0)), [(format!("`{URGENT}`"), Some(false))]);
+    }
+
+    #[test]
+    fn who_waits_for_memory_has_no_limit_of_copies() {
+        let this = turns("ws", &[100.0], &[("of_copies_%", 90.0)]);
+        let results = row("join_mergesort_2w", Group::ForkJoin, vec![this]);
+        let what = "`join_mergesort_2w`, of two copies".to_owned();
+        assert_eq!(of(&results), [(what, None)]);
     }
 }

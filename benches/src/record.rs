@@ -30,7 +30,7 @@ pub(crate) struct Run {
     /// How long it took so far.
     #[serde(default)]
     pub(crate) seconds: u64,
-    /// What was left out, and why.
+    /// What was left out, and why; and what else a reader has to know.
     pub(crate) notes: Vec<String>,
     pub(crate) rows: Vec<Results>,
 }

@@ -98,6 +98,12 @@ fn before(options: &Options, run: &Run) -> Result<(Vec<Results>, u64), BoxError>
         )
         .into());
     }
+    if !run.host.is_known() {
+        return Err(
+            "there are changes that are in no commit, so nobody knows whether it is the same build"
+                .into(),
+        );
+    }
     // What failed may be tried again.
     for turns in other
         .rows
