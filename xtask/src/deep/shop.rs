@@ -178,20 +178,21 @@ pub(super) fn need_cargo(name: &str) -> Result<(), Failure> {
     }
 }
 
-/// Installs packages of Debian's.
+/// Installs packages of Debian's. The lists are brought up to date first: an image's old ones name compilers that are too
+/// old for this workspace.
 pub(super) fn apt(shop: &Shop, packages: &[&str]) -> Result<(), Failure> {
-    let how = format!(
-        "apt-get install --no-install-recommends {}",
-        packages.join(" ")
-    );
-    let mut command = Command::new("apt-get");
-    command
-        .env("DEBIAN_FRONTEND", "noninteractive")
-        .args(["install", "-y", "--no-install-recommends"])
-        .args(packages);
-    match shop.run("apt", Duration::from_secs(600), command) {
-        Ok(log) if log.status.success() => Ok(()),
-        Ok(log) => Err(format!("missing: {how} (see {})", log.path())),
-        Err(error) => Err(format!("missing: {how} ({error})")),
+    let install = ["install", "-y", "--no-install-recommends"];
+    let install = [&install, packages].concat();
+    for (name, args) in [("apt-lists", &["update"][..]), ("apt", &install)] {
+        let how = || format!("missing: apt-get {}", args.join(" "));
+        let mut command = Command::new("apt-get");
+        command.env("DEBIAN_FRONTEND", "noninteractive").args(args);
+        let log = shop
+            .run(name, Duration::from_secs(600), command)
+            .map_err(|error| format!("{} ({error})", how()))?;
+        if !log.status.success() {
+            return Err(format!("{} (see {})", how(), log.path()));
+        }
     }
+    Ok(())
 }
