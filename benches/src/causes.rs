@@ -36,7 +36,7 @@ const CAUSES: &[(&str, &[&str], &str)] = &[
         "fifo_among_10k",
         &["smol"],
         "A worker has some 256 of these tasks in its own queue and goes on with them; of those in the global queue, where the message's \
-         task waits, it takes one at every 61st tick, and exchanges half a queue at every 976th, which is 10 ms here. smol \
+         task waits, it takes one at every 61st tick, and exchanges half a queue at every 305th, which is 3 ms here. smol \
          puts all that yield into one queue, so a turn of all tasks is the longest wait, and pays for that queue at each \
          yield (`yield_1000x1000`).",
     ),

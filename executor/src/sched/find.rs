@@ -80,9 +80,15 @@ use crate::{
 pub(super) const GLOBAL_TICK: u64 = 61;
 /// The same for *slow polls*. Guessed: what is local keeps the larger part.
 const SLOW_TICK: u64 = 4;
-/// Every so many ticks there is *the exchange* besides. With full queues it moves 128 tasks each way, and costs about 10
-/// instructions a poll so; at every fourth look it was 45, and 4.5 % of a ping-pong of 1,000 pairs.
-const EXCHANGE_TICK: u64 = 16 * GLOBAL_TICK;
+/// Every so many ticks there is *the exchange* besides, if the last one is [`EXCHANGE_PERIOD_MS`] ago: a full local queue
+/// has had its turn by then.
+const EXCHANGE_TICK: u64 = 5 * GLOBAL_TICK;
+/// With short polls, at every so many of those. With full queues it moves 128 tasks each way, and costs about 10 instructions
+/// a poll so; four times as often it was 45, and 4.5 % of a ping-pong of 1,000 pairs.
+const EXCHANGE_TICK_SHORT: u64 = 3 * EXCHANGE_TICK;
+/// In milliseconds of a clock that shows whole ones: it was more than one. 305 polls of more than some 4 us take so long, beside
+/// which an exchange is nothing.
+const EXCHANGE_PERIOD_MS: u32 = 2;
 /// So many tasks are taken at most: half of a local queue, as thieves take it.
 const EXCHANGED_MAX: usize = 128;
 /// Who has less than its share at a 61st tick takes a batch that fills its local queue so far: half of one.
@@ -298,7 +304,7 @@ impl Worker {
         if self.is_outranked() {
             return None;
         }
-        if tick.is_multiple_of(EXCHANGE_TICK) {
+        if tick.is_multiple_of(EXCHANGE_TICK) && self.exchange_is_due(tick) {
             self.exchange();
         }
         if self.has_less_than_its_share() {
@@ -337,6 +343,18 @@ impl Worker {
             None => _ = peer.attention.fetch_and(!attention::GLOBAL, Relaxed),
         }
         task
+    }
+
+    /// Counted in ticks alone, as it was first, an exchange came at every 976th: in 10 ms with polls of 10 us, and what came
+    /// last to 10,000 that always wanted to go on waited for eight turns of all (390 ms).
+    fn exchange_is_due(&self, tick: u64) -> bool {
+        let now = self.p.now_ms.get();
+        let since = now.wrapping_sub(self.p.exchanged_ms.get());
+        let is_due = since >= EXCHANGE_PERIOD_MS || tick.is_multiple_of(EXCHANGE_TICK_SHORT);
+        if is_due {
+            self.p.exchanged_ms.set(now);
+        }
+        is_due
     }
 
     /// *The exchange*: takes its share of the global queue as if its own were empty, and what there is no room for then

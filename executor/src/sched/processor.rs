@@ -215,6 +215,8 @@ pub(crate) struct Processor {
     pub(super) lingering: Worth,
     /// The runtime's clock in milliseconds, as of the last look.
     pub(crate) now_ms: Cell<u32>,
+    /// When *the exchange* had its turn last, by that clock.
+    pub(super) exchanged_ms: Cell<u32>,
     /// When the time slice that is running began, in nanoseconds of the runtime's clock; None: since the
     /// last look at it. A slice is what a task and those that it wakes into `runnext` have together.
     pub(crate) slice_began: Cell<Option<u64>>,
@@ -301,6 +303,7 @@ impl Processor {
             woke_at: Cell::new(None),
             lingering: lingering(),
             now_ms: Cell::new(0),
+            exchanged_ms: Cell::new(0),
             slice_began: Cell::new(None),
             forks_since: Cell::new(0),
             batch: Cell::new(None),

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 
 use super::{
-    super::{EXCHANGED_MAX, FILLS_TO, SLICE, SLOW_TICK},
+    super::{EXCHANGE_TICK, EXCHANGE_TICK_SHORT, EXCHANGED_MAX, FILLS_TO, SLICE, SLOW_TICK},
     *,
 };
 use crate::sched::{Root, processor::attention};
@@ -369,6 +369,50 @@ fn what_waits_in_the_global_queue_is_exchanged_for_what_is_here() {
         "no more than half a queue"
     );
     end(runtime, [worker, other]);
+}
+
+/// Without the time, the second exchange comes at the 915th tick; without the ticks, the third never does; without the
+/// note of when it was, each 305th tick has one.
+#[test]
+fn an_exchange_is_due_by_time_or_by_many_ticks() {
+    let (runtime, worker) = alone();
+    let due = |turn: u64| worker.exchange_is_due(turn * EXCHANGE_TICK);
+    let later = |ms: u32| worker.p.now_ms.set(worker.p.now_ms.get().wrapping_add(ms));
+    worker.p.now_ms.set(u32::MAX);
+    assert!(due(1), "long ago");
+    later(1);
+    assert!(!due(2), "of whole milliseconds, one may be none");
+    later(1);
+    assert!(
+        due(4),
+        "two milliseconds, though 0 comes after the last one"
+    );
+    assert!(!due(5));
+    assert!(due(6), "every third, however short");
+    later(1);
+    assert!(!due(7), "that one counts too");
+    end(runtime, [worker]);
+}
+
+#[test]
+fn an_exchange_has_its_turn_at_a_61st_tick() {
+    let (runtime, worker) = alone();
+    let taken_at = |tick: u64, ms: u64| {
+        advance(&worker, Duration::from_millis(ms));
+        let room = worker.p.lrq.room();
+        spawned(&worker, room);
+        foreign(&runtime, 1000);
+        let before = worker.bed().counters.global.get();
+        count_to(&worker, tick);
+        let _ran = worker.step();
+        worker.bed().counters.global.get() - before
+    };
+    let with = EXCHANGED_MAX as u64 + 1;
+    assert_eq!(taken_at(GLOBAL_TICK, 5), 1, "a full queue has a turn first");
+    assert_eq!(taken_at(EXCHANGE_TICK, 5), with);
+    assert_eq!(taken_at(EXCHANGE_TICK, 1), 1, "the last one was just now");
+    assert_eq!(taken_at(EXCHANGE_TICK_SHORT, 0), with);
+    end(runtime, [worker]);
 }
 
 #[test]
