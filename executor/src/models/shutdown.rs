@@ -5,6 +5,7 @@
 //! | `who_pushes_after_the_last_thread_drops_the_task` | a waker that has only its task meets the whole shutdown: the task is dropped once, and the house stands until the waker is out | 3 | 0.3 | `shutdown_pusher_does_not_look`, `shutdown_keeps_nothing`, `shutdown_lets_go_of_a_live_task` |
 //! | `who_queued_before_the_sweep_and_pushes_after_the_end_drops_the_task` | the same for a task that nobody finds idle | 3 | 0.3 | `shutdown_push_no_fence`, `shutdown_close_no_fence`, `shutdown_closed_does_not_drain` |
 //! | `the_last_task_and_the_end_see_each_other` | a task that ends on a guest's thread meets the end and who waits for it | 3 | 3.4 | `shutdown_guest_does_not_look`, `shutdown_guest_no_fence`, `shutdown_last_task_*` |
+//! | `who_ends_the_last_tasks_of_two_tables_see_each_other` | two tasks that are pushed after the end, and whose tables their threads find empty | 3 | 3.4 | `shutdown_two_tables_no_fence` |
 //! | `a_task_that_enters_at_the_end_has_a_house` | a task that a guest enters when the end may be over: the house stands until its waker is out | 3 | 5.8 | `shutdown_guest_keeps_nothing`, `shutdown_counts_without_the_lock` |
 //! | `a_new_p_is_told_of_the_closing` | a P that is made meanwhile is told, by one or the other | 3 | 0.3 | `shutdown_begin_no_fence`, `shutdown_welcome_no_fence`, `shutdown_tells_and_wakes_nobody` |
 //! | `a_thread_that_ends_by_itself_leaves_nothing_behind` | the last thread sweeps if nobody has | 3 | 0.7 | `shutdown_last_thread_does_not_sweep` |
@@ -68,8 +69,8 @@ struct House {
     peer_count: AtomicUsize,
     netpoll_waiter: AtomicUsize,
     refusal: AtomicBool,
-    home: Home,
-    owner: Mutex<LiveOwner<TaskRef>>,
+    /// With their tables, as each P has one.
+    homes: Vec<(Home, Mutex<LiveOwner<TaskRef>>)>,
     kept: Mutex<Option<Hold>>,
     threads: Mutex<Threads>,
     changed: Condvar,
@@ -234,15 +235,17 @@ impl Closing for House {
     }
 
     fn live_tasks(&self) -> usize {
-        self.home.live().len()
+        self.homes.iter().map(|(home, _)| home.live().len()).sum()
     }
 
     fn cancel_all(&self, mut dispose: impl FnMut(Task)) {
-        self.home.live().sweep(|task| {
-            if let Some(task) = task.cancel() {
-                dispose(task);
-            }
-        });
+        for (home, _) in &self.homes {
+            home.live().sweep(|task| {
+                if let Some(task) = task.cancel() {
+                    dispose(task);
+                }
+            });
+        }
     }
 
     fn tell(&self, peer: &Peer) {
@@ -261,7 +264,11 @@ impl Closing for House {
 impl House {
     /// A house with `threads` of them, each with a P, and the hold of who built it.
     fn new(threads: usize) -> Hold {
-        let (table, owner) = live_table();
+        Self::with_tables(1, threads)
+    }
+
+    /// The same with so many tables.
+    fn with_tables(tables: usize, threads: usize) -> Hold {
         let idle = Idle::new(1, 2);
         let permit = idle.acquire().expect("it is free");
         let house = Arc::new_cyclic(|this: &std::sync::Weak<Self>| Self {
@@ -280,8 +287,13 @@ impl House {
             peer_count: AtomicUsize::new(threads),
             netpoll_waiter: AtomicUsize::new(0),
             refusal: AtomicBool::new(false),
-            home: Home::new(Place::Foreign, this.as_ptr().cast(), table, &FUNCTIONS),
-            owner: Mutex::new(owner),
+            homes: (0..tables)
+                .map(|_| {
+                    let (table, owner) = live_table();
+                    let home = Home::new(Place::Foreign, this.as_ptr().cast(), table, &FUNCTIONS);
+                    (home, Mutex::new(owner))
+                })
+                .collect(),
             kept: Mutex::new(None),
             threads: Mutex::new(Threads {
                 count: threads,
@@ -305,9 +317,15 @@ impl House {
     /// A live task that is queued, on the way to its queue. It leaves its waker `outside` and waits, or is
     /// ready at once.
     fn spawn(&self, outside: Option<Outside>) -> Task {
+        self.spawn_in(0, outside)
+    }
+
+    /// The same in the table of that number.
+    fn spawn_in(&self, table: usize, outside: Option<Outside>) -> Task {
         self.futures.fetch_add(1, Observer);
+        let (home, owner) = &self.homes[table];
         let parts = Parts {
-            home: NonNull::from(&self.home),
+            home: NonNull::from(home),
             id: Id::new(1),
             born_ms: 0,
             location: Location::caller(),
@@ -316,7 +334,7 @@ impl House {
         let alive = self.futures.clone();
         let (task, handle) = Task::new(Waits { outside, alive }, parts);
         drop(handle);
-        task.enter(|reference| self.owner.lock().insert(reference));
+        task.enter(|reference| owner.lock().insert(reference));
         task
     }
 
@@ -407,7 +425,7 @@ fn who_queued_before_the_sweep_and_pushes_after_the_end_drops_the_task() {
         // It is queued, and its waker has not come to the push.
         let task = house.spawn(None);
         let address = house.clone();
-        let pushes = move || schedule(&address.home, task);
+        let pushes = move || schedule(&address.homes[0].0, task);
         let ends = move || {
             hold.0.begin_shutdown();
             hold.0.live_in(0);
@@ -437,6 +455,24 @@ fn the_last_task_and_the_end_see_each_other() {
             assert!(hold.0.wait_for_the_end(forever));
         };
         turn.race(ends, [runs]);
+        house.assert_gone();
+    });
+}
+
+#[test]
+fn who_ends_the_last_tasks_of_two_tables_see_each_other() {
+    explore(3, |turn| {
+        let hold = House::with_tables(2, 1);
+        let house = hold.0.clone();
+        // They are queued, and their wakers have not come to the push.
+        let [first, second] = [0, 1].map(|table| house.spawn_in(table, None));
+        hold.0.begin_shutdown();
+        hold.0.live_in(0);
+        drop(hold);
+        let [one, other] = [house.clone(), house.clone()];
+        let pushes = move || schedule(&one.homes[0].0, first);
+        let pushes_too = move || schedule(&other.homes[1].0, second);
+        turn.race(pushes, [pushes_too]);
         house.assert_gone();
     });
 }
@@ -502,7 +538,7 @@ fn a_task_that_enters_at_the_end_has_a_house() {
             own.0.guest_left();
             drop(own);
             // A waker has it by now, on its way to the push: the house is there because the task is alive.
-            schedule(&address.home, task);
+            schedule(&address.homes[0].0, task);
         };
         let ends = move || {
             hold.0.begin_shutdown();

@@ -3,7 +3,7 @@
 //! What a shutdown does, and which phase means what: `shutdown.rs`. Here is the part that is a protocol
 //! between threads, over the `Ground` that they stand on, for the runtime and for the models.
 //!
-//! # Five meetings
+//! # Six meetings
 //!
 //! Each is of two parties that write one thing, fence, and read the other's; so one of them sees the other.
 //!
@@ -14,6 +14,7 @@
 //! | the end: phase `CLOSED`, fence, `ENDED`, then counts the live tasks | the last task leaves the table, then its thread looks at the phase ([`Closing::guest_left`]) | the runtime holds itself for ever |
 //! | the end and the last task, as above | who waits looks at both under the lock of `threads` | he sleeps until his grace is over |
 //! | the end: phase `CLOSED`, fence, `ENDED`, then counts the live tasks under the lock of `kept` | a thread that is not counted enters a task, then looks at the phase ([`Closing::guest_left`]) | the runtime goes while the task is alive |
+//! | after the end: a table's last task leaves it, fence, then its thread counts those of all tables | the same with another table | each sees the other's task, and the runtime holds itself for ever |
 //!
 //! The third one has no fence where a task ends, for that is the way of every task. It needs none on a thread
 //! that the end has waited for. Other threads that have a P are in `block_on`: they look once more when
@@ -219,7 +220,14 @@ pub(crate) trait Closing: Ground {
 
     /// A task left the live table: if the runtime closes, somebody may wait for the last one.
     fn task_ended(&self) {
-        if self.phase().is_closing() && self.live_tasks() == 0 {
+        if !self.phase().is_closing() {
+            return;
+        }
+        if self.phase().is_closed() {
+            // Ordering: SeqCst: the sixth meeting; pairs with itself, after another table's last task.
+            fence(SeqCst);
+        }
+        if self.live_tasks() == 0 {
             drop(self.threads().lock());
             self.changed().notify_all();
             self.let_go();
