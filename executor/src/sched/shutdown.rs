@@ -192,7 +192,7 @@ impl Worker {
     }
 
     /// Drops a task's future, or sends it to the thread that may.
-    fn dispose(&self, task: Task) {
+    pub(super) fn dispose(&self, task: Task) {
         if task.header().is_pinned() {
             if self.home_is(task.header().home()) {
                 self.cancel_pinned(task);

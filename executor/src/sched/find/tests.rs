@@ -47,6 +47,7 @@ use crate::{
         ground::{Bed, Ground},
         idle::{Permit, Stands},
         paused::TURN,
+        shutdown::tests::{end, leave_the_stage},
         sleep::Sleeper,
         worker::Scope,
     },
@@ -97,23 +98,21 @@ fn step(worker: &Worker) -> Step {
     context::with_worker_frame(worker, || worker.step())
 }
 
+/// It has a task to run, which is put away.
+#[track_caller]
+fn finds_a_task(worker: &Worker) {
+    match step(worker) {
+        Step::Run(task) => worker.dispose(task),
+        other => panic!("it has work: {other:?}"),
+    }
+}
+
 /// The searcher lent its permit, and is about to park without anything.
 #[track_caller]
 fn assert_parks(searcher: &Worker, step: &Step) {
     assert!(matches!(step, Step::Park), "it polls without a permit");
     assert!(!searcher.bed().standing().has_permit());
     assert!(!searcher.spins(), "it lingers");
-}
-
-pub(in crate::sched) fn end(runtime: Runtime, workers: impl IntoIterator<Item = Worker>) {
-    let shared = runtime.handle().shared();
-    shared.drain_global();
-    workers.into_iter().for_each(Worker::leave);
-    if let Some(stage) = &shared.stage {
-        let started = stage.take().into_iter();
-        started.for_each(|processor| Worker::begin(shared, processor).leave());
-    }
-    runtime.shutdown_background();
 }
 
 /// Does something when it is woken.
@@ -326,10 +325,10 @@ fn a_queue_that_stands_still_comes_before_what_the_netpoll_brings() {
     context::with_worker_frame(&victim, || {
         (0..5).for_each(|_| drop(spawn(async {})));
     });
-    assert!(matches!(step(&victim), Step::Run(_)));
+    finds_a_task(&victim);
     let mut dry_pass = || {
         events.bring(&spawner(1));
-        assert!(matches!(step(&searcher), Step::Run(_)));
+        finds_a_task(&searcher);
         searcher.bed().counters.stolen.get()
     };
     assert_eq!(dry_pass(), 0, "it has moved since the beginning");
@@ -346,7 +345,7 @@ fn a_full_queue_takes_nothing_from_one_that_stands_still() {
         (0..CAPACITY).for_each(|_| drop(spawn(async {})));
     });
     events.bring(&spawner(CAPACITY as usize));
-    assert!(matches!(step(&searcher), Step::Run(_)));
+    finds_a_task(&searcher);
     assert_eq!(searcher.bed().counters.stolen.get(), 0);
     end(runtime, [searcher, victim]);
 }
@@ -522,16 +521,13 @@ fn what_is_woken_behind_other_work_is_for_others() {
         let mut events = Events::new(&runtime);
         let idle = idle_task(&worker);
         context::with_worker_frame(&worker, first);
-        let shared = runtime.handle().shared();
-        let started = shared.stage.as_ref().unwrap();
         // Who was woken for a lone `runnext` finds nothing, and gives its permit back.
-        let spinners = started.take().into_iter();
-        spinners.for_each(|processor| Worker::begin(shared, processor).leave());
+        leave_the_stage(&runtime);
         events.bring(&idle);
         worker.ground().time.clock().advance(NETPOLL_PERIOD);
         count_to(&worker, GLOBAL_TICK);
-        assert!(matches!(step(&worker), Step::Run(_)));
-        assert_eq!(started.len(), woken);
+        finds_a_task(&worker);
+        assert_eq!(leave_the_stage(&runtime), woken);
         end(runtime, [worker]);
     }
 }

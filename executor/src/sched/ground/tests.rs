@@ -11,6 +11,7 @@ use crate::{
     sched::{
         Root, Shared,
         closing::Closing,
+        shutdown::tests::{end, leave_the_stage},
         sleep::Sleeper,
         worker::{Scope, Worker},
     },
@@ -47,26 +48,6 @@ fn thread(runtime: &Runtime, tasks: usize) -> Worker {
     worker
 }
 
-/// Threads on the stage leave again. How many there were.
-fn leave_the_stage(runtime: &Runtime) -> usize {
-    let shared = runtime.handle().shared();
-    shared.drain_global();
-    let stage = shared.stage.as_ref().expect("its clock is virtual");
-    let started = stage.take();
-    let count = started.len();
-    for processor in started {
-        Worker::begin(shared, processor).leave();
-    }
-    count
-}
-
-fn end(runtime: Runtime, worker: Worker) {
-    shared(&runtime).drain_global();
-    worker.leave();
-    leave_the_stage(&runtime);
-    runtime.shutdown_background();
-}
-
 #[test]
 fn a_revocation_wakes_as_many_as_the_queue_is_worth() {
     let runtime = runtime();
@@ -77,7 +58,7 @@ fn a_revocation_wakes_as_many_as_the_queue_is_worth() {
     assert!(worker.bed().gave_away.load(Relaxed));
     assert_eq!(leave_the_stage(&runtime), 2, "half of the machine");
     assert!(!shared(&runtime).revoke(worker.bed(), &scratch), "once");
-    end(runtime, worker);
+    end(runtime, [worker]);
 }
 
 #[test]
@@ -93,7 +74,7 @@ fn a_revocation_of_who_has_nothing_wakes_one_for_the_netpoll() {
     assert!(shared(&runtime).revoke(worker.bed(), &scratch));
     assert_eq!(leave_the_stage(&runtime), 0, "somebody waits there");
     shared(&runtime).netpoll_waiter().store(0, Relaxed);
-    end(runtime, worker);
+    end(runtime, [worker]);
 }
 
 #[test]
@@ -110,7 +91,7 @@ fn what_a_revocation_finds_after_the_end_is_dropped() {
     let (scratch, _) = local_queue();
     assert!(ground.revoke(worker.bed(), &scratch));
     assert_eq!((ground.grq().len(), ground.live_tasks()), (0, 0));
-    end(runtime, worker);
+    end(runtime, [worker]);
 }
 
 #[test]
@@ -137,7 +118,7 @@ fn a_refusal_wakes_those_who_wait_for_a_root() {
     *processor.peer.root.lock() = None;
     assert!(processor.peer.standing.vacate().is_none());
     ground.return_processor(processor);
-    end(runtime, worker);
+    end(runtime, [worker]);
 }
 
 #[test]
@@ -162,7 +143,7 @@ fn the_last_spinner_sees_to_what_is_left() {
     );
     ground.stop_spinning(last);
     assert_eq!(leave_the_stage(&runtime), 1);
-    end(runtime, worker);
+    end(runtime, [worker]);
 }
 
 #[test]

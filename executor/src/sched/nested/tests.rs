@@ -7,7 +7,8 @@ use crate::{
     block_in_place,
     runtime::Runtime,
     sched::{
-        find::tests::{end, runtime, thread},
+        find::tests::{runtime, thread},
+        shutdown::tests::end,
         worker::{ROOT, Scope},
     },
     spawn_local,

@@ -18,11 +18,7 @@ use crate::{
     context,
     queue::CAPACITY,
     runtime::{Builder, Runtime},
-    sched::{
-        find::tests::{end, thread},
-        sleep::Look,
-        worker::Scope,
-    },
+    sched::{find::tests::thread, shutdown::tests::end, sleep::Look, worker::Scope},
     spawn, spawn_local,
 };
 
@@ -331,7 +327,7 @@ fn all_wait_where_nothing_is_queued_and_nobody_was_woken() {
     assert!(!all_wait(), "it is to be polled");
     root.take();
     assert!(all_wait());
-    drop(task);
+    worker.dispose(task);
     drop(enrolled);
     end(runtime, [worker]);
 }

@@ -10,11 +10,9 @@ use crate::{
     runtime::{Builder, Runtime},
     sched::{
         Shared,
-        find::{
-            GLOBAL_TICK,
-            tests::{end, thread},
-        },
+        find::{GLOBAL_TICK, tests::thread},
         ground::{Bed, Ground},
+        shutdown::tests::end,
         sleep::Sleeper,
         worker::{Step, Worker},
     },

@@ -6,8 +6,9 @@ use crate::{
     runtime::{Builder, Runtime},
     sched::{
         Shared,
-        find::tests::{end, runtime, thread},
+        find::tests::{runtime, thread},
         ground::Ground,
+        shutdown::tests::end,
         sleep::Sleeper,
         worker::{Step, Worker},
     },

@@ -156,11 +156,11 @@ pub(in crate::sched) fn leave_the_stage(runtime: &Runtime) -> usize {
 pub(in crate::sched) fn end(runtime: Runtime, workers: impl IntoIterator<Item = Worker>) {
     let shared = runtime.handle().shared().clone();
     shared.begin_shutdown();
-    leave_the_stage(&runtime);
     for worker in workers {
         context::with_worker_frame(&worker, || worker.clear_away());
         worker.leave();
     }
+    leave_the_stage(&runtime);
     runtime.shutdown_timeout(Duration::ZERO);
     assert_eq!(shared.live_tasks(), 0);
     assert!(shared.kept().lock().is_none(), "it keeps itself");

@@ -8,9 +8,11 @@ use crate::{
     context,
     runtime::{Builder, Runtime},
     sched::{
-        find::tests::{end, runtime, thread as worker},
+        closing::Closing,
+        find::tests::{runtime, thread as worker},
         ground::{Bed, Ground},
         idle::Stands,
+        shutdown::tests::end,
         worker::Worker,
     },
     spawn,
@@ -160,6 +162,7 @@ fn who_gives_way_waits_for_the_next_permit() {
         shared.drain_global();
         for started in stage.take() {
             Worker::begin(shared, started).leave();
+            shared.thread_gone();
         }
         assert_eq!(sleeper.join().unwrap(), Stands::Running);
         assert_eq!(handed_in, 1, "what it had is for others");

@@ -19,10 +19,7 @@ use crate::{
     context, join,
     runtime::{Builder, Runtime},
     sched::{
-        find::tests::{end, thread},
-        sleep::Sleeper,
-        stage::Stage,
-        worker::Worker,
+        find::tests::thread, shutdown::tests::end, sleep::Sleeper, stage::Stage, worker::Worker,
     },
     spawn,
     time::Clock,
@@ -201,6 +198,7 @@ fn it_sleeps_while_nobody_runs_and_nothing_waits() {
     );
     source.deregister(&mut receiver).unwrap();
     shared.refusal.store(false, Relaxed);
+    end(runtime, []);
 }
 
 #[test]
@@ -260,6 +258,7 @@ fn it_fires_a_timer_that_is_late() {
     assert!(fired.load(Relaxed));
     assert!(!monitor.look(), "once");
     shared.return_processor(processor);
+    end(runtime, []);
 }
 
 /// Has the netpoll wake that waker when it is looked at.

@@ -26,6 +26,7 @@ use crate::{
         closing::Closing,
         find::tests::Events,
         ground::Ground,
+        shutdown,
         sleep::{Awake, Look},
         stage::Stage,
         worker::{BRANCH, ROOT, Scope, Step},
@@ -97,15 +98,10 @@ fn bring(worker: &Worker, meanwhile: impl Fn() + Send + Sync + 'static) -> usize
 }
 
 fn end(runtime: Runtime, workers: impl IntoIterator<Item = Worker>) {
-    let shared = runtime.handle().shared();
-    shared.drain_global();
-    workers.into_iter().for_each(Worker::leave);
-    let stage = shared.stage.as_ref().expect("its clock is virtual");
-    let started = stage.take().into_iter();
-    started.for_each(|processor| Worker::begin(shared, processor).leave());
+    let shared = runtime.handle().shared().clone();
+    shutdown::tests::end(runtime, workers);
     assert_eq!(shared.idle.spinning(), 0);
     assert_eq!(shared.idle.free(), 2);
-    runtime.shutdown_background();
 }
 
 #[test]

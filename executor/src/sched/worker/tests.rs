@@ -12,8 +12,9 @@ use crate::{
     block_in_place, fork, join,
     runtime::{Builder, Runtime},
     sched::{
-        find::tests::{end, runtime, thread},
+        find::tests::{runtime, thread},
         idle::Stands,
+        shutdown::tests::end,
         sleep::Look,
     },
     spawn,

@@ -6,7 +6,7 @@ use super::{
     super::{EXCHANGE_TICK, EXCHANGE_TICK_SHORT, EXCHANGED_MAX, FILLS_TO, SLICE, SLOW_TICK},
     *,
 };
-use crate::sched::{Root, processor::attention};
+use crate::sched::{Root, Shared, processor::attention};
 use crate::task::Id;
 
 /// Spawns so many tasks on that thread, or from outside: their ids.
@@ -26,7 +26,7 @@ pub(super) fn runs(worker: &Worker) -> Id {
     match step(worker) {
         Step::Run(task) => {
             let id = task.header().id();
-            drop(task);
+            Shared::cancel(task);
             id
         }
         other => panic!("it has work: {other:?}"),
@@ -167,18 +167,6 @@ fn who_has_little_fills_half_of_its_queue_at_a_61st_tick() {
     end(runtime, [worker, other]);
 }
 
-/// Threads that wait on the stage leave again. How many there were.
-fn leave_the_stage(runtime: &Runtime) -> usize {
-    let shared = runtime.handle().shared();
-    let stage = shared.stage.as_ref().expect("its clock is virtual");
-    let started = stage.take();
-    let count = started.len();
-    for processor in started {
-        Worker::begin(shared, processor).leave();
-    }
-    count
-}
-
 #[test]
 fn a_batch_wakes_for_all_but_the_one_that_is_for_itself() {
     let started = |tasks: usize| {
@@ -204,11 +192,9 @@ fn a_batch_wakes_for_all_but_the_one_that_is_for_itself() {
         leave_the_stage(&runtime);
         let wakers = std::mem::take(&mut *wakers.lock().unwrap());
         wakers.into_iter().for_each(|waker| is_due(&worker, waker));
-        let found = step(&worker);
-        assert!(matches!(found, Step::Run(_)));
+        finds_a_task(&worker);
         let started = leave_the_stage(&runtime);
         assert_eq!(worker.p.lrq.len(), tasks - 1, "all are in the queue");
-        drop(found);
         end(runtime, [worker]);
         started
     };
@@ -224,7 +210,7 @@ fn the_milliseconds_are_those_of_the_last_look_at_the_clock() {
         .clock()
         .advance(Duration::from_millis(1234));
     is_due(&worker, spawner(1));
-    assert!(matches!(step(&worker), Step::Run(_)));
+    finds_a_task(&worker);
     assert_eq!(worker.p.now_ms.get(), 1234);
     end(runtime, [worker]);
 }
@@ -247,7 +233,7 @@ fn leaves(worker: &mut Worker) -> bool {
     match found {
         Step::Run(task) => {
             assert!(worker.bed().standing().has_permit());
-            drop(task);
+            worker.dispose(task);
             false
         }
         Step::Park => {
@@ -308,8 +294,7 @@ fn a_slice_is_over_ten_milliseconds_after_the_first_look_at_the_clock() {
     spawned(&worker, 3);
     let look = || {
         count_to(&worker, GLOBAL_TICK);
-        let ran = worker.step();
-        assert!(matches!(ran, Step::Run(_)));
+        finds_a_task(&worker);
     };
     worker.p.slice_began.set(None);
     // A lone `runnext` goes on with the slice, and all of these are run from there.
@@ -359,7 +344,7 @@ fn what_waits_in_the_global_queue_is_exchanged_for_what_is_here() {
     let share = here / 2 + 1;
     let counts = (capacity, here + 1 - 10, share as u64);
     assert_eq!(exchange(), counts);
-    worker.p.lrq.pop();
+    Shared::cancel(worker.p.lrq.pop().expect("it is full"));
     foreign(&runtime, 1000);
     let waits = 1000 + counts.1;
     let taken = counts.2 + EXCHANGED_MAX as u64;
@@ -404,7 +389,7 @@ fn an_exchange_has_its_turn_at_a_61st_tick() {
         foreign(&runtime, 1000);
         let before = worker.bed().counters.global.get();
         count_to(&worker, tick);
-        let _ran = worker.step();
+        finds_a_task(&worker);
         worker.bed().counters.global.get() - before
     };
     let with = EXCHANGED_MAX as u64 + 1;

@@ -11,7 +11,9 @@ use crate::{
     context, join,
     runtime::Runtime,
     sched::{
-        find::tests::{end, runtime, thread},
+        closing::Closing,
+        find::tests::{runtime, thread},
+        shutdown::tests::end,
         sleep::Sleeper,
         worker::Worker,
     },
@@ -88,6 +90,7 @@ impl Beside {
                 .standing()
                 .run(permit.expect("it was handed over"));
             started.leave();
+            shared.thread_gone();
         }
     }
 

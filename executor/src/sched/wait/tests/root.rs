@@ -60,7 +60,8 @@ fn without_threads(runtime: &Runtime) {
 fn with_threads(runtime: &Runtime) {
     let shared = runtime.handle().shared();
     shared.refusal.store(false, Relaxed);
-    shared.threads.lock().count = 0;
+    let stage = shared.stage.as_ref().expect("its clock is virtual");
+    shared.threads.lock().count = stage.len();
 }
 
 /// Spawns, where it cannot run that itself.
