@@ -22,7 +22,7 @@ use std::{
     thread,
 };
 
-use common::{Count, Gate, limited};
+use common::{Count, Gate, limited, scaled};
 use ws_executor::{
     fork, join,
     runtime::{Builder, Event, EventKind, Handle, Runtime},
@@ -385,7 +385,6 @@ fn a_stolen_branch_is_in_the_thief_s_log() {
 /// However a branch was taken: by a search, or at a stalled join.
 #[test]
 fn every_branch_that_ran_elsewhere_is_in_a_log() {
-    const ROUNDS: usize = 300;
     /// What is forked here is taken by others; and the last of it forks in turn, for whoever waits for that.
     fn branch(elsewhere: &AtomicUsize, depth: usize) {
         let (taken, owner) = (AtomicBool::new(false), thread::current().id());
@@ -410,16 +409,17 @@ fn every_branch_that_ran_elsewhere_is_in_a_log() {
         );
     }
     limited(|| {
+        let rounds = scaled(300) as usize;
         let runtime = Builder::new().workers(2).sysmon(false).events(1 << 16);
         let runtime = runtime.build().unwrap();
         let elsewhere = Arc::new(AtomicUsize::new(0));
         let counted = elsewhere.clone();
         let task = runtime.spawn(async move {
-            (0..ROUNDS).for_each(|_| branch(&counted, 1));
+            (0..rounds).for_each(|_| branch(&counted, 1));
         });
         runtime.block_on(task).unwrap();
         let elsewhere = elsewhere.load(SeqCst);
-        assert!(elsewhere >= 2 * ROUNDS, "only {elsewhere} were taken");
+        assert!(elsewhere >= 2 * rounds, "only {elsewhere} were taken");
         let events = runtime.handle().events();
         let stolen = events
             .iter()

@@ -23,7 +23,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use common::{Count, Gate, OnDrop, limited, listen_to_panics};
+use common::{Count, Gate, OnDrop, limited, listen_to_panics, scaled};
 use futures::channel::oneshot;
 use ws_executor::{
     runtime::{Builder, Handle, Runtime},
@@ -207,11 +207,6 @@ fn program(seed: u64, depth: u32, tally: Arc<Tally>, sysmon: bool) -> Boxed {
         ended
     };
     Box::pin(Watched::new(&own, future))
-}
-
-fn scaled(count: u64) -> u64 {
-    let percent = std::env::var("WS_TEST_SCALE").map_or(100, |text| text.parse().unwrap());
-    (count * percent / 100).max(1)
 }
 
 /// Waits until nothing is alive and nobody runs; then all permits are there, and no more.

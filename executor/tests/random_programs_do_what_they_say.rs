@@ -302,9 +302,8 @@ fn count(program: &Program) -> usize {
 common::with_workers! {
     fn whatever_they_do(workers: usize) {
         listen_to_panics();
-        let percent = std::env::var("WS_TEST_SCALE").map_or(100, |text| text.parse().unwrap());
         let config = Config {
-            cases: (128 * percent / 100).max(1),
+            cases: u32::try_from(common::scaled(128)).unwrap(),
             failure_persistence: None,
             ..Config::default()
         };

@@ -32,6 +32,12 @@ fn limit() -> Duration {
     LIMIT * times
 }
 
+/// So many times, or fewer: `WS_TEST_SCALE` is the share in percent, for checkers that slow everything down.
+pub(crate) fn scaled(count: u64) -> u64 {
+    let percent = std::env::var("WS_TEST_SCALE").map_or(100, |text| text.parse().unwrap());
+    (count * percent / 100).max(1)
+}
+
 /// Makes a test of each function, for 1, 2 and 8 workers.
 macro_rules! with_workers {
     ($($(#[$attribute:meta])* fn $name:ident($workers:ident: usize) $body:block)*) => {$(
