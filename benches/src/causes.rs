@@ -6,9 +6,6 @@
 const CHANNELS: &str = "Most of it is the channel. Go's and GHC's are parts of their runtimes, and hand a value to who waits; on the Rust \
      runtimes the row has async-channel, of which a question and its answer, two messages, took some 570 ns where nothing was stolen, \
      while with the channels of `futures` the same program took some 300.";
-const ARENA: &str = "All tasks were made by one thread, and two workers drop them: glibc's malloc has one lock for what one thread \
-     allocated. With one worker each, `ws` took 196 ns a task and smol 187 in `shutdown_1M`, and 236 and 330 in `ghc_threads007`.";
-
 /// A row, or, with a `*`, all whose names begin and end so; the peers that this is about; and the cause.
 const CAUSES: &[(&str, &[&str], &str)] = &[
     (
@@ -59,8 +56,6 @@ const CAUSES: &[(&str, &[&str], &str)] = &[
     ("fan_in_1M", &["go"], CHANNELS),
     ("request_reply_block_on", &["go"], CHANNELS),
     ("ghc_threads003", &["go"], CHANNELS),
-    ("ghc_threads007", &["smol"], ARENA),
-    ("shutdown_1M", &["smol"], ARENA),
     (
         "echo_blocked_*w",
         &["go"],

@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Count, Gate, OnDrop};
+use common::{Count, Gate, OnDrop, scaled};
 use ws_executor::{
     block_in_place,
     runtime::{Builder, Runtime},
@@ -455,7 +455,7 @@ common::with_workers! {
             let runtime = common::runtime(workers);
             let (made, dropped) = (Arc::new(Count::new()), Arc::new(AtomicUsize::new(0)));
             let ready = Arc::new(Count::new());
-            for number in 0..3_000_i64 {
+            for number in 0..scaled(3_000).max(200) as i64 {
                 let (dropped, made, ready) = (dropped.clone(), made.clone(), ready.clone());
                 let guard = OnDrop(move || {
                     dropped.fetch_add(1, Relaxed);
