@@ -30,14 +30,6 @@ const CAUSES: &[(&str, &[&str], &str)] = &[
          for: `urgent_among_10k` has one.",
     ),
     (
-        "fifo_among_10k",
-        &["smol"],
-        "A worker has some 256 of these tasks in its own queue and goes on with them; of those in the global queue, where the message's \
-         task waits, it takes one at every 61st tick, and exchanges half a queue at every 305th, which is 3 ms here. smol \
-         puts all that yield into one queue, so a turn of all tasks is the longest wait, and pays for that queue at each \
-         yield (`yield_1000x1000`).",
-    ),
-    (
         "echo_1",
         &["smol", "go"],
         "With one message under way there is nothing to do for a second core. smol and Go take more CPU and more switches for a message, \

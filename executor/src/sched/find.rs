@@ -80,16 +80,16 @@ use crate::{
 pub(super) const GLOBAL_TICK: u64 = 61;
 /// The same for *slow polls*. Guessed: what is local keeps the larger part.
 const SLOW_TICK: u64 = 4;
-/// Every so many ticks there is *the exchange* besides, if the last one is [`EXCHANGE_PERIOD_MS`] ago: a full local queue
-/// has had its turn by then.
-const EXCHANGE_TICK: u64 = 5 * GLOBAL_TICK;
+/// Every so many ticks there is *the exchange* besides, if the last one is [`EXCHANGE_PERIOD_MS`] ago: a full local queue,
+/// which is exchanged for another, has had its turn by then, though every fourth tick be for the global one (*slow polls*).
+const EXCHANGE_TICK: u64 = 6 * GLOBAL_TICK;
 /// With short polls, at every so many of those. With full queues it moves 128 tasks each way, and costs about 10 instructions
 /// a poll so; four times as often it was 45, and 4.5 % of a ping-pong of 1,000 pairs.
 const EXCHANGE_TICK_SHORT: u64 = 3 * EXCHANGE_TICK;
-/// In milliseconds of a clock that shows whole ones: it was more than one. 305 polls of more than some 4 us take so long, beside
+/// In milliseconds of a clock that shows whole ones: it was more than one. 366 polls of more than some 3 us take so long, beside
 /// which an exchange is nothing.
 const EXCHANGE_PERIOD_MS: u32 = 2;
-/// So many tasks are taken at most: half of a local queue, as thieves take it.
+/// So many tasks are taken at most then: half of a local queue, as thieves take it.
 const EXCHANGED_MAX: usize = 128;
 /// Who has less than its share at a 61st tick takes a batch that fills its local queue so far: half of one.
 const FILLS_TO: usize = EXCHANGED_MAX;
@@ -304,8 +304,10 @@ impl Worker {
         if self.is_outranked() {
             return None;
         }
-        if tick.is_multiple_of(EXCHANGE_TICK) && self.exchange_is_due(tick) {
-            self.exchange();
+        if tick.is_multiple_of(EXCHANGE_TICK)
+            && let Some(at_most) = self.exchange_is_due(tick)
+        {
+            self.exchange(at_most);
         }
         if self.has_less_than_its_share() {
             return self.global(FILLS_TO).map(Step::Run);
@@ -345,16 +347,22 @@ impl Worker {
         task
     }
 
-    /// Counted in ticks alone, as it was first, an exchange came at every 976th: in 10 ms with polls of 10 us, and what came
-    /// last to 10,000 that always wanted to go on waited for eight turns of all (390 ms).
-    fn exchange_is_due(&self, tick: u64) -> bool {
+    /// How many tasks are exchanged at this tick, at most. Where there is time for it, as many as there have had their turn.
+    ///
+    /// Counted in ticks alone, and 128 of them, an exchange came in 10 ms with polls of 10 us, and what came last to 10,000 that
+    /// always wanted to go on waited for four turns of all.
+    fn exchange_is_due(&self, tick: u64) -> Option<usize> {
         let now = self.p.now_ms.get();
         let since = now.wrapping_sub(self.p.exchanged_ms.get());
-        let is_due = since >= EXCHANGE_PERIOD_MS || tick.is_multiple_of(EXCHANGE_TICK_SHORT);
-        if is_due {
-            self.p.exchanged_ms.set(now);
-        }
-        is_due
+        let at_most = if since >= EXCHANGE_PERIOD_MS {
+            2 * EXCHANGED_MAX
+        } else if tick.is_multiple_of(EXCHANGE_TICK_SHORT) {
+            EXCHANGED_MAX
+        } else {
+            return None;
+        };
+        self.p.exchanged_ms.set(now);
+        Some(at_most)
     }
 
     /// *The exchange*: takes its share of the global queue as if its own were empty, and what there is no room for then
@@ -362,13 +370,13 @@ impl Worker {
     /// hundred that are always ready have the local queues: 10,000 tasks that yield, 10 us each, on two workers, and
     /// a new one was polled after 3 s, where the others together take 50 ms for a turn.
     #[cold]
-    fn exchange(&self) {
+    fn exchange(&self, at_most: usize) {
         let (lrq, grq) = (&self.p.lrq, &self.shared.grq);
         let waiting = grq.len();
         if waiting <= lrq.len() {
             return;
         }
-        let share = (waiting / self.shared.config.workers + 1).min(EXCHANGED_MAX);
+        let share = (waiting / self.shared.config.workers + 1).min(at_most);
         let mut taken = grq.take(share);
         self.count_global(taken.len() as u64);
         let mut back = Batch::new();

@@ -265,7 +265,7 @@ impl Worker {
             Outcome::Idle => {}
             Outcome::Requeue(call) if passes_on => self.pass_on(call),
             // Asked anew: its priority may have changed meanwhile.
-            Outcome::Requeue(task) if task.header().is_plain() => self.push_back(task),
+            Outcome::Requeue(task) if task.header().is_plain() => self.push_again(task),
             Outcome::Requeue(task) => self.requeue_special(task),
             Outcome::Done(ended) => self.completed(pinned, ended),
         }

@@ -329,7 +329,7 @@ fn what_waits_in_the_global_queue_is_exchanged_for_what_is_here() {
     let (room, here) = (worker.p.lrq.room(), worker.p.lrq.len());
     assert_eq!((room, here), (10, capacity - 10));
     let exchange = || {
-        worker.exchange();
+        worker.exchange(EXCHANGED_MAX);
         let grq = &worker.ground().grq;
         (
             worker.p.lrq.len(),
@@ -356,26 +356,56 @@ fn what_waits_in_the_global_queue_is_exchanged_for_what_is_here() {
     end(runtime, [worker, other]);
 }
 
-/// Without the time, the second exchange comes at the 915th tick; without the ticks, the third never does; without the
-/// note of when it was, each 305th tick has one.
+/// Without the time, the second exchange comes at the 1098th tick; without the ticks, the third never does; without the
+/// note of when it was, each 366th tick has one.
 #[test]
 fn an_exchange_is_due_by_time_or_by_many_ticks() {
     let (runtime, worker) = alone();
     let due = |turn: u64| worker.exchange_is_due(turn * EXCHANGE_TICK);
     let later = |ms: u32| worker.p.now_ms.set(worker.p.now_ms.get().wrapping_add(ms));
+    let (all, half) = (Some(CAPACITY as usize), Some(EXCHANGED_MAX));
     worker.p.now_ms.set(u32::MAX);
-    assert!(due(1), "long ago");
+    assert_eq!(due(1), all, "long ago");
     later(1);
-    assert!(!due(2), "of whole milliseconds, one may be none");
+    assert_eq!(due(2), None, "of whole milliseconds, one may be none");
     later(1);
-    assert!(
+    assert_eq!(
         due(4),
-        "two milliseconds, though 0 comes after the last one"
+        all,
+        "two milliseconds, though 0 comes after the last"
     );
-    assert!(!due(5));
-    assert!(due(6), "every third, however short");
+    assert_eq!(due(5), None);
+    assert_eq!(due(6), half, "every third, however short");
     later(1);
-    assert!(!due(7), "that one counts too");
+    assert_eq!(due(7), None, "that one counts too");
+    end(runtime, [worker]);
+}
+
+/// A task that goes on where the queue is full: who is new would send half of it away.
+#[test]
+fn who_goes_on_sends_nothing_away_that_has_not_had_its_turn() {
+    let (runtime, worker) = alone();
+    let here = spawned(&worker, CAPACITY as usize);
+    let mut from_all = foreign(&runtime, 2).into_iter();
+    let again = || {
+        let task = worker.ground().grq.pop().expect("two wait there");
+        let id = task.header().id();
+        worker.push_again(task);
+        id
+    };
+    // One of them is `runnext`.
+    assert_eq!(Some(again()), from_all.next(), "there is room for one");
+    assert_eq!((worker.p.lrq.room(), worker.ground().grq.len()), (0, 1));
+    assert_eq!(Some(again()), from_all.next());
+    assert_eq!((worker.p.lrq.room(), worker.ground().grq.len()), (0, 1));
+    assert_eq!(worker.bed().counters.overflows.get(), 0);
+    assert!(
+        worker.bed().gave_away.load(Relaxed),
+        "who leaves has to know"
+    );
+    let next = worker.p.runnext.take().expect("it was spawned last");
+    Shared::cancel(next);
+    assert_eq!(runs(&worker), here[0], "it is the first still");
     end(runtime, [worker]);
 }
 
@@ -392,11 +422,11 @@ fn an_exchange_has_its_turn_at_a_61st_tick() {
         finds_a_task(&worker);
         worker.bed().counters.global.get() - before
     };
-    let with = EXCHANGED_MAX as u64 + 1;
+    let (all, half) = (u64::from(CAPACITY), EXCHANGED_MAX as u64);
     assert_eq!(taken_at(GLOBAL_TICK, 5), 1, "a full queue has a turn first");
-    assert_eq!(taken_at(EXCHANGE_TICK, 5), with);
+    assert_eq!(taken_at(EXCHANGE_TICK, 5), all + 1);
     assert_eq!(taken_at(EXCHANGE_TICK, 1), 1, "the last one was just now");
-    assert_eq!(taken_at(EXCHANGE_TICK_SHORT, 0), with);
+    assert_eq!(taken_at(EXCHANGE_TICK_SHORT, 0), half + 1);
     end(runtime, [worker]);
 }
 
