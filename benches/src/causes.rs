@@ -30,6 +30,13 @@ const CAUSES: &[(&str, &[&str], &str)] = &[
          for: `urgent_among_10k` has one.",
     ),
     (
+        "fifo_among_10k",
+        &["smol"],
+        "A worker keeps a queue of 256 of these tasks for 366 ticks, so that some have two turns, and then exchanges it for what has \
+         waited longest in the global one, where the message's task is. smol puts all that yield into one queue, so a turn of \
+         all is one of each, and pays for that queue at each yield (`yield_1000x1000`).",
+    ),
+    (
         "echo_1",
         &["smol", "go"],
         "With one message under way there is nothing to do for a second core. smol and Go take more CPU and more switches for a message, \

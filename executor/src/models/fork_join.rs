@@ -9,7 +9,7 @@
 //! | `a_helper_does_not_run_what_was_forked_before` | who helps at a stalled join never runs what the thief had forked before it took our branch | 2 | 0.1 | `fork_helper_ignores_the_base` |
 //! | `a_helper_does_not_run_what_was_forked_afterwards` | nor what it forks after that has ended | 2 | 0.1 | `fork_helper_does_not_look_again` |
 //!
-//! | `a_scope_is_left_after_its_branches` | two branches that end elsewhere, and an owner that sleeps and then frees the scope | 3 | 5.9 | `fork_exit_end_relaxed`, `fork_exit_forgets_the_owner` |
+//! | `a_scope_is_left_after_its_branches` | two branches that end elsewhere, and an owner that sleeps and then frees the scope | 3 | 5.9 | `fork_exit_end_relaxed`, `fork_exit_open_relaxed`, `fork_exit_forgets_the_owner` |
 //!
 //! The owner's and the thief's letters are cells that only the protocol keeps apart; a job that is freed
 //! while somebody still looks at it, or whose closure is taken twice, is an access that loom reports.

@@ -225,6 +225,12 @@ impl<T: Item> LocalQueue<T> {
         }
     }
 
+    /// Whether a push would overflow. Thieves may make room at any time.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.room_for(1) == 0
+    }
+
     /// How many items fit. Thieves may make it more at any time.
     pub(crate) fn room(&self) -> usize {
         self.room_for(CAPACITY) as usize

@@ -81,16 +81,18 @@ pub(super) const GLOBAL_TICK: u64 = 61;
 /// The same for *slow polls*. Guessed: what is local keeps the larger part.
 const SLOW_TICK: u64 = 4;
 /// Every so many ticks there is *the exchange* besides, if the last one is [`EXCHANGE_PERIOD_MS`] ago: a full local queue,
-/// which is exchanged for another, has had its turn by then, though every fourth tick be for the global one (*slow polls*).
+/// which is exchanged for another, has mostly had its turn by then, though every fourth tick be for the global one (*slow polls*).
 const EXCHANGE_TICK: u64 = 6 * GLOBAL_TICK;
-/// With short polls, at every so many of those. With full queues it moves 128 tasks each way, and costs about 10 instructions
-/// a poll so; four times as often it was 45, and 4.5 % of a ping-pong of 1,000 pairs.
+/// With short polls, at every so many of those. With full queues it moves 128 tasks each way, and cost about 10 instructions
+/// a poll at every 976th tick; at every 244th it was 45, and 4.5 % of a ping-pong of 1,000 pairs.
 const EXCHANGE_TICK_SHORT: u64 = 3 * EXCHANGE_TICK;
 /// In milliseconds of a clock that shows whole ones: it was more than one. 366 polls of more than some 3 us take so long, beside
 /// which an exchange is nothing.
 const EXCHANGE_PERIOD_MS: u32 = 2;
-/// So many tasks are taken at most then: half of a local queue, as thieves take it.
+/// So many tasks are taken at most with short polls: half of a local queue, as thieves take it. Else twice as many, all of it.
 const EXCHANGED_MAX: usize = 128;
+/// So many that wait in the global queue have their turn at 61st ticks before a full local queue has had its own.
+const FEW: usize = 4;
 /// Who has less than its share at a 61st tick takes a batch that fills its local queue so far: half of one.
 const FILLS_TO: usize = EXCHANGED_MAX;
 /// Every so many ticks the timers of the own P are looked at although there is local work. Guessed: a
@@ -304,22 +306,23 @@ impl Worker {
         if self.is_outranked() {
             return None;
         }
-        if tick.is_multiple_of(EXCHANGE_TICK)
-            && let Some(at_most) = self.exchange_is_due(tick)
-        {
-            self.exchange(at_most);
-        }
         if self.has_less_than_its_share() {
             return self.global(FILLS_TO).map(Step::Run);
         }
         let task = self.shared.grq.pop()?;
         self.count_global(1);
+        // Who has waited longest runs now, and the next ones come behind what is here.
+        if tick.is_multiple_of(EXCHANGE_TICK)
+            && let Some(at_most) = self.exchange_is_due(tick)
+        {
+            self.exchange(at_most);
+        }
         Some(Step::Run(task))
     }
 
     /// Then it takes what it would take if it had nothing: one task in 61 ticks is little if many wait. Seen with
     /// four tasks that always want to go on for 10 us each: 10,000 new ones took 23 us each, and 0.44 with this (tokio 0.43).
-    /// Not where half a queue is there already: it would run over soon, and send half of it back.
+    /// Not where half a queue is there already: that has its turn first.
     fn has_less_than_its_share(&self) -> bool {
         let share = self.shared.grq.len() / self.shared.config.workers;
         self.p.lrq.len() < share.min(FILLS_TO)
@@ -373,10 +376,12 @@ impl Worker {
     fn exchange(&self, at_most: usize) {
         let (lrq, grq) = (&self.p.lrq, &self.shared.grq);
         let waiting = grq.len();
-        if waiting <= lrq.len() {
+        let share = waiting.div_ceil(self.shared.config.workers).min(at_most);
+        // Where there is room the 61st ticks fill it, and a few have their turn sooner by them.
+        let is_filled = waiting <= lrq.len() && share <= lrq.room();
+        if is_filled || waiting <= FEW {
             return;
         }
-        let share = (waiting / self.shared.config.workers + 1).min(at_most);
         let mut taken = grq.take(share);
         self.count_global(taken.len() as u64);
         let mut back = Batch::new();

@@ -5,7 +5,7 @@
 //! | new, or woken by the running task | `runnext`; what it displaces to the back of the LRQ (H1) | for the displaced one a thread; for a lone `runnext` see the gate |
 //! | a new call of `spawn_blocking`, where more than a few tasks wait | the global queue (*Calls* in `blocking.rs`) | a thread |
 //! | the same in a `block_on` | the global queue, or the shared ordered one | a thread |
-//! | yielded, or woken during its own poll | the back of the LRQ | a thread |
+//! | yielded, or woken during its own poll | the back of the LRQ; if that is full, of the global queue | a thread |
 //! | woken by a batch of the netpoll or the timers | the back of the LRQ | at the end as many as the batch is worth |
 //! | a call that a thread comes to for which pinned tasks or a root wait | another thread (*Bound threads* in `blocking.rs`) | that thread |
 //! | any of these with a priority that is not the default one | the ordered queue (`priority.rs`) | a thread |
@@ -191,14 +191,10 @@ impl Worker {
     /// want to go on, each that came from the global queue did so to 128, and some waited for twelve turns of all.
     #[inline]
     pub(super) fn push_again(&self, task: Task) {
-        if !self.peer().standing.has_permit() {
+        if self.p.lrq.is_full() {
+            self.push_to_all(task);
+        } else {
             self.push_back(task);
-            return;
-        }
-        event!(self, Local, &task, 0);
-        match self.p.lrq.try_push(task) {
-            Ok(()) => self.wake_one(),
-            Err(task) => self.push_to_all(task),
         }
     }
 

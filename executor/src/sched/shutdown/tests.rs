@@ -1,7 +1,7 @@
 //! S7: a waker that is in flight when its runtime ends: it has made its task queued, and nobody but the task
 //! holds the runtime by then. The pusher finds it all the same, and drops the task; then the runtime goes.
 //!
-//! It fails when `begin_shutdown` does not call `keep`, or `task_ended_while_closing` does not let go.
+//! It fails when `begin_shutdown` does not call `keep`, or `task_ended` does not let go.
 //!
 //! And who ends a runtime: whether he clears away himself, or waits, or leaves it to a thread in the background, and what
 //! he says of those who are left.

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 
 use super::{
-    super::{EXCHANGE_TICK, EXCHANGE_TICK_SHORT, EXCHANGED_MAX, FILLS_TO, SLICE, SLOW_TICK},
+    super::{EXCHANGE_TICK, EXCHANGE_TICK_SHORT, EXCHANGED_MAX, FEW, FILLS_TO, SLICE, SLOW_TICK},
     *,
 };
 use crate::sched::{Root, Shared, processor::attention};
@@ -337,12 +337,11 @@ fn what_waits_in_the_global_queue_is_exchanged_for_what_is_here() {
             worker.bed().counters.global.get(),
         )
     };
-    foreign(&runtime, here);
-    assert_eq!(exchange(), (here, here, 0), "no more wait there than here");
-    foreign(&runtime, 1);
-    // Half of them and one, which is 124 of 247. For ten there is room; as many as the others go back.
-    let share = here / 2 + 1;
-    let counts = (capacity, here + 1 - 10, share as u64);
+    foreign(&runtime, 2 * FEW);
+    assert_eq!(exchange(), (here, 2 * FEW, 0), "there is room for them");
+    foreign(&runtime, here - 2 * FEW);
+    // Half of them, for there are two workers. For ten there is room; as many as the others go back.
+    let counts = (capacity, here - 10, here as u64 / 2);
     assert_eq!(exchange(), counts);
     Shared::cancel(worker.p.lrq.pop().expect("it is full"));
     foreign(&runtime, 1000);
@@ -354,6 +353,19 @@ fn what_waits_in_the_global_queue_is_exchanged_for_what_is_here() {
         "no more than half a queue"
     );
     end(runtime, [worker, other]);
+}
+
+#[test]
+fn a_few_that_wait_are_left_to_the_61st_ticks() {
+    let (runtime, worker) = alone();
+    spawned(&worker, CAPACITY as usize + 1);
+    foreign(&runtime, FEW);
+    worker.exchange(EXCHANGED_MAX);
+    assert_eq!(worker.bed().counters.global.get(), 0);
+    foreign(&runtime, 1);
+    worker.exchange(EXCHANGED_MAX);
+    assert_eq!(worker.bed().counters.global.get(), FEW as u64 + 1);
+    end(runtime, [worker]);
 }
 
 /// Without the time, the second exchange comes at the 1098th tick; without the ticks, the third never does; without the
@@ -375,6 +387,7 @@ fn an_exchange_is_due_by_time_or_by_many_ticks() {
         "two milliseconds, though 0 comes after the last"
     );
     assert_eq!(due(5), None);
+    later(1);
     assert_eq!(due(6), half, "every third, however short");
     later(1);
     assert_eq!(due(7), None, "that one counts too");
