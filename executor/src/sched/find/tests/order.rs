@@ -435,7 +435,7 @@ fn an_exchange_has_its_turn_at_a_61st_tick() {
         finds_a_task(&worker);
         worker.bed().counters.global.get() - before
     };
-    let (all, half) = (u64::from(CAPACITY), EXCHANGED_MAX as u64);
+    let (all, half) = (CAPACITY, EXCHANGED_MAX as u64);
     assert_eq!(taken_at(GLOBAL_TICK, 5), 1, "a full queue has a turn first");
     assert_eq!(taken_at(EXCHANGE_TICK, 5), all + 1);
     assert_eq!(taken_at(EXCHANGE_TICK, 1), 1, "the last one was just now");
