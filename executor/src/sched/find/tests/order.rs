@@ -1,4 +1,5 @@
-//! F4, L4: the order of a step: what a slice that is over does, how much of the global queue a thread takes, and when.
+//! F4, L4, H1, bound: LRQ: the order of a step: what a slice that is over does, how much of the global queue a thread takes, and when;
+//! and where a task goes on if the local queue is full.
 
 use std::future::poll_fn;
 
