@@ -57,6 +57,7 @@ use crate::{
 };
 
 mod calls;
+mod exchange;
 mod fib_4;
 mod order;
 

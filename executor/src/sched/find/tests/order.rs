@@ -1,17 +1,16 @@
-//! F4, L4, H1, bound: LRQ: the order of a step: what a slice that is over does, how much of the global queue a thread takes, and when;
-//! and where a task goes on if the local queue is full.
+//! F4, L4: the order of a step: what a slice that is over does, how much of the global queue a thread takes, and when.
 
 use std::future::poll_fn;
 
 use super::{
-    super::{EXCHANGE_TICK, EXCHANGE_TICK_SHORT, EXCHANGED_MAX, FEW, FILLS_TO, SLICE, SLOW_TICK},
+    super::{FILLS_TO, SLICE, SLOW_TICK},
     *,
 };
 use crate::sched::{Root, Shared, processor::attention};
 use crate::task::Id;
 
 /// Spawns so many tasks on that thread, or from outside: their ids.
-fn spawned(worker: &Worker, tasks: usize) -> Vec<Id> {
+pub(super) fn spawned(worker: &Worker, tasks: usize) -> Vec<Id> {
     context::with_worker_frame(worker, || {
         (0..tasks).map(|_| spawn(async {}).id()).collect()
     })
@@ -43,7 +42,7 @@ fn is_asked(worker: &Worker, bit: u32) -> bool {
 }
 
 /// Alone with the only permit.
-fn alone() -> (Runtime, Worker) {
+pub(super) fn alone() -> (Runtime, Worker) {
     let builder = Builder::new().workers(1).sysmon(false);
     let builder = builder.stall_threshold(None);
     let runtime = builder.build_with(Clock::stopped()).unwrap();
@@ -284,7 +283,7 @@ fn who_is_in_block_on_keeps_its_permit_where_another_takes_what_waits() {
     end(runtime, [worker, other]);
 }
 
-fn advance(worker: &Worker, time: Duration) {
+pub(super) fn advance(worker: &Worker, time: Duration) {
     worker.ground().time.clock().advance(time);
 }
 
@@ -317,130 +316,6 @@ fn a_slice_is_over_ten_milliseconds_after_the_first_look_at_the_clock() {
     next();
     assert!(worker.slice_is_over());
     assert_eq!(worker.p.now_ms.get(), 17);
-    end(runtime, [worker]);
-}
-
-#[test]
-fn what_waits_in_the_global_queue_is_exchanged_for_what_is_here() {
-    let runtime = runtime();
-    let (worker, other) = (thread(&runtime), thread(&runtime));
-    let capacity = CAPACITY as usize;
-    spawned(&worker, capacity - 9);
-    // One more of them is `runnext`.
-    let (room, here) = (worker.p.lrq.room(), worker.p.lrq.len());
-    assert_eq!((room, here), (10, capacity - 10));
-    let exchange = || {
-        worker.exchange(EXCHANGED_MAX);
-        let grq = &worker.ground().grq;
-        (
-            worker.p.lrq.len(),
-            grq.len(),
-            worker.bed().counters.global.get(),
-        )
-    };
-    foreign(&runtime, 2 * FEW);
-    assert_eq!(exchange(), (here, 2 * FEW, 0), "there is room for them");
-    foreign(&runtime, here - 2 * FEW);
-    // Half of them, for there are two workers. For ten there is room; as many as the others go back.
-    let counts = (capacity, here - 10, here as u64 / 2);
-    assert_eq!(exchange(), counts);
-    Shared::cancel(worker.p.lrq.pop().expect("it is full"));
-    foreign(&runtime, 1000);
-    let waits = 1000 + counts.1;
-    let taken = counts.2 + EXCHANGED_MAX as u64;
-    assert_eq!(
-        exchange(),
-        (capacity, waits - 1, taken),
-        "no more than half a queue"
-    );
-    end(runtime, [worker, other]);
-}
-
-#[test]
-fn a_few_that_wait_are_left_to_the_61st_ticks() {
-    let (runtime, worker) = alone();
-    spawned(&worker, CAPACITY as usize + 1);
-    foreign(&runtime, FEW);
-    worker.exchange(EXCHANGED_MAX);
-    assert_eq!(worker.bed().counters.global.get(), 0);
-    foreign(&runtime, 1);
-    worker.exchange(EXCHANGED_MAX);
-    assert_eq!(worker.bed().counters.global.get(), FEW as u64 + 1);
-    end(runtime, [worker]);
-}
-
-/// Without the time, the second exchange comes at the 1098th tick; without the ticks, the third never does; without the
-/// note of when it was, each 366th tick has one.
-#[test]
-fn an_exchange_is_due_by_time_or_by_many_ticks() {
-    let (runtime, worker) = alone();
-    let due = |turn: u64| worker.exchange_is_due(turn * EXCHANGE_TICK);
-    let later = |ms: u32| worker.p.now_ms.set(worker.p.now_ms.get().wrapping_add(ms));
-    let (all, half) = (Some(CAPACITY as usize), Some(EXCHANGED_MAX));
-    worker.p.now_ms.set(u32::MAX);
-    assert_eq!(due(1), all, "long ago");
-    later(1);
-    assert_eq!(due(2), None, "of whole milliseconds, one may be none");
-    later(1);
-    assert_eq!(
-        due(4),
-        all,
-        "two milliseconds, though 0 comes after the last"
-    );
-    assert_eq!(due(5), None);
-    later(1);
-    assert_eq!(due(6), half, "every third, however short");
-    later(1);
-    assert_eq!(due(7), None, "that one counts too");
-    end(runtime, [worker]);
-}
-
-/// A task that goes on where the queue is full: who is new would send half of it away.
-#[test]
-fn who_goes_on_sends_nothing_away_that_has_not_had_its_turn() {
-    let (runtime, worker) = alone();
-    let here = spawned(&worker, CAPACITY as usize);
-    let mut from_all = foreign(&runtime, 2).into_iter();
-    let again = || {
-        let task = worker.ground().grq.pop().expect("two wait there");
-        let id = task.header().id();
-        worker.push_again(task);
-        id
-    };
-    // One of them is `runnext`.
-    assert_eq!(Some(again()), from_all.next(), "there is room for one");
-    assert_eq!((worker.p.lrq.room(), worker.ground().grq.len()), (0, 1));
-    assert_eq!(Some(again()), from_all.next());
-    assert_eq!((worker.p.lrq.room(), worker.ground().grq.len()), (0, 1));
-    assert_eq!(worker.bed().counters.overflows.get(), 0);
-    assert!(
-        worker.bed().gave_away.load(Relaxed),
-        "who leaves has to know"
-    );
-    let next = worker.p.runnext.take().expect("it was spawned last");
-    Shared::cancel(next);
-    assert_eq!(runs(&worker), here[0], "it is the first still");
-    end(runtime, [worker]);
-}
-
-#[test]
-fn an_exchange_has_its_turn_at_a_61st_tick() {
-    let (runtime, worker) = alone();
-    let taken_at = |tick: u64, ms: u64| {
-        advance(&worker, Duration::from_millis(ms));
-        let room = worker.p.lrq.room();
-        spawned(&worker, room);
-        foreign(&runtime, 1000);
-        let before = worker.bed().counters.global.get();
-        count_to(&worker, tick);
-        finds_a_task(&worker);
-        worker.bed().counters.global.get() - before
-    };
-    let (all, half) = (CAPACITY, EXCHANGED_MAX as u64);
-    assert_eq!(taken_at(GLOBAL_TICK, 5), 1, "a full queue has a turn first");
-    assert_eq!(taken_at(EXCHANGE_TICK, 5), all + 1);
-    assert_eq!(taken_at(EXCHANGE_TICK, 1), 1, "the last one was just now");
-    assert_eq!(taken_at(EXCHANGE_TICK_SHORT, 0), half + 1);
     end(runtime, [worker]);
 }
 

@@ -1,0 +1,133 @@
+//! L4, H1, bound: LRQ: *the exchange*: what waits in the global queue for what is here; and where a task goes on if the local queue
+//! is full.
+
+use super::{
+    super::{EXCHANGE_TICK, EXCHANGE_TICK_SHORT, EXCHANGED_MAX, FEW},
+    order::{advance, alone, foreign, runs, spawned},
+    *,
+};
+use crate::sched::Shared;
+
+#[test]
+fn what_waits_in_the_global_queue_is_exchanged_for_what_is_here() {
+    let runtime = runtime();
+    let (worker, other) = (thread(&runtime), thread(&runtime));
+    let capacity = CAPACITY as usize;
+    spawned(&worker, capacity - 9);
+    // One more of them is `runnext`.
+    let (room, here) = (worker.p.lrq.room(), worker.p.lrq.len());
+    assert_eq!((room, here), (10, capacity - 10));
+    let exchange = || {
+        worker.exchange(EXCHANGED_MAX);
+        let grq = &worker.ground().grq;
+        (
+            worker.p.lrq.len(),
+            grq.len(),
+            worker.bed().counters.global.get(),
+        )
+    };
+    foreign(&runtime, 2 * FEW);
+    assert_eq!(exchange(), (here, 2 * FEW, 0), "there is room for them");
+    foreign(&runtime, here - 2 * FEW);
+    // Half of them, for there are two workers. For ten there is room; as many as the others go back.
+    let counts = (capacity, here - 10, here as u64 / 2);
+    assert_eq!(exchange(), counts);
+    Shared::cancel(worker.p.lrq.pop().expect("it is full"));
+    foreign(&runtime, 1000);
+    let waits = 1000 + counts.1;
+    let taken = counts.2 + EXCHANGED_MAX as u64;
+    assert_eq!(
+        exchange(),
+        (capacity, waits - 1, taken),
+        "no more than half a queue"
+    );
+    end(runtime, [worker, other]);
+}
+
+#[test]
+fn a_few_that_wait_are_left_to_the_61st_ticks() {
+    let (runtime, worker) = alone();
+    spawned(&worker, CAPACITY as usize + 1);
+    foreign(&runtime, FEW);
+    worker.exchange(EXCHANGED_MAX);
+    assert_eq!(worker.bed().counters.global.get(), 0);
+    foreign(&runtime, 1);
+    worker.exchange(EXCHANGED_MAX);
+    assert_eq!(worker.bed().counters.global.get(), FEW as u64 + 1);
+    end(runtime, [worker]);
+}
+
+/// Without the time, the second exchange comes at the 1098th tick; without the ticks, the third never does; without the
+/// note of when it was, each 366th tick has one.
+#[test]
+fn an_exchange_is_due_by_time_or_by_many_ticks() {
+    let (runtime, worker) = alone();
+    let due = |turn: u64| worker.exchange_is_due(turn * EXCHANGE_TICK);
+    let later = |ms: u32| worker.p.now_ms.set(worker.p.now_ms.get().wrapping_add(ms));
+    let (all, half) = (Some(CAPACITY as usize), Some(EXCHANGED_MAX));
+    worker.p.now_ms.set(u32::MAX);
+    assert_eq!(due(1), all, "long ago");
+    later(1);
+    assert_eq!(due(2), None, "of whole milliseconds, one may be none");
+    later(1);
+    assert_eq!(
+        due(4),
+        all,
+        "two milliseconds, though 0 comes after the last"
+    );
+    assert_eq!(due(5), None);
+    later(1);
+    assert_eq!(due(6), half, "every third, however short");
+    later(1);
+    assert_eq!(due(7), None, "that one counts too");
+    end(runtime, [worker]);
+}
+
+/// A task that goes on where the queue is full: who is new would send half of it away.
+#[test]
+fn who_goes_on_sends_nothing_away_that_has_not_had_its_turn() {
+    let (runtime, worker) = alone();
+    let here = spawned(&worker, CAPACITY as usize);
+    let mut from_all = foreign(&runtime, 2).into_iter();
+    let again = || {
+        let task = worker.ground().grq.pop().expect("two wait there");
+        let id = task.header().id();
+        worker.push_again(task);
+        id
+    };
+    // One of them is `runnext`.
+    assert_eq!(Some(again()), from_all.next(), "there is room for one");
+    assert_eq!((worker.p.lrq.room(), worker.ground().grq.len()), (0, 1));
+    assert_eq!(Some(again()), from_all.next());
+    assert_eq!((worker.p.lrq.room(), worker.ground().grq.len()), (0, 1));
+    assert_eq!(worker.bed().counters.overflows.get(), 0);
+    assert!(
+        worker.bed().gave_away.load(Relaxed),
+        "who leaves has to know"
+    );
+    let next = worker.p.runnext.take().expect("it was spawned last");
+    Shared::cancel(next);
+    assert_eq!(runs(&worker), here[0], "it is the first still");
+    end(runtime, [worker]);
+}
+
+#[test]
+fn an_exchange_has_its_turn_at_a_61st_tick() {
+    let (runtime, worker) = alone();
+    let taken_at = |tick: u64, ms: u64| {
+        advance(&worker, Duration::from_millis(ms));
+        let room = worker.p.lrq.room();
+        spawned(&worker, room);
+        foreign(&runtime, 1000);
+        let before = worker.bed().counters.global.get();
+        count_to(&worker, tick);
+        finds_a_task(&worker);
+        worker.bed().counters.global.get() - before
+    };
+    let (all, half) = (CAPACITY, EXCHANGED_MAX as u64);
+    assert_eq!(taken_at(GLOBAL_TICK, 5), 1, "a full queue has a turn first");
+    assert_eq!(taken_at(EXCHANGE_TICK, 5), all + 1);
+    assert_eq!(taken_at(EXCHANGE_TICK, 1), 1, "the last one was just now");
+    assert_eq!(taken_at(EXCHANGE_TICK_SHORT, 0), half + 1);
+    end(runtime, [worker]);
+}
