@@ -173,26 +173,37 @@ fn a_short_global_queue_gets_its_share() {
     common::limited(|| a_queue_gets_its_share(500));
 }
 
-fn a_queue_gets_its_share(tasks: usize) {
-    let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+/// So many tasks that always want to go on, until the flag is set; all have begun. Each poll counts, and spins so often.
+fn always_ready(
+    runtime: &Runtime,
+    tasks: usize,
+    spins: usize,
+) -> (Vec<task::JoinHandle<()>>, Arc<AtomicBool>, Arc<AtomicUsize>) {
     let (stop, polls) = (
         Arc::new(AtomicBool::new(false)),
         Arc::new(AtomicUsize::new(0)),
     );
     let begun = Arc::new(Count::new());
-    let all: Vec<_> = (0..tasks)
+    let all = (0..tasks)
         .map(|_| {
             let (stop, polls, begun) = (stop.clone(), polls.clone(), begun.clone());
             runtime.spawn(async move {
                 begun.add();
                 while !stop.load(Relaxed) {
                     polls.fetch_add(1, Relaxed);
+                    (0..spins).for_each(|_| std::hint::spin_loop());
                     task::yield_now().await;
                 }
             })
         })
         .collect();
     begun.wait_for(tasks);
+    (all, stop, polls)
+}
+
+fn a_queue_gets_its_share(tasks: usize) {
+    let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+    let (all, stop, polls) = always_ready(&runtime, tasks, 0);
     for _ in 0..10 {
         let polled = polls.clone();
         let task = runtime.spawn(async move { polled.load(Relaxed) });
@@ -246,26 +257,8 @@ fn slow_polls_do_not_hold_it_up() {
     const TASKS: usize = 50;
     common::limited(|| {
         let runtime = Builder::new().workers(1).build().unwrap();
-        let (stop, polls) = (
-            Arc::new(AtomicBool::new(false)),
-            Arc::new(AtomicUsize::new(0)),
-        );
-        let begun = Arc::new(Count::new());
         // More than will wait in the global queue, so that there is no exchange.
-        let tasks: Vec<_> = (0..2 * TASKS)
-            .map(|_| {
-                let (stop, polls, begun) = (stop.clone(), polls.clone(), begun.clone());
-                runtime.spawn(async move {
-                    begun.add();
-                    while !stop.load(Relaxed) {
-                        polls.fetch_add(1, Relaxed);
-                        (0..10_000).for_each(|_| std::hint::spin_loop());
-                        task::yield_now().await;
-                    }
-                })
-            })
-            .collect();
-        begun.wait_for(2 * TASKS);
+        let (tasks, stop, polls) = always_ready(&runtime, 2 * TASKS, 10_000);
         let done = Arc::new(Count::new());
         for _ in 0..TASKS {
             let done = done.clone();
