@@ -113,6 +113,7 @@ proofs! {
     /// async-rs: outputs, panics, cancelling and letting go; a registered socket; an interval; a refused
     /// connection.
     async fn async_rs(env) {
+        env.expect_panics(&["as expected"]);
         let kit = ws::async_rs::Kit::current();
         assert_eq!(kit.spawn(async { 1 }).await, 1);
         assert_eq!(kit.spawn_blocking(|| 2).await, 2);

@@ -20,6 +20,10 @@ use crate::harness::{bytes, proofs};
 /// What async-compat starts: a thread for the runtime, and those on which tokio makes blocking calls.
 const TOKIO: &[&str] = &["async-compat", "tokio"];
 
+/// What reqwest says outside of tokio's runtime, and what sqlx says.
+const NO_REACTOR: &str = "there is no reactor running";
+const NO_CONTEXT: &str = "this functionality requires a Tokio context";
+
 /// What a task panics with.
 async fn panic_of<T>(task: JoinHandle<T>) -> String {
     let error = task.await.err().expect("the task panics");
@@ -34,6 +38,7 @@ proofs! {
     /// reqwest's client, which panics without tokio's runtime, against a server on `ws`.
     async fn reqwest(env) {
         env.allow_threads(TOKIO);
+        env.expect_panics(&[NO_REACTOR]);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://localhost:{}/", listener.local_addr().unwrap().port());
         ws::spawn(async move {
@@ -48,7 +53,7 @@ proofs! {
 
         let client = reqwest::Client::builder().timeout(Duration::from_secs(60)).build().unwrap();
         let bare = panic_of(ws::spawn(reqwest::get(url.clone()))).await;
-        assert!(bare.contains("there is no reactor running"), "{bare}");
+        assert!(bare.contains(NO_REACTOR), "{bare}");
         let tasks: Vec<_> = (0..8)
             .map(|_| {
                 let (client, url) = (client.clone(), url.clone());
@@ -71,11 +76,12 @@ proofs! {
     /// is rolled back.
     async fn sqlx(env) {
         env.allow_threads(TOKIO);
+        env.expect_panics(&[NO_CONTEXT]);
         let Some((_postgres, port)) = crate::databases::postgres(&env).await else { return };
         let url = format!("postgres://ws@127.0.0.1:{port}/postgres");
         let connect = url.clone();
         let bare = panic_of(ws::spawn(async move { PgPool::connect(&connect).await })).await;
-        assert!(bare.contains("this functionality requires a Tokio context"), "{bare}");
+        assert!(bare.contains(NO_CONTEXT), "{bare}");
         let work = async move {
             let pool: PgPool = PgPoolOptions::new().max_connections(4).connect(&url).await.unwrap();
             sqlx::query("CREATE TABLE t (n BIGINT PRIMARY KEY)").execute(&pool).await.unwrap();
