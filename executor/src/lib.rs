@@ -31,6 +31,9 @@ mod context;
 #[cfg(not(ws_loom))]
 mod events;
 mod fork_join;
+#[cfg(all(test, not(ws_loom)))]
+#[path = "../tests/common/log.rs"]
+mod log;
 #[cfg(not(ws_loom))]
 mod metrics;
 mod no_unwind;
@@ -39,6 +42,9 @@ mod queue;
 mod rng;
 #[cfg(not(ws_loom))]
 pub mod runtime;
+#[cfg(all(test, not(ws_loom)))]
+#[path = "../tests/common/scale.rs"]
+mod scale;
 mod sched;
 #[cfg(all(test, not(any(ws_fuzz, ws_loom))))]
 mod steps;

@@ -409,7 +409,7 @@ fn every_branch_that_ran_elsewhere_is_in_a_log() {
         );
     }
     limited(|| {
-        let rounds = scaled(300) as usize;
+        let rounds = scaled(300);
         let runtime = Builder::new().workers(2).sysmon(false).events(1 << 16);
         let runtime = runtime.build().unwrap();
         let elsewhere = Arc::new(AtomicUsize::new(0));

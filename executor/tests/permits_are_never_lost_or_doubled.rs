@@ -246,9 +246,9 @@ fn all_permits_run(runtime: &Runtime, tally: &Arc<Tally>, workers: usize) {
 fn rounds(workers: usize, sysmon: bool, from: u64) {
     listen_to_panics();
     // Together they are more than a thousand.
-    const EACH: u64 = 200;
+    const EACH: usize = 200;
     const PER_RUNTIME: u64 = 40;
-    let rounds = scaled(EACH);
+    let rounds = scaled(EACH) as u64;
     let mut round = 0;
     while round < rounds {
         let builder = Builder::new().workers(workers).sysmon(sysmon);

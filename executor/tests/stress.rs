@@ -117,7 +117,7 @@ fn program(seed: u64, depth: u32, tally: Arc<Tally>) -> impl Future<Output = u64
 
 fn random_programs(workers: usize, how: impl Fn(ws_executor::runtime::Runtime, u64, Arc<Tally>)) {
     let rounds = if cfg!(debug_assertions) { 15 } else { 40 };
-    for seed in 1..=common::scaled(rounds) {
+    for seed in 1..=common::scaled(rounds) as u64 {
         let tally = Arc::new(Tally::default());
         let builder = Builder::new().workers(workers).seed(seed);
         let runtime = builder.shutdown_grace(common::GRACE).build().unwrap();

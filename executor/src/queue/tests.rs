@@ -11,6 +11,7 @@ use proptest::prelude::*;
 
 use super::local::CAPACITY;
 use super::*;
+use crate::scale::scaled;
 use crate::steps::{
     direct, global,
     items::{Source, id, ids},
@@ -21,15 +22,6 @@ mod a_push_never_waits;
 mod a_slot_goes_to_one;
 mod nothing_is_lost_between_thieves;
 mod thieves_take_half;
-
-/// How often a test with threads repeats itself.
-fn scaled(count: usize) -> usize {
-    let percent = match std::env::var("WS_TEST_SCALE") {
-        Ok(percent) => percent.parse().expect("WS_TEST_SCALE is in percent"),
-        Err(_) => 100,
-    };
-    (count * percent / 100).max(1)
-}
 
 fn local_steps() -> impl Strategy<Value = Vec<local::Step>> {
     use local::Step;

@@ -7,10 +7,12 @@
     reason = "each test file uses a part of it"
 )]
 
+mod log;
+mod scale;
+
 use std::{
     any::Any,
     cell::Cell,
-    fmt::Debug,
     pin::pin,
     sync::{Arc, Condvar, Mutex, Once, mpsc},
     task::{Context, Poll, Wake, Waker},
@@ -18,6 +20,8 @@ use std::{
     time::Duration,
 };
 
+pub(crate) use log::subscribe;
+pub(crate) use scale::scaled;
 use ws_executor::{
     runtime::{Builder, Runtime},
     task::JoinHandle,
@@ -30,12 +34,6 @@ const LIMIT: Duration = Duration::from_secs(60);
 fn limit() -> Duration {
     let times = std::env::var("WS_TEST_PATIENCE").map_or(1, |text| text.parse().unwrap());
     LIMIT * times
-}
-
-/// So many times, or fewer: `WS_TEST_SCALE` is the share in percent, for checkers that slow everything down.
-pub(crate) fn scaled(count: u64) -> u64 {
-    let percent = std::env::var("WS_TEST_SCALE").map_or(100, |text| text.parse().unwrap());
-    (count * percent / 100).max(1)
 }
 
 /// Makes a test of each function, for 1, 2 and 8 workers.
@@ -282,17 +280,7 @@ static LOG: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Collects what is logged in this process.
 pub(crate) fn listen_to_log() {
-    subscribe(|event| {
-        struct Line(String);
-        impl tracing::field::Visit for Line {
-            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn Debug) {
-                self.0 += &format!(" {}={value:?}", field.name());
-            }
-        }
-        let mut line = Line(event.metadata().level().to_string());
-        event.record(&mut line);
-        LOG.lock().unwrap().push(line.0);
-    });
+    subscribe(|event| LOG.lock().unwrap().push(log::line(event)));
 }
 
 /// The events that were logged with all these words in them.
@@ -302,35 +290,4 @@ pub(crate) fn logged(words: &[&str]) -> Vec<String> {
         .filter(|line| words.iter().all(|word| line.contains(word)))
         .cloned()
         .collect()
-}
-
-/// Calls a function at each event that is logged in this process. A process has one such function, the first.
-pub(crate) fn subscribe(on_event: fn(&tracing::Event<'_>)) {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| tracing::subscriber::set_global_default(Listener(on_event)).unwrap());
-}
-
-/// With something in it: what is empty has an address behind its allocation, and LeakSanitizer would not see who keeps it.
-struct Listener(fn(&tracing::Event<'_>));
-
-impl tracing::Subscriber for Listener {
-    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-        tracing::span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        (self.0)(event);
-    }
-
-    fn enter(&self, _: &tracing::span::Id) {}
-
-    fn exit(&self, _: &tracing::span::Id) {}
 }

@@ -10,9 +10,12 @@ use proptest::prelude::*;
 
 use super::alone::{Entry, LOCAL_MAX, Queue};
 use super::*;
-use crate::steps::{
-    items::{Counted, Job, Source, id},
-    ordered_local, ordered_shared,
+use crate::{
+    scale::scaled,
+    steps::{
+        items::{Counted, Job, Source, id},
+        ordered_local, ordered_shared,
+    },
 };
 
 fn levels() -> impl Strategy<Value = i64> {
@@ -194,15 +197,6 @@ fn who_comes_first_takes_a_share_and_leaves_the_others_theirs() {
     // Half of them for one of two, and one to begin with.
     assert_eq!(locals[1].pop().unwrap().into_value(), 0);
     assert_eq!((lens(), empty()), ((4, 0, 5), [false, true, false]));
-}
-
-/// How often a test with threads repeats itself.
-fn scaled(count: usize) -> usize {
-    let percent = match std::env::var("WS_TEST_SCALE") {
-        Ok(percent) => percent.parse().expect("WS_TEST_SCALE is in percent"),
-        Err(_) => 100,
-    };
-    (count * percent / 100).max(1)
 }
 
 #[test]

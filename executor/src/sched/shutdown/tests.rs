@@ -8,10 +8,9 @@
 
 use std::{
     cell::RefCell,
-    fmt::Debug,
     future::{Future, pending, poll_fn},
     sync::{
-        Arc, Once,
+        Arc,
         atomic::{AtomicBool, AtomicUsize},
         mpsc,
     },
@@ -21,6 +20,7 @@ use std::{
 
 use super::*;
 use crate::{
+    log,
     runtime::{Builder, Runtime},
     sched::{find::tests::thread, incoming::HOME, stage::Stage, worker::Step},
     spawn,
@@ -173,56 +173,19 @@ thread_local! {
 
 /// What this thread reports meanwhile, a line each.
 pub(in crate::sched) fn reported(f: impl FnOnce()) -> Vec<String> {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let listener = Listener(note);
-        tracing::subscriber::set_global_default(listener).expect("nobody else listens");
-    });
+    log::subscribe(note);
     REPORTED.set(Some(Vec::new()));
     f();
     REPORTED.take().expect("nobody else took it")
 }
 
 fn note(event: &tracing::Event<'_>) {
-    struct Line(String);
-    impl tracing::field::Visit for Line {
-        fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn Debug) {
-            self.0 += &format!(" {}={value:?}", field.name());
-        }
-    }
     // A thread that is about to end reports to nobody.
     let _ = REPORTED.try_with(|reported| {
         if let Some(lines) = &mut *reported.borrow_mut() {
-            let mut line = Line(event.metadata().level().to_string());
-            event.record(&mut line);
-            lines.push(line.0);
+            lines.push(log::line(event));
         }
     });
-}
-
-/// With something in it: what is empty has an address behind its allocation, and LeakSanitizer would not see who keeps it.
-struct Listener(fn(&tracing::Event<'_>));
-
-impl tracing::Subscriber for Listener {
-    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-        tracing::span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        (self.0)(event);
-    }
-
-    fn enter(&self, _: &tracing::span::Id) {}
-
-    fn exit(&self, _: &tracing::span::Id) {}
 }
 
 // --- who ends a runtime ---

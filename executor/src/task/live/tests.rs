@@ -11,6 +11,7 @@ use std::thread;
 use proptest::prelude::*;
 
 use super::*;
+use crate::scale::scaled;
 
 /// A reference to a number, whose count shows who has released it.
 #[derive(Clone)]
@@ -179,11 +180,7 @@ fn a_reader_releases_what_is_removed_under_its_claim() {
 /// One thread spawns, it and another one end what it spawned, and two readers look.
 #[test]
 fn readers_and_removers_release_each_reference_once() {
-    let percent = match std::env::var("WS_TEST_SCALE") {
-        Ok(percent) => percent.parse().expect("WS_TEST_SCALE is in percent"),
-        Err(_) => 100,
-    };
-    let count = (20_000 * percent / 100).max(1);
+    let count = scaled(20_000) as u64;
     let (table, owner) = live_table();
     let (to_remover, entered) = mpsc::channel::<(u32, Ref)>();
     let is_over = Arc::new(AtomicBool::new(false));
