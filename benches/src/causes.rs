@@ -9,13 +9,6 @@ const CHANNELS: &str = "Most of it is the channel. Go's and GHC's are parts of t
 /// A row, or, with a `*`, all whose names begin and end so; the peers that this is about; and the cause.
 const CAUSES: &[(&str, &[&str], &str)] = &[
     (
-        "sleeps_200k",
-        &["tokio"],
-        "A sleep here ends some tens of microseconds late, and a core is woken for it. tokio's clock ticks once a millisecond, so \
-         its sleeps end a millisecond late and some 40 at a time: fewer wake-ups, which are most of the CPU here. The row shows \
-         the lateness of both.",
-    ),
-    (
         "tokio_spawn_remote_busy2",
         &["smol"],
         "Each busy task spawns its successor, which runs next and goes on so for a slice of 10 ms before the queue has its turn \

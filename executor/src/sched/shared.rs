@@ -17,6 +17,7 @@ use super::{
     processor::{Peer, Processor, attention},
     stage::Stage,
     sysmon::Sysmon,
+    wait::Crowd,
 };
 use crate::{
     blocking::Room,
@@ -71,6 +72,7 @@ pub(crate) struct Shared {
     pub(crate) netpoll_waiter: AtomicUsize,
     /// When the netpoll was looked at last, in nanoseconds of the runtime's clock.
     pub(crate) last_netpoll: AtomicU64,
+    pub(super) crowd: Crowd,
     pub(crate) phase: Phase,
     pub(crate) blocking: Room,
     /// Threads of the runtime that exist.
@@ -127,6 +129,7 @@ impl Shared {
                 foreign_timers,
                 netpoll_waiter: AtomicUsize::new(0),
                 last_netpoll: AtomicU64::new(0),
+                crowd: Crowd::default(),
                 phase: Phase::new(),
                 blocking: Room::new(config.blocking_max()),
                 threads: Mutex::new(Threads::default()),
@@ -209,6 +212,12 @@ impl Shared {
             .filter_map(|peer| peer.timers.next_deadline())
             .chain(self.foreign_timers.next_deadline())
             .min()
+    }
+
+    /// When a thread that sleeps has to get up for a timer, in nanoseconds of the runtime's clock.
+    pub(super) fn next_wake_up(&self) -> Option<u64> {
+        let next = self.next_deadline()?;
+        Some(next.max(self.crowd.waits_until()))
     }
 
     /// Takes the wakers of all timers that are due, on whatever P. How many.

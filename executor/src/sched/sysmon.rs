@@ -604,7 +604,7 @@ impl Monitor {
     fn fire_late_timers(&mut self, now: u64) -> bool {
         let late = self
             .shared
-            .next_deadline()
+            .next_wake_up()
             .is_some_and(|next| next + TIMER_GRACE_NS <= now);
         if late {
             self.shared.fire_due(now, &mut self.wakers);

@@ -2,6 +2,18 @@
 //!
 //! Here is what a `Worker` brings to the steps of `sleep.rs`. What the netpoll and the timers brought needs a
 //! permit to be run: if none is free, all workers are busy, and it goes to the global queue.
+//!
+//! # *A crowd of timers*
+//!
+//! Where timers are due every few microseconds, who waits for the next one pays a sleep and a wake-up for a handful of them: with
+//! 200,000 sleeps that end within a second those were half of the 5.1 us of CPU that each took. So where the waits in the netpoll
+//! have ended with [`CROWD`] timers or more for [`CROWD_LASTS`], no thread gets up for what is armed already before [`CROWD_WAIT`]
+//! is over, and they fire together: 2.2 us, and late by 88 us in the median where it was 36 (Intel Xeon, 2 cores). Linux does so
+//! for each thread, by 50 us (`PR_SET_TIMERSLACK` in prctl(2)).
+//!
+//! What is armed for an earlier moment while the thread lies there fires then, for it sets the alarm forward; a socket or a
+//! wake-up ends the wait as ever; a thread that is up fires what is due on its own P at its next step. Where a hundred timers are
+//! due at nearly the same time, again and again, each such crowd is over before it lasts.
 
 use std::{cell::Cell, time::Duration};
 
@@ -19,10 +31,49 @@ use crate::{
     events::event,
     queue::Batch,
     sync::atomic::{
+        AtomicU64,
         Ordering::{Relaxed, Release, SeqCst},
         fence,
     },
 };
+
+/// So many timers at the end of one wait are a crowd. Guessed: for one or two each wake-up is what they were armed for.
+pub(super) const CROWD: usize = 8;
+/// A crowd waits so long for the next ones to come, in nanoseconds. A fifth of what tokio's clock counts in; half of it leaves
+/// 2.9 us a sleep in the measurement above.
+pub(super) const CROWD_WAIT: u64 = 200_000;
+/// One that has not gone on for so long does not, in nanoseconds.
+pub(super) const CROWD_LASTS: u64 = 1_000_000;
+
+/// See *A crowd of timers* in the module's head. Times are in nanoseconds of the runtime's clock. Whoever waits in the netpoll
+/// writes it, and as it decides only how long somebody waits, two who do so one behind the other may mix their times.
+#[derive(Debug, Default)]
+pub(super) struct Crowd {
+    since: AtomicU64,
+    last: AtomicU64,
+}
+
+impl Crowd {
+    /// A wait in the netpoll has ended with so many timers.
+    pub(super) fn came(&self, fired: usize, now: u64) {
+        if fired < CROWD {
+            return;
+        }
+        let last = self.last.swap(now, Relaxed);
+        if last + 2 * CROWD_WAIT < now {
+            self.since.store(now, Relaxed);
+        }
+    }
+
+    /// Nobody gets up for a timer before.
+    pub(super) fn waits_until(&self) -> u64 {
+        let last = self.last.load(Relaxed);
+        if self.since.load(Relaxed) + CROWD_LASTS > last {
+            return 0;
+        }
+        last + CROWD_WAIT
+    }
+}
 
 impl Sleeper for Worker {
     type Ground = Shared;
@@ -141,7 +192,7 @@ impl Worker {
         parker.park_polling(|| {
             poller.prepare();
             let clock = self.shared.time.clock();
-            let next = self.shared.next_deadline();
+            let next = self.shared.next_wake_up();
             if next.is_some_and(|next| next <= clock.now_ns()) {
                 poller.cancel();
             } else if let Err(error) = poller.wait(
@@ -191,6 +242,7 @@ impl Worker {
         let fired = self.shared.fire_due(now, &mut self.ready.borrow_mut());
         event!(self, Timers, &(), fired);
         self.peer().counters.timers.add(fired as u64);
+        self.shared.crowd.came(fired, now);
     }
 
     /// Gives the permit up and sleeps until the root, or a pinned task, can go on. Returns with a

@@ -19,7 +19,12 @@ use crate::{
     context, join,
     runtime::{Builder, Runtime},
     sched::{
-        find::tests::thread, shutdown::tests::end, sleep::Sleeper, stage::Stage, worker::Worker,
+        find::tests::thread,
+        shutdown::tests::end,
+        sleep::Sleeper,
+        stage::Stage,
+        wait::{CROWD, CROWD_LASTS, CROWD_WAIT},
+        worker::Worker,
     },
     spawn,
     time::Clock,
@@ -257,6 +262,22 @@ fn it_fires_a_timer_that_is_late() {
     assert!(monitor.look(), "it had to act");
     assert!(fired.load(Relaxed));
     assert!(!monitor.look(), "once");
+
+    // Where a crowd fires together, it lets them.
+    let (fired, waker) = noted();
+    for later in (0..=CROWD_LASTS).step_by(CROWD_WAIT as usize) {
+        shared.crowd.came(CROWD, clock.now_ns() + later);
+    }
+    let until = shared.crowd.waits_until();
+    assert!(until > clock.now_ns() + TIMER_GRACE_NS);
+    let key = processor.peer.timers.arm(clock.now_ns() + 1, waker);
+    assert!(key.is_ok());
+    clock.advance(Duration::from_nanos(
+        until + TIMER_GRACE_NS - 1 - clock.now_ns(),
+    ));
+    assert!(!monitor.look() && !fired.load(Relaxed));
+    clock.advance(Duration::from_nanos(1));
+    assert!(monitor.look() && fired.load(Relaxed));
     shared.return_processor(processor);
     end(runtime, []);
 }

@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Shared, Sleeper, Slept, Worker};
+use super::{CROWD, CROWD_LASTS, CROWD_WAIT, Shared, Sleeper, Slept, Worker};
 use crate::{
     block_in_place, context,
     runtime::{Builder, Runtime},
@@ -240,6 +240,68 @@ fn a_wait_in_the_netpoll_brings_the_timers_that_are_due() {
     assert_eq!(worker.p.now_ms.get(), 1234, "it knows the time");
     assert_eq!(worker.come_round(slept), Some(Awake::Go));
     assert!(worker.bed().standing.has_permit());
+    end(runtime, [worker]);
+}
+
+/// So many timers at the end of a wait, and so much later as many again, so many times; then a single one. How long somebody
+/// who sleeps lets it wait.
+fn waits_after(worker: &Worker, crowd: usize, later: u64, times: usize) -> u64 {
+    let due = |count: usize, later: u64| {
+        let later = Duration::from_nanos(later);
+        for _ in 0..count {
+            arm(worker, later, Waker::noop().clone());
+        }
+        advance(worker, later);
+        assert!(wait(worker).ready);
+        worker.ready.take();
+    };
+    // The last one is long ago.
+    advance(worker, HOUR);
+    (0..times).for_each(|_| due(crowd, later));
+    arm(worker, Duration::from_nanos(1), Waker::noop().clone());
+    let next = worker.ground().next_wake_up().expect("one is armed") - worker.now();
+    due(0, HOUR.as_nanos() as u64);
+    next
+}
+
+#[test]
+fn a_crowd_of_timers_that_lasts_fires_together() {
+    let runtime = runtime();
+    let worker = thread(&runtime);
+    let each = CROWD_WAIT / 2;
+    let lasts = (CROWD_LASTS / each) as usize + 1;
+    assert_eq!(waits_after(&worker, CROWD, each, lasts), CROWD_WAIT);
+    assert_eq!(waits_after(&worker, CROWD, each, lasts - 1), 1, "not yet");
+    assert_eq!(waits_after(&worker, CROWD - 1, each, lasts), 1, "too few");
+    assert_eq!(
+        waits_after(&worker, CROWD, 2 * CROWD_WAIT + 1, lasts),
+        1,
+        "one after the other"
+    );
+    assert_eq!(
+        waits_after(&worker, CROWD, 2 * CROWD_WAIT, lasts),
+        CROWD_WAIT
+    );
+    // Without a crowd, and behind one.
+    arm(&worker, HOUR, Waker::noop().clone());
+    let hour = worker.now() + HOUR.as_nanos() as u64;
+    assert_eq!(worker.ground().next_wake_up(), Some(hour));
+    end(runtime, [worker]);
+}
+
+#[test]
+fn who_lets_a_crowd_gather_is_brought_what_comes_meanwhile() {
+    let runtime = runtime();
+    let worker = thread(&runtime);
+    let mut events = Events::new(&runtime);
+    for later in (0..=CROWD_LASTS).step_by(CROWD_WAIT as usize) {
+        worker.ground().crowd.came(CROWD, worker.now() + later);
+    }
+    arm(&worker, Duration::ZERO, Waker::noop().clone());
+    events.bring(Waker::noop());
+    worker.wait_on(&worker.bed().parker, None);
+    assert_eq!(worker.ready.take().len(), 2, "it did not wait at all");
+    drop(events);
     end(runtime, [worker]);
 }
 
