@@ -38,7 +38,7 @@ use crate::{
     metrics::Counters,
     rng::Rng,
     runtime::Runtime,
-    sched::{Shared, ground::Ground, sleep::Sleeper},
+    sched::{Shared, closing::Closing, ground::Ground, sleep::Sleeper},
     sync::Arc,
     task::Task,
 };
@@ -223,6 +223,17 @@ impl Paced {
                 }
                 self.go_on(index, at + cost.max(1));
             }
+        }
+    }
+
+    /// Ends the threads with their runtime. Nobody has anything to do any more.
+    pub(super) fn end(self) {
+        self.shared.begin_shutdown();
+        for thread in self.threads.take() {
+            while thread.step(&self) {}
+            Rc::into_inner(thread)
+                .expect("it is in the middle of no step")
+                .end();
         }
     }
 

@@ -162,9 +162,8 @@ fn run(seed: u64, workers: usize, program: Program, costs: &Costs) -> Row {
         spread: spread.map(|at| at - began),
         did,
     };
-    drop(paced);
-    // Its threads were the driver's, who has left.
-    std::mem::forget(runtime);
+    paced.end();
+    runtime.shutdown_background();
     row
 }
 
