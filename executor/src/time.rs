@@ -26,7 +26,8 @@
 //! A timer never fires early. It fires late by as long as it takes until a worker looks: typically
 //! less than a tenth of a millisecond on an idle machine, and under load until a worker has finished
 //! its current poll. The timers of a worker that is stuck in a poll are fired by others. Where tens of thousands a second fire,
-//! they do so together, every 200 microseconds: to wake a thread for each handful would cost more than they do.
+//! they do so together, every 200 microseconds, and any other timer of that time with them: to wake a thread for each handful
+//! would cost more than they do.
 //!
 //! Time is the system's monotonic clock, which on most systems stands still while the machine is
 //! suspended. A duration so long that no [`Instant`] can hold its end, like [`Duration::MAX`], is

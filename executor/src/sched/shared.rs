@@ -217,7 +217,7 @@ impl Shared {
     /// When a thread that sleeps has to get up for a timer, in nanoseconds of the runtime's clock.
     pub(super) fn next_wake_up(&self) -> Option<u64> {
         let next = self.next_deadline()?;
-        Some(next.max(self.crowd.waits_until()))
+        Some(self.crowd.gets_up_at(next))
     }
 
     /// Takes the wakers of all timers that are due, on whatever P. How many.

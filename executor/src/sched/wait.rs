@@ -11,9 +11,10 @@
 //! is over, and they fire together: 2.2 us, and late by 88 us in the median where it was 36 (Intel Xeon, 2 cores). Linux does so
 //! for each thread, by 50 us (`PR_SET_TIMERSLACK` in prctl(2)).
 //!
-//! What is armed for an earlier moment while the thread lies there fires then, for it sets the alarm forward; a socket or a
-//! wake-up ends the wait as ever; a thread that is up fires what is due on its own P at its next step. Where a hundred timers are
-//! due at nearly the same time, again and again, each such crowd is over before it lasts.
+//! What is armed meanwhile waits with them, unless it is the first of its P: then it sets the alarm forward, and fires at its
+//! moment. A socket or a wake-up ends the wait as ever; a thread that is up fires what is due on its own P between its polls; and what was
+//! due already when the crowd came, and was more than one hold of a lock takes, does not wait at all. Where a hundred timers are
+//! due at nearly the same time every few milliseconds, each such crowd is over before it lasts.
 
 use std::{cell::Cell, time::Duration};
 
@@ -32,7 +33,7 @@ use crate::{
     queue::Batch,
     sync::atomic::{
         AtomicU64,
-        Ordering::{Relaxed, Release, SeqCst},
+        Ordering::{Acquire, Relaxed, Release, SeqCst},
         fence,
     },
 };
@@ -59,19 +60,21 @@ impl Crowd {
         if fired < CROWD {
             return;
         }
-        let last = self.last.swap(now, Relaxed);
-        if last + 2 * CROWD_WAIT < now {
+        if self.last.load(Relaxed) + 2 * CROWD_WAIT < now {
             self.since.store(now, Relaxed);
         }
+        // Ordering: Release pairs with `gets_up_at`: since when it has been that crowd.
+        self.last.store(now, Release);
     }
 
-    /// Nobody gets up for a timer before.
-    pub(super) fn waits_until(&self) -> u64 {
-        let last = self.last.load(Relaxed);
-        if self.since.load(Relaxed) + CROWD_LASTS > last {
-            return 0;
+    /// When somebody gets up for a timer of that moment. What was due when the crowd came was left over.
+    pub(super) fn gets_up_at(&self, next: u64) -> u64 {
+        // Ordering: Acquire pairs with `came`.
+        let last = self.last.load(Acquire);
+        if next <= last || self.since.load(Relaxed) + CROWD_LASTS > last {
+            return next;
         }
-        last + CROWD_WAIT
+        next.max(last + CROWD_WAIT)
     }
 }
 

@@ -35,6 +35,8 @@
 //! Without both fences, each could read the old value. The waiter's steps 1 and 2 are
 //! `Poller::prepare`, the armer's 2 and 3 are `Netpoll::arm`, both in `ws_reactor`.
 //!
+//! (With *a crowd of timers*, in `sched/wait.rs`, it waits up to 200 us longer than that.)
+//!
 //! Only a deadline that becomes *earlier* is told. One that becomes later (fired, cancelled) is
 //! published, and a thread that already waits for the old one looks once for nothing.
 //!

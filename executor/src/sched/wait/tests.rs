@@ -289,15 +289,40 @@ fn a_crowd_of_timers_that_lasts_fires_together() {
     end(runtime, [worker]);
 }
 
+/// A crowd that has come up to this moment.
+fn lasts(worker: &Worker) {
+    for later in (0..=CROWD_LASTS).step_by(CROWD_WAIT as usize) {
+        worker.ground().crowd.came(CROWD, worker.now() + later);
+    }
+    advance(worker, Duration::from_nanos(CROWD_LASTS));
+}
+
+/// More than one hold of the lock takes are due at once.
+#[test]
+fn what_was_due_when_a_crowd_came_does_not_wait_for_the_next() {
+    let runtime = runtime();
+    let worker = thread(&runtime);
+    lasts(&worker);
+    for _ in 0..1_000 {
+        arm(&worker, Duration::ZERO, Waker::noop().clone());
+    }
+    assert!(wait(&worker).ready);
+    let fired = worker.ready.take().len();
+    assert!((CROWD..1_000).contains(&fired), "{fired}");
+    assert!(worker.ground().next_wake_up() <= Some(worker.now()));
+    end(runtime, [worker]);
+}
+
 #[test]
 fn who_lets_a_crowd_gather_is_brought_what_comes_meanwhile() {
     let runtime = runtime();
     let worker = thread(&runtime);
     let mut events = Events::new(&runtime);
-    for later in (0..=CROWD_LASTS).step_by(CROWD_WAIT as usize) {
-        worker.ground().crowd.came(CROWD, worker.now() + later);
-    }
-    arm(&worker, Duration::ZERO, Waker::noop().clone());
+    // Longer from now, by the system's clock, than any test waits.
+    advance(&worker, HOUR);
+    lasts(&worker);
+    arm(&worker, Duration::from_nanos(1), Waker::noop().clone());
+    advance(&worker, Duration::from_nanos(1));
     events.bring(Waker::noop());
     worker.wait_on(&worker.bed().parker, None);
     assert_eq!(worker.ready.take().len(), 2, "it did not wait at all");
