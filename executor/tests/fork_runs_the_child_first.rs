@@ -76,7 +76,9 @@ fn one_worker_runs_fib_4_as_plain_calls_do() {
     }
     common::limited(|| {
         let log = Log::default();
-        let result = runtime(1)
+        // Without the monitor, who would let others in for a thread that has no core.
+        let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+        let result = runtime
             .block_on(async { spawn(fib(log.clone(), 4)).await })
             .unwrap();
         let mut expected = Vec::new();

@@ -59,23 +59,29 @@ fn reporting(workers: usize) -> (Runtime, Arc<Reports>) {
 common::with_workers! {
     fn a_task_that_blocks(workers: usize) {
         let (runtime, reports) = reporting(workers);
-        let gate = Arc::new(Gate::default());
-        let passes = gate.clone();
-        let line = line!() + 2;
-        let builder = task::Builder::new().name("blocks");
-        let task = builder.spawn_on(async move { passes.pass() }, runtime.handle());
-        let report = reports.wait_for(1).remove(0);
-        assert_eq!(report.id, task.id());
-        assert_eq!(report.name.as_deref(), Some("blocks"));
-        assert!(report.location.file().ends_with("stalls_are_reported.rs"));
-        assert_eq!(report.location.line(), line);
-        assert!(report.running_for >= THRESHOLD);
-        assert!(report.blocked);
-        assert_eq!(report.suppressed, 0);
-        let words = report.to_string();
-        assert!(words.contains("\"blocks\"") && words.contains("blocks its thread"), "{words}");
-        gate.open();
-        runtime.block_on(task).unwrap();
+        for number in 1.. {
+            let gate = Arc::new(Gate::default());
+            let passes = gate.clone();
+            let line = line!() + 2;
+            let builder = task::Builder::new().name("blocks");
+            let task = builder.spawn_on(async move { passes.pass() }, runtime.handle());
+            let report = reports.wait_for(number).remove(number - 1);
+            gate.open();
+            assert_eq!(report.id, task.id());
+            runtime.block_on(task).unwrap();
+            assert_eq!(report.name.as_deref(), Some("blocks"));
+            assert!(report.location.file().ends_with("stalls_are_reported.rs"));
+            assert_eq!(report.location.line(), line);
+            assert!(report.running_for >= THRESHOLD);
+            assert_eq!(report.suppressed, 0);
+            if !report.blocked {
+                // It had no core for so long that it came to its wait between two looks.
+                continue;
+            }
+            let words = report.to_string();
+            assert!(words.contains("\"blocks\"") && words.contains("blocks its thread"), "{words}");
+            break;
+        }
     }
 
     /// Others go on with its permit at once, and then everything comes to rest: it stalls all the same.
@@ -159,15 +165,17 @@ common::with_workers! {
             });
         });
         begun.wait_for(2);
+        // One that had no core for long may be reported before it comes to announcing anything.
+        let before = reports.len();
         // It began later, and blocks no longer than these.
         let stalls = gate.clone();
         let task = runtime.spawn(async move { stalls.pass() });
-        assert_eq!(reports.wait_for(1)[0].id, task.id());
+        assert_eq!(reports.wait_for(before + 1)[before].id, task.id());
         gate.open();
         for task in [job, in_place, task] {
             runtime.block_on(task).unwrap();
         }
-        assert_eq!(reports.len(), 1);
+        assert_eq!(reports.len(), before + 1);
     }
 
     fn not_if_nobody_wants_to_hear_of_it(workers: usize) {

@@ -116,6 +116,10 @@ impl Folder {
             COUNT.fetch_add(1, Ordering::Relaxed)
         );
         let path = std::env::temp_dir().join(name);
+        if path.exists() {
+            // The number is ours, so whoever left it is gone.
+            std::fs::remove_dir_all(&path).expect("a folder can be removed");
+        }
         std::fs::create_dir(&path).expect("a folder can be made");
         Self(path)
     }

@@ -137,7 +137,7 @@ impl Handle {
     /// runtime.block_on(async { ws_executor::spawn(async {}).await }).unwrap();
     /// let metrics = runtime.handle().metrics();
     /// assert_eq!(metrics.workers, 2);
-    /// assert_eq!(metrics.processors.iter().map(|p| p.completed).sum::<u64>(), 1);
+    /// assert_eq!(metrics.processors.iter().map(|p| p.spawned).sum::<u64>(), 1);
     /// ```
     pub fn metrics(&self) -> Metrics {
         self.shared.metrics()
@@ -187,7 +187,9 @@ impl Handle {
     /// ```
     /// use ws_executor::runtime::{Builder, EventKind};
     ///
-    /// let runtime = Builder::new().workers(1).events(100).build().unwrap();
+    /// let builder = Builder::new().workers(1).events(100);
+    /// # let builder = builder.sysmon(false); // or others are let in for a thread that has no core
+    /// let runtime = builder.build().unwrap();
     /// let task = runtime.block_on(async {
     ///     let task = ws_executor::spawn(async {});
     ///     let id = task.id();

@@ -205,7 +205,8 @@ proofs! {
             drop(dropped);
         });
         let names: Vec<_> = Handle::current().dump().into_iter().filter_map(|task| task.name).collect();
-        assert_eq!(names, ["waits"]);
+        // The first may still be on its way out.
+        assert!(names.iter().any(|name| name == "waits"), "{names:?}");
         drop(task);
         until(&flag).await;
 

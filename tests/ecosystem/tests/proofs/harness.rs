@@ -361,6 +361,10 @@ impl TempDir {
         use std::os::unix::fs::PermissionsExt;
 
         let dir = env::temp_dir().join(format!("ws-proof-{}", std::process::id()));
+        if dir.exists() {
+            // The number is ours, so whoever left it is gone.
+            fs::remove_dir_all(&dir).unwrap();
+        }
         fs::create_dir(&dir).unwrap();
         // Servers may run as other users.
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
