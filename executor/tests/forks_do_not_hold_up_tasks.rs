@@ -18,6 +18,10 @@ use ws_executor::{
     time::sleep,
 };
 
+/// So often sysmon has a reason to take permits away. With one worker 3 threads were seen, and 220 to 238 where one that has
+/// lost its permit goes on.
+const TICKS: usize = 300;
+
 /// Forks until it is told to stop: a computation of which there is always more.
 fn compute(stop: &AtomicBool, depth: usize) {
     while !stop.load(SeqCst) {
@@ -90,7 +94,7 @@ common::with_workers! {
         let ticks = common::forever(AtomicUsize::new(0));
         runtime.block_on(async {
             let ticker = spawn(async {
-                for _ in 0..30 {
+                for _ in 0..TICKS {
                     sleep(Duration::from_millis(1)).await;
                     ticks.fetch_add(1, SeqCst);
                 }
@@ -100,17 +104,16 @@ common::with_workers! {
             ticker.await.unwrap();
         });
         let threads = runtime.handle().metrics().threads;
-        assert!(threads <= 2 * workers + 4, "{threads} threads");
-        assert_eq!(ticks.load(SeqCst), 30);
+        assert!(threads <= 2 * workers + 16, "{threads} threads");
+        assert_eq!(ticks.load(SeqCst), TICKS);
     }
 }
 
 /// Whoever has begun with a branch has it to the end, so a thread that goes on without its permit is one more for each that
-/// sysmon takes: some tens of them. One worker, since more of them than there are cores hold each other up, and a thread
+/// sysmon takes. One worker, since more of them than there are cores hold each other up, and a thread
 /// without a core comes to no fork.
 #[test]
 fn who_has_lost_its_permit_waits_at_its_next_fork() {
-    const TICKS: usize = 100;
     fn go_on(stop: &AtomicBool, depth: usize) {
         while !stop.load(SeqCst) {
             if depth == 0 {
@@ -134,6 +137,6 @@ fn who_has_lost_its_permit_waits_at_its_next_fork() {
             ticker.await.unwrap();
         });
         let threads = runtime.handle().metrics().threads;
-        assert!(threads <= 16, "{threads} threads");
+        assert!(threads <= 24, "{threads} threads");
     });
 }
