@@ -8,8 +8,8 @@ use std::net;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-use futures::future::try_join;
 use futures::StreamExt;
+use futures::future::try_join;
 use net_support::{tcp_pair, with_workers};
 use socket2::SockRef;
 use ws::io::{AsyncReadExt, AsyncWriteExt};
