@@ -25,7 +25,7 @@ use std::{
 };
 
 use crate::{
-    fork_join,
+    fork_join::{self, Tail},
     sched::{Seat, Shared, Worker, ground::Ground},
     sync::{
         Arc,
@@ -211,19 +211,22 @@ pub(crate) fn enter<'a>(shared: Arc<Shared>) -> EnterGuard<'a> {
 /// Runs `f` as if on another thread, which is nothing to any runtime: for a driver that plays many threads.
 #[cfg_attr(not(test), expect(dead_code, reason = "called by the simulator"))]
 pub(crate) fn apart<R>(f: impl FnOnce() -> R) -> R {
-    struct Back(*const Frame, *const Worker);
+    struct Back(*const Frame, *const Worker, *const Tail);
     impl Drop for Back {
         fn drop(&mut self) {
             CONTEXT.with(|context| {
                 context.top.set(self.0);
                 context.worker.set(self.1);
             });
+            // SAFETY: it was this thread's, whose frames are as they were.
+            unsafe { fork_join::set_tail(self.2) };
         }
     }
     let _back = CONTEXT.with(|context| {
         Back(
             context.top.replace(ptr::null()),
             context.worker.replace(ptr::null()),
+            fork_join::lay_aside(),
         )
     });
     f()

@@ -19,7 +19,7 @@
 //! 1. The second closure becomes a job on this stack frame, and its address goes to the tail.
 //! 2. The first closure is called.
 //! 3. The job is still private, as it mostly is: it is taken back, and its closure is called. That is
-//!    some loads, seven stores and two comparisons more than two plain calls.
+//!    some loads, six stores and two comparisons more than two plain calls.
 //! 4. It was promoted, but nobody took it: the same, after a compare-and-swap.
 //! 5. It was stolen: *the stalled join*.
 //!
@@ -67,11 +67,11 @@ use std::{
     cell::UnsafeCell,
     mem::{ManuallyDrop, MaybeUninit},
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    ptr::NonNull,
+    ptr::{self, NonNull},
 };
 
 #[cfg(not(ws_loom))]
-pub(crate) use self::owner::{FORK_SLICE, attach, base, detach, is_inside};
+pub(crate) use self::owner::{FORK_SLICE, attach, base, detach, is_inside, lay_aside, set_tail};
 #[cfg(not(ws_loom))]
 pub use self::{
     compute::{Compute, compute},
@@ -155,7 +155,7 @@ where
     let tail = unsafe { owner::tail() };
     if tail.is_undisturbed() {
         // SAFETY: there is room.
-        unsafe { join_on(tail, a, b, |_| (), owner::stall) }
+        unsafe { join_on(tail, || owner::tail_after(), a, b, |_| (), owner::stall) }
     } else {
         // A pair is put together here; were they passed one by one, both would be in memory on the way above as well,
         // since this call wants their address.
@@ -179,21 +179,28 @@ where
 {
     match owner::prepare(caller) {
         // SAFETY: there is room, and nothing attaches or detaches before the branch is on the tail.
-        owner::Way::Push => unsafe { join_on(owner::tail(), a, b, owner::feed, owner::stall) },
+        owner::Way::Push => unsafe {
+            join_on(
+                owner::tail(),
+                || owner::tail_after(),
+                a,
+                b,
+                owner::feed,
+                owner::stall,
+            )
+        },
         owner::Way::Call => (a(), b()),
         owner::Way::Enter(shared) => owner::inside(&shared, || join(a, b)),
     }
 }
 
-/// What lies on the stack during a join: all that it needs after its first closure has ended.
+/// What lies on the stack during a join: what it needs after its first closure has ended, but for the tail.
 ///
 /// Nothing of it is in a register, which every call below would have to save: a recursion has many that do not fork, and
-/// each level would load from the stack what the one below it has just stored there, the address of the tail among it. On an
-/// Intel Xeon (Emerald Rapids) a join of fib takes 1.8 ns above plain calls, and 3.6 with the tail and the first result in registers.
+/// each level would load from the stack what the one below it has just stored there.
 /// (The address of the job is known to others, so the compiler does not take a copy for what is here.)
-struct Frame<'t, F, R, RA> {
+struct Frame<F, R, RA> {
     job: StackJob<F, R>,
-    tail: &'t Tail,
     first: UnsafeCell<MaybeUninit<RA>>,
 }
 
@@ -205,8 +212,7 @@ impl<'a, RA> First<'a, RA> {
     ///
     /// - Nobody else uses the place for as long as the result is there.
     #[inline(always)]
-    unsafe fn of(place: &'a UnsafeCell<MaybeUninit<RA>>, a: impl FnOnce() -> RA) -> Self {
-        let result = a();
+    unsafe fn new(place: &'a UnsafeCell<MaybeUninit<RA>>, result: RA) -> Self {
         // SAFETY: by contract.
         unsafe { (*place.get()).write(result) };
         Self(place)
@@ -215,7 +221,7 @@ impl<'a, RA> First<'a, RA> {
     #[inline(always)]
     fn take(self) -> RA {
         let this = ManuallyDrop::new(self);
-        // SAFETY: `of` has written it, and neither this nor `drop` comes a second time.
+        // SAFETY: `new` has written it, and neither this nor `drop` comes a second time.
         unsafe { (*this.0.get()).assume_init_read() }
     }
 }
@@ -229,15 +235,20 @@ impl<RA> Drop for First<'_, RA> {
     }
 }
 
-/// The steps of a join, on the tail of this thread. `pushed` is called after the push, `stall` waits for a
-/// branch that was stolen.
+/// The steps of a join, on the tail of this thread. `after` is that tail again, once the first closure has ended; `pushed` is
+/// called after the push, `stall` waits for a branch that was stolen.
+///
+/// A panic of the first closure is caught and resumed, though nothing but a destructor is needed: one keeps the panic in a
+/// register while it runs, and every call would have to save that register.
 ///
 /// # Safety
 ///
 /// - There is room at the tail.
+/// - `after` returns that tail, and neither it nor `pushed` unwinds.
 #[inline(always)]
-pub(crate) unsafe fn join_on<A, B, RA, RB, S>(
-    tail: &Tail,
+pub(crate) unsafe fn join_on<'t, A, B, RA, RB, T, S>(
+    tail: &'t Tail,
+    after: T,
     a: A,
     b: B,
     pushed: impl FnOnce(&Tail),
@@ -246,65 +257,38 @@ pub(crate) unsafe fn join_on<A, B, RA, RB, S>(
 where
     A: FnOnce() -> RA,
     B: FnOnce() -> RB,
-    S: Fn(&Tail, &Header) -> Settled + Copy,
+    T: Fn() -> &'t Tail,
+    S: Fn(&Tail, &Header) -> Settled,
 {
     let frame = Frame {
         job: StackJob::new(b, tail.top()),
-        tail,
         first: UnsafeCell::new(MaybeUninit::uninit()),
     };
-    let fork = Fork {
-        frame: &frame,
-        stall,
-    };
-    // SAFETY: there is room. `fork` ends, by `join` or by its drop, only when the job is the owner's again,
-    // or done.
-    unsafe { tail.push(NonNull::from(&frame.job).cast()) };
+    let job = &frame.job;
+    // SAFETY: there is room. The frame is left only when the job is the owner's again, or done: nothing unwinds between the
+    // push and `pop`, and what comes after it sees to that.
+    unsafe { tail.push(NonNull::from(job).cast()) };
     pushed(tail);
-    // SAFETY: the frame is used here alone, but for its job.
-    let first = unsafe { First::of(&frame.first, a) };
-    let second = fork.join();
-    (first.take(), second)
-}
-
-/// A branch that was pushed. It ends by [`join`](Fork::join), or, if the first branch panics, by its drop.
-struct Fork<'a, 't, F, R, RA, S>
-where
-    F: FnOnce() -> R,
-    S: Fn(&Tail, &Header) -> Settled + Copy,
-{
-    frame: &'a Frame<'t, F, R, RA>,
-    stall: S,
-}
-
-impl<F, R, RA, S> Fork<'_, '_, F, R, RA, S>
-where
-    F: FnOnce() -> R,
-    S: Fn(&Tail, &Header) -> Settled + Copy,
-{
-    #[inline(always)]
-    fn join(self) -> R {
-        let this = ManuallyDrop::new(self);
-        let (Frame { job, tail, .. }, stall) = (this.frame, this.stall);
-        let index = job.index();
-        if tail.pop(index) {
-            // SAFETY: it was popped.
-            let closure = unsafe { job.take() };
-            closure()
-        } else {
-            run_shared(tail, job, stall)
+    // Called where it lies: moved to where a panic would go, it would be copied once more.
+    let a = ManuallyDrop::new(a);
+    // SAFETY: this is the one place that takes it, and runs once.
+    match catch_unwind(AssertUnwindSafe(|| unsafe { ptr::read(&*a) }())) {
+        Ok(first) => {
+            // SAFETY: the frame is used here alone, but for its job.
+            let first = unsafe { First::new(&frame.first, first) };
+            let again = after();
+            debug_assert!(ptr::eq(again, tail), "the thread has another P");
+            let tail = again;
+            let second = if tail.pop(job.index()) {
+                // SAFETY: it was popped.
+                let closure = unsafe { job.take() };
+                closure()
+            } else {
+                run_shared(tail, job, stall)
+            };
+            (first.take(), second)
         }
-    }
-}
-
-impl<F, R, RA, S> Drop for Fork<'_, '_, F, R, RA, S>
-where
-    F: FnOnce() -> R,
-    S: Fn(&Tail, &Header) -> Settled + Copy,
-{
-    #[inline(always)]
-    fn drop(&mut self) {
-        abandon(self.frame.tail, &self.frame.job, self.stall);
+        Err(payload) => give_up(after, job, stall, payload),
     }
 }
 
@@ -326,18 +310,20 @@ where
 /// The first branch panicked: nothing of the second is left afterwards.
 #[cold]
 #[inline(never)]
-fn abandon<F, R, S>(tail: &Tail, job: &StackJob<F, R>, stall: S)
+fn give_up<'t, F, R, T, S>(after: T, job: &StackJob<F, R>, stall: S, first: job::Payload) -> !
 where
     F: FnOnce() -> R,
+    T: Fn() -> &'t Tail,
     S: Fn(&Tail, &Header) -> Settled,
 {
+    let tail = after();
     let left = if tail.pop(job.index()) {
         // SAFETY: it was popped.
         Err(unsafe { job.take() })
     } else {
         wait_shared(tail, job, stall)
     };
-    // The caller sees the first panic. One more, of a destructor, would abort.
+    // The caller sees the first panic, not one more, of the second branch or of a destructor.
     match left {
         Ok(Err(payload)) => discard(payload),
         left => {
@@ -346,6 +332,7 @@ where
             }
         }
     }
+    resume_unwind(first)
 }
 
 /// What the thief returned, or the closure.

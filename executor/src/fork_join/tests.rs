@@ -50,7 +50,16 @@ fn unwind_from_the_wait() {
         mem::forget(Lane::claim(&lane, 0).unwrap());
     };
     // SAFETY: there is room.
-    unsafe { join_on(tail, steal, || (), |_| (), |_, _| panic!("expected")) };
+    unsafe {
+        join_on(
+            tail,
+            || tail,
+            steal,
+            || (),
+            |_| (),
+            |_, _| panic!("expected"),
+        )
+    };
 }
 
 #[test]

@@ -61,7 +61,16 @@ impl Owner {
     ) -> (RA, RB) {
         assert!(self.tail().make_room());
         // SAFETY: there is room.
-        unsafe { join_on(self.tail(), a, b, |tail| tail.promote(1, 0), stall) }
+        unsafe {
+            join_on(
+                self.tail(),
+                || self.tail(),
+                a,
+                b,
+                |tail| tail.promote(1, 0),
+                stall,
+            )
+        }
     }
 
     fn sleep(&self, header: &Header) -> Settled {
