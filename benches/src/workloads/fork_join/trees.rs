@@ -43,52 +43,19 @@ pub(in super::super) fn fib<J: ForkJoin>(context: &mut J::Context<'_>, n: u64) -
 #[derive(Debug)]
 pub(super) struct NQueens;
 
-/// Columns and diagonals that are under attack, as bits.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Board {
-    size: u32,
-    columns: u32,
-    left: u32,
-    right: u32,
-}
-
-impl Board {
-    /// The squares of the next row that are free.
-    fn free(self) -> u32 {
-        !(self.columns | self.left | self.right) & ((1 << self.size) - 1)
-    }
-
-    fn with(self, square: u32) -> Self {
-        Board {
-            size: self.size,
-            columns: self.columns | square,
-            left: (self.left | square) << 1,
-            right: (self.right | square) >> 1,
-        }
-    }
-
-    fn is_full(self) -> bool {
-        self.columns.count_ones() == self.size
-    }
-}
-
 impl Program for NQueens {
-    type Input = Board;
+    type Input = u32;
     type Scratch = ();
 
-    fn input(params: Params) -> Board {
-        Board {
-            size: params.size(12, 11) as u32,
-            columns: 0,
-            left: 0,
-            right: 0,
-        }
+    fn input(params: Params) -> u32 {
+        params.size(12, 11) as u32
     }
 
-    fn scratch(_: &Board) {}
+    fn scratch(_: &u32) {}
 
-    fn run<J: ForkJoin>(context: &mut J::Context<'_>, board: &Board, (): &mut ()) -> u64 {
-        place::<J>(context, *board, board.free())
+    fn run<J: ForkJoin>(context: &mut J::Context<'_>, size: &u32, (): &mut ()) -> u64 {
+        let all = (1 << size) - 1;
+        place::<J>(context, all, 0, 0, 0, all)
     }
 
     fn digest(result: u64, (): &()) -> u64 {
@@ -96,21 +63,36 @@ impl Program for NQueens {
     }
 }
 
-/// The ways with a queen on one of these squares of the next row.
-fn place<J: ForkJoin>(context: &mut J::Context<'_>, board: Board, squares: u32) -> u64 {
+/// The ways with a queen on one of these `squares` of the next row. `columns` and the diagonals to the `left` and `right`
+/// are under attack; all are bits of a row, `all` those of a whole one.
+///
+/// The bits are arguments by themselves: a structure of them goes by memory, written four bytes at a time and read sixteen at a
+/// time, which has to wait for the writes. That is as much as a join.
+fn place<J: ForkJoin>(
+    context: &mut J::Context<'_>,
+    all: u32,
+    columns: u32,
+    left: u32,
+    right: u32,
+    squares: u32,
+) -> u64 {
     if squares == 0 {
-        return u64::from(board.is_full());
+        return u64::from(columns == all);
     }
     let square = squares & squares.wrapping_neg();
-    let (board_after, others) = (board.with(square), squares ^ square);
+    let others = squares ^ square;
+    let below = move |context: &mut J::Context<'_>| {
+        let columns = columns | square;
+        let (left, right) = ((left | square) << 1, (right | square) >> 1);
+        let free = !(columns | left | right) & all;
+        place::<J>(context, all, columns, left, right, free)
+    };
     if others == 0 {
-        return place::<J>(context, board_after, board_after.free());
+        return below(context);
     }
-    let (here, there) = J::join(
-        context,
-        move |context| place::<J>(context, board_after, board_after.free()),
-        move |context| place::<J>(context, board, others),
-    );
+    let (here, there) = J::join(context, below, move |context| {
+        place::<J>(context, all, columns, left, right, others)
+    });
     here + there
 }
 
