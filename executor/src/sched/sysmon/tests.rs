@@ -19,7 +19,7 @@ use crate::{
     context, join,
     runtime::{Builder, Runtime},
     sched::{
-        find::tests::thread,
+        find::tests::{Events, thread},
         shutdown::tests::end,
         sleep::Sleeper,
         stage::Stage,
