@@ -60,7 +60,7 @@
 //!
 //! A look costs a load for each P, and 0.3 us for each reading of a CPU clock. It is the waking that costs, so
 //! the period is 20 us only for a millisecond after it had to act, and doubles from then on (measured with both of two cores
-//! busy: 20 us costs 12 %, 100 us 7 %, 1 ms up to 4 %): to 1 ms while every permit is taken or a
+//! busy: 20 us costs 12 %, 100 us 7 %, 1 ms nothing): to 1 ms while every permit is taken or a
 //! thread is stuck without one (it may take one at any moment and be stuck again, and a slice is counted
 //! from the first look), and to 10 ms otherwise.
 //!
@@ -70,12 +70,6 @@
 //! that has one wait for a core, the period is 4 ms; but 1 ms where something is under way: a thread is stuck; a poll is long,
 //! by the CPU time that it took or because it blocks; or the global queue waits for *slow polls* (`find.rs`). Who blocks is found
 //! within 4 ms then, and who computes loses its permit after 14 ms.
-//!
-//! *Nothing but computations*: every permit is in a poll that computes, no thread is stuck without one, nothing is queued, no timer
-//! is armed, and the netpoll has no sources. Then there is nobody who could be late, and the period is 4 ms, too, until a look sees something else: what a computation
-//! spawns waits 14 ms for its slice to end instead of 11, and a timer that it arms is up to 4 ms late. A look costs each of
-//! two cores some 50 us in a virtual machine, more by far than what it does: a matrix product took 4 % longer with one every
-//! millisecond than without sysmon, a quicksort 1 to 3 %.
 //!
 //! After five looks in a row that saw no permit taken it sleeps for good; see *The monitor's bed* in `idle.rs`.
 //!
@@ -124,9 +118,7 @@ const FAST_LOOKS: u32 = 50;
 const SLOW_BUSY: Duration = Duration::from_millis(1);
 /// The same while every permit is taken, and threads that have one wait for a core.
 const CROWDED: Duration = Duration::from_millis(4);
-/// The same where nothing but computations goes on.
-const ALONE: Duration = CROWDED;
-/// For so many looks after one that saw threads wait for a core. Guessed: so long that the looks between cost nothing.
+/// For so many looks after one that saw that. Guessed: so long that the looks between cost nothing.
 const CROWDED_LOOKS: u32 = 64;
 /// The longest period otherwise. As in Go.
 const SLOW: Duration = Duration::from_millis(10);
@@ -306,10 +298,6 @@ pub(super) struct Monitor {
     scratch: LocalQueue<Task>,
     /// The last look saw something that is not over with it: it is time for the next one soon.
     watchful: bool,
-    /// How many polls that have a permit were seen to compute by this look.
-    computing: usize,
-    /// The last look saw *nothing but computations*.
-    alone: bool,
     /// For so many looks yet it counts as *crowded*: a thread of ours was seen to wait for a core.
     crowded: u32,
     /// This look saw a poll that is new, whose thread has the last permit, and is on no core.
@@ -338,8 +326,6 @@ impl Monitor {
             wakers: Vec::new(),
             scratch,
             watchful: false,
-            computing: 0,
-            alone: false,
             crowded: 0,
             doubts: false,
             again: false,
@@ -421,8 +407,6 @@ impl Monitor {
                 SLOW
             } else if self.crowded > 0 {
                 CROWDED
-            } else if self.alone {
-                ALONE
             } else {
                 SLOW_BUSY
             };
@@ -446,7 +430,6 @@ impl Monitor {
         // The last thread that lay down may have found the poller taken, by the look just now.
         shared.ensure_poller();
         self.watchful = false;
-        self.computing = 0;
         self.crowded = self.crowded.saturating_sub(1);
         self.watches = false;
         self.doubts = false;
@@ -455,9 +438,6 @@ impl Monitor {
         for (index, peer) in peers.enumerate() {
             acted |= self.look_at(index, peer, now, needed);
         }
-        self.alone =
-            self.computing == shared.idle.workers() && !self.watchful && !self.awaits_anything();
-        self.watchful |= self.computing > 0 && shared.idle.free() == 0 && !self.alone;
         // Somebody spins in almost every case; the fence in `submit` settles the others. Where no thread
         // can be had, it is tried again at the slow pace.
         if shared.idle.could_wake() && shared.any_work() && shared.could_have_a_thread() {
@@ -467,19 +447,6 @@ impl Monitor {
         // Once: who stands still from this look to the next is known to be blocked, or computes.
         self.again = (asked || (self.doubts && !self.again)) && !acted;
         acted
-    }
-
-    /// Whether anything is there, or may come from outside, for which one that computes would have to give way.
-    fn awaits_anything(&self) -> bool {
-        let shared = &self.shared;
-        let has_tasks = |peer: &Peer| {
-            peer.runnext.peek().is_some() || peer.has_queued() || !peer.parents.is_empty()
-        };
-        shared.netpoll.has_sources()
-            || shared.next_deadline().is_some()
-            || shared.has_queued()
-            || shared.peers().any(has_tasks)
-            || !shared.idle.wanting().is_empty()
     }
 
     /// Whether work is queued that no thread could be had for (L5).
@@ -566,9 +533,7 @@ impl Monitor {
         self.watches |= threshold.is_some() && !stalls;
         let blocked = (running || stalls) && stood_still && shared.is_waiting(peer);
         let long = blocked || ran.is_none_or(|ran| ran >= COMPUTES_NS);
-        let computes = running && long && !blocked && ran.is_some();
-        self.computing += usize::from(computes);
-        self.watchful |= long && !computes && shared.idle.free() == 0;
+        self.watchful |= long && shared.idle.free() == 0;
         if running && stood_still && !blocked {
             self.crowded = CROWDED_LOOKS;
         }

@@ -19,7 +19,7 @@ use crate::{
     context, join,
     runtime::{Builder, Runtime},
     sched::{
-        find::tests::{Events, thread},
+        find::tests::thread,
         shutdown::tests::end,
         sleep::Sleeper,
         stage::Stage,

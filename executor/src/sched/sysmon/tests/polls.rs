@@ -112,55 +112,6 @@ fn a_poll_that_computes_or_blocks_is_looked_at_often_where_permits_are_short() {
 }
 
 #[test]
-fn it_looks_seldom_where_nothing_but_computations_goes_on() {
-    let mut watched = Watched::new(runtime(), 2);
-    let other = |watched: &Watched, polls| watched.threads[1].bed().running.store(polls, Relaxed);
-    let computes = |watched: &mut Watched| {
-        watched.looks_after(SLOW_BUSY);
-        watched.monitor.alone
-    };
-    watched.begins();
-    assert!(!computes(&mut watched), "the other one is in no poll");
-    other(&watched, 1);
-    watched.looks_after(SLOW_BUSY);
-    assert!(computes(&mut watched));
-    assert_eq!(quiet(&mut watched.monitor, 20), ALONE);
-    watched.blocks(true);
-    assert!(!computes(&mut watched), "it blocks");
-    watched.blocks(false);
-    watched.looks_after(SLOW_BUSY);
-    assert!(computes(&mut watched));
-    let far = watched.shared().time.clock().now_ns() + 1_000 * SLICE_NS;
-    let timer = watched
-        .peer()
-        .timers
-        .arm(far, Waker::noop().clone())
-        .unwrap();
-    assert!(!computes(&mut watched), "a timer is armed");
-    watched.peer().timers.cancel(timer);
-    assert!(computes(&mut watched));
-    let events = Events::new(&watched.runtime);
-    assert!(!computes(&mut watched), "somebody may write");
-    drop(events);
-    assert!(computes(&mut watched));
-    // Another thread has the second permit, and computes with it.
-    let third = thread(&watched.runtime);
-    third.bed().running.store(1, Relaxed);
-    let second = watched.threads[1].bed();
-    let permit = second.standing.revoke().expect("it had one");
-    third.bed().standing.run(permit);
-    watched.looks_after(SLOW_BUSY);
-    assert!(!computes(&mut watched), "who had it is stuck");
-    other(&watched, 0);
-    assert!(computes(&mut watched));
-    watched.wants();
-    assert!(!computes(&mut watched), "a task waits");
-    third.bed().running.store(0, Relaxed);
-    watched.threads.push(third);
-    watched.end();
-}
-
-#[test]
 fn it_is_crowded_where_a_thread_waits_for_a_core() {
     let mut watched = Watched::new(runtime(), 2);
     watched.begins();
