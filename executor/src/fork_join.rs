@@ -105,7 +105,7 @@ use job::StackJob;
 /// # Panics
 ///
 /// If `a` or `b` does, after both have ended. If `a` panics and `b` has not begun, `b` is dropped; if both
-/// panic, the panic of `a` is what the caller sees.
+/// panic, the panic of `a` is what the caller sees. An exception of another language that comes out of `a` or `b` ends the process.
 ///
 /// Also outside of a runtime: a pool of its own for such calls would be threads beside those of the
 /// program's runtime, on the same cores, and nobody would ever end them.
@@ -154,7 +154,7 @@ where
     // SAFETY: nothing here attaches or detaches before the branch is on the tail.
     let tail = unsafe { owner::tail() };
     if tail.is_undisturbed() {
-        // SAFETY: there is room.
+        // SAFETY: there is room. What attaches this thread to another P meanwhile is above, and takes that back before `a` ends.
         unsafe { join_on(tail, || owner::tail_after(), a, b, |_| (), owner::stall) }
     } else {
         // A pair is put together here; were they passed one by one, both would be in memory on the way above as well,
@@ -178,7 +178,7 @@ where
     RB: Send,
 {
     match owner::prepare(caller) {
-        // SAFETY: there is room, and nothing attaches or detaches before the branch is on the tail.
+        // SAFETY: there is room, and nothing attaches or detaches before the branch is on the tail; afterwards as in `join`.
         owner::Way::Push => unsafe {
             join_on(
                 owner::tail(),
@@ -265,8 +265,8 @@ where
         first: UnsafeCell::new(MaybeUninit::uninit()),
     };
     let job = &frame.job;
-    // SAFETY: there is room. The frame is left only when the job is the owner's again, or done: nothing unwinds between the
-    // push and `pop`, and what comes after it sees to that.
+    // SAFETY: there is room. The frame is left only when the job is the owner's again, or done: nothing unwinds from here to
+    // `pop`, and what comes after a branch that was not popped sees to that.
     unsafe { tail.push(NonNull::from(job).cast()) };
     pushed(tail);
     // Called where it lies: moved to where a panic would go, it would be copied once more.
@@ -276,15 +276,17 @@ where
         Ok(first) => {
             // SAFETY: the frame is used here alone, but for its job.
             let first = unsafe { First::new(&frame.first, first) };
-            let again = after();
-            debug_assert!(ptr::eq(again, tail), "the thread has another P");
-            let tail = again;
-            let second = if tail.pop(job.index()) {
+            let ending = NoUnwind;
+            let same = after();
+            debug_assert!(ptr::eq(same, tail), "the thread has another P");
+            let popped = same.pop(job.index());
+            ending.over();
+            let second = if popped {
                 // SAFETY: it was popped.
                 let closure = unsafe { job.take() };
                 closure()
             } else {
-                run_shared(tail, job, stall)
+                run_shared(same, job, stall)
             };
             (first.take(), second)
         }
@@ -307,7 +309,7 @@ where
     }
 }
 
-/// The first branch panicked: nothing of the second is left afterwards.
+/// The first branch panicked: nothing of the second is left when that goes on.
 #[cold]
 #[inline(never)]
 fn give_up<'t, F, R, T, S>(after: T, job: &StackJob<F, R>, stall: S, first: job::Payload) -> !
@@ -317,22 +319,44 @@ where
     S: Fn(&Tail, &Header) -> Settled,
 {
     let tail = after();
-    let left = if tail.pop(job.index()) {
-        // SAFETY: it was popped.
-        Err(unsafe { job.take() })
-    } else {
-        wait_shared(tail, job, stall)
-    };
-    // The caller sees the first panic, not one more, of the second branch or of a destructor.
-    match left {
-        Ok(Err(payload)) => discard(payload),
-        left => {
-            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(left))) {
-                discard(payload);
+    // A destructor of the second branch is to see that its thread panics, as those of the first have.
+    let _abandon = Abandon { tail, job, stall };
+    resume_unwind(first)
+}
+
+/// Takes the second branch back when it is dropped, or waits for it, and drops what is left of it.
+struct Abandon<'a, F, R, S>
+where
+    F: FnOnce() -> R,
+    S: Fn(&Tail, &Header) -> Settled,
+{
+    tail: &'a Tail,
+    job: &'a StackJob<F, R>,
+    stall: S,
+}
+
+impl<F, R, S> Drop for Abandon<'_, F, R, S>
+where
+    F: FnOnce() -> R,
+    S: Fn(&Tail, &Header) -> Settled,
+{
+    fn drop(&mut self) {
+        let left = if self.tail.pop(self.job.index()) {
+            // SAFETY: it was popped.
+            Err(unsafe { self.job.take() })
+        } else {
+            wait_shared(self.tail, self.job, &self.stall)
+        };
+        // The caller sees the first panic. One more, of a destructor, would abort.
+        match left {
+            Ok(Err(payload)) => discard(payload),
+            left => {
+                if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(left))) {
+                    discard(payload);
+                }
             }
         }
     }
-    resume_unwind(first)
 }
 
 /// What the thief returned, or the closure.

@@ -1,13 +1,14 @@
 //! J5: a `join` ends after both of its branches, also if one panics, and the panic reaches its caller.
 //!
-//! It fails when `abandon` in `fork_join.rs` does not wait for a branch that is out, forgets one that nobody has begun, or lets
-//! the panic of a destructor out.
+//! It fails when `Abandon` in `fork_join.rs` does not wait for a branch that is out, forgets one that nobody has begun, drops
+//! it before the panic goes on, or lets the panic of a destructor out.
 
 mod common;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, panic_any},
     sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    thread,
 };
 
 use common::{Gate, OnDrop, listen_to_panics, runtime};
@@ -72,6 +73,20 @@ common::with_workers! {
             assert_eq!((message, dropped.load(SeqCst)), ("expected: early", 1));
         }
     }
+}
+
+/// What the second branch would have had is dropped by a thread that panics, so a guard there sees that it is not as it should be.
+#[test]
+fn a_branch_that_did_not_begin_is_dropped_in_a_panic() {
+    listen_to_panics();
+    let panics = AtomicBool::new(false);
+    let guard = OnDrop(|| panics.store(thread::panicking(), SeqCst));
+    let message = runtime(1).block_on(async {
+        caught(|| {
+            join(|| panic_any("expected: early"), move || drop(guard));
+        })
+    });
+    assert_eq!((message, panics.load(SeqCst)), ("expected: early", true));
 }
 
 common::with_workers! {

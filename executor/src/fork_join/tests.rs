@@ -5,15 +5,20 @@
 //! J5: a scope runs what has no room on the deque, too. It fails when the drain keeps nothing of a list that it
 //! began to push.
 //!
+//! J3: a level of joins is small on the stack also where others ask for work. What it is where nobody does is in
+//! `tests/join_needs_little_stack.rs`, and fails by the same.
+//!
 //! J2, J5: a thread that clears a runtime away above a join leaves that join's indices alone. It fails when
 //! an index counts for whatever lane the thread is attached to.
 
 use std::{
     env,
     future::poll_fn,
+    hint::black_box,
     mem,
     panic::catch_unwind,
     process::Command,
+    ptr,
     sync::{
         atomic::{AtomicUsize, Ordering::SeqCst},
         mpsc,
@@ -23,7 +28,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Lane, join, join_on, scope};
+use super::{Lane, join, join_on, owner::come_by, scope};
 use crate::{runtime::Builder, sched::closing::Closing, sync::Arc};
 
 /// What takes longer hangs.
@@ -102,6 +107,58 @@ fn branches_beyond_the_longest_deque_are_run() {
         send.send(ran.into_inner()).unwrap();
     });
     assert_eq!(ran, BRANCHES);
+}
+
+/// Bytes of stack in release; in a debug build nothing is inlined.
+const MOST_OF_A_LEVEL: usize = if cfg!(debug_assertions) { 4096 } else { 192 };
+const LEVELS: usize = 200;
+
+/// Where the stack is.
+#[inline(always)]
+fn here() -> usize {
+    let mark = 0_u8;
+    ptr::from_ref(black_box(&mark)).addr()
+}
+
+#[inline(never)]
+fn calls(levels: usize) -> usize {
+    if levels == 0 {
+        return here();
+    }
+    let (deepest, one) = (black_box(calls as fn(usize) -> usize)(levels - 1), 1);
+    black_box(one);
+    deepest
+}
+
+/// Somebody asks before each join.
+#[inline(never)]
+fn disturbed(levels: usize) -> usize {
+    if levels == 0 {
+        return here();
+    }
+    come_by();
+    let (deepest, one) = join(|| disturbed(levels - 1), || 1);
+    black_box(one);
+    deepest
+}
+
+#[test]
+fn a_level_at_which_somebody_asks_is_small() {
+    let (calls, disturbed) = limited(|send| {
+        let runtime = Builder::new().workers(1).build().unwrap();
+        runtime.block_on(async {
+            // The first join finds the array and the thread's place.
+            join(|| (), || ());
+            let top = here();
+            let each = |deepest| (top - deepest) / LEVELS;
+            send.send((each(calls(LEVELS)), each(disturbed(LEVELS))))
+                .unwrap();
+        });
+    });
+    assert!(
+        disturbed <= calls + MOST_OF_A_LEVEL,
+        "{disturbed} bytes a level, {calls} without join"
+    );
 }
 
 /// How many leaves there are, with a join for each.

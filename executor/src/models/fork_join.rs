@@ -57,7 +57,7 @@ impl Owner {
         &self,
         a: impl FnOnce() -> RA,
         b: impl FnOnce() -> RB,
-        stall: impl Fn(&Tail, &Header) -> Settled + Copy,
+        stall: impl Fn(&Tail, &Header) -> Settled,
     ) -> (RA, RB) {
         assert!(self.tail().make_room());
         // SAFETY: there is room.
