@@ -76,7 +76,7 @@ const CAUSES: &[(&str, &[&str], &str)] = &[
          chili 4.4 to 5.1.",
     ),
     (
-        "join_*_2w",
+        "join_matmul_2w",
         &["rayon"],
         "The leaves are long, so the price of a join is nothing. The monitor looks at both workers every millisecond, and each look costs \
          them some 50 us in a virtual machine: a matrix product took 144 ms with it and 137 without, rayon 138.",

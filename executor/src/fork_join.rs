@@ -105,7 +105,7 @@ use job::StackJob;
 /// # Panics
 ///
 /// If `a` or `b` does, after both have ended. If `a` panics and `b` has not begun, `b` is dropped; if both
-/// panic, the panic of `a` is what the caller sees. An exception of another language that comes out of `a` or `b` ends the process.
+/// panic, the panic of `a` is what the caller sees. An exception of another language that comes out of `a` or `b` may end the process.
 ///
 /// Also outside of a runtime: a pool of its own for such calls would be threads beside those of the
 /// program's runtime, on the same cores, and nobody would ever end them.
@@ -265,8 +265,8 @@ where
         first: UnsafeCell::new(MaybeUninit::uninit()),
     };
     let job = &frame.job;
-    // SAFETY: there is room. The frame is left only when the job is the owner's again, or done: nothing unwinds from here to
-    // `pop`, and what comes after a branch that was not popped sees to that.
+    // SAFETY: there is room. The frame is left only when the job is the owner's again, or done: nothing leaves it before `pop`, a
+    // panic of `a` goes on only through `Abandon`, and what comes after a branch that was not popped sees to that.
     unsafe { tail.push(NonNull::from(job).cast()) };
     pushed(tail);
     // Called where it lies: moved to where a panic would go, it would be copied once more.
@@ -309,7 +309,7 @@ where
     }
 }
 
-/// The first branch panicked: nothing of the second is left when that goes on.
+/// The first branch panicked: nothing of the second is left when the panic reaches the caller.
 #[cold]
 #[inline(never)]
 fn give_up<'t, F, R, T, S>(after: T, job: &StackJob<F, R>, stall: S, first: job::Payload) -> !
@@ -318,34 +318,39 @@ where
     T: Fn() -> &'t Tail,
     S: Fn(&Tail, &Header) -> Settled,
 {
-    let tail = after();
     // A destructor of the second branch is to see that its thread panics, as those of the first have.
-    let _abandon = Abandon { tail, job, stall };
+    let _abandon = Abandon { after, job, stall };
     resume_unwind(first)
 }
 
 /// Takes the second branch back when it is dropped, or waits for it, and drops what is left of it.
-struct Abandon<'a, F, R, S>
+struct Abandon<'a, 't, F, R, T, S>
 where
     F: FnOnce() -> R,
+    T: Fn() -> &'t Tail,
     S: Fn(&Tail, &Header) -> Settled,
 {
-    tail: &'a Tail,
+    after: T,
     job: &'a StackJob<F, R>,
     stall: S,
 }
 
-impl<F, R, S> Drop for Abandon<'_, F, R, S>
+impl<'t, F, R, T, S> Drop for Abandon<'_, 't, F, R, T, S>
 where
     F: FnOnce() -> R,
+    T: Fn() -> &'t Tail,
     S: Fn(&Tail, &Header) -> Settled,
 {
     fn drop(&mut self) {
-        let left = if self.tail.pop(self.job.index()) {
+        let ending = NoUnwind;
+        let tail = (self.after)();
+        let popped = tail.pop(self.job.index());
+        ending.over();
+        let left = if popped {
             // SAFETY: it was popped.
             Err(unsafe { self.job.take() })
         } else {
-            wait_shared(self.tail, self.job, &self.stall)
+            wait_shared(tail, self.job, &self.stall)
         };
         // The caller sees the first panic. One more, of a destructor, would abort.
         match left {
@@ -370,13 +375,14 @@ where
     S: Fn(&Tail, &Header) -> Settled,
 {
     let index = job.index();
+    let waiting = NoUnwind;
     if tail.reclaim(index) {
+        waiting.over();
         #[cfg(not(ws_loom))]
         owner::reclaimed();
         // SAFETY: it was reclaimed.
         return Err(unsafe { job.take() });
     }
-    let waiting = NoUnwind;
     let settled = stall(tail, &job.header);
     tail.settle(index);
     waiting.over();

@@ -12,7 +12,10 @@ use std::{
 };
 
 use common::{Gate, OnDrop, listen_to_panics, runtime};
-use ws_executor::join;
+use ws_executor::{
+    join,
+    runtime::{Builder, Runtime},
+};
 
 fn message(result: Result<(), Box<dyn std::any::Any + Send>>) -> &'static str {
     result.unwrap_err().downcast_ref::<&'static str>().unwrap()
@@ -75,18 +78,61 @@ common::with_workers! {
     }
 }
 
-/// What the second branch would have had is dropped by a thread that panics, so a guard there sees that it is not as it should be.
+/// A thread that computes alone keeps its permit, also where the monitor would take it for one that blocks.
+fn alone() -> Runtime {
+    Builder::new().workers(1).sysmon(false).build().unwrap()
+}
+
+/// What the second branch would have had is dropped by a thread that panics, so a guard there sees that it is not as it should
+/// be: whether others could have taken that branch, as they can the first one of a `block_on`, or not.
 #[test]
 fn a_branch_that_did_not_begin_is_dropped_in_a_panic() {
     listen_to_panics();
-    let panics = AtomicBool::new(false);
-    let guard = OnDrop(|| panics.store(thread::panicking(), SeqCst));
-    let message = runtime(1).block_on(async {
-        caught(|| {
-            join(|| panic_any("expected: early"), move || drop(guard));
-        })
+    for others_saw_one in [true, false] {
+        let panics = AtomicUsize::new(0);
+        let guard = OnDrop(|| {
+            panics.fetch_add(usize::from(thread::panicking()), SeqCst);
+        });
+        let message = alone().block_on(async {
+            if others_saw_one {
+                join(|| (), || ());
+            }
+            caught(|| {
+                join(|| panic_any("expected: early"), move || drop(guard));
+            })
+        });
+        assert_eq!((message, panics.load(SeqCst)), ("expected: early", 1));
+    }
+}
+
+/// So is what it has returned.
+#[test]
+fn the_result_of_a_branch_that_was_stolen_is_dropped_in_a_panic() {
+    common::limited(|| {
+        listen_to_panics();
+        let (begun, panics) = (Gate::default(), AtomicUsize::new(0));
+        let guard = OnDrop(|| {
+            panics.fetch_add(usize::from(thread::panicking()), SeqCst);
+        });
+        let message = runtime(2).block_on(async {
+            caught(|| {
+                join(
+                    || {
+                        begun.pass();
+                        panic_any("expected: beside a branch");
+                    },
+                    || {
+                        begun.open();
+                        guard
+                    },
+                );
+            })
+        });
+        assert_eq!(
+            (message, panics.load(SeqCst)),
+            ("expected: beside a branch", 1)
+        );
     });
-    assert_eq!((message, panics.load(SeqCst)), ("expected: early", true));
 }
 
 common::with_workers! {

@@ -28,7 +28,11 @@ use std::{
     time::Duration,
 };
 
-use super::{Lane, join, join_on, owner::come_by, scope};
+use super::{
+    Lane, Tail, join, join_on,
+    owner::{come_by, with_tail},
+    scope,
+};
 use crate::{runtime::Builder, sched::closing::Closing, sync::Arc};
 
 /// What takes longer hangs.
@@ -137,6 +141,7 @@ fn disturbed(levels: usize) -> usize {
         return here();
     }
     come_by();
+    assert!(!with_tail(Tail::is_undisturbed));
     let (deepest, one) = join(|| disturbed(levels - 1), || 1);
     black_box(one);
     deepest

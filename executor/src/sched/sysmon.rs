@@ -60,7 +60,7 @@
 //!
 //! A look costs a load for each P, and 0.3 us for each reading of a CPU clock. It is the waking that costs, so
 //! the period is 20 us only for a millisecond after it had to act, and doubles from then on (measured with both of two cores
-//! busy: 20 us costs 12 %, 100 us 7 %, 1 ms up to 4 %): to 1 ms while every permit is taken or a
+//! busy: 20 us costs 12 %, 100 us 7 %, 1 ms up to 5 %): to 1 ms while every permit is taken or a
 //! thread is stuck without one (it may take one at any moment and be stuck again, and a slice is counted
 //! from the first look), and to 10 ms otherwise.
 //!
@@ -74,7 +74,7 @@
 //! After five looks in a row that saw no permit taken it sleeps for good; see *The monitor's bed* in `idle.rs`.
 //!
 //! Rejected: 4 ms where every permit is in a poll that computes, and nothing is queued, armed or registered. A matrix product on two
-//! workers took 1 to 2 % longer than without sysmon then, instead of 4 %. But what comes from a foreign thread then waits for up to 4 ms,
+//! workers took 1 to 2 % longer than without sysmon then, instead of 5 %. But what comes from a foreign thread then waits for up to 4 ms,
 //! where all that it waits for is the end of a slice that is over.
 //!
 //! Rejected: to leave the core to who runs there when it wakes (`SCHED_BATCH`), while no poll is long. A busy HTTP server took
