@@ -46,6 +46,9 @@ pub mod runtime;
 #[path = "../tests/common/scale.rs"]
 mod scale;
 mod sched;
+#[cfg(all(test, not(ws_loom)))]
+#[path = "../tests/common/stack.rs"]
+mod stack;
 #[cfg(all(test, not(any(ws_fuzz, ws_loom))))]
 mod steps;
 #[cfg(ws_fuzz)]

@@ -7,29 +7,12 @@ mod common;
 
 use std::hint::black_box;
 
-use common::runtime;
+use common::{calls, here, runtime};
 use ws_executor::join;
 
 const LEVELS: usize = 1000;
 /// In a debug build nothing is inlined, and every closure is a frame.
 const MOST: usize = if cfg!(debug_assertions) { 2048 } else { 192 };
-
-/// Where the stack is.
-#[inline(always)]
-fn here() -> usize {
-    let mark = 0_u8;
-    std::ptr::from_ref(black_box(&mark)).addr()
-}
-
-#[inline(never)]
-fn plain(levels: usize) -> usize {
-    if levels == 0 {
-        return here();
-    }
-    let (deepest, one) = (black_box(plain as fn(usize) -> usize)(levels - 1), 1);
-    black_box(one);
-    deepest
-}
 
 #[inline(never)]
 fn joined(levels: usize) -> usize {
@@ -59,13 +42,13 @@ fn a_level_of_joins_is_small() {
             // The first join finds the array and the thread's place.
             join(|| (), || ());
             let top = here();
-            let calls = (top - plain(LEVELS)) / LEVELS;
+            let plain = (top - calls(LEVELS)) / LEVELS;
             let first = (top - joined(LEVELS)) / LEVELS;
             let second = (top - joined_second(LEVELS)) / LEVELS;
             for (which, bytes) in [("first", first), ("second", second)] {
                 assert!(
-                    bytes <= calls + MOST,
-                    "{bytes} bytes a level in the {which} branch, {calls} without join"
+                    bytes <= plain + MOST,
+                    "{bytes} bytes a level in the {which} branch, {plain} without join"
                 );
             }
         });

@@ -18,7 +18,6 @@ use std::{
     mem,
     panic::catch_unwind,
     process::Command,
-    ptr,
     sync::{
         atomic::{AtomicUsize, Ordering::SeqCst},
         mpsc,
@@ -33,7 +32,12 @@ use super::{
     owner::{come_by, with_tail},
     scope,
 };
-use crate::{runtime::Builder, sched::closing::Closing, sync::Arc};
+use crate::{
+    runtime::Builder,
+    sched::closing::Closing,
+    stack::{calls, here},
+    sync::Arc,
+};
 
 /// What takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -117,23 +121,6 @@ fn branches_beyond_the_longest_deque_are_run() {
 const MOST_OF_A_LEVEL: usize = if cfg!(debug_assertions) { 4096 } else { 192 };
 const LEVELS: usize = 200;
 
-/// Where the stack is.
-#[inline(always)]
-fn here() -> usize {
-    let mark = 0_u8;
-    ptr::from_ref(black_box(&mark)).addr()
-}
-
-#[inline(never)]
-fn calls(levels: usize) -> usize {
-    if levels == 0 {
-        return here();
-    }
-    let (deepest, one) = (black_box(calls as fn(usize) -> usize)(levels - 1), 1);
-    black_box(one);
-    deepest
-}
-
 /// Somebody asks before each join.
 #[inline(never)]
 fn disturbed(levels: usize) -> usize {
@@ -149,7 +136,7 @@ fn disturbed(levels: usize) -> usize {
 
 #[test]
 fn a_level_at_which_somebody_asks_is_small() {
-    let (calls, disturbed) = limited(|send| {
+    let (plain, disturbed) = limited(|send| {
         let runtime = Builder::new().workers(1).build().unwrap();
         runtime.block_on(async {
             // The first join finds the array and the thread's place.
@@ -161,8 +148,8 @@ fn a_level_at_which_somebody_asks_is_small() {
         });
     });
     assert!(
-        disturbed <= calls + MOST_OF_A_LEVEL,
-        "{disturbed} bytes a level, {calls} without join"
+        disturbed <= plain + MOST_OF_A_LEVEL,
+        "{disturbed} bytes a level, {plain} without join"
     );
 }
 

@@ -9,6 +9,7 @@
 
 mod log;
 mod scale;
+mod stack;
 
 use std::{
     any::Any,
@@ -22,6 +23,7 @@ use std::{
 
 pub(crate) use log::subscribe;
 pub(crate) use scale::scaled;
+pub(crate) use stack::{calls, here};
 use ws_executor::{
     runtime::{Builder, Runtime},
     task::JoinHandle,
