@@ -84,17 +84,17 @@ fn alone() -> Runtime {
 }
 
 /// What the second branch would have had is dropped by a thread that panics, so a guard there sees that it is not as it should
-/// be: whether others could have taken that branch, as they can the first one of a `block_on`, or not.
+/// be: whether others may take that branch, as they may the first one of a `block_on`, or not.
 #[test]
 fn a_branch_that_did_not_begin_is_dropped_in_a_panic() {
     listen_to_panics();
-    for others_saw_one in [true, false] {
+    for others_may_take_it in [true, false] {
         let panics = AtomicUsize::new(0);
         let guard = OnDrop(|| {
             panics.fetch_add(usize::from(thread::panicking()), SeqCst);
         });
         let message = alone().block_on(async {
-            if others_saw_one {
+            if !others_may_take_it {
                 join(|| (), || ());
             }
             caught(|| {
@@ -119,7 +119,7 @@ fn the_result_of_a_branch_that_was_stolen_is_dropped_in_a_panic() {
                 join(
                     || {
                         begun.pass();
-                        panic_any("expected: beside a branch");
+                        panic_any("expected: beside a thief");
                     },
                     || {
                         begun.open();
@@ -130,7 +130,7 @@ fn the_result_of_a_branch_that_was_stolen_is_dropped_in_a_panic() {
         });
         assert_eq!(
             (message, panics.load(SeqCst)),
-            ("expected: beside a branch", 1)
+            ("expected: beside a thief", 1)
         );
     });
 }
