@@ -16,7 +16,7 @@
 //!
 //! # The steps of a join
 //!
-//! 1. The second closure becomes a job on this stack frame, and its address goes to the tail.
+//! 1. The second closure becomes a job on this stack frame, and is linked to the tail.
 //! 2. The first closure is called.
 //! 3. The job is still private, as it mostly is: it is taken back, and its closure is called. That is
 //!    some loads, six stores and two comparisons more than two plain calls.
@@ -154,7 +154,7 @@ where
     // SAFETY: nothing here attaches or detaches before the branch is on the tail.
     let tail = unsafe { owner::tail() };
     if tail.is_undisturbed() {
-        // SAFETY: there is room. What attaches this thread to another P meanwhile is above, and takes that back before `a` ends.
+        // SAFETY: it is attached. What attaches this thread to another P meanwhile is above, and takes that back before `a` ends.
         unsafe { join_on(tail, || owner::tail_after(), a, b, |_| (), owner::stall) }
     } else {
         // A pair is put together here; were they passed one by one, both would be in memory on the way above as well,
@@ -163,7 +163,7 @@ where
     }
 }
 
-/// The same, when somebody asked for work, the array is full, or this thread has no lane.
+/// The same, when somebody asked for work, or this thread has no lane.
 #[cfg(not(ws_loom))]
 #[cold]
 #[inline(never)]
@@ -178,7 +178,7 @@ where
     RB: Send,
 {
     match owner::prepare(caller) {
-        // SAFETY: there is room, and nothing attaches or detaches before the branch is on the tail; afterwards as in `join`.
+        // SAFETY: it is attached, and nothing attaches or detaches before the branch is on the tail; afterwards as in `join`.
         owner::Way::Push => unsafe {
             join_on(
                 owner::tail(),
@@ -243,7 +243,7 @@ impl<RA> Drop for First<'_, RA> {
 ///
 /// # Safety
 ///
-/// - There is room at the tail.
+/// - The tail is attached.
 /// - `after` returns that tail, and neither it nor `pushed` unwinds.
 #[inline(always)]
 pub(crate) unsafe fn join_on<'t, A, B, RA, RB, T, S>(
@@ -261,11 +261,11 @@ where
     S: Fn(&Tail, &Header) -> Settled,
 {
     let frame = Frame {
-        job: StackJob::new(b, tail.top()),
+        job: StackJob::new(b),
         first: UnsafeCell::new(MaybeUninit::uninit()),
     };
     let job = &frame.job;
-    // SAFETY: there is room. The frame is left only when the job is the owner's again, or done: nothing leaves it before `pop`, a
+    // SAFETY: it is attached. The frame is left only when the job is the owner's again, or done: nothing leaves it before `pop`, a
     // panic of `a` goes on only through `Abandon`, and what comes after a branch that was not popped sees to that.
     unsafe { tail.push(NonNull::from(job).cast()) };
     pushed(tail);
@@ -279,7 +279,7 @@ where
             let ending = NoUnwind;
             let same = after();
             debug_assert!(ptr::eq(same, tail), "the thread has another P");
-            let popped = same.pop(job.index());
+            let popped = same.pop(&job.header);
             ending.over();
             let second = if popped {
                 // SAFETY: it was popped.
@@ -344,7 +344,7 @@ where
     fn drop(&mut self) {
         let ending = NoUnwind;
         let tail = (self.after)();
-        let popped = tail.pop(self.job.index());
+        let popped = tail.pop(&self.job.header);
         ending.over();
         let left = if popped {
             // SAFETY: it was popped.
@@ -374,8 +374,8 @@ where
     F: FnOnce() -> R,
     S: Fn(&Tail, &Header) -> Settled,
 {
-    let index = job.index();
     let waiting = NoUnwind;
+    let index = job.header.index();
     if tail.reclaim(index) {
         waiting.over();
         #[cfg(not(ws_loom))]

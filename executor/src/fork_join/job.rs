@@ -8,18 +8,22 @@
 //! scope's job: the count of its scope) says that it was run or given back. The last access of a thief is
 //! the step that says so.
 //!
-//! A job of a join is shared from its beginning: its address comes from a reference, and is in the array while
-//! its owner holds others. So whatever is written to it lies in an `UnsafeCell`, or is an atomic.
+//! A job of a join is shared from its beginning: its address comes from a reference, and is in the deque while
+//! its owner holds others. So whatever is written to it lies in a cell, or is an atomic.
 #![allow(unsafe_code)]
 
 use std::{
     any::Any,
+    cell::Cell,
     mem::MaybeUninit,
     panic::{AssertUnwindSafe, catch_unwind},
     ptr::NonNull,
 };
 
-use super::latch::{Latch, Settled};
+use super::{
+    deque::Link,
+    latch::{Latch, Settled},
+};
 use crate::{
     sched::park::Parker,
     sync::{
@@ -46,6 +50,8 @@ pub(crate) struct Functions {
 #[repr(C)]
 pub(crate) struct Header {
     functions: &'static Functions,
+    /// Where it is. Its owner's alone.
+    pub(super) link: Cell<Link>,
     /// What others need: there once the job is promoted, since most jobs never are.
     open: UnsafeCell<MaybeUninit<Open>>,
 }
@@ -65,8 +71,16 @@ impl Header {
     pub(crate) fn new(functions: &'static Functions) -> Self {
         Self {
             functions,
+            link: Cell::new(Link::NONE),
             open: UnsafeCell::new(MaybeUninit::uninit()),
         }
+    }
+
+    /// Its index in the deque.
+    ///
+    /// Only its owner may ask, once it was placed.
+    pub(super) fn index(&self) -> usize {
+        self.link.get().index()
     }
 
     /// Readies the job for others, before its promotion.
@@ -198,8 +212,6 @@ impl Header {
 #[repr(C)]
 pub(crate) struct StackJob<F, R> {
     pub(crate) header: Header,
-    /// Where it is in the owner's deque.
-    index: usize,
     closure: UnsafeCell<MaybeUninit<F>>,
     result: UnsafeCell<MaybeUninit<Result<R, Payload>>>,
 }
@@ -214,19 +226,12 @@ where
     };
 
     #[inline(always)]
-    pub(crate) fn new(closure: F, index: usize) -> Self {
+    pub(crate) fn new(closure: F) -> Self {
         Self {
             header: Header::new(&Self::FUNCTIONS),
-            index,
             closure: UnsafeCell::new(MaybeUninit::new(closure)),
             result: UnsafeCell::new(MaybeUninit::uninit()),
         }
-    }
-
-    /// Where it was pushed.
-    #[inline(always)]
-    pub(crate) fn index(&self) -> usize {
-        self.index
     }
 
     /// Takes the closure out.

@@ -188,7 +188,10 @@ pub(crate) fn attach(worker: &Worker) {
 
 /// This thread is no worker any more.
 pub(crate) fn detach() {
-    debug_assert_eq!(base(), 0, "a frame still waits for a branch");
+    debug_assert!(
+        !with_tail(Tail::has_branches),
+        "a frame still waits for a branch"
+    );
     // SAFETY: a static.
     unsafe { set_tail(&raw const NO_LANE) };
 }
@@ -203,12 +206,15 @@ pub(crate) fn lay_aside() -> *const Tail {
 
 /// Where the branches begin that what is run now may fork.
 pub(crate) fn base() -> usize {
-    with_tail(Tail::top)
+    with_tail(|tail| {
+        tail.place(0);
+        tail.top()
+    })
 }
 
 /// Whether a branch waits on this thread's stack, or a scope or a computation is open there.
 pub(crate) fn is_inside() -> bool {
-    base() != 0 || current_scope() != 0 || compute::current() != 0
+    with_tail(Tail::has_branches) || current_scope() != 0 || compute::current() != 0
 }
 
 pub(super) fn current_scope() -> usize {
@@ -239,7 +245,7 @@ pub(super) fn stole_from(lane: &Lane) {
 pub(super) enum Way {
     /// Push; then feed those who asked.
     Push,
-    /// Two plain calls: there is no P for this thread, or no index.
+    /// Two plain calls: there is no P for this thread.
     Call,
     /// Once more, as a guest of this runtime.
     Enter(Arc<Shared>),
@@ -254,13 +260,9 @@ pub(super) fn prepare(caller: &'static Location<'static>) -> Way {
     // SAFETY: what follows attaches to nothing more.
     let tail = unsafe { tail() };
     if tail.lane().is_some() {
-        let way = if make_room(tail) {
-            Way::Push
-        } else {
-            Way::Call
-        };
+        come_to_a_fork(tail);
         compute::check();
-        return way;
+        return Way::Push;
     }
     if context::is_busy() {
         return Way::Call;
@@ -271,15 +273,14 @@ pub(super) fn prepare(caller: &'static Location<'static>) -> Way {
     })
 }
 
-/// Sees to room at a fork that was disturbed. False if there cannot be any.
+/// What comes before a push that was disturbed; [`feed`] comes after it.
 #[cold]
-pub(super) fn make_room(tail: &Tail) -> bool {
+pub(super) fn come_to_a_fork(tail: &Tail) {
     // First of all, so that who asks from now on makes the next fork come by.
-    let room = tail.make_room();
+    tail.heed();
     context::with_worker(|worker| {
         worker.expect("it is attached to its lane").come_to_a_fork();
     });
-    room
 }
 
 fn no_runtime(caller: &'static Location<'static>) -> ! {
@@ -301,7 +302,7 @@ pub(super) fn inside<R>(shared: &Arc<Shared>, f: impl FnOnce() -> R) -> R {
     )
 }
 
-/// Somebody asked, or there was no room: promotes what the others can take.
+/// Somebody asked: promotes what the others can take.
 #[cold]
 pub(super) fn feed(tail: &Tail) {
     // The branch is on the tail by now, and lies in the caller's frame.
@@ -316,10 +317,10 @@ pub(super) fn feed(tail: &Tail) {
             return;
         }
         if hungry == 0 {
-            if tail.private() > 0 && tail.lane().is_some_and(|lane| !lane.has_shared()) {
-                tail.promote(1, compute::current());
+            if tail.lane().is_some_and(|lane| !lane.has_shared()) {
+                let count = tail.promote(1, compute::current());
                 // Who released a permit since then has not seen it.
-                shared.wake_for(1);
+                shared.wake_for(count);
             }
             return;
         }
@@ -328,9 +329,8 @@ pub(super) fn feed(tail: &Tail) {
             tail.ask_again();
             return;
         }
-        let count = hungry.min(tail.private());
         let wakes = shared.idle.could_wake();
-        tail.promote(count, compute::current());
+        let count = tail.promote(hungry, compute::current());
         shared.wake_for(count);
         if wakes {
             GATE.with(|gate| gate.woke(now()));

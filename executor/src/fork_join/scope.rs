@@ -134,7 +134,7 @@ const CLOSED: usize = usize::MAX;
 impl<'scope> Scope<'scope> {
     fn new() -> Self {
         let (tail, top) = with_tail(|tail| {
-            let top = if tail.lane().is_some() {
+            let top = if tail.lane().is_some() && tail.place(0) {
                 tail.top()
             } else {
                 CLOSED
@@ -188,6 +188,7 @@ impl<'scope> Scope<'scope> {
     /// Whether the newest frame that may use this thread's tail is the scope's.
     fn is_on_top(&self, tail: &Tail) -> bool {
         ptr::from_ref(tail).addr() == self.tail
+            && !tail.has_linked()
             && tail.top() == self.top.load(Relaxed)
             && owner::current_scope() == ptr::from_ref(self).addr()
     }
@@ -197,22 +198,21 @@ impl<'scope> Scope<'scope> {
         if disturbed {
             // The job is counted, and a scope whose job is lost never ends.
             let waiting = NoUnwind;
-            let room = owner::make_room(tail);
+            owner::come_to_a_fork(tail);
             waiting.over();
-            if !room {
-                return false;
-            }
             // Not here: the job is counted, and has to be pushed.
             compute::heed_later(tail);
         }
-        // SAFETY: there is room. The job is freed when it has run, which is after its index was popped or
+        // SAFETY: it is attached. The job is freed when it has run, which is after its index was popped or
         // reclaimed by `drain`, or else by a thief; and `drain` settles those when all have ended.
-        unsafe { tail.push(job) };
-        self.top.store(tail.top(), Relaxed);
+        let pushed = unsafe { tail.push_placed(job) };
+        if pushed {
+            self.top.store(tail.top(), Relaxed);
+        }
         if disturbed {
             owner::feed(tail);
         }
-        true
+        pushed
     }
 
     /// Runs the closure, and then everything that it has spawned.
@@ -236,7 +236,7 @@ impl<'scope> Scope<'scope> {
                 let index = tail.top() - 1;
                 // SAFETY: below the top.
                 let job = unsafe { tail.job_at(index) };
-                if !tail.pop(index) && !tail.reclaim(index) {
+                if !tail.pop_placed(index) && !tail.reclaim(index) {
                     // Stolen, and so are all older ones.
                     break;
                 }
@@ -250,7 +250,7 @@ impl<'scope> Scope<'scope> {
                 continue;
             };
             // The others of the list go to the tail, where they can be stolen meanwhile.
-            if tail.lane().is_some() && tail.top() == base {
+            if tail.lane().is_some() && !tail.has_linked() && tail.top() == base {
                 self.top.store(base, Relaxed);
                 let mut rest = mem::take(&mut *self.list.lock()).into_iter();
                 while let Some(Spawned(job)) = rest.next() {

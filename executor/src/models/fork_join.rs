@@ -59,15 +59,16 @@ impl Owner {
         b: impl FnOnce() -> RB,
         stall: impl Fn(&Tail, &Header) -> Settled,
     ) -> (RA, RB) {
-        assert!(self.tail().make_room());
-        // SAFETY: there is room.
+        // SAFETY: it is attached.
         unsafe {
             join_on(
                 self.tail(),
                 || self.tail(),
                 a,
                 b,
-                |tail| tail.promote(1, 0),
+                |tail| {
+                    tail.promote(1, 0);
+                },
                 stall,
             )
         }
