@@ -364,7 +364,6 @@ impl Tail {
     }
 
     /// Whether a branch was pushed and not given up.
-    #[cfg(not(ws_loom))]
     pub(crate) fn has_branches(&self) -> bool {
         self.has_linked() || self.top.get() != 0
     }

@@ -4,11 +4,11 @@
 //! | --- | --- | --- | --- | --- |
 //! | `a_branch_is_run_once` | owner or thief runs it, each sees what the other wrote, and the owner wakes | 3 | 0.1 | `fork_promote_relaxed`, `fork_claim_relaxed`, `fork_reclaim_stores`, `fork_latch_set_relaxed`, `fork_latch_settled_relaxed`, `fork_latch_asleep_stores` |
 //! | `the_oldest_goes_first` | two thieves at two nested joins, over an array that grows: each branch once, the older one first | 2 | 10.4 | `fork_newest_first`, `fork_grow_forgets` |
+//! | `two_that_were_linked_go_together` | two nested joins that are placed and promoted at once, and one above that is only linked: each branch once, the older one first, and nothing is left on the tail | 3 | 3.5 | `fork_place_newest_first`, `fork_place_keeps_the_newest`, `fork_place_forgets_the_top`, `fork_place_grows_once`, `fork_pop_ignores_the_split` |
 //! | `an_index_is_used_again` | a second branch at the index of the first, which a slow thief still looks at | 3 | 0.3 | `fork_settle_keeps_the_index` |
 //! | `a_branch_that_is_given_back_is_run_by_its_owner` | the same as the first for a branch that was claimed and not run | 3 | 0.1 | `fork_latch_forgets_the_sleeper` |
 //! | `a_helper_does_not_run_what_was_forked_before` | who helps at a stalled join never runs what the thief had forked before it took our branch | 2 | 0.1 | `fork_helper_ignores_the_base` |
 //! | `a_helper_does_not_run_what_was_forked_afterwards` | nor what it forks after that has ended | 2 | 0.1 | `fork_helper_does_not_look_again` |
-//!
 //! | `a_scope_is_left_after_its_branches` | two branches that end elsewhere, and an owner that sleeps and then frees the scope | 3 | 5.9 | `fork_exit_end_relaxed`, `fork_exit_open_relaxed`, `fork_exit_forgets_the_owner` |
 //!
 //! The owner's and the thief's letters are cells that only the protocol keeps apart; a job that is freed
@@ -59,19 +59,25 @@ impl Owner {
         b: impl FnOnce() -> RB,
         stall: impl Fn(&Tail, &Header) -> Settled,
     ) -> (RA, RB) {
+        self.join_promoting(1, a, b, stall)
+    }
+
+    /// A join after whose push so many branches are promoted, of those that are there. With 0 nobody asked: its own is only
+    /// linked.
+    fn join_promoting<RA, RB>(
+        &self,
+        count: usize,
+        a: impl FnOnce() -> RA,
+        b: impl FnOnce() -> RB,
+        stall: impl Fn(&Tail, &Header) -> Settled,
+    ) -> (RA, RB) {
+        let pushed = |tail: &Tail| {
+            if count > 0 {
+                assert_eq!(tail.promote(count, 0), count, "a branch was not placed");
+            }
+        };
         // SAFETY: it is attached.
-        unsafe {
-            join_on(
-                self.tail(),
-                || self.tail(),
-                a,
-                b,
-                |tail| {
-                    tail.promote(1, 0);
-                },
-                stall,
-            )
-        }
+        unsafe { join_on(self.tail(), || self.tail(), a, b, pushed, stall) }
     }
 
     fn sleep(&self, header: &Header) -> Settled {
@@ -176,6 +182,57 @@ fn the_oldest_goes_first() {
             // The inner one is taken only after the outer one.
             assert!(!inner_stolen || outer_stolen);
             assert_eq!(order.load(Relaxed), 2);
+        };
+        turn.race(owner, thieves.map(|lane| move || steal(&lane)));
+    });
+}
+
+#[test]
+fn two_that_were_linked_go_together() {
+    explore(3, |turn: Turn| {
+        let lane = Arc::new(Lane::new());
+        let thieves = [lane.clone(), lane.clone()];
+        let owner = move || {
+            let owner = Owner::new(&lane);
+            let runs = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+            let stolen = [Cell::new(false), Cell::new(false)];
+            let branch = |which: usize| {
+                let (there, back, runs) = (Letter::new(), Letter::new(), runs[which].clone());
+                there.write();
+                let answer = back.clone();
+                let branch = move || {
+                    there.read();
+                    answer.write();
+                    runs.fetch_add(1, Relaxed);
+                };
+                (branch, back)
+            };
+            let stall = |which: usize, header: &Header| {
+                stolen[which].set(true);
+                owner.sleep(header)
+            };
+            let above = || {
+                // Nobody asks here: it is linked to none, and goes back by its link.
+                let own = thread::current().id();
+                let by = || thread::current().id();
+                let ((), by) = owner.join_promoting(0, || (), by, |_, _| unreachable!());
+                assert_eq!(by, own);
+            };
+            let (old, old_back) = branch(0);
+            let inner = || {
+                assert_eq!(owner.tail().top(), 0, "it was placed for nobody");
+                let (new, new_back) = branch(1);
+                owner.join_promoting(2, above, new, |_, header| stall(1, header));
+                new_back.read();
+            };
+            owner.join_promoting(0, inner, old, |_, header| stall(0, header));
+            old_back.read();
+            // The newer one is taken only after the older one.
+            assert!(!stolen[1].get() || stolen[0].get());
+            for runs in runs {
+                assert_eq!(runs.load(Relaxed), 1);
+            }
+            assert!(!owner.tail().has_branches());
         };
         turn.race(owner, thieves.map(|lane| move || steal(&lane)));
     });
