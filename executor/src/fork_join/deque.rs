@@ -70,6 +70,9 @@
 //! Checked by `models::fork_join`.
 #![allow(unsafe_code)]
 
+#[cfg(all(test, not(ws_loom)))]
+mod tests;
+
 use std::{
     cell::Cell,
     iter,

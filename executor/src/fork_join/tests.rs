@@ -8,6 +8,13 @@
 //! J3: a level of joins is small on the stack also where others ask for work. What it is where nobody does is in
 //! `tests/join_needs_little_stack.rs`, and fails by the same.
 //!
+//! J5: a recursion of joins that is deeper than the deque is long ends as plain calls would, whoever asks. It fails when
+//! `place` in `fork_join/deque.rs` forgets what stays linked.
+//!
+//! J5, J1: a scope inside of joins that are only linked has its branches on the deque, but not those that come from inside a
+//! join. It fails when `is_on_top` in `fork_join/scope.rs` does not look for what is linked, and when a scope
+//! does not place what is below it.
+//!
 //! J2, J5: a thread that clears a runtime away above a join leaves that join's indices alone. It fails when
 //! an index counts for whatever lane the thread is attached to.
 
@@ -19,7 +26,8 @@ use std::{
     panic::catch_unwind,
     process::Command,
     sync::{
-        atomic::{AtomicUsize, Ordering::SeqCst},
+        Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
         mpsc,
     },
     task::Poll,
@@ -29,12 +37,12 @@ use std::{
 
 use super::{
     Lane, Tail, join, join_on,
-    owner::{come_by, with_tail},
+    owner::{base, come_by, with_tail},
     scope,
 };
 use crate::{
     runtime::Builder,
-    sched::closing::Closing,
+    sched::{closing::Closing, ground::Ground},
     stack::{calls, here},
     sync::Arc,
 };
@@ -159,6 +167,107 @@ fn leaves(depth: usize) -> usize {
     }
     let (a, b) = join(|| leaves(depth - 1), || leaves(depth - 1));
     a + b
+}
+
+/// Above as many joins, at each of which somebody asks.
+fn deep(levels: usize, bottom: &(impl Fn() + Sync)) -> usize {
+    if levels == 0 {
+        bottom();
+        return 0;
+    }
+    come_by();
+    let (below, here) = join(|| deep(levels - 1, bottom), || leaves(2));
+    below + here
+}
+
+#[test]
+fn a_recursion_that_is_deeper_than_the_deque_ends() {
+    // As many have an index in tests.
+    const INDICES: usize = 1 << 10;
+    const LEVELS: usize = INDICES + 300;
+    let sum = limited(|send| {
+        let runtime = Builder::new().workers(2).build().unwrap();
+        let shared = runtime.handle().shared().clone();
+        let over = AtomicBool::new(false);
+        let spawned = AtomicUsize::new(0);
+        let bottom = || {
+            assert_eq!(base(), INDICES);
+            assert!(with_tail(Tail::has_linked));
+            scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(|_| {
+                        spawned.fetch_add(leaves(2), SeqCst);
+                    });
+                }
+            });
+            assert_eq!(spawned.load(SeqCst), 12);
+        };
+        let compute = || runtime.block_on(async { deep(LEVELS, &bottom) });
+        let sum = thread::scope(|threads| {
+            threads.spawn(|| {
+                while !over.load(SeqCst) {
+                    for peer in shared.peers() {
+                        peer.lane.ask();
+                    }
+                    thread::yield_now();
+                }
+            });
+            // A debug build inlines nothing.
+            let large = thread::Builder::new().stack_size(64 << 20);
+            let computing = large.spawn_scoped(threads, compute).unwrap();
+            let sum = computing.join();
+            over.store(true, SeqCst);
+            sum
+        });
+        send.send(sum.expect("a level panicked")).unwrap();
+    });
+    assert_eq!(sum, LEVELS * 4);
+}
+
+#[test]
+fn a_scope_inside_of_linked_joins_has_the_deque() {
+    let ran = limited(|send| {
+        // Without the monitor, who would ask as well.
+        let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+        let ran = Mutex::new(Vec::new());
+        let note = |which: usize| ran.lock().unwrap().push(which);
+        let top = || with_tail(Tail::top);
+        let inside = || {
+            assert!(with_tail(Tail::has_linked));
+            scope(|scope| {
+                let spawn = |which| scope.spawn(move |_| note(which));
+                let below = top();
+                spawn(1);
+                assert_eq!(top(), below + 1, "not on the deque");
+                let linked = || {
+                    assert!(with_tail(Tail::has_linked));
+                    spawn(2);
+                    assert!(with_tail(Tail::has_linked), "on top of a join");
+                };
+                join(linked, || ());
+                spawn(3);
+                assert_eq!(top(), below + 2, "not on the deque after a join");
+                let placed = || {
+                    assert_eq!(base(), below + 3);
+                    spawn(4);
+                    assert_eq!(top(), below + 3, "on top of a join");
+                };
+                join(placed, || ());
+                spawn(5);
+                assert_eq!(top(), below + 3, "not on the deque after a join");
+            });
+            note(6);
+        };
+        runtime.block_on(async {
+            // The first join finds the thread's place, and whoever asked before.
+            join(|| (), || ());
+            join(|| join(inside, || note(7)), || note(8));
+            assert!(!with_tail(Tail::has_branches));
+        });
+        send.send(ran.into_inner().unwrap()).unwrap();
+    });
+    // What is in the list comes last.
+    assert_eq!(ran, [5, 3, 1, 4, 2, 6, 7, 8]);
 }
 
 struct Joins(Arc<AtomicUsize>);
