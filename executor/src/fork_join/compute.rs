@@ -98,7 +98,7 @@ pub(super) fn heed_later(tail: &Tail) {
 /// Whether what this thread runs was cancelled. If it says no, the lane is asked when that happens.
 fn is_cancelled() -> bool {
     let computation = ptr::with_exposed_provenance::<Computation>(CURRENT.get());
-    // Ordering: SeqCst: between the last change of the limit and the look at the mark; pairs with the one in
+    // Ordering: SeqCst: between the last change of the flag and the look at the mark; pairs with the one in
     // `drop`, so that the next join comes by if this look saw nothing.
     fence(SeqCst);
     #[expect(unsafe_code, reason = "see the module's head")]

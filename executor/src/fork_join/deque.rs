@@ -488,6 +488,10 @@ impl Tail {
         let linked = self.linked().count();
         let wanted = self.top.get() + linked + spare;
         while self.capacity.get() < wanted && self.grow() {}
+        if linked == 0 {
+            // Nothing is written here: `base` is also asked by threads that have no lane, and share a tail.
+            return wanted <= self.capacity.get();
+        }
         let end = self.top.get() + linked;
         let placed = end.min(self.capacity.get());
         let mut first_linked = None;

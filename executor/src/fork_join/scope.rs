@@ -11,7 +11,10 @@
 //! An index of the deque belongs to a frame (*Mine or nothing* in `deque.rs`), so a branch may go to the
 //! tail only if the frame on top of this thread's stack is that of the scope. Else it goes to the scope's
 //! list, and its owner pushes it from there at the end. That is so for a scope that is used from inside a
-//! join, from another scope inside, or on another thread.
+//! join, from another scope inside, or on another thread; and where not all that is below has an index.
+//!
+//! Its branches lie in the array from the beginning, since it is by the top that the scope knows them again. So what is linked
+//! is placed when a scope begins.
 //!
 //! A branch gets a scope of its own for what it spawns in turn, and ends after that: so a tree of branches
 //! goes to the tails of those who run them, not to one list.

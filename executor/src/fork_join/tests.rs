@@ -146,7 +146,7 @@ fn a_level_at_which_somebody_asks_is_small() {
     let (plain, disturbed) = limited(|send| {
         let runtime = Builder::new().workers(1).build().unwrap();
         runtime.block_on(async {
-            // The first join finds the array and the thread's place.
+            // The first join finds the thread's place.
             join(|| (), || ());
             let top = here();
             let each = |deepest| (top - deepest) / LEVELS;
