@@ -332,7 +332,7 @@ pub(super) fn feed(tail: &Tail) {
         let wakes = shared.idle.could_wake();
         let count = tail.promote(hungry, compute::current());
         shared.wake_for(count);
-        if wakes {
+        if wakes && count > 0 {
             GATE.with(|gate| gate.woke(now()));
         }
     });
@@ -388,6 +388,7 @@ fn help(worker: &Worker, tail: &Tail, header: &Header) -> Option<Settled> {
                 let lane = &shared.peer(thief).lane;
                 if let Some(branch) = Lane::claim_descendant(lane, base, latch) {
                     event!(worker, BranchStolen, &(), thief);
+                    debug_assert!(!tail.has_linked(), "a branch was left above");
                     branch.run(worker.index(), tail.top());
                     until = None;
                     continue;
