@@ -19,7 +19,7 @@
 //! 1. The second closure becomes a job on this stack frame, and is linked to the tail.
 //! 2. The first closure is called.
 //! 3. The job is still private, as it mostly is: it is taken back, and its closure is called. That is
-//!    some loads, six stores and two comparisons more than two plain calls.
+//!    five loads, five stores and two comparisons more than two plain calls, beside what the closures have captured.
 //! 4. It was promoted, but nobody took it: the same, after a compare-and-swap.
 //! 5. It was stolen: *the stalled join*.
 //!
@@ -37,8 +37,8 @@
 //! *Mine or nothing* there is nothing older either. So the worker may
 //!
 //! 1. help: take branches from the lane of the thief, but only those that it pushed while it ran ours.
-//!    They are descendants of our branch: the thief pushed them at an index not below the one where
-//!    it began with ours, and if ours has not ended *after* our claim, it was being run at the claim. If
+//!    They are descendants of our branch: they have an index not below the one where the thief
+//!    began with ours, since it placed all that it had then; and if ours has not ended *after* our claim, it was being run at the claim. If
 //!    it has ended, the claimed branch is somebody else's, and is given back to its owner;
 //! 2. give its permit to another thread and sleep on the latch, after a while without success.
 //!

@@ -58,7 +58,8 @@
 //! `crossbeam-deque` for every branch: push and pop cost 12 ns together, five times what a join may.
 //!
 //! A chain of the frames and nothing else (spice): finding the oldest is a walk for each promotion, which a recursion that is
-//! a million deep pays again and again.
+//! a million deep pays again and again. Here it pays once for each level: some 60 ns, where the stack is not in the cache any more, so
+//! that the first ask in such a recursion took 58 ms.
 //!
 //! Every branch into the array at once, as it was here before: a push loads where the array is and has two addresses to store,
 //! for some 0.8 ns of the 2.7 that a join of fib took above plain calls in a small model (Intel Xeon, the median of the code
@@ -93,7 +94,7 @@ use crate::{
     },
 };
 
-/// Slots of the first array. It doubles until there is room; guessed: a balanced recursion is less deep.
+/// Slots of the first array. A later one has the next power of two that is enough; guessed: a balanced recursion is less deep.
 const FIRST_CAPACITY: usize = if cfg!(ws_loom) { 1 } else { 128 };
 /// Indices are halves of a word. A branch beyond the last one stays linked, and nobody else sees it. (Tests come to the end
 /// sooner.)
@@ -487,9 +488,11 @@ impl Tail {
     pub(crate) fn place(&self, spare: usize) -> bool {
         let linked = self.linked().count();
         let wanted = self.top.get() + linked + spare;
-        while self.capacity.get() < wanted && self.grow() {}
+        if self.capacity.get() < wanted {
+            self.grow(wanted);
+        }
         if linked == 0 {
-            // Nothing is written here: `base` is also asked by threads that have no lane, and share a tail.
+            // Nothing is written here: who has no lane, and asks for its `base`, shares its tail with others.
             return wanted <= self.capacity.get();
         }
         let end = self.top.get() + linked;
@@ -533,12 +536,14 @@ impl Tail {
         }
     }
 
-    /// A larger array, with the same slots.
-    fn grow(&self) -> bool {
+    /// A larger array, with the same slots, and room for so many, if there is one.
+    fn grow(&self, wanted: usize) {
         let old = self.capacity.get();
-        let new = (old * 2).max(FIRST_CAPACITY);
-        if new > MAX_CAPACITY {
-            return false;
+        let new = wanted
+            .next_power_of_two()
+            .clamp(FIRST_CAPACITY, MAX_CAPACITY);
+        if new == old {
+            return;
         }
         let array: Vec<Slot> = (0..new)
             .map(|index| {
@@ -558,7 +563,6 @@ impl Tail {
         // old array too.
         lane.slots.store(array.as_ptr().cast_mut(), Release);
         lane.arrays.lock().push(array);
-        true
     }
 
     /// Lets others see the oldest branches that are private, so many at most. How many: the caller wakes somebody for them.

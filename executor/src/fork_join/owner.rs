@@ -88,7 +88,7 @@ thread_local! {
     /// from the same variable, the compiler keeps that one's offset in a register, which every call has to save, those that
     /// do not fork among them.
     ///
-    /// Seen on an Intel Xeon (Emerald Rapids), where the address of the code alone makes a difference of a third: with the code
+    /// Seen before branches were linked, on an Intel Xeon (Emerald Rapids), where the address of the code alone makes a difference of a third: with the code
     /// aligned in seven ways, a join of skynet took 1.0 to 1.8 ns above plain calls (median 1.4), and 2.5 to 3.8 (2.9) with
     /// the tail on the stack and a destructor for panics.
     static TAIL_AFTER: Cell<*const Tail> = const { Cell::new(&raw const NO_LANE) };
