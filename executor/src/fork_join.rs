@@ -286,7 +286,8 @@ where
                 let closure = unsafe { job.take() };
                 closure()
             } else {
-                run_shared(same, job, stall)
+                // Not `same`: that would be kept in a register meanwhile, which every call would have to save.
+                run_shared(after(), job, stall)
             };
             (first.take(), second)
         }

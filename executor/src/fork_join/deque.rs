@@ -443,9 +443,12 @@ impl Tail {
     }
 
     /// The same for a branch that was placed.
+    ///
+    /// `extern "C"`, so that the compiler knows that nothing unwinds out of it: every level of joins would save a register for
+    /// what is to be done then. (What unwinds here, a debug assertion, ends the process either way.)
     #[cold]
     #[inline(never)]
-    pub(crate) fn pop_placed(&self, index: usize) -> bool {
+    pub(crate) extern "C" fn pop_placed(&self, index: usize) -> bool {
         self.assert_newest(index);
         let private = index >= self.split.get();
         if private {
