@@ -76,7 +76,7 @@ mod tests;
 
 use std::{
     cell::Cell,
-    iter,
+    fmt, iter,
     mem::ManuallyDrop,
     ptr::{self, NonNull},
 };
@@ -306,7 +306,6 @@ impl Link {
 ///
 /// It lies in the lane, and a thread knows it by one pointer: so a join loads that pointer, and finds all
 /// else at a fixed distance.
-#[derive(Debug)]
 pub(crate) struct Tail {
     /// See *Hunger*. In a line of its own, since others write it.
     asked: Padded<AtomicBool>,
@@ -623,5 +622,14 @@ impl Tail {
         self.attached().word.0.store(empty.into(), Relaxed);
         self.split.set(index);
         self.top.set(index);
+    }
+}
+
+impl fmt::Debug for Tail {
+    /// Anybody may print a runtime's handle, and so a lane: the cells are for the owner's eyes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tail")
+            .field("asked", &self.asked)
+            .finish_non_exhaustive()
     }
 }

@@ -1,5 +1,6 @@
 //! J1: branches are found from the oldest on, wherever they were when somebody asked: linked, placed, or above both.
 //! J5: none of them is lost or left on the tail, however many there are.
+//! Who prints a runtime from another thread reads no cell of a lane's owner. That fails when `Debug` is derived for `Tail`.
 //!
 //! It fails when `place` in `fork_join/deque.rs` gives the indices the wrong way round, forgets what stays linked, or links it
 //! to what was placed; and when `pop_placed` in `fork_join/deque.rs` does not look at the split.
@@ -225,4 +226,13 @@ fn the_newest_stay_linked_where_the_array_has_no_place() {
     both.promote(MAX_CAPACITY);
     times(MAX_CAPACITY, Both::steal, &mut both);
     both.end();
+}
+
+#[test]
+fn who_prints_a_lane_reads_nothing_of_its_owners() {
+    let printed = format!("{:?}", Lane::new());
+    assert!(printed.contains("asked"), "{printed}");
+    for cell in ["newest", "capacity", "top", "split:"] {
+        assert!(!printed.contains(cell), "{printed}");
+    }
 }
