@@ -22,7 +22,7 @@
 //! others, and the one at the room.
 //!
 //! Branches of a join: the one test fails if a steal is no ask, of the victim or of the thief (*After a steal* in
-//! `fork_join/owner.rs`), the other if `wait_for_a_branch` does not note what it takes.
+//! `fork_join/owner.rs`), the second if whoever takes a branch back that was shared for long shares no other, or shares one after any, the third if `wait_for_a_branch` does not note what it takes.
 
 use std::{
     cell::{Cell, RefCell},
@@ -409,6 +409,29 @@ fn after_a_steal_both_share_a_branch() {
     assert!(owners, "the victim shares nothing");
     assert!(thiefs, "the thief shares nothing");
     end(runtime, [owner, THIEF.take().expect("it is back")]);
+}
+
+#[test]
+fn who_takes_back_what_was_shared_for_long_shares_the_next() {
+    let runtime = runtime();
+    let owner = thread(&runtime);
+    let shared = runtime.handle().shared().clone();
+    let lane = &shared.peer(owner.index()).lane;
+    let shares = || join(|| lane.has_shared(), || ()).0;
+    context::with_worker_frame(&owner, || {
+        shares();
+        for (micros, shares_the_next) in [(99, false), (100, true), (99, false)] {
+            lane.ask_as_helper();
+            let first = || {
+                assert!(lane.has_shared(), "somebody asked");
+                shared.time.clock().advance(Duration::from_micros(micros));
+            };
+            join(first, || ());
+            assert_eq!(shares(), shares_the_next, "after {micros} us");
+            assert!(!shares(), "once: that one was taken back at once");
+        }
+    });
+    end(runtime, [owner]);
 }
 
 /// The search finds nothing in its four rounds, and its victim forks while it waits for that.
