@@ -444,7 +444,7 @@ impl Tail {
     /// The same for a branch that was placed.
     ///
     /// `extern "C"`, so that the compiler knows that nothing unwinds out of it: every level of joins would save a register for
-    /// what is to be done then. (What unwinds here, a debug assertion, ends the process either way.)
+    /// what is to be done then. (What unwinds here, a debug assertion, ends the process either way; in a model only now.)
     #[cold]
     #[inline(never)]
     pub(crate) extern "C" fn pop_placed(&self, index: usize) -> bool {

@@ -22,7 +22,7 @@
 //! been asked already, by the last search that each of them made before it slept, and its first join
 //! promotes a branch and wakes one of them. A branch is promoted for each thread that
 //! searches or has a permit to come and search, and for one that helps at a stalled join; if there is none, it
-//! promotes one at most (*After a steal*), and wakes nobody that is not idle by then. So who gives its permit up at a stalled join asks all once more afterwards: nobody has
+//! promotes one at most (*After a steal*, which has the forks that are far apart, too), and wakes nobody that is not idle by then. So who gives its permit up at a stalled join asks all once more afterwards: nobody has
 //! searched with that permit, and its own asks may have been forgotten before.
 //!
 //! A wake-up costs more than many a branch is worth. If the owner comes back to a branch for which it woke
@@ -41,7 +41,8 @@
 //! Seen with two workers: a mergesort went from 89 % of the speed of two copies to 98 %.
 //!
 //! Who takes a branch back that others could have had for so long shares the next one at its next fork, too: the forks are far apart, and
-//! a thief that comes now would wait for one of them. A matrix product whose leaves take 4 ms had a core idle for 4 to 9 ms at its end.
+//! a thief that comes now would wait for one of them. That costs two readings of the clock and the compare-and-swap for each fork that is so far
+//! from the next. A matrix product whose leaves take 4 ms had a core idle for 4 to 9 ms at its end.
 //!
 //! Such a branch is no reason to take a computing thread's permit: nobody is idle, or it would be gone (see *Others need one*
 //! in `sched/sysmon.rs`).
@@ -74,7 +75,7 @@ const STALL_PATIENCE: Duration = Duration::from_micros(20);
 /// Looks at the latch between two looks at the clock.
 const STALL_LOOKS: u32 = 16;
 /// Wake-ups in vain in a row before the next one has to wait.
-const GATE_TRUST: u32 = 3;
+pub(super) const GATE_TRUST: u32 = 3;
 /// How long it waits then; about a wake-up. Doubled up to [`GATE_DOUBLINGS`] times.
 const GATE_WAIT: Duration = Duration::from_micros(20);
 const GATE_DOUBLINGS: u32 = 6;
@@ -83,7 +84,8 @@ const GATE_DOUBLINGS: u32 = 6;
 /// the way to it, some 20 us of wake-ups, costs a fifth at most.
 pub(crate) const FORK_SLICE: Duration = Duration::from_micros(100);
 
-/// Who could have had a branch for so long would have gone to sleep for want of it; see *After a steal*.
+/// Who could have had a branch for so long would have gone to sleep for want of it; see *After a steal*. Guessed: several times
+/// as long as a search and a wait for a branch take.
 const FAR_APART: Duration = Duration::from_micros(100);
 
 thread_local! {
@@ -101,12 +103,12 @@ thread_local! {
     /// The scope whose closure, or whose branch, is the newest on this thread's stack.
     static SCOPE: Cell<usize> = const { Cell::new(0) };
     static GATE: Gate = const { Gate::new() };
-    /// When this thread promoted the last branch, in nanoseconds of its runtime's clock.
+    /// When this thread last promoted branches, in nanoseconds of its runtime's clock. Older ones are judged by it as well.
     static PROMOTED_AT: Cell<u64> = const { Cell::new(0) };
 }
 
 /// See *Whom it feeds*.
-struct Gate {
+pub(super) struct Gate {
     /// When somebody was woken for a branch, in nanoseconds of the runtime's clock.
     woke_at: Cell<u64>,
     /// That branch was neither stolen nor reclaimed yet.
@@ -115,7 +117,7 @@ struct Gate {
 }
 
 impl Gate {
-    const fn new() -> Self {
+    pub(super) const fn new() -> Self {
         Self {
             woke_at: Cell::new(0),
             pending: Cell::new(false),
@@ -123,21 +125,24 @@ impl Gate {
         }
     }
 
-    fn is_open(&self, now: impl FnOnce() -> u64) -> bool {
+    pub(super) fn is_open(&self, now: impl FnOnce() -> u64) -> bool {
         let Some(doublings) = self.in_vain.get().checked_sub(GATE_TRUST) else {
             return true;
         };
         let wait = (GATE_WAIT.as_nanos() as u64) << doublings.min(GATE_DOUBLINGS);
-        now() >= self.woke_at.get() + wait
+        // The clock of another runtime may have been ahead of this one's.
+        now()
+            .checked_sub(self.woke_at.get())
+            .is_none_or(|since| since >= wait)
     }
 
-    fn woke(&self, now: u64) {
+    pub(super) fn woke(&self, now: u64) {
         self.woke_at.set(now);
         self.pending.set(true);
     }
 
     /// The owner came back to a branch that it had promoted.
-    fn came_back(&self, stolen: bool) {
+    pub(super) fn came_back(&self, stolen: bool) {
         if stolen {
             self.pending.set(false);
             self.in_vain.set(0);
@@ -354,11 +359,15 @@ pub(super) fn feed(tail: &Tail) {
 /// The owner has reclaimed a branch that it had promoted.
 pub(super) fn reclaimed() {
     GATE.with(|gate| gate.came_back(false));
-    let now = context::with_worker(|worker| {
-        let worker = worker.expect("it is attached to its lane");
-        worker.shared().time.clock().now_ns()
+    let far_apart = context::with_worker(|worker| {
+        let shared = worker.expect("it is attached to its lane").shared();
+        let now = shared.time.clock().now_ns();
+        let since = now.saturating_sub(PROMOTED_AT.get());
+        // With one worker the order is that of plain calls (J3), also where the first closure blocks and its permit goes to
+        // another thread, which would find the second.
+        shared.idle.workers() > 1 && since >= FAR_APART.as_nanos() as u64
     });
-    if now >= PROMOTED_AT.get() + FAR_APART.as_nanos() as u64 {
+    if far_apart {
         come_by();
     }
 }

@@ -17,6 +17,9 @@
 //!
 //! J2, J5: a thread that clears a runtime away above a join leaves that join's indices alone. It fails when
 //! an index counts for whatever lane the thread is attached to.
+//!
+//! L1: who woke nobody for long in one runtime wakes somebody in the next. It fails when the times of two clocks are compared
+//! (`Gate::is_open` in `fork_join/owner.rs`).
 
 use std::{
     env,
@@ -37,7 +40,7 @@ use std::{
 
 use super::{
     Lane, Tail, join, join_on,
-    owner::{base, come_by, with_tail},
+    owner::{GATE_TRUST, Gate, base, come_by, with_tail},
     scope,
 };
 use crate::{
@@ -309,4 +312,16 @@ fn a_thread_clears_away_above_its_join() {
         send.send(result.expect("the task panicked")).unwrap();
     });
     assert_eq!((before, dropped, after), (1, 32, 32));
+}
+
+#[test]
+fn a_gate_that_closed_in_one_runtime_is_open_in_another() {
+    let gate = Gate::new();
+    let then = 3_600_000_000_000;
+    for _ in 0..GATE_TRUST {
+        gate.woke(then);
+        gate.came_back(false);
+    }
+    assert!(!gate.is_open(|| then + 1), "three were in vain");
+    assert!(gate.is_open(|| 1), "that clock begins anew");
 }

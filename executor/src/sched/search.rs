@@ -94,20 +94,25 @@ impl Worker {
                 if let Some(task) = self.steal_half(victim) {
                     return Search::Found(task);
                 }
-                if victim.lane.has_shared() && self.gives_way() {
+                // Tasks first, of whichever P: a branch is a long poll, and its owner comes back to it.
+                let branches = round > 0;
+                if branches && victim.lane.has_shared() && self.gives_way() {
                     return Search::Nothing;
                 }
                 #[cfg(test)]
                 self.shared
                     .stage
                     .as_ref()
+                    .filter(|_| branches)
                     .inspect(|it| it.come_to_a_claim());
-                if let Some(branch) = Lane::claim(&victim.lane, 0) {
+                if branches && let Some(branch) = Lane::claim(&victim.lane, 0) {
                     event!(self, BranchStolen, &(), at);
                     self.count_steal(1);
                     return Search::Branch(branch);
                 }
-                asked |= victim.lane.ask();
+                if branches || !victim.lane.has_shared() {
+                    asked |= victim.lane.ask();
+                }
                 let row = (victim.runnext.peek(), victim.ticks.load(Relaxed));
                 match round {
                     0 => seen[at] = row,

@@ -22,7 +22,7 @@
 //! others, and the one at the room.
 //!
 //! Branches of a join: the one test fails if a steal is no ask, of the victim or of the thief (*After a steal* in
-//! `fork_join/owner.rs`), the second if whoever takes a branch back that was shared for long shares no other, or shares one after any, the third if `wait_for_a_branch` does not note what it takes.
+//! `fork_join/owner.rs`), the second if whoever takes a branch back that was shared for long shares no other, or shares one after any, the third if a search takes branches in its first round, the fourth if `wait_for_a_branch` does not note what it takes.
 
 use std::{
     cell::{Cell, RefCell},
@@ -413,25 +413,60 @@ fn after_a_steal_both_share_a_branch() {
 
 #[test]
 fn who_takes_back_what_was_shared_for_long_shares_the_next() {
-    let runtime = runtime();
-    let owner = thread(&runtime);
-    let shared = runtime.handle().shared().clone();
-    let lane = &shared.peer(owner.index()).lane;
-    let shares = || join(|| lane.has_shared(), || ()).0;
-    context::with_worker_frame(&owner, || {
-        shares();
-        for (micros, shares_the_next) in [(99, false), (100, true), (99, false)] {
-            lane.ask_as_helper();
-            let first = || {
-                assert!(lane.has_shared(), "somebody asked");
-                shared.time.clock().advance(Duration::from_micros(micros));
+    for workers in 1..=2 {
+        let builder = Builder::new().workers(workers).sysmon(false);
+        let runtime = builder.build_with(Clock::stopped()).unwrap();
+        let owner = thread(&runtime);
+        let shared = runtime.handle().shared().clone();
+        let lane = &shared.peer(owner.index()).lane;
+        let shares = || join(|| lane.has_shared(), || ()).0;
+        context::with_worker_frame(&owner, || {
+            shares();
+            for (micros, far_apart) in [(99, false), (100, true), (99, false)] {
+                lane.ask_as_helper();
+                let first = || {
+                    assert!(lane.has_shared(), "somebody asked");
+                    shared.time.clock().advance(Duration::from_micros(micros));
+                };
+                join(first, || ());
+                // With one worker the order is that of plain calls.
+                let shares_the_next = far_apart && workers > 1;
+                assert_eq!(shares(), shares_the_next, "after {micros} us");
+                assert!(!shares(), "once: that one was taken back at once");
+            }
+        });
+        end(runtime, [owner]);
+    }
+}
+
+#[test]
+fn a_search_takes_tasks_of_any_before_branches() {
+    // In whatever order it comes to the two.
+    for _ in 0..20 {
+        let builder = Builder::new().workers(3).sysmon(false);
+        let runtime = builder.build_with(Clock::stopped()).unwrap();
+        let [forks, has_tasks, searches] = [(); 3].map(|()| thread(&runtime));
+        context::with_worker_frame(&has_tasks, || (0..2).for_each(|_| drop(spawn(async {}))));
+        let shared = runtime.handle().shared().clone();
+        let lane = &shared.peer(forks.index()).lane;
+        THIEF.set(Some(searches));
+        let search = || {
+            assert!(lane.has_shared());
+            let thief = THIEF.take().expect("it is here");
+            let task = match step(&thief) {
+                Step::Run(task) => task,
+                other => panic!("a task waits: {other:?}"),
             };
-            join(first, || ());
-            assert_eq!(shares(), shares_the_next, "after {micros} us");
-            assert!(!shares(), "once: that one was taken back at once");
-        }
-    });
-    end(runtime, [owner]);
+            context::with_worker_frame(&thief, || thief.poll(task));
+            THIEF.set(Some(thief));
+        };
+        context::with_worker_frame(&forks, || {
+            lane.ask_as_helper();
+            join(search, || ());
+        });
+        let searches = THIEF.take().expect("it is back");
+        end(runtime, [forks, has_tasks, searches]);
+    }
 }
 
 /// The search finds nothing in its four rounds, and its victim forks while it waits for that.
