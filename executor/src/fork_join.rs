@@ -37,9 +37,9 @@
 //! *Mine or nothing* there is nothing older either. So the worker may
 //!
 //! 1. help: take branches from the lane of the thief, but only those that it pushed while it ran ours.
-//!    They are descendants of our branch: they have an index not below the one where the thief
-//!    began with ours, since it placed all that it had then; and if ours has not ended *after* our claim, it was being run at the claim. If
-//!    it has ended, the claimed branch is somebody else's, and is given back to its owner;
+//!    They are descendants of our branch: they have an index not below the one where the thief began with ours, since
+//!    it placed all that it had then; and if ours has not ended *after* our claim, it was being run at the claim. If it
+//!    has ended, the claimed branch is somebody else's, and is given back to its owner;
 //! 2. give its permit to another thread and sleep on the latch, after a while without success.
 //!
 //! It never runs anything else. What runs above a frame of the user's was forked below that frame, so a

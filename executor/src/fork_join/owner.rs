@@ -21,9 +21,10 @@
 //! A thread that searches and finds nothing asks every P. So a P that begins to fork beside idle threads has
 //! been asked already, by the last search that each of them made before it slept, and its first join
 //! promotes a branch and wakes one of them. A branch is promoted for each thread that
-//! searches or has a permit to come and search, and for one that helps at a stalled join; if there is none, it
-//! promotes one at most (*After a steal*, which has the forks that are far apart, too), and wakes nobody that is not idle by then. So who gives its permit up at a stalled join asks all once more afterwards: nobody has
-//! searched with that permit, and its own asks may have been forgotten before.
+//! searches or has a permit to come and search, and for one that helps at a stalled join; if there is none, it promotes
+//! one at most (*After a steal*, which has the forks that are far apart, too), and wakes nobody that is not idle by
+//! then. So who gives its permit up at a stalled join asks all once more afterwards: nobody has searched with that
+//! permit, and its own asks may have been forgotten before.
 //!
 //! A wake-up costs more than many a branch is worth. If the owner comes back to a branch for which it woke
 //! somebody, and finds it still there, the wake-up was in vain; after a few of these in a row it waits a
@@ -96,9 +97,9 @@ thread_local! {
     /// from the same variable, the compiler keeps that one's offset in a register, which every call has to save, those that
     /// do not fork among them.
     ///
-    /// Seen before branches were linked, on an Intel Xeon (Emerald Rapids), where the address of the code alone makes a difference of a third: with the code
-    /// aligned in seven ways, a join of skynet took 1.0 to 1.8 ns above plain calls (median 1.4), and 2.5 to 3.8 (2.9) with
-    /// the tail on the stack and a destructor for panics.
+    /// Seen before branches were linked, on an Intel Xeon (Emerald Rapids), where the address of the code alone makes a
+    /// difference of a third: with the code aligned in seven ways, a join of skynet took 1.0 to 1.8 ns above plain
+    /// calls (median 1.4), and 2.5 to 3.8 (2.9) with the tail on the stack and a destructor for panics.
     static TAIL_AFTER: Cell<*const Tail> = const { Cell::new(&raw const NO_LANE) };
     /// The scope whose closure, or whose branch, is the newest on this thread's stack.
     static SCOPE: Cell<usize> = const { Cell::new(0) };

@@ -22,7 +22,9 @@
 //! others, and the one at the room.
 //!
 //! Branches of a join: the one test fails if a steal is no ask, of the victim or of the thief (*After a steal* in
-//! `fork_join/owner.rs`), the second if whoever takes a branch back that was shared for long shares no other, or shares one after any, the third if a search takes branches in its first round, the fourth if `wait_for_a_branch` does not note what it takes.
+//! `fork_join/owner.rs`), the second if whoever takes a branch back that was shared for long shares no other, or shares
+//! one after any, the third if a search takes branches in its first round, the fourth if `wait_for_a_branch` does not
+//! note what it takes.
 
 use std::{
     cell::{Cell, RefCell},
