@@ -26,6 +26,11 @@
 //! then. So who gives its permit up at a stalled join asks all once more afterwards: nobody has searched with that
 //! permit, and its own asks may have been forgotten before.
 //!
+//! At the end of a scope the branches are alike, not each half as large as the one before, and who runs one of them that does not fork
+//! hears nobody until it has ended. So who asks there finds half of what is left of the scope, and the next thieves need not ask.
+//!
+//! With one worker nobody is fed.
+//!
 //! A wake-up costs more than many a branch is worth. If the owner comes back to a branch for which it woke
 //! somebody, and finds it still there, the wake-up was in vain; after a few of these in a row it waits a
 //! while before the next one, each time twice as long, up to about a millisecond. (*The gate* in `sched/push.rs`
@@ -34,7 +39,7 @@
 //! # *After a steal*
 //!
 //! Where there are 100 us between two forks, as there are in a sort, a thief that asks first and waits for the next fork has gone
-//! to sleep by then, and a wake-up costs half as much again. So a steal is an ask too, of the victim and of the thief: each of them
+//! to sleep by then, and a wake-up costs half as much again. So a steal of the last that the victim shares is an ask too, of the victim and of the thief: each of them
 //! promotes its oldest branch at its next fork, if it shares none, although nobody is hungry yet, and whoever ends first
 //! finds one. (So does who was asked for another reason, or by somebody who is gone.) What nobody takes costs a
 //! compare-and-swap when its owner comes back to it; and since the next oldest is half as large in a balanced recursion, that
@@ -251,7 +256,10 @@ pub(super) fn come_by() {
 
 /// This thread begins with a branch of that lane; see *After a steal*.
 pub(super) fn stole_from(lane: &Lane) {
-    lane.ask();
+    // Else who comes next finds one.
+    if !lane.has_shared() {
+        lane.ask();
+    }
     come_by();
 }
 
@@ -319,6 +327,12 @@ pub(super) fn inside<R>(shared: &Arc<Shared>, f: impl FnOnce() -> R) -> R {
 /// Somebody asked: promotes what the others can take.
 #[cold]
 pub(super) fn feed(tail: &Tail) {
+    feed_with(tail, 1);
+}
+
+/// The same, with that many branches at least, if any.
+#[cold]
+pub(super) fn feed_with(tail: &Tail, at_least: usize) {
     // The branch is on the tail by now, and lies in the caller's frame.
     let feeding = NoUnwind;
     context::with_worker(|worker| {
@@ -327,19 +341,26 @@ pub(super) fn feed(tail: &Tail) {
         // Those who look without being woken.
         let looking = shared.idle.spinning() + usize::from(helper);
         let hungry = looking + shared.idle.free();
-        if shared.phase.is_closing() {
+        // With one worker the order is that of plain calls (J3), also where the first closure blocks and its permit goes to
+        // another thread, which would find the second.
+        if shared.phase.is_closing() || shared.idle.workers() == 1 {
             return;
         }
         let now = || shared.time.clock().now_ns();
         let promote = |at_most| {
             PROMOTED_AT.set(now());
-            tail.promote(at_most, compute::current())
+            let count = tail.promote(at_most, compute::current());
+            if count == 0 {
+                // The branch that this thread begins with was the last of a scope, and may fork.
+                tail.ask_again();
+            }
+            // Also if nobody is idle: who released a permit since then has not seen it.
+            shared.wake_for(count);
+            count
         };
         if hungry == 0 {
             if tail.lane().is_some_and(|lane| !lane.has_shared()) {
-                let count = promote(1);
-                // Who released a permit since then has not seen it.
-                shared.wake_for(count);
+                promote(at_least);
             }
             return;
         }
@@ -348,8 +369,7 @@ pub(super) fn feed(tail: &Tail) {
             return;
         }
         let wakes = shared.idle.could_wake();
-        let count = promote(hungry);
-        shared.wake_for(count);
+        let count = promote(hungry.max(at_least));
         if wakes && count > 0 {
             GATE.with(|gate| gate.woke(now()));
         }
@@ -357,16 +377,21 @@ pub(super) fn feed(tail: &Tail) {
     feeding.over();
 }
 
+/// The owner has come to a branch that was stolen.
+pub(super) fn was_stolen() {
+    GATE.with(|gate| gate.came_back(true));
+}
+
 /// The owner has reclaimed a branch that it had promoted.
 pub(super) fn reclaimed() {
     GATE.with(|gate| gate.came_back(false));
     let far_apart = context::with_worker(|worker| {
-        let shared = worker.expect("it is attached to its lane").shared();
-        let now = shared.time.clock().now_ns();
-        let since = now.saturating_sub(PROMOTED_AT.get());
-        // With one worker the order is that of plain calls (J3), also where the first closure blocks and its permit goes to
-        // another thread, which would find the second.
-        shared.idle.workers() > 1 && since >= FAR_APART.as_nanos() as u64
+        let worker = worker.expect("it is attached to its lane");
+        // What is left is enough.
+        !worker.lane().has_shared() && {
+            let now = worker.shared().time.clock().now_ns();
+            now.saturating_sub(PROMOTED_AT.get()) >= FAR_APART.as_nanos() as u64
+        }
     });
     if far_apart {
         come_by();
@@ -376,7 +401,7 @@ pub(super) fn reclaimed() {
 /// *The stalled join*.
 #[cold]
 pub(super) fn stall(tail: &Tail, header: &Header) -> Settled {
-    GATE.with(|gate| gate.came_back(true));
+    was_stolen();
     // SAFETY: it was stolen, and so promoted.
     let latch = unsafe { header.latch() };
     context::with_worker(|worker| {

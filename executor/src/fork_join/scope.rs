@@ -2,9 +2,9 @@
 //!
 //! A branch of a scope is a job on the heap. It waits on the same deque as those of joins, at the tail of
 //! the thread that spawned it, and is stolen in the same way. The scope counts the branches that have not
-//! ended ([`Exit`]). At its end its owner pops its own tail down to where the scope began, runs what it
-//! finds, and then waits for those that were stolen, as a stalled join does: without a permit, and
-//! running nothing foreign.
+//! ended ([`Exit`]). At its end its owner pops its own tail down to where the scope began, and runs what it
+//! finds; before each branch it looks whether somebody asked, as before a push. Then it waits for those that were stolen, as a
+//! stalled join does: without a permit, and running nothing foreign.
 //!
 //! # Who pushes where
 //!
@@ -91,11 +91,13 @@ where
     F: FnOnce(&Scope<'scope>) -> R,
 {
     let caller = Location::caller();
-    match owner::prepare(caller) {
-        // Those who asked are heard at the first spawn.
-        Way::Push => with_tail(Tail::ask_again),
-        Way::Call => {}
-        Way::Enter(shared) => return owner::inside(&shared, || scope(f)),
+    if !with_tail(Tail::is_undisturbed) {
+        match owner::prepare(caller) {
+            // Those who asked are heard at the first spawn.
+            Way::Push => with_tail(Tail::ask_again),
+            Way::Call => {}
+            Way::Enter(shared) => return owner::inside(&shared, || scope(f)),
+        }
     }
     let scope = Scope::new();
     let result = scope.run(f);
@@ -236,13 +238,10 @@ impl<'scope> Scope<'scope> {
             // While a branch runs here, its frame is on top and not ours.
             self.top.store(CLOSED, Relaxed);
             while tail.top() > base {
-                let index = tail.top() - 1;
-                // SAFETY: below the top.
-                let job = unsafe { tail.job_at(index) };
-                if !tail.pop_placed(index) && !tail.reclaim(index) {
+                let Some(job) = take_newest(tail, base) else {
                     // Stolen, and so are all older ones.
                     break;
-                }
+                };
                 self.run_here(job);
             }
             let Some(Spawned(job)) = self.list.lock().pop() else {
@@ -306,6 +305,30 @@ impl<'scope> Scope<'scope> {
         drop(failure);
         spare.into_iter().for_each(discard);
     }
+}
+
+/// The newest branch from `base` on, for this thread to run, or none if it was stolen. Those who asked find half of the others;
+/// see *Whom it feeds* in `owner.rs`.
+fn take_newest(tail: &Tail, base: usize) -> Option<NonNull<Header>> {
+    let disturbed = !tail.is_undisturbed();
+    if disturbed {
+        owner::come_to_a_fork(tail);
+        compute::heed_later(tail);
+    }
+    let index = tail.top() - 1;
+    // SAFETY: below the top.
+    let job = unsafe { tail.job_at(index) };
+    if !tail.pop_placed(index) {
+        if !tail.reclaim(index) {
+            owner::was_stolen();
+            return None;
+        }
+        owner::reclaimed();
+    }
+    if disturbed {
+        owner::feed_with(tail, (tail.top() - base).div_ceil(2));
+    }
+    Some(job)
 }
 
 impl fmt::Debug for Scope<'_> {

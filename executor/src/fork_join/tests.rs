@@ -21,6 +21,13 @@
 //! L1: who woke nobody for long in one runtime wakes somebody in the next. It fails when the times of two clocks are compared
 //! (`Gate::is_open` in `fork_join/owner.rs`).
 
+//!
+//! J1, L1: a scope whose branches do not fork shares them all the same. It fails when its owner does not look between two of them
+//! whether somebody asked, when it shares one at a time, and when a scope comes by though nobody asked.
+//! The last of them finds who asked before it began. It fails when `feed` forgets who got nothing.
+//!
+//! J3: with one worker nobody is fed, though somebody asks. It fails when `feed` does not look how many there are.
+
 use std::{
     env,
     future::poll_fn,
@@ -324,4 +331,88 @@ fn a_gate_that_closed_in_one_runtime_is_open_in_another() {
     }
     assert!(!gate.is_open(|| then + 1), "three were in vain");
     assert!(gate.is_open(|| 1), "that clock begins anew");
+}
+
+/// Runs `f` on one of two workers, while the other is busy, and so asks for nothing, until it is released.
+fn beside_a_busy_worker<R: Send + 'static>(
+    f: impl FnOnce(mpsc::Sender<()>) -> R + Send + 'static,
+) -> R {
+    limited(|send| {
+        // Without the monitor, who would ask as well.
+        let runtime = Builder::new().workers(2).sysmon(false).build().unwrap();
+        let (release, released) = mpsc::channel();
+        let (begun, busy) = mpsc::channel();
+        drop(runtime.spawn(async move {
+            begun.send(()).unwrap();
+            // Also when `f` is over, or panicked.
+            let _ = released.recv();
+        }));
+        busy.recv().unwrap();
+        let result = runtime.block_on(async {
+            // The first join finds the thread's place, and whoever asked before.
+            join(|| (), || ());
+            f(release)
+        });
+        send.send(result).unwrap();
+    })
+}
+
+#[test]
+fn what_is_left_of_a_flat_scope_is_shared() {
+    const OLDER: usize = 6;
+    let ran = beside_a_busy_worker(|release| {
+        let undisturbed = || with_tail(Tail::is_undisturbed);
+        let ran = AtomicUsize::new(0);
+        scope(|scope| {
+            assert!(undisturbed(), "a scope comes by");
+            for _ in 0..OLDER {
+                scope.spawn(|_| {
+                    ran.fetch_add(1, SeqCst);
+                });
+            }
+            // Half of the others run while this thread is here.
+            scope.spawn(|_| {
+                while ran.load(SeqCst) < OLDER / 2 {
+                    thread::yield_now();
+                }
+            });
+            scope.spawn(move |_| {
+                release.send(()).unwrap();
+                while undisturbed() {
+                    thread::yield_now();
+                }
+            });
+            assert!(undisturbed(), "somebody asked too early");
+        });
+        ran.into_inner()
+    });
+    assert_eq!(ran, OLDER);
+}
+
+#[test]
+fn the_last_of_a_scope_finds_who_asked() {
+    let asked = beside_a_busy_worker(|_release| {
+        let asked = AtomicBool::new(false);
+        scope(|scope| {
+            scope.spawn(|_| asked.store(!with_tail(Tail::is_undisturbed), SeqCst));
+            come_by();
+        });
+        asked.into_inner()
+    });
+    assert!(asked);
+}
+
+#[test]
+fn with_one_worker_nobody_is_fed() {
+    let shared = limited(|send| {
+        let runtime = Builder::new().workers(1).build().unwrap();
+        let lanes = runtime.handle().shared().clone();
+        let has_shared = || lanes.peers().any(|peer| peer.lane.has_shared());
+        let shared = runtime.block_on(async {
+            come_by();
+            join(has_shared, || ()).0
+        });
+        send.send(shared).unwrap();
+    });
+    assert!(!shared);
 }
