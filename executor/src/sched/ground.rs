@@ -68,8 +68,12 @@ pub(crate) trait Bed {
     fn steal_parent(&self) -> Option<Self::Task> {
         None
     }
-    /// Whether there is such a task, or a branch of a join, that others could take.
-    fn has_forked(&self) -> bool {
+    /// Whether there is such a task.
+    fn has_parent(&self) -> bool {
+        false
+    }
+    /// Whether there is a branch of a join that others could take.
+    fn has_branch(&self) -> bool {
         false
     }
     /// Makes its next fork come by: its permit is gone, or somebody asks for it.
@@ -109,6 +113,10 @@ pub(crate) trait Ground: Sized {
     fn interrupt(&self);
     /// Whether there is anything that somebody has to wait for in the netpoll.
     fn awaits(&self) -> bool;
+    /// Whether one thread more may take a branch of a join; see *Strays* in `fork_join/owner.rs`.
+    fn takes_branches(&self) -> bool {
+        true
+    }
     /// Starts a thread that begins with a permit, as a spinner; or calls [`refused`](Self::refused).
     fn start_thread(&self, permit: Permit, spinning: Spinning);
     /// Wakes a P's own thread, wherever it sleeps. An unpark is kept until its next sleep, so that what was
@@ -185,7 +193,8 @@ pub(crate) trait Ground: Sized {
         self.has_queued()
             || self
                 .peers()
-                .any(|peer| peer.has_queued() || peer.has_forked())
+                .any(|peer| peer.has_queued() || peer.has_parent())
+            || (self.peers().any(Self::Peer::has_branch) && self.takes_branches())
     }
 
     /// As [`any_work`](Self::any_work), with tasks that are left alone: for spinners, on whom those rely who

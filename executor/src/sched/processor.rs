@@ -22,8 +22,15 @@ use crate::{
     },
     rng::Rng,
     sched::{
-        Root, apart::Whereabouts, ground::Bed, idle::Standing, park::Parker, priority::Ranks,
-        push::gate, search::lingering, worth::Worth,
+        Root,
+        apart::Whereabouts,
+        ground::Bed,
+        idle::{Standing, Stands},
+        park::Parker,
+        priority::Ranks,
+        push::gate,
+        search::lingering,
+        worth::Worth,
     },
     sync::{
         Arc, Mutex,
@@ -76,6 +83,9 @@ pub(crate) struct Peer {
     pub(crate) thread: AtomicU32,
     /// The task that it polls, by its address in the live table; 0: none.
     pub(crate) running: AtomicU64,
+    /// Its permit was taken while it computed, and it was not seen to block since; see *Strays* in `fork_join/owner.rs`.
+    /// Written by sysmon, and valid while the standing is `Stuck`.
+    pub(crate) computes: AtomicBool,
     /// Its thread is in code that it has announced to block (`blocking.rs`). Written by that thread.
     pub(crate) announced: AtomicBool,
     /// Its thread is in `block_on`, and takes nothing of others. Written by that thread.
@@ -144,8 +154,12 @@ impl Bed for Peer {
         self.parents.steal()
     }
 
-    fn has_forked(&self) -> bool {
-        !self.parents.is_empty() || self.lane.has_shared()
+    fn has_parent(&self) -> bool {
+        !self.parents.is_empty()
+    }
+
+    fn has_branch(&self) -> bool {
+        self.lane.has_shared()
     }
 
     fn give_way(&self) {
@@ -154,6 +168,14 @@ impl Bed for Peer {
 }
 
 impl Peer {
+    /// Whether its thread computes without a permit, in the middle of a poll.
+    pub(crate) fn is_stray(&self) -> bool {
+        self.computes.load(Relaxed)
+            && self.standing.load() == Stands::Stuck
+            && self.running.load(Relaxed) != 0
+            && !self.announced.load(Relaxed)
+    }
+
     /// Puts a call there for its thread. It comes back if there is one already.
     pub(crate) fn hand_call(&self, call: Task) -> Result<(), Task> {
         let mut handed = self.handed.lock();
@@ -269,6 +291,7 @@ impl Processor {
             attention: AtomicU32::new(0),
             thread: AtomicU32::new(0),
             running: AtomicU64::new(0),
+            computes: AtomicBool::new(false),
             announced: AtomicBool::new(false),
             own: AtomicBool::new(false),
             bound: AtomicBool::new(false),

@@ -76,6 +76,8 @@ impl Worker {
         seen.resize(count, (None, 0));
         let mut asked = false;
         let ordered = self.shared.ordered.is_used();
+        // See *Strays* in `fork_join/owner.rs`.
+        let computes = self.shared.could_take() > 0;
         for round in 0..4 {
             if ordered && let Some(task) = self.steal_ordered(ABOVE) {
                 return Search::Found(task);
@@ -96,7 +98,7 @@ impl Worker {
                     return Search::Found(task);
                 }
                 // Tasks first, of whichever P: a branch is a long poll, and its owner comes back to it.
-                let branches = round > 0;
+                let branches = round > 0 && computes;
                 if branches && victim.lane.has_shared() && self.gives_way() {
                     return Search::Nothing;
                 }
@@ -111,7 +113,7 @@ impl Worker {
                     self.count_steal(1);
                     return Search::Branch(branch);
                 }
-                if branches || !victim.lane.has_shared() {
+                if computes && (branches || !victim.lane.has_shared()) {
                     asked |= victim.lane.ask();
                 }
                 let row = (victim.runnext.peek(), victim.ticks.load(Relaxed));

@@ -153,6 +153,13 @@ impl Shared {
         self.peer_count.load(Acquire)
     }
 
+    /// How many threads may take a branch of a join: the permits of those who have no work, without those that strays have
+    /// a core for; see *Strays* in `fork_join/owner.rs`.
+    pub(crate) fn could_take(&self) -> usize {
+        let strays = self.peers().filter(|peer| peer.is_stray()).count();
+        (self.idle.free() + self.idle.spinning()).saturating_sub(strays)
+    }
+
     /// A vacant P, or a new one. None when there are as many as the runtime may ever have.
     pub(crate) fn take_processor(&self) -> Option<Box<Processor>> {
         let mut vacant = self.vacant.lock();
@@ -319,6 +326,10 @@ impl Ground for Shared {
         self.peers[..self.peer_count()]
             .iter()
             .map(|peer| &**peer.get().expect("made before it was counted"))
+    }
+
+    fn takes_branches(&self) -> bool {
+        self.could_take() > 0
     }
 
     fn peer(&self, index: usize) -> &Peer {

@@ -13,7 +13,8 @@
 //! | one look, or *a short wait* | its thread is blocked, no permit is free, and others need one | revokes its permit |
 //! | 10 ms | | asks it to yield (F2) |
 //! | (a P that makes fewer than 61 ticks a millisecond) | the global queue has something | asks it to look there more often (L4) |
-//! | 10 ms | no permit is free, and others need one | revokes its permit |
+//! | 10 ms | no permit is free, and others need one | revokes its permit, of one such thread a look |
+//! | one look after that | its thread is blocked | lets others have its core (*Strays* in `fork_join/owner.rs`) |
 //! | the threshold | unless it is announced to block | reports it, once a poll, and at most once a second |
 //!
 //! *Others need one*: tasks are queued, in this P's own queue included, or, if its thread is blocked, branches of a join are
@@ -59,7 +60,8 @@
 //! # The price
 //!
 //! A look costs a load for each P, and 0.3 us for each reading of a CPU clock. It is the waking that costs, so
-//! the period is 20 us only for a millisecond after it had to act, and doubles from then on (measured with both of two cores
+//! the period is 20 us only for a millisecond after it had to act for want of time (who takes the permit of a thread
+//! that computes is in no hurry), and doubles from then on (measured with both of two cores
 //! busy: 20 us costs 12 %, 100 us 7 %, 1 ms up to 5 %): to 1 ms while every permit is taken or a
 //! thread is stuck without one (it may take one at any moment and be stuck again, and a slice is counted
 //! from the first look), and to 10 ms otherwise.
@@ -311,6 +313,8 @@ pub(super) struct Monitor {
     /// The next look is due at once: somebody needs a permit, and one look does not tell whether those who
     /// hold them are blocked.
     again: bool,
+    /// This look has taken the permit of a thread that computes. One is enough, until that has run dry or the next look.
+    took: bool,
     /// This look saw a thread that blocks, for which it has patience for so long yet, in nanoseconds.
     waits: Option<u64>,
     short_waits: Worth,
@@ -335,6 +339,7 @@ impl Monitor {
             crowded: 0,
             doubts: false,
             again: false,
+            took: false,
             waits: None,
             short_waits: Worth::new(SHORT_WAIT_TRUST, SHORT_WAIT_MAX),
             last_report: 0,
@@ -439,6 +444,7 @@ impl Monitor {
         self.crowded = self.crowded.saturating_sub(1);
         self.watches = false;
         self.doubts = false;
+        self.took = false;
         let peers = shared.peers();
         self.seen.resize(peers.len(), Seen::default());
         for (index, peer) in peers.enumerate() {
@@ -451,7 +457,7 @@ impl Monitor {
             acted |= !shared.refusal.load(Relaxed);
         }
         // Once: who stands still from this look to the next is known to be blocked, or computes.
-        self.again = (asked || (self.doubts && !self.again)) && !acted;
+        self.again = (asked || (self.doubts && !self.again)) && !acted && !self.took;
         acted
     }
 
@@ -508,7 +514,8 @@ impl Monitor {
             return false;
         }
         let threshold = shared.config.stall.threshold.filter(|_| !seen.reported);
-        if !running && threshold.is_none() {
+        let stray = peer.is_stray();
+        if !running && !stray && threshold.is_none() {
             return false;
         }
         let stuck_for = now - seen.since;
@@ -537,7 +544,7 @@ impl Monitor {
         }
         let stalls = threshold.is_some_and(|most| stuck_for >= most.as_nanos() as u64);
         self.watches |= threshold.is_some() && !stalls;
-        let blocked = (running || stalls) && stood_still && shared.is_waiting(peer);
+        let blocked = (running || stray || stalls) && stood_still && shared.is_waiting(peer);
         let long = blocked || ran.is_none_or(|ran| ran >= COMPUTES_NS);
         self.watchful |= long && shared.idle.free() == 0;
         if running && stood_still && !blocked {
@@ -546,6 +553,12 @@ impl Monitor {
         if stalls {
             seen.reported = true;
             self.report(peer, ticks, now, stuck_for, blocked);
+        }
+        if stray && blocked {
+            // Its core is free, and somebody may have slept for want of one.
+            peer.computes.store(false, Relaxed);
+            shared.peers().for_each(Bed::give_way);
+            return true;
         }
         if !running {
             return false;
@@ -565,13 +578,18 @@ impl Monitor {
         }
         let wanted = acts && (needed || self.others_need_a_permit(peer, blocked));
         if !wanted
+            || (self.took && !blocked)
             || (blocked && stuck_for < SLICE_NS && self.is_patient(index, now))
-            || !shared.revoke(peer, &self.scratch)
         {
             return false;
         }
+        peer.computes.store(!blocked, Relaxed);
+        if !shared.revoke(peer, &self.scratch) {
+            return false;
+        }
         event!(shared, Revoke, &(), index);
-        true
+        self.took |= !blocked;
+        blocked
     }
 
     /// See *A short wait*.

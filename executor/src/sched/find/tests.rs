@@ -62,6 +62,7 @@ mod calls;
 mod exchange;
 mod fib_4;
 mod order;
+mod strays;
 
 /// Two permits, and threads that are steps of this one.
 pub(in crate::sched) fn runtime() -> Runtime {
@@ -415,30 +416,25 @@ fn after_a_steal_both_share_a_branch() {
 
 #[test]
 fn who_takes_back_what_was_shared_for_long_shares_the_next() {
-    for workers in 1..=2 {
-        let builder = Builder::new().workers(workers).sysmon(false);
-        let runtime = builder.build_with(Clock::stopped()).unwrap();
-        let owner = thread(&runtime);
-        let shared = runtime.handle().shared().clone();
-        let lane = &shared.peer(owner.index()).lane;
-        let shares = || join(|| lane.has_shared(), || ()).0;
-        context::with_worker_frame(&owner, || {
-            shares();
-            for (micros, far_apart) in [(99, false), (100, true), (99, false)] {
-                lane.ask_as_helper();
-                let first = || {
-                    assert!(lane.has_shared(), "somebody asked");
-                    shared.time.clock().advance(Duration::from_micros(micros));
-                };
-                join(first, || ());
-                // With one worker the order is that of plain calls.
-                let shares_the_next = far_apart && workers > 1;
-                assert_eq!(shares(), shares_the_next, "after {micros} us");
-                assert!(!shares(), "once: that one was taken back at once");
-            }
-        });
-        end(runtime, [owner]);
-    }
+    let runtime = runtime();
+    let owner = thread(&runtime);
+    let shared = runtime.handle().shared().clone();
+    let lane = &shared.peer(owner.index()).lane;
+    let shares = || join(|| lane.has_shared(), || ()).0;
+    context::with_worker_frame(&owner, || {
+        shares();
+        for (micros, far_apart) in [(99, false), (100, true), (99, false)] {
+            lane.ask_as_helper();
+            let first = || {
+                assert!(lane.has_shared(), "somebody asked");
+                shared.time.clock().advance(Duration::from_micros(micros));
+            };
+            join(first, || ());
+            assert_eq!(shares(), far_apart, "after {micros} us");
+            assert!(!shares(), "once: that one was taken back at once");
+        }
+    });
+    end(runtime, [owner]);
 }
 
 #[test]

@@ -4,6 +4,10 @@
 //! what came of a wait is not counted, in vain or not, the third if that is only counted where somebody needs the permit still,
 //! and the fourth if patience outlasts a slice.
 //!
+//! Who computes: the test of what is queued fails if the next look hurries then; the second from there if a look takes the permits of
+//! all, or comes at once for another; the third if a stray is not seen to block, or nobody hears of it; and the fourth if whoever
+//! loses its permit is one.
+//!
 //! Branches of a join: the last test fails if a shared branch counts among what others need a computing thread's permit for.
 
 use super::{super::*, Watched};
@@ -203,7 +207,7 @@ fn who_computes_for_a_slice_gives_its_permit_to_what_is_queued() {
         } else {
             assert!(other.lrq.push(task).is_ok());
         }
-        assert!(watched.looks_after(FAST), "it had to act");
+        assert!(!watched.looks_after(FAST), "no need to hurry then");
         assert!(!watched.peer().standing.has_permit());
         watched.end();
     }
@@ -216,8 +220,66 @@ fn who_asked_for_a_permit_gets_it_from_the_next_look_too() {
     watched.shared().need_permit();
     assert!(!watched.looks_after(SLICE - FAST), "its slice is not over");
     // What was queued was taken meanwhile; more may come to who asked.
-    assert!(watched.looks_after(FAST));
+    watched.looks_after(FAST);
     assert!(!watched.peer().standing.has_permit());
+    watched.end();
+}
+
+#[test]
+fn of_those_who_compute_one_a_look_loses_its_permit() {
+    let mut watched = Watched::new(runtime(), 2);
+    let shared = watched.runtime.handle().shared().clone();
+    let permits = || {
+        let has_permit =
+            |peer: &&Peer| peer.standing.has_permit() && peer.running.load(Relaxed) != 0;
+        shared.peers().filter(has_permit).count()
+    };
+    watched.threads[1].bed().running.store(1, Relaxed);
+    watched.begins();
+    watched.wants();
+    watched.shared().need_permit();
+    watched.looks_after(SLICE);
+    assert_eq!(permits(), 1, "who got the other takes what is queued");
+    assert_ne!(watched.rest(), FAST, "it does not ask at once again");
+    watched.looks_after(SLOW_BUSY);
+    assert_eq!(permits(), 0, "it did not");
+    watched.threads[1].bed().running.store(0, Relaxed);
+    watched.end();
+}
+
+#[test]
+fn who_computes_on_is_a_stray_until_it_blocks() {
+    let mut watched = Watched::new(runtime(), 2);
+    let shared = watched.runtime.handle().shared().clone();
+    let lane = &shared.peer(1).lane;
+    let forks =
+        |watched: &Watched| context::with_worker_frame(&watched.threads[1], || join(|| (), || ()));
+    watched.begins();
+    assert!(!watched.peer().is_stray(), "it has a permit");
+    watched.wants();
+    watched.looks_after(SLICE);
+    assert!(watched.peer().is_stray());
+    forks(&watched);
+    assert!(!watched.looks_after(SLOW_BUSY), "it computes");
+    assert!(watched.peer().is_stray());
+    assert!(lane.ask(), "nobody asks for a core");
+    forks(&watched);
+    watched.blocks(true);
+    assert!(watched.looks_after(SLOW_BUSY), "its core is free");
+    assert!(!watched.peer().is_stray());
+    assert!(!lane.ask(), "that was not asked");
+    watched.end();
+}
+
+#[test]
+fn who_blocks_is_no_stray() {
+    let mut watched = Watched::new(runtime(), 2);
+    watched.begins();
+    watched.wants();
+    watched.blocks(true);
+    watched.looks_after(SLICE);
+    assert!(!watched.peer().standing.has_permit());
+    assert!(!watched.peer().is_stray());
     watched.end();
 }
 
