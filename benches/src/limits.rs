@@ -12,6 +12,7 @@ const TAILS_MS: &[(&str, f64)] = &[
     ("echo_computing", 15.0),
     ("ticks_computing", 15.0),
     ("echo_fork_join", 12.0),
+    ("ticks_fork_join", 12.0),
 ];
 /// The row of urgent tasks: at most twice what they wait for on the same runtime when it is idle, and one poll of the
 /// crowd.

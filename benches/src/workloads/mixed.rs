@@ -1,8 +1,9 @@
-//! How long does a message wait while a computation takes all workers?
+//! How long does a message or a tick wait while a computation takes all workers?
 //!
-//! A TCP echo under load (eight connections, a message each millisecond on each of them, from another process)
-//! beside a fork-join computation that takes both workers throughout: on `ws`, which has one set of threads for
-//! both, and on tokio with a pool of rayon's beside it. `Mjoins_per_s` is what the computation got done meanwhile.
+//! A TCP echo under load (eight connections, a message each millisecond on each of them, from another process), or
+//! 100 tasks that tick every 5 ms, beside a fork-join computation that takes both workers throughout: on `ws`, which has one set of
+//! threads for both, and on tokio with a pool of rayon's beside it. Beside the echo it forks all the time, and `Mjoins_per_s` is
+//! what it got done meanwhile; beside the ticks in between leaves of some milliseconds, of which there were `leaves_per_s`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,11 +12,11 @@ use std::time::{Duration, Instant};
 use futures::channel::oneshot;
 
 use super::fork_join::trees::fib;
-use super::{Figure, Row, echo};
+use super::{Figure, Row, echo, tickers};
 use crate::BoxError;
 use crate::cli::Params;
-use crate::joins::{ForkJoin, Rayon, Ws};
-use crate::measure::Outcome;
+use crate::joins::{ForkJoin, Plain, Rayon, Ws};
+use crate::measure::{Measure, Meter, Outcome};
 use crate::rt::{Rt, TokioRt, WsRt};
 
 /// tokio for I/O, rayon for the computation.
@@ -27,6 +28,8 @@ const CONNECTIONS: usize = 8;
 const PACE: Duration = Duration::from_millis(1);
 /// The computation is fib of this, over and over: some milliseconds each.
 const N: u64 = 31;
+/// Leaves of a round beside the ticks, each of which is that with plain calls.
+const LEAVES: usize = 16;
 /// Joins in one of them: one less than the next of Fibonacci's numbers.
 const JOINS: f64 = 2_178_308.0;
 
@@ -79,48 +82,90 @@ impl Both for OnTokioAndRayon {
     }
 }
 
-pub(super) fn rows<B: Both>() -> [Row; 1] {
-    [Row::new(
-        "echo_fork_join_2w",
-        "a message there and back",
-        Figure::Tail,
-        mixed::<B>,
-    )
-    .heavy()
-    .only(&["ws", TOKIO_RAYON])]
+pub(super) fn rows<B: Both>() -> [Row; 2] {
+    let both = &["ws", TOKIO_RAYON];
+    [
+        Row::new(
+            "echo_fork_join_2w",
+            "a message there and back",
+            Figure::Tail,
+            echoes::<B>,
+        )
+        .heavy()
+        .only(both),
+        Row::new(
+            "ticks_fork_join_2w",
+            "a tick's lateness",
+            Figure::Tail,
+            ticks::<B>,
+        )
+        .heavy()
+        .only(both),
+    ]
 }
 
-fn mixed<B: Both>(params: Params) -> Result<Outcome, BoxError> {
+fn echoes<B: Both>(params: Params) -> Result<Outcome, BoxError> {
     let length = params.millis(2_000, 700);
+    let work = async move {
+        let (measure, load) = echo::serve_and_drive::<B::Rt>(CONNECTIONS, length, PACE).await?;
+        Ok(measure.tail(load.p50_ns, load.p99_ns, load.max_ns).with(
+            "kmsg_per_s",
+            load.messages as f64 * 1e6 / load.wall_ns as f64,
+        ))
+    };
+    beside::<B, _>(work, fib::<B::Joins>, ("Mjoins_per_s", JOINS / 1e6))
+}
+
+fn ticks<B: Both>(params: Params) -> Result<Outcome, BoxError> {
+    let length = params.millis(1_500, 700);
+    let ticks = length.as_nanos() / tickers::PERIOD.as_nanos();
+    let work = async move {
+        let meter = Meter::start();
+        let late = tickers::ticking::<B::Rt>(usize::try_from(ticks)?).await;
+        Ok(meter.stop(late.len()).by_tail(late))
+    };
+    let round = |context: &mut (), n| leaves::<B::Joins>(context, LEAVES, n);
+    beside::<B, _>(work, round, ("leaves_per_s", LEAVES as f64))
+}
+
+/// The results of so many leaves are the same.
+fn leaves<J: for<'a> ForkJoin<Context<'a> = ()>>(context: &mut (), count: usize, n: u64) -> u64 {
+    if count == 1 {
+        return fib::<Plain>(context, n);
+    }
+    let half = |context: &mut ()| leaves::<J>(context, count / 2, n);
+    let (a, b) = J::join(context, half, half);
+    assert_eq!(a, b);
+    a
+}
+
+/// Measures `work` beside rounds of a computation, each of which adds so much to the column of that name.
+fn beside<B, F>(
+    work: F,
+    round: impl Fn(&mut (), u64) -> u64 + Send + 'static,
+    (column, each): (&'static str, f64),
+) -> Result<Outcome, BoxError>
+where
+    B: Both,
+    F: Future<Output = Result<Measure, BoxError>> + Send + 'static,
+{
     let root = async move {
         let over = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&over);
         let began = Instant::now();
-        let computation = B::Rt::spawn(B::compute(move || compute::<B::Joins>(&seen)));
-        let served = echo::serve_and_drive::<B::Rt>(CONNECTIONS, length, PACE).await;
+        let computation = B::Rt::spawn(B::compute(move || {
+            let mut rounds = 0;
+            while !seen.load(Ordering::Relaxed) {
+                assert_eq!(round(&mut (), N), 1_346_269);
+                rounds += 1;
+            }
+            rounds
+        }));
+        let measure = work.await;
         over.store(true, Ordering::Relaxed);
         let rounds = computation.await;
         let seconds = began.elapsed().as_secs_f64();
-        let (measure, load) = served?;
-        Ok::<_, BoxError>(
-            measure
-                .tail(load.p50_ns, load.p99_ns, load.max_ns)
-                .with(
-                    "kmsg_per_s",
-                    load.messages as f64 * 1e6 / load.wall_ns as f64,
-                )
-                .with("Mjoins_per_s", rounds as f64 * JOINS / seconds / 1e6),
-        )
+        Ok::<_, BoxError>(measure?.with(column, rounds as f64 * each / seconds))
     };
     Ok(Outcome::Measured(B::Rt::build(WORKERS).run(root)?))
-}
-
-/// Computes until that is over. How many rounds there were.
-fn compute<J: for<'a> ForkJoin<Context<'a> = ()>>(over: &AtomicBool) -> u64 {
-    let mut rounds = 0;
-    while !over.load(Ordering::Relaxed) {
-        assert_eq!(fib::<J>(&mut (), N), 1_346_269);
-        rounds += 1;
-    }
-    rounds
 }
