@@ -161,6 +161,11 @@ impl Lane {
         word.head < word.split
     }
 
+    /// Whether a branch was promoted that its owner has not come back to: it is to be taken, or was stolen.
+    pub(crate) fn has_promoted(&self) -> bool {
+        Word::from(self.word.0.load(Relaxed)).split > 0
+    }
+
     /// Asks the owner for work. False if that was done before, and it has not come by since.
     pub(crate) fn ask(&self) -> bool {
         let asked = &self.tail.asked.0;

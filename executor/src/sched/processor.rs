@@ -30,6 +30,7 @@ use crate::{
         priority::Ranks,
         push::gate,
         search::lingering,
+        worker::BRANCH,
         worth::Worth,
     },
     sync::{
@@ -168,6 +169,11 @@ impl Bed for Peer {
 }
 
 impl Peer {
+    /// Whether its thread is in a branch of a join, or somebody was shown one of what it runs.
+    pub(crate) fn forks(&self) -> bool {
+        self.running.load(Relaxed) == BRANCH || self.lane.has_promoted()
+    }
+
     /// Whether its thread computes without a permit, in the middle of a poll.
     pub(crate) fn is_stray(&self) -> bool {
         self.computes.load(Relaxed)

@@ -14,6 +14,7 @@
 //! | 10 ms | | asks it to yield (F2) |
 //! | (a P that makes fewer than 61 ticks a millisecond) | the global queue has something | asks it to look there more often (L4) |
 //! | 10 ms | no permit is free, and others need one | revokes its permit, of one such thread a look |
+//! | 100 us | the same, in a computation that forks | the same |
 //! | one look after that | its thread is blocked | lets others have its core (*Strays* in `fork_join/owner.rs`) |
 //! | the threshold | unless it is announced to block | reports it, once a poll, and at most once a second |
 //!
@@ -103,6 +104,7 @@ use super::{
 };
 use crate::{
     events::event,
+    fork_join::FORK_SLICE,
     metrics::Counter,
     no_unwind::NoUnwind,
     queue::{LocalQueue, local_queue},
@@ -576,7 +578,9 @@ impl Monitor {
             }
             return lone;
         }
-        let wanted = acts && (needed || self.others_need_a_permit(peer, blocked));
+        // See *Strays* in `fork_join/owner.rs`.
+        let gives_way = stuck_for >= FORK_SLICE.as_nanos() as u64 && peer.forks();
+        let wanted = (acts || gives_way) && (needed || self.others_need_a_permit(peer, blocked));
         if !wanted
             || (self.took && !blocked)
             || (blocked && stuck_for < SLICE_NS && self.is_patient(index, now))

@@ -19,7 +19,7 @@ use crate::{
         find::tests::{runtime, thread},
         shutdown::tests::end,
         sleep::Sleeper,
-        worker::Worker,
+        worker::{BRANCH, Worker},
     },
 };
 
@@ -284,6 +284,25 @@ fn who_blocks_is_no_stray() {
 }
 
 #[test]
+fn a_computation_that_forks_gives_way_in_the_middle_of_a_leaf() {
+    let slice = FORK_SLICE;
+    let almost = slice - Duration::from_nanos(1);
+    let mut watched = Watched::new(runtime(), 2);
+    let has_permit = |watched: &Watched| watched.peer().standing.has_permit();
+    watched.wants();
+    watched.begins();
+    watched.looks_after(SLICE - slice);
+    assert!(has_permit(&watched), "it does not fork");
+    watched.peer().running.store(BRANCH, Relaxed);
+    watched.begins();
+    watched.looks_after(almost);
+    assert!(has_permit(&watched), "it is too early");
+    watched.looks_after(slice - almost);
+    assert!(!has_permit(&watched), "a branch that was stolen");
+    watched.end();
+}
+
+#[test]
 fn a_shared_branch_takes_no_permit_from_who_computes() {
     let runtime = runtime();
     let (owner, other) = (thread(&runtime), thread(&runtime));
@@ -291,21 +310,19 @@ fn a_shared_branch_takes_no_permit_from_who_computes() {
     let mut monitor = Monitor::new(&shared);
     let peer = shared.peer(owner.index());
     peer.running.store(1, Relaxed);
-    let mut look_after_a_slice = || {
-        for _ in 0..2 {
-            monitor.look();
-            shared.time.clock().advance(2 * SLICE);
-        }
+    let mut look_after = |time| {
+        shared.time.clock().advance(time);
         monitor.look();
         peer.standing.load()
     };
+    look_after(Duration::ZERO);
     context::with_worker_frame(&owner, || {
         peer.lane.ask_as_helper();
         let looks = || {
             assert!(peer.lane.has_shared());
-            assert_eq!(look_after_a_slice(), Stands::Running);
+            assert_eq!(look_after(SLICE), Stands::Running);
             drop(runtime.spawn(async {}));
-            assert_eq!(look_after_a_slice(), Stands::Stuck, "others need it");
+            assert_eq!(look_after(FORK_SLICE), Stands::Stuck, "others need it");
         };
         join(looks, || ());
     });
