@@ -8,7 +8,8 @@
 //! all, or comes at once for another; the third if a stray is not seen to block, or nobody hears of it; and the fourth if whoever
 //! loses its permit is one.
 //!
-//! Branches of a join: the last test fails if a shared branch counts among what others need a computing thread's permit for.
+//! Branches of a join: the last test but one fails if who runs one does not give way in the middle of a leaf, or at once, or if others do so; the
+//! last if a shared branch counts among what others need a computing thread's permit for, or if who shares one does not give way.
 
 use super::{super::*, Watched};
 use crate::{
@@ -322,6 +323,9 @@ fn a_shared_branch_takes_no_permit_from_who_computes() {
             assert!(peer.lane.has_shared());
             assert_eq!(look_after(SLICE), Stands::Running);
             drop(runtime.spawn(async {}));
+            // As if it were another poll.
+            peer.ticks.fetch_add(1, Relaxed);
+            assert_eq!(look_after(Duration::ZERO), Stands::Running);
             assert_eq!(look_after(FORK_SLICE), Stands::Stuck, "others need it");
         };
         join(looks, || ());
