@@ -103,6 +103,8 @@ pub(crate) struct Peer {
     pub(crate) gave_away: AtomicBool,
     /// Counts its thread's steps: a victim that moved on shows it here.
     pub(crate) ticks: AtomicU64,
+    /// The step in which its thread last came to a fork after somebody had asked.
+    pub(crate) forked: AtomicU64,
     /// *The gate* in `push.rs`: the step in which its thread left a task alone in `runnext` for others, and
     /// the one in which it woke somebody for that.
     pub(crate) alone: AtomicU64,
@@ -169,9 +171,12 @@ impl Bed for Peer {
 }
 
 impl Peer {
-    /// Whether its thread is in a branch of a join, or somebody was shown one of what it runs.
+    /// Whether its thread is in a branch of a join, somebody was shown one of what it runs, or it came to a fork in this step
+    /// after somebody had asked.
     pub(crate) fn forks(&self) -> bool {
-        self.running.load(Relaxed) == BRANCH || self.lane.has_promoted()
+        self.running.load(Relaxed) == BRANCH
+            || self.lane.has_promoted()
+            || self.forked.load(Relaxed) == self.ticks.load(Relaxed)
     }
 
     /// Whether its thread computes without a permit, in the middle of a poll.
@@ -305,6 +310,7 @@ impl Processor {
             is_handed: AtomicBool::new(false),
             gave_away: AtomicBool::new(false),
             ticks: AtomicU64::new(0),
+            forked: AtomicU64::new(u64::MAX),
             alone: AtomicU64::new(0),
             offered: AtomicU64::new(0),
             whereabouts: Whereabouts::new(),

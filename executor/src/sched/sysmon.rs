@@ -14,7 +14,7 @@
 //! | 10 ms | | asks it to yield (F2) |
 //! | (a P that makes fewer than 61 ticks a millisecond) | the global queue has something | asks it to look there more often (L4) |
 //! | 10 ms | no permit is free, and others need one | revokes its permit, of one such thread a look |
-//! | 100 us | the same, in a computation that forks | the same |
+//! | 100 us | the same, in a computation that forks, and the others are no such computations | the same |
 //! | one look after that | its thread is blocked | lets others have its core (*Strays* in `fork_join/owner.rs`) |
 //! | the threshold | unless it is announced to block | reports it, once a poll, and at most once a second |
 //!
@@ -580,7 +580,8 @@ impl Monitor {
         }
         // See *Strays* in `fork_join/owner.rs`.
         let gives_way = stuck_for >= FORK_SLICE.as_nanos() as u64 && peer.forks();
-        let wanted = (acts || gives_way) && (needed || self.others_need_a_permit(peer, blocked));
+        let wanted = (acts && (needed || self.others_need_a_permit(peer, blocked)))
+            || (gives_way && (needed || self.tasks_need_a_permit(peer)));
         if !wanted
             || (self.took && !blocked)
             || (blocked && stuck_for < SLICE_NS && self.is_patient(index, now))
@@ -619,12 +620,18 @@ impl Monitor {
 
     fn others_need_a_permit(&self, peer: &Peer, blocked: bool) -> bool {
         let shared = &self.shared;
+        self.tasks_need_a_permit(peer)
+            || (blocked && shared.any_work())
+            || !shared.idle.wanting().is_empty()
+    }
+
+    /// The same, but for branches and for computations that wait at a fork.
+    fn tasks_need_a_permit(&self, peer: &Peer) -> bool {
+        let shared = &self.shared;
         let has_tasks = |peer: &Peer| peer.has_queued() || !peer.parents.is_empty();
         peer.runnext.peek().is_some()
             || shared.has_queued()
             || shared.peers().any(has_tasks)
-            || (blocked && shared.any_work())
-            || !shared.idle.wanting().is_empty()
             || (shared.nobody_polls() && shared.awaits())
     }
 

@@ -366,6 +366,8 @@ impl Worker {
     /// on. Without sysmon it only tries: it lost the permit by announcing a block, and ends its poll without, as any such
     /// poll does.
     pub(crate) fn come_to_a_fork(&self) {
+        let ticks = self.peer().ticks.load(Relaxed);
+        self.peer().forked.store(ticks, Relaxed);
         if self.peer().announced.load(Relaxed) || !self.is_up() {
             return;
         }

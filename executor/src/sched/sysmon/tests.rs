@@ -420,6 +420,7 @@ fn who_finds_no_permit_leaves_word_for_who_comes_to_a_fork() {
         (is_asked(watched), watched.shared().is_asked_at_forks())
     };
     is_asked(&watched);
+    watched.begins();
     assert_eq!(
         leaves_word(&mut watched),
         (false, false),

@@ -8,8 +8,8 @@
 //! all, or comes at once for another; the third if a stray is not seen to block, or nobody hears of it; and the fourth if whoever
 //! loses its permit is one.
 //!
-//! Branches of a join: the last test but one fails if who runs one does not give way in the middle of a leaf, or at once, or if others do so; the
-//! last if a shared branch counts among what others need a computing thread's permit for, or if who shares one does not give way.
+//! Branches of a join: the third test from the end fails if who runs one does not give way in the middle of a leaf, or at once, or if others
+//! do so; the next if it does so for another computation, or if it is not noted who forks; the last if a shared branch counts among what others need a computing thread's permit for, or if who shares one does not give way.
 
 use super::{super::*, Watched};
 use crate::{
@@ -300,6 +300,27 @@ fn a_computation_that_forks_gives_way_in_the_middle_of_a_leaf() {
     assert!(has_permit(&watched), "it is too early");
     watched.looks_after(slice - almost);
     assert!(!has_permit(&watched), "a branch that was stolen");
+    watched.end();
+}
+
+#[test]
+fn who_has_forked_gives_way_to_tasks_in_the_middle_of_a_leaf() {
+    let has_permit = |watched: &Watched| watched.peer().standing.has_permit();
+    let forks = |watched: &Watched| watched.threads[0].come_to_a_fork();
+    // Beside a computation that waits for a permit at a fork.
+    let mut watched = Watched::new(runtime(), 3);
+    assert!(!watched.threads[2].ask_for_permit(), "both are taken");
+    watched.begins();
+    forks(&watched);
+    watched.looks_after(SLICE - FORK_SLICE);
+    assert!(has_permit(&watched), "that one can wait");
+    watched.wants();
+    watched.begins();
+    watched.looks_after(FORK_SLICE);
+    assert!(has_permit(&watched), "it has not forked in this poll");
+    forks(&watched);
+    watched.looks_after(FORK_SLICE);
+    assert!(!has_permit(&watched));
     watched.end();
 }
 
