@@ -19,22 +19,28 @@
 //!
 //! # *Strays*
 //!
-//! Until it comes to a fork, a thread whose permit was taken computes on, in a leaf of 30 ms for long. The permit is free again as soon as
-//! the tasks are served; and if it went to a thread that takes a branch, one more thread than there are cores would compute, which after
-//! the next tick loses its permit in turn. With leaves of 30 ms beside a tick each millisecond 11 threads computed on two cores.
+//! Until it comes to a fork, a thread whose permit was taken computes on, in a leaf of 30 ms for long. The permit is mostly free again at
+//! once, since tasks are short; and if it went to a thread that takes a branch, one more thread than there are cores would compute, which
+//! after the next tick loses its permit in turn. With leaves of 30 ms beside a tick each millisecond 11 threads computed on two cores.
 //!
 //! So nobody takes a branch for whom there is no core: the threads without work that have a permit, or could have one, are
 //! counted less the strays, and if none is left a search leaves the branches alone, no thread stays awake for them, and who is asked for
 //! one wakes nobody. The permit lies free meanwhile, for the next tick; and a stray that comes to its fork, or ends, finds it.
-//! A stray that blocks is none any more: sysmon looks at each of them as it does at those who have a permit, and asks all lanes then,
-//! for those who slept have asked in vain. Who has had a permit taken by its own hand (`block_in_place`) was never one.
 //!
-//! A stray costs the others next to nothing, so there is no need to wait for the end of a slice before a computation becomes one: beside
-//! 100 tasks that tick every 5 ms leaves of some 4 ms made the ticks 9 ms late (p99), and 2 ms where the permit goes after 100 us.
+//! Sysmon says who is a stray: whose permit it takes while it computes, for as long as it goes on in that poll without one. It is none
+//! any more if it was on a core for less than a quarter of the time between two looks and is seen to wait for something else than
+//! a core; of one that only waits for a core, because there are more threads than cores already, the CPU time alone would say the same.
+//! Where one ends, sysmon asks all lanes, for those who slept have asked in vain, or not at all. A thread that comes back from a
+//! block that it announced, and finds no permit, counts until sysmon knows better.
+//!
+//! A stray holds up only those who compute as well, so a computation that forks need not have a slice before it becomes one: it gives
+//! its permit up for tasks after [`FORK_SLICE`], as long as no more than half of the workers have, nor as many computations have begun
+//! and have no permit as there are workers; for the tasks may compute, too, and each of them would begin one thread more. One that has
+//! not come to a fork, nor shown a branch to others, is not known to fork.
 //!
 //! Seen on two cores, a computation of half a second in leaves of 1, 4 and 30 ms beside a task that sleeps for a millisecond at a time,
-//! medians of six: it took 23, 19 and 10 % longer than its leaves, then 5, 5 and 5 %; and the sleep ended 6.2, 10.4 and 12.0 ms late
-//! (p99), then 1.0, 0.1 and 0.5. (With tokio and rayon 1, 2 and 2 %, and 1.1 ms, with half as many ticks: there such a sleep takes two.)
+//! medians of six: it took 23, 19 and 10 % longer than its leaves, then 5, 5 and 6 %; and the sleep ended 6.2, 10.4 and 12.0 ms late
+//! (p99), then 0.4, 0.2 and 0.2. (With tokio and rayon 1, 2 and 2 %, and 1.1 ms, with half as many ticks: there such a sleep takes two.)
 //!
 //! What is not in an order with others here is a count that is a moment old: then a thread too many takes a branch, or one that could
 //! have had one sleeps until the next look of sysmon, which finds a free permit and a branch.
@@ -113,8 +119,8 @@ pub(super) const GATE_TRUST: u32 = 3;
 const GATE_WAIT: Duration = Duration::from_micros(20);
 const GATE_DOUBLINGS: u32 = 6;
 
-/// For so long a computation keeps the permit that it waited for at a fork, whoever asks there, and the one with which it begins a
-/// leaf. Guessed: so long that the way to it, some 20 us of wake-ups, costs a fifth at most.
+/// For so long a computation keeps the permit that it waited for at a fork, whoever asks there, and so old is a poll at least of which
+/// sysmon takes it. Guessed: so long that the way to it, some 20 us of wake-ups, costs a fifth at most.
 pub(crate) const FORK_SLICE: Duration = Duration::from_micros(100);
 
 /// Who could have had a branch for so long would have gone to sleep for want of it; see *After a steal*. Guessed: several times
@@ -365,15 +371,19 @@ pub(super) fn feed_with(tail: &Tail, at_least: usize) {
     context::with_worker(|worker| {
         let shared = worker.expect("the tail is attached to its lane").shared();
         let helper = tail.lane().is_some_and(Lane::take_helper);
-        // One that looks without being woken.
-        let looking = shared.idle.spinning() + usize::from(helper);
-        let hungry = shared.could_take() + usize::from(helper);
         // With one worker the order is that of plain calls (J3), also where the first closure blocks and its permit goes to
         // another thread, which would find the second.
         if shared.phase.is_closing() || shared.idle.workers() == 1 {
             return;
         }
         let now = || shared.time.clock().now_ns();
+        // One that looks without being woken.
+        let looking = shared.idle.spinning() + usize::from(helper);
+        if looking == 0 && shared.idle.free() > 0 && !GATE.with(|gate| gate.is_open(now)) {
+            tail.ask_again();
+            return;
+        }
+        let hungry = shared.could_take() + usize::from(helper);
         let promote = |at_most| {
             PROMOTED_AT.set(now());
             let count = tail.promote(at_most, compute::current());
@@ -395,11 +405,7 @@ pub(super) fn feed_with(tail: &Tail, at_least: usize) {
             }
             return;
         }
-        if looking == 0 && !GATE.with(|gate| gate.is_open(now)) {
-            tail.ask_again();
-            return;
-        }
-        let wakes = shared.idle.could_wake();
+        let wakes = shared.idle.could_wake() && shared.could_take() > 0;
         let count = promote(hungry.max(at_least));
         if wakes && count > 0 {
             GATE.with(|gate| gate.woke(now()));

@@ -310,11 +310,6 @@ impl<'scope> Scope<'scope> {
 /// The newest branch from `base` on, for this thread to run, or none if it was stolen. Those who asked find half of the others;
 /// see *Whom it feeds* in `owner.rs`.
 fn take_newest(tail: &Tail, base: usize) -> Option<NonNull<Header>> {
-    let disturbed = !tail.is_undisturbed();
-    if disturbed {
-        owner::come_to_a_fork(tail);
-        compute::heed_later(tail);
-    }
     let index = tail.top() - 1;
     // SAFETY: below the top.
     let job = unsafe { tail.job_at(index) };
@@ -325,7 +320,10 @@ fn take_newest(tail: &Tail, base: usize) -> Option<NonNull<Header>> {
         }
         owner::reclaimed();
     }
-    if disturbed {
+    // Not before: who came to a branch that was stolen has nothing for them.
+    if !tail.is_undisturbed() {
+        owner::come_to_a_fork(tail);
+        compute::heed_later(tail);
         owner::feed_with(tail, (tail.top() - base).div_ceil(2));
     }
     Some(job)

@@ -20,7 +20,6 @@
 //!
 //! L1: who woke nobody for long in one runtime wakes somebody in the next. It fails when the times of two clocks are compared
 //! (`Gate::is_open` in `fork_join/owner.rs`).
-
 //!
 //! J1, L1: a scope whose branches do not fork shares them all the same. It fails when its owner does not look between two of them
 //! whether somebody asked, when it shares one at a time, and when a scope comes by though nobody asked.

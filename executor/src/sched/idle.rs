@@ -22,7 +22,8 @@
 //!
 //! # *The spinning hand-over*
 //!
-//! *Invariant* (I5): while work is queued and a permit is free, a thread spins, or is being woken.
+//! *Invariant* (I5): while work is queued and a permit is free, a thread spins, or is being woken. (A branch of a join counts as
+//! queued only while there is a core for it: *Strays* in `fork_join/owner.rs`.)
 //!
 //! - **Submit**: push; fence; look at `counts`. If a permit is free and nobody spins, take both (one
 //!   compare-and-swap) and wake a parked thread with them.
@@ -298,6 +299,11 @@ impl BitSet {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.0.iter().all(|word| word.load(Relaxed) == 0)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        let ones = |word: &AtomicU64| word.load(Relaxed).count_ones() as usize;
+        self.0.iter().map(ones).sum()
     }
 
     /// Clears bits until `claim` succeeds for one. `last` is tried only when no other is left (the

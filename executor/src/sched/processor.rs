@@ -84,8 +84,7 @@ pub(crate) struct Peer {
     pub(crate) thread: AtomicU32,
     /// The task that it polls, by its address in the live table; 0: none.
     pub(crate) running: AtomicU64,
-    /// Its permit was taken while it computed, and it was not seen to block since; see *Strays* in `fork_join/owner.rs`.
-    /// Written by sysmon, and valid while the standing is `Stuck`.
+    /// It computed when sysmon last looked, or took its permit: a *stray*, if its standing is `Stuck`. Written by sysmon.
     pub(crate) computes: AtomicBool,
     /// Its thread is in code that it has announced to block (`blocking.rs`). Written by that thread.
     pub(crate) announced: AtomicBool,

@@ -3,7 +3,8 @@
 //!
 //! A round goes over all other Ps in a random order, and takes from each in this order: the oldest task that waits for a
 //! child that it forked, half of its local queue, a branch of a join that it shares. The first round leaves branches alone:
-//! a P that computes shares one nearly always, and tasks of others come before it. Only the fourth also takes its
+//! a P that computes shares one nearly always, and tasks of others come before it; the others do so while there is no core for one
+//! more thread that computes (*Strays* in `fork_join/owner.rs`). Only the fourth also takes its
 //! `runnext`, and only if the P has not moved since the first, for a task there is about to run. Ordered tasks are looked for
 //! before a round (those above the default) and after it (`priority.rs`). At the end the timers of all Ps are fired.
 //!

@@ -156,8 +156,15 @@ impl Shared {
     /// How many threads may take a branch of a join: the permits of those who have no work, without those that strays have
     /// a core for; see *Strays* in `fork_join/owner.rs`.
     pub(crate) fn could_take(&self) -> usize {
-        let strays = self.peers().filter(|peer| peer.is_stray()).count();
-        (self.idle.free() + self.idle.spinning()).saturating_sub(strays)
+        match self.idle.free() + self.idle.spinning() {
+            0 => 0,
+            idle => idle.saturating_sub(self.strays()),
+        }
+    }
+
+    /// How many threads compute without a permit.
+    pub(crate) fn strays(&self) -> usize {
+        self.peers().filter(|peer| peer.is_stray()).count()
     }
 
     /// A vacant P, or a new one. None when there are as many as the runtime may ever have.

@@ -13,9 +13,8 @@
 //! | one look, or *a short wait* | its thread is blocked, no permit is free, and others need one | revokes its permit |
 //! | 10 ms | | asks it to yield (F2) |
 //! | (a P that makes fewer than 61 ticks a millisecond) | the global queue has something | asks it to look there more often (L4) |
-//! | 10 ms | no permit is free, and others need one | revokes its permit, of one such thread a look |
-//! | 100 us | the same, in a computation that forks, and the others are no such computations | the same |
-//! | one look after that | its thread is blocked | lets others have its core (*Strays* in `fork_join/owner.rs`) |
+//! | 10 ms | no permit is free, and others need one | revokes its permit |
+//! | 100 us | the same, in a computation that forks, and for tasks (*Strays* in `fork_join/owner.rs`) | the same, for one a look |
 //! | the threshold | unless it is announced to block | reports it, once a poll, and at most once a second |
 //!
 //! *Others need one*: tasks are queued, in this P's own queue included, or, if its thread is blocked, branches of a join are
@@ -27,8 +26,8 @@
 //! a permit, or if others need one and the thread of a poll that the first look saw begin is on no core (its CPU
 //! clock stands still between two readings).
 //!
-//! A P whose permit was taken in the middle of a poll stays in view until it is reported, also when all
-//! others have gone to sleep by then.
+//! A P whose permit was taken in the middle of a poll stays in view until it is reported, and for as long as its thread computes, also
+//! when all others have gone to sleep by then.
 //!
 //! Beside that: a thread is woken when work waits, a permit is free and nobody spins (which lasts only where the
 //! system refuses threads: then it tries again and again, and does not lie down before it has one), and the netpoll is
@@ -38,7 +37,8 @@
 //! # Blocked or computing?
 //!
 //! A blocked thread is revoked at once, or after *a short wait*: its core is free, and another thread uses it. A computing one
-//! keeps its permit for a slice of 10 ms, for one more thread would only compete with it. Blocked is a
+//! keeps its permit for a slice of 10 ms, for one more thread would only compete with it. (One that forks does not: it comes to a fork
+//! soon, and waits there.) Blocked is a
 //! thread whose CPU clock has not moved between two looks *and* that is not runnable: the second
 //! question costs 3 us and is asked only then, for on a busy machine the clock of a thread that waits
 //! for a core stands still as well. Where the system does not tell, all count as computing.
@@ -61,8 +61,7 @@
 //! # The price
 //!
 //! A look costs a load for each P, and 0.3 us for each reading of a CPU clock. It is the waking that costs, so
-//! the period is 20 us only for a millisecond after it had to act for want of time (who takes the permit of a thread
-//! that computes is in no hurry), and doubles from then on (measured with both of two cores
+//! the period is 20 us only for a millisecond after it had to act, and not for a computation that forks, and doubles from then on (measured with both of two cores
 //! busy: 20 us costs 12 %, 100 us 7 %, 1 ms up to 5 %): to 1 ms while every permit is taken or a
 //! thread is stuck without one (it may take one at any moment and be stuck again, and a slice is counted
 //! from the first look), and to 10 ms otherwise.
@@ -232,6 +231,17 @@ impl Shared {
         }
     }
 
+    /// Says whether a P's thread computes without a permit. If it does no more, its core is free, and somebody may have slept for
+    /// want of one.
+    fn set_stray(&self, peer: &Peer, computes: bool) {
+        if peer.computes.load(Relaxed) != computes {
+            peer.computes.store(computes, Relaxed);
+            if !computes {
+                self.peers().for_each(Bed::give_way);
+            }
+        }
+    }
+
     /// Ready tasks were found, and no permit for them: all of them may be held by stuck threads.
     pub(crate) fn need_permit(&self) {
         self.ask_at_forks();
@@ -273,10 +283,29 @@ struct Seen {
     since: u64,
     /// Its thread's CPU time then, or at the last look.
     cpu: Option<u64>,
+    /// The same at a look that is at least one period back, and when that was.
+    before: (u64, Option<u64>),
     /// Since when that has not moved, as far as was seen.
     still_since: u64,
     patience: Patience,
     reported: bool,
+}
+
+impl Seen {
+    /// Whether its thread was on a core for a quarter of the time at least. None if that cannot be said yet: a look itself takes a
+    /// core away. Where the system does not tell, it was not.
+    fn computes(&mut self, now: u64) -> Option<bool> {
+        let Some(cpu) = self.cpu else {
+            return Some(false);
+        };
+        let (then, before) = self.before;
+        let short = before.is_some() && now - then < LOOK_NS;
+        if short {
+            return None;
+        }
+        self.before = (now, self.cpu);
+        before.map(|before| 4 * cpu.saturating_sub(before) >= now - then)
+    }
 }
 
 /// Whether a thread that blocks, and whose permit others need, is waited for; see *A short wait*.
@@ -315,7 +344,7 @@ pub(super) struct Monitor {
     /// The next look is due at once: somebody needs a permit, and one look does not tell whether those who
     /// hold them are blocked.
     again: bool,
-    /// This look has taken the permit of a thread that computes. One is enough, until that has run dry or the next look.
+    /// This look has taken the permit of a computation that forks. One is enough, until that has run dry or the next look.
     took: bool,
     /// This look saw a thread that blocks, for which it has patience for so long yet, in nanoseconds.
     waits: Option<u64>,
@@ -374,7 +403,8 @@ impl Monitor {
     pub(super) fn rest(&mut self) -> Rest {
         let idle = &self.shared.idle;
         let nobody_runs = idle.free() == idle.workers();
-        if nobody_runs && !self.watches && !self.work_waits() && !self.shared.lacks_a_poller() {
+        let calm = !self.watches && self.shared.strays() == 0;
+        if nobody_runs && calm && !self.work_waits() && !self.shared.lacks_a_poller() {
             self.idle_looks += 1;
             if self.idle_looks >= IDLE_LOOKS && idle.monitor_may_sleep() {
                 return Rest::ForGood;
@@ -486,6 +516,7 @@ impl Monitor {
         let running = stands == Stands::Running;
         let polls = (stuck || (polls && running)) && !announced;
         if !polls || ticks != seen.ticks {
+            shared.set_stray(peer, false);
             let elapsed = now - seen.since;
             let slow = ticks.saturating_sub(seen.ticks) * LOOK_NS < elapsed * GLOBAL_TICK;
             if seen.patience == Patience::Granted {
@@ -496,30 +527,26 @@ impl Monitor {
                 peer.attention.fetch_or(attention::GLOBAL, Relaxed);
                 self.watchful = true;
             }
-            let cpu = if polls && running {
-                shared.cpu_time_of(peer, now)
-            } else {
-                None
-            };
+            let cpu = polls.then(|| shared.cpu_time_of(peer, now)).flatten();
             *seen = Seen {
                 ticks,
                 since: now,
                 cpu,
+                before: (now, cpu),
                 still_since: now,
                 patience: Patience::Open,
                 reported: false,
             };
-            self.doubts |= shared.is_off_core(peer, cpu)
+            // Last, since it costs most: a thread that this one has put off its core is runnable.
+            self.doubts |= running
+                && shared.is_off_core(peer, cpu)
                 && shared.idle.free() == 0
-                && self.others_need_a_permit(peer, false);
+                && self.others_need_a_permit(peer, false)
+                && shared.is_waiting(peer);
             self.watches |= polls && shared.config.stall.threshold.is_some();
             return false;
         }
         let threshold = shared.config.stall.threshold.filter(|_| !seen.reported);
-        let stray = peer.is_stray();
-        if !running && !stray && threshold.is_none() {
-            return false;
-        }
         let stuck_for = now - seen.since;
         let cpu = shared.cpu_time_of(peer, now);
         let ran = cpu
@@ -527,6 +554,7 @@ impl Monitor {
             .map(|(now, then)| now.saturating_sub(then));
         let stood_still = ran == Some(0);
         seen.cpu = cpu;
+        let computes = seen.computes(now);
         if !stood_still {
             if seen.patience == Patience::Granted {
                 self.short_waits.settle(true);
@@ -546,7 +574,14 @@ impl Monitor {
         }
         let stalls = threshold.is_some_and(|most| stuck_for >= most.as_nanos() as u64);
         self.watches |= threshold.is_some() && !stalls;
-        let blocked = (running || stray || stalls) && stood_still && shared.is_waiting(peer);
+        // Who was off its core for that long may have waited for one.
+        if stuck
+            && let Some(computes) = computes
+            && (computes || cpu.is_none() || shared.is_waiting(peer))
+        {
+            shared.set_stray(peer, computes);
+        }
+        let blocked = (running || stalls) && stood_still && shared.is_waiting(peer);
         let long = blocked || ran.is_none_or(|ran| ran >= COMPUTES_NS);
         self.watchful |= long && shared.idle.free() == 0;
         if running && stood_still && !blocked {
@@ -555,12 +590,6 @@ impl Monitor {
         if stalls {
             seen.reported = true;
             self.report(peer, ticks, now, stuck_for, blocked);
-        }
-        if stray && blocked {
-            // Its core is free, and somebody may have slept for want of one.
-            peer.computes.store(false, Relaxed);
-            shared.peers().for_each(Bed::give_way);
-            return true;
         }
         if !running {
             return false;
@@ -578,23 +607,33 @@ impl Monitor {
             }
             return lone;
         }
-        // See *Strays* in `fork_join/owner.rs`.
-        let gives_way = stuck_for >= FORK_SLICE.as_nanos() as u64 && peer.forks();
+        let forks = !blocked && peer.forks();
         let wanted = (acts && (needed || self.others_need_a_permit(peer, blocked)))
-            || (gives_way && (needed || self.tasks_need_a_permit(peer)));
+            || (forks && self.gives_way(stuck_for) && (needed || self.tasks_need_a_permit(peer)));
         if !wanted
-            || (self.took && !blocked)
+            || (forks && self.took)
             || (blocked && stuck_for < SLICE_NS && self.is_patient(index, now))
         {
             return false;
         }
-        peer.computes.store(!blocked, Relaxed);
+        // Before, it may have waited for a permit.
+        self.seen[index].before = (now, cpu);
+        shared.set_stray(peer, !blocked);
         if !shared.revoke(peer, &self.scratch) {
             return false;
         }
         event!(shared, Revoke, &(), index);
-        self.took |= !blocked;
-        blocked
+        self.took |= forks;
+        !forks
+    }
+
+    /// Whether a computation that forks gives its permit up after so long, to tasks; see *Strays* in `fork_join/owner.rs`.
+    fn gives_way(&self, after: u64) -> bool {
+        let idle = &self.shared.idle;
+        after >= FORK_SLICE.as_nanos() as u64 && {
+            let strays = self.shared.strays();
+            strays < idle.workers().div_ceil(2) && strays + idle.wanting().len() < idle.workers()
+        }
     }
 
     /// See *A short wait*.

@@ -355,10 +355,13 @@ impl Worker {
         true
     }
 
-    /// It is back. If no permit is free it ends its poll without one, and then parks.
+    /// It is back. If no permit is free it ends its poll without one, and then parks; or waits for one at its next fork.
     pub(crate) fn end_blocking(&self) {
         self.peer().announced.store(false, Relaxed);
-        self.try_run();
+        if !self.try_run() {
+            self.peer().computes.store(true, Relaxed);
+            self.lane().ask();
+        }
         event!(self, Return, &(), self.peer().standing.has_permit());
     }
 

@@ -22,8 +22,8 @@
 //! others, and the one at the room.
 //!
 //! Branches of a join: the one test fails if a steal is no ask, of the victim or of the thief (*After a steal* in
-//! `fork_join/owner.rs`), the second if whoever takes a branch back that was shared for long shares no other, or shares
-//! one after any, the third if a search takes branches in its first round, the fourth if `wait_for_a_branch` does not
+//! `fork_join/owner.rs`), the second if a scope hears who asks where it has nothing for them, the third if
+//! whoever takes a branch back that was shared for long shares no other, or shares one after any, the next if a search takes branches in its first round, the last if `wait_for_a_branch` does not
 //! note what it takes.
 
 use std::{
@@ -53,7 +53,7 @@ use crate::{
         sleep::Sleeper,
         worker::Scope,
     },
-    spawn, spawn_local,
+    scope, spawn, spawn_local,
     sync::atomic::Ordering::Relaxed,
     time::Clock,
 };
@@ -412,6 +412,27 @@ fn after_a_steal_both_share_a_branch() {
     assert!(owners, "the victim shares nothing");
     assert!(thiefs, "the thief shares nothing");
     end(runtime, [owner, THIEF.take().expect("it is back")]);
+}
+
+#[test]
+fn a_scope_whose_branch_was_stolen_forgets_nobody_who_asked() {
+    let runtime = runtime();
+    let (owner, thief) = (thread(&runtime), thread(&runtime));
+    let shared = runtime.handle().shared().clone();
+    let lane = &shared.peer(owner.index()).lane;
+    let mut ran = false;
+    context::with_worker_frame(&owner, || {
+        lane.ask_as_helper();
+        scope(|scope| {
+            scope.spawn(|_| ran = true);
+            let branch = Lane::claim(lane, 0).expect("it was promoted");
+            context::with_worker_frame(&thief, || branch.run(thief.index(), 0));
+            lane.ask();
+        });
+        assert!(!lane.ask(), "nobody asks for the next one");
+    });
+    assert!(ran);
+    end(runtime, [owner, thief]);
 }
 
 #[test]

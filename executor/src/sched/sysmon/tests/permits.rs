@@ -4,9 +4,9 @@
 //! what came of a wait is not counted, in vain or not, the third if that is only counted where somebody needs the permit still,
 //! and the fourth if patience outlasts a slice.
 //!
-//! Who computes: the test of what is queued fails if the next look hurries then; the second from there if a look takes the permits of
-//! all, or comes at once for another; the third if a stray is not seen to block, or nobody hears of it; and the fourth if whoever
-//! loses its permit is one.
+//! *Strays*: the first test of computations that fork fails if a look takes all their permits, or hurries, or comes at once for another, and if as
+//! many as there are lose it one by one; the next if a stray is not seen to block or to end, or nobody hears of it; the others if who
+//! sleeps or blocks is one, and if sysmon does not stay awake beside one.
 //!
 //! Branches of a join: the third test from the end fails if who runs one does not give way in the middle of a leaf, or at once, or if others
 //! do so; the next if it does so for another computation, or if it is not noted who forks; the last if a shared branch counts among what others need a computing thread's permit for, or if who shares one does not give way.
@@ -85,23 +85,26 @@ impl Beside {
 
     /// Its permit, which a thread got that was started for it, is its own again.
     fn comes_back(&self) {
-        let shared = self.runtime.handle().shared();
-        let stage = shared.stage.as_ref().expect("the clock is virtual");
-        for processor in stage.take() {
-            let started = Worker::begin(shared, processor);
-            let permit = started.bed().standing().revoke();
-            self.poller
-                .bed()
-                .standing()
-                .run(permit.expect("it was handed over"));
-            started.leave();
-            shared.thread_gone();
-        }
+        comes_back(&self.runtime, &self.poller);
     }
 
     fn end(self) {
         self.poller.bed().running.store(0, Relaxed);
         end(self.runtime, [self.poller, self.other]);
+    }
+}
+
+/// The permit that sysmon took from it, and that a thread got which was started for it, is its own again.
+fn comes_back(runtime: &Runtime, thread: &Worker) {
+    let shared = runtime.handle().shared();
+    let stage = shared.stage.as_ref().expect("the clock is virtual");
+    for processor in stage.take() {
+        let started = Worker::begin(shared, processor);
+        let permit = started.bed().standing().revoke();
+        let permit = permit.expect("it was handed over");
+        thread.bed().standing().run(permit);
+        started.leave();
+        shared.thread_gone();
     }
 }
 
@@ -208,7 +211,7 @@ fn who_computes_for_a_slice_gives_its_permit_to_what_is_queued() {
         } else {
             assert!(other.lrq.push(task).is_ok());
         }
-        assert!(!watched.looks_after(FAST), "no need to hurry then");
+        assert!(watched.looks_after(FAST), "it had to act");
         assert!(!watched.peer().standing.has_permit());
         watched.end();
     }
@@ -221,31 +224,38 @@ fn who_asked_for_a_permit_gets_it_from_the_next_look_too() {
     watched.shared().need_permit();
     assert!(!watched.looks_after(SLICE - FAST), "its slice is not over");
     // What was queued was taken meanwhile; more may come to who asked.
-    watched.looks_after(FAST);
+    assert!(watched.looks_after(FAST));
     assert!(!watched.peer().standing.has_permit());
     watched.end();
 }
 
 #[test]
-fn of_those_who_compute_one_a_look_loses_its_permit() {
-    let mut watched = Watched::new(runtime(), 2);
-    let shared = watched.runtime.handle().shared().clone();
-    let permits = || {
-        let has_permit =
-            |peer: &&Peer| peer.standing.has_permit() && peer.running.load(Relaxed) != 0;
-        shared.peers().filter(has_permit).count()
-    };
-    watched.threads[1].bed().running.store(1, Relaxed);
-    watched.begins();
-    watched.wants();
-    watched.shared().need_permit();
-    watched.looks_after(SLICE);
-    assert_eq!(permits(), 1, "who got the other takes what is queued");
-    assert_ne!(watched.rest(), FAST, "it does not ask at once again");
-    watched.looks_after(SLOW_BUSY);
-    assert_eq!(permits(), 0, "it did not");
-    watched.threads[1].bed().running.store(0, Relaxed);
-    watched.end();
+fn of_computations_that_fork_one_a_look_loses_its_permit() {
+    for slice in [FORK_SLICE, SLICE] {
+        let mut watched = Watched::new(runtime(), 2);
+        let shared = watched.runtime.handle().shared().clone();
+        let permits = || {
+            let has_permit =
+                |peer: &&Peer| peer.standing.has_permit() && peer.running.load(Relaxed) != 0;
+            shared.peers().filter(has_permit).count()
+        };
+        for thread in &watched.threads {
+            thread.bed().running.store(BRANCH, Relaxed);
+        }
+        watched.begins();
+        watched.wants();
+        watched.shared().need_permit();
+        assert!(!watched.looks_after(slice), "there is no hurry");
+        assert_eq!(permits(), 1, "who got the other takes what is queued");
+        assert_ne!(watched.rest(), FAST, "it does not ask at once again");
+        watched.looks_after(SLOW_BUSY);
+        // Half of the workers before their slice is over.
+        assert_eq!(permits(), usize::from(slice == FORK_SLICE));
+        watched.looks_after(SLICE);
+        assert_eq!(permits(), 0);
+        watched.threads[1].bed().running.store(0, Relaxed);
+        watched.end();
+    }
 }
 
 #[test]
@@ -255,20 +265,77 @@ fn who_computes_on_is_a_stray_until_it_blocks() {
     let lane = &shared.peer(1).lane;
     let forks =
         |watched: &Watched| context::with_worker_frame(&watched.threads[1], || join(|| (), || ()));
+    for over in [false, true] {
+        watched.blocks(false);
+        watched.begins();
+        assert!(!watched.peer().is_stray(), "it has a permit");
+        watched.wants();
+        watched.looks_after(SLICE);
+        assert!(watched.peer().is_stray());
+        forks(&watched);
+        watched.looks_after(SLOW_BUSY);
+        assert!(watched.peer().is_stray(), "it computes on");
+        assert!(lane.ask(), "nobody asks for a core");
+        forks(&watched);
+        if over {
+            watched.begins();
+        } else {
+            watched.blocks(true);
+            watched.looks_after(SLOW_BUSY);
+        }
+        assert!(!watched.peer().is_stray());
+        assert!(!lane.ask(), "its core is free, and nobody asks");
+        comes_back(&watched.runtime, &watched.threads[0]);
+    }
+    watched.end();
+}
+
+#[test]
+fn who_mostly_sleeps_is_no_stray() {
+    let mut watched = Watched::new(runtime(), 2);
     watched.begins();
-    assert!(!watched.peer().is_stray(), "it has a permit");
     watched.wants();
     watched.looks_after(SLICE);
-    assert!(watched.peer().is_stray());
-    forks(&watched);
-    assert!(!watched.looks_after(SLOW_BUSY), "it computes");
-    assert!(watched.peer().is_stray());
-    assert!(lane.ask(), "nobody asks for a core");
-    forks(&watched);
-    watched.blocks(true);
-    assert!(watched.looks_after(SLOW_BUSY), "its core is free");
-    assert!(!watched.peer().is_stray());
-    assert!(!lane.ask(), "that was not asked");
+    // What it has used is the time, on a stage.
+    let mut is_stray_after = |ran, sleeps| {
+        let then = watched.shared().time.clock().now_ns() + LOOK_NS;
+        watched.blocks(sleeps);
+        // One that sleeps has used nothing at all, on a stage.
+        let used = if sleeps { 0 } else { then };
+        watched.monitor.seen[0].before.1 = Some(used.saturating_sub(ran));
+        watched.looks_after(SLOW_BUSY);
+        watched.peer().is_stray()
+    };
+    let quarter = LOOK_NS / 4;
+    assert!(is_stray_after(quarter, false));
+    assert!(is_stray_after(quarter - 1, false), "it waits for a core");
+    assert!(!is_stray_after(0, true));
+    assert!(
+        !is_stray_after(quarter - 1, false),
+        "it was, and is not seen to compute"
+    );
+    assert!(is_stray_after(quarter, false));
+    watched.end();
+}
+
+#[test]
+fn sysmon_is_awake_beside_a_stray() {
+    let mut watched = Watched::new(runtime(), 2);
+    watched.begins();
+    watched.wants();
+    watched.looks_after(SLICE);
+    let shared = watched.runtime.handle().shared().clone();
+    shared.drain_global();
+    comes_back(&watched.runtime, &watched.threads[0]);
+    for thread in &watched.threads {
+        let permit = thread.bed().standing().revoke().expect("it had one");
+        shared.idle.release(permit, None);
+    }
+    let monitor = &mut watched.monitor;
+    let mut sleeps = || (0..20).any(|_| matches!(monitor.rest(), Rest::ForGood));
+    assert!(!sleeps());
+    shared.peer(0).computes.store(false, Relaxed);
+    assert!(sleeps(), "it would never");
     watched.end();
 }
 

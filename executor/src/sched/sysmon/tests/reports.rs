@@ -125,6 +125,8 @@ fn a_poll_that_was_reported_is_known_after_a_sleep() {
         let permit = thread.bed().standing().revoke().expect("it had one");
         shared.idle.release(permit, None);
     }
+    // Who computes keeps it awake.
+    reported.watched.blocks(true);
     reported.watched.looks_after(THRESHOLD);
     assert!(reported.said().is_some());
     let monitor = &mut reported.watched.monitor;
