@@ -273,6 +273,27 @@ fn without_sysmon_nobody_gives_way_at_a_fork() {
     end(runtime, [worker]);
 }
 
+#[test]
+fn who_comes_back_from_a_block_without_a_permit_waits_at_its_next_fork() {
+    // With one worker nobody is woken for a branch.
+    let builder = Builder::new().workers(1).sysmon(false);
+    let runtime = builder.build_with(Clock::stopped()).unwrap();
+    let worker = thread(&runtime);
+    let idle = &runtime.handle().shared().idle;
+    worker.peer().running.store(1, Relaxed);
+    // Its first fork notes who asks.
+    context::with_worker_frame(&worker, || join(|| (), || ()));
+    assert!(worker.announce_blocking());
+    let permit = idle.acquire().expect("it was released");
+    assert!(!worker.peer().is_stray(), "it blocks");
+    worker.end_blocking();
+    assert!(worker.peer().is_stray());
+    assert!(!worker.lane().ask(), "it does not come by");
+    idle.release(permit, None);
+    worker.peer().running.store(0, Relaxed);
+    end(runtime, [worker]);
+}
+
 /// Whether it gives way at a fork, so long after it got its permit.
 fn gives_way(worker: &Worker, after: Duration) -> bool {
     let since = worker.now() - after.as_nanos() as u64;
