@@ -27,7 +27,7 @@
 //! counted less the strays, and if none is left a search leaves the branches alone, no thread stays awake for them, and who is asked for
 //! one wakes nobody. The permit lies free meanwhile, for the next tick; and a stray that comes to its fork, or ends, finds it.
 //!
-//! Sysmon says who is a stray: whose permit it takes while it computes, for as long as it goes on in that poll without one. It is none
+//! Sysmon says who is a stray: whoever computes in a poll without a permit, as that of which it took one does. It is none
 //! any more if it was on a core for less than a quarter of the time between two looks and is seen to wait for something else than
 //! a core; of one that only waits for a core, because there are more threads than cores already, the CPU time alone would say the same.
 //! Where one ends, sysmon asks all lanes, for those who slept have asked in vain, or not at all. A thread that comes back from a
@@ -35,7 +35,7 @@
 //!
 //! A stray holds up only those who compute as well, so a computation that forks need not have a slice before it becomes one: it gives
 //! its permit up for tasks after [`FORK_SLICE`], as long as no more than half of the workers have, nor as many computations have begun
-//! and have no permit as there are workers; for the tasks may compute, too, and each of them would begin one thread more. One that has
+//! and have no permit as there are workers; for the tasks may compute, too, and each of them would begin one thread more. (After a slice there is no such bound, L2.) One that has
 //! not come to a fork, nor shown a branch to others, is not known to fork.
 //!
 //! Seen on two cores, a computation of half a second in leaves of 1, 4 and 30 ms beside a task that sleeps for a millisecond at a time,
@@ -50,8 +50,8 @@
 //! A thread that searches and finds nothing asks every P. So a P that begins to fork beside idle threads has
 //! been asked already, by the last search that each of them made before it slept, and its first join
 //! promotes a branch and wakes one of them. A branch is promoted for each thread that
-//! searches or has a permit to come and search, and for one that helps at a stalled join; if there is none, it promotes
-//! one at most (*After a steal*, which has the forks that are far apart, too), and wakes nobody that is not idle by
+//! searches or has a permit to come and search, less the strays, and for one that helps at a stalled join; if there is none, it promotes
+//! one at most, or half of a scope at its end (*After a steal*, which has the forks that are far apart, too), and wakes nobody that is not idle by
 //! then. So who gives its permit up at a stalled join asks all once more afterwards: nobody has searched with that
 //! permit, and its own asks may have been forgotten before.
 //!
@@ -392,7 +392,7 @@ pub(super) fn feed_with(tail: &Tail, at_least: usize) {
                 tail.ask_again();
             }
             // Also if nobody is idle: who released a permit since then has not seen it.
-            // Ordering: SeqCst: between the promotion and the look at the strays; pairs with that in `Idle::release`.
+            // Ordering: SeqCst: between the promotion and the look at who is idle; pairs with that in `Idle::release`.
             fence(SeqCst);
             if shared.could_take() > 0 {
                 shared.wake_for(count);

@@ -84,7 +84,8 @@ pub(crate) struct Peer {
     pub(crate) thread: AtomicU32,
     /// The task that it polls, by its address in the live table; 0: none.
     pub(crate) running: AtomicU64,
-    /// It computed when sysmon last looked, or took its permit: a *stray*, if its standing is `Stuck`. Written by sysmon.
+    /// It computed when sysmon last looked, or took its permit: a *stray*, if its standing is `Stuck`. Written by sysmon, and by
+    /// its thread when it comes back from a block without a permit.
     pub(crate) computes: AtomicBool,
     /// Its thread is in code that it has announced to block (`blocking.rs`). Written by that thread.
     pub(crate) announced: AtomicBool,

@@ -153,8 +153,8 @@ impl Shared {
         self.peer_count.load(Acquire)
     }
 
-    /// How many threads may take a branch of a join: the permits of those who have no work, without those that strays have
-    /// a core for; see *Strays* in `fork_join/owner.rs`.
+    /// How many threads may take a branch of a join: the permits that are free or searched with, less one for each stray, which has
+    /// the core; see *Strays* in `fork_join/owner.rs`.
     pub(crate) fn could_take(&self) -> usize {
         match self.idle.free() + self.idle.spinning() {
             0 => 0,
@@ -337,6 +337,10 @@ impl Ground for Shared {
 
     fn takes_branches(&self) -> bool {
         self.could_take() > 0
+    }
+
+    fn rouse_monitor(&self) {
+        Self::rouse_monitor(self);
     }
 
     fn peer(&self, index: usize) -> &Peer {

@@ -13,7 +13,7 @@
 //! | one look, or *a short wait* | its thread is blocked, no permit is free, and others need one | revokes its permit |
 //! | 10 ms | | asks it to yield (F2) |
 //! | (a P that makes fewer than 61 ticks a millisecond) | the global queue has something | asks it to look there more often (L4) |
-//! | 10 ms | no permit is free, and others need one | revokes its permit |
+//! | 10 ms | no permit is free, and others need one | revokes its permit (of one that forks a look) |
 //! | 100 us | the same, in a computation that forks, and for tasks (*Strays* in `fork_join/owner.rs`) | the same, for one a look |
 //! | the threshold | unless it is announced to block | reports it, once a poll, and at most once a second |
 //!
@@ -24,7 +24,7 @@
 //!
 //! It takes two looks to tell who is blocked. The second comes 20 us after the first if somebody asked for
 //! a permit, or if others need one and the thread of a poll that the first look saw begin is on no core (its CPU
-//! clock stands still between two readings).
+//! clock stands still between two readings) and does not wait for one.
 //!
 //! A P whose permit was taken in the middle of a poll stays in view until it is reported, and for as long as its thread computes, also
 //! when all others have gone to sleep by then.
@@ -75,11 +75,7 @@
 //!
 //! After five looks in a row that saw no permit taken it sleeps for good; see *The monitor's bed* in `idle.rs`.
 //!
-//! Rejected: 4 ms where every permit is in a poll that computes, and nothing is queued, armed or registered, with a flag by which what
-//! is pushed for all wakes sysmon at once. A matrix product on two
-//! workers took 1 to 2 % longer than without sysmon then, instead of 5 %. But of a join whose leaves read for 3 ms and compute for one, two
-//! looks 4 ms apart see the CPU clock move each time: it would never be found to block, and its core would stay idle. And a task that a
-//! computation leaves in its own queue, a timer and a source wait longer.
+//! *Calm*: where nothing but computations that fork goes on, the period is 4 ms as well; see `calm.rs`.
 //!
 //! Rejected: to leave the core to who runs there when it wakes (`SCHED_BATCH`), while no poll is long. A busy HTTP server took
 //! 2 % less CPU, and its threads lost their cores less often, 0.006 times a request instead of 0.008. But where other programs
@@ -88,8 +84,11 @@
 //! Revocation, and what the stuck thread does when it returns: `idle.rs`, the standing. What is in the
 //! stuck P's ring is taken from it and given to all, since thieves come only when they run dry.
 
+mod calm;
+
 use std::{task::Waker, time::Duration};
 
+use calm::{Asleep, CALM, Calm};
 use ws_reactor::ThreadId;
 
 use super::{
@@ -162,6 +161,8 @@ pub(crate) struct Sysmon {
     needed: AtomicBool,
     /// The same, for who comes to a fork; see *Give way at a fork* in `fork_join/owner.rs`.
     asks_at_forks: AtomicBool,
+    /// It sleeps for longer than otherwise; see `calm.rs`.
+    calm: Asleep,
     /// How often it has looked. Written by its own thread alone.
     looks: Counter,
 }
@@ -173,6 +174,7 @@ impl Sysmon {
             reported: AtomicBool::new(false),
             needed: AtomicBool::new(false),
             asks_at_forks: AtomicBool::new(false),
+            calm: Asleep::default(),
             looks: Counter::default(),
         }
     }
@@ -198,6 +200,13 @@ impl Shared {
                 );
             }
             self.sysmon.started.store(false, Relaxed);
+        }
+    }
+
+    /// A task was pushed for all: it may be that nobody else will hear of it for long.
+    pub(super) fn rouse_monitor(&self) {
+        if self.sysmon.calm.is_to_end() {
+            self.idle.monitor().unpark(|| ());
         }
     }
 
@@ -349,6 +358,7 @@ pub(super) struct Monitor {
     /// This look saw a thread that blocks, for which it has patience for so long yet, in nanoseconds.
     waits: Option<u64>,
     short_waits: Worth,
+    calm: Calm,
     last_report: u64,
     suppressed: u64,
     /// The last look saw a long poll that may have to be reported.
@@ -373,6 +383,7 @@ impl Monitor {
             took: false,
             waits: None,
             short_waits: Worth::new(SHORT_WAIT_TRUST, SHORT_WAIT_MAX),
+            calm: Calm::default(),
             last_report: 0,
             suppressed: 0,
             watches: false,
@@ -413,11 +424,15 @@ impl Monitor {
             self.idle_looks = 0;
         }
         let waits = self.waits.take().map_or(self.period, Duration::from_nanos);
-        Rest::For(if self.again {
+        let rest = if self.again {
             FAST
         } else {
             self.period.min(waits.max(FAST))
-        })
+        };
+        if rest > SLOW_BUSY && self.calm.holds() && !self.shared.sysmon.calm.begin(&self.shared) {
+            return Rest::For(FAST);
+        }
+        Rest::For(rest)
     }
 
     /// After a sleep for good.
@@ -444,7 +459,9 @@ impl Monitor {
         }
         self.looks_at_period += 1;
         if self.period > FAST || self.looks_at_period >= FAST_LOOKS {
-            let slowest = if self.watchful {
+            let slowest = if self.calm.holds() {
+                CALM
+            } else if self.watchful {
                 SLOW_BUSY
             } else if self.shared.idle.free() > 0 {
                 SLOW
@@ -461,6 +478,7 @@ impl Monitor {
     pub(super) fn look(&mut self) -> bool {
         let shared = &*self.shared.clone();
         shared.sysmon.looks.add(1);
+        shared.sysmon.calm.end();
         let now = shared.time.clock().now_ns();
         // Ordering: Acquire pairs with `need_permit`.
         let asked = shared.sysmon.needed.load(Acquire) && shared.sysmon.needed.swap(false, AcqRel);
@@ -482,6 +500,7 @@ impl Monitor {
         for (index, peer) in peers.enumerate() {
             acted |= self.look_at(index, peer, now, needed);
         }
+        self.calm.look(shared, now);
         // Somebody spins in almost every case; the fence in `submit` settles the others. Where no thread
         // can be had, it is tried again at the slow pace.
         if shared.idle.could_wake() && shared.any_work() && shared.could_have_a_thread() {
@@ -577,7 +596,8 @@ impl Monitor {
         // Who was off its core for that long may have waited for one.
         if stuck
             && let Some(computes) = computes
-            && (computes || cpu.is_none() || shared.is_waiting(peer))
+            && (computes
+                || (peer.computes.load(Relaxed) && (cpu.is_none() || shared.is_waiting(peer))))
         {
             shared.set_stray(peer, computes);
         }
@@ -660,11 +680,11 @@ impl Monitor {
     fn others_need_a_permit(&self, peer: &Peer, blocked: bool) -> bool {
         let shared = &self.shared;
         self.tasks_need_a_permit(peer)
-            || (blocked && shared.any_work())
+            || (blocked && shared.strays() == 0 && shared.peers().any(Bed::has_branch))
             || !shared.idle.wanting().is_empty()
     }
 
-    /// The same, but for branches and for computations that wait at a fork.
+    /// The same, but for branches and for who wants a permit to go on, mostly a computation at its fork.
     fn tasks_need_a_permit(&self, peer: &Peer) -> bool {
         let shared = &self.shared;
         let has_tasks = |peer: &Peer| peer.has_queued() || !peer.parents.is_empty();

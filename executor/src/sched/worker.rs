@@ -173,6 +173,7 @@ impl Worker {
 
     /// Makes the thread known to sysmon, and sysmon to the runtime.
     fn settle_in(&self) {
+        self.peer().computes.store(false, Relaxed);
         self.peer()
             .thread
             .store(ThreadId::current().as_u32(), Relaxed);
@@ -359,7 +360,9 @@ impl Worker {
     pub(crate) fn end_blocking(&self) {
         self.peer().announced.store(false, Relaxed);
         if !self.try_run() {
-            self.peer().computes.store(true, Relaxed);
+            // Without sysmon nobody would say when that is over.
+            let monitored = self.shared.is_monitored();
+            self.peer().computes.store(monitored, Relaxed);
             self.lane().ask();
         }
         event!(self, Return, &(), self.peer().standing.has_permit());

@@ -2,6 +2,7 @@
 //! long or new is in `tests/polls.rs`, and of one that stalls in `tests/reports.rs`. Whose permit it takes is in
 //! `tests/permits.rs`, and seen by whole programs and by the simulated ones.
 
+mod calm;
 mod permits;
 mod polls;
 mod reports;

@@ -14,7 +14,7 @@
 use super::{super::*, Watched};
 use crate::{
     context, join,
-    runtime::Runtime,
+    runtime::{Builder, Runtime},
     sched::{
         closing::Closing,
         find::tests::{runtime, thread},
@@ -22,6 +22,7 @@ use crate::{
         sleep::Sleeper,
         worker::{BRANCH, Worker},
     },
+    time::Clock,
 };
 
 const SHORT_WAIT: Duration = Duration::from_nanos(SHORT_WAIT_NS);
@@ -319,6 +320,25 @@ fn who_mostly_sleeps_is_no_stray() {
 }
 
 #[test]
+fn who_comes_back_from_a_block_without_a_permit_is_a_stray() {
+    let builder = Builder::new().workers(1).stall_threshold(None);
+    let runtime = builder.build_with(Clock::stopped()).unwrap();
+    let shared = runtime.handle().shared();
+    // As if it were there.
+    shared.sysmon.started.store(true, Relaxed);
+    let worker = thread(&runtime);
+    worker.bed().running.store(1, Relaxed);
+    assert!(worker.announce_blocking());
+    let permit = shared.idle.acquire().expect("it was released");
+    assert!(!worker.bed().is_stray(), "it blocks");
+    worker.end_blocking();
+    assert!(worker.bed().is_stray());
+    shared.idle.release(permit, None);
+    worker.bed().running.store(0, Relaxed);
+    end(runtime, [worker]);
+}
+
+#[test]
 fn sysmon_is_awake_beside_a_stray() {
     let mut watched = Watched::new(runtime(), 2);
     watched.begins();
@@ -389,6 +409,39 @@ fn who_has_forked_gives_way_to_tasks_in_the_middle_of_a_leaf() {
     watched.looks_after(FORK_SLICE);
     assert!(!has_permit(&watched));
     watched.end();
+}
+
+/// What becomes of a thread that shares a branch, while another is in a poll and computes, or blocks.
+fn beside_a_shared_branch(blocks: bool) -> Stands {
+    let mut watched = Watched::new(runtime(), 2);
+    let shared = watched.runtime.handle().shared().clone();
+    let owner = watched.threads.pop().expect("there are two");
+    let peer = shared.peer(0);
+    let result = context::with_worker_frame(&owner, || {
+        owner.lane().ask_as_helper();
+        let looks = || {
+            assert!(shared.peer(1).lane.has_shared());
+            let stage = shared.stage.as_ref().expect("the clock is virtual");
+            let mut monitor = Monitor::new(&shared);
+            monitor.look();
+            stage.set_blocked(0, blocks);
+            for _ in 0..2 {
+                shared.time.clock().advance(SHORT_WAIT);
+                monitor.look();
+            }
+            peer.standing.load()
+        };
+        join(looks, || ()).0
+    });
+    watched.threads.push(owner);
+    watched.end();
+    result
+}
+
+#[test]
+fn a_shared_branch_takes_the_permit_of_who_blocks() {
+    assert_eq!(beside_a_shared_branch(true), Stands::Stuck);
+    assert_eq!(beside_a_shared_branch(false), Stands::Running);
 }
 
 #[test]

@@ -1,0 +1,131 @@
+//! *Calm*: sysmon looks every 4 ms where nothing but computations that fork goes on, and every millisecond where anything else does.
+//! The first test fails for each condition in `Calm::look` and `Peer::only_forks` that is left out, by the name that it says; the
+//! second if who mostly waits counts as computing, or is forgotten at once; the last if sysmon does not sleep for longer, if who
+//! pushes for all does not wake it, and if it does not look once more before it sleeps.
+
+use super::*;
+use crate::sched::{
+    sysmon::calm::{CALM, RESTLESS_LOOKS},
+    worker::BRANCH,
+};
+
+/// Two threads with both permits, in branches of joins, one that has none, and sysmon, which finds it calm.
+fn computing() -> Watched {
+    let mut watched = Watched::new(runtime(), 3);
+    for thread in &watched.threads[..2] {
+        thread.bed().running.store(BRANCH, Relaxed);
+    }
+    watched.begins();
+    assert!(is_calm_after(&mut watched, SLOW_BUSY));
+    watched
+}
+
+fn end_of(watched: Watched) {
+    for thread in &watched.threads {
+        thread.bed().running.store(0, Relaxed);
+    }
+    watched.end();
+}
+
+fn is_calm_after(watched: &mut Watched, time: Duration) -> bool {
+    watched.advance(time);
+    let shared = watched.runtime.handle().shared();
+    let now = shared.time.clock().now_ns();
+    watched.monitor.calm.look(shared, now);
+    watched.monitor.calm.holds()
+}
+
+#[test]
+fn it_is_calm_where_nothing_but_computations_that_fork_goes_on() {
+    /// Its name, and what it is.
+    type Else = (&'static str, fn(&Watched));
+    let polls = |thread: &Worker| thread.bed().running.store(1, Relaxed);
+    let all: [Else; 7] = [
+        ("a free permit", |watched| {
+            let permit = watched.threads[1].bed().standing().revoke();
+            watched.threads[1].bed().running.store(0, Relaxed);
+            let permit = permit.expect("it had one");
+            watched.shared().idle.release(permit, None);
+        }),
+        ("a task for all", |watched| watched.wants()),
+        ("a task of its own", |watched| {
+            let task = watched.task();
+            assert!(watched.threads[1].p.lrq.push(task).is_ok());
+        }),
+        ("one that has forked", |watched| {
+            let task = watched.task();
+            assert!(watched.threads[1].p.parents.push(task).is_ok());
+        }),
+        ("one that runs next", |watched| {
+            context::with_worker_frame(&watched.threads[1], || drop(spawn(async {})));
+        }),
+        ("who waits at a fork", |watched| {
+            assert!(!watched.threads[2].ask_for_permit());
+        }),
+        ("a stuck thread", |watched| {
+            watched.threads[2].bed().running.store(1, Relaxed);
+        }),
+    ];
+    for (what, begin) in all {
+        let mut watched = computing();
+        begin(&watched);
+        assert!(!is_calm_after(&mut watched, SLOW_BUSY), "{what}");
+        end_of(watched);
+    }
+    let mut watched = computing();
+    polls(&watched.threads[1]);
+    assert!(!is_calm_after(&mut watched, SLOW_BUSY), "it does not fork");
+    end_of(watched);
+    let mut watched = computing();
+    let (_sender, mut receiver) = pipe::new().unwrap();
+    let netpoll = &watched.shared().netpoll;
+    let source = Registration::new(netpoll, &mut receiver, Interest::READABLE).unwrap();
+    assert!(!is_calm_after(&mut watched, SLOW_BUSY), "a source");
+    drop(source);
+    end_of(watched);
+}
+
+#[test]
+fn it_is_not_calm_for_some_looks_after_a_thread_waited() {
+    let mut watched = computing();
+    let tenth = SLOW_BUSY / 10;
+    let mut used_all_but = |waited: Duration| {
+        // What it has used is the time, on a stage.
+        let now = watched.shared().time.clock().now_ns();
+        watched.monitor.calm.before.1[0] = Some(now + waited.as_nanos() as u64);
+        is_calm_after(&mut watched, SLOW_BUSY)
+    };
+    assert!(used_all_but(tenth));
+    assert!(!used_all_but(tenth + Duration::from_nanos(1)));
+    for look in 1..RESTLESS_LOOKS {
+        assert!(!used_all_but(Duration::ZERO), "look {look}");
+    }
+    assert!(used_all_but(Duration::ZERO));
+    end_of(watched);
+}
+
+#[test]
+fn who_pushes_for_all_wakes_it() {
+    let mut watched = computing();
+    let begin = |watched: &mut Watched| {
+        (0..FAST_LOOKS + 20).for_each(|_| watched.monitor.pace(false));
+        assert_eq!(watched.rest(), CALM);
+    };
+    let end = |watched: &mut Watched| {
+        watched.shared().drain_global();
+        assert!(is_calm_after(watched, SLOW_BUSY));
+    };
+    begin(&mut watched);
+    watched.wants();
+    // It hangs here if nobody wakes it.
+    watched.shared().idle.monitor().park();
+    end(&mut watched);
+    // Pushed before it says that it sleeps.
+    watched.wants();
+    assert_eq!(watched.rest(), FAST);
+    end(&mut watched);
+    begin(&mut watched);
+    watched.monitor.look();
+    assert!(!watched.shared().sysmon.calm.is_to_end(), "it looks");
+    end_of(watched);
+}
