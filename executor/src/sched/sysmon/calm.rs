@@ -58,12 +58,19 @@ impl Calm {
         self.restless = self.restless.saturating_sub(1);
         let (then, before) = &mut self.before;
         let elapsed = now - std::mem::replace(then, now);
-        let peers = shared.peers();
-        before.resize(peers.len(), None);
-        let mut holds = shared.idle.free() == 0
+        let nothing_else = shared.idle.free() == 0
             && shared.idle.wanting().is_empty()
             && !shared.has_queued()
             && !shared.awaits();
+        if !nothing_else {
+            // Nor are the CPU clocks read.
+            before.clear();
+            self.holds = false;
+            return;
+        }
+        let peers = shared.peers();
+        before.resize(peers.len(), None);
+        let mut holds = true;
         for (peer, before) in peers.zip(before) {
             let stands = peer.standing.load();
             let cpu = match stands {
