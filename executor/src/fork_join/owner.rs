@@ -58,7 +58,7 @@
 //! At the end of a scope the branches are alike, not each half as large as the one before, and who runs one of them that does not fork
 //! hears nobody until it has ended. So who asks there finds half of what is left of the scope, and the next thieves need not ask.
 //!
-//! With one worker nobody is fed.
+//! With one worker nobody is fed but who has the permit, while this thread goes on without.
 //!
 //! A wake-up costs more than many a branch is worth. If the owner comes back to a branch for which it woke
 //! somebody, and finds it still there, the wake-up was in vain; after a few of these in a row it waits a
@@ -371,9 +371,7 @@ pub(super) fn feed_with(tail: &Tail, at_least: usize) {
     context::with_worker(|worker| {
         let shared = worker.expect("the tail is attached to its lane").shared();
         let helper = tail.lane().is_some_and(Lane::take_helper);
-        // With one worker the order is that of plain calls (J3), also where the first closure blocks and its permit goes to
-        // another thread, which would find the second.
-        if shared.phase.is_closing() || shared.idle.workers() == 1 {
+        if shared.phase.is_closing() {
             return;
         }
         let now = || shared.time.clock().now_ns();
@@ -400,7 +398,10 @@ pub(super) fn feed_with(tail: &Tail, at_least: usize) {
             count
         };
         if hungry == 0 {
-            if tail.lane().is_some_and(|lane| !lane.has_shared()) {
+            // With one worker the order is that of plain calls (J3), also where the first closure blocks and its permit goes to
+            // another thread, which would find the second.
+            let alone = shared.idle.workers() == 1;
+            if !alone && tail.lane().is_some_and(|lane| !lane.has_shared()) {
                 promote(at_least);
             }
             return;

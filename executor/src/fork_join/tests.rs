@@ -25,7 +25,7 @@
 //! whether somebody asked, when it shares one at a time, and when a scope comes by though nobody asked.
 //! The last of them finds who asked before it began. It fails when `feed` forgets who got nothing.
 //!
-//! J3: with one worker nobody is fed, though somebody asks. It fails when `feed` does not look how many there are.
+//! J3: with one worker nobody is fed who has no permit, though somebody asks. It fails when `feed` does not look how many there are.
 
 use std::{
     env,
