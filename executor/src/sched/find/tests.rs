@@ -21,7 +21,7 @@
 //! *The queues that stand still*: each of these two fails without its half of `steal_from_the_still`: the look at the
 //! others, and the one at the room.
 //!
-//! Branches of a join: the one test fails if a steal is no ask, of the victim or of the thief (*After a steal* in
+//! J1, branches of a join: the first test fails if a steal is no ask, of the victim or of the thief (*After a steal* in
 //! `fork_join/owner.rs`), the second if a scope hears who asks where it has nothing for them, the third if
 //! whoever takes a branch back that was shared for long shares no other, or shares one after any, the next if a search takes branches in its first round, the last if `wait_for_a_branch` does not
 //! note what it takes.

@@ -4,7 +4,7 @@
 //! what came of a wait is not counted, in vain or not, the third if that is only counted where somebody needs the permit still,
 //! and the fourth if patience outlasts a slice.
 //!
-//! *Strays*: the first test of computations that fork fails if a look takes all their permits, or hurries, or comes at once for another, and if as
+//! J6, *Strays*: the first test of computations that fork fails if a look takes all their permits, or hurries, or comes at once for another, and if as
 //! many as there are lose it one by one; the next if a stray is not seen to block or to end, or nobody hears of it; the others if who
 //! sleeps or blocks is one, and if sysmon does not stay awake beside one.
 //!
