@@ -7,7 +7,7 @@
 //!
 //! It fails when `forked` in `sched/worker.rs` puts the child where thieves can take it and keeps the parent, and when
 //! `ForkStealer::steal` takes the newest; and the count of stolen branches when `search` in `sched/search.rs`, or `help` in
-//! `fork_join/owner.rs`, does not note what it takes. (For one that a search has waited for: `sched/find/tests.rs`.)
+//! `fork_join/owner.rs`, does not note what it takes. (For one that a search has waited for: `sched/find/tests/branches.rs`.)
 
 mod common;
 

@@ -2,7 +2,7 @@
 //! `fork_join/owner.rs`). The first fails if a search does not count them, if the last look before a sleep does not, and if either counts one that blocks;
 //! the second if who was asked for a branch wakes somebody for it all the same.
 
-use super::*;
+use super::{branches::THIEF, *};
 
 /// A thread that lost its permit in the middle of a poll, in which it computes. All permits are taken, or one is free.
 fn stray(runtime: &Runtime) -> Worker {
