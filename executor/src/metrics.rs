@@ -30,6 +30,9 @@ pub(crate) struct Counters {
     /// Looks at one other P each, in these searches.
     #[cfg(test)]
     pub(crate) victims: Counter,
+    /// How often a caller gave its core up for a permit.
+    #[cfg(test)]
+    pub(crate) yields: Counter,
     pub(crate) steals: Counter,
     pub(crate) stolen: Counter,
     pub(crate) overflows: Counter,

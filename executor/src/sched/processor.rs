@@ -24,6 +24,7 @@ use crate::{
     sched::{
         Root,
         apart::Whereabouts,
+        block_on::yielding,
         ground::Bed,
         idle::{Standing, Stands},
         park::Parker,
@@ -246,6 +247,8 @@ pub(crate) struct Processor {
     pub(crate) woke_at: Cell<Option<u64>>,
     /// Whether to linger as a spinner; see `search.rs`.
     pub(super) lingering: Worth,
+    /// *A crowd of callers* in `block_on.rs`.
+    pub(super) yielding: Worth,
     /// The runtime's clock in milliseconds, as of the last look.
     pub(crate) now_ms: Cell<u32>,
     /// When *the exchange* had its turn last, by that clock.
@@ -337,6 +340,7 @@ impl Processor {
             gate: gate(),
             woke_at: Cell::new(None),
             lingering: lingering(),
+            yielding: yielding(),
             now_ms: Cell::new(0),
             exchanged_ms: Cell::new(0),
             slice_began: Cell::new(None),
