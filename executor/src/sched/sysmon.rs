@@ -10,7 +10,7 @@
 //! | one look | timers are due anywhere, for 100 us | fires them (F6) |
 //! | one look | a task sits in its `runnext`, and a permit is free | wakes a thread, which steals it |
 //! | one look, if its thread is blocked, or 10 ms | its poll forked a child, which is in its `direct` slot | gives the child to others (J4) |
-//! | one look, or *a short wait* | its thread is blocked, no permit is free, and others need one | revokes its permit |
+//! | one look, or *a short wait* (`short_wait.rs`) | its thread is blocked, no permit is free, and others need one | revokes its permit |
 //! | 10 ms | | asks it to yield (F2) |
 //! | (a P that makes fewer than 61 ticks a millisecond) | the global queue has something | asks it to look there more often (L4) |
 //! | 10 ms | no permit is free, and others need one | revokes its permit (of one that forks a look) |
@@ -43,21 +43,6 @@
 //! question costs 3 us and is asked only then, for on a busy machine the clock of a thread that waits
 //! for a core stands still as well. Where the system does not tell, all count as computing.
 //!
-//! # *A short wait*
-//!
-//! A thread that blocks has its core free, so whoever gets its permit loses nothing; but if it only waits for a lock that
-//! another of our threads holds, it is back in some 100 us, and then there is one thread more than cores. They take turns on
-//! them from then on, and who holds that lock may lose its core. So it keeps its permit for 1 ms, if such waits were mostly
-//! shorter lately (`worth.rs`), and sysmon lies down for no longer than is left of that. Where tasks block for long that is
-//! tried again once in 1,024 times, for all that block just then. A wait for a lock and one for anything else are the same to
-//! the system's eyes, a futex, so they are to sysmon's. A wait counts from the last look that saw the thread's CPU time move.
-//! Who has had its slice is not waited for. A QUIC connection that echoes 16 MiB took 0.95 and 1.02 of tokio's time with this in two
-//! runs, and 1.27 and 1.17 without.
-//!
-//! Rejected: to keep it as long as another thread of ours computes, if it waits for a futex by `/proc/self/task/*/syscall`:
-//! that is up to a slice, beside tasks that could run. And to have one thread more than there are permits stay out of the
-//! netpoll: the same transfer took longer.
-//!
 //! # The price
 //!
 //! A look costs a load for each P, and 0.3 us for each reading of a CPU clock. It is the waking that costs, so
@@ -85,10 +70,13 @@
 //! stuck P's ring is taken from it and given to all, since thieves come only when they run dry.
 
 mod calm;
+mod short_wait;
+mod strays;
 
 use std::{task::Waker, time::Duration};
 
 use calm::{Asleep, CALM, Calm};
+use short_wait::{Patience, ShortWaits};
 use ws_reactor::ThreadId;
 
 use super::{
@@ -98,11 +86,9 @@ use super::{
     idle::Stands,
     processor::{Peer, attention},
     stall::StallReport,
-    worth::Worth,
 };
 use crate::{
     events::event,
-    fork_join::FORK_SLICE,
     metrics::Counter,
     no_unwind::NoUnwind,
     queue::{LocalQueue, local_queue},
@@ -135,12 +121,6 @@ const SLOW: Duration = Duration::from_millis(10);
 const IDLE_LOOKS: u32 = 5;
 /// How long a poll may take before it is asked to yield, and its permit may go to others.
 const SLICE_NS: u64 = 10_000_000;
-/// How long a thread that blocks keeps its permit, if such waits are mostly shorter; see *A short wait*.
-const SHORT_WAIT_NS: u64 = 1_000_000;
-/// So many in a row may be longer before it is tried less often, and so many in a row are let pass at most. The second is
-/// guessed; with 64 ticks beside blocked threads came 375 us late instead of 229 (p99), for one in 64 of these was waited for.
-const SHORT_WAIT_TRUST: u32 = 1;
-const SHORT_WAIT_MAX: u32 = 1024;
 /// A P that makes 61 ticks in this time looks at the global queue often enough. As far apart as sysmon's looks are.
 const LOOK_NS: u64 = SLOW_BUSY.as_nanos() as u64;
 /// A poll that takes so much CPU time from one look to the next is long, and not one that waited for a core most of the time.
@@ -240,17 +220,6 @@ impl Shared {
         }
     }
 
-    /// Says whether a P's thread computes without a permit. If it does no more, its core is free, and somebody may have slept for
-    /// want of one.
-    fn set_stray(&self, peer: &Peer, computes: bool) {
-        if peer.computes.load(Relaxed) != computes {
-            peer.computes.store(computes, Relaxed);
-            if !computes {
-                self.peers().for_each(Bed::give_way);
-            }
-        }
-    }
-
     /// Ready tasks were found, and no permit for them: all of them may be held by stuck threads.
     pub(crate) fn need_permit(&self) {
         self.ask_at_forks();
@@ -300,34 +269,6 @@ struct Seen {
     reported: bool,
 }
 
-impl Seen {
-    /// Whether its thread was on a core for a quarter of the time at least. None if that cannot be said yet: a look itself takes a
-    /// core away. Where the system does not tell, it was not.
-    fn computes(&mut self, now: u64) -> Option<bool> {
-        let Some(cpu) = self.cpu else {
-            return Some(false);
-        };
-        let (then, before) = self.before;
-        let short = before.is_some() && now - then < LOOK_NS;
-        if short {
-            return None;
-        }
-        self.before = (now, self.cpu);
-        before.map(|before| 4 * cpu.saturating_sub(before) >= now - then)
-    }
-}
-
-/// Whether a thread that blocks, and whose permit others need, is waited for; see *A short wait*.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Patience {
-    /// That was no question yet.
-    #[default]
-    Open,
-    Granted,
-    /// It was in vain too often, or it was in vain.
-    Denied,
-}
-
 /// How long sysmon sleeps.
 pub(super) enum Rest {
     For(Duration),
@@ -355,9 +296,7 @@ pub(super) struct Monitor {
     again: bool,
     /// This look has taken the permit of a computation that forks. One is enough, until that has run dry or the next look.
     took: bool,
-    /// This look saw a thread that blocks, for which it has patience for so long yet, in nanoseconds.
-    waits: Option<u64>,
-    short_waits: Worth,
+    short_waits: ShortWaits,
     calm: Calm,
     last_report: u64,
     suppressed: u64,
@@ -381,8 +320,7 @@ impl Monitor {
             doubts: false,
             again: false,
             took: false,
-            waits: None,
-            short_waits: Worth::new(SHORT_WAIT_TRUST, SHORT_WAIT_MAX),
+            short_waits: ShortWaits::new(),
             calm: Calm::default(),
             last_report: 0,
             suppressed: 0,
@@ -423,7 +361,7 @@ impl Monitor {
         } else {
             self.idle_looks = 0;
         }
-        let waits = self.waits.take().map_or(self.period, Duration::from_nanos);
+        let waits = self.short_waits.take_left().unwrap_or(self.period);
         let rest = if self.again {
             FAST
         } else {
@@ -538,9 +476,7 @@ impl Monitor {
             shared.set_stray(peer, false);
             let elapsed = now - seen.since;
             let slow = ticks.saturating_sub(seen.ticks) * LOOK_NS < elapsed * GLOBAL_TICK;
-            if seen.patience == Patience::Granted {
-                self.short_waits.settle(true);
-            }
+            self.short_waits.end(seen);
             let seen_before = seen.since > 0 && !peer.own.load(Relaxed);
             if polls && running && slow && seen_before && !shared.grq.is_empty() {
                 peer.attention.fetch_or(attention::GLOBAL, Relaxed);
@@ -575,31 +511,17 @@ impl Monitor {
         seen.cpu = cpu;
         let computes = seen.computes(now);
         if !stood_still {
-            if seen.patience == Patience::Granted {
-                self.short_waits.settle(true);
-            }
-            seen.patience = Patience::Open;
+            self.short_waits.end(seen);
             seen.still_since = now;
         }
-        let still_for = now - seen.still_since;
-        if seen.patience == Patience::Granted
-            && (still_for >= SHORT_WAIT_NS || stuck_for >= SLICE_NS)
-        {
-            self.short_waits.settle(false);
-            seen.patience = Patience::Denied;
-        }
+        self.short_waits.look(seen, now);
         if stuck_for >= SLICE_NS {
             peer.attention.fetch_or(attention::SLICE, Relaxed);
         }
         let stalls = threshold.is_some_and(|most| stuck_for >= most.as_nanos() as u64);
         self.watches |= threshold.is_some() && !stalls;
-        // Who was off its core for that long may have waited for one.
-        if stuck
-            && let Some(computes) = computes
-            && (computes
-                || (peer.computes.load(Relaxed) && (cpu.is_none() || shared.is_waiting(peer))))
-        {
-            shared.set_stray(peer, computes);
+        if stuck {
+            shared.look_at_stray(peer, cpu, computes);
         }
         let blocked = (running || stalls) && stood_still && shared.is_waiting(peer);
         let long = blocked || ran.is_none_or(|ran| ran >= COMPUTES_NS);
@@ -630,14 +552,15 @@ impl Monitor {
         let forks = !blocked && peer.forks();
         let wanted = (acts && (needed || self.others_need_a_permit(peer, blocked)))
             || (forks && self.gives_way(stuck_for) && (needed || self.tasks_need_a_permit(peer)));
-        if !wanted
-            || (forks && self.took)
-            || (blocked && stuck_for < SLICE_NS && self.is_patient(index, now))
-        {
+        if !wanted || (forks && self.took) {
+            return false;
+        }
+        let seen = &mut self.seen[index];
+        if blocked && stuck_for < SLICE_NS && self.short_waits.is_granted(seen, now) {
             return false;
         }
         // Before, it may have waited for a permit.
-        self.seen[index].before = (now, cpu);
+        seen.before = (now, cpu);
         shared.set_stray(peer, !blocked);
         if !shared.revoke(peer, &self.scratch) {
             return false;
@@ -645,36 +568,6 @@ impl Monitor {
         event!(shared, Revoke, &(), index);
         self.took |= forks;
         !forks
-    }
-
-    /// Whether a computation that forks gives its permit up after so long, to tasks; see *Strays* in `fork_join/owner.rs`.
-    fn gives_way(&self, after: u64) -> bool {
-        let idle = &self.shared.idle;
-        after >= FORK_SLICE.as_nanos() as u64 && {
-            let strays = self.shared.strays();
-            strays < idle.workers().div_ceil(2) && strays + idle.wanting().len() < idle.workers()
-        }
-    }
-
-    /// See *A short wait*.
-    fn is_patient(&mut self, index: usize, now: u64) -> bool {
-        let seen = &mut self.seen[index];
-        let still_for = now - seen.still_since;
-        if seen.patience == Patience::Open {
-            let patient = still_for < SHORT_WAIT_NS && self.short_waits.is_due();
-            seen.patience = if patient {
-                Patience::Granted
-            } else {
-                Patience::Denied
-            };
-        }
-        let patient = seen.patience == Patience::Granted;
-        if patient {
-            let slice = SLICE_NS - (now - seen.since);
-            let left = (SHORT_WAIT_NS - still_for).min(slice);
-            self.waits = Some(self.waits.map_or(left, |others| others.min(left)));
-        }
-        patient
     }
 
     fn others_need_a_permit(&self, peer: &Peer, blocked: bool) -> bool {

@@ -13,7 +13,9 @@
 
 use super::{super::*, Watched};
 use crate::{
-    context, join,
+    context,
+    fork_join::FORK_SLICE,
+    join,
     runtime::{Builder, Runtime},
     sched::{
         closing::Closing,
@@ -25,7 +27,7 @@ use crate::{
     time::Clock,
 };
 
-const SHORT_WAIT: Duration = Duration::from_nanos(SHORT_WAIT_NS);
+const SHORT_WAIT: Duration = Duration::from_nanos(short_wait::SHORT_WAIT_NS);
 const SLICE: Duration = Duration::from_nanos(SLICE_NS);
 
 /// Two threads with both permits, the first of which is in a poll, and sysmon; a task waits for one of them.
