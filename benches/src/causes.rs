@@ -10,6 +10,14 @@ const ALL_OFFERED: &str = "chili offers thieves three branches, and of those bey
      branch is offered, so that a thief always gets the oldest (J1), which costs a few instructions for each. And where the linker puts a \
      recursion makes up to a third: with the same instructions at different addresses `join_skynet_1w` took from 3.9 to 5.6 ms here, \
      chili 4.4 to 5.1.";
+const NEIGHBOURS: &str = "Each message is small work, and wakes the next in line. One core does that best: with one worker a number of `go_sieve` \
+     took 137 ns here and 180 on tokio, with two 140 and 148, each for twice the CPU (medians of nine rounds), for what neighbours on two cores \
+     hand over goes from cache to cache. A P with more than one task shares them at once (H2), and as a woken task runs next (F4), there \
+     is mostly one to be had: thieves took 1.2 tasks at a time, 2,000 times in 110 ms, on tokio 120 times. To let no more than three \
+     or ten woken tasks run next in a row changed nothing beyond the spread, and from one hour to another such rows went from behind to ahead.";
+const LONG_LEAVES: &str = "The leaves are long, so the price of a join is nothing, and all pools run the same code in them. The monitor looks at both \
+     workers, every four milliseconds where nothing else goes on, and a look costs them some 30 us in a virtual machine: with one each \
+     millisecond a matrix product took 144 ms, without any 137, rayon 138.";
 /// A row, or, with a `*`, all whose names begin and end so; the peers that this is about; and the cause.
 const CAUSES: &[(&str, &[&str], &str)] = &[
     (
@@ -73,13 +81,13 @@ const CAUSES: &[(&str, &[&str], &str)] = &[
     ),
     ("join_fib_*w", &["chili"], ALL_OFFERED),
     ("join_skynet_*w", &["chili"], ALL_OFFERED),
-    (
-        "join_matmul_2w",
-        &["rayon"],
-        "The leaves are long, so the price of a join is nothing. The monitor looks at both workers, every four milliseconds where nothing \
-         else goes on, and a look costs them some 30 us in a virtual machine: with one each millisecond a matrix product took 144 ms, \
-         without any 137, rayon 138.",
-    ),
+    ("join_uts_*w", &["chili"], ALL_OFFERED),
+    ("join_matmul_2w", &["rayon"], LONG_LEAVES),
+    ("join_quicksort_2w", &["rayon"], LONG_LEAVES),
+    ("join_mergesort_2w", &["rayon"], LONG_LEAVES),
+    ("go_sieve", &["tokio", "tokio-main"], NEIGHBOURS),
+    ("ghc_sieve", &["tokio", "tokio-main", "smol"], NEIGHBOURS),
+    ("ghc_threads003", &["tokio", "tokio-main"], NEIGHBOURS),
 ];
 
 /// The cause for a row that was lost to a peer, if it is known.
