@@ -247,7 +247,7 @@ pub(crate) struct Processor {
     pub(crate) woke_at: Cell<Option<u64>>,
     /// Whether to linger as a spinner; see `search.rs`.
     pub(super) lingering: Worth,
-    /// *A crowd of callers* in `block_on.rs`.
+    /// Whether to give the core up for a permit; see *A crowd of callers* in `block_on.rs`.
     pub(super) yielding: Worth,
     /// The runtime's clock in milliseconds, as of the last look.
     pub(crate) now_ms: Cell<u32>,

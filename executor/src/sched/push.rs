@@ -31,7 +31,8 @@
 //!
 //! Between two polls a thread without a permit owns an empty P. In the middle of a poll, after a
 //! revocation, or while a `block_on` found no permit, what is spawned or woken goes to the global
-//! queue: in the local one it would be seen by those only who run dry.
+//! queue: in the local one it would be seen by those only who run dry. A call that spawns its first task tries
+//! for a permit once more before: *A crowd of callers* in `block_on.rs`.
 
 use std::{panic::Location, ptr::NonNull, task::Waker, time::Duration};
 
@@ -45,7 +46,7 @@ use super::{
 };
 use crate::{
     events::event,
-    sync::atomic::Ordering::Relaxed,
+    sync::{atomic::Ordering::Relaxed, thread},
     task::{Extra, Home, Id, Parts, Task, TaskRef, live::Removed, task_of},
     time::TimerHandle,
 };
@@ -264,6 +265,9 @@ impl Worker {
         };
         event!(self, Spawn, &task, 0);
         if task.header().is_plain() {
+            if !self.peer().standing.has_permit() {
+                self.come_into_a_crowd(thread::yield_now);
+            }
             self.push_next(task);
         } else if task.header().is_pinned() {
             event!(self, Pinned, &task, 0);
