@@ -550,12 +550,18 @@ impl Worker {
     }
 
     /// Wakes what the netpoll or the timers brought, all into the queue, and then as many threads as
-    /// that is worth. Gives the empty vector back for the next time.
+    /// that is worth; the first of these as soon as there is something for it (I5), since thousands may be due at once.
+    /// Gives the empty vector back for the next time.
     pub(super) fn wake_batch(&self, mut ready: Vec<Waker>) -> usize {
         let count = ready.len();
         let outer = self.p.batch.replace(Some(0));
+        let mut shared_out = false;
         for waker in ready.drain(..) {
             wake_quietly(waker);
+            if !shared_out && self.p.batch.get() > Some(1) {
+                shared_out = true;
+                self.shared.wake_for(1);
+            }
         }
         let queued = self.p.batch.replace(outer).unwrap_or(0);
         self.ready.replace(ready);

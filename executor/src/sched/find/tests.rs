@@ -16,7 +16,8 @@
 //! | `what_the_netpoll_wakes_blocks_at_a_61st_tick` | after the netpoll in `every_61st` |
 //! | `a_permit_is_revoked_before_a_task_is_drawn` | after the netpoll in `draw` |
 //!
-//! *What a batch is worth*: `what_is_woken_behind_other_work_is_for_others` fails if one task is always left for this thread.
+//! *What a batch is worth*: `what_is_woken_behind_other_work_is_for_others` fails if one task is always left for this thread,
+//! `another_is_woken_in_the_middle_of_a_batch` (I5) if the others hear of it at its end, or of the first task.
 //!
 //! *The queues that stand still*: each of these two fails without its half of `steal_from_the_still`: the look at the
 //! others, and the one at the room.
@@ -435,6 +436,27 @@ fn what_is_woken_behind_other_work_is_for_others() {
         assert_eq!(leave_the_stage(&runtime), woken);
         end(runtime, [worker]);
     }
+}
+
+#[test]
+fn another_is_woken_in_the_middle_of_a_batch() {
+    let runtime = runtime();
+    let worker = thread(&runtime);
+    let idle = [(); 3].map(|()| idle_task(&worker));
+    // Who was woken when they were spawned has nothing to do.
+    leave_the_stage(&runtime);
+    let spinning = Shares::new(Mutex::new(Vec::new()));
+    for waker in idle {
+        let (handle, spinning) = (runtime.handle().clone(), spinning.clone());
+        let now = move || handle.shared().idle.spinning();
+        is_due(&worker, hook(move || spinning.lock().unwrap().push(now())));
+        is_due(&worker, waker);
+    }
+    finds_a_task(&worker);
+    // Who is awake takes the first.
+    assert_eq!(*spinning.lock().unwrap(), [0, 0, 1]);
+    assert_eq!(leave_the_stage(&runtime), 1, "one permit is free");
+    end(runtime, [worker]);
 }
 
 #[test]
