@@ -117,8 +117,6 @@ pub(crate) trait Ground: Sized {
     fn takes_branches(&self) -> bool {
         true
     }
-    /// After a push for all, and after the fence in `Idle::submit`: sysmon may sleep for longer than that should wait.
-    fn rouse_monitor(&self) {}
     /// Starts a thread that begins with a permit, as a spinner; or calls [`refused`](Self::refused).
     fn start_thread(&self, permit: Permit, spinning: Spinning);
     /// Wakes a P's own thread, wherever it sleeps. An unpark is kept until its next sleep, so that what was
@@ -166,7 +164,7 @@ pub(crate) trait Ground: Sized {
     /// After a push, and after somebody was woken for it: if all threads have left before, the task
     /// is the pusher's to drop; see *Clearing away* in `shutdown.rs`.
     fn pushed(&self) {
-        self.rouse_monitor();
+        self.idle().rouse_monitor();
         // Ordering: the fence in `Idle::submit`, which `wake_for` came by, stands between the push and this
         // look; it pairs with the one in `set_closed`, between the phase and the look at the queue.
         if self.phase().is_closed() {

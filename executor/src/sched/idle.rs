@@ -52,6 +52,11 @@
 //! first permit clears it in the same step, and so knows that sysmon is to be woken. No fence, and no
 //! load beyond the one that is made anyway.
 //!
+//! *A long rest*: while permits are taken sysmon looks every millisecond, and now and then it rests for longer than a task
+//! that is queued for all should wait for its look (`sysmon/calm.rs`). It says so by a flag, fences, and looks at the
+//! queue once more; who pushes comes by the fence of `submit`, and looks at the flag. So of a rest and a push that overlap, either
+//! sysmon sees the task and does not rest, or the pusher sees the flag and wakes it.
+//!
 //! Spinners are bounded (I6): by the permits, and a worker does not begin to spin while the others
 //! that do are half of those that are busy (as in Go).
 //!
@@ -76,7 +81,7 @@
 
 use super::park::Parker;
 use crate::sync::atomic::{
-    AtomicU32, AtomicU64,
+    AtomicBool, AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, SeqCst},
     fence,
 };
@@ -134,6 +139,8 @@ pub(crate) struct Idle {
     wanting: BitSet,
     /// Where sysmon sleeps.
     monitor: Parker,
+    /// *A long rest*: whoever pushes for all is to end it.
+    monitor_rests: AtomicBool,
 }
 
 impl Idle {
@@ -145,6 +152,7 @@ impl Idle {
             parked: BitSet::new(processors),
             wanting: BitSet::new(processors),
             monitor: Parker::new(),
+            monitor_rests: AtomicBool::new(false),
         }
     }
 
@@ -235,6 +243,26 @@ impl Idle {
                 .counts
                 .compare_exchange(word, word | MONITOR_SLEEPS, AcqRel, Relaxed)
                 .is_ok()
+    }
+
+    /// sysmon is about to begin *a long rest*. False if it had better look: something is queued by now.
+    pub(crate) fn monitor_may_rest(&self, has_queued: impl FnOnce() -> bool) -> bool {
+        self.monitor_rests.store(true, Relaxed);
+        // Ordering: SeqCst: between the flag and the queue; pairs with the fence in `submit`.
+        fence(SeqCst);
+        !has_queued()
+    }
+
+    /// It looks: the rest is over.
+    pub(crate) fn monitor_looks(&self) {
+        self.monitor_rests.store(false, Relaxed);
+    }
+
+    /// After a push for all, and after the fence in `submit`.
+    pub(crate) fn rouse_monitor(&self) {
+        if self.monitor_rests.load(Relaxed) && self.monitor_rests.swap(false, AcqRel) {
+            self.monitor.unpark(|| ());
+        }
     }
 
     /// Where sysmon sleeps: until it is needed, or for a while.

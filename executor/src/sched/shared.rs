@@ -339,10 +339,6 @@ impl Ground for Shared {
         self.could_take() > 0
     }
 
-    fn rouse_monitor(&self) {
-        Self::rouse_monitor(self);
-    }
-
     fn peer(&self, index: usize) -> &Peer {
         self.peers[index]
             .get()

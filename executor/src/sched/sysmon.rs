@@ -75,7 +75,7 @@ mod strays;
 
 use std::{task::Waker, time::Duration};
 
-use calm::{Asleep, CALM, Calm};
+use calm::{CALM, Calm};
 use short_wait::{Patience, ShortWaits};
 use ws_reactor::ThreadId;
 
@@ -141,8 +141,6 @@ pub(crate) struct Sysmon {
     needed: AtomicBool,
     /// The same, for who comes to a fork; see *Give way at a fork* in `fork_join/owner.rs`.
     asks_at_forks: AtomicBool,
-    /// It sleeps for longer than otherwise; see `calm.rs`.
-    calm: Asleep,
     /// How often it has looked. Written by its own thread alone.
     looks: Counter,
 }
@@ -154,7 +152,6 @@ impl Sysmon {
             reported: AtomicBool::new(false),
             needed: AtomicBool::new(false),
             asks_at_forks: AtomicBool::new(false),
-            calm: Asleep::default(),
             looks: Counter::default(),
         }
     }
@@ -180,13 +177,6 @@ impl Shared {
                 );
             }
             self.sysmon.started.store(false, Relaxed);
-        }
-    }
-
-    /// A task was pushed for all: it may be that nobody else will hear of it for long.
-    pub(super) fn rouse_monitor(&self) {
-        if self.sysmon.calm.is_to_end() {
-            self.idle.monitor().unpark(|| ());
         }
     }
 
@@ -367,7 +357,8 @@ impl Monitor {
         } else {
             self.period.min(waits.max(FAST))
         };
-        if rest > SLOW_BUSY && self.calm.holds() && !self.shared.sysmon.calm.begin(&self.shared) {
+        let rests = rest > SLOW_BUSY && self.calm.holds();
+        if rests && !idle.monitor_may_rest(|| self.shared.has_queued()) {
             return Rest::For(FAST);
         }
         Rest::For(rest)
@@ -416,7 +407,7 @@ impl Monitor {
     pub(super) fn look(&mut self) -> bool {
         let shared = &*self.shared.clone();
         shared.sysmon.looks.add(1);
-        shared.sysmon.calm.end();
+        shared.idle.monitor_looks();
         let now = shared.time.clock().now_ns();
         // Ordering: Acquire pairs with `need_permit`.
         let asked = shared.sysmon.needed.load(Acquire) && shared.sysmon.needed.swap(false, AcqRel);
@@ -514,7 +505,7 @@ impl Monitor {
             self.short_waits.end(seen);
             seen.still_since = now;
         }
-        self.short_waits.look(seen, now);
+        self.short_waits.give_up_if_long(seen, now);
         if stuck_for >= SLICE_NS {
             peer.attention.fetch_or(attention::SLICE, Relaxed);
         }

@@ -11,8 +11,7 @@
 //! to the next, and sysmon looks every millisecond again, for some time: two such looks see who blocks.
 //!
 //! What is later then, by 3 ms at most: a task that a computation leaves in its own queue, the first timer, and the first source. Who pushes a
-//! task for all wakes sysmon, by a flag that is up while it sleeps for so long. The flag goes up before sysmon looks at the queue once more, and who
-//! pushes looks at it afterwards, each with a fence between.
+//! task for all wakes sysmon: *A long rest* in `idle.rs`.
 //!
 //! Rejected: the same without a look at the CPU time as a share, which came to the wrong end for that leaf; and to sleep for longer than
 //! *crowded* does.
@@ -25,11 +24,7 @@ use super::super::{
     idle::Stands,
     processor::Peer,
 };
-use crate::sync::atomic::{
-    AtomicBool,
-    Ordering::{AcqRel, Relaxed, SeqCst},
-    fence,
-};
+use crate::sync::atomic::Ordering::Relaxed;
 
 /// The longest period while it is calm.
 pub(super) const CALM: Duration = Duration::from_millis(4);
@@ -102,29 +97,5 @@ impl Peer {
             && !self.has_queued()
             && !self.has_parent()
             && self.runnext.peek().is_none()
-    }
-}
-
-/// Up while sysmon sleeps for longer because it is calm.
-#[derive(Debug, Default)]
-pub(super) struct Asleep(AtomicBool);
-
-impl Asleep {
-    /// Sysmon is about to sleep. False if it had better look: somebody has pushed.
-    pub(super) fn begin(&self, shared: &Shared) -> bool {
-        self.0.store(true, Relaxed);
-        // Ordering: SeqCst: between the flag and the queue; pairs with the fence of who has pushed, in `Idle::submit`.
-        fence(SeqCst);
-        !shared.has_queued()
-    }
-
-    /// It looks.
-    pub(super) fn end(&self) {
-        self.0.store(false, Relaxed);
-    }
-
-    /// A task was pushed for all, and the fence in `Idle::submit` was come by since. Whether sysmon is to be woken.
-    pub(super) fn is_to_end(&self) -> bool {
-        self.0.load(Relaxed) && self.0.swap(false, AcqRel)
     }
 }

@@ -117,8 +117,11 @@ fn who_pushes_for_all_wakes_it() {
     };
     begin(&mut watched);
     watched.wants();
-    // It hangs here if nobody wakes it.
-    watched.shared().idle.monitor().park();
+    let monitor = watched.shared().idle.monitor();
+    assert!(
+        !monitor.park_timeout(Duration::from_secs(10)),
+        "nobody woke it"
+    );
     end(&mut watched);
     // Pushed before it says that it sleeps.
     watched.wants();
@@ -126,6 +129,7 @@ fn who_pushes_for_all_wakes_it() {
     end(&mut watched);
     begin(&mut watched);
     watched.monitor.look();
-    assert!(!watched.shared().sysmon.calm.is_to_end(), "it looks");
+    watched.shared().idle.rouse_monitor();
+    assert!(!watched.shared().idle.monitor().wake_up(), "it looks");
     end_of(watched);
 }
