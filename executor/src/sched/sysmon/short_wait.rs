@@ -56,7 +56,7 @@ impl ShortWaits {
         self.left.take().map(Duration::from_nanos)
     }
 
-    /// Its thread goes on.
+    /// Its thread goes on, or is in no poll, or in another one.
     pub(super) fn end(&self, seen: &mut Seen) {
         if seen.patience == Patience::Granted {
             self.pay.settle(true);
@@ -64,8 +64,8 @@ impl ShortWaits {
         seen.patience = Patience::Open;
     }
 
-    /// Its thread may be blocked: whether that is too long by now.
-    pub(super) fn look(&self, seen: &mut Seen, now: u64) {
+    /// Its thread may be blocked: no more patience if that was too long.
+    pub(super) fn give_up_if_long(&self, seen: &mut Seen, now: u64) {
         let too_long = now - seen.still_since >= SHORT_WAIT_NS || now - seen.since >= SLICE_NS;
         if seen.patience == Patience::Granted && too_long {
             self.pay.settle(false);

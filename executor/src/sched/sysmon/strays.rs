@@ -1,4 +1,4 @@
-//! Who computes without a permit: what sysmon has to do with *Strays* (`fork_join/owner.rs`).
+//! Who computes without a permit, and who gives its permit up for that: what sysmon has to do with *Strays* (`fork_join/owner.rs`).
 
 use super::{LOOK_NS, Monitor, Seen};
 use crate::{
