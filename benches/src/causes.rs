@@ -23,7 +23,7 @@ const MEMORY: &str = "Both cores wait for memory most of the time, and the first
 /// A row, or, with a `*`, all whose names begin and end so; the peers that this is about; and the cause.
 const CAUSES: &[(&str, &[&str], &str)] = &[
     (
-        "tokio_spawn_remote_busy2",
+        "tokio_spawn_remote_busy*",
         &["smol"],
         "Each busy task spawns its successor, which runs next and goes on so for a slice of 10 ms before the queue has its turn \
          (F4, as in Go). smol has no place for the task that runs next, so its queue has a turn each time; for two tasks that \
@@ -83,6 +83,25 @@ const CAUSES: &[(&str, &[&str], &str)] = &[
     ),
     ("join_fib_*w", &["chili"], ALL_OFFERED),
     ("join_skynet_*w", &["chili"], ALL_OFFERED),
+    (
+        "echo_blocked_8w",
+        &["tokio", "tokio-handoff"],
+        "Two blocked threads of eight leave six, so tokio's do nothing but wait for the next message. Here the netpoll is looked at and others' \
+         queues are searched before a thread waits, and the monitor looked 134 times a second beside it, which is the CPU that the row shows. The \
+         median is the same.",
+    ),
+    (
+        "ticks_computing_*_8w",
+        &["tokio", "tokio-handoff"],
+        "Two of eight threads compute on both cores, so all depends on when the system gives a third one a core. tokio's clock counts whole \
+         milliseconds: it wakes a quarter as often, for a bunch of ticks, all of them late by 1 ms in the median; here a thread wakes for each, \
+         which is late by 11 us in the median, and now and then has to wait for its core.",
+    ),
+    (
+        "join_quicksort_1w",
+        &["chili"],
+        "It waits for memory: in the run that had this, plain calls took 268 ms in this one's process and 197 in chili's.",
+    ),
     ("join_uts_*w", &["chili"], ALL_OFFERED),
     ("join_matmul_2w", &["rayon"], LONG_LEAVES),
     ("join_quicksort_2w", &["rayon"], MEMORY),
