@@ -134,6 +134,7 @@ mod tests {
     const PEERS: &[&str] = &[
         "tokio",
         "tokio-main",
+        "tokio-handoff",
         "smol",
         "rayon",
         "chili",
