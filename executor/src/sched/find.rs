@@ -560,6 +560,8 @@ impl Worker {
             wake_quietly(waker);
             if !shared_out && self.p.batch.get() > Some(1) {
                 shared_out = true;
+                // As a spinner this thread would be relied upon.
+                self.found_work();
                 self.shared.wake_for(1);
             }
         }

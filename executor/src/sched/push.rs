@@ -6,7 +6,7 @@
 //! | a new call of `spawn_blocking`, where more than a few tasks wait | the global queue (*Calls* in `blocking.rs`) | a thread |
 //! | the same in a `block_on` | the global queue, or the shared ordered one | a thread |
 //! | yielded, or woken during its own poll | the back of the LRQ; if that is full, of the global queue | a thread |
-//! | woken by a batch of the netpoll or the timers | the back of the LRQ | at the end as many as the batch is worth |
+//! | woken by a batch of the netpoll or the timers | the back of the LRQ | one as soon as there are two, and at the end as many as the batch is worth |
 //! | a call that a thread comes to for which pinned tasks or a root wait | another thread (*Bound threads* in `blocking.rs`) | that thread |
 //! | any of these with a priority that is not the default one | the ordered queue (`priority.rs`) | a thread |
 //! | pinned | the pinned queue of its P | its own thread, if this is another |
@@ -31,8 +31,8 @@
 //!
 //! Between two polls a thread without a permit owns an empty P. In the middle of a poll, after a
 //! revocation, or while a `block_on` found no permit, what is spawned or woken goes to the global
-//! queue: in the local one it would be seen by those only who run dry. A call that spawns its first task tries
-//! for a permit once more before: *A crowd of callers* in `block_on.rs`.
+//! queue: in the local one it would be seen by those only who run dry. A call whose first task is of
+//! the default priority tries for a permit once more before: *A crowd of callers* in `block_on.rs`.
 
 use std::{panic::Location, ptr::NonNull, task::Waker, time::Duration};
 

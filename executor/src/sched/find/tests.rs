@@ -17,7 +17,8 @@
 //! | `a_permit_is_revoked_before_a_task_is_drawn` | after the netpoll in `draw` |
 //!
 //! *What a batch is worth*: `what_is_woken_behind_other_work_is_for_others` fails if one task is always left for this thread,
-//! `another_is_woken_in_the_middle_of_a_batch` (I5) if the others hear of it at its end, or of the first task.
+//! `another_is_woken_in_the_middle_of_a_batch` (I5) if the others hear of it at its end, or of the first task, or if this thread is
+//! relied upon as a spinner.
 //!
 //! *The queues that stand still*: each of these two fails without its half of `steal_from_the_still`: the look at the
 //! others, and the one at the room.
@@ -47,6 +48,7 @@ use crate::{
         paused::TURN,
         shutdown::tests::{end, leave_the_stage},
         sleep::Sleeper,
+        stage::Stage,
         worker::Scope,
     },
     scope, spawn, spawn_local,
@@ -440,23 +442,26 @@ fn what_is_woken_behind_other_work_is_for_others() {
 
 #[test]
 fn another_is_woken_in_the_middle_of_a_batch() {
-    let runtime = runtime();
-    let worker = thread(&runtime);
-    let idle = [(); 3].map(|()| idle_task(&worker));
-    // Who was woken when they were spawned has nothing to do.
-    leave_the_stage(&runtime);
-    let spinning = Shares::new(Mutex::new(Vec::new()));
-    for waker in idle {
-        let (handle, spinning) = (runtime.handle().clone(), spinning.clone());
-        let now = move || handle.shared().idle.spinning();
-        is_due(&worker, hook(move || spinning.lock().unwrap().push(now())));
-        is_due(&worker, waker);
+    for spins in [false, true] {
+        let runtime = runtime();
+        let worker = thread(&runtime);
+        let idle = [(); 3].map(|()| idle_task(&worker));
+        // Who was woken when they were spawned has nothing to do.
+        leave_the_stage(&runtime);
+        let started = Shares::new(Mutex::new(Vec::new()));
+        for waker in idle {
+            let (handle, started) = (runtime.handle().clone(), started.clone());
+            let now = move || handle.shared().stage.as_ref().map(Stage::len);
+            is_due(&worker, hook(move || started.lock().unwrap().extend(now())));
+            is_due(&worker, waker);
+        }
+        assert!(!spins || worker.begin_search());
+        finds_a_task(&worker);
+        // Who is awake takes the first.
+        assert_eq!(*started.lock().unwrap(), [0, 0, 1], "a spinner: {spins}");
+        assert_eq!(leave_the_stage(&runtime), 1, "one permit is free");
+        end(runtime, [worker]);
     }
-    finds_a_task(&worker);
-    // Who is awake takes the first.
-    assert_eq!(*spinning.lock().unwrap(), [0, 0, 1]);
-    assert_eq!(leave_the_stage(&runtime), 1, "one permit is free");
-    end(runtime, [worker]);
 }
 
 #[test]
