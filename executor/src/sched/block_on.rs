@@ -51,15 +51,16 @@
 //! So where there are more than [`CROWD`] calls for each permit, one that has none gives its core up before it hands on
 //! the first task that it spawns, [`YIELDS`] times at most: who was interrupted goes on, and leaves its permit; or the workers come to the
 //! end of what is queued. Seen with 64 threads, each of whose calls spawns a task and awaits it (AMD EPYC, 2 cores, Linux
-//! 6.18): 4.2 us a call and 0.9 switches without it; 0.7 us and 0.02 with it (smol 3.8 us). What a yield does is the kernel's
+//! 6.18): 4.2 us a call and 0.9 switches without it; 0.8 us and 0.02 with it (smol 3.8 us). What a yield does is the kernel's
 //! affair; where it does nothing, it costs two system calls.
 //!
 //! Where the permits are with workers that compute it is in vain, and others have the core meanwhile, for a slice of the
 //! system's, say. Where that was so it is mostly let pass (`worth.rs`). Without a crowd nobody does it: beside two workers that always
-//! had short polls to make, calls of three threads had the same p99 with it, but a p999 of 3 ms where it was 1.
+//! had short polls to make, calls of three threads had the same p99 with it, but a p999 of 3 ms where it was 1. Who waits in a call
+//! for long counts for a crowd as well: in one nearly all wait.
 //!
 //! A wake, a timer, a socket or a `block_on` inside does not do so. Wakers are often called under a lock, and none of these
-//! needs a permit to go on.
+//! needs a permit to go on. (A spawn under a lock may, as it may be interrupted there.)
 //!
 //! Rejected: only where a permit is with another caller; once the workers have them all, it does not end. And not to try again for
 //! 16 or 64 times as long as it took in vain: in a crowd that is long, for each has the core for its slice, and nothing was gained.
@@ -97,11 +98,12 @@ use crate::{
     },
 };
 
-/// So often a call that has no permit gives its core up. With one a call took 0.8 us, with four as long as with two.
+/// So often a call that has no permit gives its core up. Guessed: before there had to be a crowd a call took 0.84 us with one, 0.70 with two
+/// and 0.70 with four.
 const YIELDS: u32 = 2;
-/// So many calls for each permit are no crowd yet. Guessed: with as many threads as cores none is interrupted for long.
+/// So many calls for each permit are no crowd yet. Guessed.
 const CROWD: usize = 2;
-/// In vain and longer than this it cost more than it gains.
+/// In vain and longer than this, both together, it cost more than it gains, which is some 4 us. 10 and 50 us did as well.
 const YIELDS_TAKE: Duration = Duration::from_micros(20);
 /// So often in a row it may be in vain before it is let pass, and the most times that are let pass in a row. Guessed: each
 /// may cost the caller some milliseconds.
@@ -275,7 +277,7 @@ impl Worker {
             && peer.running.load(Relaxed) == ROOT
             && !peer.announced.load(Relaxed);
         let is_first = peer.counters.spawned.get() == self.spawned_before + 1;
-        if !in_call || !is_first || !self.shared.is_crowded() || !self.p.yielding.is_due() {
+        if !in_call || !is_first || !self.p.yielding.is_due() || !self.shared.is_crowded() {
             return;
         }
         let began = self.now();
@@ -295,7 +297,8 @@ impl Shared {
     /// Whether many threads are in calls at this moment.
     fn is_crowded(&self) -> bool {
         let calls = |peer: &&Peer| peer.own.load(Relaxed) && peer.standing.load() != Stands::Vacant;
-        self.peers().filter(calls).count() > CROWD * self.idle.workers()
+        let too_many = CROWD * self.idle.workers();
+        self.peers().filter(calls).nth(too_many).is_some()
     }
 }
 
@@ -424,13 +427,14 @@ fn poll_root<F: Future>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
 #[cfg(all(test, not(ws_loom)))]
 mod tests {
     use std::{
-        ptr, thread,
+        ptr,
         time::{Duration, Instant},
     };
 
     use super::*;
     use crate::{
         runtime::{Builder, Runtime},
+        sched::sysmon::tests::patiently,
         time::Clock,
     };
 
@@ -564,17 +568,22 @@ mod tests {
     /// How often a call in a crowd gives its core up while no permit is free. What it spawns cannot run yet.
     fn yields_in<T>(runtime: &Runtime, call: impl Future<Output = T>) -> u64 {
         let shared = runtime.handle().shared();
-        let others = loop {
-            // A worker may be on its way to sleep.
-            let others = crowd::<2>(runtime);
-            if others[0].peer().standing.has_permit() {
-                break others;
-            }
-            leave(others);
-            thread::yield_now();
-        };
+        let mut others = None;
+        // A worker may be on its way to sleep, or come back.
+        patiently("the permit is to be had", || {
+            let crowd = crowd::<2>(runtime);
+            let has_it = crowd[0].peer().standing.has_permit();
+            let (kept, gone) = if has_it {
+                (Some(crowd), None)
+            } else {
+                (None, Some(crowd))
+            };
+            others = kept;
+            leave(gone.into_iter().flatten());
+            has_it
+        });
         runtime.block_on(call);
-        leave(others);
+        leave(others.into_iter().flatten());
         let yields = |peer: &Peer| peer.counters.yields.get();
         shared.peers().map(yields).sum()
     }
@@ -597,10 +606,8 @@ mod tests {
         assert_eq!(yields_in(&runtime, calls), 0);
         let (sender, receiver) = futures::channel::oneshot::channel();
         let waits = runtime.spawn(receiver);
-        // What is in no queue was polled by who has the permit.
-        while runtime.handle().metrics().global_queue > 0 {
-            thread::yield_now();
-        }
+        let is_taken = || runtime.handle().metrics().global_queue == 0;
+        patiently("who has the permit polls it", is_taken);
         let wakes = async { sender.send(()) };
         assert_eq!(yields_in(&runtime, wakes), 0);
         runtime.block_on(waits).unwrap().unwrap();

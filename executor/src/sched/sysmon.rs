@@ -660,4 +660,4 @@ impl Monitor {
 }
 
 #[cfg(all(test, not(ws_loom)))]
-mod tests;
+pub(super) mod tests;

@@ -450,7 +450,7 @@ fn who_finds_no_permit_leaves_word_for_who_comes_to_a_fork() {
 }
 
 /// Waits until it is so, for as long as a test may take.
-fn patiently(what: &str, is_so: impl Fn() -> bool) {
+pub(in crate::sched) fn patiently(what: &str, mut is_so: impl FnMut() -> bool) {
     let begin = std::time::Instant::now();
     while !is_so() {
         assert!(begin.elapsed().as_secs() < 60, "never: {what}");
