@@ -38,6 +38,9 @@
 //! Every release of a permit goes through the same look, also that of a thread that did not spin: a
 //! submit that found no permit free has woken nobody.
 //!
+//! Spinners are bounded (I6): by the permits, and a worker does not begin to spin while the others
+//! that do are half of those that are busy (as in Go).
+//!
 //! # *Pinned work*
 //!
 //! Work that only one thread may do cannot wait for a spinner. A thread that has some, and finds no
@@ -52,13 +55,10 @@
 //! first permit clears it in the same step, and so knows that sysmon is to be woken. No fence, and no
 //! load beyond the one that is made anyway.
 //!
-//! *A long rest*: while permits are taken sysmon looks every millisecond, and now and then it rests for longer than a task
-//! that is queued for all should wait for its look (`sysmon/calm.rs`). It says so by a flag, fences, and looks at the
+//! *A long rest*: where nothing but computations that fork goes on sysmon rests for longer than a task that is queued for all
+//! should wait for its look (`sysmon/calm.rs`; where it rests as long because it is *crowded* that may wait). It says so by a flag, fences, and looks at the
 //! queue once more; who pushes comes by the fence of `submit`, and looks at the flag. So of a rest and a push that overlap, either
 //! sysmon sees the task and does not rest, or the pusher sees the flag and wakes it.
-//!
-//! Spinners are bounded (I6): by the permits, and a worker does not begin to spin while the others
-//! that do are half of those that are busy (as in Go).
 //!
 //! # *Parking is a claim*
 //!
@@ -260,7 +260,7 @@ impl Idle {
 
     /// After a push for all, and after the fence in `submit`.
     pub(crate) fn rouse_monitor(&self) {
-        if self.monitor_rests.load(Relaxed) && self.monitor_rests.swap(false, AcqRel) {
+        if self.monitor_rests.load(Relaxed) && self.monitor_rests.swap(false, Relaxed) {
             self.monitor.unpark(|| ());
         }
     }

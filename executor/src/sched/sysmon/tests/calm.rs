@@ -1,7 +1,7 @@
 //! *Calm*: sysmon looks every 4 ms where nothing but computations that fork goes on, and every millisecond where anything else does.
 //! The first test fails for each condition in `Calm::look` and `Peer::only_forks` that is left out, by the name that it says; the
 //! second if who mostly waits counts as computing, or is forgotten at once; the last if sysmon does not sleep for longer, if who
-//! pushes for all does not wake it, and if it does not look once more before it sleeps.
+//! pushes for all does not wake it, if it does not look once more before it sleeps, and if it is woken though it looks.
 
 use super::*;
 use crate::sched::{
@@ -117,11 +117,7 @@ fn who_pushes_for_all_wakes_it() {
     };
     begin(&mut watched);
     watched.wants();
-    let monitor = watched.shared().idle.monitor();
-    assert!(
-        !monitor.park_timeout(Duration::from_secs(10)),
-        "nobody woke it"
-    );
+    assert!(watched.shared().idle.monitor().wake_up(), "nobody woke it");
     end(&mut watched);
     // Pushed before it says that it sleeps.
     watched.wants();
