@@ -25,6 +25,8 @@ mod apart;
 #[cfg(not(ws_loom))]
 mod block_on;
 #[cfg(not(ws_loom))]
+mod crowd;
+#[cfg(not(ws_loom))]
 mod find;
 #[cfg(not(ws_loom))]
 mod incoming;

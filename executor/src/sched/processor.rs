@@ -24,7 +24,7 @@ use crate::{
     sched::{
         Root,
         apart::Whereabouts,
-        block_on::yielding,
+        crowd::yielding,
         ground::Bed,
         idle::{Standing, Stands},
         park::Parker,
@@ -247,7 +247,7 @@ pub(crate) struct Processor {
     pub(crate) woke_at: Cell<Option<u64>>,
     /// Whether to linger as a spinner; see `search.rs`.
     pub(super) lingering: Worth,
-    /// Whether to give the core up for a permit; see *A crowd of callers* in `block_on.rs`.
+    /// Whether to give the core up for a permit; see `crowd.rs`.
     pub(super) yielding: Worth,
     /// The runtime's clock in milliseconds, as of the last look.
     pub(crate) now_ms: Cell<u32>,

@@ -32,7 +32,7 @@
 //! Between two polls a thread without a permit owns an empty P. In the middle of a poll, after a
 //! revocation, or while a `block_on` found no permit, what is spawned or woken goes to the global
 //! queue: in the local one it would be seen by those only who run dry. A call whose first task is of
-//! the default priority tries for a permit once more before: *A crowd of callers* in `block_on.rs`.
+//! the default priority tries for a permit once more before: `crowd.rs`.
 
 use std::{panic::Location, ptr::NonNull, task::Waker, time::Duration};
 

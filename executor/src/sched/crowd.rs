@@ -1,0 +1,235 @@
+//! *A crowd of callers*: threads that call into the runtime while others, who were interrupted, have the permits (H4).
+//!
+//! Many threads that call at a time share few permits, and each needs one for a microsecond. If the system takes a thread off
+//! its core in that moment, its permit is away for some milliseconds. The next caller finds none, so its child goes to the
+//! workers; these have the permits from then on, child after child, and a thread has to be woken for each. That does not end by
+//! itself, for there is always one more caller.
+//!
+//! So where there are more than [`CROWD`] calls for each permit, one that has none gives its core up before it hands on
+//! the first task that it spawns, [`YIELDS`] times at most: who was interrupted goes on, and leaves its permit; or the workers come to the
+//! end of what is queued. Seen with 64 threads, each of whose calls spawns a task and awaits it (AMD EPYC, 2 cores, Linux
+//! 6.18): 4.2 us a call and 0.9 switches without it; 0.8 us and 0.02 with it (smol 3.8 us). What a yield does is the kernel's
+//! affair; where it does nothing, it costs two system calls.
+//!
+//! Where the permits are with workers that compute it is in vain, and others have the core meanwhile, for a slice of the
+//! system's, say. Where that was so it is mostly let pass (`worth.rs`). Without a crowd nobody does it: beside two workers that always
+//! had short polls to make, calls of three threads had the same p99 with it, but a p999 of 3 ms where it was 1. Who waits in a call
+//! for long counts for a crowd as well: in one nearly all wait.
+//!
+//! A wake, a timer, a socket or a `block_on` inside does not do so. Wakers are often called under a lock, and none of these
+//! needs a permit to go on. (A spawn under a lock may, as it may be interrupted there.)
+//!
+//! Rejected: only where a permit is with another caller; once the workers have them all, it does not end. And not to try again for
+//! 16 or 64 times as long as it took in vain: in a crowd that is long, for each has the core for its slice, and nothing was gained.
+//! Checked by the tests below; the benchmarks `call_spawn_foreign_64` and `ghc_callback001` show what it is for.
+
+use std::time::Duration;
+
+use super::{
+    Shared,
+    ground::Ground,
+    idle::Stands,
+    processor::Peer,
+    sleep::Sleeper,
+    worker::{ROOT, Scope, Worker},
+    worth::Worth,
+};
+use crate::sync::atomic::Ordering::Relaxed;
+
+/// So often a call that has no permit gives its core up. Guessed: before there had to be a crowd a call took 0.84 us with one, 0.70 with two
+/// and 0.70 with four.
+const YIELDS: u32 = 2;
+/// So many calls for each permit are no crowd yet. Guessed.
+const CROWD: usize = 2;
+/// In vain and longer than this, both together, it cost more than it gains, which is some 4 us. 10 and 50 us did as well.
+const YIELDS_TAKE: Duration = Duration::from_micros(20);
+/// So often in a row it may be in vain before it is let pass, and the most times that are let pass in a row. Guessed: each
+/// may cost the caller some milliseconds.
+const YIELDS_TRUST: u32 = 1;
+const YIELDS_MAX: u32 = 1024;
+
+/// Whether to give the core up for a permit.
+pub(super) fn yielding() -> Worth {
+    Worth::new(YIELDS_TRUST, YIELDS_MAX)
+}
+
+impl Worker {
+    /// A task was spawned, and is about to be handed on for want of a permit; see the module's head. `yields` gives the core up.
+    #[cold]
+    pub(super) fn come_into_a_crowd(&self, mut yields: impl FnMut()) {
+        let peer = self.peer();
+        let in_call = self.scope == Scope::Own
+            && peer.running.load(Relaxed) == ROOT
+            && !peer.announced.load(Relaxed);
+        let is_first = peer.counters.spawned.get() == self.spawned_before + 1;
+        if !in_call || !is_first || !self.p.yielding.is_due() || !self.shared.is_crowded() {
+            return;
+        }
+        let began = self.now();
+        let got = (0..YIELDS).any(|_| {
+            #[cfg(test)]
+            peer.counters.yields.add(1);
+            yields();
+            self.try_run()
+        });
+        if got || self.now() - began > YIELDS_TAKE.as_nanos() as u64 {
+            self.p.yielding.settle(got);
+        }
+    }
+}
+
+impl Shared {
+    /// Whether many threads are in calls at this moment.
+    fn is_crowded(&self) -> bool {
+        let calls = |peer: &&Peer| peer.own.load(Relaxed) && peer.standing.load() != Stands::Vacant;
+        let too_many = CROWD * self.idle.workers();
+        self.peers().filter(calls).nth(too_many).is_some()
+    }
+}
+
+#[cfg(all(test, not(ws_loom)))]
+mod tests {
+    use std::future::Future;
+
+    use super::*;
+    use crate::{
+        runtime::{Builder, Runtime},
+        sched::sysmon::tests::patiently,
+        time::Clock,
+    };
+
+    /// Threads that are in calls, but for the first without a permit, on a runtime that has one.
+    fn crowd<const N: usize>(runtime: &Runtime) -> [Worker; N] {
+        let shared = runtime.handle().shared();
+        [(); N].map(|()| {
+            let processor = shared.take_processor().expect("there is room for it");
+            let worker = Worker::new(shared.clone(), processor, Scope::Own, None);
+            worker.arrive();
+            worker.begin_root();
+            worker.peer().counters.spawned.add(1);
+            worker
+        })
+    }
+
+    fn leave(callers: impl IntoIterator<Item = Worker>) {
+        for caller in callers {
+            caller.end_root();
+            caller.leave();
+        }
+    }
+
+    fn one_worker() -> Builder {
+        Builder::new().workers(1).sysmon(false)
+    }
+
+    /// How often this caller gives its core up, and what it does with it.
+    fn yields(caller: &Worker, mut then: impl FnMut()) -> u32 {
+        let mut yields = 0;
+        caller.come_into_a_crowd(|| {
+            yields += 1;
+            then();
+        });
+        yields
+    }
+
+    #[test]
+    fn who_has_no_permit_in_a_crowd_gives_its_core_up_twice() {
+        let runtime = one_worker().build_with(Clock::stopped()).unwrap();
+        let [first, second, third] = crowd(&runtime);
+        let mut first = Some(first);
+        let mut tries = 0;
+        let tried = yields(&third, || {
+            tries += 1;
+            if tries == YIELDS {
+                leave(first.take());
+            }
+        });
+        assert_eq!(tried, YIELDS);
+        assert!(third.peer().standing.has_permit());
+        leave([second, third]);
+    }
+
+    #[test]
+    fn who_is_no_caller_in_a_crowd_keeps_its_core() {
+        let runtime = one_worker().build_with(Clock::stopped()).unwrap();
+        let [first, second, third] = crowd(&runtime);
+        assert_eq!(yields(&third, || ()), YIELDS);
+        third.end_root();
+        assert_eq!(
+            yields(&third, || ()),
+            0,
+            "what spawns is a task, or a waker"
+        );
+        third.begin_root();
+        assert_eq!(yields(&third, || ()), YIELDS, "it took no time");
+        third.peer().counters.spawned.add(1);
+        assert_eq!(yields(&third, || ()), 0, "the second task");
+        leave([first]);
+        assert_eq!(yields(&second, || ()), 0, "two are no crowd");
+        leave([second, third]);
+    }
+
+    #[test]
+    fn who_gave_its_core_up_for_long_in_vain_mostly_keeps_it() {
+        let runtime = one_worker().build_with(Clock::stopped()).unwrap();
+        let [first, second, third] = crowd(&runtime);
+        let clock = third.shared.time.clock();
+        let tries = |takes: Duration| {
+            let calls = (0..100).map(|_| yields(&third, || clock.advance(takes)));
+            calls.sum::<u32>() / YIELDS
+        };
+        assert_eq!(tries(YIELDS_TAKE / YIELDS), 100, "as long as it gains");
+        // It is let pass once, then two times in a row, then four, and so on.
+        let longer = YIELDS_TAKE / YIELDS + Duration::from_nanos(1);
+        assert_eq!(tries(longer), 8);
+        leave([first, second, third]);
+    }
+
+    /// How often a call in a crowd gives its core up while no permit is free. What it spawns cannot run yet.
+    fn yields_in<T>(runtime: &Runtime, call: impl Future<Output = T>) -> u64 {
+        let shared = runtime.handle().shared();
+        let mut others = None;
+        // A worker may be on its way to sleep, or come back.
+        patiently("the permit is to be had", || {
+            let crowd = crowd::<2>(runtime);
+            let has_it = crowd[0].peer().standing.has_permit();
+            let (kept, gone) = if has_it {
+                (Some(crowd), None)
+            } else {
+                (None, Some(crowd))
+            };
+            others = kept;
+            leave(gone.into_iter().flatten());
+            has_it
+        });
+        runtime.block_on(call);
+        leave(others.into_iter().flatten());
+        let yields = |peer: &Peer| peer.counters.yields.get();
+        shared.peers().map(yields).sum()
+    }
+
+    #[test]
+    fn a_call_that_spawns_in_a_crowd_gives_its_core_up_once() {
+        let runtime = one_worker().build().unwrap();
+        let spawns = async { [crate::spawn(async {}), crate::spawn(async {})].map(drop) };
+        assert_eq!(yields_in(&runtime, spawns), YIELDS.into());
+    }
+
+    #[test]
+    fn a_call_that_needs_no_permit_keeps_its_core() {
+        let runtime = one_worker().build().unwrap();
+        let sleep = async { crate::time::sleep(Duration::from_nanos(1)).await };
+        assert_eq!(yields_in(&runtime, sleep), 0);
+        let inside = async { runtime.block_on(async { drop(crate::spawn(async {})) }) };
+        assert_eq!(yields_in(&runtime, inside), 0);
+        let calls = async { drop(crate::spawn_blocking(|| ())) };
+        assert_eq!(yields_in(&runtime, calls), 0);
+        let (sender, receiver) = futures::channel::oneshot::channel();
+        let waits = runtime.spawn(receiver);
+        let is_taken = || runtime.handle().metrics().global_queue == 0;
+        patiently("who has the permit polls it", is_taken);
+        let wakes = async { sender.send(()) };
+        assert_eq!(yields_in(&runtime, wakes), 0);
+        runtime.block_on(waits).unwrap().unwrap();
+    }
+}
