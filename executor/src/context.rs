@@ -31,7 +31,7 @@ use crate::{
         Arc,
         atomic::{Ordering::SeqCst, fence},
     },
-    time::{TimeDriver, TimerHandle},
+    time::{TimeDriver, TimerShard},
 };
 
 struct Frame {
@@ -324,12 +324,12 @@ pub(crate) fn see_to_a_poller(shared: &Shared) {
     });
 }
 
-/// The timers of this thread's P, or those for foreign threads.
-pub(crate) fn timers() -> Option<TimerHandle> {
+/// Runs `f` on the timers of this thread's P, or on those for foreign threads.
+pub(crate) fn with_timers<R>(f: impl FnOnce(Option<&Arc<TimerShard>>) -> R) -> R {
     with_current(|current| {
-        current.map(|(shared, worker)| match worker {
+        f(current.map(|(shared, worker)| match worker {
             Some(worker) => worker.timers(),
             None => shared.foreign_timers(),
-        })
+        }))
     })
 }

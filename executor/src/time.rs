@@ -62,8 +62,8 @@ pub(crate) use self::shard::{TimeDriver, TimerHandle, TimerShard};
 /// The timers of the current thread, for a function of this module that needs a runtime.
 #[track_caller]
 fn current(function: &str) -> TimerHandle {
-    match crate::context::timers() {
-        Some(timers) => timers,
+    match crate::context::with_timers(|here| here.cloned()) {
+        Some(timers) => TimerHandle::new(timers),
         None => panic!(
             "ws::time::{function} was called outside of a ws runtime: call it from a task, from \
              `block_on`, or after `Handle::enter`"

@@ -110,12 +110,16 @@ impl Alarm {
         fence(Ordering::SeqCst);
     }
 
-    /// A timer was armed.
-    pub(crate) fn arm(&self, deadline: Instant) -> Arm {
-        let deadline = self.ns(deadline);
+    /// A timer was armed. Its deadline is asked for if somebody waits.
+    pub(crate) fn arm(&self, deadline: impl FnOnce() -> Instant) -> Arm {
         // Ordering: SeqCst pairs with the fence in `prepare`; see *Why no timer is slept through*.
         fence(Ordering::SeqCst);
-        if self.sleep_until.load(Ordering::Relaxed) <= deadline {
+        let until = self.sleep_until.load(Ordering::Relaxed);
+        if until == AWAKE {
+            return Arm::Done;
+        }
+        let deadline = self.ns(deadline());
+        if until <= deadline {
             return Arm::Done;
         }
         self.bring_forward(deadline)

@@ -208,7 +208,7 @@ impl Netpoll {
         }
     }
 
-    /// Takes note that a timer was armed: the thread that waits will return by then.
+    /// Takes note that a timer was armed: the thread that waits will return by then. If nobody waits, the deadline is not asked for.
     ///
     /// The waiting thread is not woken for it. Costs a fence and a load if nobody waits or the
     /// deadline is no earlier than the one that is waited for, otherwise one system call.
@@ -219,7 +219,7 @@ impl Netpoll {
     /// # Panics
     ///
     /// As [`Netpoll::interrupt`].
-    pub fn arm(&self, deadline: Instant) {
+    pub fn arm(&self, deadline: impl FnOnce() -> Instant) {
         match self.alarm.arm(deadline) {
             Arm::Done => {}
             // Not an interrupt: the wait looks at its deadline again and goes on.

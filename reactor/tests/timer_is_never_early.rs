@@ -54,8 +54,8 @@ fn what_was_armed_between_the_steps_counts() {
         let mut poller = netpoll.try_poller().unwrap();
         poller.prepare();
         let deadline = Instant::now() + Duration::from_micros(500);
-        netpoll.arm(deadline);
-        netpoll.arm(Instant::now() + HOUR);
+        netpoll.arm(|| deadline);
+        netpoll.arm(|| Instant::now() + HOUR);
         let result = poller.wait(own, &mut Vec::new()).unwrap();
         assert!(result.timed_out && Instant::now() >= deadline);
     }
@@ -81,7 +81,7 @@ fn a_wait_that_has_begun_is_brought_forward() {
             // The earlier one is armed last, and the latest in between changes nothing.
             let deadlines = [40, 400, 4].map(|ms| Instant::now() + Duration::from_millis(ms));
             for deadline in deadlines {
-                netpoll.arm(deadline);
+                netpoll.arm(|| deadline);
             }
             let (result, woke) = waiting.join().unwrap();
             assert!(result.timed_out && !result.interrupted);
@@ -108,7 +108,7 @@ fn arming_and_waiting_do_not_miss_each_other() {
                 let deadline = Instant::now() + Duration::from_micros(round % 50);
                 let ns = u64::try_from((deadline - origin).as_nanos()).unwrap();
                 first.store(ns, Ordering::Relaxed);
-                netpoll.arm(deadline);
+                netpoll.arm(|| deadline);
                 // Near to the other thread's next look; but on a busy machine it wants this core for that.
                 while seen.load(Ordering::Relaxed) <= round {
                     thread::yield_now();
@@ -146,7 +146,7 @@ fn a_deadline_that_moved_away_does_not_end_the_wait() {
     let netpoll = Netpoll::new().unwrap();
     let mut poller = netpoll.try_poller().unwrap();
     poller.prepare();
-    netpoll.arm(Instant::now() + Duration::from_millis(5));
+    netpoll.arm(|| Instant::now() + Duration::from_millis(5));
     poller.cancel();
     drop(poller);
     waits_exactly(&netpoll, Duration::from_millis(15));
@@ -160,7 +160,7 @@ fn an_alarm_that_a_look_has_fetched_is_set_again() {
     let deadline = Instant::now() + Duration::from_micros(200);
     let mut poller = netpoll.try_poller().unwrap();
     poller.prepare();
-    netpoll.arm(deadline);
+    netpoll.arm(|| deadline);
     poller.cancel();
     drop(poller);
     while Instant::now() < deadline + Duration::from_millis(1) {

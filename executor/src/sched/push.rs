@@ -46,9 +46,9 @@ use super::{
 };
 use crate::{
     events::event,
-    sync::{atomic::Ordering::Relaxed, thread},
+    sync::{Arc, atomic::Ordering::Relaxed, thread},
     task::{Extra, Home, Id, Parts, Task, TaskRef, live::Removed, task_of},
-    time::TimerHandle,
+    time::TimerShard,
 };
 
 /// The most wake-ups for a lone `runnext` that are let pass in a row. Measured with the ring and the
@@ -380,8 +380,8 @@ impl Worker {
         self.p.live.remove(index)
     }
 
-    pub(crate) fn timers(&self) -> TimerHandle {
-        TimerHandle::new(self.p.peer.timers.clone())
+    pub(crate) fn timers(&self) -> &Arc<TimerShard> {
+        &self.p.peer.timers
     }
 
     /// At the next step after a wake-up for a lone `runnext`: was it of use?

@@ -38,7 +38,7 @@ use crate::{
         live::{LiveOwner, live_table},
         quietly, wake_quietly,
     },
-    time::{Clock, TimeDriver, TimerHandle, TimerShard},
+    time::{Clock, TimeDriver, TimerShard},
 };
 
 /// See the module's head, and that of `sched.rs`.
@@ -248,8 +248,8 @@ impl Shared {
         wakers.len() - before
     }
 
-    pub(crate) fn foreign_timers(&self) -> TimerHandle {
-        TimerHandle::new(self.foreign_timers.clone())
+    pub(crate) fn foreign_timers(&self) -> &Arc<TimerShard> {
+        &self.foreign_timers
     }
 
     /// Takes all timers, so that who polls one from now on learns of the end.

@@ -56,9 +56,9 @@
 //! and twice the memory at worst. Go's timers are a 4-ary heap with the deadline beside the pointer
 //! and lazy deletion for the same reasons (`src/runtime/time.go`, "zombies").
 //!
-//! A `sleep` of five seconds that is made, polled once and dropped in a task costs 82 ns, and 93 if it
-//! is the only timer: the heap's part is 18, the clock's 28, the rest are the lock, twice, the waker,
-//! the reference to the shard, and the word to the netpoll.
+//! A `sleep` of a minute that is made, polled once and dropped in a task where it is the only timer takes 676 instructions
+//! (tokio's 688, by valgrind in `timers_arm_drop_1M`), a fifth of the time of it in the clock; the rest are the lock, twice,
+//! the waker, the reference to the shard, and the word to the netpoll.
 //!
 //! A hashed wheel arms and cancels in a few nanoseconds as well, but knows deadlines only to its
 //! tick. A tick of a millisecond would be ten times the lateness that is wanted here, a much finer
@@ -307,12 +307,25 @@ impl TimerHeap {
     /// back when its last timer is gone.
     #[inline]
     fn tidy(&mut self) {
+        // A timer that is alone, like a request's timeout, has nothing to settle.
+        if !self.nodes.is_empty() {
+            self.settle();
+        }
+        if self.slots.is_empty() && self.slots.capacity() > KEPT_CAPACITY {
+            self.give_back();
+        }
+    }
+
+    #[cold]
+    fn give_back(&mut self) {
+        self.slots = Slab::new();
+        self.nodes = Vec::new();
+    }
+
+    #[inline(never)]
+    fn settle(&mut self) {
         if self.nodes.len() <= EXACT_LEN {
             while let Step::Settling = self.settle_step() {}
-            if self.slots.is_empty() && self.slots.capacity() > KEPT_CAPACITY {
-                self.slots = Slab::new();
-                self.nodes = Vec::new();
-            }
         } else if self.dead > EXACT_LEN && self.dead * 2 > self.nodes.len() {
             self.sweep();
         }

@@ -5,7 +5,8 @@ use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::time::Duration;
 
 use crate::context;
-use crate::time::TimerHandle;
+use crate::sync::Arc;
+use crate::time::TimerShard;
 use crate::time::clock::FAR;
 
 /// A moment of a monotonic clock.
@@ -43,11 +44,11 @@ impl Instant {
     /// ```
     #[must_use]
     pub fn now() -> Self {
-        Self::on(context::timers())
+        context::with_timers(Self::on)
     }
 
     /// Returns the time of the clock that these timers go by, or of the system.
-    fn on(timers: Option<TimerHandle>) -> Self {
+    fn on(timers: Option<&Arc<TimerShard>>) -> Self {
         match timers {
             Some(timers) => Self(timers.clock().now()),
             None => Self(std::time::Instant::now()),
@@ -247,10 +248,10 @@ mod tests {
     #[test]
     fn now_is_that_of_the_runtimes_clock() {
         let bench = Bench::new();
-        let start = Instant::on(Some(bench.timers.clone()));
-        assert_eq!(Instant::on(Some(bench.timers.clone())), start);
+        let start = Instant::on(Some(bench.timers.shard()));
+        assert_eq!(Instant::on(Some(bench.timers.shard())), start);
         bench.advance(MS);
-        assert_eq!(Instant::on(Some(bench.timers.clone())) - start, MS);
+        assert_eq!(Instant::on(Some(bench.timers.shard())) - start, MS);
         let before = std::time::Instant::now();
         assert!(Instant::on(None).into_std() >= before);
     }

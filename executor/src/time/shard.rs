@@ -115,9 +115,15 @@ impl TimerHandle {
         Self(shard)
     }
 
-    /// Tells whether both are of the same shard.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+    /// Tells whether it is of that shard.
+    pub(crate) fn is_of(&self, shard: &Arc<TimerShard>) -> bool {
+        Arc::ptr_eq(&self.0, shard)
+    }
+
+    /// The shard.
+    #[cfg(test)]
+    pub(crate) fn shard(&self) -> &Arc<TimerShard> {
+        &self.0
     }
 }
 
@@ -151,9 +157,11 @@ impl TimeDriver {
     /// Sees to it that a thread that waits in the netpoll, or is about to, looks at the timers at
     /// `deadline`. It was published before: see *A deadline is not overslept* in the module's head.
     fn tell(&self, deadline: u64) {
-        // A thread cannot wait for a virtual time: an instant of the past makes it look again.
-        let at = if self.clock.is_virtual() { 0 } else { deadline };
-        self.netpoll.arm(self.clock.from_ns(at));
+        self.netpoll.arm(|| {
+            // A thread cannot wait for a virtual time: an instant of the past makes it look again.
+            let at = if self.clock.is_virtual() { 0 } else { deadline };
+            self.clock.from_ns(at)
+        });
     }
 }
 

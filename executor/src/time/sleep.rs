@@ -25,9 +25,10 @@ use futures_core::future::FusedFuture;
 
 use crate::budget;
 use crate::context;
+use crate::sync::Arc;
 use crate::time::heap::Key;
 use crate::time::shard::Polled;
-use crate::time::{Instant, TimerHandle, current};
+use crate::time::{Instant, TimerHandle, TimerShard, current};
 
 /// A sleep at least this long is armed at its first poll without another look at the clock, which
 /// would make arming and dropping it dearer by a third (some 35 ns on 90). Hardly ever is the first
@@ -231,7 +232,7 @@ impl Sleep {
                 self.elapsed = true;
                 return Poll::Ready(());
             }
-            self.move_to(context::timers());
+            context::with_timers(|here| self.move_to(here));
             let deadline = self.home.clock().to_ns(self.deadline.into_std());
             match self.home.arm(deadline, cx.waker().clone()) {
                 Ok(key) => {
@@ -258,13 +259,13 @@ impl Sleep {
     }
 
     /// Takes the timers of the P that polls us for our home, unless they are of another runtime.
-    fn move_to(&mut self, here: Option<TimerHandle>) {
+    fn move_to(&mut self, here: Option<&Arc<TimerShard>>) {
         debug_assert!(self.key.is_none(), "an armed sleep stays where it is");
         if let Some(here) = here
-            && !here.is_same(&self.home)
+            && !self.home.is_of(here)
             && here.is_sibling_of(&self.home)
         {
-            self.home = here;
+            self.home = TimerHandle::new(here.clone());
         }
     }
 }

@@ -289,11 +289,11 @@ fn a_sleep_is_armed_where_it_is_polled_but_not_in_another_runtime() {
     let bench = Bench::new();
     let (sibling, stranger) = (bench.sibling(), Bench::new());
     let mut probe = Probe::new(&bench, MS);
-    probe.sleep.move_to(Some(stranger.timers.clone()));
-    assert!(probe.sleep.home.is_same(&bench.timers));
+    probe.sleep.move_to(Some(stranger.timers.shard()));
+    assert!(probe.sleep.home.is_of(bench.timers.shard()));
     probe.sleep.move_to(None);
-    assert!(probe.sleep.home.is_same(&bench.timers));
-    probe.sleep.move_to(Some(sibling.timers.clone()));
+    assert!(probe.sleep.home.is_of(bench.timers.shard()));
+    probe.sleep.move_to(Some(sibling.timers.shard()));
     assert!(!probe.is_ready());
     assert_eq!((bench.timers.len(), sibling.timers.len()), (0, 1));
     // The clock is that of the runtime; only the shards differ.
