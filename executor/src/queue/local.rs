@@ -236,11 +236,6 @@ impl<T: Item> LocalQueue<T> {
         self.room_for(CAPACITY) as usize
     }
 
-    /// Whether it has room for half of another one ([`Stealer::steal_into`]).
-    pub(crate) fn has_room_to_steal(&self) -> bool {
-        self.room_for(HALF) == HALF
-    }
-
     /// How many items there are. Thieves may make it fewer at any time.
     #[inline]
     pub(crate) fn len(&self) -> usize {
@@ -322,8 +317,7 @@ impl<T: Item> Stealer<T> {
     ///
     /// # Panics
     ///
-    /// Panics if `thief` has no room for them. An empty one always has, and one that says so
-    /// ([`LocalQueue::has_room_to_steal`]).
+    /// Panics if `thief` has no room for them. An empty one always has.
     pub(crate) fn steal_into(&self, thief: &LocalQueue<T>) -> Steal<T> {
         // Ordering: `Acquire` pairs with the exchange that moved the head here, so that the tail
         // below is not older than the one which that exchange has seen.

@@ -24,7 +24,7 @@ use super::{
 use crate::{
     events::event,
     fork_join::{Branch, Lane},
-    queue::{Steal, Token},
+    queue::{Batch, Steal, Token},
     rng::random_order,
     sync::{atomic::Ordering::Relaxed, hint},
     task::Task,
@@ -152,16 +152,14 @@ impl Worker {
     }
 
     /// See *The queues that stand still* in `find.rs`.
-    pub(super) fn steal_from_the_still(&self) -> Option<Task> {
-        // What is ordered, and what only this thread may run, comes first.
-        let others_first = self.shared.ordered.is_used() || self.has_private();
-        if others_first || !self.p.lrq.has_room_to_steal() {
-            return None;
+    pub(super) fn take_from_the_still(&self) {
+        if self.shared.ordered.is_used() {
+            return;
         }
         let count = self.shared.peer_count();
         let mut passed = self.passed.borrow_mut();
         passed.resize(count, 0);
-        let stolen = random_order(&self.p.rng, count)
+        let taken = random_order(&self.p.rng, count)
             .filter(|&at| at != self.index())
             .take(STILL_LOOKS)
             .find_map(|at| {
@@ -170,11 +168,26 @@ impl Worker {
                 if std::mem::replace(&mut passed[at], ticks) != ticks {
                     return None;
                 }
-                self.steal_half(victim)
-            })?;
-        // What the netpoll brought waits now, and perhaps more: who looked last may have missed it on its way.
-        self.wake_one();
-        Some(stolen)
+                self.take_all(victim)
+            });
+        if taken.is_some() {
+            // What the netpoll brought waits now, and perhaps more: who looked last may have missed it on its way.
+            self.found_work();
+            self.wake_one();
+        }
+    }
+
+    /// Takes its local queue, as far as half of this one goes.
+    fn take_all(&self, victim: &Peer) -> Option<()> {
+        let mut tasks = Batch::new();
+        let count = victim.stealer.take(usize::MAX, |task| tasks.push(task))?;
+        let mut tasks = tasks.into_list();
+        let first = tasks.next()?;
+        event!(self, Steal, &first, (victim.index << 32 | count));
+        self.count_steal(count);
+        self.push_quietly(first);
+        tasks.for_each(|task| _ = self.push_quietly(task));
+        Some(())
     }
 
     fn steal_half(&self, victim: &Peer) -> Option<Task> {

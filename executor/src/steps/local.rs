@@ -115,9 +115,6 @@ impl End {
     }
 
     fn assert_equal(&self) {
-        let half = CAPACITY as usize / 2;
-        let has_room = self.model.len() <= half;
-        assert_eq!(self.queue.has_room_to_steal(), has_room);
         assert_eq!(self.queue.len(), self.model.len());
         assert_eq!(self.stealer.len(), self.model.len());
         assert_eq!(self.queue.is_empty(), self.model.is_empty());

@@ -20,8 +20,8 @@
 //! `another_is_woken_in_the_middle_of_a_batch` (I5) if the others hear of it at its end, or of the first task, or if this thread is
 //! relied upon as a spinner.
 //!
-//! *The queues that stand still*: each of these two fails without its half of `steal_from_the_still`: the look at the
-//! others, and the one at the room.
+//! *The queues that stand still*: `a_queue_that_stands_still_comes_before_what_the_netpoll_brings` fails if a queue that has moved
+//! is taken from, if half is left, and if what the netpoll brought comes first.
 
 use std::{
     cell::{Cell, RefCell},
@@ -322,55 +322,44 @@ fn spawner(tasks: usize) -> Waker {
 
 #[test]
 fn a_queue_that_stands_still_comes_before_what_the_netpoll_brings() {
+    const BROUGHT: usize = 9;
     let runtime = runtime();
     let (searcher, victim) = (thread(&runtime), thread(&runtime));
     let mut events = Events::new(&runtime);
+    let ran = Shares::new(Mutex::new(Vec::new()));
+    let logger = |name| {
+        let ran = ran.clone();
+        move || ran.lock().unwrap().push(name)
+    };
+    let brought = idle_task(&searcher, logger(BROUGHT));
+    ran.lock().unwrap().clear();
     context::with_worker_frame(&victim, || {
-        (0..5).for_each(|_| drop(spawn(async {})));
+        (0..5)
+            .map(logger)
+            .for_each(|log| drop(spawn(async move { log() })));
     });
     finds_a_task(&victim);
-    let mut dry_pass = || {
-        events.bring(&spawner(1));
-        finds_a_task(&searcher);
-        searcher.bed().counters.stolen.get()
+    let mut dry_pass = |tasks: usize| {
+        events.bring(&brought);
+        for _ in 0..tasks {
+            let Step::Run(task) = step(&searcher) else {
+                panic!("there is another");
+            };
+            context::with_worker_frame(&searcher, || searcher.poll(task));
+        }
+        std::mem::take(&mut *ran.lock().unwrap())
     };
-    assert_eq!(dry_pass(), 0, "it has moved since the beginning");
-    assert_eq!(dry_pass(), 2, "half of the four that are left");
-    end(runtime, [searcher, victim]);
-}
-
-#[test]
-fn a_full_queue_takes_nothing_from_one_that_stands_still() {
-    let runtime = runtime();
-    let (searcher, victim) = (thread(&runtime), thread(&runtime));
-    let mut events = Events::new(&runtime);
-    context::with_worker_frame(&victim, || {
-        (0..CAPACITY).for_each(|_| drop(spawn(async {})));
-    });
-    events.bring(&spawner(CAPACITY as usize));
-    finds_a_task(&searcher);
-    assert_eq!(searcher.bed().counters.stolen.get(), 0);
-    end(runtime, [searcher, victim]);
-}
-
-#[test]
-fn pinned_work_comes_before_a_queue_that_stands_still() {
-    let runtime = runtime();
-    let (searcher, victim) = (thread(&runtime), thread(&runtime));
-    let mut events = Events::new(&runtime);
-    context::with_worker_frame(&victim, || {
-        (0..4).for_each(|_| drop(spawn(async {})));
-    });
-    let pins = hook(|| drop(spawn_local(async {})));
-    for _ in 0..2 {
-        events.bring(&pins);
-        let Step::Run(task) = step(&searcher) else {
-            panic!("it was woken");
-        };
-        assert!(task.header().is_pinned());
-        assert_eq!(searcher.bed().counters.stolen.get(), 0);
-        context::with_worker_frame(&searcher, || searcher.poll(task));
-    }
+    assert_eq!(
+        dry_pass(1),
+        [BROUGHT],
+        "the other has moved since the beginning"
+    );
+    assert_eq!(
+        dry_pass(5),
+        [0, 1, 2, 3, BROUGHT],
+        "all of it, and in its order"
+    );
+    assert_eq!(searcher.bed().counters.stolen.get(), 4);
     end(runtime, [searcher, victim]);
 }
 
@@ -401,12 +390,13 @@ fn what_the_netpoll_wakes_blocks_at_a_61st_tick() {
     end(runtime, [worker, other]);
 }
 
-/// The waker of a task that is idle on this P.
-pub(in crate::sched) fn idle_task(worker: &Worker) -> Waker {
+/// The waker of a task that is idle on this P, and does that at each of its polls.
+pub(in crate::sched) fn idle_task(worker: &Worker, at_poll: impl Fn() + Send + 'static) -> Waker {
     let slot = Shares::new(Mutex::new(None));
     let task = {
         let slot = slot.clone();
         poll_fn(move |cx| {
+            at_poll();
             *slot.lock().unwrap() = Some(cx.waker().clone());
             Poll::<()>::Pending
         })
@@ -427,7 +417,7 @@ fn what_is_woken_behind_other_work_is_for_others() {
         let runtime = runtime();
         let worker = thread(&runtime);
         let mut events = Events::new(&runtime);
-        let idle = idle_task(&worker);
+        let idle = idle_task(&worker, || ());
         context::with_worker_frame(&worker, first);
         // Who was woken for a lone `runnext` finds nothing, and gives its permit back.
         leave_the_stage(&runtime);
@@ -445,7 +435,7 @@ fn another_is_woken_in_the_middle_of_a_batch() {
     for spins in [false, true] {
         let runtime = runtime();
         let worker = thread(&runtime);
-        let idle = [(); 3].map(|()| idle_task(&worker));
+        let idle = [(); 3].map(|()| idle_task(&worker, || ()));
         // Who was woken when they were spawned has nothing to do.
         leave_the_stage(&runtime);
         let started = Shares::new(Mutex::new(Vec::new()));

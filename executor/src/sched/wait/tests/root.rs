@@ -30,7 +30,7 @@ fn who_waits_for_its_root_fires_timers_and_goes_on_with_a_permit() {
     assert_eq!(worker.bed().counters.netpolls.get(), 1);
     assert!(!worker.passed_on.get(), "all of it was its own");
     assert!(root.take());
-    let idle = idle_task(&worker);
+    let idle = idle_task(&worker, || ());
     is_due(&worker, idle);
     is_due(&worker, root.clone().into());
     wait_for_root(&worker, &root);
@@ -130,7 +130,7 @@ fn who_has_spawned_stands_in_unless_a_thread_would_come() {
 fn what_an_earlier_thread_has_spawned_is_not_its_own() {
     let runtime = runtime();
     let earlier = thread(&runtime);
-    let alive = idle_task(&earlier);
+    let alive = idle_task(&earlier, || ());
     let index = earlier.index();
     earlier.leave();
     let (worker, _) = with_root(&runtime, Scope::Own);
