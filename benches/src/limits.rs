@@ -22,6 +22,14 @@ const CROWDS_POLL_US: f64 = 10.0;
 
 /// What a join may take above plain calls, in nanoseconds of CPU.
 const JOIN_NS: f64 = 2.5;
+/// The fine-grained ones, which are held against chili.
+const FINE: &[&str] = &[
+    "join_fib",
+    "join_nqueens",
+    "join_treesum",
+    "join_uts",
+    "join_skynet",
+];
 /// What two workers reach at least, of the speed of two copies.
 const OF_COPIES: f64 = 95.0;
 /// Rows that wait for memory, which two copies share as two workers do, each in its own way.
@@ -158,7 +166,7 @@ fn joins(results: &Results, turns: &Turns) -> Vec<Limit> {
             ratio.verdict() == Verdict::Ahead
         }));
     }
-    if fine.is_some() {
+    if FINE.iter().any(|name| row.starts_with(name)) {
         all.extend(against("chili", "level or ahead", |ratio| {
             ratio.verdict() != Verdict::Behind
         }));

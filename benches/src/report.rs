@@ -156,8 +156,10 @@ fn standing_to_reference(all: &[Results], name: &str) -> Vec<String> {
     let standing = Standing::of(all, name, Results::to_reference);
     let mean = standing.mean().map(|mean| {
         format!(
-            "geometric mean of {REFERENCE}/{name} over {} rows of the scheduler: {mean:.2}",
-            standing.scheduler.len()
+            "geometric mean of {REFERENCE}/{name} over {} rows of the scheduler: {mean:.2}; the median of these ratios, \
+             which a few large ones do not move: {:.2}",
+            standing.scheduler.len(),
+            median(standing.scheduler.iter().copied())
         )
     });
     mean.into_iter()

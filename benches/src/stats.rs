@@ -7,6 +7,9 @@ pub(crate) struct Spread {
     /// First and third quartile.
     pub(crate) low: f64,
     pub(crate) high: f64,
+    /// How many there are, and of these above and below 1.
+    #[serde(skip)]
+    pub(crate) of: [usize; 3],
 }
 
 impl Spread {
@@ -21,14 +24,20 @@ impl Spread {
             median: quantile(&sorted, 0.5),
             low: quantile(&sorted, 0.25),
             high: quantile(&sorted, 0.75),
+            of: [
+                sorted.len(),
+                sorted.iter().filter(|figure| **figure > 1.0).count(),
+                sorted.iter().filter(|figure| **figure < 1.0).count(),
+            ],
         })
     }
 
     /// Where a ratio stands, of which more than 1 is good.
     pub(crate) fn verdict(self) -> Verdict {
-        if self.low > 1.0 {
+        let [count, above, below] = self.of;
+        if 4 * above >= 3 * count {
             Verdict::Ahead
-        } else if self.high < 1.0 {
+        } else if 4 * below >= 3 * count {
             Verdict::Behind
         } else {
             Verdict::Level
@@ -85,14 +94,7 @@ mod tests {
     #[test]
     fn spread_is_median_and_quartiles() {
         let spread = Spread::of([5.0, 1.0, 3.0, 2.0, 4.0]).expect("there are figures");
-        assert_eq!(
-            spread,
-            Spread {
-                median: 3.0,
-                low: 2.0,
-                high: 4.0
-            }
-        );
+        assert_eq!((spread.low, spread.median, spread.high), (2.0, 3.0, 4.0));
         assert_eq!(
             Spread::of([1.0, 2.0]).expect("there are figures").median,
             1.5
@@ -105,16 +107,23 @@ mod tests {
         let other = [Some(10.0), Some(40.0), None, Some(9.0)];
         let this = [Some(5.0), Some(20.0), Some(1.0), Some(4.5)];
         let spread = ratios(&other, &this).expect("three rounds have both");
-        assert_eq!(
-            spread,
-            Spread {
-                median: 2.0,
-                low: 2.0,
-                high: 2.0
-            }
-        );
-        assert_eq!(spread.verdict(), Verdict::Ahead);
+        assert_eq!((spread.low, spread.median, spread.high), (2.0, 2.0, 2.0));
+        assert_eq!(spread.of, [3, 3, 0]);
         assert_eq!(ratios(&[None], &[Some(1.0)]), None);
+    }
+
+    #[test]
+    fn three_quarters_of_the_rounds_decide() {
+        let verdict = |figures: &[f64]| {
+            let spread = Spread::of(figures.iter().copied());
+            spread.expect("there are figures").verdict()
+        };
+        // Two of three are fewer, though the quartile between them lies above.
+        assert_eq!(verdict(&[0.9, 1.5, 1.5]), Verdict::Level);
+        assert_eq!(verdict(&[0.9, 1.5, 1.5, 1.5]), Verdict::Ahead);
+        assert_eq!(verdict(&[1.5, 0.9, 0.9]), Verdict::Level);
+        assert_eq!(verdict(&[1.5, 0.9, 0.9, 0.9]), Verdict::Behind);
+        assert_eq!(verdict(&[1.0, 1.0]), Verdict::Level);
     }
 
     #[test]

@@ -188,17 +188,7 @@ impl Row {
 fn rows<R: Rt>() -> Vec<Row> {
     let mut rows = Vec::new();
     let mut add = |group, some: &[Row]| rows.extend(some.iter().map(|row| Row { group, ..*row }));
-    add(Group::Scheduler, &spawn_join::rows::<R>());
-    add(Group::Scheduler, &chained_spawn::rows::<R>());
-    add(Group::Scheduler, &yields::rows::<R>());
-    add(Group::Scheduler, &ping_pong::rows::<R>());
-    add(Group::Scheduler, &ring::rows::<R>());
-    add(Group::Scheduler, &fan_in::rows::<R>());
-    add(Group::Scheduler, &skynet::rows::<R>());
-    add(Group::Scheduler, &request_reply::rows::<R>());
-    add(Group::Scheduler, &calls::rows::<R>());
-    add(Group::Scheduler, &wake_foreign::rows::<R>());
-    add(Group::Scheduler, &spawn_then_compute::rows::<R>());
+    add(Group::Scheduler, &scheduler::<R>());
     add(Group::Suites, &suites::<R>());
     add(Group::ForkJoin, &joins::<Ws>());
     add(Group::ForkJoin, &fork::rows::<R>());
@@ -222,6 +212,23 @@ fn rows<R: Rt>() -> Vec<Row> {
 fn joins<J: ForkJoin>() -> Vec<Row> {
     let mut rows = fork_join::rows::<J>();
     rows.extend(join_stack::rows::<J>());
+    rows
+}
+
+/// Those of the scheduler alone.
+fn scheduler<R: Rt>() -> Vec<Row> {
+    let mut rows = Vec::new();
+    rows.extend(spawn_join::rows::<R>());
+    rows.extend(chained_spawn::rows::<R>());
+    rows.extend(yields::rows::<R>());
+    rows.extend(ping_pong::rows::<R>());
+    rows.extend(ring::rows::<R>());
+    rows.extend(fan_in::rows::<R>());
+    rows.extend(skynet::rows::<R>());
+    rows.extend(request_reply::rows::<R>());
+    rows.extend(calls::rows::<R>());
+    rows.extend(wake_foreign::rows::<R>());
+    rows.extend(spawn_then_compute::rows::<R>());
     rows
 }
 
@@ -253,7 +260,11 @@ pub(crate) fn rows_of(runtime: &str) -> Result<Vec<Row>, BoxError> {
             rows.extend(idle::rows::<WsNoSysmon>());
             rows
         }
-        TokioMain::NAME => suites::<TokioMain>(),
+        TokioMain::NAME => {
+            let mut rows = scheduler::<TokioMain>();
+            rows.extend(suites::<TokioMain>());
+            rows
+        }
         Rayon::NAME => joins::<Rayon>(),
         Chili::NAME => joins::<Chili>(),
         TOKIO_RAYON => mixed::rows::<mixed::OnTokioAndRayon>().to_vec(),
@@ -302,4 +313,27 @@ async fn twice<F: Future<Output = ()>>(ops: usize, mut work: impl FnMut() -> F) 
     let meter = Meter::start();
     work().await;
     meter.stop(ops)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{On, described, rows_of};
+
+    #[test]
+    fn each_row_is_there_for_each_runtime_that_it_names() {
+        for row in described() {
+            let (On::AllAnd(runtimes) | On::Only(runtimes)) = row.on;
+            for runtime in runtimes {
+                // Not every build has them all.
+                let Ok(rows) = rows_of(runtime) else {
+                    continue;
+                };
+                assert!(
+                    rows.iter().any(|other| other.name == row.name),
+                    "{} on {runtime}",
+                    row.name
+                );
+            }
+        }
+    }
 }

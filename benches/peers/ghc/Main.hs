@@ -5,7 +5,7 @@
 --
 -- > ghc-bench --rows ghc                               names the rows that it has
 -- > ghc-bench --child ROW ghc --workers N [--quick]    runs one, and prints its outcome as JSON
--- > ghc-bench --end N                                  parks N threads, and ends when it is told to
+-- > ghc-bench --end N WORKERS                          parks N threads, and ends when it is told to
 --
 -- A row does what the Rust workload of that name does, with the same sizes, the way a Haskell
 -- programmer would write it: threads for tasks, MVars for channels of one slot, Chan for others.
@@ -16,6 +16,7 @@ import Control.Exception (mask_)
 import Control.Monad
 import Data.IORef
 import Data.List (intercalate, isPrefixOf)
+import Data.Maybe (fromMaybe)
 import Foreign
 import Foreign.C.Types
 import GHC.Clock (getMonotonicTimeNSec)
@@ -25,7 +26,7 @@ import System.IO
 import System.Process
 
 foreign import ccall unsafe "bench_usage"
-  c_usage :: Ptr CDouble -> IO CInt
+  c_usage :: CInt -> Ptr CDouble -> IO CInt
 
 foreign import ccall "wrapper"
   toCallback :: IO () -> IO (FunPtr (IO ()))
@@ -39,12 +40,17 @@ data Params = Params Int Bool
 size :: Params -> Int -> Int -> Int
 size (Params _ quick) full less = if quick then less else full
 
--- | Operations, wall time in all, and usage in all.
-data Measure = Measure Int Double [Double]
+-- | Operations, wall time in all, usage in all, and the peak of the memory if it is not that of this process.
+data Measure = Measure Int Double [Double] (Maybe Int)
 
+-- | That of this process.
 usage :: IO [Double]
-usage = allocaArray 3 $ \out -> do
-  status <- c_usage out
+usage = usageOf 0
+
+-- | That of the children that have ended, or of this process.
+usageOf :: CInt -> IO [Double]
+usageOf children = allocaArray 3 $ \out -> do
+  status <- c_usage children out
   when (status /= 0) $ die "getrusage failed"
   map realToFrac <$> peekArray 3 out
 
@@ -58,7 +64,7 @@ metered ops work = do
   work
   ended <- now
   after <- usage
-  return (Measure ops (ended - began) (zipWith (-) after before))
+  return (Measure ops (ended - began) (zipWith (-) after before) Nothing)
 
 -- | Does the work once to warm up, then once under the meter.
 twice :: Int -> IO () -> IO Measure
@@ -78,7 +84,7 @@ rows =
   , ("ghc_threads001", \p -> let n = size p 500000 100000 in twice n (create n))
   , ("ghc_threads003", \p -> let n = size p 2000 500 in twice (n * stages) (line n))
   , ("ghc_threads006", \p -> let n = size p 200000 50000 in twice n (cancel n))
-  , ("ghc_threads007", \p -> end (size p 200000 50000))
+  , ("ghc_threads007", \p -> end p (size p 200000 50000))
   ]
 
 check :: Bool -> String -> IO ()
@@ -222,17 +228,19 @@ cancel n = unbound $ do
   mapM_ killThread ids
 
 -- | The end of a program with many threads that wait for the same thing: it is measured from outside.
-end :: Int -> IO Measure
-end n = do
+end :: Params -> Int -> IO Measure
+end (Params workers _) n = do
   program <- getExecutablePath
   (Just input, Just output, _, child) <-
-    createProcess (proc program ["--end", show n]) {std_in = CreatePipe, std_out = CreatePipe}
-  answer <- hGetLine output
-  check (answer == "ready") "the child is ready"
-  metered n $ do
+    createProcess (proc program ["--end", show n, show workers]) {std_in = CreatePipe, std_out = CreatePipe}
+  -- What it has used so far, and the most memory that it has had.
+  (before, rss) <- read <$> hGetLine output
+  Measure ops wall _ _ <- metered n $ do
     hPutStrLn input "end" >> hFlush input
     _ <- waitForProcess child
     return ()
+  after <- usageOf 1
+  return (Measure ops wall (zipWith (-) after before) (Just rss))
 
 parkAndEnd :: Int -> IO ()
 parkAndEnd n = do
@@ -240,20 +248,22 @@ parkAndEnd n = do
   waiting <- newQSemN 0
   replicateM_ n (forkIO (signalQSemN waiting 1 >> takeMVar never))
   waitQSemN waiting n
-  putStrLn "ready" >> hFlush stdout
+  used <- usage
+  rss <- peakRssKib
+  print (used, rss) >> hFlush stdout
   _ <- getLine
   -- Or the threads would have been found to wait for ever.
   _ <- tryPutMVar never ()
   exitSuccess
 
 json :: Measure -> Int -> String
-json (Measure ops wall used) rss =
+json (Measure ops wall used ofAnother) rss =
   "{\"measured\":{" ++ intercalate "," (zipWith pair names figures) ++ ",\"extras\":[]}}"
   where
     pair name figure = show name ++ ":" ++ figure
     names = ["value", "ops", "wall_ns", "cpu_ns", "voluntary", "involuntary", "peak_rss_kib"]
     each total = show (total / fromIntegral ops)
-    figures = [each wall, show ops, each wall] ++ map each used ++ [show rss]
+    figures = [each wall, show ops, each wall] ++ map each used ++ [show (fromMaybe rss ofAnother)]
 
 peakRssKib :: IO Int
 peakRssKib = do
@@ -267,7 +277,7 @@ main = do
   arguments <- getArgs
   case arguments of
     ["--rows", _] -> mapM_ (putStrLn . fst) rows
-    ["--end", n] -> parkAndEnd (read n)
+    ["--end", n, workers] -> setNumCapabilities (read workers) >> parkAndEnd (read n)
     ("--child" : name : _ : "--workers" : workers : rest) -> do
       setNumCapabilities (read workers)
       case lookup name rows of

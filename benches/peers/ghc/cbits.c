@@ -3,10 +3,11 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-/* CPU time in ns, voluntary and involuntary context switches. Gives 0 if all went well. */
-int bench_usage(double out[3]) {
+/* CPU time in ns, voluntary and involuntary context switches, of this process or of its children that have ended. Gives 0 if all
+   went well. */
+int bench_usage(int children, double out[3]) {
     struct rusage usage;
-    if (getrusage(RUSAGE_SELF, &usage) != 0) return -1;
+    if (getrusage(children ? RUSAGE_CHILDREN : RUSAGE_SELF, &usage) != 0) return -1;
     out[0] = (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e9
            + (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e3;
     out[1] = (double)usage.ru_nvcsw;

@@ -263,18 +263,16 @@ func skynet(p params) measure {
 
 func pingPongHog(p params) measure {
 	trips := p.size(200_000, 50_000)
-	over, hogDone := make(chan bool), make(chan bool)
+	var over atomic.Bool
+	hogDone := make(chan bool)
 	go func() {
-		for {
-			select {
-			case <-over:
-				close(hogDone)
-				return
-			default:
-			}
+		for !over.Load() {
+			spin(time.Microsecond)
+			runtime.Gosched()
 		}
+		close(hogDone)
 	}()
-	ping, pong := make(chan int), make(chan int)
+	ping, pong := make(chan int, 1), make(chan int, 1)
 	go func() {
 		for trip := range ping {
 			pong <- trip
@@ -291,7 +289,7 @@ func pingPongHog(p params) measure {
 		close(ping)
 	}()
 	result := <-asked
-	close(over)
+	over.Store(true)
 	<-hogDone
 	return result
 }
@@ -317,7 +315,7 @@ func blockFor(length time.Duration) {
 func wakeups(rounds, delayUs int, wait func(time.Duration)) measure {
 	delay := time.Duration(delayUs) * time.Microsecond
 	const wakeDelay = 5 * time.Microsecond
-	ping, pong := make(chan struct{}), make(chan struct{})
+	ping, pong := make(chan struct{}, 1), make(chan struct{}, 1)
 	go func() {
 		for range rounds {
 			wait(delay)
@@ -355,54 +353,51 @@ func sleepNs(p params) measure {
 	})
 }
 
+// sievePrimes leaves its goroutines where they are: the program ends after it.
 func sievePrimes(p params) measure {
 	primes := p.size(300, 100)
-	var passed atomic.Int64
 	m := start()
-	inbox := make(chan uint64)
-	over := make(chan struct{})
-	go func(to chan uint64) {
+	numbers := make(chan uint64, 1)
+	go func() {
 		for number := uint64(2); ; number++ {
-			select {
-			case to <- number:
-			case <-over:
-				return
-			}
+			numbers <- number
 		}
-	}(inbox)
-	for range primes {
+	}()
+	inbox := numbers
+	found := []uint64{}
+	passed := 0
+	for len(found) < primes {
 		prime := <-inbox
-		passed.Add(1)
-		next := make(chan uint64)
+		from := prime
+		if len(found) > 0 {
+			from = found[len(found)-1] + 1
+		}
+		for number := from; number <= prime; number++ {
+			passed += hops(number, found)
+		}
+		found = append(found, prime)
+		next := make(chan uint64, 1)
 		go func(from, to chan uint64) {
-			mine := int64(0)
-			defer func() { passed.Add(mine) }()
-			for {
-				select {
-				case number := <-from:
-					mine++
-					if number%prime != 0 {
-						select {
-						case to <- number:
-						case <-over:
-							return
-						}
-					}
-				case <-over:
-					return
+			for number := range from {
+				if number%prime != 0 {
+					to <- number
 				}
 			}
 		}(inbox, next)
 		inbox = next
 	}
-	wall := time.Since(m.began)
-	close(over)
-	// The counts come in as the filters end.
-	for last := int64(-1); passed.Load() != last; {
-		last = passed.Load()
-		time.Sleep(10 * time.Millisecond)
+	check(found[3] == 7, "these are primes")
+	return m.stop(passed)
+}
+
+// hops is how often a number is passed on before it is a prime or falls out.
+func hops(number uint64, primes []uint64) int {
+	for at, prime := range primes {
+		if number%prime == 0 {
+			return at + 1
+		}
 	}
-	return m.stopAfter(int(passed.Load()), wall)
+	return len(primes) + 1
 }
 
 func chanMessages(p params) measure {

@@ -1,21 +1,27 @@
-//! What does a question from `main` to a task cost?
+//! What does a question from one task to another cost, and from `main` to a task?
 //!
-//! The root, in `block_on`, sends a request over a channel and awaits the answer, over and over.
-//! Where the thread of `main` is not a worker, each way is the wake-up of a thread.
+//! The root sends a request over a channel and awaits the answer, over and over: as a task, and in `block_on`.
+//! Where the thread of `main` is not a worker, each way of the latter is the wake-up of a thread.
 
 use async_channel::bounded;
 
-use super::{Figure, Row, in_block_on};
+use super::{Figure, Row, in_block_on, in_task};
 use crate::measure::{Measure, Meter};
 use crate::rt::Rt;
 
-pub(super) fn rows<R: Rt>() -> [Row; 1] {
-    [Row::new(
-        "request_reply_block_on",
-        "a round trip",
-        Figure::Time,
-        |params| in_block_on::<R, _>(params, ask::<R>(params.size(20_000, 5_000))),
-    )]
+pub(super) fn rows<R: Rt>() -> [Row; 2] {
+    let operation = "a round trip";
+    [
+        Row::new("request_reply", operation, Figure::Time, |params| {
+            in_task::<R, _>(params, ask::<R>(params.size(200_000, 50_000)))
+        }),
+        Row::new(
+            "request_reply_block_on",
+            operation,
+            Figure::Time,
+            |params| in_block_on::<R, _>(params, ask::<R>(params.size(20_000, 5_000))),
+        ),
+    ]
 }
 
 async fn ask<R: Rt>(trips: usize) -> Measure {

@@ -5,8 +5,8 @@
 //! 0 and of 50 us), `Sleep` and `StartStop` (timers that never fire), and the sieve of primes from its
 //! documentation. `peers/go` has the same on Go.
 //!
-//! Go's channels have no slot; those here have one. Go preempts its hog; here it yields between two
-//! looks at its flag, or it could not be a task.
+//! Go's programs are changed where tasks could not do the same, in `peers/go`, too: channels have one slot, where the
+//! originals have none; and the hog, which Go preempts, yields after each microsecond.
 
 use std::hint;
 use std::sync::Arc;
@@ -24,6 +24,9 @@ use crate::rt::Rt;
 
 /// What a sender waits longer than a receiver, so that the receiver mostly waits for it.
 const WAKE_DELAY: Duration = Duration::from_micros(5);
+
+/// How long the hog computes between two looks at its flag.
+const HOG_SPINS: Duration = Duration::from_micros(1);
 
 pub(super) fn rows<R: Rt>() -> Vec<Row> {
     let created = "a task created";
@@ -81,9 +84,7 @@ async fn beside_hog<R: Rt>(trips: usize) -> Measure {
     let seen = Arc::clone(&over);
     let hog = R::spawn(async move {
         while !seen.load(Ordering::Relaxed) {
-            for _ in 0..100 {
-                hint::spin_loop();
-            }
+            spin(HOG_SPINS);
             R::yield_now().await;
         }
     });
