@@ -92,6 +92,8 @@ pub fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
             }
         }
     }
+    // Its first spawn would have a thread in `block_on` sit down, with a permit that nobody was told to take.
+    context::take_seat();
     let _back = Back(context::with_worker(|worker| {
         worker.is_some_and(|worker| worker.announce_blocking())
     }));

@@ -3,7 +3,7 @@
 //! permit, outside of any runtime. It returns what the closure returns, and passes its panic on.
 //!
 //! It fails, by a hang, when `begin_blocking` in `sched/sleep.rs` does not release the permit, or keeps the
-//! queue (`hand_in`); when a nested `block_on` sees to no poller (`wait_above` in `sched/nested.rs`); and when `Back` in `blocking.rs` is not dropped on a panic.
+//! queue (`hand_in`); when a thread in `block_on` has no seat before it blocks (`take_seat` in `blocking.rs`); when a nested `block_on` sees to no poller (`wait_above` in `sched/nested.rs`); and when `Back` in `blocking.rs` is not dropped on a panic.
 
 mod common;
 
@@ -101,7 +101,14 @@ common::with_workers! {
         let runtime = runtime(workers);
         runtime.block_on(async {
             // At the first poll, when the thread has not sat down yet, and later.
-            block_in_place(|| ());
+            block_in_place(|| {
+                let ran = Arc::new(Count::new());
+                drop(ws_executor::spawn({
+                    let ran = ran.clone();
+                    async move { ran.add() }
+                }));
+                ran.wait_for(1);
+            });
             for _ in 0..10 {
                 blocks_for_its_own_queue();
                 task::yield_now().await;
