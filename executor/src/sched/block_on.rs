@@ -204,6 +204,10 @@ impl Seat<'_> {
 
     /// This thread's worker. None if the runtime has no P left: then the root runs without.
     pub(crate) fn sit_down(&self) -> Option<&Worker> {
+        if self.worker.get().is_none() {
+            // If there is none to be had, that is reported here and not below: who listens may spawn, and so sit down.
+            self.shared.ensure_monitor();
+        }
         let worker = self.worker.get_or_init(|| {
             let processor = self.shared.take_processor()?;
             self.root.settle(self.shared, None);

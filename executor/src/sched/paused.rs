@@ -291,10 +291,8 @@ impl Shared {
     /// For the thread in the netpoll, which was the last awake: *The jump*, or else a wait.
     fn pass_time(&self, paused: &Paused, poller: &mut Poller<'_>, ready: &mut Vec<Waker>) {
         if self.all_wait(paused) {
-            if self.netpoll.has_sources()
-                && let Err(error) = poller.look(ready)
-            {
-                report_netpoll(&error);
+            if self.netpoll.has_sources() {
+                report_netpoll(poller.look(ready));
             }
             if !ready.is_empty() {
                 return poller.cancel();
@@ -373,9 +371,7 @@ impl Shared {
 }
 
 fn wait(poller: &mut Poller<'_>, until: Option<Instant>, ready: &mut Vec<Waker>) {
-    if let Err(error) = poller.wait(until, ready) {
-        report_netpoll(&error);
-    }
+    report_netpoll(poller.wait(until, ready));
 }
 
 impl Worker {

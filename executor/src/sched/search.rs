@@ -47,6 +47,9 @@ const LINGER_TRUST: u32 = 4;
 const LINGER_MAX: u32 = 64;
 /// So many other Ps are looked at after the netpoll: each costs a load from another core's cache.
 const STILL_LOOKS: usize = 4;
+/// One that has not moved for so long stands still. Most polls are shorter, and a thread that the system takes off its core is away
+/// for milliseconds.
+pub(super) const STILL_FOR: Duration = Duration::from_micros(100);
 /// How long a search waits for a P that was asked for a branch: a wake-up costs more.
 const BRANCH_PATIENCE: Duration = Duration::from_micros(10);
 
@@ -151,43 +154,51 @@ impl Worker {
         }
     }
 
-    /// See *The queues that stand still* in `find.rs`.
-    pub(super) fn take_from_the_still(&self) {
-        if self.shared.ordered.is_used() {
+    /// See *The queues that stand still* in `find.rs`. The netpoll has brought so many, which are still to be woken.
+    pub(super) fn relieve_the_still(&self, brought: usize) {
+        // What it brought has to fit behind that: what overflows is what is in front.
+        let at_most = brought.min(self.p.lrq.room().saturating_sub(brought));
+        if at_most == 0 || self.shared.ordered.is_used() {
             return;
         }
+        // This thread has just looked.
+        let now = self.shared.last_netpoll.load(Relaxed);
         let count = self.shared.peer_count();
         let mut passed = self.passed.borrow_mut();
-        passed.resize(count, 0);
-        let taken = random_order(&self.p.rng, count)
+        passed.resize(count, (u64::MAX, 0));
+        let relieved = random_order(&self.p.rng, count)
             .filter(|&at| at != self.index())
             .take(STILL_LOOKS)
-            .find_map(|at| {
+            .any(|at| {
                 let victim = self.shared.peer(at);
                 let ticks = victim.ticks.load(Relaxed);
-                if std::mem::replace(&mut passed[at], ticks) != ticks {
-                    return None;
+                let (before, since) = passed[at];
+                if before != ticks {
+                    passed[at] = (ticks, now);
+                    return false;
                 }
-                self.take_all(victim)
+                since + STILL_FOR.as_nanos() as u64 <= now && self.relieve(victim, at_most)
             });
-        if taken.is_some() {
+        if relieved {
             // What the netpoll brought waits now, and perhaps more: who looked last may have missed it on its way.
             self.found_work();
             self.wake_one();
         }
     }
 
-    /// Takes its local queue, as far as half of this one goes.
-    fn take_all(&self, victim: &Peer) -> Option<()> {
+    /// Takes the oldest of its local queue. False if there is nothing.
+    fn relieve(&self, victim: &Peer, at_most: usize) -> bool {
         let mut tasks = Batch::new();
-        let count = victim.stealer.take(usize::MAX, |task| tasks.push(task))?;
+        let count = victim.stealer.take(at_most, |task| tasks.push(task));
         let mut tasks = tasks.into_list();
-        let first = tasks.next()?;
+        let (Some(first), Some(count)) = (tasks.next(), count) else {
+            return false;
+        };
         event!(self, Steal, &first, (victim.index << 32 | count));
         self.count_steal(count);
         self.push_quietly(first);
         tasks.for_each(|task| _ = self.push_quietly(task));
-        Some(())
+        true
     }
 
     fn steal_half(&self, victim: &Peer) -> Option<Task> {

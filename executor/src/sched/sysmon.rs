@@ -601,10 +601,9 @@ impl Monitor {
         let Some(mut poller) = shared.netpoll.try_poller() else {
             return false;
         };
-        if let Err(error) = poller.look(&mut self.wakers) {
-            super::find::report_netpoll(&error);
-        }
+        let looked = poller.look(&mut self.wakers);
         drop(poller);
+        super::find::report_netpoll(looked);
         shared.last_netpoll.store(now, Relaxed);
         self.wake_all()
     }

@@ -192,21 +192,22 @@ impl Worker {
             return self.sleep_on(parker, keep_alive);
         };
         self.enter_netpoll();
+        let mut waited = Ok(());
         parker.park_polling(|| {
             poller.prepare();
             let clock = self.shared.time.clock();
             let next = self.shared.next_wake_up();
             if next.is_some_and(|next| next <= clock.now_ns()) {
                 poller.cancel();
-            } else if let Err(error) = poller.wait(
-                next.map(|next| clock.from_ns(next)),
-                &mut self.ready.borrow_mut(),
-            ) {
-                report_netpoll(&error);
+            } else {
+                let until = next.map(|next| clock.from_ns(next));
+                let result = poller.wait(until, &mut self.ready.borrow_mut());
+                waited = result.map(|_| ());
             }
         });
         self.leave_netpoll();
         drop(poller);
+        report_netpoll(waited);
         self.fire_due();
         false
     }

@@ -79,8 +79,8 @@ pub(crate) struct Worker {
     pub(super) ready: RefCell<Vec<Waker>>,
     /// What the first round of a search saw, a row a victim.
     pub(super) seen: RefCell<Vec<(Option<Token>, u64)>>,
-    /// The ticks of every P when this worker last came by with something from the netpoll.
-    pub(super) passed: RefCell<Vec<u64>>,
+    /// The ticks of every P when this worker last came by with something from the netpoll, and since when it has seen them.
+    pub(super) passed: RefCell<Vec<(u64, u64)>>,
     /// This thread passed on a stranger's event while it waited in the netpoll.
     pub(super) passed_on: Cell<bool>,
     /// In `block_on`: takes from the global queue at the next step; see *Standing in* in `block_on.rs`.

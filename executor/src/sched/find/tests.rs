@@ -20,13 +20,15 @@
 //! `another_is_woken_in_the_middle_of_a_batch` (I5) if the others hear of it at its end, or of the first task, or if this thread is
 //! relied upon as a spinner.
 //!
-//! *The queues that stand still*: `a_queue_that_stands_still_comes_before_what_the_netpoll_brings` fails if a queue that has moved
-//! is taken from, if half is left, and if what the netpoll brought comes first.
+//! *The queues that stand still*: `a_queue_that_stands_still_comes_before_what_the_netpoll_brings` fails if one is taken from that has moved
+//! or was not seen for long, if more or fewer are taken, and if what the netpoll brought comes first;
+//! `nothing_is_taken_for_which_there_is_no_room` without the look at the room.
 
 use std::{
     cell::{Cell, RefCell},
     future::poll_fn,
     io::Write,
+    ops::Range,
     sync::{Arc as Shares, Mutex},
     task::{Context, Poll, Wake, Waker},
     time::Duration,
@@ -46,6 +48,7 @@ use crate::{
         ground::{Bed, Ground},
         idle::{Permit, Stands},
         paused::TURN,
+        search::STILL_FOR,
         shutdown::tests::{end, leave_the_stage},
         sleep::Sleeper,
         stage::Stage,
@@ -325,41 +328,79 @@ fn a_queue_that_stands_still_comes_before_what_the_netpoll_brings() {
     const BROUGHT: usize = 9;
     let runtime = runtime();
     let (searcher, victim) = (thread(&runtime), thread(&runtime));
-    let mut events = Events::new(&runtime);
     let ran = Shares::new(Mutex::new(Vec::new()));
     let logger = |name| {
         let ran = ran.clone();
         move || ran.lock().unwrap().push(name)
     };
-    let brought = idle_task(&searcher, logger(BROUGHT));
+    let mut events = [(); 2].map(|()| Events::new(&runtime));
+    let brought = [(); 2].map(|()| idle_task(&searcher, logger(BROUGHT)));
     ran.lock().unwrap().clear();
-    context::with_worker_frame(&victim, || {
-        (0..5)
-            .map(logger)
-            .for_each(|log| drop(spawn(async move { log() })));
-    });
-    finds_a_task(&victim);
-    let mut dry_pass = |tasks: usize| {
-        events.bring(&brought);
-        for _ in 0..tasks {
+    let spawn_on_victim = |names: Range<usize>| {
+        context::with_worker_frame(&victim, || {
+            names
+                .map(logger)
+                .for_each(|log| drop(spawn(async move { log() })));
+        });
+        // What runs next is not taken.
+        finds_a_task(&victim);
+    };
+    spawn_on_victim(0..5);
+    let clock = searcher.ground().time.clock();
+    let mut dry_pass = |after: Duration| {
+        clock.advance(after);
+        std::iter::zip(&mut events, &brought).for_each(|(events, waker)| events.bring(waker));
+        loop {
             let Step::Run(task) = step(&searcher) else {
-                panic!("there is another");
+                panic!("what was brought is there");
             };
             context::with_worker_frame(&searcher, || searcher.poll(task));
+            let mut ran = ran.lock().unwrap();
+            if ran.iter().filter(|name| **name == BROUGHT).count() == brought.len() {
+                return std::mem::take(&mut *ran);
+            }
         }
-        std::mem::take(&mut *ran.lock().unwrap())
     };
+    let none = [BROUGHT; 2];
+    assert_eq!(dry_pass(STILL_FOR), none, "it was not seen before");
     assert_eq!(
-        dry_pass(1),
-        [BROUGHT],
-        "the other has moved since the beginning"
+        dry_pass(STILL_FOR / 2),
+        none,
+        "it has not stood still for long"
     );
     assert_eq!(
-        dry_pass(5),
-        [0, 1, 2, 3, BROUGHT],
-        "all of it, and in its order"
+        dry_pass(STILL_FOR / 2),
+        [0, 1, BROUGHT, BROUGHT],
+        "as many as were brought"
+    );
+    assert_eq!(
+        dry_pass(Duration::ZERO),
+        [2, 3, BROUGHT, BROUGHT],
+        "and the others"
     );
     assert_eq!(searcher.bed().counters.stolen.get(), 4);
+    spawn_on_victim(5..8);
+    assert_eq!(dry_pass(STILL_FOR), none, "it has moved");
+    end(runtime, [searcher, victim]);
+}
+
+#[test]
+fn nothing_is_taken_for_which_there_is_no_room() {
+    let runtime = runtime();
+    let (searcher, victim) = (thread(&runtime), thread(&runtime));
+    context::with_worker_frame(&victim, || (0..4).for_each(|_| drop(spawn(async {}))));
+    let relieve = |brought: u64| {
+        searcher
+            .ground()
+            .last_netpoll
+            .store(searcher.now(), Relaxed);
+        searcher.ground().time.clock().advance(STILL_FOR);
+        searcher.relieve_the_still(brought as usize);
+        searcher.p.lrq.len()
+    };
+    assert_eq!(relieve(1), 0, "it was not seen before");
+    assert_eq!(relieve(CAPACITY), 0);
+    assert_eq!(relieve(CAPACITY - 1), 1);
     end(runtime, [searcher, victim]);
 }
 
