@@ -305,7 +305,7 @@ impl Worker {
                 return Some(self.step_without_permit());
             }
         }
-        if self.is_outranked() {
+        if self.shared.grq.is_empty() || self.is_outranked() {
             return None;
         }
         if self.has_less_than_its_share() {

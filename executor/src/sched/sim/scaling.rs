@@ -1,4 +1,6 @@
-//! How a program's time grows with its workers, up to 1,024 of them (F1, H2): T1/P and some critical paths.
+//! How a program's time grows with its workers, up to 1,024 of them (F1, H2): T1/P and some critical paths up to 128 of them, which the
+//! test holds it to; beyond that one task that spawns for all is too slow for them, and no constant number of its critical paths is enough,
+//! as the page says.
 //!
 //! A work-stealing scheduler runs a program of T1 work and a critical path T∞ in T1/P + O(T∞) on P workers, and steals
 //! O(P T∞) times (Blumofe and Leiserson, "Scheduling multithreaded computations by work stealing", 1999). Threads that
