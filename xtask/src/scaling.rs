@@ -1,7 +1,8 @@
 //! Writes the tables of `docs/scaling.md`.
 //!
 //! Each stands between `<!-- table: NAME -->` and `<!-- end -->`. `simulated` comes of a test of the executor, which
-//! has the driver, with the costs that `ws-scaling costs` measures; the others of `ws-scaling NAME`.
+//! has the driver, with the costs that `ws-scaling costs` measures; the others of `ws-scaling NAME`. Below each stands what it was
+//! measured with.
 
 use std::{env, fs, path::Path, process::Command};
 
@@ -17,6 +18,7 @@ pub(crate) fn write(root: &Path, only: Option<&str>) -> Result<(), Failure> {
         return Err(format!("no table `{name}`"));
     }
     let wanted = |name: &str| only.is_none_or(|only| only == name);
+    let with = measured_with(root)?;
     let build = [
         "build",
         "--release",
@@ -30,7 +32,7 @@ pub(crate) fn write(root: &Path, only: Option<&str>) -> Result<(), Failure> {
     for name in MEASURED.iter().filter(|name| wanted(name)) {
         println!("measures {name}");
         let table = output(Command::new(&program).arg(name))?;
-        put(root, name, &table)?;
+        put(root, name, &format!("{table}\n{with}"))?;
     }
     if wanted(SIMULATED) {
         let costs = match env::var("WS_SIM_COSTS") {
@@ -38,9 +40,33 @@ pub(crate) fn write(root: &Path, only: Option<&str>) -> Result<(), Failure> {
             Err(_) => output(Command::new(&program).arg("costs"))?,
         };
         println!("simulates with {}", costs.trim());
-        put(root, SIMULATED, &simulate(root, costs.trim())?)?;
+        let table = simulate(root, costs.trim())?;
+        put(root, SIMULATED, &format!("{table}\n{with}"))?;
     }
     Ok(())
+}
+
+/// The commit, the compiler and the machine.
+fn measured_with(root: &Path) -> Result<String, Failure> {
+    let mut git = Command::new("git");
+    git.current_dir(root)
+        .args(["describe", "--always", "--dirty"]);
+    let commit = output(&mut git)?;
+    let compiler = output(Command::new("rustc").arg("--version"))?;
+    let path = "/proc/cpuinfo";
+    let cpus = fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    let models: Vec<&str> = cpus
+        .lines()
+        .filter_map(|line| line.strip_prefix("model name")?.split_once(": "))
+        .map(|(_, model)| model)
+        .collect();
+    Ok(format!(
+        "At {}, {}, {} CPUs ({}).",
+        commit.trim(),
+        compiler.trim(),
+        models.len(),
+        models.first().unwrap_or(&"of an unknown kind")
+    ))
 }
 
 fn simulate(root: &Path, costs: &str) -> Result<String, Failure> {
