@@ -4,8 +4,8 @@
 //! them. They and the notes of a run are the only words on it that were written by hand.
 
 const CHANNELS: &str = "Most of it is the channel. Go's and GHC's are parts of their runtimes, and hand a value to who waits; on the Rust \
-     runtimes the row has async-channel, of which a question and its answer, two messages, took some 570 ns where nothing was stolen, \
-     while with the channels of `futures` the same program took some 300.";
+     runtimes the row has async-channel. On one machine, slower than most, a question and its answer, two messages, took some 570 ns where \
+     nothing was stolen, and some 300 in the same program with the channels of `futures`.";
 const ALL_OFFERED: &str = "chili offers thieves three branches, and of those beyond one in 64; the others are plain calls. Here every \
      branch is offered, so that a thief always gets the oldest (J1), which costs a few instructions for each. And where the linker puts a \
      recursion makes up to a third: with the same instructions at different addresses `join_skynet_1w` took from 3.9 to 5.6 ms here, \

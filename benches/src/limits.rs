@@ -80,7 +80,8 @@ pub(crate) fn section(run: &Run) -> String {
     format!(
         "\n## Its own limits\n\nThe 99th percentile beside tasks that block or compute: in `{URGENT}` the limit is twice that on the \
          same runtime without them, and one of their polls. The price of a join, in CPU above plain calls; what two workers \
-         reach of the speed of two copies of a program, each on a thread of its own; and how many times longer others take.\n\n\
+         reach of the speed of two copies of a program, each on a thread of its own with a pool of one worker (beside copies with plain \
+         calls, see `of_plain_%` in the tables, the price of the joins is missing as well); and how many times longer others take.\n\n\
          | what | figure | limit | kept |\n| --- | ---: | ---: | --- |\n{lines}"
     )
 }
