@@ -61,7 +61,7 @@ mod owner;
 #[cfg(not(ws_loom))]
 mod scope;
 #[cfg(all(test, not(ws_loom)))]
-mod tests;
+pub(crate) mod tests;
 
 use std::{
     cell::UnsafeCell,

@@ -25,6 +25,9 @@
 //! whether somebody asked, when it shares one at a time, and when a scope comes by though nobody asked.
 //! The last of them finds who asked before it began. It fails when `feed` forgets who got nothing.
 //!
+//! J5, L1: a branch that is handed back to a scope whose owner sleeps at its end gets the owner up. It hangs without the unpark of
+//! `give_back` in `fork_join/scope.rs`.
+//!
 //! J3: with one worker nobody is fed who has no permit, though somebody asks. It fails when `feed` does not look how many there are.
 
 use std::{
@@ -50,6 +53,7 @@ use super::{
     scope,
 };
 use crate::{
+    context,
     runtime::Builder,
     sched::{closing::Closing, ground::Ground},
     stack::{calls, here},
@@ -60,7 +64,7 @@ use crate::{
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// What a test that may hang sends at its end.
-fn limited<R: Send + 'static>(test: impl FnOnce(mpsc::Sender<R>) + Send + 'static) -> R {
+pub(crate) fn limited<R: Send + 'static>(test: impl FnOnce(mpsc::Sender<R>) + Send + 'static) -> R {
     let (send, receive) = mpsc::channel();
     thread::spawn(move || test(send));
     receive.recv_timeout(LIMIT).expect("it hangs, or panicked")
@@ -414,4 +418,37 @@ fn with_one_worker_nobody_is_fed() {
         send.send(shared).unwrap();
     });
     assert!(!shared);
+}
+
+#[test]
+fn a_branch_that_is_handed_back_wakes_the_owner_of_its_scope() {
+    let ran_on = beside_a_busy_worker(|release| {
+        let (shared, owner) = context::with_worker(|worker| {
+            let worker = worker.expect("it has joined");
+            (worker.shared().clone(), worker.index())
+        });
+        let ran_on = Mutex::new(Vec::new());
+        let (claimed, is_claimed) = mpsc::channel();
+        thread::scope(|threads| {
+            scope(|scope| {
+                scope.spawn(|_| ran_on.lock().unwrap().push(thread::current().id()));
+                come_by();
+                scope.spawn(|_| ());
+                let lane = &shared.peer(owner).lane;
+                threads.spawn(move || {
+                    let branch = Lane::claim(lane, 0).expect("it was promoted");
+                    claimed.send(()).unwrap();
+                    // Its owner runs the other one, waits a moment, and goes to sleep.
+                    while !lane.bed.is_asleep() {
+                        thread::yield_now();
+                    }
+                    drop(branch);
+                });
+                is_claimed.recv().unwrap();
+            });
+        });
+        drop(release);
+        (thread::current().id(), ran_on.into_inner().unwrap())
+    });
+    assert_eq!(ran_on.1, [ran_on.0]);
 }

@@ -114,6 +114,13 @@ impl Parker {
         self.state.load(Acquire) == NOTIFIED
     }
 
+    /// Whether a thread sleeps here, and nobody has woken it.
+    #[cfg(all(test, not(ws_loom)))]
+    pub(crate) fn is_asleep(&self) -> bool {
+        // Ordering: Acquire: what the thread did before is seen.
+        self.state.load(Acquire) == ASLEEP
+    }
+
     /// Whether the thread may sleep; not if it was notified.
     fn fall_asleep(&self, how: u32) -> bool {
         // Ordering: see the invariant; Acquire pairs with an unpark's release.
@@ -156,7 +163,7 @@ mod tests {
                 said.load(Relaxed)
             })
         };
-        while parker.state.load(Acquire) != ASLEEP && !sleeper.is_finished() {
+        while !parker.is_asleep() && !sleeper.is_finished() {
             thread::yield_now();
         }
         said.store(true, Relaxed);

@@ -40,7 +40,7 @@ use super::{GLOBAL_TICK, NETPOLL_PERIOD, Step, TIMER_TICK, Worker};
 use crate::{
     block_in_place, context,
     events::EventKind,
-    fork_join::Lane,
+    fork_join::{Lane, tests::limited},
     join,
     queue::CAPACITY,
     runtime::{Builder, Handle, Runtime},

@@ -2,6 +2,9 @@
 //! thief (*After a steal* in `fork_join/owner.rs`), the second if a scope hears who asks where it has nothing for them, the third if
 //! whoever takes a branch back that was shared for long shares no other, or shares one after any, the next if a search takes
 //! branches in its first round, the last if `wait_for_a_branch` does not note what it takes.
+//!
+//! J5: a scope ends after a branch that is handed back. It hangs if `give_back` in `fork_join/scope.rs` counts that one only down, or
+//! only up.
 
 use super::*;
 
@@ -63,6 +66,31 @@ fn a_scope_whose_branch_was_stolen_forgets_nobody_who_asked() {
     });
     assert!(ran);
     end(runtime, [owner, thief]);
+}
+
+/// A thief that has lost its permit hands the branch back, and the scope ends after it all the same.
+#[test]
+fn a_branch_of_a_scope_that_is_handed_back_is_its_owners() {
+    let (owner, ran_on) = limited(|send| {
+        let runtime = runtime();
+        let (owner, thief) = (thread(&runtime), thread(&runtime));
+        let shared = runtime.handle().shared().clone();
+        let lane = &shared.peer(owner.index()).lane;
+        let mut ran_on = vec![];
+        context::with_worker_frame(&owner, || {
+            lane.ask_as_helper();
+            scope(|scope| {
+                scope.spawn(|_| {
+                    ran_on.push(context::with_worker(|worker| worker.unwrap().index()));
+                });
+                let branch = Lane::claim(lane, 0).expect("it was promoted");
+                context::with_worker_frame(&thief, || drop(branch));
+            });
+        });
+        send.send((owner.index(), ran_on)).unwrap();
+        end(runtime, [owner, thief]);
+    });
+    assert_eq!(ran_on, [owner]);
 }
 
 #[test]
