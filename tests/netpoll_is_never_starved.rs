@@ -1,9 +1,10 @@
-//! F5, F6: the network is served whatever the workers do. While all of them are stuck in polls that block or compute, a
+//! F5, F6, J6: the network is served whatever the workers do. While all of them are stuck in polls that block or compute, a
 //! socket that becomes ready wakes its task, and that runs; while all have tasks that are always ready, the
 //! netpoll is looked at all the same; and a timer that a socket's task waits for as well fires.
 //!
 //! It fails, by a hang, when sysmon in `sched/sysmon.rs` neither looks there itself nor takes a permit from a stuck
-//! worker for a thread that does: each of the two is enough.
+//! worker for a thread that does: each of the two is enough. Beside workers that fork it hangs when sysmon takes no permit
+//! from those.
 
 mod net_support;
 
@@ -24,7 +25,10 @@ use ws::{
     task,
 };
 
-/// Closed until it is opened, and waited for in two ways.
+/// How deep the computation is that forks.
+const FORKS_DEPTH: usize = 8;
+
+/// Closed until it is opened, and waited for in three ways.
 #[derive(Default)]
 struct Door {
     open: AtomicBool,
@@ -47,9 +51,23 @@ impl Door {
     }
 
     fn compute(&self) {
-        while !self.open.load(SeqCst) {
+        while !self.is_open() {
             hint::spin_loop();
         }
+    }
+
+    /// A computation that forks, of which there is always more.
+    fn fork(&self, depth: usize) {
+        while !self.is_open() && depth > 0 {
+            ws::join(|| self.fork(depth - 1), || self.fork(depth - 1));
+            if depth < FORKS_DEPTH {
+                return;
+            }
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.open.load(SeqCst)
     }
 }
 
@@ -124,6 +142,11 @@ fn beside_workers_that_block() {
 #[test]
 fn beside_workers_that_compute() {
     beside_stuck_workers(Door::compute);
+}
+
+#[test]
+fn beside_workers_that_fork() {
+    beside_stuck_workers(|door| door.fork(FORKS_DEPTH));
 }
 
 #[test]
