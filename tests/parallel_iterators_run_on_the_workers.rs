@@ -1,18 +1,22 @@
 //! J5, J6: the parallel iterators of orx-parallel run on the workers of a runtime: everything once, borrowing
-//! from the stack, from tasks, computations and plain threads; and a panic reaches the caller.
+//! from the stack, from tasks, computations and plain threads; the tasks of the runtime go on meanwhile; and a panic reaches
+//! the caller.
 //!
-//! It fails when `Scope::run` in `src/parallel.rs` runs the work at once, and when `fail` in `fork_join/scope.rs` keeps no panic.
+//! It fails when `Scope::run` in `src/parallel.rs` runs the work at once, and when `fail` in `fork_join/scope.rs` keeps no panic. It
+//! hangs when sysmon in `sched/sysmon.rs` takes no permit from a computation that forks.
 
 mod net_support;
 
 use std::{
     collections::HashSet,
+    hint,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Barrier, Mutex,
+        Arc, Barrier, Mutex,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
     thread,
+    time::Duration,
 };
 
 use net_support::{Limit, WORKERS, runtime};
@@ -72,6 +76,47 @@ fn two_workers_share_the_items() {
             });
         assert_eq!(names.into_inner().unwrap().len(), 2);
     });
+}
+
+/// So many steps of a task the iterator waits for, with a timer in each.
+const STEPS: usize = 20;
+
+/// Its first item spawns a task, and each computes until that has ended.
+fn computes_until_a_task_has_ended() {
+    let left = &Arc::new(AtomicUsize::new(STEPS));
+    (0..100)
+        .par()
+        .runner(Runner::fixed_with_pool(Workers::current()))
+        .chunk_size(1)
+        .for_each(|item| {
+            if item == 0 {
+                let left = left.clone();
+                drop(ws::spawn(async move {
+                    for _ in 0..STEPS {
+                        ws::time::sleep(Duration::from_micros(100)).await;
+                        ws::task::yield_now().await;
+                        left.fetch_sub(1, Relaxed);
+                    }
+                }));
+            }
+            while left.load(Relaxed) > 0 {
+                hint::spin_loop();
+            }
+        });
+}
+
+#[test]
+fn the_tasks_of_the_runtime_go_on_meanwhile() {
+    for workers in WORKERS {
+        let _limit = Limit::new(workers);
+        let runtime = runtime(workers);
+        runtime.block_on(async {
+            let task = ws::spawn(async { computes_until_a_task_has_ended() });
+            task.await.expect("it does not panic");
+            let computation = ws::compute(computes_until_a_task_has_ended);
+            computation.await.expect("it does not panic");
+        });
+    }
 }
 
 #[test]
