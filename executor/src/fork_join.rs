@@ -107,6 +107,9 @@ use job::StackJob;
 /// If `a` or `b` does, after both have ended. If `a` panics and `b` has not begun, `b` is dropped; if both
 /// panic, the panic of `a` is what the caller sees. An exception of another language that comes out of `a` or `b` may end the process.
 ///
+/// Inside a [`compute()`](crate::compute) whose future was dropped it unwinds before it calls `a`, although nothing panicked: without the
+/// panic hook, and with a payload of a private type. Who catches that may go on, and the next join unwinds again.
+///
 /// Also outside of a runtime: a pool of its own for such calls would be threads beside those of the
 /// program's runtime, on the same cores, and nobody would ever end them.
 ///

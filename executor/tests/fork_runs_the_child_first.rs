@@ -6,11 +6,13 @@
 //!
 //! And a child does not wait for the end of the poll that forked it, when that waits for the child or computes
 //! on: other threads take it then (I1, I5, L2). Seen to hang when sysmon and thieves look at `runnext` alone.
+//!
+//! What is dropped in the middle fails when `fork` begins before its first poll, and when its drop aborts the child.
 
 mod common;
 
 use std::{
-    future::{Future, poll_fn},
+    future::{Future, pending, poll_fn},
     pin::Pin,
     sync::{
         Arc, Mutex,
@@ -196,6 +198,27 @@ common::with_workers! {
         assert_eq!(runtime.block_on(task).unwrap(), (15, 4950));
     }
 
+    /// Without the monitor: a thread without a permit spawns, and the first poll is not the middle.
+    fn what_is_dropped_in_the_middle_forks_no_more(workers: usize) {
+        let runtime = Builder::new().workers(workers).sysmon(false).build().unwrap();
+        let [begun, dropped] = [(); 2].map(|()| Arc::new(Count::new()));
+        let (begins, never) = (begun.clone(), dropped.clone());
+        let task = runtime.spawn(async move {
+            let (second, third) = (never.clone(), never.clone());
+            let mut all = Box::pin(async {
+                fork_all!(async move { begins.add() }, async move { second.add() })
+            });
+            assert!(futures::poll!(&mut all).is_pending());
+            drop(all);
+            drop(fork(async move { third.add() }));
+            // Who begins later would have it.
+            assert_eq!(Arc::strong_count(&never), 2);
+        });
+        runtime.block_on(task).unwrap();
+        begun.wait_for(1);
+        assert_eq!((dropped.get(), Arc::strong_count(&dropped)), (0, 1));
+    }
+
     /// That poll is another's, and does not take what the fork has left behind for this one.
     fn a_fork_before_a_poll_of_a_pinned_task(workers: usize) {
         let runtime = runtime(workers);
@@ -258,7 +281,7 @@ common::with_workers! {
         fn chain(depth: usize, alive: Arc<()>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
             Box::pin(async move {
                 if depth == 0 {
-                    return std::future::pending().await;
+                    return pending().await;
                 }
                 let child = fork(chain(depth - 1, alive.clone())).await;
                 child.await.unwrap();
@@ -335,4 +358,10 @@ fn a_child_that_has_to_wait_is_in_reach_of_thieves() {
         free.open();
         assert_eq!(waited.load(Relaxed), 1, "the 61st tick met no child");
     });
+}
+
+#[test]
+#[should_panic(expected = "outside of a ws runtime")]
+fn a_fork_all_outside_of_a_runtime_panics() {
+    common::block_on_elsewhere(async { fork_all!(async {}) });
 }

@@ -169,6 +169,16 @@ impl<F: Future> fmt::Debug for Fork<F> {
 ///
 /// For use in async code: it awaits each [`fork`] in turn.
 ///
+/// # Panics
+///
+/// Awaited outside of a runtime.
+///
+/// # Cancel safety
+///
+/// Dropped in the middle, the children that have begun go on by themselves, and the others never begin.
+///
+/// # Examples
+///
 /// ```
 /// let runtime = ws_executor::runtime::Runtime::new().unwrap();
 /// let sum = runtime.block_on(runtime.spawn(async {

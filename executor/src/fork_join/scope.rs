@@ -55,6 +55,9 @@ use crate::{
 /// If the closure or a branch does, after all others have ended; of several panics the closure's, or else
 /// one of the branches', reaches the caller. Also outside of a runtime, as [`join()`](crate::join).
 ///
+/// Inside a [`compute()`](crate::compute) whose future was dropped it unwinds before it calls the closure, although nothing panicked,
+/// as [`join()`](crate::join) does. A scope that has begun by then spawns and runs its branches all the same; a fork inside of one unwinds.
+///
 /// # Examples
 ///
 /// ```
