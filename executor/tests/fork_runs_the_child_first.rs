@@ -7,12 +7,13 @@
 //! And a child does not wait for the end of the poll that forked it, when that waits for the child or computes
 //! on: other threads take it then (I1, I5, L2). Seen to hang when sysmon and thieves look at `runnext` alone.
 //!
-//! What is dropped in the middle fails when `fork` begins before its first poll, and when its drop aborts the child.
+//! What is dropped in the middle fails when `fork` begins before its first poll, and when its drop aborts the child. The
+//! `select!` in random order fails when a fork keeps no handle for its second poll, and when every fork is a spawn.
 
 mod common;
 
 use std::{
-    future::{Future, pending, poll_fn},
+    future::{Future, pending, poll_fn, ready},
     pin::Pin,
     sync::{
         Arc, Mutex,
@@ -22,7 +23,7 @@ use std::{
 };
 
 use common::{Count, Gate, runtime};
-use futures::{StreamExt, stream::FuturesUnordered};
+use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
 use ws_executor::{
     fork, fork_all,
     runtime::{Builder, Handle, Runtime},
@@ -217,6 +218,37 @@ common::with_workers! {
         runtime.block_on(task).unwrap();
         begun.wait_for(1);
         assert_eq!((dropped.get(), Arc::strong_count(&dropped)), (0, 1));
+    }
+
+    fn inside_a_select_in_random_order(workers: usize) {
+        const ROUNDS: usize = 300;
+        let runtime = runtime(workers);
+        let task = runtime.spawn(async {
+            let (mut sum, mut others) = (0, [0; 3]);
+            for round in 0..ROUNDS {
+                let mut forked = fork(async move { round }).fuse();
+                // Never ready; ready in the poll that forks, which polls the fork again; woken in that poll, to be ready in the next.
+                let other = match round % 3 {
+                    0 => pending().boxed(),
+                    1 => ready(()).boxed(),
+                    _ => yield_now().boxed(),
+                };
+                let mut other = other.fuse();
+                let child = loop {
+                    futures::select! {
+                        child = forked => break child,
+                        () = other => others[round % 3] += 1,
+                    }
+                };
+                // The next one is the first fork of its poll again.
+                sum += child.await.unwrap();
+            }
+            (sum, others)
+        });
+        let (sum, [never, at_once, later]) = runtime.block_on(task).unwrap();
+        assert_eq!((sum, never), (ROUNDS * (ROUNDS - 1) / 2, 0));
+        // Either of the two came first in some rounds.
+        assert!(at_once > 0 && later > 0 && later < ROUNDS / 3, "{at_once}, {later}");
     }
 
     /// That poll is another's, and does not take what the fork has left behind for this one.
