@@ -4,7 +4,7 @@
 //! Each program in `ui/pass/` is built and run, and has to end well. Each one in `ui/fail/` has to be
 //! refused, with the messages of the file beside it, at the places that are marked there. The compiler
 //! words and draws its messages anew in every release, so the comparison is made with the one that
-//! CI has and is left out with any other, which is then said on stderr.
+//! CI has and is left out with any other, which is then said on stderr; in CI itself that is a failure.
 //!
 //! After a change of the messages, `TRYBUILD=overwrite cargo test --test macros_ui` writes them anew.
 
