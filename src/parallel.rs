@@ -11,6 +11,10 @@
 //! | compute anywhere else in a task | call them: they run on this worker and on those that are idle |
 //! | compute on a plain thread | make the pool by [`Workers::of`] |
 //!
+//! Dropping the [`compute`](crate::compute) around an iterator does not cut the iterator short. Its parts are the branches of one
+//! scope, and between two items of a part there is no fork: so all items are still seen, and the computation ends at its next fork,
+//! which may be the next iterator, or the next pass of a sort. Where that is too late, an item may look at a flag of yours, or fork itself.
+//!
 //! [`Workers`] is a handle: making one starts no thread. The feature `std` of orx-parallel is off, so that an iterator
 //! without a runner of its own starts none either: it runs on its caller's thread alone.
 //!

@@ -3,18 +3,25 @@
 //! the caller.
 //!
 //! It fails when `Scope::run` in `src/parallel.rs` runs the work at once, and when `fail` in `fork_join/scope.rs` keeps no panic. It
-//! hangs when sysmon in `sched/sysmon.rs` takes no permit from a computation that forks.
+//! hangs when sysmon in `sched/sysmon.rs` takes no permit from a computation that forks. The one that is dropped fails when no
+//! fork looks at the mark (`check` in `fork_join/compute.rs`), and when a scope unwinds between two of its branches.
 
 mod net_support;
 
 use std::{
     collections::HashSet,
+    future::Future,
     hint,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Barrier, Mutex,
-        atomic::{AtomicUsize, Ordering::Relaxed},
+        atomic::{
+            AtomicUsize,
+            Ordering::{Relaxed, SeqCst},
+        },
+        mpsc,
     },
+    task::{Context, Waker},
     thread,
     time::Duration,
 };
@@ -116,6 +123,49 @@ fn the_tasks_of_the_runtime_go_on_meanwhile() {
             let computation = ws::compute(computes_until_a_task_has_ended);
             computation.await.expect("it does not panic");
         });
+    }
+}
+
+#[test]
+fn a_computation_that_is_dropped_ends_after_its_iterator() {
+    const ITEMS: usize = 1000;
+    for workers in WORKERS {
+        let _limit = Limit::new(workers);
+        let runtime = runtime(workers);
+        let [seen, begun, dropped] = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
+        let inner = [&seen, &begun, &dropped].map(Arc::clone);
+        // Gone when the computation has ended.
+        let (goes_on, ended) = mpsc::channel();
+        let iterates = move || {
+            let [seen, begun, dropped] = &inner;
+            (0..ITEMS)
+                .par()
+                .runner(Runner::fixed_with_pool(Workers::current()))
+                .chunk_size(1)
+                .for_each(|_| {
+                    begun.store(1, Relaxed);
+                    while dropped.load(SeqCst) == 0 {
+                        thread::yield_now();
+                    }
+                    seen.fetch_add(1, Relaxed);
+                });
+            once_each(&Workers::current());
+            goes_on.send("the next iterator begins").unwrap();
+        };
+        let inside = runtime.enter();
+        let mut computation = Box::pin(ws::compute(iterates));
+        let polled = computation
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending());
+        while begun.load(Relaxed) == 0 {
+            thread::yield_now();
+        }
+        drop(computation);
+        drop(inside);
+        dropped.store(1, SeqCst);
+        assert_eq!(ended.recv(), Err(mpsc::RecvError));
+        assert_eq!(seen.load(Relaxed), ITEMS);
     }
 }
 
