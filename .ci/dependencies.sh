@@ -22,12 +22,13 @@ count=$(wc -l <<<"$default")
 # or traits, but none brings its runtime.
 ! grep -qx tokio <<<"$default" || fail "tokio is in the default tree"
 counts=()
-for feature in async-rs hickory hyper hyper-util parallel quinn tokio-io zbus; do
-    features=$(cargo tree --package ws-runtime --features "$feature" --edges normal,features --prefix none)
+features=$(.ci/features.sh)
+for feature in $features; do
+    lines=$(cargo tree --package ws-runtime --features "$feature" --edges normal,features --prefix none)
     # hyper-util's legacy client cannot be had without a connector of its own on tokio's sockets.
     parts='rt|rt-multi-thread|time|fs|process|signal|full'
     [[ $feature == hyper-util ]] || parts+='|net'
-    ! grep -E "^tokio feature \"($parts)\"" <<<"$features" ||
+    ! grep -E "^tokio feature \"($parts)\"" <<<"$lines" ||
         fail "the feature $feature brings tokio's runtime, or parts of it"
     counts+=("$feature $(tree --features "$feature" | wc -l)")
 done
