@@ -152,7 +152,7 @@ pub(crate) fn runtime() -> ws::runtime::Builder {
 }
 
 fn run_child(name: &str) {
-    let (status, printed) = child(name);
+    let (status, printed) = child(name, |_| {});
     match status {
         Some(status) if status.success() && printed.contains("1 passed") => {}
         Some(status) => panic!("{name}: {status}\n{printed}"),
@@ -160,8 +160,9 @@ fn run_child(name: &str) {
     }
 }
 
-/// Runs a test of this binary in a process of its own: how it ended, if it did, and what it printed.
-fn child(name: &str) -> (Option<ExitStatus>, String) {
+/// Runs a test of this binary in a process of its own, which `with` prepares: how it ended, if it did, and what it
+/// printed.
+fn child(name: &str, with: impl FnOnce(&mut Command)) -> (Option<ExitStatus>, String) {
     let mut command = Command::new(env::current_exe().unwrap());
     command
         .args(["--exact", name, "--nocapture", "--test-threads", "1"])
@@ -169,6 +170,7 @@ fn child(name: &str) -> (Option<ExitStatus>, String) {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .process_group(0);
+    with(&mut command);
     // This thread stays until the child has ended.
     let mut child = bind_to_us(&mut command).spawn().unwrap();
     let mut stdout = child.stdout.take().unwrap();
@@ -579,7 +581,7 @@ fn an_aborted_proof_leaves_nothing_behind() {
         std::process::abort();
     }
     let _dir = TempDir::new();
-    let (status, printed) = child(NAME);
+    let (status, printed) = child(NAME, |_| {});
     assert_eq!(status.unwrap().signal(), Some(libc::SIGABRT));
     let left: Vec<&str> = printed
         .lines()
@@ -593,6 +595,44 @@ fn an_aborted_proof_leaves_nothing_behind() {
             thread::sleep(Duration::from_millis(10));
         }
     }
+}
+
+/// A proof whose server is missing fails in CI. Elsewhere it succeeds, and a line says that it was skipped.
+#[test]
+fn a_missing_server_fails_in_ci_and_is_skipped_elsewhere() {
+    const NAME: &str = "harness::a_missing_server_fails_in_ci_and_is_skipped_elsewhere";
+    if env::var(IN_CHILD).is_ok() {
+        let found = require!("ws-no-such-server");
+        panic!("{} is there", found.display());
+    }
+    let (status, _, said) = child_with_stderr(NAME, |command| command.env("CI", "true"));
+    assert_eq!(status.unwrap().code(), Some(101), "{said}");
+    assert!(
+        said.contains("ws-no-such-server is not installed, and this is CI"),
+        "{said}"
+    );
+    assert!(!said.contains("SKIPPED"), "{said}");
+
+    let (status, printed, said) = child_with_stderr(NAME, |command| command.env_remove("CI"));
+    assert_eq!(status.unwrap().code(), Some(0), "{said}");
+    assert!(printed.contains("1 passed"), "{printed}");
+    let skip = "SKIPPED: ws-no-such-server is not installed";
+    assert!(said.lines().any(|line| line.starts_with(skip)), "{said}");
+}
+
+/// As `child`, with what it said on stderr, which has to fit into a pipe.
+fn child_with_stderr(
+    name: &str,
+    with: impl FnOnce(&mut Command) -> &mut Command,
+) -> (Option<ExitStatus>, String, String) {
+    let (mut pipe, stderr) = io::pipe().unwrap();
+    let (status, printed) = child(name, |command| {
+        with(command).stderr(stderr);
+    });
+    // The other end went with the command and the child.
+    let mut said = String::new();
+    pipe.read_to_string(&mut said).unwrap();
+    (status, printed, said)
 }
 
 proofs! {
