@@ -1,9 +1,10 @@
-//! Proof 10: libraries that do nothing but poll and wake: caches, channels, locks, `tokio::sync`, and all
-//! traits of `futures` that face an executor. And two that bring threads of their own, which are shown to
-//! be theirs alone: async-fs and async-process.
+//! Proof 10: libraries that do nothing but poll and wake: caches, channels, locks, `tokio::sync`, all traits of
+//! `futures` that face an executor, and what of tokio-util, tokio-stream and tower needs no runtime of tokio's. And
+//! two that bring threads of their own, which are shown to be theirs alone: async-fs and async-process.
 
 use std::{
     collections::BTreeSet,
+    convert::Infallible,
     fs,
     rc::Rc,
     sync::{
@@ -14,14 +15,23 @@ use std::{
 
 use async_process::{Command, Stdio};
 use futures::{
-    AsyncReadExt, AsyncWriteExt, StreamExt,
+    AsyncReadExt, AsyncWriteExt, SinkExt, StreamExt, TryStreamExt,
     channel::oneshot,
     future::{Either, FutureExt, RemoteHandle, Shared, select_all},
-    join, select,
+    join, select, stream,
     stream::FuturesUnordered,
     task::{FutureObj, LocalSpawn, LocalSpawnExt, Spawn, SpawnExt},
 };
-use ws::runtime::Handle;
+use tokio_stream::wrappers::{BroadcastStream, ReceiverStream, WatchStream};
+use tokio_util::{
+    codec::{Framed, LinesCodec, LinesCodecError},
+    compat::{FuturesAsyncReadCompatExt, TokioAsyncReadCompatExt},
+};
+use tower::{Service, ServiceExt, buffer::Buffer, service_fn};
+use ws::{
+    net::{TcpListener, TcpStream},
+    runtime::Handle,
+};
 
 use crate::harness::{bytes, proofs};
 
@@ -62,6 +72,14 @@ macro_rules! each_message_comes_once {
         all.sort_unstable();
         assert!(all.into_iter().eq(0..40_000));
     }};
+}
+
+/// Two ends of a connection.
+async fn tcp_pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap());
+    let (client, server) = join!(client, listener.accept());
+    (client.unwrap(), server.unwrap().0)
 }
 
 /// What `f` returns on a thread that is none of the runtime's.
@@ -205,6 +223,138 @@ proofs! {
             task.await.unwrap();
         }
         assert_eq!((*counter.0.lock().await, *counter.1.read().await), (8_000, 8_000));
+    }
+
+    /// tokio-util's `Framed` on a stream of ours, with the feature `tokio-io`: 2,000 lines of many lengths come back in
+    /// order, and one that is too long is an error of the codec.
+    async fn tokio_util_codec(env) {
+        let line = |n: usize| format!("{n} {}", "x".repeat(n % 500));
+        let (client, server) = tcp_pair().await;
+        let echo = ws::spawn(async move {
+            let (mut sink, lines) = Framed::new(server, LinesCodec::new_with_max_length(600)).split();
+            let mut lines = lines.map_ok(|line| line.to_uppercase());
+            let end = loop {
+                match lines.next().await {
+                    Some(Ok(line)) => SinkExt::send(&mut sink, line).await.unwrap(),
+                    end => break end,
+                }
+            };
+            // The client waits for this. The rest of that line may have come or not, so the socket stays.
+            sink.close().await.unwrap();
+            (end, sink, lines)
+        });
+        let (mut sink, lines) = Framed::new(client, LinesCodec::new()).split();
+        let sending = ws::spawn(async move {
+            let all = stream::iter((0..2_000).map(line).chain(["y".repeat(601)]));
+            sink.send_all(&mut all.map(Ok)).await.unwrap();
+            sink
+        });
+        let got: Vec<String> = lines.try_collect().await.unwrap();
+        assert!(got.into_iter().eq((0..2_000).map(|n| line(n).to_uppercase())));
+        let (end, ..) = echo.await.unwrap();
+        assert!(matches!(end, Some(Err(LinesCodecError::MaxLineLengthExceeded))), "{end:?}");
+        drop(sending.await.unwrap());
+    }
+
+    /// tokio-util's compat: 300 KB from a stream of tokio's traits to one of `futures::io`, through the sockets of `ws`,
+    /// and back from there the other way.
+    async fn tokio_util_compat(env) {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+        let data = bytes(300_000, 1);
+        let (mut tokios, inner) = tokio::io::duplex(1_000);
+        let (client, server) = tcp_pair().await;
+        // tokio's duplex speaks the traits of `futures` here.
+        let there = ws::spawn(async move {
+            let mut client = client;
+            let copied = ws::io::copy(inner.compat(), &mut client).await.unwrap();
+            futures::AsyncWriteExt::close(&mut client).await.unwrap();
+            (copied, client)
+        });
+        // And what is around our stream speaks those of tokio here.
+        let back = ws::spawn(async move {
+            let mut got = Vec::new();
+            let mut wrapped = ws::io::BufReader::new(server).compat();
+            wrapped.read_to_end(&mut got).await.unwrap();
+            got
+        });
+        tokios.write_all(&data).await.unwrap();
+        tokios.shutdown().await.unwrap();
+        let (copied, _client) = there.await.unwrap();
+        assert_eq!(copied, 300_000);
+        assert!(back.await.unwrap() == data);
+    }
+
+    /// tokio-stream's wrappers of channels: each message of four tasks comes once, those of a broadcast in order, and the
+    /// last state of a watch.
+    async fn tokio_stream_wrappers(env) {
+        use tokio::sync::{broadcast, mpsc, watch};
+
+        let (send, receive) = mpsc::channel(16);
+        for task in 0..4 {
+            let send = send.clone();
+            ws::spawn(async move {
+                for n in 0..1_000 {
+                    send.send(task * 1_000 + n).await.unwrap();
+                }
+            });
+        }
+        drop(send);
+        let mut all: Vec<usize> = ReceiverStream::new(receive).collect().await;
+        all.sort_unstable();
+        assert!(all.into_iter().eq(0..4_000));
+
+        let (publish, subscribed) = broadcast::channel(1_000);
+        let got = ws::spawn(BroadcastStream::new(subscribed).try_collect::<Vec<usize>>());
+        for n in 0..1_000 {
+            publish.send(n).unwrap();
+        }
+        drop(publish);
+        assert!(got.await.unwrap().unwrap().into_iter().eq(0..1_000));
+
+        let (state, watched) = watch::channel(0);
+        let got = ws::spawn(WatchStream::new(watched).collect::<Vec<usize>>());
+        for n in 1..=500 {
+            state.send(n).unwrap();
+            ws::task::yield_now().await;
+        }
+        drop(state);
+        let got = got.await.unwrap();
+        assert!(got.is_sorted() && got.last() == Some(&500), "{got:?}");
+    }
+
+    /// tower's `Buffer::pair`, whose worker is a task of ours: 4,000 calls of four tasks are each answered, and the
+    /// worker ends with the last handle.
+    async fn tower_buffer(env) {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = calls.clone();
+        let service = service_fn(move |n: usize| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            async move {
+                ws::task::yield_now().await;
+                Ok::<_, Infallible>(n * 2)
+            }
+        });
+        let (buffer, worker) = Buffer::pair(service, 16);
+        let worker = ws::spawn(worker);
+        let tasks: Vec<_> = (0..4)
+            .map(|task| {
+                let mut buffer = buffer.clone();
+                ws::spawn(async move {
+                    for n in 0..1_000 {
+                        let n = task * 1_000 + n;
+                        let answer = buffer.ready().await.unwrap().call(n);
+                        assert_eq!(answer.await.unwrap(), n * 2);
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(calls.load(Ordering::SeqCst), 4_000);
+        drop(buffer);
+        worker.await.unwrap();
     }
 
     /// The traits of `futures` that face an executor: `Spawn` and its extensions on a `Handle`, from a
