@@ -21,7 +21,7 @@ use crate::{Failure, tree::at};
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// These put a limit on the address space or on threads, where a checker has its own use for both.
-const UNFIT: [&str; 7] = [
+const UNFIT: [&str; 11] = [
     "--",
     "--skip",
     "when_the_address_space_is_full",
@@ -29,6 +29,11 @@ const UNFIT: [&str; 7] = [
     "when_there_is_room_again",
     "--skip",
     "when_the_user_has_too_many_threads",
+    // A frame is larger with a sanitizer.
+    "--skip",
+    "a_level_of_joins_is_small",
+    "--skip",
+    "a_level_at_which_somebody_asks_is_small",
 ];
 /// What is definitely lost alone: a thread that is on its way out when a test program ends still has a block or two. Some tests
 /// have more than the 500 threads that valgrind has room for.
