@@ -56,6 +56,7 @@ mod exit;
 mod fork;
 mod job;
 mod latch;
+mod mark;
 #[cfg(not(ws_loom))]
 mod owner;
 #[cfg(not(ws_loom))]
@@ -83,6 +84,7 @@ pub(crate) use self::{
     exit::Exit,
     job::Header,
     latch::Settled,
+    mark::Mark,
 };
 use crate::{no_unwind::NoUnwind, task::discard};
 use job::StackJob;

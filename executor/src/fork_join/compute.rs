@@ -13,8 +13,7 @@
 //! branch uses is freed before its end. A thread knows what it runs by a pointer that goes with each
 //! promoted branch; it is valid, since the computation ends after all of its branches.
 //!
-//! There is one ask, so it must not be lost. Who answers one looks at the mark after that: it finds the mark, or
-//! is asked again. And who finds the mark has the next join come by too: this one may not be able to unwind, in
+//! There is one ask, so it must not be lost: `mark.rs` says why it is not. And who finds the mark has the next join come by too: this one may not be able to unwind, in
 //! a destructor or where a branch of a scope is counted already, or the panic may be caught on the way.
 
 use std::{
@@ -25,16 +24,11 @@ use std::{
     pin::Pin,
     ptr,
     sync::Arc as StdArc,
-    sync::atomic::{
-        AtomicBool,
-        Ordering::{Relaxed, SeqCst},
-        fence,
-    },
     task::{Context, Poll},
     thread,
 };
 
-use super::{Tail, owner};
+use super::{Mark, Tail, owner};
 use crate::{
     context,
     sched::{Shared, ground::Ground, sleep::Sleeper},
@@ -48,9 +42,9 @@ thread_local! {
 }
 
 /// Whether anybody still wants its result.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Computation {
-    cancelled: AtomicBool,
+    cancelled: Mark,
 }
 
 /// What unwinds a computation that was cancelled.
@@ -98,12 +92,9 @@ pub(super) fn heed_later(tail: &Tail) {
 /// Whether what this thread runs was cancelled. If it says no, the lane is asked when that happens.
 fn is_cancelled() -> bool {
     let computation = ptr::with_exposed_provenance::<Computation>(CURRENT.get());
-    // Ordering: SeqCst: between the last change of the flag and the look at the mark; pairs with the one in
-    // `drop`, so that the next join comes by if this look saw nothing.
-    fence(SeqCst);
     #[expect(unsafe_code, reason = "see the module's head")]
     // SAFETY: it is null, or this thread runs a part of it, and it ends after that.
-    unsafe { computation.as_ref() }.is_some_and(|it| it.cancelled.load(Relaxed))
+    unsafe { computation.as_ref() }.is_some_and(|it| it.cancelled.is_set())
 }
 
 /// Runs a computation that forks and joins, as a task of its own.
@@ -185,7 +176,9 @@ where
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         if let Some(f) = this.closure.take() {
-            let computation = StdArc::new(Computation::default());
+            let computation = StdArc::new(Computation {
+                cancelled: Mark::new(),
+            });
             let inner = computation.clone();
             let (handle, shared) =
                 spawn_for_all(async move { run(&inner, f) }, "ws::compute", this.location);
@@ -224,9 +217,7 @@ impl<R> Drop for Begun<R> {
             return;
         }
         self.handle.abort();
-        self.computation.cancelled.store(true, Relaxed);
-        // Ordering: SeqCst: see `check`.
-        fence(SeqCst);
+        self.computation.cancelled.set();
         for peer in self.shared.peers() {
             peer.lane.ask();
         }

@@ -3,9 +3,9 @@
 //! *Invariant*: who counts down is done with everything of the scope, and touches only the bed afterwards,
 //! which lies in a lane and stays. So the owner may leave, and free the scope, as soon as it reads zero.
 //!
-//! A thread that hands a branch back to the scope counts up first, and down when it has let go of the
+//! A thread that hands a branch back to the scope ([`Exit::hand_back`]) counts up first, and down when it has let go of the
 //! scope's list; or the owner could take that branch, run it, read zero and leave while the other still
-//! holds the list's lock.
+//! holds the list's lock. Then it wakes the owner, which may sleep although the count is not zero.
 //!
 //! Checked by `models::fork_join`.
 #![allow(unsafe_code)]
@@ -47,6 +47,20 @@ impl Exit {
         if unsafe { (*count).fetch_sub(1, Release) } == 1 {
             bed.unpark(|| ());
         }
+    }
+
+    /// A branch that is counted goes back to where its owner finds it, by `put`, and is the owner's from then on.
+    ///
+    /// # Safety
+    ///
+    /// As [`end`](Self::end); and the scope stays where it is while `put` runs, if the count stays above zero.
+    pub(crate) unsafe fn hand_back(this: *const Self, bed: &Parker, put: impl FnOnce()) {
+        // SAFETY: the branch is counted, and still the caller's.
+        unsafe { &*this }.begin();
+        put();
+        // SAFETY: counted above, and this is the last of it.
+        unsafe { Self::end(this, bed) };
+        bed.unpark(|| ());
     }
 
     /// Whether all have ended.

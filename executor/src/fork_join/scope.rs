@@ -387,13 +387,12 @@ where
     unsafe fn give_back(header: NonNull<Header>, bed: &Parker) {
         // SAFETY: the caller has claimed the job, which is counted, so both are there.
         let scope = unsafe { (*header.cast::<Self>().as_ptr()).scope };
-        // SAFETY: as above; from here on because this thread is counted.
-        let parent = unsafe { scope.as_ref() };
-        parent.exit.begin();
-        parent.list.lock().push(Spawned(header));
-        // SAFETY: counted two lines above, and this is the last of it.
-        unsafe { Exit::end(&raw const (*scope.as_ptr()).exit, bed) };
-        // The owner may sleep although the count is not zero.
-        bed.unpark(|| ());
+        let put = || {
+            // SAFETY: this thread is counted meanwhile.
+            let parent = unsafe { scope.as_ref() };
+            parent.list.lock().push(Spawned(header));
+        };
+        // SAFETY: as above.
+        unsafe { Exit::hand_back(&raw const (*scope.as_ptr()).exit, bed, put) };
     }
 }

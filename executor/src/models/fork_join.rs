@@ -9,7 +9,9 @@
 //! | `a_branch_that_is_given_back_is_run_by_its_owner` | the same as the first for a branch that was claimed and not run | 3 | 0.1 | `fork_latch_forgets_the_sleeper` |
 //! | `a_helper_does_not_run_what_was_forked_before` | who helps at a stalled join never runs what the thief had forked before it took our branch | 2 | 0.1 | `fork_helper_ignores_the_base` |
 //! | `a_helper_does_not_run_what_was_forked_afterwards` | nor what it forks after that has ended | 2 | 0.1 | `fork_helper_does_not_look_again` |
+//! | `a_cancel_is_seen` | who answers an ask while the computation that it runs is cancelled sees that, or is asked again | 3 | 0.0 | `fork_mark_set_no_fence`, `fork_mark_look_no_fence` |
 //! | `a_scope_is_left_after_its_branches` | two branches that end elsewhere, and an owner that sleeps and then frees the scope | 3 | 5.9 | `fork_exit_end_relaxed`, `fork_exit_open_relaxed`, `fork_exit_forgets_the_owner` |
+//! | `a_branch_that_is_handed_back_is_in_its_scope` | a branch that a thief gives back to a scope is run by its owner, which may sleep, and then frees the scope | 3 | 0.1 | `fork_exit_hand_back_uncounted`, `fork_exit_hand_back_wakes_nobody` |
 //!
 //! loom does not see the links, which are plain cells of the owner's: that nobody else looks at them is for ThreadSanitizer to say.
 //!
@@ -17,14 +19,14 @@
 //! while somebody still looks at it, or whose closure is taken twice, is an access that loom reports.
 #![expect(unsafe_code, reason = "letters that only the protocol keeps apart")]
 
-use std::{cell::Cell, ptr};
+use std::{cell::Cell, mem, ptr};
 
 use super::both_ways::{Turn, explore};
 use crate::{
-    fork_join::{Exit, Header, Lane, Settled, Tail, join_on},
+    fork_join::{Exit, Header, Lane, Mark, Settled, Tail, join_on},
     sched::park::Parker,
     sync::{
-        Arc, UnsafeCell,
+        Arc, Mutex, UnsafeCell,
         atomic::{AtomicUsize, Ordering::Relaxed},
         thread,
     },
@@ -358,6 +360,40 @@ fn helper(when: Foreign) {
 }
 
 #[test]
+fn a_cancel_is_seen() {
+    /// What a join does that was asked, as far as a cancel goes: whether it saw one.
+    fn comes_by(tail: &Tail, mark: &Mark) -> bool {
+        !tail.is_undisturbed() && {
+            tail.heed();
+            mark.is_set()
+        }
+    }
+
+    explore(3, |turn: Turn| {
+        let (lane, mark) = (Arc::new(Lane::new()), Arc::new(Mark::new()));
+        // A thief has asked. (A new lane begins so.)
+        lane.ask();
+        let cancels = {
+            let (lane, mark) = (lane.clone(), mark.clone());
+            move || {
+                mark.set();
+                lane.ask();
+            }
+        };
+        let runs = {
+            let mark = mark.clone();
+            move || {
+                let owner = Owner::new(&lane);
+                let saw = comes_by(owner.tail(), &mark);
+                (owner, saw)
+            }
+        };
+        let ((owner, saw), [()]) = turn.race(runs, [cancels]);
+        assert!(saw || comes_by(owner.tail(), &mark));
+    });
+}
+
+#[test]
 fn a_scope_is_left_after_its_branches() {
     struct Scope {
         exit: Exit,
@@ -397,16 +433,76 @@ fn a_scope_is_left_after_its_branches() {
             scope.letters.iter().for_each(Letter::read);
         };
         turn.race(owner, ends);
-
-        struct ScopePointer(*mut Scope);
-
-        // SAFETY: the model shows who may follow it.
-        unsafe impl Send for ScopePointer {}
-
-        impl ScopePointer {
-            fn get(&self) -> *mut Scope {
-                self.0
-            }
-        }
     });
+}
+
+#[test]
+fn a_branch_that_is_handed_back_is_in_its_scope() {
+    struct Scope {
+        exit: Exit,
+        has_branch: Mutex<bool>,
+        /// The list's lock, as long as the thief has it.
+        held: Letter,
+        /// Written by the branch; its end is an access as well.
+        letter: Letter,
+    }
+
+    explore(3, |turn: Turn| {
+        let bed = Arc::new(Parker::new());
+        let scope = Box::new(Scope {
+            exit: Exit::new(),
+            has_branch: Mutex::new(false),
+            held: Letter(UnsafeCell::new(0)),
+            letter: Letter(UnsafeCell::new(0)),
+        });
+        scope.exit.begin();
+        let address = Box::into_raw(scope);
+        let (shared, owned) = (ScopePointer(address), ScopePointer(address));
+        let gives_back = {
+            let bed = bed.clone();
+            move || {
+                let scope = shared.get();
+                let put = || {
+                    // SAFETY: the thief is counted.
+                    let scope = unsafe { &*scope };
+                    *scope.has_branch.lock() = true;
+                    scope.held.write();
+                };
+                // SAFETY: the branch is counted, and the bed is kept.
+                unsafe { Exit::hand_back(&raw const (*scope).exit, &bed, put) };
+            }
+        };
+        let owner = move || {
+            let scope = owned.get();
+            loop {
+                // SAFETY: it is freed below.
+                let scope = unsafe { &*scope };
+                if mem::take(&mut *scope.has_branch.lock()) {
+                    scope.letter.write();
+                    // SAFETY: the branch is counted, and the bed is kept.
+                    unsafe { Exit::end(&raw const scope.exit, &bed) };
+                } else if scope.exit.is_open() {
+                    break;
+                } else {
+                    bed.park();
+                }
+            }
+            // SAFETY: all have ended.
+            let scope = unsafe { Box::from_raw(scope) };
+            scope.letter.read();
+            scope.held.read();
+        };
+        turn.race(owner, [gives_back]);
+    });
+}
+
+struct ScopePointer<S>(*mut S);
+
+// SAFETY: the models show who may follow it.
+unsafe impl<S> Send for ScopePointer<S> {}
+
+impl<S> ScopePointer<S> {
+    fn get(&self) -> *mut S {
+        self.0
+    }
 }
