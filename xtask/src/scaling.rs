@@ -32,7 +32,7 @@ pub(crate) fn write(root: &Path, only: Option<&str>) -> Result<(), Failure> {
     for name in MEASURED.iter().filter(|name| wanted(name)) {
         println!("measures {name}");
         let table = output(Command::new(&program).arg(name))?;
-        put(root, name, &format!("{table}\n{with}"))?;
+        put(root, name, &format!("{}\n\n{with}", table.trim_end()))?;
     }
     if wanted(SIMULATED) {
         let costs = match env::var("WS_SIM_COSTS") {
@@ -41,17 +41,29 @@ pub(crate) fn write(root: &Path, only: Option<&str>) -> Result<(), Failure> {
         };
         println!("simulates with {}", costs.trim());
         let table = simulate(root, costs.trim())?;
-        put(root, SIMULATED, &format!("{table}\n{with}"))?;
+        put(root, SIMULATED, &format!("{}\n\n{with}", table.trim_end()))?;
     }
     Ok(())
 }
 
 /// The commit, the compiler and the machine.
 fn measured_with(root: &Path) -> Result<String, Failure> {
-    let mut git = Command::new("git");
-    git.current_dir(root)
-        .args(["describe", "--always", "--dirty"]);
-    let commit = output(&mut git)?;
+    let git = |arguments: &[&str]| output(Command::new("git").current_dir(root).args(arguments));
+    let commit = git(&["rev-parse", "--short", "HEAD"])?;
+    // The page is what is being written.
+    let changed = git(&[
+        "diff",
+        "--name-only",
+        "HEAD",
+        "--",
+        ".",
+        ":!docs/scaling.md",
+    ])?;
+    let changed = if changed.is_empty() {
+        ""
+    } else {
+        " with changes"
+    };
     let compiler = output(Command::new("rustc").arg("--version"))?;
     let path = "/proc/cpuinfo";
     let cpus = fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
@@ -61,7 +73,7 @@ fn measured_with(root: &Path) -> Result<String, Failure> {
         .map(|(_, model)| model)
         .collect();
     Ok(format!(
-        "At {}, {}, {} CPUs ({}).",
+        "At {}{changed}, {}, {} CPUs ({}).",
         commit.trim(),
         compiler.trim(),
         models.len(),
