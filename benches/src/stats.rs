@@ -7,9 +7,14 @@ pub(crate) struct Spread {
     /// First and third quartile.
     pub(crate) low: f64,
     pub(crate) high: f64,
-    /// How many there are, and of these above and below 1.
+    /// How many there are.
     #[serde(skip)]
-    pub(crate) of: [usize; 3],
+    pub(crate) count: usize,
+    /// How many of them are above 1, and below.
+    #[serde(skip)]
+    pub(crate) above: usize,
+    #[serde(skip)]
+    pub(crate) below: usize,
 }
 
 impl Spread {
@@ -24,20 +29,17 @@ impl Spread {
             median: quantile(&sorted, 0.5),
             low: quantile(&sorted, 0.25),
             high: quantile(&sorted, 0.75),
-            of: [
-                sorted.len(),
-                sorted.iter().filter(|figure| **figure > 1.0).count(),
-                sorted.iter().filter(|figure| **figure < 1.0).count(),
-            ],
+            count: sorted.len(),
+            above: sorted.iter().filter(|figure| **figure > 1.0).count(),
+            below: sorted.iter().filter(|figure| **figure < 1.0).count(),
         })
     }
 
     /// Where a ratio stands, of which more than 1 is good.
     pub(crate) fn verdict(self) -> Verdict {
-        let [count, above, below] = self.of;
-        if 4 * above >= 3 * count {
+        if 4 * self.above >= 3 * self.count {
             Verdict::Ahead
-        } else if 4 * below >= 3 * count {
+        } else if 4 * self.below >= 3 * self.count {
             Verdict::Behind
         } else {
             Verdict::Level
@@ -108,7 +110,7 @@ mod tests {
         let this = [Some(5.0), Some(20.0), Some(1.0), Some(4.5)];
         let spread = ratios(&other, &this).expect("three rounds have both");
         assert_eq!((spread.low, spread.median, spread.high), (2.0, 2.0, 2.0));
-        assert_eq!(spread.of, [3, 3, 0]);
+        assert_eq!((spread.count, spread.above, spread.below), (3, 3, 0));
         assert_eq!(ratios(&[None], &[Some(1.0)]), None);
     }
 
