@@ -14,6 +14,12 @@
     )
 )]
 
+use std::{fs::File, io::Read};
+
+/// The state of a thread is in so many bytes of its `stat`: a number of ten digits at most, and a name of 63 (`proc_task_name` in
+/// linux/fs/proc/array.c), come before it.
+const STATE_WITHIN: usize = 128;
+
 /// A thread of this process.
 ///
 /// It may end at any time; questions about it then have no answer.
@@ -76,10 +82,13 @@ impl ThreadId {
     /// Whether it waits for something other than a core. None if it is gone, or the system does not
     /// tell. Costs some microseconds: a file is read.
     pub fn is_waiting(self) -> Option<bool> {
-        let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", self.0)).ok()?;
+        let mut stat = File::open(format!("/proc/self/task/{}/stat", self.0)).ok()?;
+        // The rest of it, and where it ends, would be read for nothing.
+        let mut begin = [0; STATE_WITHIN];
+        let read = stat.read(&mut begin).ok()?;
         // The name of the thread, in parentheses, may contain anything; the state follows the last one.
-        let state = stat.rsplit_once(") ")?.1.chars().next()?;
-        Some(state != 'R')
+        let name_ends = begin[..read].windows(2).rposition(|two| two == b") ")?;
+        Some(*begin.get(name_ends + 2)? != b'R')
     }
 }
 

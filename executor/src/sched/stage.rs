@@ -21,6 +21,9 @@ pub(crate) struct Stage {
     /// Woken once, where a search is about to claim a branch.
     #[cfg(test)]
     pub(super) before_claim: Mutex<Option<Waker>>,
+    /// How often somebody asked whether a thread waits, for which the system reads a file.
+    #[cfg(test)]
+    pub(super) files_read: Mutex<u32>,
 }
 
 impl Stage {
@@ -58,6 +61,14 @@ impl Stage {
         if let Some(waker) = waker {
             waker.wake();
         }
+    }
+
+    pub(super) fn is_waiting(&self, index: usize) -> bool {
+        #[cfg(test)]
+        {
+            *self.files_read.lock() += 1;
+        }
+        self.is_blocked(index)
     }
 
     pub(super) fn is_blocked(&self, index: usize) -> bool {

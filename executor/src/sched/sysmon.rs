@@ -41,7 +41,8 @@
 //! soon, and waits there.) Blocked is a
 //! thread whose CPU clock has not moved between two looks *and* that is not runnable: the second
 //! question costs 3 us and is asked only then, for on a busy machine the clock of a thread that waits
-//! for a core stands still as well. Where the system does not tell, all count as computing.
+//! for a core stands still as well; nor where it makes no difference, beside a free permit mostly. Where the system does not tell,
+//! all count as computing.
 //!
 //! # The price
 //!
@@ -206,7 +207,7 @@ impl Shared {
     fn is_waiting(&self, peer: &Peer) -> bool {
         match &self.stage {
             None => ThreadId::from_u32(peer.thread.load(Relaxed)).is_waiting() == Some(true),
-            Some(stage) => stage.is_blocked(peer.index),
+            Some(stage) => stage.is_waiting(peer.index),
         }
     }
 
@@ -514,10 +515,13 @@ impl Monitor {
         if stuck {
             shared.look_at_stray(peer, cpu, computes);
         }
-        let blocked = (running || stalls) && stood_still && shared.is_waiting(peer);
+        let spare = shared.idle.free() > 0;
+        // Beside a free permit only for these.
+        let matters = !spare || stalls || peer.direct.peek().is_some();
+        let blocked = (running || stalls) && stood_still && matters && shared.is_waiting(peer);
         let long = blocked || ran.is_none_or(|ran| ran >= COMPUTES_NS);
-        self.watchful |= long && shared.idle.free() == 0;
-        if running && stood_still && !blocked {
+        self.watchful |= long && !spare;
+        if running && stood_still && !spare && !blocked {
             self.crowded = CROWDED_LOOKS;
         }
         if stalls {
@@ -533,7 +537,7 @@ impl Monitor {
             shared.push_foreign(child);
             return true;
         }
-        if shared.idle.free() > 0 {
+        if spare {
             let lone = peer.runnext.peek().is_some();
             if lone && shared.idle.could_wake() {
                 shared.wake_for(1);

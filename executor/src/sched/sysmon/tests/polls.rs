@@ -47,6 +47,24 @@ fn the_first_poll_of_a_block_on_has_a_slice_of_its_own() {
 }
 
 #[test]
+fn the_system_is_not_asked_who_blocks_where_it_makes_no_difference() {
+    let files_read = |watched: &Watched| *stage(&watched.runtime).files_read.lock();
+    for (threads, files) in [(1, 0), (2, 1)] {
+        let mut watched = Watched::new(runtime(), threads);
+        watched.blocks(true);
+        watched.begins();
+        watched.looks_after(SLOW_BUSY);
+        assert_eq!(
+            files_read(&watched),
+            files,
+            "{threads} of two permits are taken"
+        );
+        watched.blocks(false);
+        watched.end();
+    }
+}
+
+#[test]
 fn who_is_in_no_poll_is_told_nothing_and_keeps_its_permit() {
     let mut watched = Watched::new(runtime(), 2);
     watched.is_in_a_poll(false);
