@@ -47,7 +47,7 @@ fn serve_on<R: Rt>() -> Vec<f64> {
 pub(crate) fn rounds(program: &Program, options: &Options, rounds: &mut Vec<Round>) {
     for round in 0..options.rounds {
         rounds.push(in_turn(round, |runtime| {
-            let mut server = child(program.name, runtime, &[])
+            let mut server = child(program.name, runtime, &[], options)
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
                 .spawn()

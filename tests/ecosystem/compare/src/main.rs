@@ -1,7 +1,7 @@
 //! ws beside tokio, under libraries that people use.
 //!
 //! ```text
-//! cargo run --release -p ws-compare [hyper] [quinn] [postgres] [redis] [--rounds N] [--seconds N]
+//! cargo run --release -p ws-compare [hyper] [quinn] [postgres] [redis] [--rounds N] [--seconds N] [--preload LIBRARY]
 //! ```
 //!
 //! Each program is written once, over the trait [`Rt`], and only the runtime is swapped; both have two workers. A
@@ -9,6 +9,8 @@
 //! other. What is printed is the median over the rounds, and the ratio of the medians with, in brackets, the
 //! lowest and the highest ratio within a round. CPU is that of the process in user mode, so servers that are not
 //! ours (PostgreSQL, Redis) and the load generator (wrk) are not in it.
+//!
+//! With `--preload` the programs have that library's allocator instead of the C library's, whose locks two workers meet at.
 //!
 //! The machine is everybody's: compare ratios, and believe them only if they agree.
 
@@ -20,6 +22,7 @@ mod servers;
 
 use std::{
     env,
+    path::Path,
     process::{Command, ExitCode, Stdio},
 };
 
@@ -46,6 +49,7 @@ struct Program {
 struct Options {
     rounds: usize,
     seconds: u64,
+    preload: Option<String>,
 }
 
 /// Figures on ws and on tokio.
@@ -113,16 +117,29 @@ fn main() -> ExitCode {
         None => Some(default),
     };
     let (rounds, seconds) = (option("--rounds", 5), option("--seconds", 3));
+    let preload = match arguments.iter().position(|a| a == "--preload") {
+        Some(at) => {
+            let library = arguments.drain(at..(at + 2).min(arguments.len())).nth(1);
+            // The loader would go on without one that is not there.
+            if !library.as_ref().is_some_and(|it| Path::new(it).is_file()) {
+                eprintln!("--preload wants the path of a library");
+                return ExitCode::FAILURE;
+            }
+            library
+        }
+        None => None,
+    };
     let known = |name: &String| PROGRAMS.iter().any(|program| program.name == name);
     let (Some(rounds), Some(seconds), true) = (rounds, seconds, arguments.iter().all(known)) else {
         eprintln!(
-            "usage: ws-compare [hyper] [quinn] [postgres] [redis] [--rounds N] [--seconds N]"
+            "usage: ws-compare [hyper] [quinn] [postgres] [redis] [--rounds N] [--seconds N] [--preload LIBRARY]"
         );
         return ExitCode::FAILURE;
     };
     let options = Options {
         rounds: rounds as usize,
         seconds,
+        preload,
     };
     println!("| program | figure | ws | tokio | ws / tokio |\n| --- | --- | ---: | ---: | ---: |");
     for program in PROGRAMS {
@@ -144,7 +161,7 @@ fn interleaved(
 ) {
     for round in 0..options.rounds {
         rounds.push(in_turn(round, |runtime| {
-            let output = child(program.name, runtime, arguments).output();
+            let output = child(program.name, runtime, arguments, options).output();
             let output = output.expect("this program can be started");
             assert!(
                 output.status.success(),
@@ -170,12 +187,18 @@ fn in_turn(round: usize, mut run: impl FnMut(&str) -> Vec<f64>) -> Round {
     figures
 }
 
-fn child(program: &str, runtime: &str, arguments: &[String]) -> Command {
+fn child(program: &str, runtime: &str, arguments: &[String], options: &Options) -> Command {
     let mut command = Command::new(env::current_exe().expect("this program has a path"));
     command
         .args(["child", program, runtime])
         .args(arguments)
-        .stderr(Stdio::inherit());
+        .stderr(Stdio::inherit())
+        .envs(
+            options
+                .preload
+                .iter()
+                .map(|library| ("LD_PRELOAD", library)),
+        );
     command
 }
 
