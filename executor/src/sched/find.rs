@@ -60,15 +60,17 @@
 #[cfg(all(test, not(ws_loom)))]
 pub(super) mod tests;
 
-use std::{task::Waker, time::Duration};
+use std::{io, task::Waker, time::Duration};
 
 use super::{
+    Shared,
     ground::Ground,
     idle::Stands,
     priority::ANY,
     processor::{Peer, attention},
     search::Search,
     sleep::Sleeper,
+    sysmon::REPORT_EVERY_NS,
     worker::{Scope, Step, Worker},
 };
 use crate::{
@@ -515,7 +517,7 @@ impl Worker {
         let mut ready = self.ready.take();
         let looked = poller.look(&mut ready);
         drop(poller);
-        report_netpoll(looked);
+        self.shared.report_netpoll(looked);
         self.shared.last_netpoll.store(self.now(), Relaxed);
         self.peer().counters.netpolls.add(1);
         event!(self, Netpoll, &(), ready.len());
@@ -589,9 +591,19 @@ fn is_call(task: &Task) -> bool {
     task.header().blocks()
 }
 
-/// Not while the netpoll is held, but in virtual time: whoever listens may wait for a socket of this runtime.
-pub(super) fn report_netpoll<T>(result: std::io::Result<T>) {
-    if let Err(error) = result {
-        report(|| tracing::error!(%error, "the netpoll failed"));
+impl Shared {
+    /// Not while the netpoll is held, but in virtual time: whoever listens may wait for a socket of this runtime.
+    ///
+    /// The system lets a look fail for no reason that passes, so this is said once a second at most.
+    pub(super) fn report_netpoll<T>(&self, result: io::Result<T>) {
+        let Err(error) = result else {
+            return;
+        };
+        let now = self.time.clock().now_ns().max(1);
+        let last = self.netpoll_reported.load(Relaxed);
+        if last == 0 || last + REPORT_EVERY_NS <= now {
+            self.netpoll_reported.store(now, Relaxed);
+            report(|| tracing::error!(%error, "the netpoll failed: no socket is heard of"));
+        }
     }
 }

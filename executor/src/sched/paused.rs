@@ -75,7 +75,6 @@ use ws_reactor::Poller;
 
 use super::{
     Root, Shared,
-    find::report_netpoll,
     ground::Ground,
     park::Parker,
     sleep::Sleeper,
@@ -292,7 +291,7 @@ impl Shared {
     fn pass_time(&self, paused: &Paused, poller: &mut Poller<'_>, ready: &mut Vec<Waker>) {
         if self.all_wait(paused) {
             if self.netpoll.has_sources() {
-                report_netpoll(poller.look(ready));
+                self.report_netpoll(poller.look(ready));
             }
             if !ready.is_empty() {
                 return poller.cancel();
@@ -306,7 +305,11 @@ impl Shared {
                 return self.wait_for_the_verdict(paused, poller, ready);
             }
         }
-        wait(poller, None, ready);
+        self.wait(poller, None, ready);
+    }
+
+    fn wait(&self, poller: &mut Poller<'_>, until: Option<Instant>, ready: &mut Vec<Waker>) {
+        self.report_netpoll(poller.wait(until, ready));
     }
 
     /// See *Nothing can wake*.
@@ -317,7 +320,7 @@ impl Shared {
         ready: &mut Vec<Waker>,
     ) {
         let until = Instant::now().checked_add(paused.patience);
-        wait(poller, until, ready);
+        self.wait(poller, until, ready);
         let is_over = until.is_some_and(|until| until <= Instant::now());
         let stays = paused.state.lock().awake == 0 && self.all_wait(paused);
         if !is_over || !stays || !ready.is_empty() || self.awaits() {
@@ -370,10 +373,6 @@ impl Shared {
     }
 }
 
-fn wait(poller: &mut Poller<'_>, until: Option<Instant>, ready: &mut Vec<Waker>) {
-    report_netpoll(poller.wait(until, ready));
-}
-
 impl Worker {
     /// What `wait_on` does where time is virtual: sleeps in the netpoll, where the clock may be moved, or if
     /// somebody else is there on `parker`. True if `keep_alive` went by.
@@ -401,7 +400,7 @@ impl Worker {
             if paused.lie_down() {
                 shared.pass_time(paused, &mut poller, ready);
             } else {
-                wait(&mut poller, None, ready);
+                shared.wait(&mut poller, None, ready);
             }
             paused.get_up();
         });

@@ -72,6 +72,8 @@ pub(crate) struct Shared {
     pub(crate) netpoll_waiter: AtomicUsize,
     /// When the netpoll was looked at last, in nanoseconds of the runtime's clock.
     pub(crate) last_netpoll: AtomicU64,
+    /// When it was said last that the netpoll fails, in the same; 0: never.
+    pub(super) netpoll_reported: AtomicU64,
     pub(super) crowd: Crowd,
     pub(crate) phase: Phase,
     pub(crate) blocking: Room,
@@ -129,6 +131,7 @@ impl Shared {
                 foreign_timers,
                 netpoll_waiter: AtomicUsize::new(0),
                 last_netpoll: AtomicU64::new(0),
+                netpoll_reported: AtomicU64::new(0),
                 crowd: Crowd::default(),
                 phase: Phase::new(),
                 blocking: Room::new(config.blocking_max()),

@@ -129,7 +129,7 @@ const COMPUTES_NS: u64 = LOOK_NS / 2;
 /// How late a timer may be before sysmon fires it: its own P fires it at the next step.
 const TIMER_GRACE_NS: u64 = 100_000;
 /// At least so long between two reports.
-const REPORT_EVERY_NS: u64 = 1_000_000_000;
+pub(super) const REPORT_EVERY_NS: u64 = 1_000_000_000;
 
 /// Whether the thread exists, and what others have to say to it.
 #[derive(Debug)]
@@ -607,7 +607,7 @@ impl Monitor {
         };
         let looked = poller.look(&mut self.wakers);
         drop(poller);
-        super::find::report_netpoll(looked);
+        shared.report_netpoll(looked);
         shared.last_netpoll.store(now, Relaxed);
         self.wake_all()
     }

@@ -20,7 +20,6 @@ use std::{cell::Cell, time::Duration};
 
 use super::{
     Root, Shared,
-    find::report_netpoll,
     ground::Ground,
     idle::Spinning,
     park::Parker,
@@ -45,6 +44,9 @@ pub(super) const CROWD: usize = 8;
 pub(super) const CROWD_WAIT: u64 = 200_000;
 /// One that has not gone on for so long does not, in nanoseconds.
 pub(super) const CROWD_LASTS: u64 = 1_000_000;
+
+/// Who waits in a netpoll that fails sleeps for so long instead: what timers can be late by then.
+const FAILED_WAIT: Duration = Duration::from_millis(1);
 
 /// See *A crowd of timers* in the module's head. Times are in nanoseconds of the runtime's clock. Whoever waits in the netpoll
 /// writes it, and as it decides only how long somebody waits, two who do so one behind the other may mix their times.
@@ -207,7 +209,11 @@ impl Worker {
         });
         self.leave_netpoll();
         drop(poller);
-        report_netpoll(waited);
+        if waited.is_err() {
+            // The next wait would fail at once as well.
+            parker.park_timeout(FAILED_WAIT);
+        }
+        self.shared.report_netpoll(waited);
         self.fire_due();
         false
     }

@@ -21,7 +21,7 @@ use std::{
     time::Duration,
 };
 
-pub(crate) use log::subscribe;
+pub(crate) use log::{line, subscribe};
 pub(crate) use scale::scaled;
 pub(crate) use stack::{calls, here};
 use ws_executor::{
