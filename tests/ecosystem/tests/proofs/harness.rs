@@ -191,22 +191,24 @@ fn child(name: &str, with: impl FnOnce(&mut Command)) -> (Option<ExitStatus>, St
 fn ends(child: &Child, limit: Duration) -> bool {
     let start = Instant::now();
     while start.elapsed() < limit {
-        // SAFETY: all zeros are a `siginfo_t`, which is numbers; the call writes to this one, which outlives it.
-        let (done, pid) = unsafe {
-            let mut info: libc::siginfo_t = std::mem::zeroed();
-            let how = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-            (
-                libc::waitid(libc::P_PID, child.id(), &mut info, how),
-                info.si_pid(),
-            )
-        };
-        assert_eq!(done, 0, "{}", io::Error::last_os_error());
-        if pid != 0 {
+        if news(child, libc::WEXITED | libc::WNOHANG) != 0 {
             return true;
         }
         thread::sleep(Duration::from_millis(10));
     }
     false
+}
+
+/// What has become of a child, as one of `CLD_*`, or 0 if none of what `how` asks for. It can be asked again.
+fn news(child: &Child, how: i32) -> i32 {
+    // SAFETY: all zeros are a `siginfo_t`, which is numbers; the call writes to this one, which outlives it.
+    let (done, info) = unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        let how = how | libc::WNOWAIT;
+        (libc::waitid(libc::P_PID, child.id(), &mut info, how), info)
+    };
+    assert_eq!(done, 0, "{}", io::Error::last_os_error());
+    info.si_code
 }
 
 /// Has the system kill a process when the thread ends that has started it, which it does at the latest with its process.
@@ -247,6 +249,24 @@ pub(crate) fn signal(child: &Child, signal: i32) {
     let pid = i32::try_from(child.id()).unwrap();
     // SAFETY: a system call without pointers; the number is still this child's.
     let _gone_already = unsafe { libc::kill(pid, signal) };
+}
+
+/// A process that stands still, with all that it has open, until this is dropped: by a panic as well.
+pub(crate) struct Frozen<'a>(&'a Child);
+
+/// Has a process stand still, and comes back when it does.
+pub(crate) fn freeze(child: &Child) -> Frozen<'_> {
+    let frozen = Frozen(child);
+    signal(child, libc::SIGSTOP);
+    let stopped = news(child, libc::WSTOPPED | libc::WEXITED);
+    assert_eq!(stopped, libc::CLD_STOPPED, "it has ended");
+    frozen
+}
+
+impl Drop for Frozen<'_> {
+    fn drop(&mut self) {
+        signal(self.0, libc::SIGCONT);
+    }
 }
 
 /// The threads that a runtime of `ws` or the test has started, by their numbers.
@@ -492,6 +512,10 @@ impl Server {
             );
             thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    pub(crate) fn freeze(&self) -> Frozen<'_> {
+        freeze(&self.child)
     }
 
     pub(crate) fn log(&self) -> String {

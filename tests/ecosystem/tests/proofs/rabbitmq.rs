@@ -1,17 +1,19 @@
-//! Proof 7: lapin against RabbitMQ: confirmed messages, heartbeats, a restart of the broker. And the example
-//! `jobs`, whose processes are killed while they work.
+//! Proof 7: lapin against RabbitMQ: confirmed messages, heartbeats, a broker that is restarted, or stands still. And the
+//! example `jobs`, whose processes are killed while they work.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     io::{BufRead, BufReader},
+    pin::pin,
     process::{Child, Command, Stdio},
     time::Duration,
 };
 
-use futures::{StreamExt, channel::mpsc};
+use futures::{StreamExt, channel::mpsc, join, poll};
 use lapin::{
-    BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, Consumer,
+    BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, Consumer, ErrorKind,
+    message::Delivery,
     options::{
         BasicAckOptions, BasicConsumeOptions, BasicPublishOptions, ConfirmSelectOptions,
         QueueDeclareOptions,
@@ -20,7 +22,9 @@ use lapin::{
 };
 use ws::async_rs::Kit;
 
-use crate::harness::{Env, Server, bind_to_us, bytes, free_port, output, proofs, signal, wait};
+use crate::harness::{
+    Env, Frozen, Server, bind_to_us, bytes, free_port, output, proofs, signal, wait,
+};
 
 /// lapin has a thread for each connection, which moves bytes between its buffers.
 const LAPIN: &[&str] = &["lapin-"];
@@ -41,7 +45,8 @@ impl Broker {
         let dir = env.dir.join("rabbitmq");
         fs::create_dir(&dir).unwrap();
         fs::write(dir.join("plugins"), "[].").unwrap();
-        fs::write(dir.join("rabbitmq.conf"), "").unwrap();
+        // No heartbeat but what the URL asks for. lapin would take the broker's, of a minute, where that asks for none.
+        fs::write(dir.join("rabbitmq.conf"), "heartbeat = 0\n").unwrap();
         let (port, dist_port, epmd_port) = (free_port(), free_port(), free_port());
 
         // It would start a daemon of its own, which outlives it.
@@ -99,6 +104,11 @@ impl Broker {
         let log = self.log.clone();
         ws::spawn_blocking(|| drop(self)).await.unwrap();
         fs::read_to_string(log).unwrap()
+    }
+
+    /// Has the Erlang VM stand still, which is all of the broker. Its sockets stay open.
+    fn freeze(&self) -> Frozen<'_> {
+        self.server.as_ref().unwrap().freeze()
     }
 
     fn url(&self, options: &str) -> String {
@@ -175,11 +185,16 @@ async fn subscribe(channel: &Channel, queue: &str) -> Consumer {
     consumer.await.unwrap()
 }
 
+/// Takes the next message, and does not acknowledge it.
+async fn take(consumer: &mut Consumer) -> Delivery {
+    consumer.next().await.unwrap().unwrap()
+}
+
 /// Takes and acknowledges so many messages.
 async fn consume(consumer: &mut Consumer, count: usize) -> Vec<Vec<u8>> {
     let mut messages = Vec::new();
     while messages.len() < count {
-        let delivery = consumer.next().await.unwrap().unwrap();
+        let delivery = take(consumer).await;
         delivery
             .acker
             .ack(BasicAckOptions::default())
@@ -254,6 +269,55 @@ proofs! {
         let log = broker.stop().await;
         assert!(log.contains("accepting AMQP connection"), "{log}");
         assert!(!log.contains("missed heartbeats"), "{log}");
+    }
+
+    /// The broker stands still: its connections are open, and nothing comes. On the one with a heartbeat, lapin notices,
+    /// and all that waits there ends with that error. The same question on one without waits until the broker goes on,
+    /// and is answered. A new connection gets the message that was not acknowledged on the first.
+    async fn a_heartbeat_ends_the_wait_for_a_frozen_broker(env) {
+        env.allow_threads(LAPIN);
+        let Some(broker) = Broker::start(&env) else { return };
+        let (patient, patient_channel) = connect_patiently(&broker.url("")).await;
+        assert_eq!(patient.configuration().heartbeat(), 0);
+        let url = broker.url("?heartbeat=3");
+        let (connection, channel) = connect_patiently(&url).await;
+        assert_eq!(connection.configuration().heartbeat(), 3);
+        declare(&channel, "numbers").await;
+        let message = |n: u64| bytes(1_000, n);
+        publish(&channel, "numbers", (0..1).map(message)).await;
+        let mut consumer = subscribe(&channel, "numbers").await;
+        let taken = take(&mut consumer).await;
+        assert!(!taken.redelivered && taken.data == message(0));
+
+        let frozen = broker.freeze();
+        let mut waits_on = pin!(declare(&patient_channel, "numbers"));
+        assert!(poll!(waits_on.as_mut()).is_pending());
+        // To a queue that is not there, so that it is the same whether it comes to the broker in the end.
+        let (options, properties) = (BasicPublishOptions::default(), BasicProperties::default());
+        let sent = channel.basic_publish("".into(), "nowhere".into(), options, b"", properties);
+        let confirmation = sent.await.unwrap();
+        let options = QueueDeclareOptions::durable();
+        let question = channel.queue_declare("numbers".into(), options, FieldTable::default());
+        let (next, answer, confirmed) = join!(consumer.next(), question, confirmation);
+        for error in [next.unwrap().unwrap_err(), answer.unwrap_err(), confirmed.unwrap_err()] {
+            assert!(matches!(error.kind(), ErrorKind::MissingHeartbeatError), "{error:?}");
+        }
+        assert!(connection.status().errored());
+        assert!(patient.status().connected() && poll!(waits_on.as_mut()).is_pending());
+
+        drop(frozen);
+        waits_on.await;
+        let (connection, channel) = connect_patiently(&url).await;
+        let mut consumer = subscribe(&channel, "numbers").await;
+        let again = take(&mut consumer).await;
+        assert!(again.redelivered && again.data == message(0));
+        again.acker.ack(BasicAckOptions::default()).await.unwrap();
+        publish(&channel, "numbers", (1..100).map(message)).await;
+        assert!(consume(&mut consumer, 99).await.into_iter().eq((1..100).map(message)));
+        assert_eq!(declare(&channel, "numbers").await, 0);
+        for connection in [patient, connection] {
+            connection.close(200, "done".into()).await.unwrap();
+        }
     }
 
     /// The broker stops: channel and consumer are told. It starts again: what was confirmed before is there, once and in

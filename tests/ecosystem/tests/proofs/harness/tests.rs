@@ -1,14 +1,17 @@
 //! What the harness promises: nothing is left of a proof that is aborted, a server that is missing is noticed, and so is a thread
-//! without a name.
+//! without a name; and what stands still goes on after a panic.
 
 use super::*;
 
+/// The letter that the system has for the state of a process, as long as there is one.
+fn state(pid: &str) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ").unwrap().1.chars().next()
+}
+
 /// Whether a process has ended. Nobody may have waited for it yet.
 fn has_ended(pid: &str) -> bool {
-    match fs::read_to_string(format!("/proc/{pid}/stat")) {
-        Ok(stat) => stat.rsplit_once(") ").unwrap().1.starts_with('Z'),
-        Err(_) => true,
-    }
+    matches!(state(pid), Some('Z') | None)
 }
 
 /// A proof that is aborted leaves no process behind: none in its group, by the kill of that, and none that it has
@@ -48,6 +51,25 @@ fn an_aborted_proof_leaves_nothing_behind() {
             thread::sleep(Duration::from_millis(10));
         }
     }
+}
+
+/// A process that a proof has standing still goes on when the proof panics.
+#[test]
+fn a_frozen_process_goes_on_after_a_panic() {
+    let mut child = bind_to_us(Command::new("sleep").arg("1000"))
+        .spawn()
+        .unwrap();
+    let pid = child.id().to_string();
+    let panicked = panic::catch_unwind(|| {
+        let _frozen = freeze(&child);
+        assert_ne!(state(&pid), Some('T'), "stands still");
+    });
+    let said = panicked.unwrap_err().downcast::<String>().unwrap();
+    assert!(said.contains("stands still"), "{said}");
+    let after = state(&pid);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_ne!(after, Some('T'));
 }
 
 /// A proof whose server is missing fails in CI. Elsewhere it succeeds, and a line says that it was skipped.
