@@ -11,7 +11,8 @@
 //! # What holds it together
 //!
 //! 1. The broker keeps a job until it is acknowledged. A worker that dies, by `kill -9` or with its machine, has
-//!    not acknowledged its jobs, so the broker gives them to others.
+//!    not acknowledged its jobs, so the broker gives them to others. So it does with those of a worker that it does not hear
+//!    for two heartbeats (`?heartbeat=10` in the URL).
 //! 2. A job is acknowledged after the broker has confirmed that it has the result. So no job is lost: it has a
 //!    result, or it is still there.
 //! 3. `acknowledged N` is printed after the queue has answered a question that was asked behind the

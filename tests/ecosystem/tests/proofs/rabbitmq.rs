@@ -1,5 +1,5 @@
 //! Proof 7: lapin against RabbitMQ: confirmed messages, heartbeats, a broker that is restarted, or stands still. And the
-//! example `jobs`, whose processes are killed while they work.
+//! example `jobs`, whose processes are killed, or stand still, while they work.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +23,7 @@ use lapin::{
 use ws::async_rs::Kit;
 
 use crate::harness::{
-    Env, Frozen, Server, bind_to_us, bytes, free_port, output, proofs, signal, wait,
+    Env, Frozen, Server, bind_to_us, bytes, free_port, freeze, output, proofs, signal, wait,
 };
 
 /// lapin has a thread for each connection, which moves bytes between its buffers.
@@ -205,6 +205,11 @@ async fn consume(consumer: &mut Consumer, count: usize) -> Vec<Vec<u8>> {
     messages
 }
 
+/// How many jobs the broker gives to a worker before it acknowledges one.
+fn in_hand() -> usize {
+    2 * std::thread::available_parallelism().unwrap().get()
+}
+
 /// A process of the example `jobs`. What it says goes to `said` line by line, with its number.
 struct Worker {
     child: Child,
@@ -373,8 +378,7 @@ proofs! {
     /// reported as acknowledged was done again, and none is left.
     async fn jobs_survive_a_killed_worker_and_a_restarted_broker(env) {
         env.allow_threads(LAPIN);
-        // As many as the broker gives to a worker before it acknowledges one.
-        let in_hand = 2 * std::thread::available_parallelism().unwrap().get();
+        let in_hand = in_hand();
         let jobs = 20 * in_hand;
         let Some(mut broker) = Broker::start(&env) else { return };
         let url = broker.url("");
@@ -454,5 +458,67 @@ proofs! {
         assert!(acknowledged.len() + 4 * in_hand >= jobs, "{}", acknowledged.len());
         connection.close(200, "done".into()).await.unwrap();
         drop(broker);
+    }
+
+    /// A worker stands still while it works: its connection is open, and nothing comes. The broker misses its heartbeats,
+    /// and gives what it had in its hands to another. When it goes on, it connects again, and works.
+    async fn a_frozen_worker_loses_its_jobs_to_another(env) {
+        env.allow_threads(LAPIN);
+        let jobs = 20 * in_hand();
+        let Some(broker) = Broker::start(&env) else { return };
+        let url = broker.url("?heartbeat=3");
+        let (connection, channel) = connect_patiently(&broker.url("")).await;
+        let mut publish_jobs = Command::new(env!("CARGO_BIN_EXE_jobs"));
+        publish_jobs.args(["publish", &url, &jobs.to_string()]);
+        assert_eq!(crate::harness::stdout(publish_jobs).await, format!("published {jobs} jobs\n"));
+
+        let (said, mut lines) = mpsc::unbounded();
+        let first = Worker::start(1, &url, &said);
+        // What each worker has said.
+        let mut acknowledged = BTreeSet::new();
+        let mut again = BTreeSet::new();
+        let mut note = |(number, line): (usize, String)| {
+            let (what, job) = line.split_once(' ').unwrap();
+            let jobs = match what {
+                "acknowledged" => &mut acknowledged,
+                "again" => &mut again,
+                _ => panic!("a worker said {line:?}"),
+            };
+            assert!(jobs.insert((number, job.to_owned())), "{number} said twice {line:?}");
+            (number, line)
+        };
+        note(lines.next().await.unwrap());
+        let frozen = freeze(&first.child);
+        // More are waiting: so it has others in its hands.
+        assert!(declare(&channel, "jobs").await > 0, "all jobs are given out before it stands still");
+        let second = Worker::start(2, &url, &said);
+        while !note(lines.next().await.unwrap()).1.starts_with("again ") {}
+        let mut consumer = subscribe(&channel, "results").await;
+        let mut results = BTreeSet::new();
+        while results.len() < jobs {
+            let result = String::from_utf8(consume(&mut consumer, 1).await.remove(0)).unwrap();
+            results.insert(result.split_once(' ').unwrap().0.parse::<usize>().unwrap());
+        }
+        assert!(results.into_iter().eq(0..jobs));
+        ws::spawn_blocking(|| second.stop()).await.unwrap();
+        assert_eq!(declare(&channel, "jobs").await, 0);
+
+        drop(frozen);
+        let job = jobs.to_string();
+        publish(&channel, "jobs", [job.clone().into_bytes()].into_iter()).await;
+        while note(lines.next().await.unwrap()) != (1, format!("acknowledged {job}")) {}
+        ws::spawn_blocking(|| first.stop()).await.unwrap();
+        drop(said);
+        while let Some(line) = lines.next().await {
+            note(line);
+        }
+        // What the first had acknowledged was not given out again, and the second was given only what was.
+        for (number, job) in again {
+            assert_eq!(number, 2, "job {job} came to the first worker again");
+            assert!(!acknowledged.contains(&(1, job.clone())), "job {job} is done again");
+        }
+        connection.close(200, "done".into()).await.unwrap();
+        let log = broker.stop().await;
+        assert!(log.contains("missed heartbeats from client"), "{log}");
     }
 }
