@@ -212,6 +212,16 @@ fn median(mut figures: Vec<f64>) -> f64 {
     }
 }
 
+/// Three digits at least.
+fn short(figure: f64) -> String {
+    let decimals = if figure < 10.0 {
+        2
+    } else {
+        usize::from(figure < 100.0)
+    };
+    format!("{figure:.decimals$}")
+}
+
 fn print(program: &Program, rounds: &[Round]) {
     for (at, (column, better)) in program.columns.iter().enumerate() {
         let of = |runtime: usize| median(rounds.iter().map(|round| round[runtime][at]).collect());
@@ -227,8 +237,10 @@ fn print(program: &Program, rounds: &[Round]) {
             "less is better"
         };
         println!(
-            "| {} | {column}, {arrow} | {ws:.1} | {tokio:.1} | {:.2} ({low:.2}-{high:.2}) |",
+            "| {} | {column}, {arrow} | {} | {} | {:.2} ({low:.2}-{high:.2}) |",
             program.name,
+            short(ws),
+            short(tokio),
             ws / tokio
         );
     }
