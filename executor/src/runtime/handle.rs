@@ -113,8 +113,9 @@ impl Handle {
     /// that `spawn_local` has pinned to this very thread go on meanwhile, as they would if the caller awaited
     /// `future`: hold no lock or borrow across the call that they take too. They do not inside a
     /// [`join`](crate::join), a [`scope`](crate::scope()) or a [`compute`](crate::compute), which must not wait for
-    /// one of them. Calls that nest in this way return in reverse order: one returns after those which tasks
-    /// began meanwhile on its thread.
+    /// one of them; but they may inside the second branch of a join, which is a plain call if nobody takes it.
+    /// Calls that nest in this way return in reverse order: one returns after those which tasks began meanwhile
+    /// on its thread.
     ///
     /// Inside a task, where the runtime can have no further thread, at its cap or because the system refuses one,
     /// nobody takes the permit over: `future` waits for ever there if it waits for another task that only this

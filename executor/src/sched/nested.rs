@@ -19,6 +19,8 @@
 //!
 //! - above a branch of a `join`, a `scope` or a `compute`: branches below would mix with those of the task, and
 //!   meet a stranger (J2). They wait until the branch has ended.
+//!   Not so above the second branch of a join that is in no other, where the thread of that join runs it itself: it is a call like any
+//!   other then, with no branch below it, and to take note of it would be a store in each join.
 //! - above code that runs between two polls: hooks, wakers, destructors at the end of a `block_on`. The P
 //!   is not at rest there.
 //!
