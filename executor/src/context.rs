@@ -25,7 +25,7 @@ use std::{
 };
 
 use crate::{
-    fork_join::{self, Tail},
+    fork_join::{self, Aside},
     sched::{Seat, Shared, Worker, ground::Ground},
     sync::{
         Arc,
@@ -211,7 +211,7 @@ pub(crate) fn enter<'a>(shared: Arc<Shared>) -> EnterGuard<'a> {
 /// Runs `f` as if on another thread, which is nothing to any runtime: for a driver that plays many threads.
 #[cfg_attr(not(test), expect(dead_code, reason = "called by the simulator"))]
 pub(crate) fn apart<R>(f: impl FnOnce() -> R) -> R {
-    struct Back(*const Frame, *const Worker, *const Tail);
+    struct Back(*const Frame, *const Worker, Aside);
     impl Drop for Back {
         fn drop(&mut self) {
             CONTEXT.with(|context| {
@@ -219,7 +219,7 @@ pub(crate) fn apart<R>(f: impl FnOnce() -> R) -> R {
                 context.worker.set(self.1);
             });
             // SAFETY: it was this thread's, whose frames are as they were.
-            unsafe { fork_join::set_tail(self.2) };
+            unsafe { self.2.take_up() };
         }
     }
     let _back = CONTEXT.with(|context| {

@@ -72,7 +72,7 @@ use std::{
 };
 
 #[cfg(not(ws_loom))]
-pub(crate) use self::owner::{FORK_SLICE, attach, base, detach, is_inside, lay_aside, set_tail};
+pub(crate) use self::owner::{Aside, FORK_SLICE, attach, base, detach, is_inside, lay_aside};
 #[cfg(not(ws_loom))]
 pub use self::{
     compute::{Compute, compute},

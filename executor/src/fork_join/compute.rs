@@ -55,6 +55,16 @@ pub(super) fn current() -> usize {
     CURRENT.get()
 }
 
+/// This thread runs nothing of that for now.
+pub(super) fn lay_aside() -> usize {
+    CURRENT.replace(0)
+}
+
+/// It does again.
+pub(super) fn take_up(computation: usize) {
+    CURRENT.set(computation);
+}
+
 /// Runs a branch of that computation.
 pub(super) fn within<R>(computation: usize, f: impl FnOnce() -> R) -> R {
     struct Back(usize);

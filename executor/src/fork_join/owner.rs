@@ -164,6 +164,12 @@ impl Gate {
         }
     }
 
+    fn swap(&self, other: &Self) {
+        self.woke_at.swap(&other.woke_at);
+        self.pending.swap(&other.pending);
+        self.in_vain.swap(&other.in_vain);
+    }
+
     pub(super) fn is_open(&self, now: impl FnOnce() -> u64) -> bool {
         let Some(doublings) = self.in_vain.get().checked_sub(GATE_TRUST) else {
             return true;
@@ -248,12 +254,45 @@ pub(crate) fn detach() {
     unsafe { set_tail(&raw const NO_LANE) };
 }
 
-/// This thread plays another one, which has no P. The tail that it has in truth, for [`set_tail`].
-pub(crate) fn lay_aside() -> *const Tail {
-    let tail = TAIL.get();
+/// What a thread has of its own for its forks, while it plays another one.
+pub(crate) struct Aside {
+    tail: *const Tail,
+    scope: usize,
+    computation: usize,
+    gate: Gate,
+    promoted_at: u64,
+}
+
+/// This thread plays another one, which has no P, and has not forked yet.
+pub(crate) fn lay_aside() -> Aside {
+    let gate = Gate::new();
+    GATE.with(|own| own.swap(&gate));
+    let aside = Aside {
+        tail: TAIL.get(),
+        scope: SCOPE.replace(0),
+        computation: compute::lay_aside(),
+        gate,
+        promoted_at: PROMOTED_AT.replace(0),
+    };
     // SAFETY: a static.
     unsafe { set_tail(&raw const NO_LANE) };
-    tail
+    aside
+}
+
+impl Aside {
+    /// This thread is itself again.
+    ///
+    /// # Safety
+    ///
+    /// - It was this thread's, whose frames are as they were.
+    pub(crate) unsafe fn take_up(&self) {
+        GATE.with(|own| own.swap(&self.gate));
+        SCOPE.set(self.scope);
+        compute::take_up(self.computation);
+        PROMOTED_AT.set(self.promoted_at);
+        // SAFETY: by contract.
+        unsafe { set_tail(self.tail) };
+    }
 }
 
 /// Where the branches begin that what is run now may fork.

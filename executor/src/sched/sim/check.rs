@@ -73,6 +73,13 @@ impl Checks {
         }
     }
 
+    /// A worker is about to run a branch that it has stolen.
+    pub(super) fn runs_a_branch(&self, driver: &Driver, thread: &Thread) {
+        if !thread.worker.bed().standing().has_permit() {
+            driver.fail(|| "S3: a branch is stolen without a permit".to_owned());
+        }
+    }
+
     pub(super) fn after_step(&self, driver: &Driver) {
         self.permits(driver);
         self.spinners(driver);

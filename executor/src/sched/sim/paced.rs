@@ -334,6 +334,10 @@ impl Hand for Paced {
         *self.just_found.borrow_mut() = Some(task);
     }
 
+    fn stole(&self, _: &Thread) {
+        unreachable!("these programs have no branches");
+    }
+
     fn expires(&self) -> bool {
         false
     }

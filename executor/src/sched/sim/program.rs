@@ -22,9 +22,9 @@ use std::{
     time::Duration,
 };
 
-use super::{Outside, block, compute, driver};
+use super::{Outside, block, branches::Tree, compute, driver};
 use crate::{
-    block_in_place, context, fork,
+    block_in_place, compute as computation, context, fork,
     rng::Rng,
     runtime::Handle,
     sched::{ground::Bed, sleep::Sleeper},
@@ -59,6 +59,10 @@ enum Act {
     Block(Duration),
     BlockInPlace(Duration),
     Panic,
+    /// Forks and joins, here and now.
+    Branches(Tree),
+    /// The same as a computation, which is awaited, or dropped after a turn of others.
+    Computation(Tree, bool),
 }
 
 /// What a task does.
@@ -69,7 +73,7 @@ pub(super) struct Script {
 }
 
 /// How a task says that it panicked on purpose.
-struct OnPurpose;
+pub(super) struct OnPurpose;
 
 /// How likely each act is. A seed has a taste of its own, for programs in which everything is equally likely
 /// are all alike ("swarm testing", Groce and others, 2012).
@@ -82,7 +86,9 @@ pub(super) struct Taste {
     ranked: usize,
 }
 
-const KINDS: usize = 16;
+const KINDS: usize = 18;
+/// Closures of a tree at most.
+const CLOSURES: usize = 24;
 /// More levels than a P has lanes.
 const RANKS: usize = 11;
 
@@ -104,7 +110,7 @@ impl Taste {
     /// Many short tasks.
     pub(super) fn busy(gates: usize) -> Self {
         Self {
-            weights: [12, 12, 0, 2, 0, 0, 1, 2, 0, 2, 0, 0, 0, 0, 2, 0],
+            weights: [12, 12, 0, 2, 0, 0, 1, 2, 0, 2, 0, 0, 0, 0, 2, 0, 1, 0],
             gates,
             acts: 10,
             ranked: 1,
@@ -155,6 +161,11 @@ impl Script {
                     Duration::from_nanos(1 << rng.below(24)),
                     Duration::from_nanos(1 << rng.below(27)),
                 ),
+                16 => Act::Branches(Tree::random(rng, taste.gates, 1 + rng.below(CLOSURES))),
+                17 => {
+                    let tree = Tree::random(rng, taste.gates, 1 + rng.below(CLOSURES));
+                    Act::Computation(tree, rng.below(2) == 0)
+                }
                 _ => Act::Yield,
             };
             let ends = matches!(act, Act::Panic);
@@ -167,6 +178,14 @@ impl Script {
         Self {
             acts,
             priority: if ranked { rank(rng) } else { 0 },
+        }
+    }
+
+    /// A script of one turn.
+    pub(super) fn short() -> Self {
+        Self {
+            acts: vec![Act::Yield],
+            priority: 0,
         }
     }
 
@@ -228,7 +247,7 @@ impl World {
         })
     }
 
-    fn open(&self, gate: usize) {
+    pub(super) fn open(&self, gate: usize) {
         let gate = &self.gates[gate];
         gate.is_open.store(true, SeqCst);
         let waiting = std::mem::take(&mut *gate.waiting.lock().unwrap());
@@ -350,6 +369,8 @@ fn play(world: Arc<World>, script: Script) -> Playing {
                 Act::Compute(time) => compute(time),
                 Act::Block(time) => block(time),
                 Act::BlockInPlace(time) => block_in_place(|| block(time)),
+                Act::Branches(tree) => tree.run(&world),
+                Act::Computation(tree, awaited) => compute_tree(&world, tree, awaited).await,
                 Act::Panic => {
                     world.ended.fetch_add(1, Relaxed);
                     // Without a message on the standard error.
@@ -359,6 +380,21 @@ fn play(world: Arc<World>, script: Script) -> Playing {
         }
         world.ended.fetch_add(1, Relaxed);
     })
+}
+
+async fn compute_tree(world: &Arc<World>, tree: Tree, awaited: bool) {
+    let tree = Arc::new(tree);
+    let (inner, inner_world) = (tree.clone(), world.clone());
+    let mut computation = computation(move || inner.run_cancellable(&inner_world));
+    if !awaited {
+        poll_fn(|cx| Poll::Ready(Pin::new(&mut computation).poll(cx).is_ready())).await;
+        task::yield_now().await;
+        return;
+    }
+    match computation.await {
+        Ok(panicked) => tree.ended(panicked),
+        Err(error) => driver().fail(|| format!("S6: of a computation came: {error}")),
+    }
 }
 
 async fn not_early(time: Duration, sleep: impl Future<Output = ()>) {

@@ -41,6 +41,8 @@ pub(super) enum At {
 pub(super) trait Hand {
     /// `thread` has found `task`, and would poll it now.
     fn found(&self, thread: &Thread, task: Task);
+    /// `thread` has stolen a branch, and would run it now.
+    fn stole(&self, thread: &Thread);
     /// Whether a sleep that nobody ended lasted for as long as a thread is kept.
     fn expires(&self) -> bool;
 }
@@ -101,6 +103,7 @@ impl Thread {
                     At::Up
                 }
                 Step::Branch(branch) => {
+                    hand.stole(self);
                     worker.run_branch(branch);
                     At::Up
                 }
