@@ -44,8 +44,9 @@
 //!
 //! It never runs anything else. What runs above a frame of the user's was forked below that frame, so a
 //! lock that is held across a join is never met by a stranger on the same thread (J2; rayon #592). And
-//! a descendant needs no more stack above our frame than it would at its own place, so that helping
-//! overflows no stack which plain calls would not.
+//! a descendant needs no more stack above our frame than it would at its own place, but for the wait itself. What is taken from the
+//! thief was forked in our branch, so of two levels of a recursion one at most is a stalled join that helps on this stack; and
+//! where it is one, the two take some 700 bytes together (x86-64, release).
 #![allow(unsafe_code)]
 
 #[cfg(not(ws_loom))]

@@ -63,6 +63,7 @@ mod branches;
 mod calls;
 mod exchange;
 mod fib_4;
+mod helpers;
 mod order;
 mod strays;
 
