@@ -20,7 +20,7 @@ use ws::{
     task::{self, JoinHandle, JoinSet},
 };
 
-use crate::books::Books;
+use crate::{books::Books, forks};
 
 /// What tasks panic with on purpose.
 pub(crate) const EXPECTED: &str = "expected by the soak";
@@ -44,6 +44,7 @@ pub(crate) fn all(runtime: &Runtime, books: &Books, sysmon: bool) {
         start(Box::pin(aborts_and_panics(books.clone())));
         start(Box::pin(pinned(books.clone())));
         start(Box::pin(sockets(books.clone())));
+        start(Box::pin(forks::forks(books.clone())));
     }
     start(Box::pin(computes(books.clone())));
     thread::scope(|scope| {
@@ -58,6 +59,7 @@ pub(crate) fn all(runtime: &Runtime, books: &Books, sysmon: bool) {
 
 /// Tasks that wait for ever, in every way: for the end of the runtime.
 pub(crate) fn left_waiting(runtime: &Runtime, books: &Books) {
+    drop(runtime.spawn(books.enter(ws::compute(forks::for_ever))));
     for n in 0..200 {
         drop(match n % 4 {
             0 => runtime.spawn(books.enter(pending::<()>())),

@@ -14,6 +14,7 @@
 #![expect(clippy::print_stdout, reason = "a program that reports")]
 
 mod books;
+mod forks;
 mod loads;
 
 use std::{
