@@ -41,7 +41,7 @@
 //! soon, and waits there.) Blocked is a
 //! thread whose CPU clock has not moved between two looks *and* that is not runnable: the second
 //! question costs 3 us and is asked only then, for on a busy machine the clock of a thread that waits
-//! for a core stands still as well; nor where it makes no difference, beside a free permit mostly. Where the system does not tell,
+//! for a core stands still as well; nor a second time in a poll where it makes no difference, beside a free permit mostly. Where the system does not tell,
 //! all count as computing.
 //!
 //! # The price
@@ -257,6 +257,8 @@ struct Seen {
     /// Since when that has not moved, as far as was seen.
     still_since: u64,
     patience: Patience,
+    /// The system was asked in this poll why its thread stands still.
+    asked: bool,
     reported: bool,
 }
 
@@ -482,6 +484,7 @@ impl Monitor {
                 before: (now, cpu),
                 still_since: now,
                 patience: Patience::Open,
+                asked: false,
                 reported: false,
             };
             // Last, since it costs most: a thread that this one has put off its core is runnable.
@@ -516,12 +519,14 @@ impl Monitor {
             shared.look_at_stray(peer, cpu, computes);
         }
         let spare = shared.idle.free() > 0;
-        // Beside a free permit only for these.
-        let matters = !spare || stalls || peer.direct.peek().is_some();
-        let blocked = (running || stalls) && stood_still && matters && shared.is_waiting(peer);
+        // Beside a free permit only for these, and once to know whether it is *crowded*.
+        let matters = !spare || stalls || peer.direct.peek().is_some() || !seen.asked;
+        let asks = (running || stalls) && stood_still && matters;
+        seen.asked |= asks;
+        let blocked = asks && shared.is_waiting(peer);
         let long = blocked || ran.is_none_or(|ran| ran >= COMPUTES_NS);
         self.watchful |= long && !spare;
-        if running && stood_still && !spare && !blocked {
+        if running && asks && !blocked {
             self.crowded = CROWDED_LOOKS;
         }
         if stalls {

@@ -47,18 +47,16 @@ fn the_first_poll_of_a_block_on_has_a_slice_of_its_own() {
 }
 
 #[test]
-fn the_system_is_not_asked_who_blocks_where_it_makes_no_difference() {
-    let files_read = |watched: &Watched| *stage(&watched.runtime).files_read.lock();
-    for (threads, files) in [(1, 0), (2, 1)] {
+fn the_system_is_asked_once_in_a_poll_who_blocks_beside_a_free_permit() {
+    for (threads, files) in [(1, 2), (2, 6)] {
         let mut watched = Watched::new(runtime(), threads);
         watched.blocks(true);
-        watched.begins();
-        watched.looks_after(SLOW_BUSY);
-        assert_eq!(
-            files_read(&watched),
-            files,
-            "{threads} of two permits are taken"
-        );
+        for _ in 0..2 {
+            watched.begins();
+            (0..3).for_each(|_| _ = watched.looks_after(SLOW_BUSY));
+        }
+        let read = *stage(&watched.runtime).files_read.lock();
+        assert_eq!(read, files, "{threads} of two permits are taken");
         watched.blocks(false);
         watched.end();
     }
