@@ -23,28 +23,12 @@ use std::{
     task::{Context, Poll},
 };
 
-use common::{Count, Gate, OnDrop, limited, listen_to_panics, scaled};
+use common::{Count, Gate, OnDrop, Random, limited, listen_to_panics, scaled};
 use futures::channel::oneshot;
 use ws_executor::{
     runtime::{Builder, Handle, Runtime},
     task,
 };
-
-/// A small generator, so that a round replays by its number.
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 8) % bound
-    }
-}
 
 #[derive(Default)]
 struct Tally {
@@ -147,7 +131,7 @@ fn program(seed: u64, depth: u32, tally: Arc<Tally>, sysmon: bool) -> Boxed {
         let mut random = Random::new(seed);
         let mut ended = 1;
         for _ in 0..=random.below(3) {
-            let next = random.below(u64::MAX);
+            let next = random.next();
             let child = |tally: &Arc<Tally>| program(next, depth - 1, tally.clone(), sysmon);
             match random.below(if depth == 0 { 6 } else { 11 }) {
                 0 => task::yield_now().await,
@@ -180,7 +164,7 @@ fn program(seed: u64, depth: u32, tally: Arc<Tally>, sysmon: bool) -> Boxed {
                 }
                 6 | 7 => ended += ws_executor::spawn(child(&tally)).await.unwrap(),
                 8 => {
-                    let all: Vec<_> = (0..random.below(8))
+                    let all: Vec<_> = (0..random.below(8) as u64)
                         .map(|n| {
                             let seed = next.wrapping_add(n);
                             ws_executor::spawn(program(seed, depth - 1, tally.clone(), sysmon))

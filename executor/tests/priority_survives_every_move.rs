@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Count, Gate, OnDrop, scaled};
+use common::{Count, Gate, OnDrop, Random, scaled};
 use ws_executor::{
     block_in_place,
     runtime::{Builder, Runtime},
@@ -508,28 +508,22 @@ fn program(
     ended: Arc<Count>,
 ) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
     Box::pin(async move {
-        let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-        let mut next = move || {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            random
-        };
+        let mut random = Random::new(seed);
         let mut children = vec![];
         if depth > 0 {
             for _ in 0..2 {
-                let task = task::Builder::new().priority((next() % 11) as i64 - 5);
-                children.push(task.spawn(program(next(), depth - 1, ended.clone())));
+                let task = task::Builder::new().priority(random.below(11) as i64 - 5);
+                children.push(task.spawn(program(random.next(), depth - 1, ended.clone())));
             }
         }
-        for _ in 0..next() % 8 {
-            match next() % 5 {
+        for _ in 0..random.below(8) {
+            match random.below(5) {
                 0 | 1 => task::yield_now().await,
-                2 => ws_executor::time::sleep(Duration::from_micros(next() % 50)).await,
+                2 => ws_executor::time::sleep(Duration::from_micros(random.below(50) as u64)).await,
                 3 => block_in_place(std::thread::yield_now),
                 _ => {
                     for child in &children {
-                        child.set_priority((next() % 11) as i64 - 5);
+                        child.set_priority(random.below(11) as i64 - 5);
                     }
                 }
             }

@@ -36,7 +36,7 @@ use std::{
     thread,
 };
 
-use common::{Count, GRACE, scaled};
+use common::{Count, GRACE, Random, scaled};
 use program::{Counted, Program, value};
 use tree::{Node, Run};
 use ws_executor::{
@@ -48,19 +48,6 @@ use ws_executor::{
 const DEPTH: usize = 3;
 /// So many begin at the same time.
 const ROOTS: usize = 4;
-
-/// Splitmix64 (Steele, Lea, Flood, 2014).
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) % bound as u64) as usize
-    }
-}
 
 /// The panic of the task or the closure with that id.
 #[derive(Debug, Clone, Copy)]
@@ -215,7 +202,7 @@ fn be_a_device(told: mpsc::Receiver<(Arc<AtomicBool>, Waker)>) {
 
 /// Runs the programs of a seed.
 fn play(workers: usize, seed: u64) -> Vec<String> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut programs = [(); ROOTS].map(|()| Program::random(&mut random, DEPTH));
     let mut trees = [(); 2].map(|()| Node::random(&mut random, 40, DEPTH));
     let cut = (random.below(8) == 0).then(|| random.below(60));

@@ -15,20 +15,9 @@ use std::{
     time::Duration,
 };
 
+use common::Random;
 use futures::channel::oneshot;
 use ws_executor::{runtime::Builder, task};
-
-/// A small generator, so that a failing seed replays the same program.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-}
 
 /// Counts beginnings and ends: a task that is lost or doubled shows as a difference.
 #[derive(Default)]
@@ -50,12 +39,14 @@ fn program(seed: u64, depth: u32, tally: Arc<Tally>) -> impl Future<Output = u64
     let ended = Ended(tally.clone());
     async move {
         let _ended = ended;
-        let mut random = Random(seed | 1);
+        let mut random = Random::new(seed);
         let mut sum = 1;
-        for _ in 0..random.next(4) + 1 {
-            match random.next(if depth == 0 { 5 } else { 10 }) {
+        for _ in 0..random.below(4) + 1 {
+            match random.below(if depth == 0 { 5 } else { 10 }) {
                 0 => task::yield_now().await,
-                1 => ws_executor::time::sleep(Duration::from_micros(random.next(200))).await,
+                1 => {
+                    ws_executor::time::sleep(Duration::from_micros(random.below(200) as u64)).await
+                }
                 2 => ws_executor::block_in_place(std::thread::yield_now),
                 3 => {
                     let (send, receive) = oneshot::channel();
@@ -70,16 +61,16 @@ fn program(seed: u64, depth: u32, tally: Arc<Tally>) -> impl Future<Output = u64
                     sum += ws_executor::spawn_blocking(|| 1).await.unwrap();
                 }
                 5 | 6 => {
-                    let next = random.next(u64::MAX);
+                    let next = random.next();
                     sum += ws_executor::spawn(Box::pin(program(next, depth - 1, tally.clone()))
                         as std::pin::Pin<Box<dyn Future<Output = u64> + Send>>)
                     .await
                     .unwrap();
                 }
                 7 => {
-                    let children: Vec<_> = (0..random.next(20))
+                    let children: Vec<_> = (0..random.below(20))
                         .map(|_| {
-                            let next = random.next(u64::MAX);
+                            let next = random.next();
                             ws_executor::spawn(Box::pin(program(next, depth - 1, tally.clone()))
                                 as std::pin::Pin<Box<dyn Future<Output = u64> + Send>>)
                         })
@@ -89,11 +80,11 @@ fn program(seed: u64, depth: u32, tally: Arc<Tally>) -> impl Future<Output = u64
                     }
                 }
                 8 => {
-                    let next = random.next(u64::MAX);
+                    let next = random.next();
                     let child =
                         ws_executor::spawn(Box::pin(program(next, depth - 1, tally.clone()))
                             as std::pin::Pin<Box<dyn Future<Output = u64> + Send>>);
-                    if random.next(2) == 0 {
+                    if random.below(2) == 0 {
                         task::yield_now().await;
                     }
                     child.abort();
@@ -121,11 +112,7 @@ fn random_programs(workers: usize, how: impl Fn(ws_executor::runtime::Runtime, u
         let tally = Arc::new(Tally::default());
         let builder = Builder::new().workers(workers).seed(seed);
         let runtime = builder.shutdown_grace(common::GRACE).build().unwrap();
-        how(
-            runtime,
-            seed.wrapping_mul(0x9E37_79B9_7F4A_7C15),
-            tally.clone(),
-        );
+        how(runtime, 1_000_000 * seed, tally.clone());
         assert_eq!(
             tally.begun.load(SeqCst),
             tally.ended.load(SeqCst),

@@ -8,6 +8,7 @@
 )]
 
 mod log;
+mod random;
 mod scale;
 mod stack;
 
@@ -22,6 +23,7 @@ use std::{
 };
 
 pub(crate) use log::{line, subscribe};
+pub(crate) use random::Random;
 pub(crate) use scale::scaled;
 pub(crate) use stack::{calls, here};
 use ws_executor::{

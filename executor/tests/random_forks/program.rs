@@ -20,7 +20,8 @@ use ws_executor::{
 };
 
 use super::{
-    Alive, Outcome, Random, Shared, Sure,
+    Alive, Outcome, Shared, Sure,
+    common::Random,
     tree::{CAUGHT, Node, Run, poll_above, throw},
 };
 

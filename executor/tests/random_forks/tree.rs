@@ -16,7 +16,8 @@ use std::{
 use ws_executor::{Scope, block_in_place, join, scope, spawn, task};
 
 use super::{
-    Expected, Outcome, Random, Shared, Sure,
+    Expected, Outcome, Shared, Sure,
+    common::Random,
     program::{Counted, Program},
 };
 
