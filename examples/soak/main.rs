@@ -118,7 +118,7 @@ fn epoch(seed: u64, number: u64, tally: &mut Tally) {
         loads::all(&runtime, &books, sysmon);
     }
     books.at_rest(&runtime, workers, &what);
-    loads::left_waiting(&runtime, &books);
+    loads::left_waiting(&runtime, &books, workers);
     end(runtime, how);
     books.balance(&what);
     tally.add(&books);
