@@ -1,7 +1,7 @@
 //! L3, F6: a netpoll that the system refuses to look at, because somebody closed its descriptor or put another in its place, is
 //! said so, and once a second at most; what needs no socket goes on, and no thread turns in circles meanwhile.
 //!
-//! Seen to fail with the pause left out of `wait_on` (38,000 looks in 84 ms), and with each failure reported (169).
+//! Seen to fail with the pause left out of `wait_on` (32,000 looks in 76 ms), and with each failure reported (54).
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "puts another file behind a descriptor")]
 
@@ -71,7 +71,6 @@ fn a_netpoll_that_fails_is_told_and_waited_for_in_no_circle() {
         drop(runtime);
         let (reports, took) = (REPORTS.load(Ordering::Relaxed), began.elapsed());
         assert!(reports >= 1, "nobody said so");
-        // Two threads may come to the first one together.
-        assert!(reports <= 2 + took.as_secs(), "{reports} in {took:?}");
+        assert!(reports <= 1 + took.as_secs(), "{reports} in {took:?}");
     });
 }

@@ -60,7 +60,11 @@
 #[cfg(all(test, not(ws_loom)))]
 pub(super) mod tests;
 
-use std::{io, task::Waker, time::Duration};
+use std::{
+    io,
+    task::Waker,
+    time::{Duration, Instant},
+};
 
 use super::{
     Shared,
@@ -70,7 +74,7 @@ use super::{
     processor::{Peer, attention},
     search::Search,
     sleep::Sleeper,
-    sysmon::REPORT_EVERY_NS,
+    sysmon::REPORT_EVERY,
     worker::{Scope, Step, Worker},
 };
 use crate::{
@@ -594,16 +598,17 @@ fn is_call(task: &Task) -> bool {
 impl Shared {
     /// Not while the netpoll is held, but in virtual time: whoever listens may wait for a socket of this runtime.
     ///
-    /// The system lets a look fail for no reason that passes, so this is said once a second at most.
+    /// The system lets a look fail for no reason that passes, so this is said once a second at most, whatever clock the runtime has.
     pub(super) fn report_netpoll<T>(&self, result: io::Result<T>) {
         let Err(error) = result else {
             return;
         };
-        let now = self.time.clock().now_ns().max(1);
-        let last = self.netpoll_reported.load(Relaxed);
-        if last == 0 || last + REPORT_EVERY_NS <= now {
-            self.netpoll_reported.store(now, Relaxed);
-            report(|| tracing::error!(%error, "the netpoll failed: no socket is heard of"));
+        let mut last = self.netpoll_reported.lock();
+        if last.is_some_and(|last| last.elapsed() < REPORT_EVERY) {
+            return;
         }
+        *last = Some(Instant::now());
+        drop(last);
+        report(|| tracing::error!(%error, "the netpoll failed: no socket is heard of"));
     }
 }

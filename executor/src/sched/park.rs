@@ -72,12 +72,12 @@ impl Parker {
         !self.wake_up()
     }
 
-    /// Waits in the netpoll, which is what `poll` does; unless there was an unpark.
-    pub(crate) fn park_polling(&self, poll: impl FnOnce()) {
+    /// Waits in the netpoll, which is what `poll` does; unless there was an unpark. Whether there was one by the end.
+    pub(crate) fn park_polling(&self, poll: impl FnOnce()) -> bool {
         if self.fall_asleep(POLLING) {
             poll();
         }
-        self.wake_up();
+        self.wake_up()
     }
 
     /// Ends the current sleep, or the next one. `interrupt` gets a thread out of the netpoll.

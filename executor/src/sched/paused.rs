@@ -78,6 +78,7 @@ use super::{
     ground::Ground,
     park::Parker,
     sleep::Sleeper,
+    wait::FAILED_WAIT,
     worker::{Step, Worker},
 };
 use crate::{
@@ -309,7 +310,12 @@ impl Shared {
     }
 
     fn wait(&self, poller: &mut Poller<'_>, until: Option<Instant>, ready: &mut Vec<Waker>) {
-        self.report_netpoll(poller.wait(until, ready));
+        let waited = poller.wait(until, ready);
+        if waited.is_err() {
+            // The next one would fail at once as well.
+            thread::sleep(FAILED_WAIT);
+        }
+        self.report_netpoll(waited);
     }
 
     /// See *Nothing can wake*.

@@ -4,7 +4,7 @@
 //! them. How work comes in is in `incoming.rs`, how threads are started in `threads.rs`, how it ends in
 //! `shutdown.rs`.
 
-use std::{io, sync::Weak, task::Waker};
+use std::{io, sync::Weak, task::Waker, time::Instant};
 
 use ws_reactor::Netpoll;
 
@@ -72,8 +72,8 @@ pub(crate) struct Shared {
     pub(crate) netpoll_waiter: AtomicUsize,
     /// When the netpoll was looked at last, in nanoseconds of the runtime's clock.
     pub(crate) last_netpoll: AtomicU64,
-    /// When it was said last that the netpoll fails, in the same; 0: never.
-    pub(super) netpoll_reported: AtomicU64,
+    /// When it was said last that the netpoll fails.
+    pub(super) netpoll_reported: Mutex<Option<Instant>>,
     pub(super) crowd: Crowd,
     pub(crate) phase: Phase,
     pub(crate) blocking: Room,
@@ -131,7 +131,7 @@ impl Shared {
                 foreign_timers,
                 netpoll_waiter: AtomicUsize::new(0),
                 last_netpoll: AtomicU64::new(0),
-                netpoll_reported: AtomicU64::new(0),
+                netpoll_reported: Mutex::new(None),
                 crowd: Crowd::default(),
                 phase: Phase::new(),
                 blocking: Room::new(config.blocking_max()),

@@ -129,7 +129,7 @@ const COMPUTES_NS: u64 = LOOK_NS / 2;
 /// How late a timer may be before sysmon fires it: its own P fires it at the next step.
 const TIMER_GRACE_NS: u64 = 100_000;
 /// At least so long between two reports.
-pub(super) const REPORT_EVERY_NS: u64 = 1_000_000_000;
+pub(super) const REPORT_EVERY: Duration = Duration::from_secs(1);
 
 /// Whether the thread exists, and what others have to say to it.
 #[derive(Debug)]
@@ -636,7 +636,7 @@ impl Monitor {
         if peer.ticks.load(Relaxed) != ticks {
             return;
         }
-        if self.last_report != 0 && now - self.last_report < REPORT_EVERY_NS {
+        if self.last_report != 0 && now - self.last_report < REPORT_EVERY.as_nanos() as u64 {
             self.suppressed += 1;
             return;
         }

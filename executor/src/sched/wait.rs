@@ -46,7 +46,7 @@ pub(super) const CROWD_WAIT: u64 = 200_000;
 pub(super) const CROWD_LASTS: u64 = 1_000_000;
 
 /// Who waits in a netpoll that fails sleeps for so long instead: what timers can be late by then.
-const FAILED_WAIT: Duration = Duration::from_millis(1);
+pub(super) const FAILED_WAIT: Duration = Duration::from_millis(1);
 
 /// See *A crowd of timers* in the module's head. Times are in nanoseconds of the runtime's clock. Whoever waits in the netpoll
 /// writes it, and as it decides only how long somebody waits, two who do so one behind the other may mix their times.
@@ -195,7 +195,7 @@ impl Worker {
         };
         self.enter_netpoll();
         let mut waited = Ok(());
-        parker.park_polling(|| {
+        let unparked = parker.park_polling(|| {
             poller.prepare();
             let clock = self.shared.time.clock();
             let next = self.shared.next_wake_up();
@@ -207,12 +207,17 @@ impl Worker {
                 waited = result.map(|_| ());
             }
         });
+        if waited.is_err() {
+            // The next wait would fail at once as well, and so would that of anybody else, who is not let in meanwhile.
+            let pause = if unparked {
+                Duration::ZERO
+            } else {
+                FAILED_WAIT
+            };
+            parker.park_timeout(pause);
+        }
         self.leave_netpoll();
         drop(poller);
-        if waited.is_err() {
-            // The next wait would fail at once as well.
-            parker.park_timeout(FAILED_WAIT);
-        }
         self.shared.report_netpoll(waited);
         self.fire_due();
         false

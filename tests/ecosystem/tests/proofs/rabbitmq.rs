@@ -464,7 +464,7 @@ proofs! {
     /// and gives what it had in its hands to another. When it goes on, it connects again, and works.
     async fn a_frozen_worker_loses_its_jobs_to_another(env) {
         env.allow_threads(LAPIN);
-        let jobs = 20 * in_hand();
+        let jobs = 40 * in_hand();
         let Some(broker) = Broker::start(&env) else { return };
         let url = broker.url("?heartbeat=3");
         let (connection, channel) = connect_patiently(&broker.url("")).await;

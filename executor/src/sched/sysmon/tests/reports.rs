@@ -6,7 +6,6 @@ use super::*;
 use crate::task::Id;
 
 const THRESHOLD: Duration = Duration::from_millis(20);
-const REPORT_EVERY: Duration = Duration::from_nanos(REPORT_EVERY_NS);
 const MOMENT: Duration = Duration::from_nanos(1);
 
 /// One of two threads is in the poll of a task, and what is said of it is kept.
