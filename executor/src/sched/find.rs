@@ -60,28 +60,22 @@
 #[cfg(all(test, not(ws_loom)))]
 pub(super) mod tests;
 
-use std::{
-    io,
-    task::Waker,
-    time::{Duration, Instant},
-};
+use std::{task::Waker, time::Duration};
 
 use super::{
-    Shared,
     ground::Ground,
     idle::Stands,
     priority::ANY,
     processor::{Peer, attention},
     search::Search,
     sleep::Sleeper,
-    sysmon::REPORT_EVERY,
     worker::{Scope, Step, Worker},
 };
 use crate::{
     events::event,
     queue::Batch,
     sync::atomic::Ordering::Relaxed,
-    task::{DEFAULT_PRIORITY, Task, report, wake_quietly},
+    task::{DEFAULT_PRIORITY, Task, wake_quietly},
 };
 
 /// Every so many ticks the global queue is looked at first (L4). As in Go: a prime, so that it does not
@@ -593,22 +587,4 @@ impl Worker {
 
 fn is_call(task: &Task) -> bool {
     task.header().blocks()
-}
-
-impl Shared {
-    /// Not while the netpoll is held, but in virtual time: whoever listens may wait for a socket of this runtime.
-    ///
-    /// The system lets a look fail for no reason that passes, so this is said once a second at most, whatever clock the runtime has.
-    pub(super) fn report_netpoll<T>(&self, result: io::Result<T>) {
-        let Err(error) = result else {
-            return;
-        };
-        let mut last = self.netpoll_reported.lock();
-        if last.is_some_and(|last| last.elapsed() < REPORT_EVERY) {
-            return;
-        }
-        *last = Some(Instant::now());
-        drop(last);
-        report(|| tracing::error!(%error, "the netpoll failed: no socket is heard of"));
-    }
 }

@@ -2,7 +2,14 @@
 
 use std::{fmt, panic::Location, sync::Arc as StdArc, time::Duration};
 
-use crate::task::Id;
+use super::{Shared, processor::Peer};
+use crate::{
+    sync::atomic::Ordering::Relaxed,
+    task::{Id, quietly, report},
+};
+
+/// At least so long between two reports.
+pub(super) const REPORT_EVERY: Duration = Duration::from_secs(1);
 
 /// When and how stalls are reported.
 #[derive(Clone)]
@@ -66,6 +73,65 @@ impl fmt::Display for StallReport {
             ", spawned at {}, {how} its thread for {:?}",
             self.location, self.running_for
         )
+    }
+}
+
+/// What was reported, as sysmon remembers it.
+#[derive(Default)]
+pub(super) struct Reports {
+    /// When, in nanoseconds of the runtime's clock; 0: nothing yet.
+    last: u64,
+    /// Not reported since then, for there were too many.
+    suppressed: u64,
+}
+
+impl Reports {
+    /// The poll in which a P's thread was at `ticks` has gone on for so many nanoseconds.
+    pub(super) fn stalled(
+        &mut self,
+        shared: &Shared,
+        peer: &Peer,
+        ticks: u64,
+        now: u64,
+        stuck_for: u64,
+        blocked: bool,
+    ) {
+        // A root is its own thread's business.
+        let Some(task) = shared.find_live(peer.running.load(Relaxed)) else {
+            return;
+        };
+        // Only if it is the same poll still, it is about this task.
+        if peer.ticks.load(Relaxed) != ticks {
+            return;
+        }
+        if self.last != 0 && now - self.last < REPORT_EVERY.as_nanos() as u64 {
+            self.suppressed += 1;
+            return;
+        }
+        self.last = now;
+        let header = task.header();
+        let stall = StallReport {
+            id: header.id(),
+            name: header.name().map(str::to_owned),
+            location: header.location(),
+            running_for: Duration::from_nanos(stuck_for),
+            blocked,
+            suppressed: std::mem::take(&mut self.suppressed),
+        };
+        match &shared.config.stall.hook {
+            Some(hook) => quietly("the `on_stall` hook", || hook(&stall)),
+            None => report(|| {
+                tracing::warn!(
+                    task.id = %stall.id,
+                    task.name = stall.name.as_deref(),
+                    spawned.at = %stall.location,
+                    running_for = ?stall.running_for,
+                    blocked = stall.blocked,
+                    suppressed = stall.suppressed,
+                    "a task holds its thread for long"
+                );
+            }),
+        }
     }
 }
 

@@ -86,7 +86,7 @@ use super::{
     ground::{Bed, Ground},
     idle::Stands,
     processor::{Peer, attention},
-    stall::StallReport,
+    stall::Reports,
 };
 use crate::{
     events::event,
@@ -102,7 +102,7 @@ use crate::{
         },
         thread,
     },
-    task::{Task, quietly, report, wake_quietly},
+    task::{Task, report, wake_quietly},
 };
 
 /// After it had to act.
@@ -128,8 +128,6 @@ const LOOK_NS: u64 = SLOW_BUSY.as_nanos() as u64;
 const COMPUTES_NS: u64 = LOOK_NS / 2;
 /// How late a timer may be before sysmon fires it: its own P fires it at the next step.
 const TIMER_GRACE_NS: u64 = 100_000;
-/// At least so long between two reports.
-pub(super) const REPORT_EVERY: Duration = Duration::from_secs(1);
 
 /// Whether the thread exists, and what others have to say to it.
 #[derive(Debug)]
@@ -291,8 +289,7 @@ pub(super) struct Monitor {
     took: bool,
     short_waits: ShortWaits,
     calm: Calm,
-    last_report: u64,
-    suppressed: u64,
+    reports: Reports,
     /// The last look saw a long poll that may have to be reported.
     watches: bool,
 }
@@ -315,8 +312,7 @@ impl Monitor {
             took: false,
             short_waits: ShortWaits::new(),
             calm: Calm::default(),
-            last_report: 0,
-            suppressed: 0,
+            reports: Reports::default(),
             watches: false,
         }
     }
@@ -531,7 +527,8 @@ impl Monitor {
         }
         if stalls {
             seen.reported = true;
-            self.report(peer, ticks, now, stuck_for, blocked);
+            self.reports
+                .stalled(shared, peer, ticks, now, stuck_for, blocked);
         }
         if !running {
             return false;
@@ -625,45 +622,6 @@ impl Monitor {
             self.shared.ask_at_forks();
         }
         some
-    }
-
-    fn report(&mut self, peer: &Peer, ticks: u64, now: u64, stuck_for: u64, blocked: bool) {
-        // A root is its own thread's business.
-        let Some(task) = self.shared.find_live(peer.running.load(Relaxed)) else {
-            return;
-        };
-        // Only if it is the same poll still, it is about this task.
-        if peer.ticks.load(Relaxed) != ticks {
-            return;
-        }
-        if self.last_report != 0 && now - self.last_report < REPORT_EVERY.as_nanos() as u64 {
-            self.suppressed += 1;
-            return;
-        }
-        self.last_report = now;
-        let header = task.header();
-        let stall = StallReport {
-            id: header.id(),
-            name: header.name().map(str::to_owned),
-            location: header.location(),
-            running_for: Duration::from_nanos(stuck_for),
-            blocked,
-            suppressed: std::mem::take(&mut self.suppressed),
-        };
-        match &self.shared.config.stall.hook {
-            Some(hook) => quietly("the `on_stall` hook", || hook(&stall)),
-            None => report(|| {
-                tracing::warn!(
-                    task.id = %stall.id,
-                    task.name = stall.name.as_deref(),
-                    spawned.at = %stall.location,
-                    running_for = ?stall.running_for,
-                    blocked = stall.blocked,
-                    suppressed = stall.suppressed,
-                    "a task holds its thread for long"
-                );
-            }),
-        }
     }
 }
 

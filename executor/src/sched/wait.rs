@@ -16,7 +16,11 @@
 //! due already when the crowd came, and was more than one hold of a lock takes, does not wait at all. Where a hundred timers are
 //! due at nearly the same time every few milliseconds, each such crowd is over before it lasts.
 
-use std::{cell::Cell, time::Duration};
+use std::{
+    cell::Cell,
+    io,
+    time::{Duration, Instant},
+};
 
 use super::{
     Root, Shared,
@@ -25,6 +29,7 @@ use super::{
     park::Parker,
     processor::{Peer, attention},
     sleep::{Sleeper, Slept},
+    stall::REPORT_EVERY,
     worker::{ROOT, Scope, Worker},
 };
 use crate::{
@@ -35,6 +40,7 @@ use crate::{
         Ordering::{Acquire, Relaxed, Release, SeqCst},
         fence,
     },
+    task::report,
 };
 
 /// So many timers at the end of one wait are a crowd. Guessed: for one or two each wake-up is what they were armed for.
@@ -304,6 +310,24 @@ impl Worker {
     fn has_live(&self) -> bool {
         let peer = self.peer();
         peer.counters.spawned.get() != self.spawned_before && peer.home.live().len() > 0
+    }
+}
+
+impl Shared {
+    /// Not while the netpoll is held, but in virtual time: whoever listens may wait for a socket of this runtime.
+    ///
+    /// The system lets a look fail for no reason that passes, so this is said once a second at most, whatever clock the runtime has.
+    pub(super) fn report_netpoll<T>(&self, result: io::Result<T>) {
+        let Err(error) = result else {
+            return;
+        };
+        let mut last = self.netpoll_reported.lock();
+        if last.is_some_and(|last| last.elapsed() < REPORT_EVERY) {
+            return;
+        }
+        *last = Some(Instant::now());
+        drop(last);
+        report(|| tracing::error!(%error, "the netpoll failed: no socket is heard of"));
     }
 }
 

@@ -3,7 +3,10 @@
 use std::sync::Mutex;
 
 use super::*;
-use crate::task::Id;
+use crate::{
+    sched::stall::{REPORT_EVERY, StallReport},
+    task::Id,
+};
 
 const THRESHOLD: Duration = Duration::from_millis(20);
 const MOMENT: Duration = Duration::from_nanos(1);
