@@ -21,7 +21,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::SeqCst};
 
-use net_support::{Folder, Limit, runtime};
+use net_support::{Folder, Limit, runtime, skipped};
 use ws::io::{AsyncReadExt, AsyncWriteExt};
 use ws::net::{UnixListener, UnixStream};
 
@@ -214,11 +214,11 @@ fn ten_thousand_connections() {
     }
     let connections = CONNECTIONS.min(limit().saturating_sub(OTHERS));
     if connections < CONNECTIONS {
-        eprintln!(
-            "SKIPPED in part: the hard limit is {} open files (ulimit -Hn), so there are {connections} connections and \
+        skipped(format!(
+            "in part: the hard limit is {} open files (ulimit -Hn), so there are {connections} connections and \
              not {CONNECTIONS}",
             limit()
-        );
+        ));
     }
     let status = Command::new("sh")
         .args(["-c", "ulimit -n \"$(ulimit -Hn)\" && exec \"$0\" \"$@\""])

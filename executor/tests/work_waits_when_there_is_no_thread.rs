@@ -374,7 +374,7 @@ fn when_the_user_has_too_many_threads() {
         let status = fs::read_to_string("/proc/self/status").unwrap();
         let is_root = status.lines().any(|line| line.starts_with("Uid:\t0\t0"));
         if !is_root {
-            eprintln!("SKIPPED: only root can take a user of its own");
+            common::skipped("a limit on threads: only root can take a user of its own");
             return;
         }
         for threads in [1, 2, 3, 4] {

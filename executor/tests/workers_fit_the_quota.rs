@@ -94,7 +94,7 @@ fn by_quota_and_by_variable() {
             let group = match Group::new(quota, 100_000) {
                 Ok(group) => group,
                 Err(error) => {
-                    eprintln!("SKIPPED: a group with a quota: {error}");
+                    common::skipped(format!("a group with a quota of CPU: {error}"));
                     return;
                 }
             };

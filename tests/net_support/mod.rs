@@ -1,6 +1,9 @@
 //! What the tests of sockets and signals share.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+#[path = "../../executor/tests/common/skip.rs"]
+mod skip;
+
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -14,6 +17,9 @@ use std::time::Duration;
 
 use ws::net::{TcpListener, TcpStream};
 use ws::runtime::{Builder, Runtime};
+
+#[allow(unused_imports, reason = "each test uses a part of it")]
+pub(crate) use skip::skipped;
 
 /// What a test may take before it counts as hung. Nothing is measured by it.
 const LIMIT: Duration = Duration::from_secs(120);

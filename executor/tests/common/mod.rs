@@ -10,6 +10,7 @@
 mod log;
 mod random;
 mod scale;
+mod skip;
 mod stack;
 
 use std::{
@@ -25,6 +26,7 @@ use std::{
 pub(crate) use log::{line, subscribe};
 pub(crate) use random::Random;
 pub(crate) use scale::scaled;
+pub(crate) use skip::skipped;
 pub(crate) use stack::{calls, here};
 use ws_executor::{
     runtime::{Builder, Runtime},

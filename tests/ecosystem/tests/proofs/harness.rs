@@ -37,6 +37,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+#[path = "../../../../executor/tests/common/skip.rs"]
+mod skip;
+
+use skip::skipped;
+
 /// Longer than any proof takes, also on a busy machine. The whole of them has 14 minutes.
 const LIMIT: Duration = Duration::from_secs(400);
 
@@ -450,7 +455,9 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
     if found.is_none() {
         let ci = env::var("CI").is_ok_and(|ci| ci == "true");
         assert!(!ci, "{program} is not installed, and this is CI");
-        eprintln!("SKIPPED: {program} is not installed; .ci/ecosystem.sh installs it");
+        skipped(format!(
+            "{program} is not installed; .ci/ecosystem.sh installs it"
+        ));
     }
     found
 }
