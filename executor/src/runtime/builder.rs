@@ -119,7 +119,10 @@ impl Builder {
         self
     }
 
-    /// The name of its threads; a number is appended.
+    /// The name of its threads. A worker appends `-` and its number, the monitor `-mon`.
+    ///
+    /// Linux shows the first 15 bytes of a thread's name, so a name of at most 11 bytes keeps the
+    /// monitor and the workers 0 to 999 apart there.
     pub fn thread_name(mut self, name: impl Into<String>) -> Self {
         self.thread_name = name.into();
         self

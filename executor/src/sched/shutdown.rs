@@ -125,7 +125,7 @@ impl Shared {
 
     fn clear_in_the_background(self: &Arc<Self>) {
         let shared = self.clone();
-        let builder = thread::Builder::new().name(format!("{}-shutdown", self.config.name));
+        let builder = thread::Builder::new().name(format!("{}-end", self.config.name));
         if let Err(error) = builder.spawn(move || shared.help_to_clear()) {
             report(|| tracing::warn!(%error, "no thread for the shutdown: it is done here"));
             self.help_to_clear();

@@ -167,7 +167,7 @@ impl Shared {
             return;
         }
         let shared = self.clone();
-        let builder = thread::Builder::new().name(format!("{}-sysmon", self.config.name));
+        let builder = thread::Builder::new().name(format!("{}-mon", self.config.name));
         if let Err(error) = builder.spawn(move || Monitor::new(&shared).run()) {
             // The next thread that comes tries again; one report is enough.
             if !self.sysmon.reported.swap(true, Relaxed) {
