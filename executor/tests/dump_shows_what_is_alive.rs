@@ -1,8 +1,9 @@
 //! L2, in what users see of it: `Handle::dump` shows every live task, with its name, where it was spawned, what it
 //! is doing and how old it is, also while every worker is stuck. It polls nothing, and waits for nobody.
 //!
-//! It fails when `TaskDump::new` does not look at who is running (a stuck task then counts as queued), and
-//! when `Shared::dump` leaves out the home of what foreign threads spawn.
+//! It fails when `TaskDump::new` does not look at who is running (a stuck task then counts as queued), when
+//! `Shared::dump` leaves out the home of what foreign threads spawn, and when a task's place and its priority are
+//! taken from two readings of their word.
 
 mod common;
 
@@ -10,7 +11,7 @@ use std::{
     future::{pending, poll_fn},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
     task::{Poll, Waker},
     time::Duration,
@@ -136,6 +137,34 @@ common::with_workers! {
         }
         for task in busy {
             runtime.block_on(task).unwrap();
+        }
+    }
+
+    /// A task that is given its first priority keeps its place, for whoever reads it in that moment.
+    fn beside_one_that_sets_priorities(workers: usize) {
+        const TASKS: usize = 20_000;
+        for _ in 0..common::scaled(10) {
+            let runtime = runtime(workers);
+            let line = line!() + 1;
+            let tasks: Vec<_> = (0..TASKS).map(|_| runtime.spawn(pending::<()>())).collect();
+            let over = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    for (number, task) in (1..).zip(&tasks) {
+                        task.set_priority(number);
+                        assert_eq!(task.priority().get(), number);
+                    }
+                    over.store(true, SeqCst);
+                });
+                while !over.load(SeqCst) {
+                    for row in runtime.handle().dump() {
+                        assert_eq!(row.location.line(), line);
+                        assert!(row.location.file().ends_with("dump_shows_what_is_alive.rs"));
+                        assert!(row.to_string().contains("dump_shows"));
+                    }
+                    assert!(tasks.iter().all(|task| format!("{task:?}").contains("JoinHandle")));
+                }
+            });
         }
     }
 }

@@ -12,6 +12,7 @@
 //! | `the_last_reference_frees_the_cell_once` | the cell is freed once, after all that anybody did with it | 3 | 0.1 | `task_drop_reference_relaxed`, `task_last_waker_does_not_free` |
 //! | `a_wake_beyond_the_limit_reaches_the_next_poll` | a wake that does not count any more, of a task that runs, is not lost | 3 | 0.1 | `task_settle_trusts_the_limit`, `task_uncounted_wake_relaxed` |
 //! | `a_refused_task_says_cancelled` | a task that was never entered ends as one that was cancelled | 3 | 0.1 | also `task_done_relaxed`, `task_register_relaxed` |
+//! | `a_place_is_read_beside_the_first_priority` | the word of a task's place and priority is read while two threads set its first priority: the place is the same, and one priority is kept | 3 | 6 | `task_meta_is_read_twice` |
 //!
 //! The scheduler here is one queue, and every thread runs what it finds there when it has done its
 //! part. What a future and an output own is touched when it is dropped, so that loom sees a drop
@@ -554,5 +555,35 @@ fn a_wake_beyond_the_limit_reaches_the_next_poll() {
         };
         let (saw, [wake]) = turn.race(runner, [waker]);
         assert!(saw || wake == state::Wake::Queue, "a wake was lost");
+    });
+}
+
+#[test]
+fn a_place_is_read_beside_the_first_priority() {
+    explore(3, |turn| {
+        let world = World::new();
+        let (task, handle) = world.make(std::future::ready(()));
+        let place = handle.header().location();
+        let reader = {
+            let task = handle.task_ref();
+            move || {
+                let seen = task.header().location();
+                // Their addresses: what is behind a wrong one is no place.
+                assert!(std::ptr::eq(seen, place), "another place");
+                assert!((0..=2).contains(&task.header().priority()));
+            }
+        };
+        let setters = [1, 2].map(|priority| {
+            let task = handle.task_ref();
+            move || {
+                task.header().set_priority(priority);
+                assert!((1..=2).contains(&task.header().priority()));
+            }
+        });
+        turn.race(reader, setters);
+        assert!((1..=2).contains(&handle.header().priority()));
+        task.refuse();
+        drop(handle);
+        world.assert_empty();
     });
 }

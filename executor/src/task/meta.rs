@@ -13,6 +13,13 @@
 //! A task is given a [`Full`] when it is made with a name or a priority, or when its priority is changed for
 //! the first time: by one exchange, which only one of several wins. From then on the word stays as it is
 //! until the task's memory goes, so that a reference into it is good as long as one to the task.
+//!
+//! *Invariant*: each question is answered from one reading of the word. The word changes its meaning once, at any
+//! moment: who looks at the tag in one reading and takes the address from another one takes a `Full` for a
+//! `Location`.
+//!
+//! Checked by `models::task::a_place_is_read_beside_the_first_priority`, with the mutant `task_meta_is_read_twice`,
+//! and by `tests/dump_shows_what_is_alive.rs`.
 #![expect(unsafe_code, reason = "a tagged pointer")]
 
 use std::{marker::PhantomData, panic::Location, ptr::NonNull};
@@ -58,12 +65,7 @@ unsafe impl Send for Meta {}
 // SAFETY: as above.
 unsafe impl Sync for Meta {}
 
-/// The word of a `Full`.
-fn leak(full: Full, pinned: usize) -> *mut () {
-    let full = NonNull::from(Box::leak(Box::new(full))).cast::<()>();
-    full.as_ptr().map_addr(|address| address | FULL | pinned)
-}
-
+/// The word of a new `Full`.
 #[cold]
 fn leak_extra(extra: Extra, location: &'static Location<'static>, pinned: usize) -> *mut () {
     let full = Full {
@@ -71,7 +73,14 @@ fn leak_extra(extra: Extra, location: &'static Location<'static>, pinned: usize)
         location,
         priority: extra.priority.into(),
     };
-    leak(full, pinned)
+    let full = NonNull::from(Box::leak(Box::new(full))).cast::<()>();
+    full.as_ptr().map_addr(|address| address | FULL | pinned)
+}
+
+/// What one reading of the word has found.
+enum Seen<'a> {
+    Plain(&'static Location<'static>),
+    Full(&'a Full),
 }
 
 /// The `Full` of a word, if it has one.
@@ -80,6 +89,23 @@ fn full_of(word: *mut ()) -> Option<NonNull<Full>> {
         return None;
     }
     NonNull::new(word.map_addr(|address| address & !TAGS).cast())
+}
+
+/// What a word says.
+///
+/// # Safety
+///
+/// - The word is the result of an acquire load from a [`Meta`] that lives as long as `'a`.
+unsafe fn seen<'a>(word: *mut ()) -> Seen<'a> {
+    match full_of(word) {
+        // SAFETY: a tagged word is the box that `leak_extra` made, and it stays until the drop of its `Meta`.
+        Some(full) => Seen::Full(unsafe { full.as_ref() }),
+        None => {
+            let location = word.map_addr(|address| address & !TAGS).cast_const();
+            // SAFETY: a word without the tag is a `&'static Location`.
+            Seen::Plain(unsafe { &*location.cast::<Location<'static>>() })
+        }
+    }
 }
 
 impl Meta {
@@ -114,76 +140,68 @@ impl Meta {
         self.word.load(Relaxed).addr() & PINNED != 0
     }
 
-    fn full(&self) -> Option<&Full> {
+    /// Reads the word, once. Two readings may find two meanings: see the module's head.
+    fn read(&self) -> Seen<'_> {
         // Ordering: Acquire pairs with the Release in `set_priority`.
-        let full = full_of(self.word.load(Acquire));
-        // SAFETY: a tagged word is the box that `leak` made, and it stays until `drop`.
-        full.map(|full| unsafe { full.as_ref() })
+        let word = self.word.load(Acquire);
+        // SAFETY: it was loaded right here, and what it leads to is borrowed from `self`.
+        unsafe { seen(word) }
     }
 
     pub(super) fn name(&self) -> Option<&str> {
-        self.full()?.name.as_deref()
+        match self.read() {
+            Seen::Plain(_) => None,
+            Seen::Full(full) => full.name.as_deref(),
+        }
     }
 
     pub(super) fn location(&self) -> &'static Location<'static> {
-        match self.full() {
-            Some(full) => full.location,
-            None => location_of(self.word.load(Acquire)),
+        match self.read() {
+            Seen::Plain(location) => location,
+            Seen::Full(full) => full.location,
         }
     }
 
     pub(super) fn priority(&self) -> i64 {
-        self.full()
-            .map_or(DEFAULT_PRIORITY, |full| full.priority.load(Relaxed))
+        match self.read() {
+            Seen::Plain(_) => DEFAULT_PRIORITY,
+            Seen::Full(full) => full.priority.load(Relaxed),
+        }
     }
 
     pub(super) fn set_priority(&self, priority: i64) {
-        if let Some(full) = self.full() {
-            full.priority.store(priority, Relaxed);
-            return;
-        }
-        if priority == DEFAULT_PRIORITY {
-            return;
-        }
         let before = self.word.load(Acquire);
-        if full_of(before).is_some() {
-            return self.set_priority(priority);
+        // SAFETY: it was loaded right here, and what it leads to is not used after this call.
+        let location = match unsafe { seen(before) } {
+            Seen::Full(full) => return full.priority.store(priority, Relaxed),
+            Seen::Plain(_) if priority == DEFAULT_PRIORITY => return,
+            Seen::Plain(location) => location,
+        };
+        let extra = Extra {
+            name: None,
+            priority,
+        };
+        let new = leak_extra(extra, location, before.addr() & PINNED);
+        // Ordering: Release: who finds the address finds what is there. Acquire: the box of who was faster
+        // is used here.
+        let Err(now) = self.word.compare_exchange(before, new, Release, Acquire) else {
+            return;
+        };
+        if let Some(new) = full_of(new) {
+            // SAFETY: the box that `leak_extra` made, and nobody else has seen it.
+            drop(unsafe { Box::from_raw(new.as_ptr()) });
         }
-        let new = leak(
-            Full {
-                name: None,
-                location: location_of(before),
-                priority: priority.into(),
-            },
-            before.addr() & PINNED,
-        );
-        // Ordering: Release: who finds the address finds what is there.
-        if self
-            .word
-            .compare_exchange(before, new, Release, Relaxed)
-            .is_err()
-        {
-            if let Some(new) = full_of(new) {
-                // SAFETY: the box that `leak` made, and nobody else has seen it.
-                drop(unsafe { Box::from_raw(new.as_ptr()) });
-            }
-            // Somebody else has put one there, for good.
-            self.set_priority(priority);
+        // SAFETY: it was loaded right here, and what it leads to is not used after this call.
+        if let Seen::Full(full) = unsafe { seen(now) } {
+            full.priority.store(priority, Relaxed);
         }
     }
-}
-
-/// The place of a word without a `Full`.
-fn location_of(word: *mut ()) -> &'static Location<'static> {
-    let location = word.map_addr(|address| address & !TAGS).cast_const();
-    // SAFETY: a word without the tag is a `&'static Location`.
-    unsafe { &*location.cast::<Location<'static>>() }
 }
 
 impl Drop for Meta {
     fn drop(&mut self) {
         if let Some(full) = full_of(self.word.load(Acquire)) {
-            // SAFETY: it is the box that `leak` made, and nobody has a reference to it any more.
+            // SAFETY: it is the box that `leak_extra` made, and nobody has a reference to it any more.
             drop(unsafe { Box::from_raw(full.as_ptr()) });
         }
     }
