@@ -37,6 +37,12 @@ fn max_threads() {
     refused(Builder::new().workers(4).max_threads(4), "max_threads", "4");
     refused(Builder::new().workers(4).max_threads(0), "max_threads", "0");
     refused(
+        Builder::new().workers(512).max_threads(512),
+        "max_threads",
+        "512",
+    );
+    assert!(Builder::new().workers(1024).build().is_ok(), "by default");
+    refused(
         Builder::new().workers(1).max_threads(usize::MAX),
         "max_threads",
         "max",

@@ -92,7 +92,7 @@ common::with_workers! {
                 handle.block_on(task).unwrap()
             })
         }).collect();
-        begun.wait_for(512 - 2 * workers);
+        begun.wait_for(512);
         gate.open();
         let mut sum = 0;
         for job in jobs {
@@ -100,7 +100,7 @@ common::with_workers! {
         }
         assert_eq!(sum, 599 * 600 / 2);
         let threads = runtime.handle().metrics().threads;
-        assert!(threads <= 512, "{threads} threads");
+        assert!(threads <= 512 + 2 * workers, "{threads} threads");
     }
 
     fn no_more_than_the_room_run_at_once(workers: usize) {
@@ -243,4 +243,19 @@ common::with_workers! {
 #[test]
 fn block_in_place_outside_just_calls() {
     limited(|| assert_eq!(ws_executor::block_in_place(|| 5), 5));
+}
+
+/// By default the cap follows the number of workers: with more than 512 workers the runtime starts, and blocking calls run
+/// side by side. With a cap of 512 for all it did not start, and 256 workers left room for one call.
+#[test]
+fn by_default_there_is_room_beside_many_workers() {
+    limited(|| {
+        for workers in [256, 1024] {
+            let runtime = Builder::new().workers(workers).build().unwrap();
+            let (gate, jobs) = fill(&runtime, 8);
+            gate.open();
+            jobs.into_iter()
+                .for_each(|job| runtime.block_on(job).unwrap());
+        }
+    });
 }

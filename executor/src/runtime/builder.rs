@@ -16,6 +16,8 @@ use crate::{
 const STACK_SIZE_MIN: usize = 16 * 1024;
 /// A stack beyond this is a mistake: the threads of a runtime would not fit into an address space.
 const STACK_SIZE_MAX: usize = 1 << 30;
+/// Closures of `spawn_blocking` that run at a time by default. As in tokio.
+const BLOCKING: usize = 512;
 /// Ps are numbered by 16 bits, and there are up to two for each thread.
 const THREADS_MAX: usize = 1 << 15;
 /// Workers beyond this are a mistake: the order of random victims, and the final look at all queues,
@@ -31,7 +33,7 @@ const SEED_VARIABLE: &str = "WS_TEST_SEED";
 /// | knob | default | a reason to change it |
 /// | --- | --- | --- |
 /// | [`workers`](Self::workers) | CPUs of the process, by affinity and cgroup quota (rounded up, at least 1); `WS_WORKERS` overrides | to leave cores to others |
-/// | [`max_threads`](Self::max_threads) | 512 | many blocking calls at once, or few allowed |
+/// | [`max_threads`](Self::max_threads) | twice `workers`, and 512 more | many blocking calls at once, or few allowed |
 /// | [`thread_name`](Self::thread_name) | `ws-worker` | to tell runtimes apart |
 /// | [`stack_size`](Self::stack_size) | std's (2 MiB) | deep recursion, or thousands of blocked threads |
 /// | [`keep_alive`](Self::keep_alive) | 10 s | threads that come and go too often |
@@ -60,7 +62,7 @@ const SEED_VARIABLE: &str = "WS_TEST_SEED";
 #[must_use = "a builder does nothing until `build`"]
 pub struct Builder {
     workers: Option<usize>,
-    max_threads: usize,
+    max_threads: Option<usize>,
     thread_name: String,
     stack_size: Option<usize>,
     keep_alive: Duration,
@@ -88,7 +90,7 @@ impl Builder {
     pub fn new() -> Self {
         Self {
             workers: None,
-            max_threads: 512,
+            max_threads: None,
             thread_name: "ws-worker".to_owned(),
             stack_size: None,
             keep_alive: Duration::from_secs(10),
@@ -114,8 +116,12 @@ impl Builder {
 
     /// How many threads the runtime may have, those that block included; more than `workers`, and at
     /// most 32768.
+    ///
+    /// Twice `workers` of them are kept for tasks, so at most `max_threads - 2 * workers` closures of
+    /// [`spawn_blocking`](crate::spawn_blocking) run at a time, and always one. By default that is 512, for any number of
+    /// workers.
     pub fn max_threads(mut self, threads: usize) -> Self {
-        self.max_threads = threads;
+        self.max_threads = Some(threads);
         self
     }
 
@@ -323,20 +329,20 @@ impl Builder {
             None if self.paused => seed_from_environment()?,
             seed => seed,
         };
-        if self.max_threads <= workers {
+        let max_threads = self.max_threads.unwrap_or(2 * workers + BLOCKING);
+        if max_threads <= workers {
             return Err(BuildError::knob(
                 "max_threads",
                 format!(
                     "must be more than `workers`, which is {workers}, for there must be a thread for \
-                     every worker that blocks: it is {}",
-                    self.max_threads
+                     every worker that blocks: it is {max_threads}"
                 ),
             ));
         }
-        if self.max_threads > THREADS_MAX {
+        if max_threads > THREADS_MAX {
             return Err(BuildError::knob(
                 "max_threads",
-                format!("must be at most {THREADS_MAX}: it is {}", self.max_threads),
+                format!("must be at most {THREADS_MAX}: it is {max_threads}"),
             ));
         }
         if let Some(bytes) = self.stack_size
@@ -357,7 +363,7 @@ impl Builder {
         }
         Ok(Config {
             workers,
-            max_threads: self.max_threads,
+            max_threads,
             name: self.thread_name,
             stack_size: self.stack_size,
             keep_alive: self.keep_alive,
