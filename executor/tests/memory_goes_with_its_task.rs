@@ -12,11 +12,13 @@ mod common;
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     future::{Future, poll_fn},
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
-    task::{Poll, Waker},
+    task::{Context, Poll, Wake, Waker},
     thread,
 };
 
@@ -173,6 +175,33 @@ common::with_workers! {
         runtime.block_on(task).unwrap();
         assert_eq!(CELLS.load(SeqCst), 1);
         drop(waker.lock().unwrap().take());
+        freed();
+    }
+
+    /// The waker of a handle is anybody's, and its drop may panic.
+    fn whose_joiners_waker_panics(workers: usize) {
+        struct Rude;
+        impl Wake for Rude {
+            fn wake(self: Arc<Self>) {}
+        }
+        impl Drop for Rude {
+            fn drop(&mut self) {
+                panic!("expected: rude drop");
+            }
+        }
+        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        common::listen_to_panics();
+        let runtime = runtime(workers);
+        for _ in 0..TASKS {
+            let mut task = runtime.spawn(large(std::future::pending()));
+            let waker = Waker::from(Arc::new(Rude));
+            assert!(Pin::new(&mut task).poll(&mut Context::from_waker(&waker)).is_pending());
+            drop(waker);
+            task.abort_handle().abort();
+            // The task may have taken the waker already.
+            let dropped = catch_unwind(AssertUnwindSafe(|| drop(task)));
+            assert!(dropped.is_ok(), "the waker's panic is nobody's");
+        }
         freed();
     }
 }

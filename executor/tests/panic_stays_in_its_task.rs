@@ -10,11 +10,12 @@ mod common;
 use std::{
     future::{pending, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind, panic_any},
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
-    task::Poll,
+    task::{Context, Poll, Wake, Waker},
 };
 
 use common::{Count, OnDrop, listen_to_log, listen_to_panics, logged, panics_of};
@@ -66,6 +67,15 @@ fn lives_on(runtime: &Runtime, started: &AtomicUsize, workers: usize) {
         started.load(SeqCst) <= workers,
         "a worker died and was replaced"
     );
+}
+
+/// Its last clone panics when it is dropped.
+fn rude_waker() -> Waker {
+    struct Rude(#[expect(dead_code, reason = "dropped")] Bomb);
+    impl Wake for Rude {
+        fn wake(self: Arc<Self>) {}
+    }
+    Waker::from(Arc::new(Rude(Bomb("expected: rude drop"))))
 }
 
 fn message(error: task::JoinError) -> String {
@@ -229,6 +239,39 @@ common::with_workers! {
         }
         lives_on(&runtime, &started, workers);
         runtime.block_on(task).unwrap();
+    }
+
+    /// So does the drop of one that is exchanged for another, or has lost its joiner: whoever polls the handle gets the
+    /// output, and whoever drops it goes on.
+    fn in_the_drop_of_a_joiners_waker(workers: usize) {
+        let (runtime, started) = counting(workers);
+        for _ in 0..50 {
+            let gate = Arc::new(common::Gate::default());
+            let mut tasks = [1, 2].map(|number| {
+                let passed = gate.clone();
+                runtime.handle().spawn_blocking(move || {
+                    passed.pass();
+                    number
+                })
+            });
+            for task in &mut tasks {
+                assert!(Pin::new(task).poll(&mut Context::from_waker(&rude_waker())).is_pending());
+            }
+            let [awaited, dropped] = tasks;
+            drop(dropped);
+            // The root's waker takes the place of the other one, before the task ends.
+            let mut awaited = awaited;
+            let output = runtime.block_on(poll_fn(|cx| {
+                let polled = Pin::new(&mut awaited).poll(cx);
+                gate.open();
+                polled
+            }));
+            assert_eq!(output.unwrap(), 1);
+        }
+        // As many as there were wakers, in each run.
+        assert!(panics_of("expected: rude drop") >= 100);
+        // Calls that block have threads of their own.
+        drop((runtime, started));
     }
 
     fn of_a_detached_task_is_logged_with_its_name(workers: usize) {

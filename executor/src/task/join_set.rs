@@ -37,6 +37,7 @@ use super::{
     builder::{spawn_at, spawn_blocking_on, spawn_local, spawn_on},
     id::Id,
     join::{AbortHandle, JoinError, JoinHandle},
+    raw::{drop_waker_quietly, wake_quietly},
 };
 use crate::{
     budget,
@@ -117,7 +118,7 @@ impl Ready {
     fn wake_waiter(&self) {
         let waiter = self.state.lock().waiter.take();
         if let Some(waiter) = waiter {
-            waiter.wake();
+            wake_quietly(waiter);
         }
     }
 
@@ -143,7 +144,10 @@ impl Ready {
             None => state.waiter.replace(waiter),
         };
         drop(state);
-        drop(stale);
+        // Its panic is not to cost anybody the member that was popped (S6).
+        if let Some(stale) = stale {
+            drop_waker_quietly(stale);
+        }
         popped.map_or(Poll::Pending, Poll::Ready)
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! Mostly that is another task of ours, whose waker is known by its table of functions: then the word
 //! is that task's address, and stands for a reference. Any other waker is put into a box.
+//!
+//! Such a waker is code of the user's. If its drop panics, that is reported and goes no further (S6): who drops a
+//! [`Joiner`] has a reference or an output to give on.
 #![expect(
     unsafe_code,
     reason = "a tagged pointer, and a waker that is taken apart"
@@ -13,7 +16,10 @@ use std::{
     task::{RawWaker, Waker},
 };
 
-use super::reference::{WAKER, task_of};
+use super::{
+    raw::drop_waker_quietly,
+    reference::{WAKER, task_of},
+};
 
 /// Set on the address of a boxed waker; without it the address is that of a task.
 const BOXED: usize = 1;
@@ -58,7 +64,7 @@ impl Joiner {
 
 impl Drop for Joiner {
     fn drop(&mut self) {
-        drop(Self(self.0).into_waker()); // `into_waker` forgets the value that it takes
+        drop_waker_quietly(Self(self.0).into_waker()); // `into_waker` forgets the value that it takes
     }
 }
 

@@ -48,7 +48,7 @@ use super::{
     joiner::Joiner,
     live::Removed,
     meta::{DEFAULT_PRIORITY, Extra, Meta},
-    reference::{TaskRef, WAKER},
+    reference::{TaskRef, WAKER, task_of},
     state::{Settle, Snapshot, State},
 };
 use crate::{
@@ -454,6 +454,15 @@ impl Task {
 /// Wakes a waker that may be anybody's, and may panic.
 pub(crate) fn wake_quietly(waker: Waker) {
     quietly("a waker", || waker.wake());
+}
+
+/// Drops a waker that may be anybody's, and whose drop may panic.
+pub(crate) fn drop_waker_quietly(waker: Waker) {
+    if task_of(&waker).is_some() {
+        drop(waker);
+    } else {
+        quietly("the drop of a waker", || drop(waker));
+    }
 }
 
 /// Runs code of the user's whose panic is its own: it is reported, and goes no further.
