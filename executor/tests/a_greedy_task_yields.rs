@@ -2,7 +2,7 @@
 //! one that asks for no budget does not yield.
 //!
 //! It fails when `poll_proceed` in `budget.rs` is always ready, and when `with_budget` does not fill the budget for each poll
-//! (then every operation yields).
+//! (then every operation yields), and when an operation alone does not ask it: `poll_join_next`, say.
 
 mod common;
 
@@ -18,6 +18,7 @@ use std::{
 use ws_executor::{
     runtime::Builder,
     task::{self, JoinHandle},
+    time::{Instant, sleep_until},
 };
 
 /// Units in a poll, as `budget.rs` has it.
@@ -46,6 +47,65 @@ async fn polls(future: impl Future<Output = ()>) -> usize {
     polls
 }
 
+/// One that is ready at once, again and again: each is asked for its own unit.
+#[derive(Clone, Copy, Debug)]
+enum Operation {
+    Join,
+    JoinSet,
+    JoinSetWithId,
+    /// What had ended when it came into the set.
+    JoinSetEarly,
+    Sleep,
+}
+
+impl Operation {
+    async fn repeat(self, count: usize) -> usize {
+        let mut set = task::JoinSet::new();
+        match self {
+            Self::Join => polls(join_all(ended(count).await)).await,
+            Self::JoinSet | Self::JoinSetWithId => {
+                let left = Arc::new(AtomicUsize::new(count));
+                for n in 0..count {
+                    let left = left.clone();
+                    set.spawn(async move {
+                        left.fetch_sub(1, SeqCst);
+                        n
+                    });
+                }
+                while left.load(SeqCst) > 0 {
+                    task::yield_now().await;
+                }
+                // The last ones may be ending.
+                polls(async {
+                    for _ in 0..count {
+                        if matches!(self, Self::JoinSet) {
+                            set.join_next().await.unwrap().unwrap();
+                        } else {
+                            set.join_next_with_id().await.unwrap().unwrap();
+                        }
+                    }
+                })
+                .await
+            }
+            Self::JoinSetEarly => {
+                for handle in ended(count).await {
+                    set.insert(handle);
+                }
+                polls(async { while set.join_next().await.is_some() {} }).await
+            }
+            Self::Sleep => {
+                let past = Instant::now();
+                polls(async {
+                    for _ in 0..count {
+                        sleep_until(past).await;
+                    }
+                })
+                .await
+            }
+        }
+    }
+}
+
 async fn join_all(handles: Vec<JoinHandle<usize>>) {
     for (n, handle) in handles.into_iter().enumerate() {
         assert_eq!(handle.await.unwrap(), n);
@@ -62,6 +122,18 @@ common::with_workers! {
             assert!(polls <= 5 * BUDGET, "{polls} polls");
         });
         runtime.block_on(task).unwrap();
+    }
+
+    /// Each kind of operation alone: where several stand in one loop, one that pays is enough. Without a monitor nothing
+    /// else ends a poll.
+    fn each_operation_pays(workers: usize) {
+        use Operation::{Join, JoinSet, JoinSetEarly, JoinSetWithId, Sleep};
+        let runtime = Builder::new().workers(workers).sysmon(false).build().unwrap();
+        for operation in [Join, JoinSet, JoinSetWithId, JoinSetEarly, Sleep] {
+            let task = runtime.spawn(operation.repeat(10 * BUDGET));
+            let polls = runtime.block_on(task).unwrap();
+            assert!(polls >= 10, "{operation:?}: {polls} polls");
+        }
     }
 
     /// Without a monitor nothing else ends its polls.

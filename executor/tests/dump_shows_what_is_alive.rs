@@ -2,24 +2,25 @@
 //! is doing and how old it is, also while every worker is stuck. It polls nothing, and waits for nobody.
 //!
 //! It fails when `TaskDump::new` does not look at who is running (a stuck task then counts as queued), when
-//! `Shared::dump` leaves out the home of what foreign threads spawn, and when a task's place and its priority are
-//! taken from two readings of their word.
+//! `Shared::dump` leaves out the home of what foreign threads spawn, when a task's place and its priority are
+//! taken from two readings of their word, and when `end` in `task/raw.rs` wakes the joiner before the task has left its table.
 
 mod common;
 
 use std::{
-    future::{pending, poll_fn},
+    future::{Future, pending, poll_fn},
+    pin::Pin,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
-    task::{Poll, Waker},
+    task::{Context, Poll, Wake, Waker},
     time::Duration,
 };
 
 use common::{Count, Gate, runtime};
 use ws_executor::{
-    runtime::{Builder, TaskDump, TaskState},
+    runtime::{Builder, Handle, TaskDump, TaskState},
     task,
 };
 
@@ -165,6 +166,39 @@ common::with_workers! {
                     assert!(tasks.iter().all(|task| format!("{task:?}").contains("JoinHandle")));
                 }
             });
+        }
+    }
+
+    /// Who is woken by the end of a task does not find it alive.
+    fn that_its_joiner_does_not_see_any_more(workers: usize) {
+        /// Looks at what is alive when it is woken.
+        struct Look(Handle, Mutex<Option<Vec<TaskDump>>>);
+        impl Wake for Look {
+            fn wake(self: Arc<Self>) {
+                *self.1.lock().unwrap() = Some(self.0.dump());
+            }
+        }
+        let runtime = runtime(workers);
+        for spawned_outside in [false, true] {
+            let gate = Arc::new(Gate::default());
+            let passed = gate.clone();
+            let mut future = Some(async move { passed.pass() });
+            let mut task = if spawned_outside {
+                runtime.spawn(future.take().unwrap())
+            } else {
+                runtime.block_on(runtime.spawn(poll_fn(move |_| {
+                    Poll::Ready(ws_executor::spawn(future.take().unwrap()))
+                }))).unwrap()
+            };
+            let look = Arc::new(Look(runtime.handle().clone(), Mutex::default()));
+            let waker = Waker::from(look.clone());
+            assert!(Pin::new(&mut task).poll(&mut Context::from_waker(&waker)).is_pending());
+            gate.open();
+            while look.1.lock().unwrap().is_none() {
+                std::thread::yield_now();
+            }
+            let seen = look.1.lock().unwrap().take().unwrap();
+            assert!(seen.iter().all(|row| row.id != task.id()), "{seen:?}");
         }
     }
 }

@@ -2,7 +2,8 @@
 //! panics or is aborted; waiting is cancel safe; a set of 100,000 costs no more for each than a small one;
 //! dropping it aborts them all, and detaching lets them go on.
 //!
-//! It fails when a member's waker does not put its place on the ready list, or the drop does not abort.
+//! It fails when a member's waker does not put its place on the ready list, when the drop does not abort, when
+//! `poll_pop` does not look again after the clone of the waiter's waker, and when `detach_all` wakes nobody.
 
 mod common;
 
@@ -10,12 +11,12 @@ use std::{
     future::{pending, poll_fn},
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
     task::{Context, Poll, Wake, Waker},
 };
 
-use common::{Count, Gate, OnDrop, listen_to_panics, runtime};
+use common::{Count, Gate, Hook, OnDrop, listen_to_panics, runtime};
 use futures::channel::oneshot;
 use ws_executor::{
     runtime::Runtime,
@@ -294,5 +295,57 @@ common::with_workers! {
         set.insert(done);
         assert_eq!(wakes.0.load(SeqCst), 1);
         assert!(matches!(set.poll_join_next(&mut cx), Poll::Ready(Some(Ok(5)))));
+    }
+
+    /// The set is asked with a waker whose clone runs until the member has ended: after the first look at the ready list,
+    /// and before that waker is in. Its drop panics besides, which costs nobody the member.
+    fn a_member_that_ends_while_the_waiter_comes(workers: usize) {
+        listen_to_panics();
+        for rude in [false, true] {
+            let runtime = Arc::new(runtime(workers));
+            let (end, ended) = oneshot::channel::<()>();
+            let mut set = JoinSet::new();
+            set.spawn_on(async move {
+                ended.await.unwrap();
+                7
+            }, runtime.handle());
+            let before = completed(&runtime);
+            let meddle = {
+                let runtime = runtime.clone();
+                move || {
+                    end.send(()).unwrap();
+                    while completed(&runtime) == before {
+                        std::thread::yield_now();
+                    }
+                }
+            };
+            let armed = Arc::new(AtomicBool::new(rude));
+            let bomb = {
+                let armed = armed.clone();
+                move || {
+                    let rude = armed.load(SeqCst) && !std::thread::panicking();
+                    assert!(!rude, "expected: rude drop");
+                }
+            };
+            let (hook, waker) = Hook::new(meddle, bomb);
+            let polled = set.poll_join_next(&mut Context::from_waker(&waker));
+            assert!(hook.is_cloned());
+            assert!(matches!(polled, Poll::Ready(Some(Ok(7)))), "{polled:?}, {} wakes", hook.wakes());
+            armed.store(false, SeqCst);
+        }
+    }
+
+    /// Who waits for a set that loses its members is told that it is empty.
+    fn detaching_them_wakes_the_waiter(workers: usize) {
+        let runtime = runtime(workers);
+        let mut set = JoinSet::new();
+        set.spawn_on(pending::<()>(), runtime.handle());
+        let wakes = Arc::new(Wakes::default());
+        let waker = Waker::from(wakes.clone());
+        let mut cx = Context::from_waker(&waker);
+        assert!(set.poll_join_next(&mut cx).is_pending());
+        set.detach_all();
+        assert_eq!(wakes.0.load(SeqCst), 1);
+        assert!(matches!(set.poll_join_next(&mut cx), Poll::Ready(None)));
     }
 }

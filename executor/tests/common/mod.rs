@@ -7,6 +7,7 @@
     reason = "each test file uses a part of it"
 )]
 
+mod hook;
 mod log;
 mod random;
 mod scale;
@@ -23,6 +24,7 @@ use std::{
     time::Duration,
 };
 
+pub(crate) use hook::Hook;
 pub(crate) use log::{line, subscribe};
 pub(crate) use random::Random;
 pub(crate) use scale::scaled;
