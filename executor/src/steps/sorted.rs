@@ -49,13 +49,8 @@ impl Sorted {
 
     /// What goes out when a push finds the queue full, and whether the new one stays (O2).
     pub(super) fn overflow(&mut self, level: i64) -> Option<(Vec<Row>, bool)> {
-        let lower = if self.0.len() == CAPACITY {
-            self.take(CAPACITY / 2..)
-        } else {
-            let levels = self.levels();
-            if levels.len() < LANES || levels.contains(&level) {
-                return None;
-            }
+        let levels = self.levels();
+        let lower = if levels.len() == LANES && !levels.contains(&level) {
             if level < levels[0] {
                 // It has no lane, and leaves those alone that have one.
                 return Some((vec![], false));
@@ -63,6 +58,10 @@ impl Sorted {
             let from = levels[LANES / 2];
             let at = self.0.partition_point(|row| row.0.0 >= from);
             self.take(at..)
+        } else if self.0.len() == CAPACITY {
+            self.take(CAPACITY / 2..)
+        } else {
+            return None;
         };
         let stays = lower.first().is_some_and(|row| level > row.0.0);
         Some((lower, stays))

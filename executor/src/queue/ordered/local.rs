@@ -12,8 +12,9 @@
 //! A queue of [`CAPACITY`] items is *full*: the lower half of them goes out. The new item goes out with
 //! them if it is not above the highest of them, and stays otherwise: where its priority belongs (O2).
 //!
-//! A queue of [`LANES`] levels has no room for another one. If that is below all of them, the new item
-//! alone goes out; otherwise the lower half of the levels does.
+//! A queue of [`LANES`] levels has no room for another one, whether it is full or not. If that is below all of them, the
+//! new item alone goes out; otherwise the lower half of the levels does. Either makes room for the new item: so a lane
+//! is looked for first, and the items are counted only if there is one.
 //!
 //! The owner counts what it pushed and popped. Thieves only make that fewer, so the true rings are
 //! looked at when the count says full, and not before.
@@ -143,20 +144,17 @@ impl<T: Ordered> OrderedLocal<T> {
     /// The batch that is the caller's now, equals in their order. It is not a fault.
     pub(crate) fn push(&self, item: T) -> Result<(), Batch<T>> {
         let level = item.priority();
+        let Some(lane) = self.lane_of(level) else {
+            return Err(self.push_beyond(item, level));
+        };
         if self.count.get() >= CAPACITY {
             self.count_again();
             if self.count.get() >= CAPACITY {
-                return Err(self.push_full(item, level, Self::take_lower_items));
+                return Err(self.push_full(item, level));
             }
         }
-        match self.lane_of(level) {
-            Some(lane) => {
-                self.push_to(lane, level, item);
-                Ok(())
-            }
-            None if self.is_below_all(level) => Err(Batch::from_iter([item])),
-            None => Err(self.push_full(item, level, Self::take_lower_levels)),
-        }
+        self.push_to(lane, level, item);
+        Ok(())
     }
 
     #[inline]
@@ -178,21 +176,35 @@ impl<T: Ordered> OrderedLocal<T> {
         }
     }
 
+    /// Pushes an item whose level has no lane, and can get none.
     #[cold]
-    fn push_full(
-        &self,
-        item: T,
-        level: i64,
-        take_lower: impl FnOnce(&Self, &mut Batch<T>) -> Option<i64>,
-    ) -> Batch<T> {
+    fn push_beyond(&self, item: T, level: i64) -> Batch<T> {
         let mut batch = Batch::new();
-        let cut = take_lower(self, &mut batch);
+        if !self.is_below_all(level) {
+            let cut = self.take_lower_levels(&mut batch);
+            self.push_above(cut, level, item, &mut batch);
+        } else {
+            batch.push(item);
+        }
+        batch
+    }
+
+    /// Pushes an item whose level has a lane, when there is no room for an item.
+    #[cold]
+    fn push_full(&self, item: T, level: i64) -> Batch<T> {
+        let mut batch = Batch::new();
+        let cut = self.take_lower_items(&mut batch);
+        self.push_above(cut, level, item, &mut batch);
+        batch
+    }
+
+    /// Pushes an item after what is below `cut`, and some of that level, went out: it goes with them unless it is above.
+    fn push_above(&self, cut: Option<i64>, level: i64, item: T, batch: &mut Batch<T>) {
         self.prune();
         match self.lane_of(level) {
             Some(lane) if cut.is_none_or(|cut| level > cut) => self.push_to(lane, level, item),
             _ => batch.push(item),
         }
-        batch
     }
 
     /// Takes the lower half of the items out. The highest level that was cut.

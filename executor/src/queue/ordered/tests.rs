@@ -135,6 +135,37 @@ fn one_level_too_many_goes_where_it_belongs() {
     }
 }
 
+/// O2: the same for a queue that is full as well. Half of the items may all be of one level, which keeps its lane then.
+#[test]
+fn one_level_too_many_for_a_full_queue_goes_where_it_belongs() {
+    use ordered_local::Step::{Pop, PopLowest, Push, PushMany};
+    // The highest level went out here, for want of a lane.
+    ordered_local::run(&[
+        PushMany(-17, 142),
+        Push(10),
+        PushMany(0, 75),
+        PopLowest,
+        Push(1),
+        Push(-2),
+        Push(-3),
+        PushMany(-4, 35),
+        Push(-1),
+        Push(2),
+        Pop,
+    ]);
+    let lanes = LANES as i64;
+    for many in 1..=lanes {
+        for level in 0..=lanes {
+            let steps = (1..=lanes).map(|lane| match lane == many {
+                true => PushMany(2 * lane, CAPACITY - LANES + 1),
+                false => Push(2 * lane),
+            });
+            let steps = steps.chain([Push(2 * level + 1), Push(2 * lanes), Pop]);
+            ordered_local::run(&steps.collect::<Vec<_>>());
+        }
+    }
+}
+
 #[test]
 fn the_shared_queue_is_first_after_sixty_of_ones_own() {
     let (queue, locals) = Queue::new(1);
