@@ -235,6 +235,7 @@ impl<T> AsyncFd<T> {
                 return Poll::Ready(answer);
             }
         }
+        budget::waits();
         Poll::Pending
     }
 
@@ -376,12 +377,12 @@ impl<T> AsyncFd<T> {
     ) -> Poll<R> {
         // Each request of a server ends with a read that finds nothing.
         if self.registration.poll_waits(cx, direction) {
+            budget::waits();
             return Poll::Pending;
         }
         let unit = ready!(budget::poll_proceed(cx));
-        let answer = ready!(poll(&self.registration, cx));
-        unit.made_progress();
-        Poll::Ready(answer)
+        let answer = poll(&self.registration, cx);
+        settle(unit, answer)
     }
 
     fn leave(&mut self) {
@@ -428,14 +429,23 @@ fn budgeted<F: Future>(future: F) -> Budgeted<F> {
     Budgeted { future }
 }
 
+/// Keeps the unit of an operation that is ready; one that is not waits for its source.
+#[inline]
+fn settle<R>(unit: budget::Proceed, answer: Poll<R>) -> Poll<R> {
+    if answer.is_ready() {
+        unit.made_progress();
+    } else {
+        budget::waits();
+    }
+    answer
+}
+
 impl<F: Future> Future for Budgeted<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let unit = ready!(budget::poll_proceed(cx));
-        let answer = ready!(self.project().future.poll(cx));
-        unit.made_progress();
-        Poll::Ready(answer)
+        settle(unit, self.project().future.poll(cx))
     }
 }
 

@@ -47,6 +47,8 @@ struct Budget(u32);
 impl Budget {
     /// In the place of the units: no limit.
     const UNLIMITED: u8 = u8::MAX;
+    /// An operation of this poll waits for a timer or a source.
+    const WAITS: u32 = 1 << 24;
 
     const fn new(left: Option<u8>) -> Self {
         match left {
@@ -67,11 +69,16 @@ impl Budget {
     }
 
     fn with_left(self, left: Option<u8>) -> Self {
-        Self(Self::new(left).0 | u32::from(self.refused()) << 8)
+        Self(self.0 & !0xff | Self::new(left).0)
     }
 
     fn with_refused(self, refused: u16) -> Self {
-        Self(self.0 & 0xff | u32::from(refused) << 8)
+        Self(self.0 & !0x00ff_ff00 | u32::from(refused) << 8)
+    }
+
+    /// Whether an operation of this poll waits for a timer or a source.
+    fn waits(self) -> bool {
+        self.0 & Self::WAITS != 0
     }
 }
 
@@ -98,6 +105,18 @@ fn restore_after<R>(budget: Option<u8>, poll: impl FnOnce() -> R) -> R {
     }
     let _restore = Restore(BUDGET_OF_POLL.replace(Budget::new(budget)));
     poll()
+}
+
+/// Notes that an operation of the current poll is pending, and that a timer or a source will end that.
+///
+/// The root of a `block_on` that waits so has its thread for itself: see *Whose thread it is* in `block_on.rs`.
+pub fn waits() {
+    BUDGET_OF_POLL.with(|budget| budget.set(Budget(budget.get().0 | Budget::WAITS)));
+}
+
+/// Runs a poll with a full budget, and tells whether something in it [`waits`].
+pub(crate) fn with_budget_of_root<R>(poll: impl FnOnce() -> R) -> (R, bool) {
+    with_budget(|| (poll(), BUDGET_OF_POLL.get().waits()))
 }
 
 /// A unit that was taken; given back when dropped, unless progress was made.
@@ -203,7 +222,11 @@ impl<F: Future> Future for Unconstrained<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let future = self.project().future;
-        unbudgeted(|| future.poll(cx))
+        let (polled, waiting) = unbudgeted(|| (future.poll(cx), BUDGET_OF_POLL.get().waits()));
+        if waiting {
+            waits();
+        }
+        polled
     }
 }
 

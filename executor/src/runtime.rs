@@ -106,7 +106,8 @@ impl Runtime {
     /// Makes this thread a worker until `root` is done, and ends the runtime then.
     ///
     /// This is what `#[ws::main]` does. The root is an ordinary task, which other workers may steal; the
-    /// thread takes any work meanwhile, so a runtime with one worker needs no other thread.
+    /// thread takes any work meanwhile, so a runtime with one worker needs no other thread. If this thread polls a task
+    /// that blocks, the root goes on elsewhere, and `run` returns when that task gives the thread back.
     ///
     /// # Panics
     ///
@@ -141,7 +142,8 @@ impl Runtime {
         }
     }
 
-    /// As [`run`](Self::run), with a root that stays on this thread and need not be `Send`.
+    /// As [`run`](Self::run), with a root that stays on this thread and need not be `Send`. The thread runs what
+    /// [`Handle::block_on`] runs.
     ///
     /// # Panics
     ///
@@ -161,7 +163,7 @@ impl Runtime {
     /// ```
     #[track_caller]
     pub fn run_local<F: Future>(self, root: F) -> F::Output {
-        sched::run(self.handle.shared(), root)
+        sched::run_local(self.handle.shared(), root)
     }
 
     /// Ends the runtime, and waits at most `timeout` for tasks that are in the middle of a poll.

@@ -65,7 +65,7 @@ mod worth;
 
 #[cfg(not(ws_loom))]
 pub(crate) use self::{
-    block_on::{Root, Seat, block_on, run},
+    block_on::{Root, Seat, block_on, run, run_local},
     shared::Shared,
     worker::Worker,
 };

@@ -109,6 +109,10 @@ impl Handle {
     /// Waits for `future` on this thread, which takes part in the runtime meanwhile: with a worker's
     /// permit if one is free it runs what `future` makes runnable, and nothing else.
     ///
+    /// As soon as `future` waits for a timer or a socket, the thread leaves its tasks to the others, for one that blocks
+    /// would block `future` as well. While `future` waits for nothing but tasks, locks or channels, such a task holds it
+    /// up: announce the block, or put a [`timeout`](crate::time::timeout()) around the wait.
+    ///
     /// Inside a task it announces a block (see [`block_in_place`](crate::block_in_place)) and waits. Tasks
     /// that `spawn_local` has pinned to this very thread go on meanwhile, as they would if the caller awaited
     /// `future`: hold no lock or borrow across the call that they take too. They do not inside a

@@ -5,7 +5,7 @@
 //! | the thread | takes | runs |
 //! | --- | --- | --- |
 //! | calls `Runtime::run` (`#[ws::main]`) | a P, and a permit for good | anything: it is a worker |
-//! | any other | by need a P, and a permit if one is free | its root, and what that made runnable |
+//! | any other | by need a P, and a permit if one is free | its root, and what that made runnable, unless the root waits for a timer or a source |
 //! | is inside a task or a `block_on` already | nothing: it announces a block | its root, and what is pinned to it |
 //!
 //! So what `main` spawns is a local push, and an answer to it is a switch and not a thread wake-up; a
@@ -16,6 +16,21 @@
 //! becomes a worker of the second kind, when the root spawns, wakes a task, arms a timer, or has to
 //! wait. The root may be polled without a permit at any time, for it is the thread's own; tasks may not
 //! (S3).
+//!
+//! # *Whose thread it is*
+//!
+//! A root need not be `Send`, so no other thread can poll it, and a task that blocks on its thread blocks the root. So the
+//! thread polls tasks only while its root waits for nothing but them, as far as the runtime can tell. If a poll of the root left a
+//! timer or a source of the runtime pending, the thread is the root's alone until the `block_on` ends: it polls the root and
+//! what is pinned to the thread, and hands in every other task. So `timeout(50 ms, spawn(..))` fires on time, whatever the task
+//! does. It costs what it costs with other runtimes: a wake-up of a thread for an answer, instead of a switch.
+//!
+//! A root that waits for a lock or a channel alone may be held up: the runtime cannot tell whether one of its own tasks
+//! or somebody else holds the other end, and the fast answer needs the first. A root that is a task (`Runtime::run`) is held up by
+//! nothing, for any worker polls it; only the return of `run` waits until its thread comes back.
+//!
+//! The mark is never taken back before the end of the `block_on`: a later poll of the root may poll another branch alone,
+//! while the timer is still armed. At the cap *standing in* comes before it.
 //!
 //! # *Standing in*
 //!
@@ -246,22 +261,27 @@ pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output 
             let waker = Waker::from(root.clone());
             let mut future = pin!(future);
             root.take();
-            let polled = poll_root(future.as_mut(), &waker);
+            let (polled, waits) = poll_root(future.as_mut(), &waker);
             seat.first_poll.set(false);
+            if let Poll::Ready(output) = polled {
+                // What is left of the future is dropped as a part of this poll.
+                return output;
+            }
             if let Some(Some(worker)) = seat.worker.get() {
                 worker.end_root();
             }
-            if let Poll::Ready(output) = polled {
-                return output;
-            }
             context::take_seat();
             match seat.sit_down() {
-                Some(worker) => drive(worker, &waker, future, |worker| worker.wait_for_root(&root)),
+                Some(worker) => {
+                    if waits {
+                        worker.root_waits();
+                    }
+                    drive(worker, &waker, future, |worker| worker.wait_for_root(&root))
+                }
                 None => wait_alone(&root, &waker, future),
             }
         }));
         if let Some(Some(worker)) = seat.worker.get() {
-            // It may have ended by a panic.
             worker.end_root();
             worker.clear_away();
         }
@@ -288,6 +308,20 @@ pub(crate) fn run<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
     work_until_done(shared, future)
 }
 
+/// The same with a root that stays on this thread, which is that root's.
+///
+/// # Panics
+///
+/// As [`run`].
+#[track_caller]
+pub(crate) fn run_local<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
+    assert!(
+        !context::is_busy(),
+        "`Runtime::run_local` was called inside a task or a `block_on`: use `Handle::block_on` there"
+    );
+    block_on(shared, future)
+}
+
 /// The same, for who knows that this thread is nothing yet.
 fn work_until_done<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
     let processor = shared
@@ -311,6 +345,7 @@ fn work_until_done<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
                 worker.run_handed();
             })
         }));
+        worker.end_root();
         worker.clear_away();
         result
     });
@@ -332,10 +367,14 @@ fn drive<F: Future>(
             Step::Root => {
                 worker.shared.assert_not_stuck();
                 worker.begin_root();
-                let polled = poll_root(future.as_mut(), waker);
-                worker.end_root();
+                let (polled, waits) = poll_root(future.as_mut(), waker);
                 if let Poll::Ready(output) = polled {
+                    // What is left of the future is dropped as a part of this poll.
                     return output;
+                }
+                worker.end_root();
+                if waits {
+                    worker.root_waits();
                 }
             }
             Step::Park => sleep(worker),
@@ -344,8 +383,9 @@ fn drive<F: Future>(
     }
 }
 
-fn poll_root<F: Future>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
-    budget::with_budget(|| future.poll(&mut Context::from_waker(waker)))
+/// And whether it waits for a timer or a source.
+fn poll_root<F: Future>(future: Pin<&mut F>, waker: &Waker) -> (Poll<F::Output>, bool) {
+    budget::with_budget_of_root(|| future.poll(&mut Context::from_waker(waker)))
 }
 
 #[cfg(all(test, not(ws_loom)))]

@@ -116,7 +116,8 @@ impl Worker {
         let p = &*self.p;
         let tick = p.tick();
         self.settle_with_the_gate();
-        if p.peer.attention.load(Relaxed) != 0
+        let asked = p.peer.attention.load(Relaxed);
+        if asked != 0
             && let Some(step) = self.attend()
         {
             return step;
@@ -143,6 +144,9 @@ impl Worker {
             self.let_child_wait();
             return step;
         }
+        if asked & attention::ROOT_WAITS != 0 && !self.stands_in.get() {
+            return self.leave_tasks_to_others();
+        }
         loop {
             if self.shared.ordered.is_used()
                 && let Some(task) = self.ordered_first()
@@ -157,6 +161,17 @@ impl Worker {
                 return step;
             }
         }
+    }
+
+    /// The rest of a step where the thread is its root's alone; see *Whose thread it is* in `block_on.rs`.
+    #[cold]
+    fn leave_tasks_to_others(&self) -> Step {
+        self.private_last.set(false);
+        if let Some(step) = self.private() {
+            return step;
+        }
+        self.hand_in();
+        Step::Park
     }
 
     /// The rest of a step, when the own queues are empty. None: they may have something by now.

@@ -55,6 +55,8 @@ pub(crate) mod attention {
     pub(crate) const PAUSED: u32 = 4;
     /// Its polls are slow, and the global queue waits.
     pub(crate) const GLOBAL: u32 = 8;
+    /// The root of its `block_on` waits for a timer or a source; see *Whose thread it is* in `block_on.rs`.
+    pub(crate) const ROOT_WAITS: u32 = 16;
 }
 
 /// What others see of a P.

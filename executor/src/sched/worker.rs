@@ -21,7 +21,7 @@ use super::{
     ground::Ground,
     idle::Spinning,
     park::Parker,
-    processor::{Peer, Processor},
+    processor::{Peer, Processor, attention},
     shutdown::in_a_hook,
     sleep::{Awake, Sleeper},
 };
@@ -314,6 +314,14 @@ impl Worker {
         self.peer().running.store(0, Relaxed);
     }
 
+    /// The thread is its root's alone from now on; see *Whose thread it is* in `block_on.rs`.
+    pub(super) fn root_waits(&self) {
+        if self.scope == Scope::Own {
+            let attention = &self.peer().attention;
+            attention.fetch_or(attention::ROOT_WAITS, Relaxed);
+        }
+    }
+
     pub(super) fn completed(&self, pinned: bool, ended: Ended) {
         self.peer().counters.completed.add(1);
         if pinned {
@@ -437,6 +445,7 @@ impl Worker {
             shared.push_batch(batch);
         }
         let permit = p.peer.standing.vacate();
+        p.peer.attention.fetch_and(!attention::ROOT_WAITS, Relaxed);
         *p.peer.root.lock() = None;
         shared.return_processor(p);
         shared.left(permit, spinning.take());

@@ -241,6 +241,7 @@ impl Sleep {
                 }
                 Err(over) => over.panic(),
             }
+            budget::waits();
             return Poll::Pending;
         }
         match self.home.poll(&mut self.key, cx.waker()) {
@@ -248,7 +249,10 @@ impl Sleep {
                 self.elapsed = true;
                 Poll::Ready(())
             }
-            Ok(Polled::Pending) => Poll::Pending,
+            Ok(Polled::Pending) => {
+                budget::waits();
+                Poll::Pending
+            }
             Err(over) => over.panic(),
         }
     }
