@@ -3,7 +3,8 @@
 //!
 //! It fails when `run_pinned_above` in `sched/nested.rs` finds nothing, keeps the permit, does not enter the
 //! task's runtime, does not look whether it is above a join, or cancels nothing at a shutdown; and when `wait_above` sleeps
-//! without a look at its own root, or sees to a poller only when it sleeps.
+//! without a look at its own root, or sees to a poller only when it sleeps; and it aborts when a call does not look how much
+//! stack is left.
 
 mod common;
 
@@ -128,6 +129,36 @@ common::with_workers! {
         for task in tasks {
             assert_eq!(runtime.block_on(task).unwrap(), 11);
         }
+    }
+
+    /// The stack has an end: a call that would come near it panics, in the task that called, and the process lives on.
+    fn too_many_above_each_other(workers: usize) {
+        /// What the call above said that had no room left, or nothing if there is none.
+        fn tower(height: u32, ended: &Arc<Count>) -> String {
+            if height == 0 {
+                return String::new();
+            }
+            let count = ended.clone();
+            let above = spawn_local(async move {
+                let _counted = OnDrop(|| count.add());
+                tower(height - 1, &count)
+            });
+            match Handle::current().block_on(above) {
+                Ok(said) => said,
+                Err(error) => (*error.into_panic().downcast::<&'static str>().unwrap()).to_owned(),
+            }
+        }
+        const HEIGHT: u32 = 5_000;
+        let runtime = runtime(workers);
+        let ended = Arc::new(Count::new());
+        let task = {
+            let ended = ended.clone();
+            runtime.spawn(async move { tower(HEIGHT, &ended) })
+        };
+        let said = runtime.block_on(task).unwrap();
+        assert!(said.contains("nest too deep"), "{said:?}");
+        // The task for which there was no room is polled later.
+        ended.wait_for(HEIGHT as usize);
     }
 
     /// A call in the middle of another's poll sleeps where that one does, and is woken there in its stead.

@@ -130,7 +130,8 @@ impl Handle {
     ///
     /// # Panics
     ///
-    /// If `future` does.
+    /// If `future` does; and inside a task, if the tasks that are pinned to this thread call this one above the other
+    /// until half of the thread's stack is used.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         sched::block_on(&self.shared, future)
     }

@@ -27,6 +27,11 @@
 //! Polls nest, so a `block_on` below goes on only when those above it have returned, though its own future
 //! may be ready long before.
 //!
+//! *Bound*: half of a thread's stack. If the calls on a thread take more than that, measured from the first of them, the
+//! newest panics instead of polling one more task above itself: that panic belongs to the task that called, and the stack's
+//! end would be the end of the process. The other half is for the code of the tasks. The size of a thread that is not the
+//! runtime's is not known; it counts as if it were.
+//!
 //! Rejected: a panic, as tokio has it. Whether a thread has pinned tasks depends, for a task that may be stolen, on
 //! which thread polls it; so it would come now and then, or else there is no `block_on` in tasks at all, and
 //! it is of use: in a callback of a library that knows no futures.
@@ -34,6 +39,7 @@
 //! Checked by `tests/block_on_runs_pinned_tasks.rs`, and by `nested/tests.rs`, in steps.
 
 use std::{
+    cell::Cell,
     future::Future,
     pin::{Pin, pin},
     task::{Context, Poll, Waker},
@@ -74,6 +80,7 @@ fn wait_above<F: Future>(
     waker: &Waker,
     mut future: Pin<&mut F>,
 ) -> F::Output {
+    let _first = First::enter();
     loop {
         if root.take()
             && let Poll::Ready(output) = poll_unbudgeted(future.as_mut(), waker)
@@ -92,6 +99,52 @@ fn wait_above<F: Future>(
             shared.park_above(is_own, || root.parker().park());
         }
     }
+}
+
+/// The stack of a thread whose size nobody has set. As in std.
+const STACK: usize = 2 << 20;
+
+thread_local! {
+    /// Where the stack was in the first of the calls that nest on this thread; 0 while there is none.
+    static FIRST: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Forgets the first call when it ends.
+struct First {
+    is_first: bool,
+}
+
+impl First {
+    fn enter() -> Self {
+        let is_first = FIRST.get() == 0;
+        if is_first {
+            FIRST.set(here());
+        }
+        Self { is_first }
+    }
+
+    /// How much stack was used since then.
+    fn used() -> usize {
+        match FIRST.get() {
+            0 => 0,
+            first => first.abs_diff(here()),
+        }
+    }
+}
+
+impl Drop for First {
+    fn drop(&mut self) {
+        if self.is_first {
+            FIRST.set(0);
+        }
+    }
+}
+
+/// Where the stack is.
+#[inline(never)]
+fn here() -> usize {
+    let mark = 0_u8;
+    std::ptr::from_ref(std::hint::black_box(&mark)).addr()
 }
 
 /// Waits for a future that has a thread for itself.
@@ -140,6 +193,12 @@ impl Worker {
         if !p.has_pinned() {
             return false;
         }
+        let stack = self.shared.config.stack_size.unwrap_or(STACK);
+        assert!(
+            First::used() <= stack / 2,
+            "calls of `block_on` in tasks that are pinned to this thread nest too deep: await there, or block in fewer \
+             of them at a time"
+        );
         peer.announced.store(false, Relaxed);
         if self.get_permit_above(root)
             && let Some(task) = p.pop_pinned()
