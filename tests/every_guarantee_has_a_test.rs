@@ -13,7 +13,7 @@ use std::{
 /// The ids that there are: a letter, and how many.
 const IDS: [(char, usize); 7] = [
     ('I', 10),
-    ('L', 5),
+    ('L', 6),
     ('S', 8),
     ('F', 6),
     ('O', 5),

@@ -2,7 +2,7 @@
 //! and a name is looked up. A thread that has entered none may use those that there are.
 //!
 //! Fails if `netpoll::current` knows the runtime's own threads alone (by a panic), and if a registration tells nobody
-//! that there is something to wait for (`Netpoll::on_new`; by a hang, but for the name, whose lookup starts a thread).
+//! that there is something to wait for (`Netpoll::on_unheard`; by a hang, but for the name, whose lookup starts a thread).
 
 mod net_support;
 

@@ -1,8 +1,9 @@
-//! F5: whenever there is something to wait for and nobody runs, somebody waits for it in the netpoll, however the
-//! last threads lay down and whoever else looked there meanwhile.
+//! F5, L6: whenever there is something to wait for and nobody runs, somebody waits for it in the netpoll, however the
+//! last threads lay down, whoever else looked there meanwhile, and whichever thread brought it.
 //!
 //! The first fails, by a hang, when sysmon in `sched/sysmon.rs` does not call `ensure_poller` (nor stays up while a
-//! poller is lacked); the second, when a registration tells nobody (`Netpoll::on_new`).
+//! poller is lacked); the second, when a registration tells nobody (`Netpoll::on_unheard`); the third, which has no
+//! monitor, also when only threads that are no worker tell of it.
 
 mod net_support;
 
@@ -10,12 +11,22 @@ use std::{
     future::poll_fn,
     io::{Read, Write},
     os::{fd::AsRawFd, unix::net::UnixStream},
+    pin::pin,
+    process::Command,
+    task::{Context, Waker},
     thread,
     time::Duration,
 };
 
+use futures::executor::block_on;
 use net_support::{Limit, WORKERS, runtime};
-use ws::runtime::Runtime;
+use ws::{
+    block_in_place,
+    io::AsyncReadExt,
+    net::UnixStream as Stream,
+    runtime::{Builder, Runtime},
+    signal::unix::{SignalKind, signal},
+};
 use ws_reactor::{Direction, Interest, Registration, SourceFd};
 
 fn parks(runtime: &Runtime) -> u64 {
@@ -66,5 +77,57 @@ fn also_for_what_a_thread_registers_that_has_not_entered_the_runtime() {
             .deregister(&mut SourceFd(&here.as_raw_fd()))
             .unwrap();
         writer.join().unwrap().unwrap();
+    }
+}
+
+/// Waits, by another executor, for what a thread that is none of the runtime's writes once all the others are asleep.
+fn wait_for_a_socket() {
+    let (here, mut there) = UnixStream::pair().unwrap();
+    let mut here = Stream::from_std(here).unwrap();
+    let mut byte = [0];
+    let mut read = pin!(here.read(&mut byte));
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(read.as_mut().poll(&mut cx).is_pending());
+    let writer = thread::spawn(move || there.write_all(b"x").map(|()| there));
+    assert_eq!(block_on(read).unwrap(), 1);
+    writer.join().unwrap().unwrap();
+}
+
+#[test]
+fn also_for_what_a_blocked_section_registers() {
+    for workers in WORKERS {
+        let _limit = Limit::new(workers);
+        // A new one each time: no thread of it has gone to the netpoll before.
+        let runtime = || {
+            let builder = Builder::new().workers(workers).sysmon(false);
+            builder.build().unwrap()
+        };
+        block_on(runtime().handle().spawn_blocking(wait_for_a_socket)).unwrap();
+        block_on(runtime().spawn(async { block_in_place(wait_for_a_socket) })).unwrap();
+        runtime().block_on(async { block_in_place(wait_for_a_socket) });
+        runtime().run(async { block_in_place(wait_for_a_socket) });
+    }
+}
+
+#[test]
+fn also_for_a_signal_that_a_blocked_section_waits_for() {
+    for workers in WORKERS {
+        let _limit = Limit::new(workers);
+        let builder = Builder::new().workers(workers).sysmon(false);
+        let runtime = builder.build().unwrap();
+        let call = || {
+            let mut listener = signal(SignalKind::user_defined2()).unwrap();
+            let mut next = pin!(listener.recv());
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(next.as_mut().poll(&mut cx).is_pending());
+            let kill = thread::spawn(|| {
+                let me = std::process::id().to_string();
+                let kill = Command::new("kill").args(["-USR2", &me]).status();
+                assert!(kill.unwrap().success());
+            });
+            block_on(next).unwrap();
+            kill.join().unwrap();
+        };
+        block_on(runtime.handle().spawn_blocking(call)).unwrap();
     }
 }

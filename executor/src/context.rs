@@ -22,16 +22,14 @@ use std::{
     fmt,
     marker::PhantomData,
     ptr::{self, NonNull},
+    sync::Weak,
 };
 
 use crate::{
     fork_join::{self, Aside},
-    sched::{Seat, Shared, Worker, ground::Ground},
-    sync::{
-        Arc,
-        atomic::{Ordering::SeqCst, fence},
-    },
-    time::{TimeDriver, TimerShard},
+    sched::{Seat, Shared, Worker},
+    sync::Arc,
+    time::TimerShard,
 };
 
 struct Frame {
@@ -304,22 +302,14 @@ pub(crate) fn with_current<R>(f: impl FnOnce(Option<(&Arc<Shared>, Option<&Worke
     })
 }
 
-/// Whether this thread is a worker whose timers `driver` drives.
-pub(crate) fn is_driven_here(driver: &TimeDriver) -> bool {
-    with_worker(|worker| {
-        worker.is_some_and(|worker| ptr::eq(Arc::as_ptr(&worker.shared().time), driver))
-    })
-}
-
-/// There is something new to wait for in `shared`: sees to it that somebody does, if this thread is not one of
-/// its workers, who look there before they sleep.
-pub(crate) fn see_to_a_poller(shared: &Shared) {
-    with_worker_of(shared, |worker| {
-        if worker.is_none() {
-            // Ordering: SeqCst: between what is new and the look at who polls; pairs with the one between the
-            // giving up of a permit and the look at what is awaited (`Idle::release`).
-            fence(SeqCst);
-            shared.ensure_poller();
+/// Runs `f` on the runtime, if it is there. One of whose workers this thread is has no count of references to be taken.
+pub(crate) fn with_shared(shared: &Weak<Shared>, f: impl FnOnce(&Shared)) {
+    with_worker(|worker| match worker.map(Worker::shared) {
+        Some(own) if ptr::eq(Arc::as_ptr(own), shared.as_ptr()) => f(own),
+        _ => {
+            if let Some(shared) = shared.upgrade() {
+                f(&shared);
+            }
         }
     });
 }

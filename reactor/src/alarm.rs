@@ -13,7 +13,7 @@
 //!
 //! | value | the poller | [`Alarm::arm`] with deadline `d` |
 //! | --- | --- | --- |
-//! | [`AWAKE`], zero | does not wait, and will look at all timers before it does | nothing to do |
+//! | [`AWAKE`], zero | does not wait, and will look at all timers before it does | [`Arm::Unheard`]: whether anybody will is the scheduler's to know |
 //! | a time | waits, or is about to, until then | nothing if `d` is no earlier, else brings it forward |
 //! | [`NEVER`] | waits, or is about to, without a deadline yet | brings it forward |
 //!
@@ -81,8 +81,10 @@ pub(crate) struct Alarm {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arm {
-    /// Nothing.
+    /// Nothing: somebody waits, and not beyond the deadline.
     Done,
+    /// To find somebody who will wait: nobody does.
+    Unheard,
     /// To wake the poller, which will see the new deadline.
     Wake,
 }
@@ -116,7 +118,7 @@ impl Alarm {
         fence(Ordering::SeqCst);
         let until = self.sleep_until.load(Ordering::Relaxed);
         if until == AWAKE {
-            return Arm::Done;
+            return Arm::Unheard;
         }
         let deadline = self.ns(deadline());
         if until <= deadline {

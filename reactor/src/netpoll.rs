@@ -27,6 +27,13 @@
 //! somebody interrupts, or the deadline has come. Edges for which no task waits are noted and do not
 //! end it, nor does a timer that was set for a deadline which no longer holds (see `alarm.rs`).
 //!
+//! # Nobody waits
+//!
+//! Somebody has to wait for a timer that was armed and for a source that was registered. Whether a thread does is one load,
+//! of what it says in step 1 (`Alarm::is_awaited`). If none does, the netpoll calls what [`Netpoll::on_unheard`] set: the scheduler
+//! knows whether a thread will still come by, or sends one. The new timer or source and this load meet the waiter's steps 1
+//! and 2 at a store-load race, as in `alarm.rs`: a fence stands between the two on either side.
+//!
 //! # An interrupt is not lost
 //!
 //! The flag `interrupted` is the interrupt, and the event in the poll only cuts a wait short. So it
@@ -110,8 +117,8 @@ pub struct Netpoll {
     interrupted: AtomicBool,
     pub(crate) table: Table,
     alarm: Alarm,
-    /// See [`Netpoll::on_new`].
-    on_new: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// See [`Netpoll::on_unheard`].
+    on_unheard: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 struct Driver {
@@ -153,7 +160,7 @@ impl Netpoll {
             alarm: Alarm::new(&registry, ALARM)?,
             interrupted: AtomicBool::new(false),
             table: Table::default(),
-            on_new: OnceLock::new(),
+            on_unheard: OnceLock::new(),
             driver: Mutex::new(Driver {
                 poll,
                 events: Events::with_capacity(BATCH_MAX),
@@ -162,16 +169,24 @@ impl Netpoll {
         }))
     }
 
-    /// Sets what is called when there is something new to wait for, on the thread that brought it: after each
-    /// registration, and by [`say_new`](Self::say_new). Somebody has to wait for it, and whoever could lay down
-    /// before there was anything to wait for. False if it was set before.
-    pub fn on_new(&self, hook: impl Fn() + Send + Sync + 'static) -> bool {
-        self.on_new.set(Box::new(hook)).is_ok()
+    /// Sets what is called where a timer was armed ([`arm`](Self::arm)) or a source registered, and nobody waits: on the thread
+    /// that did it, after the timer or source can be seen, and after a sequentially consistent fence. False if it was set before.
+    pub fn on_unheard(&self, hook: impl Fn() + Send + Sync + 'static) -> bool {
+        self.on_unheard.set(Box::new(hook)).is_ok()
     }
 
-    /// Says that there is something new to wait for: a timer, say. After it can be seen.
-    pub fn say_new(&self) {
-        if let Some(hook) = self.on_new.get() {
+    /// A source was registered.
+    pub(crate) fn registered(&self) {
+        // Ordering: SeqCst pairs with the fence in `Alarm::prepare`: we see that somebody waits, or the thread that looks next
+        // whether there are sources (`has_sources`) sees this one.
+        fence(Ordering::SeqCst);
+        if !self.alarm.is_awaited() {
+            self.is_unheard();
+        }
+    }
+
+    fn is_unheard(&self) {
+        if let Some(hook) = self.on_unheard.get() {
             hook();
         }
     }
@@ -208,10 +223,11 @@ impl Netpoll {
         }
     }
 
-    /// Takes note that a timer was armed: the thread that waits will return by then. If nobody waits, the deadline is not asked for.
+    /// Takes note that a timer was armed: the thread that waits will return by then. If nobody waits, the deadline is not asked
+    /// for, and what [`on_unheard`](Self::on_unheard) set is called.
     ///
-    /// The waiting thread is not woken for it. Costs a fence and a load if nobody waits or the
-    /// deadline is no earlier than the one that is waited for, otherwise one system call.
+    /// The waiting thread is not woken for it. Costs a fence and a load if the deadline is no earlier than the one that is
+    /// waited for, and one system call if it is.
     ///
     /// The timer has to be visible to whoever looks for timers between [`Poller::prepare`] and
     /// [`Poller::wait`] before this is called.
@@ -222,6 +238,7 @@ impl Netpoll {
     pub fn arm(&self, deadline: impl FnOnce() -> Instant) {
         match self.alarm.arm(deadline) {
             Arm::Done => {}
+            Arm::Unheard => self.is_unheard(),
             // Not an interrupt: the wait looks at its deadline again and goes on.
             Arm::Wake => self.wake(),
         }

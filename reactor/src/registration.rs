@@ -111,7 +111,7 @@ impl Registration {
             source: netpoll.table.insert(interest)?,
         };
         source.register(netpoll.registry(), registration.source.token, interest)?;
-        netpoll.say_new();
+        netpoll.registered();
         Ok(registration)
     }
 

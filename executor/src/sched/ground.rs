@@ -29,6 +29,47 @@
 //! somebody waits in the netpoll, if there is anything to wait for. Where the permit was taken away for the sake of others,
 //! who wants one comes last.
 //!
+//! # *Who is heard*
+//!
+//! Something that is awaited (an armed timer, a registered source) is *heard* if one of two facts holds:
+//!
+//! - **A thread waits** in the netpoll, or is about to, until the timer's moment at the latest.
+//! - **A permit is held.** Its holder looks at what is awaited after it has given the permit up (*What a release owes*).
+//!
+//! *Invariant* (L6): whatever is awaited is heard, short transitions aside. Three steps may end that, and each is followed by a
+//! look at the facts. If neither holds, a thread is woken, which finds nothing to run and goes to wait in the netpoll:
+//!
+//! | the step | ends | the look |
+//! | --- | --- | --- |
+//! | a timer is armed or moved to an earlier time, or a source is registered | - | [`heard`](Ground::heard) |
+//! | a permit is given up | the second fact | [`ensure_poller`](Ground::ensure_poller), or the thread goes to the netpoll itself |
+//! | a thread leaves the netpoll | the first fact | it goes there again, or it tries for a permit |
+//!
+//! Nothing else counts: not what the thread is that arms (a worker, one in an announced block, in a nested `block_on`, in a
+//! hook, or none of this runtime's), not whose timers they are. So no other place decides who is heard.
+//!
+//! Each step ends with a sequentially consistent fence before its look. Of two steps that overlap, the one whose fence comes
+//! second sees what the other one did:
+//!
+//! - *An arm and a release*: either the armer sees the free permit, or the releaser sees the timer.
+//! - *An arm and a thread that leaves the netpoll*: if the armer still saw that thread wait, then it is that thread which sees
+//!   the timer when it waits again, or finds a permit or all of them taken. In the last case their holders see the timer.
+//! - *A release and a thread that leaves the netpoll*: either the releaser sees that nobody waits, or the other thread sees the
+//!   free permit and takes it. Hence the fence in [`poll_as`](Ground::poll_as), after the right to poll was given back: a
+//!   releaser that goes to the netpoll itself must not find the door closed by a thread that goes away.
+//!
+//! A shard tells only a deadline that is earlier than all that it has (`time/shard.rs`): one that is later is heard with the
+//! earlier one, for whoever fires that looks at the next one.
+//!
+//! A permit may be held by a thread that is stuck without a word. Then sysmon fires the timers and looks at the netpoll
+//! (`sysmon.rs`). Where no thread can be had, sysmon does so too, and threads that wait for a root are told, since they can
+//! wait in the netpoll as well as anybody.
+//!
+//! Checked by `models::heard`.
+//!
+//! Rejected: to let a worker that arms rely on itself ("it will look before it sleeps"). It may be in a block that has no end
+//! but this timer's, or have no permit and go away.
+//!
 //! # Rejected
 //!
 //! The whole scheduler under loom, with tasks, contexts and a netpoll: more steps than it can explore. A
@@ -47,7 +88,7 @@ use crate::{
     },
     sync::atomic::{
         AtomicBool, AtomicUsize,
-        Ordering::{Acquire, Relaxed, SeqCst},
+        Ordering::{Acquire, Relaxed, Release, SeqCst},
         fence,
     },
 };
@@ -255,8 +296,8 @@ pub(crate) trait Ground: Sized {
         // The set tells whether there is anybody to wake, so that this does not go round for ever.
         if !self.idle().parked().is_empty() && self.any_work() {
             self.wake_for(1);
-        } else if self.has_queued() {
-            // See *Standing in*, in `block_on.rs`.
+        } else if self.has_queued() || self.lacks_a_poller() {
+            // See *Standing in*, in `block_on.rs`, and *Who is heard*.
             let waiting = |peer: &&Self::Peer| peer.standing().load() == Stands::Waiting;
             for peer in self.peers().filter(waiting) {
                 self.notify_owner(peer);
@@ -391,21 +432,55 @@ pub(crate) trait Ground: Sized {
 
     // --- somebody in the netpoll ---
 
+    /// Polls as the thread of P `index` and gives the right to poll back, before anything else that thread may do.
+    fn poll_as<P>(&self, index: usize, mut poller: P, poll: impl FnOnce(&mut P)) {
+        self.enter_netpoll(index);
+        poll(&mut poller);
+        self.leave_netpoll();
+        drop(poller);
+        // Ordering: SeqCst: between this thread's leave and its look at the permits; pairs with the fence in `Idle::release`,
+        // see *Who is heard*.
+        fence(SeqCst);
+    }
+
+    /// Before the wait in the netpoll.
+    fn enter_netpoll(&self, index: usize) {
+        // Ordering: Release: who finds nobody there (Acquire, in `nobody_polls`) comes after.
+        self.netpoll_waiter().store(index + 1, Release);
+    }
+
+    /// After it, and before anybody else may begin to wait there.
+    fn leave_netpoll(&self) {
+        self.netpoll_waiter().store(0, Release);
+    }
+
     fn nobody_polls(&self) -> bool {
-        // Ordering: Acquire: who waits there stores it with Release; see `wait.rs`.
+        // Ordering: Acquire pairs with `leave_netpoll`.
         self.netpoll_waiter().load(Acquire) == 0
     }
 
-    /// Sees to it that somebody waits in the netpoll, if there is anything to wait for: for a thread
-    /// that goes away, or that is not a worker. Who runs now looks there before it sleeps.
+    /// A timer was armed or moved to an earlier time, or a source registered, and nobody waited in the netpoll: sees to it that
+    /// it is heard, see *Who is heard*. After a sequentially consistent fence, which is the netpoll's.
+    fn heard(&self) {
+        if self.is_unattended() {
+            self.wake_for(1);
+        }
+    }
+
+    /// Sees to it that what is awaited stays heard: for a thread that gives its permit up.
     fn ensure_poller(&self) {
-        if self.lacks_a_poller() && self.idle().free() == self.idle().workers() {
+        if self.lacks_a_poller() {
             self.wake_for(1);
         }
     }
 
     fn lacks_a_poller(&self) -> bool {
-        self.nobody_polls() && self.awaits()
+        self.is_unattended() && self.awaits()
+    }
+
+    /// Whether neither of the two facts holds.
+    fn is_unattended(&self) -> bool {
+        self.nobody_polls() && self.idle().free() == self.idle().workers()
     }
 }
 

@@ -45,7 +45,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use super::{Root, Shared, Worker, ground::Ground, sleep::Sleeper, worker::BRANCH};
+use super::{Root, Shared, Worker, sleep::Sleeper, worker::BRANCH};
 use crate::{
     blocking, budget, context, fork_join,
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -90,8 +90,6 @@ fn wait_above<F: Future>(
         if worker.run_pinned_above(root) {
             continue;
         }
-        // The poll may have armed the first timer, and this thread will not be the one that waits for it.
-        shared.ensure_poller();
         // What woke it in its poll may have ended the sleep of a call above that: it is the same place.
         if !root.is_notified() {
             // Another runtime's clock does not wait for this thread.

@@ -391,7 +391,7 @@ impl Worker {
         keep_alive: Option<Duration>,
     ) -> bool {
         let shared = &self.shared;
-        let Some(mut poller) = shared.netpoll.try_poller() else {
+        let Some(poller) = shared.netpoll.try_poller() else {
             if paused.lie_down() {
                 shared.have_a_look(paused);
             }
@@ -399,19 +399,18 @@ impl Worker {
             paused.get_up();
             return expired;
         };
-        self.enter_netpoll();
-        parker.park_polling(|| {
-            poller.prepare();
-            let ready = &mut *self.ready.borrow_mut();
-            if paused.lie_down() {
-                shared.pass_time(paused, &mut poller, ready);
-            } else {
-                shared.wait(&mut poller, None, ready);
-            }
-            paused.get_up();
+        shared.poll_as(self.index(), poller, |poller| {
+            parker.park_polling(|| {
+                poller.prepare();
+                let ready = &mut *self.ready.borrow_mut();
+                if paused.lie_down() {
+                    shared.pass_time(paused, poller, ready);
+                } else {
+                    shared.wait(poller, None, ready);
+                }
+                paused.get_up();
+            });
         });
-        self.leave_netpoll();
-        drop(poller);
         self.fire_due();
         false
     }

@@ -107,11 +107,7 @@ impl Shared {
         let processors = config.processors_max();
         Ok(Arc::new_cyclic(|this| {
             let shared = this.clone();
-            netpoll.on_new(move || {
-                if let Some(shared) = shared.upgrade() {
-                    context::see_to_a_poller(&shared);
-                }
-            });
+            netpoll.on_unheard(move || context::with_shared(&shared, Shared::heard));
             let (table, owner) = live_table();
             Self {
                 this: this.clone(),

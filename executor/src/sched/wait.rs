@@ -22,6 +22,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ws_reactor::Poller;
+
 use super::{
     Root, Shared,
     ground::Ground,
@@ -189,17 +191,29 @@ impl Worker {
         }
         // A thread in `block_on` leaves the netpoll to the workers once it had to pass on what it found
         // there, and stays on its own parker, which is woken more cheaply, while nothing is awaited.
-        let elsewhere = self.scope == Scope::Own
-            && ((self.passed_on.get() && self.shared.has_threads()) || !self.shared.awaits());
+        // Not where no thread can be had: then there may be no worker to leave it to.
+        let left_to_workers =
+            self.passed_on.get() && self.shared.has_threads() && !self.shared.refusal.load(Relaxed);
+        let elsewhere = self.scope == Scope::Own && (left_to_workers || !self.shared.awaits());
         let poller = if elsewhere {
             None
         } else {
             self.shared.netpoll.try_poller()
         };
-        let Some(mut poller) = poller else {
+        let Some(poller) = poller else {
             return self.sleep_on(parker, keep_alive);
         };
-        self.enter_netpoll();
+        let mut waited = Ok(());
+        self.shared.poll_as(self.index(), poller, |poller| {
+            waited = self.wait_in_netpoll(parker, poller);
+        });
+        self.shared.report_netpoll(waited);
+        self.fire_due();
+        false
+    }
+
+    /// The wait itself, until the next timer is due.
+    fn wait_in_netpoll(&self, parker: &Parker, poller: &mut Poller<'_>) -> io::Result<()> {
         let mut waited = Ok(());
         let unparked = parker.park_polling(|| {
             poller.prepare();
@@ -222,11 +236,7 @@ impl Worker {
             };
             parker.park_timeout(pause);
         }
-        self.leave_netpoll();
-        drop(poller);
-        self.shared.report_netpoll(waited);
-        self.fire_due();
-        false
+        waited
     }
 
     /// Sleeps on `parker`. True if `keep_alive` went by.
@@ -238,19 +248,6 @@ impl Worker {
                 false
             }
         }
-    }
-
-    /// Before the wait in the netpoll.
-    pub(super) fn enter_netpoll(&self) {
-        // Ordering: Release: who finds nobody there (Acquire, in `Ground::nobody_polls`) comes after.
-        self.shared
-            .netpoll_waiter
-            .store(self.peer().index + 1, Release);
-    }
-
-    /// After it, and before anybody else may begin to wait there.
-    pub(super) fn leave_netpoll(&self) {
-        self.shared.netpoll_waiter.store(0, Release);
     }
 
     /// Takes what is due after a wait in the netpoll.

@@ -9,7 +9,7 @@
 //!
 //! | | under the lock | outside |
 //! | --- | --- | --- |
-//! | arm, reset | insert; publish the next deadline if it changed | if it became earlier: tell the netpoll |
+//! | arm, reset | insert; publish the next deadline if it changed | if it became earlier: tell the netpoll, whichever thread it is |
 //! | poll | look whether it fired, compare or swap the waker | clone the new waker before, drop the old one after |
 //! | drop | cancel; publish | drop the waker |
 //! | fire | move due wakers to the caller's batch; publish | wake them (the caller) |
@@ -37,6 +37,8 @@
 //!
 //! (With *a crowd of timers*, in `sched/wait.rs`, it waits up to 200 us longer than that.)
 //!
+//! If nobody waits in step 3, the armer sees to it that somebody will: *Who is heard* in `sched/ground.rs`.
+//!
 //! Only a deadline that becomes *earlier* is told. One that becomes later (fired, cancelled) is
 //! published, and a thread that already waits for the old one looks once for nothing.
 //!
@@ -52,7 +54,6 @@ use std::task::Waker;
 
 use ws_reactor::Netpoll;
 
-use crate::context;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex};
 use crate::time::clock::Clock;
@@ -146,16 +147,8 @@ impl TimeDriver {
         &self.clock
     }
 
-    /// Sees to it that somebody waits for what was armed, in the runtime of the timer. Its own workers look there
-    /// before they sleep; any other thread, of another runtime or of none, says so as for a new source.
-    pub(crate) fn was_armed(&self) {
-        if !context::is_driven_here(self) {
-            self.netpoll.say_new();
-        }
-    }
-
-    /// Sees to it that a thread that waits in the netpoll, or is about to, looks at the timers at
-    /// `deadline`. It was published before: see *A deadline is not overslept* in the module's head.
+    /// Sees to it that somebody looks at the timers at `deadline`: a thread that waits in the netpoll, or whoever is found by
+    /// *Who is heard* in `sched/ground.rs`. It was published before: see *A deadline is not overslept* in the module's head.
     fn tell(&self, deadline: u64) {
         self.netpoll.arm(|| {
             // A thread cannot wait for a virtual time: an instant of the past makes it look again.
@@ -184,6 +177,7 @@ impl TimerShard {
     }
 
     /// Returns what this shard shares with the others of its runtime.
+    #[cfg(test)]
     pub(crate) fn driver(&self) -> &Arc<TimeDriver> {
         &self.driver
     }

@@ -5,7 +5,7 @@
 //! | state | fields | goes on |
 //! | --- | --- | --- |
 //! | unarmed | no key, not elapsed | first poll: elapsed if the deadline has passed already, else armed; see also [`UNCHECKED_MIN`] |
-//! | armed | a key | fired and polled: elapsed; reset: armed, or unarmed if it had fired; dropped: cancelled |
+//! | armed | a key | fired, or reset to the past, and polled: elapsed; reset: armed, or unarmed if it had fired; dropped: cancelled |
 //! | elapsed | not armed, elapsed | reset: unarmed |
 //!
 //! One that is never polled is never armed, so making a future and throwing it away costs a look at
@@ -128,6 +128,9 @@ pub struct Sleep {
     key: Option<Key>,
     /// Whether a poll was ready since the last reset.
     elapsed: bool,
+    /// While armed: whether it was reset to a moment that had passed. It is to fire for a task that waits, but its next poll is
+    /// ready before that.
+    late: bool,
     /// Whether the first poll arms it unseen, see [`UNCHECKED_MIN`].
     unchecked: bool,
 }
@@ -140,6 +143,7 @@ impl Sleep {
             home,
             key: None,
             elapsed: false,
+            late: false,
             unchecked: false,
         }
     }
@@ -187,7 +191,7 @@ impl Sleep {
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
         match &self.key {
-            Some(key) => self.home.is_fired(key),
+            Some(key) => self.late || self.home.is_fired(key),
             None => self.elapsed || self.has_passed(),
         }
     }
@@ -195,8 +199,8 @@ impl Sleep {
     /// Waits for another deadline instead, earlier or later, also if the old one has passed.
     ///
     /// A task that is waiting for this future is woken at the new deadline; it need not poll it again
-    /// for that, unless the old one had passed. On a `Pin<&mut Sleep>`, `sleep.reset(deadline)` works
-    /// as well.
+    /// for that, unless the old one had passed. If the new deadline has passed, the next poll is ready. On a
+    /// `Pin<&mut Sleep>`, `sleep.reset(deadline)` works as well.
     ///
     /// ```
     /// use std::time::Duration;
@@ -210,13 +214,17 @@ impl Sleep {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn reset(&mut self, deadline: Instant) {
+        let forward = deadline <= self.deadline;
         self.deadline = deadline;
         self.elapsed = false;
+        self.late = false;
         self.unchecked = false;
         if let Some(key) = self.key.take() {
             self.key = self
                 .home
                 .reset(key, self.home.clock().to_ns(deadline.into_std()));
+            // One that is put off, as the timeout of a connection is at each read, costs no look at the clock.
+            self.late = forward && self.key.is_some() && self.has_passed();
         }
     }
 
@@ -235,14 +243,19 @@ impl Sleep {
             context::with_timers(|here| self.move_to(here));
             let deadline = self.home.clock().to_ns(self.deadline.into_std());
             match self.home.arm(deadline, cx.waker().clone()) {
-                Ok(key) => {
-                    self.key = Some(key);
-                    self.home.driver().was_armed();
-                }
+                Ok(key) => self.key = Some(key),
                 Err(over) => over.panic(),
             }
             budget::waits();
             return Poll::Pending;
+        }
+        if self.late {
+            self.late = false;
+            self.elapsed = true;
+            if let Some(key) = self.key.take() {
+                self.home.cancel(key);
+            }
+            return Poll::Ready(());
         }
         match self.home.poll(&mut self.key, cx.waker()) {
             Ok(Polled::Elapsed) => {

@@ -1,5 +1,7 @@
-//! What a release owes, as far as the models do not show it: how many threads are woken, and for what. Threads that the
+//! What a release owes, and who is heard (L6), as far as the models do not show it: how many threads are woken, and for what. Threads that the
 //! runtime starts lie on the stage.
+
+use std::task::Waker;
 
 use ws_reactor::{Interest, Registration, pipe};
 
@@ -150,8 +152,7 @@ fn the_last_spinner_sees_to_what_is_left() {
 fn somebody_is_sent_to_the_netpoll_where_all_are_idle() {
     let runtime = runtime();
     let ground = shared(&runtime);
-    let sent = || {
-        ground.ensure_poller();
+    let arrivals = || {
         ground.stage.as_ref().map_or(0, |stage| {
             stage
                 .take()
@@ -166,15 +167,38 @@ fn somebody_is_sent_to_the_netpoll_where_all_are_idle() {
                 .count()
         })
     };
+    let sent = || {
+        ground.ensure_poller();
+        arrivals()
+    };
     assert_eq!(sent(), 0, "there is nothing to wait for");
+    ground.heard();
+    assert_eq!(arrivals(), 1, "there is, says who calls");
     let (_sender, mut receiver) = pipe::new().unwrap();
     let source = Registration::new(&ground.netpoll, &mut receiver, Interest::READABLE).unwrap();
+    assert_eq!(arrivals(), 1, "a registration is heard");
     assert_eq!(sent(), 1);
+    let waker = || Waker::noop().clone();
+    let timers = ground.foreign_timers();
+    assert!(timers.arm(2000, waker()).is_ok());
+    assert_eq!(arrivals(), 1, "so is a timer");
+    let key = timers.arm(3000, waker()).unwrap();
+    assert_eq!(
+        arrivals(),
+        0,
+        "the first one is heard, and this one with it"
+    );
+    assert!(timers.reset(key, 1000).is_some());
+    assert_eq!(arrivals(), 1, "it was brought forward");
     let permit = ground.idle().acquire().expect("four are free");
     assert_eq!(sent(), 0, "who runs looks there before it sleeps");
+    assert!(timers.arm(900, waker()).is_ok());
+    assert_eq!(arrivals(), 0, "whoever arms");
     ground.idle().release(permit, None);
     ground.netpoll_waiter().store(1, Relaxed);
     assert_eq!(sent(), 0, "somebody is there");
+    assert!(timers.arm(800, waker()).is_ok());
+    assert_eq!(arrivals(), 0, "also for this one");
     ground.netpoll_waiter().store(0, Relaxed);
     source.deregister(&mut receiver).unwrap();
     runtime.shutdown_background();

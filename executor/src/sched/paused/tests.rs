@@ -78,8 +78,11 @@ fn waits(worker: &Worker) -> bool {
     !is_interrupted(shared)
 }
 
+/// Nobody is woken for it: the thread goes to the netpoll.
 fn arm(worker: &Worker, deadline: u64) {
+    worker.shared().enter_netpoll(worker.index());
     let key = worker.bed().timers.arm(deadline, Waker::noop().clone());
+    worker.shared().leave_netpoll();
     assert!(key.is_ok(), "the runtime goes on");
 }
 
@@ -201,7 +204,7 @@ fn who_lets_the_clock_go_calls_the_one_who_can_move_it() {
     let runtime = runtime();
     let shared = runtime.handle().shared();
     let worker = parked(&runtime);
-    worker.enter_netpoll();
+    worker.shared().enter_netpoll(worker.index());
     let interrupts = || {
         shared.hold_clock();
         shared.let_clock_go();
@@ -211,7 +214,7 @@ fn who_lets_the_clock_go_calls_the_one_who_can_move_it() {
     paused(shared).lie_down();
     assert!(interrupts());
     paused(shared).get_up();
-    worker.leave_netpoll();
+    worker.shared().leave_netpoll();
     end(runtime, [worker]);
 }
 
@@ -235,14 +238,14 @@ fn the_last_one_to_leave_calls_the_one_in_the_netpoll() {
     let runtime = runtime();
     let shared = runtime.handle().shared();
     let [first, second, polls] = [(); 3].map(|()| thread(&runtime));
-    polls.enter_netpoll();
+    polls.shared().enter_netpoll(polls.index());
     paused(shared).lie_down();
     first.leave();
     assert!(!is_interrupted(shared), "the second is awake");
     second.leave();
     assert!(is_interrupted(shared));
     paused(shared).get_up();
-    polls.leave_netpoll();
+    polls.shared().leave_netpoll();
     end(runtime, [polls]);
 }
 
@@ -251,7 +254,7 @@ fn who_waits_above_a_poll_sleeps() {
     let runtime = runtime();
     let shared = runtime.handle().shared();
     let worker = thread(&runtime);
-    worker.enter_netpoll();
+    worker.shared().enter_netpoll(worker.index());
     let parks = Cell::new(0);
     let park = |sleepers, interrupts| {
         parks.set(parks.get() + 1);
@@ -271,7 +274,7 @@ fn who_waits_above_a_poll_sleeps() {
     assert_eq!(awake(shared), 0);
     paused(shared).get_up();
     assert_eq!(parks.get(), 4);
-    worker.leave_netpoll();
+    worker.shared().leave_netpoll();
     end(runtime, [worker]);
 }
 
@@ -282,7 +285,7 @@ fn who_finds_another_in_the_netpoll_sleeps_elsewhere() {
     let worker = parked(&runtime);
     let sleep = |keep_alive| worker.wait_paused(paused(shared), &worker.bed().parker, keep_alive);
     let poller = shared.netpoll.try_poller().expect("nobody is there");
-    worker.enter_netpoll();
+    worker.shared().enter_netpoll(worker.index());
     assert!(sleep(Some(Duration::ZERO)), "it slept for long enough");
     drop(poller);
     assert!(is_interrupted(shared), "it was the last to fall asleep");
@@ -291,7 +294,7 @@ fn who_finds_another_in_the_netpoll_sleeps_elsewhere() {
     assert!(!sleep(Some(Duration::MAX)), "it was woken");
     drop(poller);
     assert_eq!(awake(shared), 1);
-    worker.leave_netpoll();
+    worker.shared().leave_netpoll();
     end(runtime, [worker]);
 }
 

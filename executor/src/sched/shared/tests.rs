@@ -292,14 +292,14 @@ fn who_is_unparked_in_the_netpoll_comes_out_of_there() {
     let shared = shared(&runtime);
     let mut poller = shared.netpoll.try_poller().expect("nobody else polls");
     assert!(shared.nobody_polls());
-    worker.enter_netpoll();
+    worker.shared().enter_netpoll(worker.index());
     assert!(!shared.nobody_polls());
     assert!(worker.peer().parker.try_sleep_polling());
     shared.notify_owner(worker.peer());
     let over = poller.wait(Some(Instant::now()), &mut Vec::new()).unwrap();
     assert!(over.interrupted);
     assert!(worker.peer().parker.wake_up());
-    worker.leave_netpoll();
+    worker.shared().leave_netpoll();
     assert!(shared.nobody_polls());
     drop(poller);
     end(runtime, [worker]);

@@ -120,7 +120,7 @@ impl Thread {
                 Look::Up => At::Up,
                 Look::Wants => self.wants(),
                 Look::Nothing if worker.shared().nobody_polls() => {
-                    worker.enter_netpoll();
+                    worker.shared().enter_netpoll(worker.index());
                     parker.try_sleep_polling();
                     At::Polling
                 }
@@ -132,7 +132,7 @@ impl Thread {
             at @ (At::Asleep | At::Polling) => {
                 let notified = parker.wake_up();
                 if at == At::Polling {
-                    worker.leave_netpoll();
+                    worker.shared().leave_netpoll();
                     worker.fire_due();
                 }
                 let slept = Slept {

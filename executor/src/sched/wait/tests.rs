@@ -198,10 +198,12 @@ fn who_wakes_without_a_permit_is_handed_none() {
     end(runtime, [worker, first, second]);
 }
 
-/// A timer of that thread, so much later.
+/// A timer of that thread, so much later. Nobody is woken for it: the thread goes to the netpoll.
 fn arm(worker: &Worker, later: Duration, waker: Waker) {
     let at = worker.now() + later.as_nanos() as u64;
+    worker.shared().enter_netpoll(worker.index());
     assert!(worker.bed().timers.arm(at, waker).is_ok());
+    worker.shared().leave_netpoll();
 }
 
 fn advance(worker: &Worker, time: Duration) {
@@ -376,11 +378,11 @@ fn who_waits_in_the_netpoll_is_the_last_to_be_woken() {
             assert!(!worker.lie_down(), "nothing is queued");
         }
         let (poller, other) = (&workers[poller], &workers[1 - poller]);
-        poller.enter_netpoll();
+        poller.shared().enter_netpoll(poller.index());
         drop(runtime.spawn(async {}));
         assert!(!poller.bed().standing.has_permit());
         assert!(other.bed().standing.has_permit());
-        poller.leave_netpoll();
+        poller.shared().leave_netpoll();
         assert_eq!(other.look_up(), Look::Up);
         assert!(other.spins(), "it searches from now on");
         end(runtime, workers);
