@@ -43,6 +43,15 @@ use ws_reactor::{Direction, Interest, Netpoll, Ready, Registration, Source, Sour
 use crate::current;
 use crate::delegate::by_reference;
 
+/// Most slices that one system call takes (`IOV_MAX` of Linux). std passes on no more.
+const SLICES_MAX: usize = 1024;
+
+/// The bytes that one vectored system call has room for. What lies behind [`SLICES_MAX`] slices is not tried,
+/// so a transfer without it is not a short one.
+pub(crate) fn vectored_len(lens: impl Iterator<Item = usize>) -> usize {
+    lens.take(SLICES_MAX).sum()
+}
+
 /// What is registered unless the user says otherwise.
 const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
 

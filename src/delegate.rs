@@ -279,7 +279,7 @@ macro_rules! stream_socket {
                 cx: &mut std::task::Context<'_>,
                 bufs: &[std::io::IoSlice<'_>],
             ) -> std::task::Poll<std::io::Result<usize>> {
-                let len = bufs.iter().map(|buf| buf.len()).sum();
+                let len = $crate::async_fd::vectored_len(bufs.iter().map(|buf| buf.len()));
                 self.fd.poll_write_short(cx, len, || {
                     std::io::Write::write_vectored(&mut self.fd.get_ref(), bufs)
                 })

@@ -194,3 +194,28 @@ fn addresses_that_are_none_are_refused() {
         Ok(())
     });
 }
+
+// Fails if a transfer of 1,024 slices counts as a short one of all of them: the system takes no more slices
+// at once (`IOV_MAX`), so nothing is said about the queue.
+#[test]
+fn more_slices_than_one_system_call_takes() {
+    const SLICES: usize = 3000;
+    with_workers(async || {
+        let (client, server) = tcp_pair().await?;
+        let sent = pattern(SLICES, 8);
+        let slices: Vec<IoSlice<'_>> = sent.chunks(1).map(IoSlice::new).collect();
+        let mut written = 0;
+        while written < SLICES {
+            written += (&client).write_vectored(&slices[written..]).await?;
+        }
+
+        let mut got = vec![0; SLICES];
+        let mut read = 0;
+        while read < SLICES {
+            let mut slices: Vec<_> = got[read..].chunks_mut(1).map(IoSliceMut::new).collect();
+            read += (&server).read_vectored(&mut slices).await?;
+        }
+        assert!(got == sent);
+        Ok(())
+    });
+}

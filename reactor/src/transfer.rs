@@ -38,6 +38,9 @@
 //! - **Peeking** leaves the data where it is. **Datagrams**, packet pipes, terminals and devices have
 //!   boundaries of their own. [`Registration::poll_io`] for all of these.
 //!
+//! - **More than one system call takes**: 1,024 slices, or 2 GiB. `len` is what one call is given at
+//!   most, and a transfer near 2 GiB clears nothing.
+//!
 //! So the functions here are for reading TCP streams and plain pipes, and for writing those and Unix
 //! streams. Elsewhere than on Linux they are `poll_io` and `async_io`: other kernels were not examined.
 //!
@@ -61,6 +64,10 @@ pub const STREAM_INTEREST: Interest = Interest::READABLE
 /// What a byte stream is registered for: reading and writing.
 #[cfg(not(target_os = "linux"))]
 pub const STREAM_INTEREST: Interest = Interest::READABLE.add(Interest::WRITABLE);
+
+/// Most bytes that one system call moves (`MAX_RW_COUNT` of Linux, with pages of 64 KiB).
+/// Such a transfer was cut off by the kernel, and says nothing about the queue.
+const MOVED_MAX: usize = 0x7fff_0000;
 
 impl Registration {
     /// Polls a read of up to `len` bytes from a TCP stream or a pipe, and knows from a short one that the
@@ -149,7 +156,8 @@ impl Registration {
     /// Clears readiness after a short transfer. None at all is the end of the stream, not a short one.
     #[inline]
     fn note_transfer(&self, seen: Ready, moved: usize, len: usize) {
-        if 0 < moved && moved < len && self.short_is_drained(seen.direction()) {
+        if 0 < moved && moved < len && moved < MOVED_MAX && self.short_is_drained(seen.direction())
+        {
             self.source().readiness.clear(seen, Why::Short);
         }
     }

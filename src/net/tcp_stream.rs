@@ -14,7 +14,7 @@ use ws_reactor::{Interest, STREAM_INTEREST};
 use super::addr::{self, ToSocketAddrs};
 use super::connect::{connect_tcp, tcp_socket};
 use super::tcp_socket::Keepalive;
-use crate::async_fd::AsyncFd;
+use crate::async_fd::{AsyncFd, vectored_len};
 use crate::current::in_runtime;
 use crate::delegate::{std_socket, stream_socket};
 
@@ -279,7 +279,7 @@ impl AsyncRead for &TcpStream {
         bufs: &mut [IoSliceMut<'_>],
     ) -> Poll<io::Result<usize>> {
         let mut socket = self.fd.get_ref();
-        let len = bufs.iter().map(|buf| buf.len()).sum();
+        let len = vectored_len(bufs.iter().map(|buf| buf.len()));
         self.fd
             .poll_read_short(cx, len, || socket.read_vectored(bufs))
     }
