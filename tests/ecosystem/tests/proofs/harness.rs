@@ -280,8 +280,8 @@ static OURS: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 /// How many runtimes of `ws` there were. Each has a thread for its sysmon, which calls no hook.
 static RUNTIMES: AtomicUsize = AtomicUsize::new(0);
 
-/// What the system has room for of the name of sysmon's thread.
-const SYSMON: &str = "ws-worker-sysmo";
+/// The name of the monitor's thread.
+const SYSMON: &str = "ws-worker-mon";
 
 /// Says of the thread that calls it that it is not a library's.
 fn this_thread_is_ours() {
