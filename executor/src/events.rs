@@ -50,7 +50,7 @@ mod on {
     use std::{fmt, time::Duration};
 
     use crate::{
-        sched::{Shared, Worker, ground::Ground},
+        sched::{Shared, Worker},
         sync::{
             Mutex,
             atomic::{
@@ -319,7 +319,7 @@ mod on {
         /// All records, in the order of their times.
         pub(crate) fn read_events(&self) -> Vec<Event> {
             let mut events = Vec::new();
-            for peer in self.peers() {
+            for peer in self.all_peers() {
                 if let Some(log) = peer.events.get() {
                     log.read(Some(peer.index), &mut events);
                 }

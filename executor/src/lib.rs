@@ -21,6 +21,7 @@
     )
 )]
 
+mod bit_set;
 #[cfg(not(ws_loom))]
 mod blocking;
 #[cfg(not(ws_loom))]

@@ -19,6 +19,7 @@ pub(crate) mod ground;
 pub(crate) mod idle;
 pub(crate) mod park;
 pub(crate) mod sleep;
+pub(crate) mod slots;
 
 #[cfg(not(ws_loom))]
 mod apart;

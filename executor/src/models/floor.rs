@@ -257,7 +257,7 @@ impl Ground for Floor {
         &self.phase
     }
 
-    fn peers(&self) -> impl ExactSizeIterator<Item = &Peer> {
+    fn peers(&self) -> impl Iterator<Item = &Peer> {
         self.peers.iter()
     }
 

@@ -172,7 +172,7 @@ impl Ground for House {
         &self.phase
     }
 
-    fn peers(&self) -> impl ExactSizeIterator<Item = &Peer> {
+    fn peers(&self) -> impl Iterator<Item = &Peer> {
         self.peers[..self.peer_count.load(Acquire)].iter()
     }
 

@@ -205,7 +205,7 @@ mod tests {
         runtime.block_on(call);
         leave(others.into_iter().flatten());
         let yields = |peer: &Peer| peer.counters.yields.get();
-        shared.peers().map(yields).sum()
+        shared.all_peers().map(yields).sum()
     }
 
     #[test]

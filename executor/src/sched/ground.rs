@@ -142,8 +142,8 @@ pub(crate) trait Ground: Sized {
     /// What the global queue is for tasks of another priority than the default one.
     fn ordered(&self) -> &OrderedShared<Self::Task>;
     fn phase(&self) -> &Phase;
-    /// All Ps that were made so far.
-    fn peers(&self) -> impl ExactSizeIterator<Item = &Self::Peer>;
+    /// The Ps that have a thread; see `slots.rs`.
+    fn peers(&self) -> impl Iterator<Item = &Self::Peer>;
     /// The P of an index that one of these had.
     fn peer(&self, index: usize) -> &Self::Peer;
     /// The last thread that was to be started was refused, by the cap or by the system.

@@ -80,10 +80,13 @@
 //! who releases) and `sleep.rs` (who sleeps). Checked by `models::idle` and `models::permit`.
 
 use super::park::Parker;
-use crate::sync::atomic::{
-    AtomicBool, AtomicU32, AtomicU64,
-    Ordering::{AcqRel, Acquire, Relaxed, SeqCst},
-    fence,
+use crate::{
+    bit_set::BitSet,
+    sync::atomic::{
+        AtomicBool, AtomicU32, AtomicU64,
+        Ordering::{AcqRel, Acquire, Relaxed, SeqCst},
+        fence,
+    },
 };
 
 /// The right to poll tasks, on its way from one holder to the next. There are `workers` of them.
@@ -303,70 +306,6 @@ impl Idle {
             }
         }
         false
-    }
-}
-
-/// A set of Ps. Its bits are hints; the standing decides.
-#[derive(Debug)]
-pub(crate) struct BitSet(Box<[AtomicU64]>);
-
-impl BitSet {
-    fn new(bits: usize) -> Self {
-        Self((0..bits.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
-    }
-
-    pub(crate) fn insert(&self, index: usize) {
-        // Ordering: Release: who finds the bit finds the standing.
-        self.0[index / 64].fetch_or(1 << (index % 64), AcqRel);
-    }
-
-    /// Takes a bit back; whether it was there does not matter.
-    pub(crate) fn remove(&self, index: usize) {
-        self.0[index / 64].fetch_and(!(1 << (index % 64)), Relaxed);
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.iter().all(|word| word.load(Relaxed) == 0)
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        let ones = |word: &AtomicU64| word.load(Relaxed).count_ones() as usize;
-        self.0.iter().map(ones).sum()
-    }
-
-    /// Clears bits until `claim` succeeds for one. `last` is tried only when no other is left (the
-    /// thread that waits in the netpoll, say).
-    pub(crate) fn claim<R>(
-        &self,
-        last: Option<usize>,
-        mut claim: impl FnMut(usize) -> Option<R>,
-    ) -> Option<R> {
-        for (at, word) in self.0.iter().enumerate() {
-            let spared = last
-                .filter(|last| last / 64 == at)
-                .map_or(0, |last| 1 << (last % 64));
-            // Ordering: Acquire pairs with `insert`.
-            let mut bits = word.load(Acquire) & !spared;
-            while bits != 0 {
-                let bit = bits & bits.wrapping_neg();
-                // Ordering: Acquire as above.
-                let before = word.fetch_and(!bit, AcqRel);
-                if before & bit != 0
-                    && let Some(claimed) = claim(at * 64 + bit.trailing_zeros() as usize)
-                {
-                    return Some(claimed);
-                }
-                bits &= !bit;
-            }
-        }
-        let last = last?;
-        // Ordering: Acquire as above.
-        let before = self.0[last / 64].fetch_and(!(1 << (last % 64)), AcqRel);
-        if before & (1 << (last % 64)) != 0 {
-            claim(last)
-        } else {
-            None
-        }
     }
 }
 

@@ -292,7 +292,8 @@ impl Worker {
     /// run, the rest into the own queue.
     pub(super) fn steal_ordered(&self, floor: i64) -> Option<Task> {
         let mut best = None;
-        for at in random_order(&self.p.rng, self.shared.peer_count()) {
+        let listed = self.list();
+        for at in random_order(&self.p.rng, listed.len()).map(|at| listed[at]) {
             let Some(ordered) = self.shared.peer(at).ordered.get() else {
                 continue;
             };
@@ -302,6 +303,7 @@ impl Worker {
                 best = Some((top, ordered));
             }
         }
+        drop(listed);
         let (_, victim) = best?;
         let mut others = 0;
         let first = victim.steal(|task| {

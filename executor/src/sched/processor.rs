@@ -4,7 +4,7 @@
 //! it travels by move from the pool of vacant ones to a thread and back, and no field of it needs an
 //! atomic. The [`Peer`] is what the others see of it: the stealing ends of its queues, its standing,
 //! its timers, its counters. It lives as long as the runtime, so that a thief or a waker never has to
-//! ask whether it is still there.
+//! ask whether it is still there; which of them a walk visits is in `slots.rs`.
 
 use std::{
     cell::{Cell, RefCell},
@@ -31,6 +31,7 @@ use crate::{
         priority::Ranks,
         push::gate,
         search::lingering,
+        slots::Slot,
         worker::BRANCH,
         worth::Worth,
     },
@@ -263,6 +264,16 @@ pub(crate) struct Processor {
     pub(crate) forks_since: Cell<u64>,
     /// Tasks that are woken now come from one batch of the netpoll or the timers: how many so far.
     pub(crate) batch: Cell<Option<usize>>,
+}
+
+impl Slot for Box<Processor> {
+    fn index(&self) -> usize {
+        self.peer.index
+    }
+
+    fn has_live(&self) -> bool {
+        self.peer.home.live().len() > 0
+    }
 }
 
 impl fmt::Debug for Processor {

@@ -1,7 +1,7 @@
 //! The search for others' work: up to four rounds over all other Ps, as a spinner, and what a thread does before it
 //! gives up; and *the queues that stand still* (`find.rs`).
 //!
-//! A round goes over all other Ps in a random order, and takes from each in this order: the oldest task that waits for a
+//! A round goes over all other Ps that had a thread when the search began (`slots.rs`), in a random order, and takes from each in this order: the oldest task that waits for a
 //! child that it forked, half of its local queue, a branch of a join that it shares. The first round leaves branches alone:
 //! a P that computes shares one nearly always, and tasks of others come before it; the others do so while there is no core for one
 //! more thread that computes (*Strays* in `fork_join/owner.rs`). Only the fourth also takes its
@@ -11,7 +11,7 @@
 //! Who holds a permit through all this may lose it in the middle: it was lent to a thread that wants one, or sysmon has
 //! not heard of this thread for long. So who called looks at the permit again, whatever was found (`beyond_local`).
 
-use std::time::Duration;
+use std::{cell::Ref, time::Duration};
 
 use super::{
     ground::Ground,
@@ -61,6 +61,24 @@ pub(super) enum Search {
     Nothing,
 }
 
+/// What the first round of a search saw of a victim.
+#[derive(Debug)]
+pub(super) struct Seen {
+    index: usize,
+    next: Option<Token>,
+    ticks: u64,
+}
+
+impl Seen {
+    fn new(index: usize) -> Self {
+        Self {
+            index,
+            next: None,
+            ticks: 0,
+        }
+    }
+}
+
 /// Whether to linger.
 pub(super) fn lingering() -> Worth {
     Worth::new(LINGER_TRUST, LINGER_MAX)
@@ -73,11 +91,10 @@ impl Worker {
             return Search::Nothing;
         }
         self.peer().counters.searches.add(1);
-        let count = self.shared.peer_count();
         let own = self.peer().index;
         let mut seen = self.seen.borrow_mut();
         seen.clear();
-        seen.resize(count, (None, 0));
+        seen.extend(self.shared.slots.occupied().map(Seen::new));
         let mut asked = false;
         let ordered = self.shared.ordered.is_used();
         // See *Strays* in `fork_join/owner.rs`.
@@ -86,7 +103,8 @@ impl Worker {
             if ordered && let Some(task) = self.steal_ordered(ABOVE) {
                 return Search::Found(task);
             }
-            for at in random_order(&self.p.rng, count) {
+            for row in random_order(&self.p.rng, seen.len()) {
+                let at = seen[row].index;
                 if at == own {
                     continue;
                 }
@@ -120,11 +138,12 @@ impl Worker {
                 if computes && (branches || !victim.lane.has_shared()) {
                     asked |= victim.lane.ask();
                 }
-                let row = (victim.runnext.peek(), victim.ticks.load(Relaxed));
+                let (next, ticks) = (victim.runnext.peek(), victim.ticks.load(Relaxed));
                 match round {
-                    0 => seen[at] = row,
+                    0 => (seen[row].next, seen[row].ticks) = (next, ticks),
                     3 => {
-                        if let (Some(token), ticks) = seen[at]
+                        let Seen { next, ticks, .. } = seen[row];
+                        if let Some(token) = next
                             && self.stays(victim, token, ticks)
                             && let Some(task) = victim.runnext.steal(token)
                         {
@@ -163,10 +182,11 @@ impl Worker {
         }
         // This thread has just looked.
         let now = self.shared.last_netpoll.load(Relaxed);
-        let count = self.shared.peer_count();
+        let listed = self.list();
         let mut passed = self.passed.borrow_mut();
-        passed.resize(count, (u64::MAX, 0));
-        let relieved = random_order(&self.p.rng, count)
+        passed.resize(self.shared.peer_count(), (u64::MAX, 0));
+        let relieved = random_order(&self.p.rng, listed.len())
+            .map(|at| listed[at])
             .filter(|&at| at != self.index())
             .take(STILL_LOOKS)
             .any(|at| {
@@ -201,6 +221,15 @@ impl Worker {
         true
     }
 
+    /// The Ps that have a thread now, this one included, for a walk in a random order.
+    pub(super) fn list(&self) -> Ref<'_, Vec<usize>> {
+        let mut listed = self.listed.borrow_mut();
+        listed.clear();
+        listed.extend(self.shared.slots.occupied());
+        drop(listed);
+        self.listed.borrow()
+    }
+
     fn steal_half(&self, victim: &Peer) -> Option<Task> {
         match victim.stealer.steal_into(&self.p.lrq) {
             Steal::Stolen { first, count } => {
@@ -222,7 +251,7 @@ impl Worker {
         if !(others_run && self.spins() && self.p.lingering.is_due()) {
             return false;
         }
-        let found = (0..LINGER_LOOKS / self.shared.peer_count()).any(|_| {
+        let found = (0..LINGER_LOOKS / self.shared.slots.occupied_len()).any(|_| {
             (0..LINGER_PAUSES).for_each(|_| hint::spin_loop());
             self.shared.any_work()
         });

@@ -15,11 +15,13 @@ use super::{
     incoming::HOME,
     paused::Paused,
     processor::{Peer, Processor, attention},
+    slots::Slots,
     stage::Stage,
     sysmon::Sysmon,
     wait::Crowd,
 };
 use crate::{
+    bit_set::BitSet,
     blocking::Room,
     context,
     events::event,
@@ -28,10 +30,7 @@ use crate::{
     runtime::{Config, TaskDump},
     sync::{
         Arc, Condvar, Mutex,
-        atomic::{
-            AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
-            Ordering::{Acquire, Relaxed, Release},
-        },
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     task::{
         Home, Place, Task, TaskRef,
@@ -57,13 +56,9 @@ pub(crate) struct Shared {
     pub(crate) time: Arc<TimeDriver>,
     /// All Ps that ever were, in the order of their making. They stay until the runtime goes.
     peers: Box<[std::sync::OnceLock<Arc<Peer>>]>,
-    peer_count: AtomicUsize,
-    /// Ps without a thread.
-    #[expect(
-        clippy::vec_box,
-        reason = "a P travels from thread to thread, and is large"
-    )]
-    vacant: Mutex<Vec<Box<Processor>>>,
+    pub(super) slots: Slots<Box<Processor>>,
+    /// The Ps that may have timers; see *Listed shards* in `time/shard.rs`.
+    timed: Arc<BitSet>,
     /// The home of what foreign threads spawn.
     pub(super) foreign: Home,
     pub(super) foreign_live: Mutex<LiveOwner<TaskRef>>,
@@ -90,6 +85,9 @@ pub(crate) struct Shared {
     pub(super) stage: Option<Stage>,
     /// With a clock that jumps by itself.
     pub(crate) paused: Option<Paused>,
+    /// How many Ps walks have come to.
+    #[cfg(test)]
+    pub(super) visits: AtomicUsize,
     /// What happens on threads without a P.
     #[cfg(any(test, feature = "events"))]
     pub(crate) events: Option<Mutex<crate::events::Log>>,
@@ -120,8 +118,8 @@ impl Shared {
                 peers: (0..processors)
                     .map(|_| std::sync::OnceLock::new())
                     .collect(),
-                peer_count: AtomicUsize::new(0),
-                vacant: Mutex::new(Vec::new()),
+                slots: Slots::new(processors),
+                timed: Arc::new(BitSet::new(processors)),
                 foreign: Home::new(Place::Foreign, this.as_ptr().cast(), table, &HOME),
                 foreign_live: Mutex::new(owner),
                 foreign_timers,
@@ -138,6 +136,8 @@ impl Shared {
                 sysmon: Sysmon::new(config.sysmon),
                 stage,
                 paused,
+                #[cfg(test)]
+                visits: AtomicUsize::new(0),
                 #[cfg(any(test, feature = "events"))]
                 events: Self::foreign_log(config.events),
                 config,
@@ -147,9 +147,33 @@ impl Shared {
 
     // --- Ps ---
 
+    /// How many Ps were ever made.
     pub(crate) fn peer_count(&self) -> usize {
-        // Ordering: Acquire pairs with the Release in `take_processor`.
-        self.peer_count.load(Acquire)
+        self.slots.made()
+    }
+
+    /// All Ps that were ever made.
+    pub(crate) fn all_peers(&self) -> impl Iterator<Item = &Peer> {
+        (0..self.peer_count()).map(|index| self.peer(index))
+    }
+
+    /// The Ps that have a thread, or live tasks; those that have neither are taken off the list.
+    fn populated(&self) -> impl Iterator<Item = &Peer> {
+        self.slots.populated().map(|index| {
+            let peer = self.visit(index);
+            let has_live = || peer.home.live().len() > 0;
+            if !has_live() {
+                self.slots.forget(index, has_live);
+            }
+            peer
+        })
+    }
+
+    /// The P of an index that a walk has come to.
+    fn visit(&self, index: usize) -> &Peer {
+        #[cfg(test)]
+        self.visits.fetch_add(1, Relaxed);
+        self.peer(index)
     }
 
     /// How many threads may take a branch of a join: the permits that are free or searched with, less one for each stray, which has
@@ -168,17 +192,17 @@ impl Shared {
 
     /// A vacant P, or a new one. None when there are as many as the runtime may ever have.
     pub(crate) fn take_processor(&self) -> Option<Box<Processor>> {
-        let mut vacant = self.vacant.lock();
-        if let Some(processor) = vacant.pop() {
-            return Some(processor);
-        }
-        let index = self.peer_count.load(Relaxed);
-        let slot = self.peers.get(index)?;
-        let timers = Arc::new(TimerShard::new(self.time.clone()));
+        let processor = self.slots.take(|index| self.make_processor(index))?;
+        self.welcome(&processor.peer);
+        Some(processor)
+    }
+
+    fn make_processor(&self, index: usize) -> Box<Processor> {
+        let timers = TimerShard::listed(self.time.clone(), self.timed.clone(), index);
         let processor = Box::new(Processor::new(
             index,
             self.this.as_ptr().cast(),
-            timers,
+            Arc::new(timers),
             self.config.seed,
         ));
         #[cfg(any(test, feature = "events"))]
@@ -189,13 +213,10 @@ impl Shared {
         if self.paused.is_some() {
             processor.peer.attention.store(attention::PAUSED, Relaxed);
         }
-        slot.set(processor.peer.clone())
-            .expect("the lock on `vacant` makes this the only one");
-        // Ordering: Release: who sees the count sees the slot.
-        self.peer_count.store(index + 1, Release);
-        drop(vacant);
-        self.welcome(&processor.peer);
-        Some(processor)
+        self.peers[index]
+            .set(processor.peer.clone())
+            .expect("a P of an index is made once");
+        processor
     }
 
     /// Gives a P back, empty of tasks. Its timers stay armed, and others fire them.
@@ -203,8 +224,8 @@ impl Shared {
         debug_assert!(
             processor.lrq.is_empty() && processor.runnext.is_empty() && processor.direct.is_empty()
         );
-        debug_assert!(processor.ranks.is_empty());
-        self.vacant.lock().push(processor);
+        debug_assert!(processor.ranks.is_empty() && processor.parents.is_empty());
+        self.slots.give_back(processor);
     }
 
     // --- timers ---
@@ -221,10 +242,16 @@ impl Shared {
 
     /// The earliest deadline of all timers, in nanoseconds of the runtime's clock.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
-        self.peers()
-            .filter_map(|peer| peer.timers.next_deadline())
-            .chain(self.foreign_timers.next_deadline())
-            .min()
+        let mut next = self.foreign_timers.next_deadline();
+        for index in self.timed.iter(self.peer_count()) {
+            let timers = &self.visit(index).timers;
+            match timers.next_deadline() {
+                Some(deadline) => next = Some(next.map_or(deadline, |next| next.min(deadline))),
+                None if !self.slots.is_occupied(index) => timers.unlist_if_empty(),
+                None => {}
+            }
+        }
+        next
     }
 
     /// When a thread that sleeps has to get up for a timer, in nanoseconds of the runtime's clock.
@@ -236,9 +263,10 @@ impl Shared {
     /// Takes the wakers of all timers that are due, on whatever P. How many.
     pub(crate) fn fire_due(&self, now: u64, wakers: &mut Vec<Waker>) -> usize {
         let before = wakers.len();
-        for peer in self.peers() {
-            if peer.timers.has_due(now) {
-                peer.timers.fire_due(now, wakers);
+        for index in self.timed.iter(self.peer_count()) {
+            let timers = &self.visit(index).timers;
+            if timers.has_due(now) {
+                timers.fire_due(now, wakers);
             }
         }
         if self.foreign_timers.has_due(now) {
@@ -251,10 +279,11 @@ impl Shared {
         &self.foreign_timers
     }
 
-    /// Takes all timers, so that who polls one from now on learns of the end.
+    /// Takes all timers, so that who polls one from now on learns of the end: also on a P without a thread and without a
+    /// timer, where a sleep that was made there may yet be armed.
     fn shut_down_timers(&self) {
         let mut wakers = Vec::new();
-        for peer in self.peers() {
+        for peer in self.all_peers() {
             peer.timers.shut_down(&mut wakers);
         }
         self.foreign_timers.shut_down(&mut wakers);
@@ -265,7 +294,7 @@ impl Shared {
 
     /// Calls `f` with a reference to every live task.
     pub(crate) fn for_each_live(&self, mut f: impl FnMut(TaskRef)) {
-        for peer in self.peers() {
+        for peer in self.populated() {
             peer.home.live().for_each(&mut f);
         }
         self.foreign.live().for_each(f);
@@ -303,7 +332,7 @@ impl Shared {
             global_queue: self.grq.len(),
             ordered_queue: self.ordered.len(),
             monitor_looks: self.sysmon.looks(),
-            processors: self.peers().map(processor_metrics).collect(),
+            processors: self.all_peers().map(processor_metrics).collect(),
         }
     }
 }
@@ -328,10 +357,8 @@ impl Ground for Shared {
         &self.phase
     }
 
-    fn peers(&self) -> impl ExactSizeIterator<Item = &Peer> {
-        self.peers[..self.peer_count()]
-            .iter()
-            .map(|peer| &**peer.get().expect("made before it was counted"))
+    fn peers(&self) -> impl Iterator<Item = &Peer> {
+        self.slots.occupied().map(|index| self.visit(index))
     }
 
     fn takes_branches(&self) -> bool {
@@ -407,7 +434,7 @@ impl Closing for Shared {
     }
 
     fn live_tasks(&self) -> usize {
-        self.peers()
+        self.populated()
             .map(|peer| peer.home.live().len())
             .sum::<usize>()
             + self.foreign.live().len()
@@ -419,7 +446,7 @@ impl Closing for Shared {
                 dispose(task);
             }
         };
-        for peer in self.peers() {
+        for peer in self.populated() {
             peer.home.live().sweep(&mut cancel);
         }
         self.foreign.live().sweep(cancel);

@@ -273,6 +273,9 @@ pub(super) struct Monitor {
     looks_at_period: u32,
     idle_looks: u32,
     seen: Vec<Seen>,
+    /// The Ps that this look has visited, and those that the one before has.
+    looked_at: Vec<usize>,
+    looked_at_before: Vec<usize>,
     wakers: Vec<Waker>,
     /// Where a stuck P's ring is emptied into.
     scratch: LocalQueue<Task>,
@@ -303,6 +306,8 @@ impl Monitor {
             looks_at_period: 0,
             idle_looks: 0,
             seen: Vec::new(),
+            looked_at: Vec::new(),
+            looked_at_before: Vec::new(),
             wakers: Vec::new(),
             scratch,
             watchful: false,
@@ -423,10 +428,15 @@ impl Monitor {
         self.watches = false;
         self.doubts = false;
         self.took = false;
-        let peers = shared.peers();
-        self.seen.resize(peers.len(), Seen::default());
-        for (index, peer) in peers.enumerate() {
-            acted |= self.look_at(index, peer, now, needed);
+        std::mem::swap(&mut self.looked_at, &mut self.looked_at_before);
+        self.looked_at.clear();
+        for peer in shared.peers() {
+            self.looked_at.push(peer.index);
+            self.seen.resize(shared.peer_count(), Seen::default());
+            acted |= self.look_at(peer.index, peer, now, needed);
+        }
+        for at in 0..self.looked_at_before.len() {
+            self.forget(self.looked_at_before[at]);
         }
         self.calm.look(shared, now);
         // Somebody spins in almost every case; the fence in `submit` settles the others. Where no thread
@@ -443,6 +453,15 @@ impl Monitor {
     /// Whether work is queued that no thread could be had for (L5).
     fn work_waits(&self) -> bool {
         self.shared.refusal.load(Relaxed) && self.shared.any_work()
+    }
+
+    /// After a look: what the last one saw of a P whose thread has gone says nothing about the next thread.
+    fn forget(&mut self, index: usize) {
+        if !self.shared.slots.is_occupied(index) {
+            self.short_waits.end(&mut self.seen[index]);
+            self.seen[index] = Seen::default();
+            self.calm.forget(index);
+        }
     }
 
     fn look_at(&mut self, index: usize, peer: &Peer, now: u64, needed: bool) -> bool {
@@ -589,7 +608,7 @@ impl Monitor {
         let late = self
             .shared
             .next_wake_up()
-            .is_some_and(|next| next + TIMER_GRACE_NS <= now);
+            .is_some_and(|next| next.saturating_add(TIMER_GRACE_NS) <= now);
         if late {
             self.shared.fire_due(now, &mut self.wakers);
         }

@@ -22,6 +22,7 @@ use super::{
     idle::Spinning,
     park::Parker,
     processor::{Peer, Processor, attention},
+    search::Seen,
     shutdown::in_a_hook,
     sleep::{Awake, Sleeper},
 };
@@ -30,7 +31,7 @@ use crate::{
     events::event,
     fork_join::{self, Branch, FORK_SLICE, Lane},
     no_unwind::NoUnwind,
-    queue::{Batch, Token},
+    queue::Batch,
     sync::{Arc, atomic::Ordering::Relaxed},
     task::{Ended, Outcome, Task},
 };
@@ -78,7 +79,9 @@ pub(crate) struct Worker {
     /// Wakers from the netpoll and the timers, on their way to being woken.
     pub(super) ready: RefCell<Vec<Waker>>,
     /// What the first round of a search saw, a row a victim.
-    pub(super) seen: RefCell<Vec<(Option<Token>, u64)>>,
+    pub(super) seen: RefCell<Vec<Seen>>,
+    /// See [`Worker::list`].
+    pub(super) listed: RefCell<Vec<usize>>,
     /// The ticks of every P when this worker last came by with something from the netpoll, and since when it has seen them.
     pub(super) passed: RefCell<Vec<(u64, u64)>>,
     /// This thread passed on a stranger's event while it waited in the netpoll.
@@ -156,6 +159,7 @@ impl Worker {
             private_last: Cell::new(false),
             ready: RefCell::new(Vec::new()),
             seen: RefCell::new(Vec::new()),
+            listed: RefCell::new(Vec::new()),
             passed: RefCell::new(Vec::new()),
             passed_on: Cell::new(false),
             stands_in: Cell::new(false),

@@ -42,6 +42,21 @@
 //! Only a deadline that becomes *earlier* is told. One that becomes later (fired, cancelled) is
 //! published, and a thread that already waits for the old one looks once for nothing.
 //!
+//! # Listed shards
+//!
+//! A runtime has a shard for each P that it ever had, and few of them have timers. So those that may have some are *listed*: a
+//! bit each, in a set that who looks for deadlines walks. The bit changes under the shard's lock alone:
+//!
+//! - Whoever arms a timer where there was none sets the bit, before the deadline is published. It stays while a thread has the P,
+//!   so that one timer after the other costs one look at it.
+//! - Who walks the set and finds a listed shard without a deadline, whose P has no thread, takes the lock and clears the bit,
+//!   if there is still none. (Any thread may arm a timer there: a sleep that was made on that P and is polled outside of the
+//!   runtime.)
+//!
+//! Step 1 of who arms is then "set the bit, publish the deadline". An arm that finds the bit set has the write of that bit before
+//! its own fence, by the lock. So a waiter whose fence comes second sees the bit in step 3 and then the deadline; if it sees
+//! the bit cleared, the shard was empty after this timer was armed: it has fired, or was cancelled.
+//!
 //! # After shutdown
 //!
 //! The heap is emptied once, and a flag under the same lock says so. Later polls see the flag and
@@ -54,6 +69,7 @@ use std::task::Waker;
 
 use ws_reactor::Netpoll;
 
+use crate::bit_set::BitSet;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex};
 use crate::time::clock::Clock;
@@ -102,6 +118,8 @@ pub(crate) struct TimerShard {
     /// overslept* in the module's head.
     next: AtomicU64,
     driver: Arc<TimeDriver>,
+    /// Where it is listed, and as what; see *Listed shards*. None: everybody looks at it.
+    list: Option<(Arc<BitSet>, usize)>,
 }
 
 #[derive(Debug, Default)]
@@ -173,6 +191,25 @@ impl TimerShard {
             state: Mutex::default(),
             next: AtomicU64::new(NEVER),
             driver,
+            list: None,
+        }
+    }
+
+    /// Makes one that is looked at while its bit is set in `list`.
+    pub(crate) fn listed(driver: Arc<TimeDriver>, list: Arc<BitSet>, index: usize) -> Self {
+        Self {
+            list: Some((list, index)),
+            ..Self::new(driver)
+        }
+    }
+
+    /// Takes it off the list, if no timer of it will ever fire.
+    pub(crate) fn unlist_if_empty(&self) {
+        let state = self.state.lock();
+        if let Some((list, index)) = &self.list
+            && state.heap.next_deadline() == NEVER
+        {
+            list.remove(*index);
         }
     }
 
@@ -353,6 +390,12 @@ impl TimerShard {
         let next = heap.next_deadline();
         let published = self.published();
         if next != published {
+            if published == NEVER
+                && let Some((list, index)) = &self.list
+                && !list.contains(*index)
+            {
+                list.insert(*index);
+            }
             // Ordering: Relaxed. The lock orders the writers; readers as in `published`.
             self.next.store(next, Ordering::Relaxed);
         }

@@ -101,24 +101,6 @@ fn arm(timers: &TimerShard, deadline: u64, waker: &Waker) {
 }
 
 #[test]
-fn a_processor_that_came_back_is_taken_before_a_new_one_is_made() {
-    let (runtime, worker) = alone();
-    let shared = shared(&runtime);
-    let mut taken: Vec<_> = std::iter::from_fn(|| shared.take_processor()).collect();
-    assert_eq!(taken.len(), 3, "two for each thread, and one has a thread");
-    assert_eq!(shared.peer_count(), 4);
-    let peers: Vec<_> = shared.peers().map(|peer| peer.index).collect();
-    assert_eq!(peers, [0, 1, 2, 3]);
-    shared.return_processor(taken.remove(1));
-    let again = shared.take_processor().expect("one is vacant");
-    assert_eq!(again.peer.index, 2);
-    assert_eq!(shared.peer_count(), 4);
-    let all = taken.into_iter().chain([again]);
-    all.for_each(|processor| shared.return_processor(processor));
-    end(runtime, [worker]);
-}
-
-#[test]
 fn a_start_that_is_refused_is_noted() {
     let (runtime, worker) = alone();
     worker.leave();
@@ -323,14 +305,19 @@ fn all_are_told_that_it_ends() {
     let (runtime, worker) = alone();
     let shared = shared(&runtime);
     assert!(!worker.is_shut_down());
+    let vacant = shared.take_processor().expect("there is room for it");
+    shared.return_processor(vacant);
     assert!(shared.begin_shutdown(), "it goes on so far");
+    let [taken_again, new] = [(); 2].map(|()| shared.take_processor().expect("there is room"));
+    assert_eq!((taken_again.peer.index, new.peer.index), (1, 2));
     assert!(worker.is_shut_down());
     assert!(worker.peer().parker.is_notified());
     assert!(shared.idle.monitor().is_notified());
-    let late = shared.take_processor().expect("there is room for it");
-    let told = late.peer.attention.load(Relaxed);
-    assert_eq!(told & attention::SHUTDOWN, attention::SHUTDOWN);
-    shared.return_processor(late);
+    for late in [new, taken_again] {
+        let told = late.peer.attention.load(Relaxed);
+        assert_eq!(told & attention::SHUTDOWN, attention::SHUTDOWN);
+        shared.return_processor(late);
+    }
     end(runtime, [worker]);
 }
 
@@ -389,3 +376,5 @@ fn who_waits_for_the_end_is_told() {
     runtime.shutdown_timeout(Duration::ZERO);
     assert!(waiter.join().unwrap());
 }
+
+mod slots;

@@ -164,7 +164,8 @@ impl Checks {
         let mut steals = self.steals.borrow_mut();
         global.resize(shared.peer_count(), (0, 0));
         steals.resize(shared.peer_count(), (0, 0));
-        for (index, peer) in shared.peers().enumerate() {
+        for peer in shared.all_peers() {
+            let index = peer.index;
             let len = peer.stealer.len();
             if len > 256 {
                 driver.fail(|| format!("I3: {len} tasks in one ring"));

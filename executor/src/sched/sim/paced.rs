@@ -38,7 +38,7 @@ use crate::{
     metrics::Counters,
     rng::Rng,
     runtime::Runtime,
-    sched::{Shared, closing::Closing, ground::Ground, sleep::Sleeper},
+    sched::{Shared, closing::Closing, sleep::Sleeper},
     sync::Arc,
     task::Task,
 };
@@ -165,7 +165,10 @@ impl Paced {
     }
 
     pub(super) fn counted(&self) -> Counted {
-        let by_peers = self.shared.peers().map(|peer| Counted::of(&peer.counters));
+        let by_peers = self
+            .shared
+            .all_peers()
+            .map(|peer| Counted::of(&peer.counters));
         let woken = Counted {
             woken: self.woken.get(),
             ..Counted::default()

@@ -48,6 +48,13 @@ impl Calm {
         self.holds
     }
 
+    /// The thread of a P has gone.
+    pub(super) fn forget(&mut self, index: usize) {
+        if let Some(before) = self.before.1.get_mut(index) {
+            *before = None;
+        }
+    }
+
     /// At a look.
     pub(super) fn look(&mut self, shared: &Shared, now: u64) {
         self.restless = self.restless.saturating_sub(1);
@@ -63,10 +70,10 @@ impl Calm {
             self.holds = false;
             return;
         }
-        let peers = shared.peers();
-        before.resize(peers.len(), None);
         let mut holds = true;
-        for (peer, before) in peers.zip(before) {
+        for peer in shared.peers() {
+            before.resize(shared.peer_count(), None);
+            let before = &mut before[peer.index];
             let stands = peer.standing.load();
             let cpu = match stands {
                 Stands::Running => shared.cpu_time_of(peer, now),

@@ -30,7 +30,7 @@ fn the_first_poll_of_a_block_on_has_a_slice_of_its_own() {
             shared.time.clock().advance(time);
             monitor.look();
             let told = |peer: &Peer| peer.attention.load(Relaxed) & attention::SLICE != 0;
-            shared.peers().any(told)
+            shared.all_peers().any(told)
         };
         assert!(!told_after(SLICE));
         let [new, most_of_it, all_of_it] = runtime.block_on(async {
@@ -40,7 +40,7 @@ fn the_first_poll_of_a_block_on_has_a_slice_of_its_own() {
         });
         assert!(!new && !most_of_it && all_of_it);
         shared
-            .peers()
+            .all_peers()
             .for_each(|peer| peer.attention.store(0, Relaxed));
     }
     end(runtime, []);

@@ -1,0 +1,117 @@
+//! A set of small numbers that many threads change and walk: one bit for each, in words of 64.
+//!
+//! A change is one read-modify-write of one word, and a walk is one load of each word: neither takes a lock, and
+//! neither waits for the other. A walk sees each word at one moment, and the set at none: who needs more than
+//! that says at the call which fences it relies on.
+//!
+//! Used for the Ps that can be woken (`sched/idle.rs`), those that have a thread (`sched/slots.rs`), and the shards
+//! that have timers (`time/shard.rs`).
+
+use crate::sync::atomic::{
+    AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed},
+};
+
+/// See the module's head.
+#[derive(Debug)]
+pub(crate) struct BitSet(Box<[AtomicU64]>);
+
+impl BitSet {
+    pub(crate) fn new(bits: usize) -> Self {
+        Self((0..bits.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    pub(crate) fn insert(&self, index: usize) {
+        // Ordering: Release: who finds the bit finds the standing.
+        self.0[index / 64].fetch_or(1 << (index % 64), AcqRel);
+    }
+
+    /// Takes a bit back; whether it was there does not matter.
+    pub(crate) fn remove(&self, index: usize) {
+        self.0[index / 64].fetch_and(!(1 << (index % 64)), Relaxed);
+    }
+
+    /// Whether the bit is set.
+    pub(crate) fn contains(&self, index: usize) -> bool {
+        self.0[index / 64].load(Relaxed) & (1 << (index % 64)) != 0
+    }
+
+    /// The indices in the set below `end`, or below the next multiple of 64: of each word as it is when the walk comes to it.
+    pub(crate) fn iter(&self, end: usize) -> Iter<'_> {
+        Iter {
+            words: self.0[..end.div_ceil(64)].iter(),
+            first: 0,
+            left: 0,
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| word.load(Relaxed) == 0)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        let ones = |word: &AtomicU64| word.load(Relaxed).count_ones() as usize;
+        self.0.iter().map(ones).sum()
+    }
+
+    /// Clears bits until `claim` succeeds for one. `last` is tried only when no other is left (the
+    /// thread that waits in the netpoll, say).
+    pub(crate) fn claim<R>(
+        &self,
+        last: Option<usize>,
+        mut claim: impl FnMut(usize) -> Option<R>,
+    ) -> Option<R> {
+        for (at, word) in self.0.iter().enumerate() {
+            let spared = last
+                .filter(|last| last / 64 == at)
+                .map_or(0, |last| 1 << (last % 64));
+            // Ordering: Acquire pairs with `insert`.
+            let mut bits = word.load(Acquire) & !spared;
+            while bits != 0 {
+                let bit = bits & bits.wrapping_neg();
+                // Ordering: Acquire as above.
+                let before = word.fetch_and(!bit, AcqRel);
+                if before & bit != 0
+                    && let Some(claimed) = claim(at * 64 + bit.trailing_zeros() as usize)
+                {
+                    return Some(claimed);
+                }
+                bits &= !bit;
+            }
+        }
+        let last = last?;
+        // Ordering: Acquire as above.
+        let before = self.0[last / 64].fetch_and(!(1 << (last % 64)), AcqRel);
+        if before & (1 << (last % 64)) != 0 {
+            claim(last)
+        } else {
+            None
+        }
+    }
+}
+
+/// A walk over a set.
+#[derive(Debug)]
+pub(crate) struct Iter<'a> {
+    /// The words that it has not come to.
+    words: std::slice::Iter<'a, AtomicU64>,
+    /// Where the next word begins.
+    first: usize,
+    /// What is left of the word before that.
+    left: u64,
+}
+
+impl Iterator for Iter<'_> {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        while self.left == 0 {
+            // Ordering: Acquire pairs with `insert`.
+            self.left = self.words.next()?.load(Acquire);
+            self.first += 64;
+        }
+        let bit = self.left.trailing_zeros() as usize;
+        self.left &= self.left - 1;
+        Some(self.first - 64 + bit)
+    }
+}
