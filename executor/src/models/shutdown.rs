@@ -120,7 +120,7 @@ fn remove(home: &Home, index: u32) -> Removed<TaskRef> {
     let house = unsafe { &*home.runtime().cast::<House>() };
     house.come_in();
     let removed = home.live().remove(index);
-    house.task_ended();
+    house.task_ended(|| home.live().len() == 0);
     removed
 }
 

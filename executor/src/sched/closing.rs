@@ -9,12 +9,12 @@
 //!
 //! | one | other | or else |
 //! | --- | --- | --- |
-//! | begins: phase `CLOSING`, then tells every P in the list | makes a P: puts it into the list, then looks at the phase ([`Closing::welcome`]) | a P is not told, and its thread stays |
+//! | begins: phase `CLOSING`, then tells every P that has a thread | takes a P: sets its bit (`slots.rs`), then looks at the phase ([`Closing::welcome`]) | a P is not told, and its thread stays |
 //! | the last thread: phase `CLOSED`, then empties the queue | pushes, then wakes somebody, then looks at the phase ([`Ground::pushed`]) | a task is queued for ever |
 //! | the end: phase `CLOSED`, fence, `ENDED`, then counts the live tasks | the last task leaves the table, then its thread looks at the phase ([`Closing::guest_left`]) | the runtime holds itself for ever |
 //! | the end and the last task, as above | who waits looks at both under the lock of `threads` | he sleeps until his grace is over |
 //! | the end: phase `CLOSED`, fence, `ENDED`, then counts the live tasks under the lock of `kept` | a thread that is not counted enters a task, then looks at the phase ([`Closing::guest_left`]) | the runtime goes while the task is alive |
-//! | after the end: a table's last task leaves it, fence, then its thread counts those of all tables | the same with another table | each sees the other's task, and the runtime holds itself for ever |
+//! | after the end: a table's last task leaves it, fence, then its thread counts those of all tables | the same with another table, or with another task of this one | each sees the other's task, and the runtime holds itself for ever |
 //!
 //! The third one has no fence where a task ends, for that is the way of every task. It needs none on a thread
 //! that the end has waited for. Other threads that have a P are in `block_on`: they look once more when
@@ -164,7 +164,7 @@ pub(crate) trait Closing: Ground {
         true
     }
 
-    /// A new P, which is in the list by now, may have missed what was said to the others.
+    /// A P that was just taken, whose bit is set by now, may have missed what was said to the others.
     fn welcome(&self, peer: &Self::Peer) {
         // Ordering: SeqCst: the first meeting; pairs with the fence in `begin_shutdown`.
         fence(SeqCst);
@@ -218,16 +218,18 @@ pub(crate) trait Closing: Ground {
         }
     }
 
-    /// A task left the live table: if the runtime closes, somebody may wait for the last one.
-    fn task_ended(&self) {
+    /// A task left its live table, in which `is_last` says whether there are others: if the runtime closes, somebody may
+    /// wait for the last one. The tables of all are counted only if it was the last of its own.
+    fn task_ended(&self, is_last: impl FnOnce() -> bool) {
         if !self.phase().is_closing() {
             return;
         }
         if self.phase().is_closed() {
-            // Ordering: SeqCst: the sixth meeting; pairs with itself, after another table's last task.
+            // Ordering: SeqCst: the sixth meeting; pairs with itself, after the last task of another table, or another task
+            // of this one.
             fence(SeqCst);
         }
-        if self.live_tasks() == 0 {
+        if is_last() && self.live_tasks() == 0 {
             drop(self.threads().lock());
             self.changed().notify_all();
             self.let_go();
@@ -240,7 +242,7 @@ pub(crate) trait Closing: Ground {
         if self.phase().is_closing() {
             self.keep();
         }
-        self.task_ended();
+        self.task_ended(|| true);
     }
 
     /// Marks every live task as cancelled, and notes that this was done.

@@ -58,7 +58,7 @@ fn remove(home: &Home, index: u32) -> Removed<TaskRef> {
         Some(worker) if worker.home_is(home) => worker.remove_live(index),
         _ => home.live().remove(index),
     });
-    shared.task_ended();
+    shared.task_ended(|| home.live().len() == 0);
     removed
 }
 

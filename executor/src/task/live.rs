@@ -283,7 +283,8 @@ impl<R: Reference> LiveTable<R> {
     /// times as long so. From both ends they still meet in the allocator, which has one lock for what one thread made, and it was
     /// 321 ns a task where one alone took some 150. So who comes second stands by while the first is quick, and then looks at
     /// all slots from the other end, of which most are free by then: what was entered behind the first one's back is seen, and a
-    /// destructor that blocks the first one keeps nothing but its own task.
+    /// destructor that blocks the first one keeps nothing but its own task. Where nothing is left, nobody looks at
+    /// the slots: at the end of a runtime that has many threads each of them comes by.
     pub(crate) fn sweep(&self, mut f: impl FnMut(R)) {
         struct Over<'a>(&'a AtomicBool);
         impl Drop for Over<'_> {
@@ -291,11 +292,18 @@ impl<R: Reference> LiveTable<R> {
                 self.0.store(false, Relaxed);
             }
         }
+        // A task that was entered before this call is counted by now, and others need not be seen.
+        if self.len() == 0 {
+            return;
+        }
         let table = &*self.0;
         // Ordering: Relaxed: it decides about the way alone.
         let is_second = table.swept.swap(true, Relaxed);
         if is_second {
             table.stand_by();
+            if self.len() == 0 {
+                return;
+            }
         }
         // Ordering: `Acquire` as in `for_each`.
         let used = table.by_owner.used.load(Acquire);

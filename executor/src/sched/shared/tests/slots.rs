@@ -121,6 +121,25 @@ fn after_a_burst_a_shutdown_visits_as_many_as_without() {
     assert_eq!(shutdown(true), shutdown(false));
 }
 
+/// Whether a runtime ends is asked where the last task of a table ends, and not where each does.
+#[test]
+fn a_shutdown_with_many_tasks_visits_as_many_as_with_few() {
+    let shutdown = |tasks: usize| {
+        let (runtime, worker) = roomy(1);
+        let threads: Vec<_> = (0..BURST).map(|_| sits_down(&runtime)).collect();
+        (0..tasks).for_each(|_| _ = spawn_here(&worker, pending()));
+        poll(&worker, tasks);
+        let shared = shared(&runtime);
+        let before = shared.visits.load(Relaxed);
+        assert!(shared.begin_shutdown());
+        worker.clear_away();
+        let visited = shared.visits.load(Relaxed) - before;
+        end(runtime, threads.into_iter().chain([worker]));
+        visited
+    };
+    assert_eq!(shutdown(1000), shutdown(10));
+}
+
 /// With threads, calls and their keep-alive.
 #[test]
 fn after_a_burst_of_blocking_calls_few_are_visited() {
