@@ -66,6 +66,17 @@ fn stack_size() {
 }
 
 #[test]
+fn events() {
+    for records in [(1 << 20) + 1, 1 << 40, usize::MAX] {
+        let builder = Builder::new().workers(1).events(records);
+        refused(builder, "events", &records.to_string());
+    }
+    assert!(Builder::new().workers(1).events(0).build().is_ok());
+    let largest = Builder::new().workers(1).events(1 << 20).build().unwrap();
+    largest.block_on(largest.spawn(async {})).unwrap();
+}
+
+#[test]
 fn thread_name() {
     refused(
         Builder::new().workers(1).thread_name("a\0b"),
@@ -110,7 +121,12 @@ fn the_environment() {
     };
     assert!(built_with("3").contains("workers 3"));
     assert!(built_with(" 7 ").contains("workers 7"));
-    for wrong in ["0", "-1", "many", "", "1025", "99999999999999999999999"] {
+    // A variable that is empty is one that is not set.
+    for unset in ["", " "] {
+        let text = built_with(unset);
+        assert!(text.contains("workers "), "{unset:?}: {text}");
+    }
+    for wrong in ["0", "-1", "many", "1025", "99999999999999999999999"] {
         let text = built_with(wrong);
         assert!(
             text.contains("refused Some(\"WS_WORKERS\")"),

@@ -1,6 +1,6 @@
 //! The knobs of a runtime.
 
-use std::{fmt, sync::Arc as StdArc, time::Duration};
+use std::{env::VarError, fmt, str::FromStr, sync::Arc as StdArc, time::Duration};
 
 use super::{BuildError, Handle, Runtime, cpus};
 use crate::{
@@ -23,6 +23,9 @@ const THREADS_MAX: usize = 1 << 15;
 /// Workers beyond this are a mistake: the order of random victims, and the final look at all queues,
 /// would cost more than the work.
 const WORKERS_MAX: usize = 1024;
+/// The most records that a P's log of events may have: 40 MiB.
+#[cfg(any(test, feature = "events"))]
+const EVENTS_MAX: usize = 1 << 20;
 /// The environment's word on the number of workers.
 const WORKERS_VARIABLE: &str = "WS_WORKERS";
 /// The environment's word on the seed of a runtime with virtual time.
@@ -258,7 +261,8 @@ impl Builder {
     }
 
     /// Keeps a log of what the scheduler does, with so many records for each P, of 40 bytes each; the oldest are
-    /// overwritten. [`Handle::events`](super::Handle::events) reads it. Off by default. Needs the feature `events`.
+    /// overwritten. [`Handle::events`](super::Handle::events) reads it. Off by default. At most 2^20 (1,048,576) records.
+    /// Needs the feature `events`.
     #[cfg(any(test, feature = "events"))]
     pub fn events(mut self, records: usize) -> Self {
         self.events = Some(records);
@@ -355,6 +359,15 @@ impl Builder {
                 ),
             ));
         }
+        #[cfg(any(test, feature = "events"))]
+        if let Some(records) = self.events
+            && records > EVENTS_MAX
+        {
+            return Err(BuildError::knob(
+                "events",
+                format!("must be at most {EVENTS_MAX} records for each P: it is {records}"),
+            ));
+        }
         if self.thread_name.contains('\0') {
             return Err(BuildError::knob(
                 "thread_name",
@@ -393,34 +406,32 @@ fn check_workers(knob: &'static str, workers: usize) -> Result<usize, BuildError
 }
 
 fn workers_from_environment() -> Result<usize, BuildError> {
-    match std::env::var(WORKERS_VARIABLE) {
-        Err(std::env::VarError::NotPresent) => Ok(cpus::available().min(WORKERS_MAX)),
-        Err(std::env::VarError::NotUnicode(_)) => {
-            Err(BuildError::knob(WORKERS_VARIABLE, "must be a number"))
-        }
-        Ok(text) => match text.trim().parse() {
-            Ok(workers) => check_workers(WORKERS_VARIABLE, workers),
-            Err(_) => Err(BuildError::knob(
-                WORKERS_VARIABLE,
-                format!("must be a number: it is {text:?}"),
-            )),
-        },
+    match from_environment(WORKERS_VARIABLE, "must be a number")? {
+        None => Ok(cpus::available().min(WORKERS_MAX)),
+        Some(workers) => check_workers(WORKERS_VARIABLE, workers),
     }
 }
 
 fn seed_from_environment() -> Result<Option<u64>, BuildError> {
-    match std::env::var(SEED_VARIABLE) {
-        Err(std::env::VarError::NotPresent) => Ok(None),
-        Err(std::env::VarError::NotUnicode(_)) => {
-            Err(BuildError::knob(SEED_VARIABLE, "must be a number"))
-        }
-        Ok(text) => match text.trim().parse() {
-            Ok(seed) => Ok(Some(seed)),
-            Err(_) => Err(BuildError::knob(
-                SEED_VARIABLE,
-                format!("must be a number below 2^64: it is {text:?}"),
-            )),
-        },
+    from_environment(SEED_VARIABLE, "must be a number below 2^64")
+}
+
+/// A number from the environment. A variable that is empty is one that is not set.
+fn from_environment<T: FromStr>(
+    variable: &'static str,
+    shape: &str,
+) -> Result<Option<T>, BuildError> {
+    let text = match std::env::var(variable) {
+        Err(VarError::NotPresent) => return Ok(None),
+        Err(VarError::NotUnicode(_)) => return Err(BuildError::knob(variable, shape)),
+        Ok(text) => text,
+    };
+    match text.trim() {
+        "" => Ok(None),
+        number => number
+            .parse()
+            .map(Some)
+            .map_err(|_| BuildError::knob(variable, format!("{shape}: it is {text:?}"))),
     }
 }
 
