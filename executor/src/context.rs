@@ -20,7 +20,6 @@
 use std::{
     cell::Cell,
     fmt,
-    marker::PhantomData,
     ptr::{self, NonNull},
     sync::Weak,
 };
@@ -161,21 +160,22 @@ struct Guest {
 }
 
 /// The guard of [`Handle::enter`](crate::runtime::Handle::enter).
+///
+/// It borrows nothing: a runtime may be shut down while it is entered.
 #[must_use = "the runtime is left again when the guard is dropped"]
-pub struct EnterGuard<'a> {
+pub struct EnterGuard {
     /// None while it is being dropped.
     link: Option<Link>,
     guest: NonNull<Guest>,
-    handle: PhantomData<&'a ()>,
 }
 
-impl fmt::Debug for EnterGuard<'_> {
+impl fmt::Debug for EnterGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EnterGuard").finish_non_exhaustive()
     }
 }
 
-impl Drop for EnterGuard<'_> {
+impl Drop for EnterGuard {
     fn drop(&mut self) {
         // Out of the list first.
         self.link = None;
@@ -185,7 +185,7 @@ impl Drop for EnterGuard<'_> {
 }
 
 /// Makes `shared` the current runtime of this thread.
-pub(crate) fn enter<'a>(shared: Arc<Shared>) -> EnterGuard<'a> {
+pub(crate) fn enter(shared: Arc<Shared>) -> EnterGuard {
     // A pointer from here on: a reference to it would end the one from a part of it to another.
     let guest = Box::into_raw(Box::new(Guest {
         frame: Frame::new(ptr::null(), ptr::null(), ptr::null()),
@@ -202,7 +202,6 @@ pub(crate) fn enter<'a>(shared: Arc<Shared>) -> EnterGuard<'a> {
     EnterGuard {
         link: Some(link),
         guest,
-        handle: PhantomData,
     }
 }
 

@@ -14,7 +14,11 @@ mod dump;
 mod error;
 mod handle;
 
-use std::{future::Future, time::Duration};
+use std::{
+    future::Future,
+    panic::{RefUnwindSafe, UnwindSafe},
+    time::Duration,
+};
 
 pub(crate) use self::builder::Config;
 pub use self::{
@@ -56,6 +60,13 @@ pub struct Runtime {
     ended: bool,
 }
 
+// As in tokio.
+const _: () = {
+    const fn check<T: UnwindSafe + RefUnwindSafe + Send + Sync + 'static>() {}
+    check::<Runtime>();
+    check::<Handle>();
+};
+
 impl Runtime {
     /// Builds a runtime with the defaults of [`Builder`].
     ///
@@ -89,8 +100,44 @@ impl Runtime {
         self.handle.spawn(future)
     }
 
+    /// Runs a closure that blocks on a thread of this runtime; see [`spawn_blocking`](crate::spawn_blocking()).
+    ///
+    /// ```
+    /// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+    /// let task = runtime.spawn_blocking(|| 7);
+    /// assert_eq!(runtime.block_on(task).unwrap(), 7);
+    /// ```
+    #[track_caller]
+    pub fn spawn_blocking<F, R>(&self, f: F) -> JoinHandle<R>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        self.handle.spawn_blocking(f)
+    }
+
+    /// What the runtime has counted so far; see [`Handle::metrics`].
+    ///
+    /// ```
+    /// let runtime = ws_executor::runtime::Builder::new().workers(2).build().unwrap();
+    /// assert_eq!(runtime.metrics().workers, 2);
+    /// ```
+    pub fn metrics(&self) -> Metrics {
+        self.handle.metrics()
+    }
+
     /// Makes this runtime the current one of this thread; see [`Handle::enter`].
-    pub fn enter(&self) -> EnterGuard<'_> {
+    ///
+    /// The guard borrows nothing, so the runtime can be shut down while it is there.
+    ///
+    /// ```
+    /// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+    /// let _guard = runtime.enter();
+    /// let task = ws_executor::spawn(async { 7 });
+    /// assert_eq!(runtime.block_on(task).unwrap(), 7);
+    /// runtime.shutdown_background();
+    /// ```
+    pub fn enter(&self) -> EnterGuard {
         self.handle.enter()
     }
 

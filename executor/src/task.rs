@@ -36,7 +36,7 @@ pub(crate) use self::id::Id;
 #[cfg(not(ws_loom))]
 pub use self::{
     builder::{Builder, spawn, spawn_blocking, spawn_local, spawn_pinned},
-    id::Id,
+    id::{Id, id, name, try_id},
     join::{AbortHandle, AbortOnDrop, JoinError, JoinHandle},
     join_set::JoinSet,
     local::{AccessError, LocalKey, TaskLocalFuture},

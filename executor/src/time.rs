@@ -50,6 +50,10 @@ mod shard;
 mod sleep;
 mod timeout;
 
+/// A length of time: that of std, so that a program needs one import.
+#[doc(no_inline)]
+pub use std::time::Duration;
+
 pub use self::advance::{Hold, advance, hold};
 pub use self::instant::Instant;
 pub use self::interval::{Interval, MissedTickBehavior, interval, interval_at};

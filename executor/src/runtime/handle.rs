@@ -1,6 +1,9 @@
 //! The handle: a runtime from anywhere.
 
-use std::future::Future;
+use std::{
+    future::Future,
+    panic::{RefUnwindSafe, UnwindSafe},
+};
 
 use ws_reactor::Netpoll;
 
@@ -20,6 +23,10 @@ use crate::{
 pub struct Handle {
     shared: Arc<Shared>,
 }
+
+// What a panic may leave half done in a runtime is a task, whose panic is its own. As in tokio.
+impl UnwindSafe for Handle {}
+impl RefUnwindSafe for Handle {}
 
 impl Handle {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
@@ -73,7 +80,7 @@ impl Handle {
     /// let task = ws_executor::spawn(async { 7 });
     /// assert_eq!(runtime.block_on(task).unwrap(), 7);
     /// ```
-    pub fn enter(&self) -> EnterGuard<'_> {
+    pub fn enter(&self) -> EnterGuard {
         context::enter(self.shared.clone())
     }
 

@@ -60,7 +60,7 @@ use crate::{
     queue::{Batch, OrderedLocal, ordered_local},
     rng::random_order,
     sync::atomic::Ordering::Relaxed,
-    task::{DEFAULT_PRIORITY, Task},
+    task::{DEFAULT_PRIORITY, Task, TaskRef},
 };
 
 /// Above the default.
@@ -131,11 +131,11 @@ impl Worker {
         })
     }
 
-    /// That of the task that this thread is polling, if it is polling one.
-    pub(crate) fn running_priority(&self) -> Option<i64> {
+    /// The task that this thread is polling, if it is polling one.
+    pub(crate) fn running_task(&self) -> Option<TaskRef> {
         match self.peer().running.load(Relaxed) {
             ROOT | BRANCH => None,
-            address => Some(self.shared.find_live(address)?.header().priority()),
+            address => self.shared.find_live(address),
         }
     }
 

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+#[cfg(not(ws_loom))]
+use crate::context;
+
 /// A number that no other task of this process has.
 ///
 /// ```
@@ -27,6 +30,68 @@ impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
+}
+
+/// The id of the task that this thread polls.
+///
+/// It is known wherever the task's own code runs: in its future, in the destructor of that, in a
+/// [`block_in_place`](crate::block_in_place()), and in the closure of a [`spawn_blocking`](crate::spawn_blocking()), which is a
+/// task of its own. A root has none, and neither has a branch of a [`join()`](crate::join) or a [`scope`](crate::scope()) that
+/// another worker took.
+///
+/// It asks the table of live tasks: more than a load, and nothing for an inner loop.
+///
+/// # Panics
+///
+/// Where no task is polled; [`try_id`] does not.
+///
+/// ```
+/// use ws_executor::task;
+///
+/// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// # runtime.block_on(async {
+/// let spawned = ws_executor::spawn(async { task::id() });
+/// let id = spawned.id();
+/// assert_eq!(spawned.await.unwrap(), id);
+/// # });
+/// ```
+#[cfg(not(ws_loom))]
+#[track_caller]
+pub fn id() -> Id {
+    match try_id() {
+        Some(id) => id,
+        None => panic!(
+            "`ws::task::id` was called outside of a task: a root has no id, and `ws::task::try_id` says so"
+        ),
+    }
+}
+
+/// The id of the task that this thread polls, if it polls one; see [`id`].
+///
+/// ```
+/// assert_eq!(ws_executor::task::try_id(), None);
+/// ```
+#[cfg(not(ws_loom))]
+pub fn try_id() -> Option<Id> {
+    context::with_worker(|worker| Some(worker?.running_task()?.header().id()))
+}
+
+/// The name of the task that this thread polls, if it polls one that was given a
+/// [name](crate::task::Builder::name); see [`id`].
+///
+/// ```
+/// use ws_executor::task;
+///
+/// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// # runtime.block_on(async {
+/// let named = task::Builder::new().name("batch").spawn(async { task::name() });
+/// assert_eq!(named.await.unwrap().as_deref(), Some("batch"));
+/// # });
+/// assert_eq!(task::name(), None);
+/// ```
+#[cfg(not(ws_loom))]
+pub fn name() -> Option<String> {
+    context::with_worker(|worker| Some(worker?.running_task()?.header().name()?.to_owned()))
 }
 
 #[cfg(all(test, not(ws_loom)))]

@@ -4,8 +4,10 @@ use std::{
     any::Any,
     fmt,
     future::Future,
+    io,
+    panic::{RefUnwindSafe, UnwindSafe},
     pin::Pin,
-    sync::Mutex,
+    sync::{Mutex, PoisonError},
     task::{Context, Poll, ready},
 };
 
@@ -46,7 +48,19 @@ const _: () = {
     const fn check<T: Send + Sync + Unpin + 'static>() {}
     check::<JoinHandle<std::cell::Cell<u8>>>();
     check::<AbortOnDrop<std::cell::Cell<u8>>>();
+    const fn check_unwind<T: UnwindSafe + RefUnwindSafe>() {}
+    check_unwind::<JoinHandle<std::cell::Cell<u8>>>();
+    check_unwind::<AbortOnDrop<std::cell::Cell<u8>>>();
+    check_unwind::<AbortHandle>();
 };
+
+// Neither reaches the future, and the output is taken by value. As in tokio.
+impl<T> UnwindSafe for JoinHandle<T> {}
+impl<T> RefUnwindSafe for JoinHandle<T> {}
+impl<T> UnwindSafe for AbortOnDrop<T> {}
+impl<T> RefUnwindSafe for AbortOnDrop<T> {}
+impl UnwindSafe for AbortHandle {}
+impl RefUnwindSafe for AbortHandle {}
 
 impl<T> JoinHandle<T> {
     pub(crate) fn new(cell: JoinCell<T>) -> Self {
@@ -226,11 +240,12 @@ impl fmt::Debug for AbortHandle {
 /// let runtime = ws_executor::runtime::Runtime::new().unwrap();
 /// let error = runtime.block_on(runtime.spawn(async { panic!("expected") })).unwrap_err();
 /// assert!(error.is_panic() && !error.is_cancelled());
+/// assert!(error.to_string().ends_with(r#"panicked with message "expected""#));
 /// assert_eq!(error.into_panic().downcast_ref(), Some(&"expected"));
 /// ```
 pub struct JoinError {
     id: Id,
-    /// None: cancelled. The mutex makes it `Sync`; it is never locked.
+    /// None: cancelled. The mutex makes it `Sync`; it is locked for a look at the message.
     panic: Option<Mutex<Box<dyn Any + Send + 'static>>>,
 }
 
@@ -292,25 +307,52 @@ impl JoinError {
     }
 }
 
+/// As tokio shows it.
 impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = if self.is_panic() {
-            "panicked"
-        } else {
-            "was cancelled"
+        write!(f, "task {} ", self.id)?;
+        let Some(payload) = &self.panic else {
+            return f.write_str("was cancelled");
         };
-        write!(f, "task {} {what}", self.id)
+        match message(&**payload.lock().unwrap_or_else(PoisonError::into_inner)) {
+            Some(message) => write!(f, "panicked with message {message:?}"),
+            None => f.write_str("panicked"),
+        }
     }
 }
 
+/// As tokio shows it.
 impl fmt::Debug for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = if self.is_panic() {
-            "Panic"
-        } else {
-            "Cancelled"
+        let Some(payload) = &self.panic else {
+            return write!(f, "JoinError::Cancelled({:?})", self.id);
         };
-        write!(f, "JoinError::{what}({:?})", self.id)
+        match message(&**payload.lock().unwrap_or_else(PoisonError::into_inner)) {
+            Some(message) => write!(f, "JoinError::Panic({:?}, {message:?}, ...)", self.id),
+            None => write!(f, "JoinError::Panic({:?}, ...)", self.id),
+        }
+    }
+}
+
+/// What `panic!` was given, if it was called with text.
+fn message(payload: &(dyn Any + Send)) -> Option<&str> {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| payload.downcast_ref::<&'static str>().copied())
+}
+
+/// An error of [`ErrorKind::Other`](io::ErrorKind::Other) that has this one inside, for `?` where an `io::Result` is
+/// expected.
+///
+/// ```
+/// async fn sum() -> std::io::Result<u32> {
+///     Ok(ws_executor::spawn(async { 1 }).await? + ws_executor::spawn_blocking(|| 2).await?)
+/// }
+/// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// assert_eq!(runtime.block_on(sum()).unwrap(), 3);
+/// ```
+impl From<JoinError> for io::Error {
+    fn from(error: JoinError) -> Self {
+        Self::other(error)
     }
 }
 
@@ -325,10 +367,34 @@ mod tests {
         let cancelled = JoinError::new(Id::new(7), Failure::cancelled());
         assert!(cancelled.is_cancelled() && !cancelled.is_panic());
         assert_eq!(cancelled.to_string(), "task 7 was cancelled");
+        assert_eq!(format!("{cancelled:?}"), "JoinError::Cancelled(Id(7))");
         assert!(cancelled.try_into_panic().is_err());
         let panicked = JoinError::new(Id::new(8), Failure::panic(Box::new(5_i32)));
         assert!(panicked.is_panic() && !panicked.is_cancelled());
         assert_eq!(panicked.to_string(), "task 8 panicked");
+        assert_eq!(format!("{panicked:?}"), "JoinError::Panic(Id(8), ...)");
         assert_eq!(panicked.into_panic().downcast_ref(), Some(&5_i32));
+    }
+
+    #[test]
+    fn an_error_shows_the_message_of_the_panic() {
+        let payloads: [Box<dyn Any + Send>; 2] =
+            [Box::new("no \"way\""), Box::new(String::from("no \"way\""))];
+        for payload in payloads {
+            let error = JoinError::new(Id::new(7), Failure::panic(payload));
+            let words = r#"task 7 panicked with message "no \"way\"""#;
+            assert_eq!(error.to_string(), words);
+            assert_eq!(
+                format!("{error:?}"),
+                r#"JoinError::Panic(Id(7), "no \"way\"", ...)"#
+            );
+            let error = io::Error::from(error);
+            assert_eq!(
+                (error.kind(), error.to_string().as_str()),
+                (io::ErrorKind::Other, words)
+            );
+            let inner = error.into_inner().unwrap().downcast::<JoinError>().unwrap();
+            assert!(inner.is_panic());
+        }
     }
 }

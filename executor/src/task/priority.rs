@@ -109,7 +109,8 @@ impl Priority {
     /// ```
     #[cfg(not(ws_loom))]
     pub fn current() -> Self {
-        context::with_worker(|worker| worker?.running_priority()).map_or(Self::DEFAULT, Self)
+        context::with_worker(|worker| Some(worker?.running_task()?.header().priority()))
+            .map_or(Self::DEFAULT, Self)
     }
 
     /// Its number.

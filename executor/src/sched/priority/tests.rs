@@ -376,6 +376,10 @@ fn a_poll_finds_the_priority_of_its_task() {
         }
     });
     assert_eq!(*seen.lock().unwrap(), [7, 0, -1]);
-    assert_eq!(worker.running_priority(), None, "it polls nothing");
+    assert_eq!(
+        worker.running_task().map(|task| task.header().priority()),
+        None,
+        "it polls nothing"
+    );
     end(runtime, [worker]);
 }
