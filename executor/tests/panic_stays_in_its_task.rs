@@ -136,8 +136,45 @@ common::with_workers! {
             let _own = &bomb;
             panic!("expected: poll before drop")
         }));
-        assert_eq!(message(runtime.block_on(task).unwrap_err()), "expected: drop after poll");
+        assert_eq!(message(runtime.block_on(task).unwrap_err()), "expected: poll before drop");
         lives_on(&runtime, &started, workers);
+    }
+
+    /// The future is dropped while the panic of its poll unwinds, as on a plain thread: its destructors see that, and one
+    /// that panics in spite of it is reported.
+    fn in_poll_is_seen_by_destructors(workers: usize) {
+        let (runtime, started) = counting(workers);
+        let seen = Arc::new(AtomicUsize::new(0));
+        for rude in [false, true] {
+            let seen = seen.clone();
+            let guard = OnDrop(move || {
+                seen.fetch_add(usize::from(std::thread::panicking()), SeqCst);
+                assert!(!rude, "expected: a drop in the middle of a panic");
+            });
+            let task = runtime.spawn(poll_fn(move |_| -> Poll<()> {
+                let _own = &guard;
+                panic!("expected: seen by destructors")
+            }));
+            let error = runtime.block_on(task).unwrap_err();
+            assert_eq!(message(error), "expected: seen by destructors");
+        }
+        assert_eq!(seen.load(SeqCst), 2);
+        assert!(!logged(&["ERROR", "the drop of a future that panicked"]).is_empty());
+        lives_on(&runtime, &started, workers);
+    }
+
+    /// What refers to a runtime may cross a `catch_unwind` as it is.
+    fn caught_beside_handles(workers: usize) {
+        let (runtime, _) = counting(workers);
+        let (task, handle) = (runtime.spawn(async { 5 }), runtime.handle().clone());
+        let abort = task.abort_handle();
+        let caught = std::panic::catch_unwind(|| {
+            abort.is_finished();
+            handle.block_on(runtime.spawn(async {})).unwrap();
+            panic!("expected: beside {}", task.id());
+        });
+        assert!(caught.is_err());
+        assert_eq!(runtime.block_on(task).unwrap(), 5);
     }
 
     fn in_the_drop_of_an_aborted_future(workers: usize) {

@@ -32,7 +32,7 @@ use std::{
     fmt,
     future::Future,
     marker::PhantomData,
-    mem::ManuallyDrop,
+    mem::{self, ManuallyDrop},
     num::NonZeroUsize,
     panic::{AssertUnwindSafe, Location, catch_unwind},
     pin::Pin,
@@ -132,19 +132,41 @@ unsafe fn poll<F: Future>(ptr: NonNull<Header>, cx: &mut Context<'_>) -> Option<
     let cell = unsafe { ptr.cast::<Cell<F>>().as_ref() };
     let polled = catch_unwind(AssertUnwindSafe(|| {
         cell.stage.with_mut(|stage| {
+            let unwinding = Unwinding(stage);
             // SAFETY: the holder of the `Task` alone touches the stage; the cell never moves, so the
             // future is pinned in it.
             let future = unsafe { Pin::new_unchecked(&mut *(*stage).future) };
-            future.poll(cx)
+            let polled = future.poll(cx);
+            mem::forget(unwinding);
+            polled
         })
     }));
-    let output = match polled {
-        Ok(Poll::Pending) => return None,
-        Ok(Poll::Ready(output)) => Ok(output),
-        Err(payload) => Err(Failure::panic(payload)),
-    };
-    // SAFETY: as above; the future is in place and is never used again.
-    Some(unsafe { replace_future(cell, output) })
+    match polled {
+        Ok(Poll::Pending) => None,
+        // SAFETY: by contract; the future is in place and is never used again.
+        Ok(Poll::Ready(output)) => Some(unsafe { replace_future(cell, Ok(output)) }),
+        Err(payload) => {
+            let failure = ManuallyDrop::new(Err(Failure::panic(payload)));
+            // SAFETY: `Unwinding` has dropped the future: the place is empty, and large enough for either.
+            cell.stage
+                .with_mut(|stage| unsafe { (*stage).output = failure });
+            Some(Ended::Panicked)
+        }
+    }
+}
+
+/// Drops a future whose poll panics, while that unwinds, as it would be on a plain thread: its destructors see
+/// [`std::thread::panicking`]. The panic that is joined is that of the poll; a second one would abort, so it ends here.
+struct Unwinding<F: Future>(*mut Stage<F>);
+
+impl<F: Future> Drop for Unwinding<F> {
+    fn drop(&mut self) {
+        quietly("the drop of a future that panicked", || {
+            // SAFETY: it is made in `poll` alone, whose caller holds the `Task` with the future in place, and dropped only if
+            // the future is not used again.
+            unsafe { ManuallyDrop::drop(&mut (*self.0).future) }
+        });
+    }
 }
 
 /// # Safety
@@ -173,7 +195,7 @@ unsafe fn replace_future<F: Future>(
             unsafe { ManuallyDrop::drop(&mut (*stage).future) }
         }));
         if let Err(payload) = dropped {
-            let before = std::mem::replace(&mut output, Err(Failure::panic(payload)));
+            let before = mem::replace(&mut output, Err(Failure::panic(payload)));
             drop_quietly(before);
         }
         let ended = match &output {
