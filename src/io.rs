@@ -20,10 +20,13 @@
 //!
 //! [`AsyncFd`] makes any other descriptor awaitable: pipes, eventfds, sockets of other libraries.
 
+mod copy;
+
 pub use futures::io::{
     AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncSeek, AsyncSeekExt, AsyncWrite,
-    AsyncWriteExt, BufReader, BufWriter, copy, copy_buf,
+    AsyncWriteExt, BufReader, BufWriter, Cursor,
 };
 pub use ws_reactor::{Direction, Interest, Ready, Source};
 
+pub use self::copy::{Copy, CopyBuf, copy, copy_buf};
 pub use crate::async_fd::AsyncFd;

@@ -36,7 +36,7 @@
 //! | block | [`spawn_blocking`], [`block_in_place`] |
 //! | compute on several cores | [`join()`] and [`scope`], with closures that borrow; [`fork`] for tasks; [`compute`] to await it |
 //! | wait for time | [`time::sleep`], [`time::timeout`], [`time::interval`] |
-//! | wait for several futures | [`join!`], [`try_join!`], [`select!`], which are those of `futures` |
+//! | wait for several futures | [`join!`], [`try_join!`], [`select!`], which are those of `futures` and give way |
 //! | talk | [`net`], with the traits of [`io`] |
 //! | end cleanly | [`signal`] |
 //!
@@ -72,7 +72,8 @@
 //! to run tasks goes to another.
 //!
 //! A task that never waits should now and then say [`task::yield_if_due`]: nothing can stop a future in
-//! the middle of a poll. Operations on sockets and timers of this crate do that by themselves.
+//! the middle of a poll. Operations and combinators of this crate do that by themselves, and [`task::coop`] makes
+//! others do it.
 //!
 //! # What the scheduler did
 //!
@@ -109,6 +110,7 @@ compile_error!("ws runs on Unix: its sockets are descriptors in epoll, kqueue an
 mod async_fd;
 #[cfg(feature = "async-rs")]
 pub mod async_rs;
+mod combinators;
 mod current;
 mod delegate;
 #[cfg(feature = "hickory")]
@@ -135,7 +137,6 @@ pub mod zbus;
 #[path = "private.rs"]
 pub mod __private;
 
-pub use futures::{join, select, try_join};
 pub use ws_executor::{
     Scope, block_in_place, compute, fork, fork_all, join, runtime, scope, spawn, spawn_blocking,
     spawn_local, spawn_pinned, task, task_local, time,

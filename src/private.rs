@@ -1,4 +1,4 @@
-//! What the code of `#[ws::main]` and `#[ws::test]` calls. Not for use by hand.
+//! What the code of `#[ws::main]`, `#[ws::test]`, `select!` and `join!` calls. Not for use by hand.
 //!
 //! # Stealable or pinned
 //!
@@ -41,6 +41,10 @@ use std::fmt;
 use std::process::ExitCode;
 
 use ws_executor::runtime::{Builder, Runtime};
+
+pub use crate::combinators::Shares;
+pub use futures;
+pub use ws_macros::select;
 
 /// Asks whether a future can be a stealable task.
 #[derive(Debug)]

@@ -7,6 +7,21 @@
 //! operation of a poll is let through in any case, or a task that computes for a slice before it would
 //! never get anywhere.
 //!
+//! What is not an operation of `ws` takes its units by `task::coop`.
+//!
+//! # Combinators
+//!
+//! A future that holds others pays as an operation does, or a loop around it would never end its poll when what it
+//! holds is always ready. It pays one unit when it is ready, unless what it holds has paid: [`charged`]. So a
+//! read under a timeout costs what the read costs.
+//!
+//! Of several futures in one task the first could spend the whole budget in each poll, and the ones behind it would
+//! be refused for ever. So `ws::join!` polls each with [`poll_share`]: of `n` futures the first may take one part in
+//! `n` of what is left, the next one part in `n - 1` of the rest, and so on. What one leaves, the next ones have.
+//! `ws::select!` needs no shares: it polls in a random order.
+//!
+//! # Where there is none
+//!
 //! Outside a task (in a foreign executor) there is no budget and nothing is limited; nor in a closure that
 //! blocks and says so (`block_in_place`, `spawn_blocking`): its permit is elsewhere, nobody waits behind it.
 //!
@@ -24,6 +39,7 @@
 use std::{
     cell::Cell,
     future::Future,
+    marker::PhantomData,
     pin::Pin,
     task::{Context, Poll},
 };
@@ -39,7 +55,8 @@ const BUDGET: u8 = 128;
 /// children that they poll at once, and for who spins in vain a fraction of a millisecond.
 const REFUSALS: u16 = 1024;
 
-/// What the current poll may do. One number, written and read as one: a load that is wider than the stores before
+/// What the current poll may do: from the lowest bit on the units that are left (8 bits), the refusals (16 bits), the
+/// units that are reserved for others (7 bits: at most `BUDGET - 1`), and `WAITS`. One number, written and read as one: a load that is wider than the stores before
 /// it waits for them. In an HTTP server a third of the samples in `Worker::poll` were at that load.
 #[derive(Clone, Copy)]
 struct Budget(u32);
@@ -48,7 +65,7 @@ impl Budget {
     /// In the place of the units: no limit.
     const UNLIMITED: u8 = u8::MAX;
     /// An operation of this poll waits for a timer or a source.
-    const WAITS: u32 = 1 << 24;
+    const WAITS: u32 = 1 << 31;
 
     const fn new(left: Option<u8>) -> Self {
         match left {
@@ -68,12 +85,27 @@ impl Budget {
         (self.0 >> 8) as u16
     }
 
+    /// Units of `left` that are for the futures that are polled next; see [`poll_share`].
+    fn reserved(self) -> u8 {
+        (self.0 >> 24) as u8 & 0x7f
+    }
+
     fn with_left(self, left: Option<u8>) -> Self {
         Self(self.0 & !0xff | Self::new(left).0)
     }
 
     fn with_refused(self, refused: u16) -> Self {
-        Self(self.0 & !0x00ff_ff00 | u32::from(refused) << 8)
+        Self(self.0 & !0xff_ff00 | u32::from(refused) << 8)
+    }
+
+    fn with_reserved(self, reserved: u8) -> Self {
+        Self(self.0 & !0x7f00_0000 | u32::from(reserved) << 24)
+    }
+
+    /// Whether the next operation is refused. The first one of a poll is not when the slice is over.
+    fn is_spent(self, left: u8) -> bool {
+        let heeds = self.refused() < REFUSALS;
+        left <= self.reserved() || (left < BUDGET && heeds && slice_is_over())
     }
 
     /// Whether an operation of this poll waits for a timer or a source.
@@ -119,38 +151,76 @@ pub(crate) fn with_budget_of_root<R>(poll: impl FnOnce() -> R) -> (R, bool) {
     with_budget(|| (poll(), BUDGET_OF_POLL.get().waits()))
 }
 
-/// A unit that was taken; given back when dropped, unless progress was made.
+/// A unit of the budget that was taken: given back when this is dropped, unless there was progress.
+///
+/// See [`poll_proceed`].
 #[derive(Debug)]
 #[must_use = "dropping it gives the unit back"]
-pub struct Proceed {
-    before: Option<u8>,
+pub struct RestoreOnPending {
+    taken: Cell<bool>,
+    /// It is of the poll of this thread.
+    _not_send: PhantomData<*mut ()>,
 }
 
-impl Proceed {
+impl RestoreOnPending {
+    fn new(taken: bool) -> Self {
+        Self {
+            taken: Cell::new(taken),
+            _not_send: PhantomData,
+        }
+    }
+
     /// The operation did something: the unit is spent.
-    pub fn made_progress(mut self) {
-        self.before = None;
+    pub fn made_progress(&self) {
+        self.taken.set(false);
     }
 }
 
-impl Drop for Proceed {
+impl Drop for RestoreOnPending {
     fn drop(&mut self) {
-        if self.before.is_some() {
-            set_left(self.before);
+        if self.taken.get()
+            && let Some(left) = BUDGET_OF_POLL.get().left()
+        {
+            // One, and not what there was: what the operation spent inside is spent.
+            set_left(Some(BUDGET.min(left + 1)));
         }
     }
 }
 
 /// Takes a unit of the current poll's budget.
 ///
-/// Pending when none is left, with the task woken already: return at once.
-pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<Proceed> {
+/// For the `poll` of an operation that may be ready without having waited. It asks before it does anything; if it
+/// made progress, it says so with [`RestoreOnPending::made_progress`], and else the unit is given back.
+/// Pending means that none is left, and that the task was woken already: return at once. Outside a task
+/// there is no budget, and it is always ready.
+///
+/// ```
+/// use std::task::{Context, Poll, ready};
+/// use ws_executor::task::coop;
+///
+/// /// Something that is often ready.
+/// fn poll_next(stream: &mut Vec<u32>, cx: &mut Context<'_>) -> Poll<u32> {
+///     let unit = ready!(coop::poll_proceed(cx));
+///     match stream.pop() {
+///         Some(n) => {
+///             unit.made_progress();
+///             Poll::Ready(n)
+///         }
+///         None => Poll::Pending, // A real one keeps the waker first.
+///     }
+/// }
+///
+/// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// let mut stream = vec![1, 2, 3];
+/// let last = runtime.block_on(std::future::poll_fn(|cx| poll_next(&mut stream, cx)));
+/// assert_eq!(last, 3);
+/// ```
+pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<RestoreOnPending> {
     let budget = BUDGET_OF_POLL.get();
     let Some(mut left) = budget.left() else {
-        return Poll::Ready(Proceed { before: None });
+        return Poll::Ready(RestoreOnPending::new(false));
     };
-    let heeds = budget.refused() < REFUSALS;
-    if left == 0 || (left < BUDGET && heeds && slice_is_over()) {
+    if budget.is_spent(left) {
         if !is_one_too_many(budget.refused() + 1) {
             cx.waker().wake_by_ref();
             return Poll::Pending;
@@ -158,7 +228,54 @@ pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<Proceed> {
         left = BUDGET;
     }
     set_left(Some(left - 1));
-    Poll::Ready(Proceed { before: Some(left) })
+    Poll::Ready(RestoreOnPending::new(true))
+}
+
+/// Whether the current poll has a unit left: false says that [`poll_proceed`] would be pending.
+///
+/// True outside a task, where there is no budget.
+///
+/// ```
+/// assert!(ws_executor::task::coop::has_budget_remaining());
+/// ```
+#[must_use]
+pub fn has_budget_remaining() -> bool {
+    let budget = BUDGET_OF_POLL.get();
+    budget.left().is_none_or(|left| !budget.is_spent(left))
+}
+
+/// Polls by `poll`, and takes a unit if it is ready and has taken none itself. It refuses nothing: who calls it in a
+/// loop asks [`poll_proceed`] or [`has_budget_remaining`] before.
+pub fn charged<R>(poll: impl FnOnce() -> Poll<R>) -> Poll<R> {
+    let before = BUDGET_OF_POLL.get().left();
+    let result = poll();
+    if result.is_ready()
+        && let Some(left) = BUDGET_OF_POLL.get().left()
+        && before == Some(left)
+    {
+        set_left(Some(left.saturating_sub(1)));
+    }
+    result
+}
+
+/// Polls by `poll` with one part in `after + 1` of what is left, for `after` others are polled behind it. See
+/// *Combinators* in the module's head.
+pub fn poll_share<R>(after: usize, poll: impl FnOnce() -> R) -> R {
+    struct Release(u8);
+    impl Drop for Release {
+        fn drop(&mut self) {
+            BUDGET_OF_POLL.with(|budget| budget.set(budget.get().with_reserved(self.0)));
+        }
+    }
+    let budget = BUDGET_OF_POLL.get();
+    let Some(left) = budget.left() else {
+        return poll();
+    };
+    let reserved = budget.reserved();
+    let share = usize::from(left.saturating_sub(reserved)).div_ceil(after + 1);
+    let _release = Release(reserved);
+    BUDGET_OF_POLL.set(budget.with_reserved(left - share as u8));
+    poll()
 }
 
 /// Counts a refusal. Whether it is to be none: see *A poll that does not come back* in the module's head.

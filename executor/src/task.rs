@@ -7,6 +7,8 @@
 
 #[cfg(not(ws_loom))]
 mod builder;
+#[cfg(not(ws_loom))]
+pub mod coop;
 mod failure;
 mod home;
 mod id;
@@ -36,6 +38,7 @@ pub(crate) use self::id::Id;
 #[cfg(not(ws_loom))]
 pub use self::{
     builder::{Builder, spawn, spawn_blocking, spawn_local, spawn_pinned},
+    coop::consume_budget,
     id::{Id, id, name, try_id},
     join::{AbortHandle, AbortOnDrop, JoinError, JoinHandle},
     join_set::JoinSet,

@@ -9,12 +9,14 @@
 //! | --- | --- |
 //! | `args` | the arguments in the parentheses, and what is wrong with them |
 //! | `entry` | the function: what is refused, and what comes out |
+//! | `select` | what `ws::select!` puts before that of `futures` |
 //!
 //! The other half of the work, the choice between a stealable and a pinned root, is a question of
 //! types and so cannot be answered here. It is `ws::__private`, of the root package.
 
 mod args;
 mod entry;
+mod select;
 
 use entry::Entry;
 use proc_macro::TokenStream;
@@ -163,4 +165,11 @@ pub fn main(args: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn test(args: TokenStream, item: TokenStream) -> TokenStream {
     entry::expand(Entry::Test, args.into(), item.into()).into()
+}
+
+/// The inside of `ws::select!`. Not for use by hand.
+#[doc(hidden)]
+#[proc_macro]
+pub fn select(input: TokenStream) -> TokenStream {
+    select::expand(input.into()).into()
 }

@@ -53,6 +53,7 @@ use std::{
 };
 
 use crate::{
+    budget,
     sched::push::Forked,
     task::{JoinHandle, fork_at},
 };
@@ -148,7 +149,13 @@ where
             .expect("a ready future is not polled again");
         let (handle, forked) = fork_at(future, cx.waker(), this.location);
         match forked {
-            Forked::Spawned => return Poll::Ready(handle),
+            // There is no pause in it, as there is in one that goes first; so it pays.
+            Forked::Spawned => {
+                if let Poll::Ready(unit) = budget::poll_proceed(cx) {
+                    unit.made_progress();
+                    return Poll::Ready(handle);
+                }
+            }
             Forked::First { goes_on: true } => {}
             Forked::First { goes_on: false } => cx.waker().wake_by_ref(),
         }

@@ -1,10 +1,14 @@
 //! Giving a future only so long.
 //!
 //! The future is polled first, so one that is ready at the last moment wins. Then the timer is looked
-//! at, outside of the cooperative budget: a future that spends the whole budget in each poll would
-//! otherwise never let its own timeout come to word. An elapsed timeout still costs a unit, and one
-//! that finds no budget at all when it is polled yields before it polls anything; so a loop around
-//! `timeout(Duration::ZERO, ..)` ends its poll like any other (F2).
+//! at, outside of the cooperative budget: otherwise a future that spends the whole budget in each poll
+//! would never be stopped (F7).
+//!
+//! A timeout costs one unit, whether it ends with an output or elapses, unless its future has paid. A
+//! timeout that begins needs a unit, and yields before it polls anything if none is left; so a loop around
+//! `timeout(Duration::ZERO, ..)` or `timeout(.., ready(()))` ends its poll like any other (F2). A timeout that
+//! has begun is not refused: another future of the same task may have spent the budget, in every poll, and
+//! the deadline holds all the same. Each timeout ends once, so this lets no loop go on.
 
 use std::error::Error;
 use std::fmt;
@@ -53,10 +57,7 @@ use crate::time::{Instant, Sleep, current};
 #[track_caller]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
     let timer = Sleep::after(current("timeout"), duration);
-    Timeout {
-        future: future.into_future(),
-        timer,
-    }
+    Timeout::new(future.into_future(), timer)
 }
 
 /// Runs a future until `deadline` at the latest. See [`timeout`].
@@ -86,10 +87,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 #[track_caller]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
     let timer = Sleep::new(current("timeout_at"), deadline);
-    Timeout {
-        future: future.into_future(),
-        timer,
-    }
+    Timeout::new(future.into_future(), timer)
 }
 
 pin_project! {
@@ -100,10 +98,20 @@ pin_project! {
         #[pin]
         future: F,
         timer: Sleep,
+        // It was polled with a budget.
+        begun: bool,
     }
 }
 
 impl<F> Timeout<F> {
+    fn new(future: F, timer: Sleep) -> Self {
+        Self {
+            future,
+            timer,
+            begun: false,
+        }
+    }
+
     /// Returns the future inside.
     ///
     /// ```
@@ -161,18 +169,18 @@ impl<F: Future> Future for Timeout<F> {
     type Output = Result<F::Output, Elapsed>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // Given back at once: it is only asked whether there is any. What the future takes is its own.
-        drop(ready!(budget::poll_proceed(cx)));
         let this = self.project();
-        if let Poll::Ready(output) = this.future.poll(cx) {
-            return Poll::Ready(Ok(output));
+        if !*this.begun {
+            // Given back at once: what the future takes is its own.
+            drop(ready!(budget::poll_proceed(cx)));
+            *this.begun = true;
         }
-        ready!(this.timer.poll_unbudgeted(cx));
-        // Pending if the future has spent all that there was. That must not hold us up.
-        if let Poll::Ready(proceed) = budget::poll_proceed(cx) {
-            proceed.made_progress();
-        }
-        Poll::Ready(Err(Elapsed(())))
+        budget::charged(|| {
+            if let Poll::Ready(output) = this.future.poll(cx) {
+                return Poll::Ready(Ok(output));
+            }
+            this.timer.poll_unbudgeted(cx).map(|()| Err(Elapsed(())))
+        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Who wins, and that the timer is heard.
+//! Who wins, and that the timer is heard (F7).
 
 use std::future::{pending, poll_fn, ready};
 
@@ -9,10 +9,7 @@ use super::*;
 use crate::time::test_util::{Bench, MS, NS};
 
 fn within<F: Future>(bench: &Bench, duration: Duration, future: F) -> Timeout<F> {
-    Timeout {
-        future,
-        timer: Sleep::after(bench.timers.clone(), duration),
-    }
+    Timeout::new(future, Sleep::after(bench.timers.clone(), duration))
 }
 
 #[test]
@@ -93,10 +90,7 @@ fn into_inner_gives_the_future_back_and_disarms() {
 async fn greedy() {
     poll_fn(|cx| {
         for _ in 0..10_000 {
-            match budget::poll_proceed(cx) {
-                Poll::Ready(proceed) => proceed.made_progress(),
-                Poll::Pending => return Poll::Pending,
-            }
+            ready!(budget::poll_proceed(cx)).made_progress();
         }
         panic!("there is a budget");
     })
@@ -124,6 +118,34 @@ fn a_loop_around_an_elapsed_timeout_comes_to_an_end() {
             }
         }
         panic!("an elapsed timeout is spent from the budget (F2)");
+    });
+}
+
+#[test]
+fn a_loop_around_a_future_that_is_ready_comes_to_an_end() {
+    let bench = Bench::new();
+    budget::with_budget(|| {
+        for _ in 0..10_000 {
+            let mut timeout = task::spawn(within(&bench, MS, ready(())));
+            if timeout.poll().is_pending() {
+                assert!(timeout.is_woken(), "it yields");
+                return;
+            }
+        }
+        panic!("a timeout whose future has paid nothing pays (F7)");
+    });
+}
+
+#[test]
+fn a_neighbour_that_spends_the_whole_budget_cannot_starve_a_timeout() {
+    let bench = Bench::new();
+    let mut neighbour = task::spawn(greedy());
+    let mut timeout = task::spawn(within(&bench, MS, pending::<()>()));
+    assert_pending!(timeout.poll());
+    bench.advance(MS);
+    budget::with_budget(|| {
+        assert_pending!(neighbour.poll());
+        assert_ready_eq!(timeout.poll(), Err(Elapsed(())));
     });
 }
 

@@ -1,0 +1,105 @@
+//! Giving way: the budget of a poll, for operations that are not of `ws`.
+//!
+//! A task has a budget in each poll, and every operation of `ws` that is ready takes a unit of it. When none is
+//! left, or the task's time slice is over, the next operation is pending and the task goes to the back of the queue; so a loop
+//! over sockets that are always ready lets other tasks run, and a [`timeout`](crate::time::timeout) around it fires.
+//!
+//! Other libraries' channels and locks know nothing of that. A loop over them that is always ready never ends its
+//! poll: its neighbours wait until another thread takes them over, and a timeout around it never fires. Three ways to
+//! make such a loop give way, from the simplest on:
+//!
+//! - [`consume_budget`]`().await` once in each round;
+//! - [`cooperative`] around the future that is awaited;
+//! - [`poll_proceed`] in the `poll` of an operation of one's own.
+//!
+//! ```
+//! use std::time::Duration;
+//! use ws_executor::{runtime::Runtime, task::coop, time};
+//!
+//! Runtime::new()?.block_on(async {
+//!     let busy = async {
+//!         loop {
+//!             // As a lock of another library that is free each time.
+//!             coop::cooperative(std::future::ready(())).await;
+//!         }
+//!     };
+//!     assert!(time::timeout(Duration::from_millis(5), busy).await.is_err());
+//! });
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The names are those of tokio's module. How many units there are is not promised; at present 128.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use pin_project_lite::pin_project;
+
+use crate::budget;
+pub use crate::budget::{
+    RestoreOnPending, Unconstrained, has_budget_remaining, poll_proceed, unconstrained,
+};
+
+pin_project! {
+    /// The future of [`cooperative`].
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless polled"]
+    pub struct Coop<F> {
+        #[pin]
+        future: F,
+    }
+}
+
+/// Makes a future take part in the budget: when it is ready it costs one unit.
+///
+/// If no unit is left, the future is not polled, and the task yields. What operations of `ws` inside take
+/// counts as well, so there is nothing to wrap around those.
+///
+/// # Cancel safety
+///
+/// As that of `future`.
+///
+/// ```
+/// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// let three = runtime.block_on(ws_executor::task::coop::cooperative(async { 1 + 2 }));
+/// assert_eq!(three, 3);
+/// ```
+pub fn cooperative<F: Future>(future: F) -> Coop<F> {
+    Coop { future }
+}
+
+impl<F: Future> Future for Coop<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        drop(ready!(poll_proceed(cx)));
+        let future = self.project().future;
+        budget::charged(|| future.poll(cx))
+    }
+}
+
+/// Takes a unit of the budget, and yields first if none is left.
+///
+/// For loops whose rounds wait for nothing of `ws`. Outside a task it does nothing.
+///
+/// # Cancel safety
+///
+/// Cancel safe.
+///
+/// ```
+/// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// # runtime.block_on(async {
+/// let mut sum = 0;
+/// for n in 0..1000 {
+///     sum += n;
+///     ws_executor::task::coop::consume_budget().await;
+/// }
+/// assert_eq!(sum, 499_500);
+/// # });
+/// ```
+pub async fn consume_budget() {
+    poll_fn(|cx| poll_proceed(cx).map(|unit| unit.made_progress())).await;
+}
