@@ -7,7 +7,8 @@
 //! | file | has |
 //! | --- | --- |
 //! | `deque.rs` | where branches wait, and how they are taken (*Hunger*, *Mine or nothing*) |
-//! | `job.rs` | what a branch is to others |
+//! | `job.rs` | what a branch of a join is to others |
+//! | `jobs.rs` | where branches of a scope wait, and who takes them |
 //! | `latch.rs` | how the owner of a stolen branch learns of its end |
 //! | `scope.rs`, `exit.rs` | [`scope()`], whose branches are any number; how it learns that all have ended |
 //! | `fork.rs` | [`fork()`], the async form |
@@ -56,6 +57,8 @@ mod exit;
 #[cfg(not(ws_loom))]
 mod fork;
 mod job;
+#[cfg(not(ws_loom))]
+mod jobs;
 mod latch;
 mod mark;
 #[cfg(not(ws_loom))]
@@ -94,8 +97,12 @@ use job::StackJob;
 ///
 /// `a` runs here and now. `b` runs here after it, unless another worker is idle and takes it
 /// meanwhile; so they may borrow from this stack frame, and the price of a fork that nobody takes is
-/// about that of a call. With one worker the order is that of `(a(), b())`. Nobody sees `b` before `a`
-/// ends or forks, so `a` must not wait for anything that `b` does.
+/// about that of a call. With one worker the order is that of `(a(), b())`.
+///
+/// A worker that was idle before the call sees `b` at once, if no older branch waits for it. A worker that becomes idle
+/// later sees `b` when `a` forks or ends. So `a` must not wait for anything that `b` does. And where `a` takes long without
+/// a fork, `b` may wait for it beside an idle worker: for a few long branches [`scope()`] is the better choice, whose branches
+/// everybody sees at once.
 ///
 /// Inside a task, or a `block_on`, the two run on its runtime. On a plain thread that has
 /// [entered](crate::runtime::Handle::enter) a runtime, `a` runs on that thread, and the runtime's workers
@@ -110,11 +117,11 @@ use job::StackJob;
 /// If `a` or `b` does, after both have ended. If `a` panics and `b` has not begun, `b` is dropped; if both
 /// panic, the panic of `a` is what the caller sees. An exception of another language that comes out of `a` or `b` may end the process.
 ///
+/// Outside of a runtime: a pool of its own for such calls would be threads beside those of the
+/// program's runtime, on the same cores, and nobody would ever end them.
+///
 /// Inside a [`compute()`](crate::compute) whose future was dropped it unwinds before it calls `a`, although nothing panicked: without the
 /// panic hook, and with a payload of a private type. Who catches that may go on, and the next join unwinds again.
-///
-/// Also outside of a runtime: a pool of its own for such calls would be threads beside those of the
-/// program's runtime, on the same cores, and nobody would ever end them.
 ///
 /// # Examples
 ///

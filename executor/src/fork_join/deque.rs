@@ -81,6 +81,8 @@ use std::{
     ptr::{self, NonNull},
 };
 
+#[cfg(not(ws_loom))]
+use super::jobs::{Job, Jobs};
 use super::{job::Header, latch::Latch};
 use crate::{
     queue::Padded,
@@ -139,8 +141,17 @@ pub(crate) struct Lane {
     slots: AtomicPtr<Slot>,
     /// All arrays that there were; they stay until the end.
     arrays: Mutex<Vec<Vec<Slot>>>,
+    /// The branches of scopes, which have no index.
+    #[cfg(not(ws_loom))]
+    pub(super) jobs: Jobs,
     /// Where its thread sleeps when it waits for a branch.
     pub(crate) bed: Parker,
+}
+
+impl AsRef<Parker> for Lane {
+    fn as_ref(&self) -> &Parker {
+        &self.bed
+    }
 }
 
 impl Lane {
@@ -151,18 +162,33 @@ impl Lane {
             helper: AtomicBool::new(false),
             slots: AtomicPtr::new(ptr::null_mut()),
             arrays: Mutex::new(Vec::new()),
+            #[cfg(not(ws_loom))]
+            jobs: Jobs::new(),
             bed: Parker::new(),
         }
     }
 
     /// Whether there is a branch to take.
     pub(crate) fn has_shared(&self) -> bool {
+        #[cfg(not(ws_loom))]
+        if !self.jobs.is_empty() {
+            return true;
+        }
+        self.shared() > 0
+    }
+
+    /// How many branches of joins there are to take.
+    pub(crate) fn shared(&self) -> usize {
         let word = Word::from(self.word.0.load(Relaxed));
-        word.head < word.split
+        word.split.saturating_sub(word.head)
     }
 
     /// Whether a branch was promoted that its owner has not come back to: it is to be taken, or was stolen.
     pub(crate) fn has_promoted(&self) -> bool {
+        #[cfg(not(ws_loom))]
+        if !self.jobs.is_empty() {
+            return true;
+        }
         Word::from(self.word.0.load(Relaxed)).split > 0
     }
 
@@ -202,11 +228,22 @@ impl Lane {
         &self.tail
     }
 
-    /// Claims the oldest branch, if its index is `base` or more.
+    /// Takes the oldest branch of a join, or else the oldest job: for a thread that has nothing of the user's below.
+    #[cfg(not(ws_loom))]
+    pub(crate) fn take(this: &Arc<Self>) -> Option<Branch> {
+        Self::claim(this, 0).or_else(|| {
+            Some(Branch {
+                what: What::Job(this.jobs.take_oldest()?),
+                lane: this.clone(),
+            })
+        })
+    }
+
+    /// Claims the oldest branch of a join, if its index is `base` or more.
     pub(crate) fn claim(this: &Arc<Self>, base: usize) -> Option<Branch> {
         let job = this.claim_job(base)?;
         Some(Branch {
-            job,
+            what: What::Half(job),
             lane: this.clone(),
         })
     }
@@ -253,8 +290,16 @@ impl Lane {
 #[derive(Debug)]
 #[must_use = "its owner waits for it"]
 pub(crate) struct Branch {
-    job: NonNull<Header>,
+    what: What,
     lane: Arc<Lane>,
+}
+
+#[derive(Debug)]
+enum What {
+    /// The second closure of a join.
+    Half(NonNull<Header>),
+    #[cfg(not(ws_loom))]
+    Job(Job),
 }
 
 impl Branch {
@@ -262,23 +307,44 @@ impl Branch {
     pub(crate) fn run(self, processor: usize, base: usize) {
         let this = ManuallyDrop::new(self);
         // SAFETY: the fields are not used again; `drop` is not called.
-        let lane = unsafe { ptr::read(&raw const this.lane) };
-        // SAFETY: it was claimed in that lane, and `self` is the only evidence of it.
-        let run = || unsafe { Header::run(this.job, processor, base, &lane.bed) };
+        let (what, lane) = unsafe {
+            (
+                ptr::read(&raw const this.what),
+                ptr::read(&raw const this.lane),
+            )
+        };
         #[cfg(not(ws_loom))]
         super::owner::stole_from(&lane);
-        #[cfg(not(ws_loom))]
-        // SAFETY: what was claimed was promoted.
-        super::compute::within(unsafe { this.job.as_ref().computation() }, run);
-        #[cfg(ws_loom)]
-        run();
+        match what {
+            What::Half(job) => {
+                // SAFETY: it was claimed in that lane, and `self` is the only evidence of it.
+                let run = || unsafe { Header::run(job, processor, base, &lane.bed) };
+                #[cfg(not(ws_loom))]
+                // SAFETY: what was claimed was promoted.
+                super::compute::within(unsafe { job.as_ref().computation() }, run);
+                #[cfg(ws_loom)]
+                run();
+            }
+            #[cfg(not(ws_loom))]
+            What::Job(job) => super::owner::run_stolen(job),
+        }
     }
 }
 
 impl Drop for Branch {
     fn drop(&mut self) {
-        // SAFETY: it was claimed in that lane, and was not run.
-        unsafe { Header::give_back(self.job, &self.lane.bed) };
+        match &self.what {
+            // SAFETY: it was claimed in that lane, and was not run.
+            What::Half(job) => unsafe { Header::give_back(*job, &self.lane.bed) },
+            #[cfg(not(ws_loom))]
+            What::Job(job) => {
+                // Its owner may have seen no job in the lists meanwhile, and sleep. Once it is back the scope may end.
+                let home = job.scope().home().clone();
+                // SAFETY: this is the only use of it: the field is not dropped as a job, and `self` is gone afterwards.
+                self.lane.jobs.put_back(unsafe { ptr::read(job) });
+                home.bed.unpark(|| ());
+            }
+        }
     }
 }
 
@@ -417,22 +483,6 @@ impl Tail {
         self.newest.set(job.as_ptr());
     }
 
-    /// Pushes it into the array. False if there is no room for it, or for one that is older.
-    ///
-    /// # Safety
-    ///
-    /// - As for [`push`](Self::push).
-    #[cfg(not(ws_loom))]
-    pub(crate) unsafe fn push_placed(&self, job: NonNull<Header>) -> bool {
-        let room = self.place(1);
-        if room {
-            // SAFETY: by contract it is there, and there is room.
-            unsafe { self.put(job, self.top.get()) };
-            self.top.set(self.top.get() + 1);
-        }
-        room
-    }
-
     /// Takes the newest branch back, if it is still private.
     #[inline(always)]
     pub(crate) fn pop(&self, job: &Header) -> bool {
@@ -491,18 +541,17 @@ impl Tail {
         job_ref.link.set(Link::at(index));
     }
 
-    /// Gives every branch an index, and sees to room for that many more. False if some have to stay linked for want of room.
-    pub(crate) fn place(&self, spare: usize) -> bool {
+    /// Gives every branch an index, but for those that have to stay linked for want of room.
+    pub(crate) fn place(&self) {
         let linked = self.linked().count();
-        let wanted = self.top.get() + linked + spare;
-        if self.capacity.get() < wanted {
-            self.grow(wanted);
-        }
         if linked == 0 {
             // Nothing is written here: who has no lane, and asks for its `base`, shares its tail with others.
-            return wanted <= self.capacity.get();
+            return;
         }
         let end = self.top.get() + linked;
+        if self.capacity.get() < end {
+            self.grow(end);
+        }
         let placed = end.min(self.capacity.get());
         let mut first_linked = None;
         for (job, index) in self.linked().zip((0..end).rev()) {
@@ -520,7 +569,6 @@ impl Tail {
             Some(job) => unsafe { job.as_ref() }.link.set(Link::NONE),
             None => self.newest.set(ptr::null()),
         }
-        wanted <= self.capacity.get()
     }
 
     /// The branches that are linked, the newest first. Their links may be written once they were passed.
@@ -532,15 +580,6 @@ impl Tail {
             next = unsafe { job.as_ref() }.link.get().0;
             Some(job)
         })
-    }
-
-    /// All branches from `base` on were stolen, and have ended.
-    #[cfg(not(ws_loom))]
-    pub(crate) fn settle_all(&self, base: usize) {
-        if self.top.get() > base {
-            self.top.set(base + 1);
-            self.settle(base);
-        }
     }
 
     /// A larger array, with the same slots, and room for so many, if there is one.
@@ -574,7 +613,7 @@ impl Tail {
 
     /// Lets others see the oldest branches that are private, so many at most. How many: the caller wakes somebody for them.
     pub(crate) fn promote(&self, at_most: usize, computation: usize) -> usize {
-        self.place(0);
+        self.place();
         let count = at_most.min(self.top.get() - self.split.get());
         for index in self.split.get()..self.split.get() + count {
             // SAFETY: it is below `top`.

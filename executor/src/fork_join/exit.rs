@@ -1,22 +1,41 @@
-//! The exit of a scope: a count of what has not ended, and the bed where its owner waits for that.
+//! The exit of a scope: a count of what has not ended, and whether its owner sleeps until that is zero.
 //!
-//! *Invariant*: who counts down is done with everything of the scope, and touches only the bed afterwards,
-//! which lies in a lane and stays. So the owner may leave, and free the scope, as soon as it reads zero.
+//! *Invariant*: who counts down to zero is done with the scope, and so its owner may leave, and free the scope, as soon as it
+//! reads zero. Who finds that the owner sleeps and that it is the last takes what it needs to wake the owner *before* it
+//! counts down: a reference to the lane that has the owner's bed. If the owner was awake at that moment, it looks at the count
+//! once more before it sleeps.
 //!
-//! A thread that hands a branch back to the scope ([`Exit::hand_back`]) counts up first, and down when it has let go of the
-//! scope's list; or the owner could take that branch, run it, read zero and leave while the other still
-//! holds the list's lock. Then it wakes the owner, which may sleep although the count is not zero.
+//! # *A job for a sleeper*
+//!
+//! The owner also runs jobs of its scope that wait in a list, wherever that is: if no other thread can be had, nobody else
+//! does. So who puts a job into a list wakes an owner that sleeps.
+//!
+//! | owner | spawner |
+//! | --- | --- |
+//! | 1. says that it sleeps ([`Exit::fall_asleep`]) | 1. puts the job into a list |
+//! | 2. fence | 2. fence |
+//! | 3. looks into the lists, and at the count | 3. looks whether the owner sleeps ([`Exit::is_asleep`]) |
+//!
+//! Each stores first and then loads what the other has stored, so one of the two sees the other.
 //!
 //! Checked by `models::fork_join`.
 #![allow(unsafe_code)]
+
+use std::ops::Deref;
 
 use crate::{
     sched::park::Parker,
     sync::atomic::{
         AtomicUsize,
-        Ordering::{Acquire, Relaxed, Release},
+        Ordering::{Acquire, Relaxed, Release, SeqCst},
+        fence,
     },
 };
+
+/// The owner sleeps, or is about to. The owner alone sets it and clears it.
+const ASLEEP: usize = 1;
+/// One that has not ended.
+const ONE: usize = 2;
 
 /// See the module's head.
 #[derive(Debug)]
@@ -30,42 +49,61 @@ impl Exit {
     /// One more to wait for. The owner does not leave meanwhile: it calls itself, or the caller is counted, or
     /// it is another thread that has the scope from the owner's closure, which has not returned.
     pub(crate) fn begin(&self) {
-        self.0.fetch_add(1, Relaxed);
+        self.0.fetch_add(ONE, Relaxed);
     }
 
-    /// One less. The last one wakes the owner.
+    /// One less. The last one wakes the owner, if that sleeps, on the bed in what `lane` returns.
     ///
     /// # Safety
     ///
     /// - `this` is valid up to the subtraction; the caller was counted.
-    /// - `bed` is the owner's, and stays.
-    pub(crate) unsafe fn end(this: *const Self, bed: &Parker) {
+    /// - What `lane` returns stays valid without the scope. (It is called while the scope is there.)
+    pub(crate) unsafe fn end<L: Deref<Target: AsRef<Parker>>>(
+        this: *const Self,
+        lane: impl Fn() -> L,
+    ) {
         // SAFETY: by contract.
         let count = unsafe { &raw const (*this).0 };
-        // Ordering: Release: what was done in the branch is there for who reads zero.
-        // SAFETY: as above.
-        if unsafe { (*count).fetch_sub(1, Release) } == 1 {
-            bed.unpark(|| ());
+        // SAFETY: as above: the caller is counted.
+        let mut now = unsafe { (*count).load(Relaxed) };
+        loop {
+            let sleeper = (now == ONE | ASLEEP).then(&lane);
+            // Ordering: Release: what was done in the branch is there for who reads zero.
+            // SAFETY: as above: the subtraction has not been done.
+            match unsafe { (*count).compare_exchange_weak(now, now - ONE, Release, Relaxed) } {
+                Ok(_) => {
+                    if let Some(lane) = sleeper {
+                        lane.as_ref().unpark(|| ());
+                    }
+                    return;
+                }
+                Err(other) => now = other,
+            }
         }
-    }
-
-    /// A branch that is counted goes back to where its owner finds it, by `put`, and is the owner's from then on.
-    ///
-    /// # Safety
-    ///
-    /// As [`end`](Self::end); and the scope stays where it is while `put` runs, if the count stays above zero.
-    pub(crate) unsafe fn hand_back(this: *const Self, bed: &Parker, put: impl FnOnce()) {
-        // SAFETY: the branch is counted, and still the caller's.
-        unsafe { &*this }.begin();
-        put();
-        // SAFETY: counted above, and this is the last of it.
-        unsafe { Self::end(this, bed) };
-        bed.unpark(|| ());
     }
 
     /// Whether all have ended.
     pub(crate) fn is_open(&self) -> bool {
         // Ordering: Acquire pairs with `end`. No fence behind it, of which ThreadSanitizer knows nothing.
-        self.0.load(Acquire) == 0
+        self.0.load(Acquire) < ONE
+    }
+
+    /// The owner is about to sleep. It looks at everything that it waits for once more, after this.
+    pub(crate) fn fall_asleep(&self) {
+        self.0.fetch_or(ASLEEP, Relaxed);
+        // Ordering: SeqCst: between the word and the look into the lists; pairs with the one in `is_asleep`.
+        fence(SeqCst);
+    }
+
+    /// The owner is up again.
+    pub(crate) fn get_up(&self) {
+        self.0.fetch_and(!ASLEEP, Relaxed);
+    }
+
+    /// Whether the owner sleeps. If not, the owner sees what the caller has put into a list before.
+    pub(crate) fn is_asleep(&self) -> bool {
+        // Ordering: SeqCst: between the push and the look at the word; pairs with the one in `fall_asleep`.
+        fence(SeqCst);
+        self.0.load(Relaxed) & ASLEEP != 0
     }
 }

@@ -182,19 +182,6 @@ impl Header {
         unsafe { run(this, bed) }
     }
 
-    /// Runs the job on the thread that pushed it.
-    ///
-    /// # Safety
-    ///
-    /// - The caller has popped or reclaimed the job, or got it back, and runs it once.
-    #[cfg(not(ws_loom))]
-    pub(crate) unsafe fn run_by_owner(this: NonNull<Self>, bed: &Parker) {
-        // SAFETY: by contract it is there until it has run.
-        let run = unsafe { this.as_ref() }.functions.run;
-        // SAFETY: by contract; the function belongs to this job.
-        unsafe { run(this, bed) }
-    }
-
     /// Leaves the job to its owner.
     ///
     /// # Safety

@@ -50,13 +50,15 @@
 //! A thread that searches and finds nothing asks every P. So a P that begins to fork beside idle threads has
 //! been asked already, by the last search that each of them made before it slept, and its first join
 //! promotes a branch and wakes one of them. A branch is promoted for each thread that
-//! searches or has a permit to come and search, less the strays, and for one that helps at a stalled join; if there is none, it promotes
-//! one at most, or half of a scope at its end (*After a steal*, which has the forks that are far apart, too), and wakes nobody that is not idle by
+//! searches or has a permit to come and search, less the strays, and for one that helps at a stalled join. If there are fewer branches
+//! than such threads, the next join promotes as well: else a thread that has three branches below a long leaf would keep two of
+//! them to itself. If there is no such thread, it promotes
+//! one at most (*After a steal*, which has the forks that are far apart, too), and wakes nobody that is not idle by
 //! then. So who gives its permit up at a stalled join asks all once more afterwards: nobody has searched with that
 //! permit, and its own asks may have been forgotten before.
 //!
-//! At the end of a scope the branches are alike, not each half as large as the one before, and who runs one of them that does not fork
-//! hears nobody until it has ended. So who asks there finds half of what is left of the scope, and the next thieves need not ask.
+//! The branches of a scope are in nobody's way: idle threads find them in the lists (`jobs.rs`) without asking. A spawn wakes one thread, if
+//! one is idle and nobody searches.
 //!
 //! With one worker nobody is fed but who has the permit, while this thread goes on without.
 //!
@@ -91,11 +93,12 @@ use std::{
     future::poll_fn,
     hint,
     panic::Location,
+    ptr,
     task::Poll,
     time::{Duration, Instant},
 };
 
-use super::{Header, Lane, Settled, Tail, compute, deque::NO_LANE};
+use super::{Header, Lane, Settled, Tail, compute, deque::NO_LANE, jobs::Job, scope::Core};
 use crate::{
     blocking, context,
     events::event,
@@ -140,10 +143,24 @@ thread_local! {
     /// calls (median 1.4), and 2.5 to 3.8 (2.9) with the tail on the stack and a destructor for panics.
     static TAIL_AFTER: Cell<*const Tail> = const { Cell::new(&raw const NO_LANE) };
     /// The scope whose closure, or whose branch, is the newest on this thread's stack.
-    static SCOPE: Cell<usize> = const { Cell::new(0) };
+    static SCOPE: Cell<Place> = const { Cell::new(Place::NONE) };
     static GATE: Gate = const { Gate::new() };
     /// When this thread last promoted branches, in nanoseconds of its runtime's clock. Older ones are judged by it as well.
     static PROMOTED_AT: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The scope that this thread is in, and the lane whose list gets what is spawned there: its frame looks at it afterwards.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) scope: *const Core,
+    pub(super) lane: *const Lane,
+}
+
+impl Place {
+    const NONE: Self = Self {
+        scope: ptr::null(),
+        lane: ptr::null(),
+    };
 }
 
 /// See *Whom it feeds*.
@@ -257,7 +274,7 @@ pub(crate) fn detach() {
 /// What a thread has of its own for its forks, while it plays another one.
 pub(crate) struct Aside {
     tail: *const Tail,
-    scope: usize,
+    scope: Place,
     computation: usize,
     gate: Gate,
     promoted_at: u64,
@@ -269,7 +286,7 @@ pub(crate) fn lay_aside() -> Aside {
     GATE.with(|own| own.swap(&gate));
     let aside = Aside {
         tail: TAIL.get(),
-        scope: SCOPE.replace(0),
+        scope: SCOPE.replace(Place::NONE),
         computation: compute::lay_aside(),
         gate,
         promoted_at: PROMOTED_AT.replace(0),
@@ -298,23 +315,23 @@ impl Aside {
 /// Where the branches begin that what is run now may fork.
 pub(crate) fn base() -> usize {
     with_tail(|tail| {
-        tail.place(0);
+        tail.place();
         tail.top()
     })
 }
 
 /// Whether a branch waits on this thread's stack, or a scope or a computation is open there.
 pub(crate) fn is_inside() -> bool {
-    with_tail(Tail::has_branches) || current_scope() != 0 || compute::current() != 0
+    with_tail(Tail::has_branches) || !current_scope().scope.is_null() || compute::current() != 0
 }
 
-pub(super) fn current_scope() -> usize {
+pub(super) fn current_scope() -> Place {
     SCOPE.get()
 }
 
 /// Makes a scope the newest on this thread's stack. The one before.
-pub(super) fn enter_scope(scope: usize) -> usize {
-    SCOPE.replace(scope)
+pub(super) fn enter_scope(place: Place) -> Place {
+    SCOPE.replace(place)
 }
 
 /// This thread's next join is disturbed.
@@ -399,12 +416,6 @@ pub(super) fn inside<R>(shared: &Arc<Shared>, f: impl FnOnce() -> R) -> R {
 /// Somebody asked: promotes what the others can take.
 #[cold]
 pub(super) fn feed(tail: &Tail) {
-    feed_with(tail, 1);
-}
-
-/// The same, with that many branches at least, if any.
-#[cold]
-pub(super) fn feed_with(tail: &Tail, at_least: usize) {
     // The branch is on the tail by now, and lies in the caller's frame.
     let feeding = NoUnwind;
     context::with_worker(|worker| {
@@ -421,11 +432,11 @@ pub(super) fn feed_with(tail: &Tail, at_least: usize) {
             return;
         }
         let hungry = shared.could_take() + usize::from(helper);
-        let promote = |at_most| {
+        let promote = |wanted| {
             PROMOTED_AT.set(now());
-            let count = tail.promote(at_most, compute::current());
-            if count == 0 {
-                // The branch that this thread begins with was the last of a scope, and may fork.
+            let count = tail.promote(wanted, compute::current());
+            if count < wanted {
+                // The next join has one more for them.
                 tail.ask_again();
             }
             // Also if nobody is idle: who released a permit since then has not seen it.
@@ -436,22 +447,88 @@ pub(super) fn feed_with(tail: &Tail, at_least: usize) {
             }
             count
         };
+        let seen = tail.lane().map_or(0, Lane::shared);
         if hungry == 0 {
             // With one worker the order is that of plain calls (J3), also where the first closure blocks and its permit goes to
             // another thread, which would find the second.
             let alone = shared.idle.workers() == 1;
-            if !alone && tail.lane().is_some_and(|lane| !lane.has_shared()) {
-                promote(at_least);
+            if !alone && seen == 0 {
+                promote(1);
             }
             return;
         }
         let wakes = shared.idle.could_wake() && shared.could_take() > 0;
-        let count = promote(hungry.max(at_least));
+        // Those who are on their way find what is shared already.
+        let count = promote(hungry.saturating_sub(seen).max(1));
         if wakes && count > 0 {
             GATE.with(|gate| gate.woke(now()));
         }
     });
     feeding.over();
+}
+
+/// A job was put into a list: wakes somebody for it, if nobody searches, and that is worth it.
+pub(super) fn wake_for_a_job(shared: &Shared) {
+    let idle = &shared.idle;
+    let now = || shared.time.clock().now_ns();
+    // Whoever searches wakes the next one when it has found something.
+    // Ordering: the caller has a fence between the push and this; pairs with that in `Idle::release`.
+    if idle.free() > 0
+        && idle.spinning() == 0
+        && !shared.phase.is_closing()
+        && GATE.with(|gate| gate.is_open(now))
+        && shared.could_take() > 0
+    {
+        shared.wake_for(1);
+        GATE.with(|gate| gate.woke(now()));
+    }
+}
+
+/// A fork point between two jobs: this thread has none in its hand.
+pub(super) fn come_by_between_jobs() {
+    with_tail(|tail| {
+        let Some(lane) = tail.lane() else { return };
+        if tail.is_undisturbed() {
+            return;
+        }
+        come_to_a_fork(tail);
+        compute::heed_later(tail);
+        // Else the others find what is left.
+        if lane.jobs.len() <= 1 {
+            feed(tail);
+            if !tail.has_branches() {
+                // The job that begins may fork.
+                tail.ask_again();
+            }
+        }
+    });
+}
+
+/// Runs a job that was stolen, by a thread that has nothing of the user's below, and then those that it has spawned here.
+pub(super) fn run_stolen(job: Job) {
+    let lane = context::with_worker(|worker| {
+        let worker = worker.expect("a worker has taken it");
+        worker.shared().peer(worker.index()).lane.clone()
+    });
+    let mut next = Some(job);
+    while let Some(job) = next {
+        let scope = job.scope();
+        let outer = enter_scope(Place {
+            scope,
+            lane: &raw const *lane,
+        });
+        compute::within(scope.computation(), || job.run());
+        enter_scope(outer);
+        if !lane.jobs.is_empty() {
+            come_by_between_jobs();
+        }
+        next = lane.jobs.take_newest();
+    }
+}
+
+/// The owner of a scope has taken a job from its own list.
+pub(super) fn took_its_own() {
+    GATE.with(|gate| gate.came_back(false));
 }
 
 /// The owner has come to a branch that was stolen.

@@ -1,59 +1,79 @@
 //! `scope`: any number of branches that borrow, and an end after all of them.
 //!
-//! A branch of a scope is a job on the heap. It waits on the same deque as those of joins, at the tail of
-//! the thread that spawned it, and is stolen in the same way. The scope counts the branches that have not
-//! ended ([`Exit`]). At its end its owner pops its own tail down to where the scope began, and runs what it
-//! finds; before each branch it looks whether somebody asked, as before a push. Then it waits for those that were stolen, as a
-//! stalled join does: without a permit, and running nothing foreign.
+//! A branch of a scope is a job on the heap (`jobs.rs`). A spawn puts it into a list of the lane and wakes a worker, if one is
+//! idle and nobody searches. So idle workers see every branch at once, also while its spawner computes or blocks, and branches
+//! that wait for each other all run if there are as many free workers.
 //!
-//! # Who pushes where
+//! The scope counts the branches that have not ended ([`Exit`]). All of them count in the same scope, also those that a branch
+//! spawns: a branch ends without waiting for them, and a chain of branches needs no stack.
 //!
-//! An index of the deque belongs to a frame (*Mine or nothing* in `deque.rs`), so a branch may go to the
-//! tail only if the frame on top of this thread's stack is that of the scope. Else it goes to the scope's
-//! list, and its owner pushes it from there at the end. That is so for a scope that is used from inside a
-//! join, from another scope inside, or on another thread; and where not all that is below has an index.
+//! # The end
 //!
-//! Its branches lie in the array from the beginning, since it is by the top that the scope knows them again. So what is linked
-//! is placed when a scope begins.
+//! The owner of the scope runs jobs of its scope in a loop, the newest of its own list first. If its list has none, it takes
+//! one from another worker's list, the oldest first. If no list has one, all are being run elsewhere: the owner spins for a
+//! moment, gives its permit to another thread and sleeps (*A job for a sleeper* in `exit.rs`).
 //!
-//! A branch gets a scope of its own for what it spawns in turn, and ends after that: so a tree of branches
-//! goes to the tails of those who run them, not to one list.
+//! # Which list
+//!
+//! | who spawns | list |
+//! | --- | --- |
+//! | the owner, in the closure or in a branch that it runs at the end | the owner's |
+//! | a worker, in a branch that it has stolen | this worker's |
+//! | anybody else: inside a join's second half, or inside another scope; a plain thread | the owner's |
+//!
+//! In the first two rows the frame that looks at the list afterwards is below the spawn on the same stack. So no list has a job
+//! when its worker leaves it.
+//!
+//! # What a wake-up is worth
+//!
+//! *Whom it feeds* in `owner.rs` has the gate. It is the same one: after three wake-ups in a row from which nobody came in time
+//! to take a job, a spawn wakes nobody for 20 us to 1.3 ms. What waits meanwhile beside an idle worker is found by the monitor.
+//!
+//! Rejected: jobs in the deque of the joins, as it was here before. An index of the deque belongs to a frame, so a branch had
+//! to wait for all that it had spawned, on top of it, and a thread that came to one of its own branches while the deque was not its
+//! own to push to kept that branch to itself.
 #![allow(unsafe_code)]
 
 use std::{
     any::Any,
     fmt,
     marker::PhantomData,
-    mem,
-    panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind},
+    panic::{AssertUnwindSafe, Location, RefUnwindSafe, UnwindSafe, catch_unwind, resume_unwind},
     ptr::{self, NonNull},
 };
 
 use super::{
-    Exit, Tail, compute,
-    job::{Functions, Header, Payload},
+    Exit, Lane, Tail, compute,
+    job::Payload,
+    jobs::{Header, Job},
     owner::{self, Way, with_tail},
 };
 use crate::{
-    blocking,
+    blocking, context,
     no_unwind::NoUnwind,
-    sched::park::Parker,
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+    sched::{Shared, ground::Ground},
+    sync::{Arc, Mutex},
     task::discard,
 };
 
 /// Runs a closure that may spawn branches, which may borrow from outside of it, and ends after all of them.
 ///
-/// As for [`join()`](crate::join), branches run on this thread, the newest first, except those that another
-/// worker is idle for and takes, the oldest first.
+/// Idle workers see a branch as soon as it is spawned, and take the oldest first. This thread runs the others when the closure
+/// has ended, the newest first. It waits for those that are still being run, and runs nothing else meanwhile.
+///
+/// Branches may wait for each other, if there are as many workers that have nothing else to do. A branch that waits for one
+/// that is not begun, while all workers are busy or blocked in the same way, waits until the runtime has found out that they
+/// block, and lets other threads have their places; without the monitor it may wait for ever.
+///
+/// A branch costs an allocation and two short locks. It needs no stack of any other branch, so branches may spawn
+/// branches without a limit.
 ///
 /// # Panics
 ///
 /// If the closure or a branch does, after all others have ended; of several panics the closure's, or else
-/// one of the branches', reaches the caller. Also outside of a runtime, as [`join()`](crate::join).
+/// one of the branches', reaches the caller. A branch that has panicked does not keep others from being begun.
+///
+/// Outside of a runtime, as [`join()`](crate::join).
 ///
 /// Inside a [`compute()`](crate::compute) whose future was dropped it unwinds before it calls the closure, although nothing panicked,
 /// as [`join()`](crate::join) does. A scope that has begun by then spawns and runs its branches all the same; a fork inside of one unwinds.
@@ -96,15 +116,18 @@ where
     let caller = Location::caller();
     if !with_tail(Tail::is_undisturbed) {
         match owner::prepare(caller) {
-            // Those who asked are heard at the first spawn.
+            // Those who asked are heard at the first join.
             Way::Push => with_tail(Tail::ask_again),
             Way::Call => {}
             Way::Enter(shared) => return owner::inside(&shared, || scope(f)),
         }
     }
-    let scope = Scope::new();
-    let result = scope.run(f);
-    match (result, scope.failure.lock().take()) {
+    let scope = Scope {
+        core: Core::new(),
+        lifetime: PhantomData,
+    };
+    let result = scope.core.run(|| f(&scope));
+    match (result, scope.core.failure.lock().take()) {
         (Ok(result), None) => result,
         (Ok(_), Some(payload)) => resume_unwind(payload),
         (Err(payload), failure) => {
@@ -116,50 +139,37 @@ where
 }
 
 /// Where branches are spawned. See [`scope`].
+#[repr(transparent)]
 pub struct Scope<'scope> {
-    /// The address of the owner's tail, by which its thread is known, unless it has none.
-    tail: usize,
-    /// The tail's top while nothing but this scope has pushed since it began, and it may push.
-    top: AtomicUsize,
-    exit: Exit,
-    /// Branches that are not on a deque.
-    list: Mutex<Vec<Spawned>>,
-    /// The first panic of a branch.
-    failure: Mutex<Option<Payload>>,
+    core: Core,
     /// Branches borrow for exactly this long.
     lifetime: PhantomData<fn(&'scope ()) -> &'scope ()>,
 }
 
-/// A branch in the list.
-struct Spawned(NonNull<Header>);
+/// What a scope is to its jobs, whatever they borrow.
+#[derive(Debug)]
+pub(super) struct Core {
+    exit: Exit,
+    /// The lane of its owner, who sleeps on the bed there. If the owner has no P, nobody else knows this lane.
+    home: Arc<Lane>,
+    /// The owner's runtime, or null if it has no P.
+    shared: *const Shared,
+    /// What its owner computes (`compute.rs`).
+    computation: usize,
+    /// The first panic of a branch.
+    failure: Mutex<Option<Payload>>,
+}
 
-// SAFETY: a job is made to be run by another thread: its closure is `Send`.
-unsafe impl Send for Spawned {}
-
-/// No top is this: the scope may not push.
-const CLOSED: usize = usize::MAX;
+// SAFETY: its pointer is read alone, and points to what is `Sync`; see `shared`.
+unsafe impl Sync for Core {}
+// SAFETY: as above.
+unsafe impl Send for Core {}
+// A panic leaves nothing half done: the list and the count are the runtime's.
+impl UnwindSafe for Core {}
+impl RefUnwindSafe for Core {}
 
 impl<'scope> Scope<'scope> {
-    fn new() -> Self {
-        let (tail, top) = with_tail(|tail| {
-            let top = if tail.lane().is_some() && tail.place(0) {
-                tail.top()
-            } else {
-                CLOSED
-            };
-            (ptr::from_ref(tail).addr(), top)
-        });
-        Self {
-            tail,
-            top: AtomicUsize::new(top),
-            exit: Exit::new(),
-            list: Mutex::new(Vec::new()),
-            failure: Mutex::new(None),
-            lifetime: PhantomData,
-        }
-    }
-
-    /// Spawns a branch, which gets a scope for what it spawns in turn, and ends after that.
+    /// Spawns a branch, which gets the scope for what it spawns in turn.
     ///
     /// # Examples
     ///
@@ -185,115 +195,129 @@ impl<'scope> Scope<'scope> {
     where
         F: FnOnce(&Scope<'scope>) + Send + 'scope,
     {
-        let job = HeapJob::leak(f, self);
-        self.exit.begin();
-        let pushed = with_tail(|tail| self.is_on_top(tail) && self.push(tail, job));
-        if !pushed {
-            self.list.lock().push(Spawned(job));
+        let job = Box::new(HeapJob {
+            header: Header {
+                run: HeapJob::<'scope, F>::run,
+                scope: NonNull::from(&self.core),
+            },
+            closure: f,
+            lifetime: PhantomData,
+        });
+        // What is counted has to come into a list.
+        let spawning = NoUnwind;
+        self.core.exit.begin();
+        // SAFETY: it is counted, and begins with its header.
+        self.core
+            .push(unsafe { Job::new(NonNull::from(Box::leak(job)).cast()) });
+        spawning.over();
+    }
+}
+
+impl Core {
+    fn new() -> Self {
+        let (home, shared) = context::with_worker(|worker| match worker {
+            Some(worker) => {
+                let shared = worker.shared();
+                let lane = &shared.peer(worker.index()).lane;
+                (lane.clone(), Arc::as_ptr(shared))
+            }
+            None => (Arc::new(Lane::new()), ptr::null()),
+        });
+        Self {
+            exit: Exit::new(),
+            home,
+            shared,
+            computation: compute::current(),
+            failure: Mutex::new(None),
         }
     }
 
-    /// Whether the newest frame that may use this thread's tail is the scope's.
-    fn is_on_top(&self, tail: &Tail) -> bool {
-        ptr::from_ref(tail).addr() == self.tail
-            && !tail.has_linked()
-            && tail.top() == self.top.load(Relaxed)
-            && owner::current_scope() == ptr::from_ref(self).addr()
+    /// The runtime whose workers may run its jobs.
+    fn shared(&self) -> Option<&Shared> {
+        // SAFETY: null, or that of a worker whose frame is on the owner's stack, below this scope, and keeps it.
+        unsafe { self.shared.as_ref() }
     }
 
-    fn push(&self, tail: &Tail, job: NonNull<Header>) -> bool {
-        let disturbed = !tail.is_undisturbed();
-        if disturbed {
-            // The job is counted, and a scope whose job is lost never ends.
-            let waiting = NoUnwind;
-            owner::come_to_a_fork(tail);
-            waiting.over();
-            // Not here: the job is counted, and has to be pushed.
-            compute::heed_later(tail);
-        }
-        // SAFETY: it is attached. The job is freed when it has run, which is after its index was popped or
-        // reclaimed by `drain`, or else by a thief; and `drain` settles those when all have ended.
-        let pushed = unsafe { tail.push_placed(job) };
-        if pushed {
-            self.top.store(tail.top(), Relaxed);
-        }
-        if disturbed {
-            owner::feed(tail);
-        }
-        pushed
+    /// What it computes, for those who run its jobs.
+    pub(super) fn computation(&self) -> usize {
+        self.computation
     }
 
-    /// Runs the closure, and then everything that it has spawned.
-    fn run<R>(&self, f: impl FnOnce(&Self) -> R) -> std::thread::Result<R> {
-        let outer = owner::enter_scope(ptr::from_ref(self).addr());
-        let base = with_tail(Tail::top);
-        let result = catch_unwind(AssertUnwindSafe(|| f(self)));
+    /// Where its owner sleeps.
+    pub(super) fn home(&self) -> &Arc<Lane> {
+        &self.home
+    }
+
+    /// Makes a job visible. It is counted.
+    fn push(&self, job: Job) {
+        let at = owner::current_scope();
+        if ptr::eq(at.scope, self) {
+            // SAFETY: the frame that set it keeps the lane, and is below on this stack.
+            unsafe { &*at.lane }.jobs.push(job);
+        } else {
+            self.home.jobs.push(job);
+        }
+        let Some(shared) = self.shared() else {
+            return;
+        };
+        if self.exit.is_asleep() {
+            self.home.bed.unpark(|| ());
+        }
+        owner::wake_for_a_job(shared);
+    }
+
+    /// Runs the closure, and then everything that was spawned.
+    fn run<R>(&self, f: impl FnOnce() -> R) -> std::thread::Result<R> {
+        let outer = owner::enter_scope(owner::Place {
+            scope: self,
+            lane: Arc::as_ptr(&self.home),
+        });
+        let result = catch_unwind(AssertUnwindSafe(f));
         let waiting = NoUnwind;
-        with_tail(|tail| self.drain(tail, base));
+        self.drain();
         waiting.over();
         owner::enter_scope(outer);
         result
     }
 
     /// Returns when all branches have ended.
-    fn drain(&self, tail: &Tail, base: usize) {
-        loop {
-            // While a branch runs here, its frame is on top and not ours.
-            self.top.store(CLOSED, Relaxed);
-            while tail.top() > base {
-                let Some(job) = take_newest(tail, base) else {
-                    // Stolen, and so are all older ones.
-                    break;
-                };
-                self.run_here(job);
+    fn drain(&self) {
+        while !self.exit.is_open() {
+            owner::come_by_between_jobs();
+            if let Some(job) = self.take() {
+                job.run();
+            } else if !owner::spin_until(|| self.exit.is_open()) {
+                self.sleep();
             }
-            let Some(Spawned(job)) = self.list.lock().pop() else {
-                if self.exit.is_open() {
-                    break;
-                }
-                self.wait(tail);
-                continue;
-            };
-            // The others of the list go to the tail, where they can be stolen meanwhile.
-            if tail.lane().is_some() && !tail.has_linked() && tail.top() == base {
-                self.top.store(base, Relaxed);
-                let mut rest = mem::take(&mut *self.list.lock()).into_iter();
-                while let Some(Spawned(job)) = rest.next() {
-                    if !self.push(tail, job) {
-                        let mut list = self.list.lock();
-                        list.push(Spawned(job));
-                        list.extend(rest);
-                        break;
-                    }
-                }
-                self.top.store(CLOSED, Relaxed);
-            }
-            self.run_here(job);
-        }
-        if tail.lane().is_some() {
-            tail.settle_all(base);
         }
     }
 
-    fn run_here(&self, job: NonNull<Header>) {
-        let nobody = Parker::new();
-        // This thread counts down, and does not sleep meanwhile.
-        // SAFETY: the job is the caller's alone.
-        unsafe { Header::run_by_owner(job, &nobody) };
+    /// A job of this scope, for its owner.
+    fn take(&self) -> Option<Job> {
+        let own = self.home.jobs.take_newest_of(self);
+        if own.is_some() {
+            owner::took_its_own();
+            return own;
+        }
+        owner::was_stolen();
+        let mut others = self.shared()?.peers();
+        others.find_map(|peer| peer.lane.jobs.take_oldest_of(self))
     }
 
-    /// Sleeps until all have ended, or one was given back.
-    fn wait(&self, tail: &Tail) {
-        let Some(lane) = tail.lane() else {
-            unreachable!("without a lane nothing was stolen")
-        };
-        if owner::spin_until(|| self.exit.is_open()) {
-            return;
-        }
+    /// Sleeps until all have ended, or a job waits in a list.
+    fn sleep(&self) {
+        let shared = self.shared();
+        let shared = shared.expect("who has no P runs all jobs itself");
         blocking::block_in_place(|| {
-            if !self.exit.is_open() && self.list.lock().is_empty() {
-                lane.bed.park();
+            // Its permit is free only now, and nobody has searched with it.
+            for peer in shared.peers() {
+                peer.lane.ask();
             }
+            self.exit.fall_asleep();
+            while !self.exit.is_open() && !shared.peers().any(|peer| peer.lane.jobs.has_of(self)) {
+                self.home.bed.park();
+            }
+            self.exit.get_up();
         });
     }
 
@@ -310,28 +334,6 @@ impl<'scope> Scope<'scope> {
     }
 }
 
-/// The newest branch from `base` on, for this thread to run, or none if it was stolen. Those who asked find half of the others;
-/// see *Whom it feeds* in `owner.rs`.
-fn take_newest(tail: &Tail, base: usize) -> Option<NonNull<Header>> {
-    let index = tail.top() - 1;
-    // SAFETY: below the top.
-    let job = unsafe { tail.job_at(index) };
-    if !tail.pop_placed(index) {
-        if !tail.reclaim(index) {
-            owner::was_stolen();
-            return None;
-        }
-        owner::reclaimed();
-    }
-    // Not before: who came to a branch that was stolen has nothing for them.
-    if !tail.is_undisturbed() {
-        owner::come_to_a_fork(tail);
-        compute::heed_later(tail);
-        owner::feed_with(tail, (tail.top() - base).div_ceil(2));
-    }
-    Some(job)
-}
-
 impl fmt::Debug for Scope<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scope").finish_non_exhaustive()
@@ -343,56 +345,26 @@ impl fmt::Debug for Scope<'_> {
 struct HeapJob<'scope, F> {
     header: Header,
     closure: F,
-    /// Valid until this job is counted as ended.
-    scope: NonNull<Scope<'scope>>,
+    lifetime: PhantomData<fn(&'scope ()) -> &'scope ()>,
 }
 
 impl<'scope, F> HeapJob<'scope, F>
 where
     F: FnOnce(&Scope<'scope>) + Send + 'scope,
 {
-    const FUNCTIONS: Functions = Functions {
-        run: Self::run,
-        give_back: Self::give_back,
-    };
-
-    fn leak(closure: F, scope: &Scope<'scope>) -> NonNull<Header> {
-        let job = Box::new(Self {
-            header: Header::new(&Self::FUNCTIONS),
-            closure,
-            scope: NonNull::from(scope),
-        });
-        NonNull::from(Box::leak(job)).cast()
-    }
-
-    unsafe fn run(header: NonNull<Header>, bed: &Parker) {
-        // SAFETY: `leak` made it from a box, and who runs the job is the only one who has it.
+    unsafe fn run(header: NonNull<Header>) {
+        // SAFETY: `spawn` made it from a box, and who runs the job is the only one who has it.
         let job = unsafe { Box::from_raw(header.cast::<Self>().as_ptr()) };
-        let Self { closure, scope, .. } = *job;
-        let own = Scope::new();
-        let result = own.run(closure);
-        // SAFETY: this job is counted, so the scope is there.
-        let parent = unsafe { scope.as_ref() };
-        if let Err(payload) = result {
-            parent.fail(payload);
+        let Self {
+            header, closure, ..
+        } = *job;
+        // SAFETY: it is the core of such a scope, and nothing but a core; and it is there, since this job is counted.
+        let scope = unsafe { header.scope.cast::<Scope<'scope>>().as_ref() };
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| closure(scope))) {
+            scope.core.fail(payload);
         }
-        let failure = own.failure.lock().take();
-        if let Some(payload) = failure {
-            parent.fail(payload);
-        }
-        // SAFETY: the job was counted when it was spawned, and this is the last of it.
-        unsafe { Exit::end(&raw const (*scope.as_ptr()).exit, bed) };
-    }
-
-    unsafe fn give_back(header: NonNull<Header>, bed: &Parker) {
-        // SAFETY: the caller has claimed the job, which is counted, so both are there.
-        let scope = unsafe { (*header.cast::<Self>().as_ptr()).scope };
-        let put = || {
-            // SAFETY: this thread is counted meanwhile.
-            let parent = unsafe { scope.as_ref() };
-            parent.list.lock().push(Spawned(header));
-        };
-        // SAFETY: as above.
-        unsafe { Exit::hand_back(&raw const (*scope.as_ptr()).exit, bed, put) };
+        let core = header.scope.as_ptr();
+        // SAFETY: the job was counted when it was spawned, and this is the last of it. The lane is kept by its own reference.
+        unsafe { Exit::end(&raw const (*core).exit, || (*core).home.clone()) };
     }
 }

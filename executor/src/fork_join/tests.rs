@@ -2,18 +2,14 @@
 //! ends the process; and what the program's `tracing` subscriber does there is its own matter: see
 //! `tests/a_subscriber_that_panics_harms_nobody.rs`.
 //!
-//! J5: a scope runs what has no room on the deque, too. It fails when the drain keeps nothing of a list that it
-//! began to push.
-//!
 //! J3: a level of joins is small on the stack also where others ask for work. What it is where nobody does is in
 //! `tests/join_needs_little_stack.rs`, and fails by the same.
 //!
 //! J5: a recursion of joins that is deeper than the deque is long ends as plain calls would, whoever asks. It fails when
 //! `place` in `fork_join/deque.rs` forgets what stays linked.
 //!
-//! J5, J1: a scope inside of joins that are only linked has its branches on the deque, but not those that come from inside a
-//! join. It fails when `is_on_top` in `fork_join/scope.rs` does not look for what is linked, and when a scope
-//! does not place what is below it.
+//! J1: the owner of a scope runs the newest branch first, from wherever it was spawned, and a scope that is inside leaves the
+//! branches of the outer one alone. It fails when `take_newest_of` in `fork_join/jobs.rs` takes the oldest, or one of any scope.
 //!
 //! J2, J5: a thread that clears a runtime away above a join leaves that join's indices alone. It fails when
 //! an index counts for whatever lane the thread is attached to.
@@ -21,12 +17,11 @@
 //! L1: who woke nobody for long in one runtime wakes somebody in the next. It fails when the times of two clocks are compared
 //! (`Gate::is_open` in `fork_join/owner.rs`).
 //!
-//! J1, L1: a scope whose branches do not fork shares them all the same. It fails when its owner does not look between two of them
-//! whether somebody asked, when it shares one at a time, and when a scope comes by though nobody asked.
-//! The last of them finds who asked before it began. It fails when `feed` forgets who got nothing.
+//! J1: the last branch of a scope finds who asked before it began. It fails when `come_by_between_jobs` in
+//! `fork_join/owner.rs` forgets who got nothing.
 //!
 //! J5, L1: a branch that is handed back to a scope whose owner sleeps at its end gets the owner up. It hangs without the unpark of
-//! `give_back` in `fork_join/scope.rs`.
+//! `drop` in `fork_join/deque.rs`.
 //!
 //! J3: with one worker nobody is fed who has no permit, though somebody asks. It fails when `feed` does not look how many there are.
 
@@ -111,30 +106,6 @@ fn a_panic_in_the_wait_for_a_branch_ends_the_process() {
     let said = String::from_utf8_lossy(&child.stdout);
     assert!(said.contains("running 1 test"), "it was not run: {said}");
     assert!(!child.status.success(), "the frame was left: {said}");
-}
-
-#[test]
-fn branches_beyond_the_longest_deque_are_run() {
-    const BRANCHES: usize = 3000;
-    let ran = limited(|send| {
-        let runtime = Builder::new().workers(1).build().unwrap();
-        let ran = AtomicUsize::new(0);
-        runtime.block_on(async {
-            scope(|scope| {
-                let spawn = || {
-                    // Not on top of the stack: all go to the list.
-                    for _ in 0..BRANCHES {
-                        scope.spawn(|_| {
-                            ran.fetch_add(1, SeqCst);
-                        });
-                    }
-                };
-                join(spawn, || ());
-            });
-        });
-        send.send(ran.into_inner()).unwrap();
-    });
-    assert_eq!(ran, BRANCHES);
 }
 
 /// Bytes of stack in release; in a debug build nothing is inlined.
@@ -238,49 +209,31 @@ fn a_recursion_that_is_deeper_than_the_deque_ends() {
 }
 
 #[test]
-fn a_scope_inside_of_linked_joins_has_the_deque() {
+fn the_newest_branch_of_this_scope_is_first() {
     let ran = limited(|send| {
-        // Without the monitor, who would ask as well.
+        // Without the monitor, who would let another thread in for one that has no core.
         let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
         let ran = Mutex::new(Vec::new());
         let note = |which: usize| ran.lock().unwrap().push(which);
-        let top = || with_tail(Tail::top);
-        let inside = || {
-            assert!(with_tail(Tail::has_linked));
-            scope(|scope| {
-                let spawn = |which| scope.spawn(move |_| note(which));
-                let below = top();
-                spawn(1);
-                assert_eq!(top(), below + 1, "not on the deque");
-                let linked = || {
-                    assert!(with_tail(Tail::has_linked));
-                    spawn(2);
-                    assert!(with_tail(Tail::has_linked), "on top of a join");
-                };
-                join(linked, || ());
-                spawn(3);
-                assert_eq!(top(), below + 2, "not on the deque after a join");
-                let placed = || {
-                    assert_eq!(base(), below + 3);
-                    spawn(4);
-                    assert_eq!(top(), below + 3, "on top of a join");
-                };
-                join(placed, || ());
-                spawn(5);
-                assert_eq!(top(), below + 3, "not on the deque after a join");
-            });
-            note(6);
-        };
         runtime.block_on(async {
-            // The first join finds the thread's place, and whoever asked before.
-            join(|| (), || ());
-            join(|| join(inside, || note(7)), || note(8));
-            assert!(!with_tail(Tail::has_branches));
+            scope(|outer| {
+                outer.spawn(|_| note(7));
+                scope(|inner| {
+                    inner.spawn(|_| note(3));
+                    outer.spawn(|_| note(6));
+                    join(|| inner.spawn(|_| note(2)), || outer.spawn(|_| note(5)));
+                    inner.spawn(|scope| {
+                        note(1);
+                        outer.spawn(|_| note(4));
+                        scope.spawn(|_| note(12));
+                    });
+                });
+                note(30);
+            });
         });
         send.send(ran.into_inner().unwrap()).unwrap();
     });
-    // What is in the list comes last.
-    assert_eq!(ran, [5, 3, 1, 4, 2, 6, 7, 8]);
+    assert_eq!(ran, [1, 12, 2, 3, 30, 4, 5, 6, 7]);
 }
 
 struct Joins(Arc<AtomicUsize>);
@@ -361,38 +314,6 @@ fn beside_a_busy_worker<R: Send + 'static>(
 }
 
 #[test]
-fn what_is_left_of_a_flat_scope_is_shared() {
-    const OLDER: usize = 6;
-    let ran = beside_a_busy_worker(|release| {
-        let undisturbed = || with_tail(Tail::is_undisturbed);
-        let ran = AtomicUsize::new(0);
-        scope(|scope| {
-            assert!(undisturbed(), "a scope comes by");
-            for _ in 0..OLDER {
-                scope.spawn(|_| {
-                    ran.fetch_add(1, SeqCst);
-                });
-            }
-            // Half of the others run while this thread is here.
-            scope.spawn(|_| {
-                while ran.load(SeqCst) < OLDER / 2 {
-                    thread::yield_now();
-                }
-            });
-            scope.spawn(move |_| {
-                release.send(()).unwrap();
-                while undisturbed() {
-                    thread::yield_now();
-                }
-            });
-            assert!(undisturbed(), "somebody asked too early");
-        });
-        ran.into_inner()
-    });
-    assert_eq!(ran, OLDER);
-}
-
-#[test]
 fn the_last_of_a_scope_finds_who_asked() {
     let asked = beside_a_busy_worker(|_release| {
         let asked = AtomicBool::new(false);
@@ -432,13 +353,11 @@ fn a_branch_that_is_handed_back_wakes_the_owner_of_its_scope() {
         thread::scope(|threads| {
             scope(|scope| {
                 scope.spawn(|_| ran_on.lock().unwrap().push(thread::current().id()));
-                come_by();
-                scope.spawn(|_| ());
                 let lane = &shared.peer(owner).lane;
                 threads.spawn(move || {
-                    let branch = Lane::claim(lane, 0).expect("it was promoted");
+                    let branch = Lane::take(lane).expect("it was spawned");
                     claimed.send(()).unwrap();
-                    // Its owner runs the other one, waits a moment, and goes to sleep.
+                    // Its owner waits a moment, and goes to sleep.
                     while !lane.bed.is_asleep() {
                         thread::yield_now();
                     }

@@ -11,7 +11,7 @@
 //! | `a_helper_does_not_run_what_was_forked_afterwards` | nor what it forks after that has ended | 2 | 0.1 | `fork_helper_does_not_look_again` |
 //! | `a_cancel_is_seen` | who answers an ask while the computation that it runs is cancelled sees that, or is asked again | 3 | 0.0 | `fork_mark_set_no_fence`, `fork_mark_look_no_fence` |
 //! | `a_scope_is_left_after_its_branches` | two branches that end elsewhere, and an owner that sleeps and then frees the scope | 3 | 5.9 | `fork_exit_end_relaxed`, `fork_exit_open_relaxed`, `fork_exit_forgets_the_owner` |
-//! | `a_branch_that_is_handed_back_is_in_its_scope` | a branch that a thief gives back to a scope is run by its owner, which may sleep, and then frees the scope | 3 | 0.1 | `fork_exit_hand_back_uncounted`, `fork_exit_hand_back_wakes_nobody` |
+//! | `a_job_is_run_by_an_owner_that_sleeps` | a branch puts a job into a list while the owner of the scope falls asleep, and nobody else takes the job | 3 | 0.1 | `fork_exit_sleeper_no_fence`, `fork_exit_spawner_no_fence` |
 //!
 //! loom does not see the links, which are plain cells of the owner's: that nobody else looks at them is for ThreadSanitizer to say.
 //!
@@ -393,18 +393,28 @@ fn a_cancel_is_seen() {
     });
 }
 
+/// Where the owner of a scope sleeps. It stays when the scope is gone.
+struct Bed(Parker);
+
+impl AsRef<Parker> for Bed {
+    fn as_ref(&self) -> &Parker {
+        &self.0
+    }
+}
+
 #[test]
 fn a_scope_is_left_after_its_branches() {
     struct Scope {
         exit: Exit,
+        bed: Arc<Bed>,
         /// Written by the branches; its end is an access as well.
         letters: [Letter; 2],
     }
 
     explore(3, |turn: Turn| {
-        let bed = Arc::new(Parker::new());
         let scope = Box::new(Scope {
             exit: Exit::new(),
+            bed: Arc::new(Bed(Parker::new())),
             letters: [Letter(UnsafeCell::new(0)), Letter(UnsafeCell::new(0))],
         });
         scope.exit.begin();
@@ -412,21 +422,26 @@ fn a_scope_is_left_after_its_branches() {
         let address = Box::into_raw(scope);
         let shared = ScopePointer(address);
         let ends = [0, 1].map(|which| {
-            let (scope, bed) = (ScopePointer(address), bed.clone());
+            let scope = ScopePointer(address);
             move || {
                 let scope = scope.get();
                 // SAFETY: this branch is counted.
                 unsafe { (*scope).letters[which].write() };
-                // SAFETY: as above, and the bed is kept.
-                unsafe { Exit::end(&raw const (*scope).exit, &bed) };
+                // SAFETY: as above, and the bed is kept by its reference.
+                unsafe { Exit::end(&raw const (*scope).exit, || (*scope).bed.clone()) };
             }
         });
         let owner = move || {
             let scope = shared.get();
             // SAFETY: it is freed below.
-            let leave = || unsafe { (*scope).exit.is_open() };
-            while !leave() {
-                bed.park();
+            let exit = unsafe { &(*scope).exit };
+            if !exit.is_open() {
+                exit.fall_asleep();
+                while !exit.is_open() {
+                    // SAFETY: as above.
+                    unsafe { &*scope }.bed.0.park();
+                }
+                exit.get_up();
             }
             // SAFETY: all have ended.
             let scope = unsafe { Box::from_raw(scope) };
@@ -437,62 +452,60 @@ fn a_scope_is_left_after_its_branches() {
 }
 
 #[test]
-fn a_branch_that_is_handed_back_is_in_its_scope() {
+fn a_job_is_run_by_an_owner_that_sleeps() {
     struct Scope {
         exit: Exit,
-        has_branch: Mutex<bool>,
-        /// The list's lock, as long as the thief has it.
-        held: Letter,
-        /// Written by the branch; its end is an access as well.
-        letter: Letter,
+        bed: Arc<Bed>,
+        /// The list of a lane, and what it says of its length without the lock.
+        list: Mutex<usize>,
+        waiting: AtomicUsize,
+    }
+
+    impl Scope {
+        /// How many there were.
+        fn set(&self, jobs: usize) -> usize {
+            let mut list = self.list.lock();
+            self.waiting.store(jobs, Relaxed);
+            mem::replace(&mut *list, jobs)
+        }
     }
 
     explore(3, |turn: Turn| {
-        let bed = Arc::new(Parker::new());
-        let scope = Box::new(Scope {
+        let scope = Arc::new(Scope {
             exit: Exit::new(),
-            has_branch: Mutex::new(false),
-            held: Letter(UnsafeCell::new(0)),
-            letter: Letter(UnsafeCell::new(0)),
+            bed: Arc::new(Bed(Parker::new())),
+            list: Mutex::new(0),
+            waiting: AtomicUsize::new(0),
         });
+        // The branch that spawns.
         scope.exit.begin();
-        let address = Box::into_raw(scope);
-        let (shared, owned) = (ScopePointer(address), ScopePointer(address));
-        let gives_back = {
-            let bed = bed.clone();
+        let spawns = {
+            let scope = scope.clone();
             move || {
-                let scope = shared.get();
-                let put = || {
-                    // SAFETY: the thief is counted.
-                    let scope = unsafe { &*scope };
-                    *scope.has_branch.lock() = true;
-                    scope.held.write();
-                };
-                // SAFETY: the branch is counted, and the bed is kept.
-                unsafe { Exit::hand_back(&raw const (*scope).exit, &bed, put) };
+                scope.exit.begin();
+                scope.set(1);
+                if scope.exit.is_asleep() {
+                    scope.bed.0.unpark(|| ());
+                }
+                // SAFETY: it is counted; scope and bed are kept.
+                unsafe { Exit::end(&raw const scope.exit, || scope.bed.clone()) };
             }
         };
         let owner = move || {
-            let scope = owned.get();
-            loop {
-                // SAFETY: it is freed below.
-                let scope = unsafe { &*scope };
-                if mem::take(&mut *scope.has_branch.lock()) {
-                    scope.letter.write();
-                    // SAFETY: the branch is counted, and the bed is kept.
-                    unsafe { Exit::end(&raw const scope.exit, &bed) };
-                } else if scope.exit.is_open() {
-                    break;
-                } else {
-                    bed.park();
+            while !scope.exit.is_open() {
+                if scope.waiting.load(Relaxed) == 1 && scope.set(0) == 1 {
+                    // SAFETY: the job is counted; scope and bed are kept.
+                    unsafe { Exit::end(&raw const scope.exit, || scope.bed.clone()) };
+                    continue;
                 }
+                scope.exit.fall_asleep();
+                while !scope.exit.is_open() && scope.waiting.load(Relaxed) == 0 {
+                    scope.bed.0.park();
+                }
+                scope.exit.get_up();
             }
-            // SAFETY: all have ended.
-            let scope = unsafe { Box::from_raw(scope) };
-            scope.letter.read();
-            scope.held.read();
         };
-        turn.race(owner, [gives_back]);
+        turn.race(owner, [spawns]);
     });
 }
 

@@ -130,7 +130,7 @@ impl Worker {
                     .as_ref()
                     .filter(|_| branches)
                     .inspect(|it| it.come_to_a_claim());
-                if branches && let Some(branch) = Lane::claim(&victim.lane, 0) {
+                if branches && let Some(branch) = Lane::take(&victim.lane) {
                     event!(self, BranchStolen, &(), at);
                     self.count_steal(1);
                     return Search::Branch(branch);
@@ -303,7 +303,7 @@ impl Worker {
                 .peers()
                 .filter(|peer| peer.index != self.index());
             let claimed = others.find_map(|peer| {
-                let branch = Lane::claim(&peer.lane, 0)?;
+                let branch = Lane::take(&peer.lane)?;
                 event!(self, BranchStolen, &(), peer.index);
                 Some(branch)
             });

@@ -7,7 +7,7 @@
 
 use std::ptr::NonNull;
 
-use super::{FIRST_CAPACITY, Lane, MAX_CAPACITY, Tail};
+use super::{FIRST_CAPACITY, Lane, MAX_CAPACITY, Tail, What};
 use crate::{
     fork_join::{job::StackJob, latch::Settled},
     sync::Arc,
@@ -61,24 +61,8 @@ impl Both {
         assert!(self.tail().has_linked());
     }
 
-    fn push_placed(&mut self) {
-        let job = self.job();
-        // SAFETY: as in `push`.
-        let pushed = unsafe { self.tail().push_placed(job.cast()) };
-        assert_eq!(pushed, self.jobs.len() < MAX_CAPACITY);
-        if pushed {
-            self.jobs.push(job);
-        } else {
-            // SAFETY: nobody else has it.
-            drop(unsafe { job.as_ref().take() });
-            free(job);
-        }
-        self.is_placed();
-    }
-
     fn place(&self) {
-        let all = self.tail().place(0);
-        assert_eq!(all, self.jobs.len() <= MAX_CAPACITY);
+        self.tail().place();
         self.is_placed();
     }
 
@@ -99,7 +83,10 @@ impl Both {
         let branch = Lane::claim(&self.lane, 0);
         assert_eq!(branch.is_some(), self.head < self.split);
         if let Some(branch) = branch {
-            assert_eq!(branch.job, self.jobs[self.head].cast(), "not the oldest");
+            let What::Half(job) = branch.what else {
+                unreachable!("there is no scope")
+            };
+            assert_eq!(job, self.jobs[self.head].cast(), "not the oldest");
             self.head += 1;
             branch.run(1, 0);
         }
@@ -153,15 +140,14 @@ fn free(job: NonNull<Job>) {
 
 #[test]
 fn all_mixes_of_steps_keep_the_order() {
-    let steps: [fn(&mut Both); 6] = [
+    let steps: [fn(&mut Both); 5] = [
         Both::push,
-        Both::push_placed,
         |both| both.place(),
         |both| both.promote(1),
         Both::steal,
         Both::pop,
     ];
-    let length = if cfg!(miri) { 3 } else { 6 };
+    let length = if cfg!(miri) { 3 } else { 7 };
     for mix in 0..steps.len().pow(length) {
         // Two are linked from the beginning, or most mixes would have too few.
         let mut both = Both::new();
@@ -199,11 +185,10 @@ fn a_larger_array_has_what_was_shared_and_what_was_not() {
 fn the_newest_stay_linked_where_the_array_has_no_place() {
     let times = |n, step: fn(&mut Both), both: &mut Both| (0..n).for_each(|_| step(both));
     let mut both = Both::new();
-    times(MAX_CAPACITY - 1, Both::push, &mut both);
-    both.push_placed();
+    times(MAX_CAPACITY, Both::push, &mut both);
     // There is one for each, and not one more.
-    assert!(both.tail().place(0));
-    both.push_placed();
+    both.place();
+    assert!(!both.tail().has_linked());
     times(10, Both::push, &mut both);
     both.place();
     both.promote(2);

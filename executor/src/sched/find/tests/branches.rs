@@ -1,10 +1,10 @@
 //! J1: branches of a join that somebody asks for, takes and gives back. The first test fails if a steal is no ask, of the victim or of the
 //! thief (*After a steal* in `fork_join/owner.rs`), the second if a scope hears who asks where it has nothing for them, the third if
 //! whoever takes a branch back that was shared for long shares no other, or shares one after any, the next if a search takes
-//! branches in its first round, the last if `wait_for_a_branch` does not note what it takes.
+//! branches in its first round, the next if the first join forgets who got nothing (`feed`), the last if `wait_for_a_branch` does not note what it takes.
 //!
-//! J5: a scope ends after a branch that is handed back. It hangs if `give_back` in `fork_join/scope.rs` counts that one only down, or
-//! only up.
+//! J5: a scope ends after a branch that is handed back. It hangs if `drop` in `fork_join/deque.rs` does not put
+//! it back into a list.
 
 use super::*;
 
@@ -58,7 +58,7 @@ fn a_scope_whose_branch_was_stolen_forgets_nobody_who_asked() {
         lane.ask_as_helper();
         scope(|scope| {
             scope.spawn(|_| ran = true);
-            let branch = Lane::claim(lane, 0).expect("it was promoted");
+            let branch = Lane::take(lane).expect("it was promoted");
             context::with_worker_frame(&thief, || branch.run(thief.index(), 0));
             lane.ask();
         });
@@ -83,7 +83,7 @@ fn a_branch_of_a_scope_that_is_handed_back_is_its_owners() {
                 scope.spawn(|_| {
                     ran_on.push(context::with_worker(|worker| worker.unwrap().index()));
                 });
-                let branch = Lane::claim(lane, 0).expect("it was promoted");
+                let branch = Lane::take(lane).expect("it was promoted");
                 context::with_worker_frame(&thief, || drop(branch));
             });
         });
@@ -96,7 +96,9 @@ fn a_branch_of_a_scope_that_is_handed_back_is_its_owners() {
 #[test]
 fn who_takes_back_what_was_shared_for_long_shares_the_next() {
     let runtime = runtime();
-    let owner = thread(&runtime);
+    // The other permit is taken, too: nobody but a helper asks.
+    let (owner, busy) = (thread(&runtime), thread(&runtime));
+    busy.found_work();
     let shared = runtime.handle().shared().clone();
     let lane = &shared.peer(owner.index()).lane;
     let shares = || join(|| lane.has_shared(), || ()).0;
@@ -113,7 +115,30 @@ fn who_takes_back_what_was_shared_for_long_shares_the_next() {
             assert!(!shares(), "once: that one was taken back at once");
         }
     });
-    end(runtime, [owner]);
+    end(runtime, [owner, busy]);
+}
+
+/// The first join has one branch for two that search, so the second shares another.
+#[test]
+fn joins_share_one_branch_for_each_that_searches() {
+    let builder = Builder::new().workers(4).sysmon(false);
+    let runtime = builder.build_with(Clock::stopped()).unwrap();
+    let workers = [(); 4].map(|()| thread(&runtime));
+    let [forks, searching @ .., computes] = &workers;
+    computes.found_work();
+    for worker in searching {
+        assert!(worker.begin_search());
+    }
+    let shared = runtime.handle().shared().clone();
+    assert_eq!(shared.could_take(), 2);
+    let lane = shared.peer(forks.index()).lane.clone();
+    context::with_worker_frame(forks, || {
+        lane.ask();
+        let ((deepest, ()), ()) = join(|| join(|| join(|| lane.shared(), || ()).0, || ()), || ());
+        assert_eq!(deepest, 2, "not one for each");
+    });
+    searching.iter().for_each(Sleeper::found_work);
+    end(runtime, workers);
 }
 
 #[test]

@@ -1,0 +1,148 @@
+//! The jobs of a P: branches of scopes that wait to be run.
+//!
+//! A job is flat: it needs no frame of its owner's stack, and runs nothing below it. So it does not wait in the deque of the
+//! joins, whose every index belongs to a frame, but in a list beside it, in the same lane. The list has a lock. Whoever has
+//! the lane may push and take; the lock is held for a few instructions, and no code of the user's runs under it.
+//!
+//! | who | takes |
+//! | --- | --- |
+//! | a worker without work | the oldest of any list |
+//! | the same, after a job | the newest of its own list, until that is empty |
+//! | the owner of a scope, at its end | jobs of this scope: the newest of its own list, or else the oldest of others' |
+//!
+//! The first two have no frame of the user's below. The third runs nothing but its own scope's jobs (J2).
+//!
+//! A tree of branches is so walked depth first by each worker, and a thief gets the oldest branch, which is the largest.
+#![allow(unsafe_code)]
+
+use std::{collections::VecDeque, ptr::NonNull};
+
+use super::scope::Core;
+use crate::sync::{
+    Mutex,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
+/// Room that an empty list keeps. Guessed.
+const KEPT: usize = 1 << 12;
+
+/// The beginning of every job, in front of its closure.
+#[repr(C)]
+pub(super) struct Header {
+    /// Runs the job and frees it. The scope may be gone when it returns.
+    pub(super) run: unsafe fn(NonNull<Header>),
+    /// Valid until the job has ended: the scope counts it.
+    pub(super) scope: NonNull<Core>,
+}
+
+/// A job that nobody has begun. Who has it runs it, or puts it into a list: its scope waits for it.
+#[derive(Debug)]
+#[must_use = "its scope waits for it"]
+pub(super) struct Job(NonNull<Header>);
+
+// SAFETY: a job is made to be run by another thread: its closure is `Send`, and its scope is `Sync`.
+unsafe impl Send for Job {}
+
+impl Job {
+    /// # Safety
+    ///
+    /// - The header is that of a job which its scope counts, and nobody else has it.
+    pub(super) unsafe fn new(header: NonNull<Header>) -> Self {
+        Self(header)
+    }
+
+    /// Its scope.
+    pub(super) fn scope(&self) -> &Core {
+        // SAFETY: the scope counts the job, and so waits for it.
+        unsafe { self.0.as_ref().scope.as_ref() }
+    }
+
+    fn is_of(&self, scope: &Core) -> bool {
+        std::ptr::eq(self.scope(), scope)
+    }
+
+    /// Runs it. A panic goes to its scope.
+    pub(super) fn run(self) {
+        // SAFETY: it is there, and this is the one who runs it.
+        unsafe { (self.0.as_ref().run)(self.0) };
+    }
+}
+
+/// See the module's head.
+#[derive(Debug)]
+pub(super) struct Jobs {
+    /// How many are in the list. Written under its lock.
+    waiting: AtomicUsize,
+    /// The oldest first.
+    list: Mutex<VecDeque<Job>>,
+}
+
+impl Jobs {
+    pub(super) fn new() -> Self {
+        Self {
+            waiting: AtomicUsize::new(0),
+            list: Mutex::new(VecDeque::new()),
+        }
+    }
+
+    /// How many there are. Who needs to see a push that came before has a fence.
+    pub(super) fn len(&self) -> usize {
+        self.waiting.load(Relaxed)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(super) fn push(&self, job: Job) {
+        self.with(|list| list.push_back(job));
+    }
+
+    /// A job that was taken and not begun.
+    pub(super) fn put_back(&self, job: Job) {
+        self.with(|list| list.push_front(job));
+    }
+
+    pub(super) fn take_oldest(&self) -> Option<Job> {
+        self.take(VecDeque::pop_front)
+    }
+
+    pub(super) fn take_newest(&self) -> Option<Job> {
+        self.take(VecDeque::pop_back)
+    }
+
+    pub(super) fn take_oldest_of(&self, scope: &Core) -> Option<Job> {
+        self.take(|list| {
+            let at = list.iter().position(|job| job.is_of(scope))?;
+            list.remove(at)
+        })
+    }
+
+    pub(super) fn take_newest_of(&self, scope: &Core) -> Option<Job> {
+        self.take(|list| {
+            let at = list.iter().rposition(|job| job.is_of(scope))?;
+            list.remove(at)
+        })
+    }
+
+    pub(super) fn has_of(&self, scope: &Core) -> bool {
+        !self.is_empty() && self.list.lock().iter().any(|job| job.is_of(scope))
+    }
+
+    fn take(&self, take: impl FnOnce(&mut VecDeque<Job>) -> Option<Job>) -> Option<Job> {
+        if self.is_empty() {
+            return None;
+        }
+        self.with(take)
+    }
+
+    fn with<R>(&self, f: impl FnOnce(&mut VecDeque<Job>) -> R) -> R {
+        let mut list = self.list.lock();
+        let result = f(&mut list);
+        self.waiting.store(list.len(), Relaxed);
+        if list.is_empty() && list.capacity() > KEPT {
+            *list = VecDeque::new();
+        }
+        result
+    }
+}
