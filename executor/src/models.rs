@@ -19,6 +19,7 @@ mod park;
 mod permit;
 mod queue;
 mod shutdown;
+mod slots;
 mod task;
 
 /// Explores `model` with at most `preemptions` of them, or fewer if `LOOM_MAX_PREEMPTIONS` says so. `WS_LOOM_MORE` is how

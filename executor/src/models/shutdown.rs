@@ -8,6 +8,7 @@
 //! | `who_ends_the_last_tasks_of_two_tables_see_each_other` | two tasks that are pushed after the end, and whose tables their threads find empty | 3 | 3.4 | `shutdown_two_tables_no_fence` |
 //! | `a_task_that_enters_at_the_end_has_a_house` | a task that a guest enters when the end may be over: the house stands until its waker is out | 3 | 5.8 | `shutdown_guest_keeps_nothing`, `shutdown_counts_without_the_lock` |
 //! | `a_new_p_is_told_of_the_closing` | a P that is made meanwhile is told, by one or the other | 3 | 0.3 | `shutdown_begin_no_fence`, `shutdown_welcome_no_fence`, `shutdown_tells_and_wakes_nobody` |
+//! | `a_p_that_is_taken_again_is_told_of_the_closing` | the same for a P whose last thread has gone | 3 | 0.3 | `slots_taken_again_is_not_listed` |
 //! | `a_thread_that_ends_by_itself_leaves_nothing_behind` | the last thread sweeps if nobody has | 3 | 0.7 | `shutdown_last_thread_does_not_sweep` |
 //!
 //! The ground is a `House` with threads that have no work of their own, so no permit moves; its tasks,
@@ -40,12 +41,13 @@ use crate::{
         ground::{Bed, Ground},
         idle::{Idle, Permit, Spinning, Standing},
         park::Parker,
+        slots::{Slot, Slots},
     },
     sync::{
         Condvar, Mutex, UnsafeCell,
         atomic::{
             AtomicBool, AtomicUsize,
-            Ordering::{AcqRel, Acquire, Relaxed, Release},
+            Ordering::{AcqRel, Acquire, Relaxed},
         },
     },
     task::{
@@ -65,8 +67,8 @@ struct House {
     ordered: OrderedShared<Task>,
     phase: Phase,
     peers: [Peer; 2],
-    /// How many of them there are so far.
-    peer_count: AtomicUsize,
+    /// Those of them that have a thread.
+    slots: Slots<Owned>,
     netpoll_waiter: AtomicUsize,
     refusal: AtomicBool,
     /// With their tables, as each P has one.
@@ -92,6 +94,19 @@ struct Peer {
     standing: Standing,
     parker: Parker,
     stealer: Stealer<Task>,
+}
+
+/// The owner's end of a P.
+struct Owned(usize);
+
+impl Slot for Owned {
+    fn index(&self) -> usize {
+        self.0
+    }
+
+    fn has_live(&self) -> bool {
+        false
+    }
 }
 
 /// A counted hold on the house. The memory stays until the model is over.
@@ -173,7 +188,7 @@ impl Ground for House {
     }
 
     fn peers(&self) -> impl Iterator<Item = &Peer> {
-        self.peers[..self.peer_count.load(Acquire)].iter()
+        self.slots.occupied().map(|index| &self.peers[index])
     }
 
     fn peer(&self, index: usize) -> &Peer {
@@ -284,7 +299,7 @@ impl House {
                 parker: Parker::new(),
                 stealer: local_queue().1,
             }),
-            peer_count: AtomicUsize::new(threads),
+            slots: Slots::new(2),
             netpoll_waiter: AtomicUsize::new(0),
             refusal: AtomicBool::new(false),
             homes: (0..tables)
@@ -304,7 +319,14 @@ impl House {
             gone: UnsafeCell::new(false),
             futures: Arc::new(Counter::new(0)),
         });
+        (0..threads).for_each(|_| _ = house.take());
         Hold(house)
+    }
+
+    /// A P for one more thread.
+    fn take(&self) -> Owned {
+        let owned = self.slots.take(Owned);
+        owned.expect("two threads at most")
     }
 
     /// Whoever is inside finds the house standing.
@@ -485,9 +507,33 @@ fn a_new_p_is_told_of_the_closing() {
         hold.0.threads.lock().count += 1;
         let new = hold.0.hold();
         let arrives = move || {
-            // Ordering: as in `Shared::take_processor`.
-            new.0.peer_count.store(2, Release);
-            new.0.welcome(new.0.peer(1));
+            // As in `Shared::take_processor`.
+            let index = new.0.take().index();
+            new.0.welcome(new.0.peer(index));
+            new.0.live_in(1);
+        };
+        let ends = move || {
+            hold.0.begin_shutdown();
+            hold.0.live_in(0);
+        };
+        turn.race(ends, [arrives]);
+        house.assert_gone();
+    });
+}
+
+#[test]
+fn a_p_that_is_taken_again_is_told_of_the_closing() {
+    explore(3, |turn| {
+        let hold = House::new(1);
+        let house = hold.0.clone();
+        hold.0.threads.lock().count += 1;
+        // Its last thread has gone.
+        house.slots.give_back(house.take());
+        let new = hold.0.hold();
+        let arrives = move || {
+            // As in `Shared::take_processor`.
+            let index = new.0.take().index();
+            new.0.welcome(new.0.peer(index));
             new.0.live_in(1);
         };
         let ends = move || {
