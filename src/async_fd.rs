@@ -17,8 +17,9 @@
 //! step 2 goes by [`AsyncFd::poll_io`] (accepting, peeking, datagrams, reading Unix streams, and reading and writing an
 //! `AsyncFd` itself), or is a future ([`AsyncFd::io`], [`AsyncFd::ready`]).
 //!
-//! Steps 1 and 3 are the registration's; why no edge and no waker is lost stands there. All waiters of a direction
-//! are woken by an edge, so several tasks may use the same descriptor at once.
+//! Steps 1 and 3 are the registration's; why no edge and no waker is lost stands there. An edge wakes all
+//! futures that wait for its direction, and the last task that polled it by a poll function. So any number of tasks
+//! may await the same descriptor, and one task a direction may poll it (`AsyncRead` and `AsyncWrite` poll).
 //!
 //! # The end
 //!
@@ -28,7 +29,7 @@
 //! with a way of its own, so the constructor leaves a function behind that knows.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::pin::Pin;
@@ -38,7 +39,7 @@ use std::task::{Context, Poll, ready};
 use futures::io::{AsyncRead, AsyncWrite};
 use pin_project_lite::pin_project;
 use ws_executor::budget;
-use ws_reactor::{Direction, Interest, Netpoll, Ready, Registration, Source, SourceFd};
+use ws_reactor::{Direction, Interest, Netpoll, Ready, Registration, Source, SourceFd, Waiter};
 
 use crate::current;
 use crate::delegate::by_reference;
@@ -198,8 +199,9 @@ impl<T> AsyncFd<T> {
     /// Polls an operation: calls `f` whenever the descriptor may be ready for `interest`, until `f` says
     /// anything but [`WouldBlock`](io::ErrorKind::WouldBlock).
     ///
-    /// The wakers of all tasks that wait are kept, for each direction, and all are woken when there is
-    /// news. With an interest in both directions, `f` is called when either may be ready.
+    /// One waker a direction is kept for all poll functions of the descriptor: if several tasks poll the
+    /// same direction, the last one is woken, and the others may wait for ever. [`AsyncFd::io`] serves any
+    /// number of tasks. With an interest in both directions, `f` is called when either may be ready.
     ///
     /// `f` should try one operation and return its `WouldBlock` unchanged: readiness is forgotten on that
     /// word, and comes back with the next edge.
@@ -268,8 +270,24 @@ impl<T> AsyncFd<T> {
             [direction, other] if direction == other => {
                 budgeted(self.registration.async_io(direction, f)).await
             }
-            _ => std::future::poll_fn(|cx| self.poll_io(cx, interest, &mut f)).await,
+            both => {
+                let mut waiters = both.map(|direction| self.registration.waiter(direction));
+                budgeted(poll_fn(move |cx| {
+                    for waiter in &mut waiters {
+                        if let Poll::Ready(answer) = waiter.poll_io(cx, &mut f) {
+                            return Poll::Ready(answer);
+                        }
+                    }
+                    Poll::Pending
+                }))
+                .await
+            }
         }
+    }
+
+    /// A place among those who wait for a direction.
+    pub(crate) fn waiter(&self, direction: Direction) -> Waiter<'_> {
+        self.registration.waiter(direction)
     }
 
     /// Tries an operation now.
@@ -294,6 +312,9 @@ impl<T> AsyncFd<T> {
 
     /// Waits until a direction may be ready, and says what is known of it.
     ///
+    /// Any number of tasks may wait. Nothing is ready before the system has said so, also right after the
+    /// registration.
+    ///
     /// Ready means that an operation is worth trying. Whoever finds that it is not says so by
     /// [`AsyncFd::clear_ready`], or waits in vain for this to wait again; [`AsyncFd::io`] does both.
     ///
@@ -308,7 +329,8 @@ impl<T> AsyncFd<T> {
         budgeted(self.registration.readiness(direction)).await
     }
 
-    /// Polls for readiness of a direction; see [`AsyncFd::ready`].
+    /// Polls for readiness of a direction; see [`AsyncFd::ready`]. Of all tasks that poll for a direction,
+    /// the last one is woken.
     ///
     /// # Errors
     ///
@@ -334,7 +356,7 @@ impl<T> AsyncFd<T> {
     ///
     /// For the few that no event is ever about.
     pub(crate) async fn once<R>(&self, mut f: impl FnMut() -> io::Result<R>) -> io::Result<R> {
-        budgeted(std::future::poll_fn(|_| {
+        budgeted(poll_fn(|_| {
             // Asks only whether the runtime is still there: "not ready" is no objection.
             match self.registration.try_io(Direction::Write, || Ok(())) {
                 Err(error) if error.kind() != io::ErrorKind::WouldBlock => Poll::Ready(Err(error)),

@@ -318,8 +318,8 @@ macro_rules! listening_socket {
         impl $listener {
             $(#[$accept])*
             pub async fn accept(&self) -> std::io::Result<($stream, $addr)> {
-                let mut backoff = $crate::net::patience::Backoff::new();
-                std::future::poll_fn(|cx| self.poll_accept_patiently(cx, &mut backoff)).await
+                let mut accepting = $crate::net::patience::Accepting::new(&self.fd);
+                std::future::poll_fn(|cx| self.poll_accept_patiently(cx, &mut accepting)).await
             }
 
             $(#[$poll_accept])*
@@ -336,17 +336,17 @@ macro_rules! listening_socket {
             pub fn incoming(&self) -> Incoming<'_> {
                 Incoming {
                     listener: self,
-                    backoff: $crate::net::patience::Backoff::new(),
+                    accepting: $crate::net::patience::Accepting::new(&self.fd),
                 }
             }
 
             fn poll_accept_patiently(
                 &self,
                 cx: &mut std::task::Context<'_>,
-                backoff: &mut $crate::net::patience::Backoff,
+                accepting: &mut $crate::net::patience::Accepting<'_>,
             ) -> std::task::Poll<std::io::Result<($stream, $addr)>> {
                 let accept = || self.fd.get_ref().accept();
-                let accepted = $crate::net::patience::poll_accept(&self.fd, cx, backoff, accept);
+                let accepted = accepting.poll_accept(cx, accept);
                 accepted.map(|accepted| self.adopt(accepted))
             }
 
@@ -366,7 +366,7 @@ macro_rules! listening_socket {
         )]
         pub struct Incoming<'a> {
             listener: &'a $listener,
-            backoff: $crate::net::patience::Backoff,
+            accepting: $crate::net::patience::Accepting<'a>,
         }
 
         impl futures::stream::Stream for Incoming<'_> {
@@ -377,7 +377,7 @@ macro_rules! listening_socket {
                 cx: &mut std::task::Context<'_>,
             ) -> std::task::Poll<Option<Self::Item>> {
                 let this = &mut *self;
-                let accepted = this.listener.poll_accept_patiently(cx, &mut this.backoff);
+                let accepted = this.listener.poll_accept_patiently(cx, &mut this.accepting);
                 accepted.map(|accepted| Some(accepted.map(|(stream, _)| stream)))
             }
         }

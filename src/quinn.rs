@@ -34,18 +34,18 @@
 //! # Waiting to send
 //!
 //! Any number of connections send on one socket. Each has a poller of its own, because it wants to be woken for
-//! itself. The netpoll keeps the wakers of all who wait for a direction, so that all pollers are the socket.
+//! itself. So a poller that has to wait does so by a future, of which any number may wait at once.
 //!
 //! [quinn]: https://docs.rs/quinn
 
 use std::{
-    fmt::Debug,
+    fmt::{self, Debug},
     future::Future,
     io::{self, IoSliceMut},
     net,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker, ready},
     time::Instant,
 };
 
@@ -132,7 +132,10 @@ struct Socket {
 
 impl AsyncUdpSocket for Socket {
     fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
-        Box::pin(Poller(self))
+        Box::pin(Poller {
+            socket: self,
+            wait: None,
+        })
     }
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
@@ -172,12 +175,37 @@ impl AsyncUdpSocket for Socket {
 }
 
 /// Waits until a socket may be written to. See *Waiting to send*.
-#[derive(Debug)]
-struct Poller(Arc<Socket>);
+struct Poller {
+    socket: Arc<Socket>,
+    /// The wait, if one goes on.
+    wait: Option<Pin<Box<Wait>>>,
+}
+
+type Wait = dyn Future<Output = io::Result<()>> + Send + Sync;
 
 impl UdpPoller for Poller {
-    fn poll_writable(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let ready = self.0.fd.poll_ready(cx, Direction::Write);
-        ready.map(|answer| answer.map(drop))
+    fn poll_writable(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if this.wait.is_none() {
+            // Mostly there is room, and no wait to be made.
+            let mut nobody = Context::from_waker(Waker::noop());
+            let ready = this.socket.fd.poll_ready(&mut nobody, Direction::Write);
+            if let Poll::Ready(answer) = ready {
+                return Poll::Ready(answer.map(drop));
+            }
+        }
+        let wait = this.wait.get_or_insert_with(|| {
+            let socket = this.socket.clone();
+            Box::pin(async move { socket.fd.ready(Direction::Write).await.map(drop) })
+        });
+        let answer = ready!(wait.as_mut().poll(cx));
+        this.wait = None;
+        Poll::Ready(answer)
+    }
+}
+
+impl Debug for Poller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Poller").field(&self.socket).finish()
     }
 }

@@ -1,11 +1,13 @@
-//! Any number of tasks may wait for the same direction of a descriptor, and an event wakes them all; what
-//! goes into an `AsyncFd` may be a descriptor, a bare number or a mio source, and comes out as it was.
+//! Any number of tasks may await the same direction of a descriptor, and an event wakes them all; of those that
+//! poll it by poll functions, it wakes the last. What waits no more leaves nothing behind, and what was just
+//! registered is not ready. What goes into an `AsyncFd` may be a descriptor, a bare number or a mio source, and
+//! comes out as it was.
 //!
-//! A mutant that keeps one waker a direction fails the first two tests.
+//! A mutant that keeps one waker a direction for futures as well fails the first two tests.
 
 mod net_support;
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
@@ -13,6 +15,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
+use futures::FutureExt;
 use net_support::{Wakes, runtime, with_workers};
 use ws::io::{AsyncFd, AsyncReadExt, AsyncWriteExt, Direction, Interest};
 
@@ -34,13 +37,15 @@ fn tasks_that_wait_for_one_direction_all_go_on() {
                 let here = here.clone();
                 ws::spawn(async move {
                     let mut byte = [0];
-                    // Half of them by a poll function, the others by a future.
-                    if task % 2 == 0 {
-                        let read = || here.get_ref().read(&mut byte);
-                        here.io(Interest::READABLE, read).await?;
+                    // Half of them wait for both directions, of which writing was not tried and never comes.
+                    let both = Interest::READABLE | Interest::WRITABLE;
+                    let interest = if task % 2 == 0 {
+                        both
                     } else {
-                        (&mut &*here).read_exact(&mut byte).await?;
-                    }
+                        Interest::READABLE
+                    };
+                    let read = || here.get_ref().read(&mut byte);
+                    here.io(interest, read).await?;
                     Ok::<_, io::Error>(byte[0])
                 })
             })
@@ -68,8 +73,19 @@ fn one_event_wakes_every_waker() {
         let _guard = runtime.enter();
         pair().unwrap()
     };
-    let wakes: [Arc<Wakes>; 3] = Default::default();
-    for wake in &wakes {
+    let wakes: [Arc<Wakes>; 4] = Default::default();
+    let mut futures: Vec<_> = (0..3)
+        .map(|_| Box::pin(here.ready(Direction::Read)))
+        .collect();
+    for (wake, future) in wakes.iter().zip(&mut futures) {
+        let waker = Waker::from(wake.clone());
+        let mut cx = Context::from_waker(&waker);
+        assert!(future.as_mut().poll(&mut cx).is_pending());
+    }
+    // A future that is gone is not woken, and of two callers of poll functions the last.
+    futures.pop();
+    let (gone, replaced, last) = (&wakes[2], Arc::new(Wakes::default()), &wakes[3]);
+    for wake in [&replaced, last] {
         let waker = Waker::from(wake.clone());
         let mut cx = Context::from_waker(&waker);
         let read = || here.get_ref().read(&mut [0]);
@@ -80,10 +96,79 @@ fn one_event_wakes_every_waker() {
         .block_on(async { here.ready(Direction::Read).await })
         .unwrap();
     // Readiness is noted before anybody is woken for it.
-    while wakes.iter().any(|wake| wake.count() == 0) {
+    while [&wakes[0], &wakes[1], last]
+        .iter()
+        .any(|wake| wake.count() == 0)
+    {
         thread::yield_now();
     }
-    assert!(wakes.iter().all(|wake| wake.count() == 1));
+    assert!(
+        [&wakes[0], &wakes[1], last]
+            .iter()
+            .all(|wake| wake.count() == 1)
+    );
+    assert_eq!(gone.count() + replaced.count(), 0);
+}
+
+// Fails if a source keeps the waker of each poll until its next edge.
+#[test]
+fn what_waits_no_more_leaves_nothing_behind() {
+    let _limit = net_support::Limit::new(1);
+    let runtime = runtime(1);
+    let (here, _there) = {
+        let _guard = runtime.enter();
+        pair().unwrap()
+    };
+    let wakes: Vec<Arc<Wakes>> = (0..100).map(|_| Arc::default()).collect();
+    for wake in &wakes {
+        let waker = Waker::from(wake.clone());
+        let mut cx = Context::from_waker(&waker);
+        let mut bytes = [0; 2];
+        assert!(
+            (&mut &here)
+                .read(&mut bytes)
+                .poll_unpin(&mut cx)
+                .is_pending()
+        );
+        let read = || here.get_ref().read(&mut [0]);
+        assert!(here.poll_io(&mut cx, Interest::READABLE, read).is_pending());
+        assert!(here.poll_ready(&mut cx, Direction::Read).is_pending());
+        let both = Interest::READABLE | Interest::WRITABLE;
+        let mut io = Box::pin(here.io(both, || here.get_ref().read(&mut [0])));
+        assert!(io.as_mut().poll(&mut cx).is_pending());
+        let mut ready = Box::pin(here.ready(Direction::Read));
+        assert!(ready.as_mut().poll(&mut cx).is_pending());
+    }
+    // The test has one reference to each, and the descriptor one to the last.
+    let kept: usize = wakes.iter().map(|wake| Arc::strong_count(wake) - 1).sum();
+    assert_eq!(kept, 1, "wakers of {} polls", wakes.len());
+}
+
+// Fails if a source that was registered just now counts as ready.
+#[test]
+fn what_was_just_registered_is_not_ready() {
+    with_workers(async || {
+        let (here, mut there) = pair()?;
+        let polled = poll_fn(|cx| Poll::Ready(here.poll_ready(cx, Direction::Read)));
+        assert!(polled.await.is_pending());
+        let mut ready = Box::pin(here.ready(Direction::Read));
+        assert!(net_support::poll_once(&mut ready).await.is_pending());
+        // The system says by itself that there is room.
+        here.ready(Direction::Write).await?;
+        assert!(net_support::poll_once(&mut ready).await.is_pending());
+        there.write_all(b"x")?;
+        ready.await?;
+        assert_eq!(here.get_ref().read(&mut [0; 2])?, 1);
+
+        // An operation is tried at once all the same.
+        let (here, mut there) = pair()?;
+        there.write_all(b"x")?;
+        assert_eq!(
+            here.try_io(Interest::READABLE, || here.get_ref().read(&mut [0]))?,
+            1
+        );
+        Ok(())
+    });
 }
 
 #[test]
@@ -116,6 +201,9 @@ fn either_direction_may_be_waited_for() {
 fn readiness_is_forgotten_on_demand() {
     with_workers(async || {
         let (here, mut there) = pair()?;
+        there.write_all(b"x")?;
+        here.ready(Direction::Read).await?;
+        assert_eq!(here.get_ref().read(&mut [0])?, 1);
         loop {
             let ready = here.ready(Direction::Read).await?;
             match here.get_ref().read(&mut [0]) {
@@ -262,6 +350,7 @@ fn a_poll_that_is_pending_costs_nothing() {
 fn what_is_not_ready_waits_without_a_budget_as_well() {
     with_workers(async || {
         let (here, _there) = pair()?;
+        here.ready(Direction::Write).await?;
         poll_fn(|_| {
             let mut cx = Context::from_waker(Waker::noop());
             let read = || here.get_ref().read(&mut [0]);

@@ -7,8 +7,8 @@
 //! - A [`Netpoll`] holds the sources of one runtime. One thread at a time is its [`Poller`], which looks
 //!   or waits; others [interrupt](Netpoll::interrupt) it, or [bring its deadline
 //!   forward](Netpoll::arm) without waking it.
-//! - A [`Registration`] is one source in it. Tasks wait for a [`Direction`] of it, any number at once,
-//!   by poll functions or by futures.
+//! - A [`Registration`] is one source in it. Tasks wait for a [`Direction`] of it: one by poll functions,
+//!   and any number at once by futures.
 //!
 //! mio is named in this crate alone; what a user of sources needs of it is re-exported here.
 //!
@@ -86,5 +86,5 @@ pub use mio::unix::{SourceFd, pipe};
 
 pub use netpoll::{Netpoll, Poller, WaitResult};
 pub use readiness::{Direction, Ready};
-pub use registration::{Readiness, Registration};
+pub use registration::{Readiness, Registration, Waiter};
 pub use transfer::STREAM_INTEREST;

@@ -3,16 +3,20 @@
 //! # The word
 //!
 //! ```text
-//!  63                                  8    7     6     5     4     3     2     1     0
-//! +-------------------------------------+-----+-----+-----+-----+-----+-----+-----+-----+
-//! |                tick                 | SHUT|DEREG| PRIO| ERR | W_CL| R_CL| W_RD| R_RD|
-//! +-------------------------------------+-----+-----+-----+-----+-----+-----+-----+-----+
+//!  63                      10    9     8     7     6     5     4     3     2     1     0
+//! +-------------------------+-----+-----+-----+-----+-----+-----+-----+-----+-----+-----+
+//! |          tick           | W_UN| R_UN| SHUT|DEREG| PRIO| ERR | W_CL| R_CL| W_RD| R_RD|
+//! +-------------------------+-----+-----+-----+-----+-----+-----+-----+-----+-----+-----+
 //! ```
 //!
 //! A ready bit says "perhaps": an operation in that direction is worth trying. It is set by an
 //! event, and cleared by whoever tried and was told `EAGAIN`. epoll is asked for edges, so it speaks
 //! once: a bit that is cleared wrongly is a task that sleeps for ever, while a bit that is set
 //! wrongly costs one system call. Every rule below leans to that side.
+//!
+//! The two *unknown* bits are those of a source that was registered just now. An operation is worth
+//! trying then, but nobody has said that the direction is ready. They go with the first operation that
+//! finds nothing, as a ready bit does, and an event says more than they do.
 //!
 //! # The invariant: no edge is erased
 //!
@@ -23,7 +27,7 @@
 //! takes its snapshot *before* it asks the kernel, and a clear does nothing unless the tick is still
 //! that of the snapshot. If the tick is the same, no event was noted since before the operation, so
 //! what the operation saw is the newest there is; what arrived after it is an event still to be
-//! noted. With 56 bits the tick does not wrap in a lifetime.
+//! noted. With 54 bits the tick does not wrap in a lifetime.
 //!
 //! One tick serves both directions. An event between a snapshot for reading and its clear may have
 //! been about writing only; the clear is then skipped for nothing and costs one more `EAGAIN`. It
@@ -72,11 +76,16 @@ const PRIORITY: u64 = 1 << 5;
 const DEREGISTERED: u64 = 1 << 6;
 /// The netpoll has ended. Never cleared.
 const SHUT_DOWN: u64 = 1 << 7;
+/// The source is fresh: reading was neither tried nor reported. Set at registration alone.
+const READ_UNKNOWN: u64 = 1 << 8;
+/// The source is fresh: writing was neither tried nor reported. Set at registration alone.
+const WRITE_UNKNOWN: u64 = 1 << 9;
 /// One event; the bits from here up count them.
-const TICK: u64 = 1 << 8;
+const TICK: u64 = 1 << 10;
 
-const READ_BITS: u64 = READ_READY | READ_CLOSED | ERROR | PRIORITY;
-const WRITE_BITS: u64 = WRITE_READY | WRITE_CLOSED | ERROR;
+const READ_BITS: u64 = READ_READY | READ_CLOSED | ERROR | PRIORITY | READ_UNKNOWN;
+const WRITE_BITS: u64 = WRITE_READY | WRITE_CLOSED | ERROR | WRITE_UNKNOWN;
+const UNKNOWN_BITS: u64 = READ_UNKNOWN | WRITE_UNKNOWN;
 const CLOSED_BITS: u64 = READ_CLOSED | WRITE_CLOSED;
 const ENDED_BITS: u64 = DEREGISTERED | SHUT_DOWN;
 
@@ -136,11 +145,6 @@ impl Ready {
     }
 
     #[inline]
-    pub(crate) fn snapshot(self) -> Snapshot {
-        self.snapshot
-    }
-
-    #[inline]
     fn bits(self) -> u64 {
         self.snapshot.0 & self.direction.bits()
     }
@@ -167,6 +171,12 @@ impl Snapshot {
     #[inline]
     pub(crate) fn is_ready(self, direction: Direction) -> bool {
         self.0 & direction.bits() != 0
+    }
+
+    /// Whether an event has said that an operation in this direction is worth trying.
+    #[inline]
+    pub(crate) fn is_reported(self, direction: Direction) -> bool {
+        self.0 & direction.bits() & !UNKNOWN_BITS != 0
     }
 
     pub(crate) fn is_shut_down(self) -> bool {
@@ -262,15 +272,16 @@ pub(crate) enum Why {
 pub(crate) struct ReadinessCell(AtomicU64);
 
 impl ReadinessCell {
-    /// A source that was registered just now counts as ready: whoever has data to write, or knows
-    /// that some is there to read, gets it with one system call and without a look at epoll.
+    /// Of a source that was registered just now nothing is known, and operations are tried: whoever has
+    /// data to write, or knows that some is there to read, gets it with one system call and without a
+    /// look at epoll.
     pub(crate) fn fresh(interest: Interest) -> Self {
         let mut bits = 0;
         if interest.is_readable() {
-            bits |= READ_READY;
+            bits |= READ_UNKNOWN;
         }
         if interest.is_writable() {
-            bits |= WRITE_READY;
+            bits |= WRITE_UNKNOWN;
         }
         Self(AtomicU64::new(bits))
     }
@@ -362,6 +373,21 @@ mod tests {
         assert!(both.is_ready(Direction::Read) && both.is_ready(Direction::Write));
         let read = ReadinessCell::fresh(Interest::READABLE).snapshot();
         assert!(read.is_ready(Direction::Read) && !read.is_ready(Direction::Write));
+    }
+
+    // Fails if a fresh source begins with the bits of an event.
+    #[test]
+    fn a_fresh_source_is_not_ready() {
+        let cell = ReadinessCell::fresh(BOTH);
+        for direction in [Direction::Read, Direction::Write] {
+            assert!(!cell.snapshot().is_reported(direction));
+        }
+        cell.note(Report(READ_READY));
+        assert!(cell.snapshot().is_reported(Direction::Read));
+        assert!(!cell.snapshot().is_reported(Direction::Write));
+        assert!(cell.clear(cell.snapshot().ready(Direction::Read), Why::Asked));
+        assert!(!cell.snapshot().is_ready(Direction::Read));
+        assert!(cell.snapshot().is_ready(Direction::Write));
     }
 
     // Fails without the comparison of ticks in `clear`.

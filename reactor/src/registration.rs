@@ -25,17 +25,24 @@
 //!
 //! # Poll functions and futures
 //!
-//! Both serve any number of tasks a direction. A poll function leaves its waker behind when its caller
-//! loses interest, until the next edge; a future takes it along. So traits such as `AsyncRead` go by
-//! [`Registration::poll_io`], and `async fn`s go by [`Registration::async_io`], which are the better
-//! ones under a timeout or in a `select!`.
+//! Poll functions serve one task a direction: the last that polled is woken. Futures serve any number,
+//! and a future takes its waker along when it is dropped. Traits such as `AsyncRead` go by
+//! [`Registration::poll_io`], since they have no place for a waker. `async fn`s go by
+//! [`Registration::async_io`], and a future or stream that is written by hand goes by a [`Waiter`].
+//!
+//! # Fresh sources
+//!
+//! Nothing is known of a source that was registered just now. An operation is tried, since that tells
+//! more than a look at epoll and is often the whole work. But whoever asks for readiness itself waits
+//! for the first event, which the kernel sends for what it finds at the registration: a source of
+//! which nothing was heard is not ready. The word has a bit a direction for this; see `readiness.rs`.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use mio::Interest;
 use mio::event::Source as MioSource;
@@ -92,8 +99,8 @@ pub struct Registration {
 impl Registration {
     /// Registers a source, once and for all, edge-triggered.
     ///
-    /// It counts as ready in the directions of its interest, so that operations are tried before
-    /// anybody waits. A stream should be connected, or connecting, by now: epoll reports one that is
+    /// Operations are tried before anybody waits. Readiness itself begins with the first event, which the
+    /// kernel sends at once for what is ready already. A stream should be connected, or connecting, by now: epoll reports one that is
     /// neither as hung up.
     ///
     /// # Errors
@@ -146,7 +153,8 @@ impl Registration {
 
     /// Polls for readiness in a direction: perhaps an operation will succeed now.
     ///
-    /// The waker of each task that polls is kept until the next edge.
+    /// Of all tasks that poll for a direction, the last one is woken. [`Registration::readiness`] serves any
+    /// number of them.
     ///
     /// # Errors
     ///
@@ -158,11 +166,11 @@ impl Registration {
         direction: Direction,
     ) -> Poll<io::Result<Ready>> {
         let mut snapshot = self.source.look()?;
-        if !snapshot.is_ready(direction) {
+        if !snapshot.is_reported(direction) {
             self.source.wait(direction, cx.waker())?;
             snapshot = self.source.look()?;
         }
-        if snapshot.is_ready(direction) {
+        if snapshot.is_reported(direction) {
             Poll::Ready(Ok(snapshot.ready(direction)))
         } else {
             Poll::Pending
@@ -182,9 +190,15 @@ impl Registration {
     /// Nothing is lost when the future is dropped; its waker goes with it.
     pub fn readiness(&self, direction: Direction) -> Readiness<'_> {
         Readiness {
-            source: &self.source,
+            waiter: self.waiter(direction),
+        }
+    }
+
+    /// A place among those who wait for a direction, for a future or stream that is written by hand.
+    pub fn waiter(&self, direction: Direction) -> Waiter<'_> {
+        Waiter {
+            registration: self,
             direction,
-            after: None,
             key: None,
         }
     }
@@ -223,7 +237,8 @@ impl Registration {
         answer
     }
 
-    /// Polls for whether there is nothing to try in a direction: then the waker is kept until the next edge.
+    /// Polls for whether there is nothing to try in a direction: then the waker is kept until the next edge,
+    /// or until another task polls.
     ///
     /// False if an operation is worth trying, or fails because the source or the netpoll has ended. A caller that
     /// counts its operations asks this first, since one that is not tried costs nothing.
@@ -238,7 +253,8 @@ impl Registration {
     /// Polls an operation: calls `f` until it says anything but `ErrorKind::WouldBlock`, whenever the
     /// direction is ready.
     ///
-    /// The waker of each task that polls is kept until the next edge, which wakes all of them.
+    /// Of all tasks that poll for a direction, the last one is woken. [`Registration::async_io`] and
+    /// [`Waiter::poll_io`] serve any number of them.
     ///
     /// # Errors
     ///
@@ -279,12 +295,25 @@ impl Registration {
         direction: Direction,
         mut attempt: impl FnMut(Ready) -> io::Result<T>,
     ) -> Poll<io::Result<T>> {
+        self.try_or_wait(direction, &mut attempt, || {
+            self.source.wait(direction, cx.waker())
+        })
+    }
+
+    /// The loop. `wait` puts the waker in.
+    #[inline]
+    fn try_or_wait<T>(
+        &self,
+        direction: Direction,
+        attempt: &mut impl FnMut(Ready) -> io::Result<T>,
+        mut wait: impl FnMut() -> io::Result<()>,
+    ) -> Poll<io::Result<T>> {
         let mut snapshot = self.source.look()?;
         loop {
-            if let Some(answer) = self.attempt(snapshot, direction, &mut attempt) {
+            if let Some(answer) = self.attempt(snapshot, direction, attempt) {
                 return Poll::Ready(answer);
             }
-            self.source.wait(direction, cx.waker())?;
+            wait()?;
             let again = self.source.look()?;
             if !again.is_newer_than(snapshot) {
                 return Poll::Pending;
@@ -299,19 +328,8 @@ impl Registration {
         direction: Direction,
         mut attempt: impl FnMut(Ready) -> io::Result<T>,
     ) -> io::Result<T> {
-        let mut snapshot = self.source.look()?;
-        loop {
-            if let Some(answer) = self.attempt(snapshot, direction, &mut attempt) {
-                return answer;
-            }
-            let newer = Readiness {
-                source: &self.source,
-                direction,
-                after: Some(snapshot),
-                key: None,
-            };
-            snapshot = newer.await?.snapshot();
-        }
+        let mut waiter = self.waiter(direction);
+        poll_fn(|cx| waiter.poll_attempts(cx, &mut attempt)).await
     }
 
     /// Steps 2 and 3. `None` if there is nothing to do but wait.
@@ -367,50 +385,84 @@ impl fmt::Debug for Registration {
     }
 }
 
-/// Waits until a direction of a source is ready; from [`Registration::readiness`].
+/// A place among those who wait for a direction of a source; from [`Registration::waiter`].
+///
+/// Any number of them may wait at once, and each leaves when it is dropped.
 #[derive(Debug)]
-#[must_use = "futures do nothing unless they are awaited"]
-pub struct Readiness<'a> {
-    source: &'a Source,
+pub struct Waiter<'a> {
+    registration: &'a Registration,
     direction: Direction,
-    /// Ready means ready by an event that came after this.
-    after: Option<Snapshot>,
     /// Our waker's place, if we have waited.
     key: Option<Key>,
 }
 
-impl Readiness<'_> {
+impl Waiter<'_> {
+    /// Polls an operation, as [`Registration::poll_io`] does.
+    ///
+    /// # Errors
+    ///
+    /// As [`Registration::poll_io`].
+    pub fn poll_io<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut f: impl FnMut() -> io::Result<T>,
+    ) -> Poll<io::Result<T>> {
+        self.poll_attempts(cx, &mut |_| f())
+    }
+
+    fn poll_attempts<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        attempt: &mut impl FnMut(Ready) -> io::Result<T>,
+    ) -> Poll<io::Result<T>> {
+        let (registration, direction) = (self.registration, self.direction);
+        registration.try_or_wait(direction, attempt, || self.wait(cx))
+    }
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Ready>> {
+        if let Poll::Ready(answer) = self.look() {
+            return Poll::Ready(answer);
+        }
+        self.wait(cx)?;
+        // Ready or not, the waker stays until the drop.
+        self.look()
+    }
+
     fn look(&self) -> Poll<io::Result<Ready>> {
-        let snapshot = self.source.look()?;
-        let is_new = self.after.is_none_or(|after| snapshot.is_newer_than(after));
-        if is_new && snapshot.is_ready(self.direction) {
+        let snapshot = self.registration.source.look()?;
+        if snapshot.is_reported(self.direction) {
             Poll::Ready(Ok(snapshot.ready(self.direction)))
         } else {
             Poll::Pending
         }
     }
+
+    fn wait(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        let source = &self.registration.source;
+        source.wait_at(self.direction, &mut self.key, cx.waker())
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        if let Some(key) = &self.key {
+            let source = &self.registration.source;
+            source.stop_waiting(self.direction, key);
+        }
+    }
+}
+
+/// Waits until a direction of a source is ready; from [`Registration::readiness`].
+#[derive(Debug)]
+#[must_use = "futures do nothing unless they are awaited"]
+pub struct Readiness<'a> {
+    waiter: Waiter<'a>,
 }
 
 impl Future for Readiness<'_> {
     type Output = io::Result<Ready>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        if let Poll::Ready(answer) = this.look() {
-            return Poll::Ready(answer);
-        }
-        this.source
-            .wait_at(this.direction, &mut this.key, cx.waker())?;
-        // Ready or not, the waker stays until the drop.
-        let answer = ready!(this.look());
-        Poll::Ready(answer)
-    }
-}
-
-impl Drop for Readiness<'_> {
-    fn drop(&mut self) {
-        if let Some(key) = &self.key {
-            self.source.stop_waiting(self.direction, key);
-        }
+        self.waiter.poll_ready(cx)
     }
 }

@@ -23,8 +23,8 @@
 //! nothing is locked inside it. It is held for a few moves. Wakers are cloned before and dropped or
 //! woken after (S8).
 //!
-//! Rejected: an atomic slot for a single waker a direction. It saves the lock, and loses the second
-//! task (see `wakers.rs`).
+//! Rejected: an atomic slot for a single waker a direction. It saves the lock, and has no place for
+//! futures (see `wakers.rs`).
 
 use std::io;
 use std::task::Waker;
@@ -79,12 +79,12 @@ impl Source {
         Ok(snapshot)
     }
 
-    /// Step 1 of the meeting, for a poll function.
+    /// Step 1 of the meeting, for a poll function. The waker of the one before is dropped.
     pub(crate) fn wait(&self, direction: Direction, waker: &Waker) -> io::Result<()> {
         self.expect_interest(direction)?;
         let waker = waker.clone();
-        let duplicate = self.waiters.lock().of(direction).keep(waker);
-        drop(duplicate);
+        let replaced = self.waiters.lock().of(direction).keep(waker);
+        drop(replaced);
         Ok(())
     }
 

@@ -22,7 +22,7 @@
 //! - between snapshot and clear: the tick differs, and nothing is cleared;
 //! - later: the event is still to come, and sets the bit.
 //!
-//! For a source registered just now, which counts as ready without an event, the third case holds: epoll
+//! For a source registered just now, which is tried without an event, the third case holds: epoll
 //! reports what it finds at registration as a first event.
 //!
 //! # Where it would be wrong

@@ -1,30 +1,33 @@
-//! Who waits for a direction of a source: any number of tasks at once.
+//! Who waits for a direction of a source: one caller of poll functions, and any number of futures.
 //!
 //! # Two kinds
 //!
-//! - **Callers of poll functions** come by with a [`Context`](std::task::Context) and leave nothing
-//!   behind that would tell when they lost interest. Their wakers are kept without duplicates
-//!   (`Waker::will_wake`) until the next edge takes them all. The first has its place in the
-//!   source, since there is mostly one; the others go to a vector. So there are as many as there
-//!   are tasks; but a combinator that makes a new waker for each child, as `FuturesUnordered` does,
-//!   leaves one behind for each child that it drops, until the next edge.
+//! - **A caller of poll functions** comes by with a [`Context`](std::task::Context) and leaves nothing
+//!   behind that would tell when it lost interest. One waker is kept, that of the last call, until the
+//!   next edge takes it.
 //! - **Futures** own their entry, replace it when they are polled with another waker, and remove it
-//!   when they are dropped.
+//!   when they are dropped. There is an entry for each future that waits, and no other.
 //!
 //! They are kept apart, because a future that leaves must not take along the waker on which a poll
 //! function of the same task relies.
 //!
-//! A slot for the last poller only, as many reactors have it, loses a wake-up as soon as two tasks
-//! poll the same direction, and which of the two sleeps for ever is a matter of luck. Here an edge
-//! wakes all who wait: one of them gets the data, the others come back. That is right for a few
-//! tasks. Of many tasks that share a listener, all but one wake for nothing; give each a listener
+//! # Why one waker for all poll functions
+//!
+//! The set is bounded by what waits now. A set that keeps every waker of every poll grows by one with
+//! each `block_on` and each child of a `FuturesUnordered` that gave up, until the next edge, which may
+//! never come; and each poll searches it. The price: two tasks that poll the same direction by poll
+//! functions steal the wake-up from each other. The poll functions say so, and their futures do not
+//! have this limit.
+//!
+//! An edge wakes all who wait: one of them gets the data, the others come back. That is right for a
+//! few tasks. Of many tasks that share a listener, all but one wake for nothing; give each a listener
 //! of its own.
 //!
 //! # Invariant: no waker is cloned, woken or dropped under the lock
 //!
 //! A set lives inside the lock of its source, and wakers are user code (S8). So each method takes
 //! a waker that its caller cloned before, and hands back whatever falls out, to be woken or dropped
-//! once the lock is free. `will_wake` compares two pointers and calls nothing.
+//! once the lock is free.
 //!
 //! # Keys
 //!
@@ -40,20 +43,18 @@ use slab::Slab;
 /// The waiters of one direction. Lock required: that of the source.
 #[derive(Debug, Default)]
 pub(crate) struct WakerSet {
-    /// The first caller of a poll function.
-    first: Option<Waker>,
-    /// All others, from when there was one. Apart, so that all that most sources use of both directions is beside their
+    /// The last caller of a poll function.
+    polled: Option<Waker>,
+    /// The futures, from when there was one. Apart, so that all that most sources use of both directions is beside their
     /// readiness, in 80 bytes on a 64-bit machine, which are mostly in two cache lines: of a server's thousands they are
     /// seldom in a cache when an edge comes.
-    rest: Option<Box<Rest>>,
+    futures: Option<Box<Futures>>,
 }
 
 #[derive(Debug, Default)]
-struct Rest {
-    /// Further callers of poll functions, none twice.
-    more: Vec<Waker>,
-    /// Futures, by [`Key::index`].
-    futures: Slab<Waker>,
+struct Futures {
+    /// By [`Key::index`].
+    wakers: Slab<Waker>,
     /// How often the set was emptied of futures.
     epoch: u64,
 }
@@ -66,31 +67,24 @@ pub(crate) struct Key {
 }
 
 impl WakerSet {
-    /// Keeps the waker of a poll function. Gives it back if it is there already.
+    /// Keeps the waker of a poll function, in the place of the one before, which comes back.
     #[inline]
     #[must_use = "what comes back is dropped after the lock is released"]
     pub(crate) fn keep(&mut self, waker: Waker) -> Option<Waker> {
-        let Some(first) = &self.first else {
-            self.first = Some(waker);
-            return None;
-        };
-        if first.will_wake(&waker) {
-            return Some(waker);
-        }
-        self.rest.get_or_insert_default().keep(waker)
+        self.polled.replace(waker)
     }
 
     /// Keeps the waker of a future at its key. Gives back the one that was there.
     #[must_use = "what comes back is dropped after the lock is released"]
     pub(crate) fn keep_at(&mut self, key: &mut Option<Key>, waker: Waker) -> Option<Waker> {
-        self.rest.get_or_insert_default().keep_at(key, waker)
+        self.futures.get_or_insert_default().keep_at(key, waker)
     }
 
     /// Removes the waker of a future that leaves, if it is still there.
     #[must_use = "what comes back is dropped after the lock is released"]
     pub(crate) fn remove(&mut self, key: &Key) -> Option<Waker> {
-        let rest = self.rest.as_mut()?;
-        (key.epoch == rest.epoch).then(|| rest.futures.remove(key.index))
+        let futures = self.futures.as_mut()?;
+        (key.epoch == futures.epoch).then(|| futures.wakers.remove(key.index))
     }
 
     /// Moves all of them out, for an edge.
@@ -98,44 +92,35 @@ impl WakerSet {
     /// An edge comes for each request of a server, and mostly finds one caller of a poll function or nobody.
     #[inline]
     pub(crate) fn take_into(&mut self, ready: &mut Vec<Waker>) {
-        if let Some(first) = self.first.take() {
-            ready.push(first);
+        if let Some(polled) = self.polled.take() {
+            ready.push(polled);
         }
-        if let Some(rest) = &mut self.rest {
-            rest.take_into(ready);
+        if let Some(futures) = &mut self.futures {
+            futures.take_into(ready);
         }
     }
 }
 
-impl Rest {
-    fn keep(&mut self, waker: Waker) -> Option<Waker> {
-        if self.more.iter().any(|kept| kept.will_wake(&waker)) {
-            return Some(waker);
-        }
-        self.more.push(waker);
-        None
-    }
-
+impl Futures {
     fn keep_at(&mut self, key: &mut Option<Key>, waker: Waker) -> Option<Waker> {
         if let Some(Key { epoch, index }) = *key
             && epoch == self.epoch
         {
-            let kept = self.futures.get_mut(index);
+            let kept = self.wakers.get_mut(index);
             let kept = kept.expect("an entry of this epoch stays until its future removes it");
             return Some(std::mem::replace(kept, waker));
         }
         *key = Some(Key {
             epoch: self.epoch,
-            index: self.futures.insert(waker),
+            index: self.wakers.insert(waker),
         });
         None
     }
 
     fn take_into(&mut self, ready: &mut Vec<Waker>) {
-        ready.append(&mut self.more);
-        if !self.futures.is_empty() {
+        if !self.wakers.is_empty() {
             self.epoch += 1;
-            ready.extend(self.futures.drain());
+            ready.extend(self.wakers.drain());
         }
     }
 }
@@ -183,9 +168,9 @@ mod tests {
         taken
     }
 
-    // Fails without `will_wake`.
+    // Fails if each waker is kept: a source whose edge never comes would collect them without bound.
     #[test]
-    fn a_caller_that_comes_twice_is_kept_once() {
+    fn the_last_caller_of_a_poll_function_is_kept() {
         let mut set = WakerSet::default();
         let (a, wake_a) = counter();
         let (b, wake_b) = counter();
@@ -193,8 +178,8 @@ mod tests {
             drop(set.keep(wake_a.clone()));
             drop(set.keep(wake_b.clone()));
         }
-        assert_eq!(edge(&mut set), 2);
-        assert_eq!(a.0.load(Ordering::Relaxed), 1);
+        assert_eq!(edge(&mut set), 1);
+        assert_eq!(a.0.load(Ordering::Relaxed), 0);
         assert_eq!(b.0.load(Ordering::Relaxed), 1);
         assert_eq!(edge(&mut set), 0);
     }

@@ -28,10 +28,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use ws_executor::budget;
 use ws_executor::time::{Sleep, sleep};
+use ws_reactor::{Direction, Waiter};
 
 use crate::async_fd::AsyncFd;
-use crate::io::Interest;
 
 const WAIT_MIN: Duration = Duration::from_millis(1);
 const WAIT_MAX: Duration = Duration::from_millis(100);
@@ -79,22 +80,39 @@ impl Backoff {
     }
 }
 
-/// Accepts by `accept`, and has patience with the system.
-pub(crate) fn poll_accept<L, T>(
-    listener: &AsyncFd<L>,
-    cx: &mut Context<'_>,
-    backoff: &mut Backoff,
-    mut accept: impl FnMut() -> io::Result<T>,
-) -> Poll<io::Result<T>> {
-    loop {
-        ready!(backoff.poll_over(cx));
-        match ready!(listener.poll_io(cx, Interest::READABLE, &mut accept)) {
-            Err(error) if is_about_one_connection(&error) => {}
-            Err(error) if is_about_room(&error) && has_timers() => backoff.begin(),
-            Err(error) => return Poll::Ready(Err(error)),
-            Ok(accepted) => {
-                *backoff = Backoff::new();
-                return Poll::Ready(Ok(accepted));
+/// One who takes connections: its place among those who wait for the listener, and its patience with the system.
+pub(crate) struct Accepting<'a> {
+    waiter: Waiter<'a>,
+    backoff: Backoff,
+}
+
+impl<'a> Accepting<'a> {
+    pub(crate) fn new<L>(listener: &'a AsyncFd<L>) -> Self {
+        Self {
+            waiter: listener.waiter(Direction::Read),
+            backoff: Backoff::new(),
+        }
+    }
+
+    /// Accepts by `accept`.
+    pub(crate) fn poll_accept<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut accept: impl FnMut() -> io::Result<T>,
+    ) -> Poll<io::Result<T>> {
+        loop {
+            ready!(self.backoff.poll_over(cx));
+            let unit = ready!(budget::poll_proceed(cx));
+            let accepted = ready!(self.waiter.poll_io(cx, &mut accept));
+            unit.made_progress();
+            match accepted {
+                Err(error) if is_about_one_connection(&error) => {}
+                Err(error) if is_about_room(&error) && has_timers() => self.backoff.begin(),
+                Err(error) => return Poll::Ready(Err(error)),
+                Ok(accepted) => {
+                    self.backoff = Backoff::new();
+                    return Poll::Ready(Ok(accepted));
+                }
             }
         }
     }

@@ -149,6 +149,8 @@ impl TcpStream {
 
     /// Polls [`TcpStream::peek`].
     ///
+    /// Of all tasks that poll for a direction, the last one is woken.
+    ///
     /// # Errors
     ///
     /// As a read.

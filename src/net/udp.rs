@@ -173,6 +173,8 @@ impl UdpSocket {
 
     /// Polls [`UdpSocket::send`].
     ///
+    /// Of all tasks that poll for a direction, the last one is woken.
+    ///
     /// # Errors
     ///
     /// As `send`.
@@ -183,6 +185,8 @@ impl UdpSocket {
 
     /// Polls [`UdpSocket::recv`].
     ///
+    /// Of all tasks that poll for a direction, the last one is woken.
+    ///
     /// # Errors
     ///
     /// As `recv`.
@@ -192,6 +196,8 @@ impl UdpSocket {
     }
 
     /// Polls [`UdpSocket::send_to`], with an address in numbers.
+    ///
+    /// Of all tasks that poll for a direction, the last one is woken.
     ///
     /// # Errors
     ///
@@ -208,6 +214,8 @@ impl UdpSocket {
     }
 
     /// Polls [`UdpSocket::recv_from`].
+    ///
+    /// Of all tasks that poll for a direction, the last one is woken.
     ///
     /// # Errors
     ///

@@ -228,6 +228,8 @@ impl UnixDatagram {
 
     /// Polls [`UnixDatagram::send`].
     ///
+    /// Of all tasks that poll for a direction, the last one is woken.
+    ///
     /// # Errors
     ///
     /// As `send`.
@@ -237,6 +239,8 @@ impl UnixDatagram {
     }
 
     /// Polls [`UnixDatagram::recv`].
+    ///
+    /// Of all tasks that poll for a direction, the last one is woken.
     ///
     /// # Errors
     ///
