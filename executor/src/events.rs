@@ -140,6 +140,12 @@ mod on {
         }
     }
 
+    impl fmt::Display for EventKind {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            fmt::Debug::fmt(self, f)
+        }
+    }
+
     /// One record of [`Handle::events`](crate::runtime::Handle::events).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     #[non_exhaustive]
@@ -163,7 +169,7 @@ mod on {
                 Some(processor) => write!(f, "P {processor:<4}")?,
                 None => f.write_str("no P  ")?,
             }
-            write!(f, "  {:?}", self.kind)?;
+            write!(f, "  {}", self.kind)?;
             if let Some(task) = self.task {
                 write!(f, " task {task}")?;
             }
@@ -185,6 +191,12 @@ mod on {
                 }
                 _ => Ok(()),
             }
+        }
+    }
+
+    impl From<Event> for String {
+        fn from(event: Event) -> Self {
+            event.to_string()
         }
     }
 
@@ -341,6 +353,23 @@ mod on {
     mod tests {
         use super::*;
         use crate::sync::{Arc, atomic::AtomicBool, thread};
+
+        #[test]
+        fn a_record_is_a_line() {
+            let event = Event {
+                time: Duration::from_nanos(17),
+                processor: Some(3),
+                kind: EventKind::Steal,
+                task: Some(Id::new(9)),
+                number: 1 << 32 | 5,
+            };
+            assert_eq!(EventKind::Steal.to_string(), "Steal");
+            let line = "          17 ns  P 3     Steal task 9, 5 from P 1";
+            assert_eq!(
+                (event.to_string().as_str(), String::from(event).as_str()),
+                (line, line)
+            );
+        }
 
         #[test]
         fn the_oldest_are_overwritten() {

@@ -91,6 +91,8 @@ common::with_workers! {
         assert!(age("stuck") + Duration::from_millis(10) >= last.age);
         let words = idle_ones[0].to_string();
         assert!(words.contains("\"idle\"") && words.contains("dump_shows"), "{words}");
+        assert!(words.contains(&format!(", {}, ", idle_ones[0].state)), "{words}");
+        assert_eq!(format!("{:>7}", TaskState::Queued), " queued");
 
         assert_eq!(polls.load(SeqCst), 10, "a dump polls nothing");
         assert_eq!(polled.load(SeqCst), 0, "a dump polls nothing");

@@ -16,7 +16,26 @@ pub enum TaskState {
     Running,
 }
 
+impl fmt::Display for TaskState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Idle => "idle",
+            Self::Queued => "queued",
+            Self::Running => "running",
+        })
+    }
+}
+
 /// One live task. See [`Handle::dump`](super::Handle::dump).
+///
+/// It is shown as a line, and turns into that line as a `String`.
+///
+/// ```
+/// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// let task = runtime.spawn(std::future::pending::<()>());
+/// let row = runtime.handle().dump().remove(0);
+/// assert!(String::from(row).starts_with(&format!("task {}, spawned at ", task.id())));
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TaskDump {
@@ -62,8 +81,14 @@ impl fmt::Display for TaskDump {
         }
         write!(
             f,
-            ", spawned at {}, {:?}, {:?} old",
+            ", spawned at {}, {}, {:?} old",
             self.location, self.state, self.age
         )
+    }
+}
+
+impl From<TaskDump> for String {
+    fn from(dump: TaskDump) -> Self {
+        dump.to_string()
     }
 }
