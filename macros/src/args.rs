@@ -133,7 +133,10 @@ impl Args {
                 return Err(syn::Error::new(key.span(), message));
             }
             _ => {
-                let message = format!("unknown argument `{name}`; known are {known}");
+                let message = match tokios(&name, entry) {
+                    Some(ours) => format!("`{name}` is tokio's word: {ours}"),
+                    None => format!("unknown argument `{name}`; known are {known}"),
+                };
                 return Err(syn::Error::new(key.span(), message));
             }
         };
@@ -180,6 +183,23 @@ fn known(entry: Entry) -> &'static str {
     match entry {
         Entry::Main => "`workers` and `crate`",
         Entry::Test => "`workers`, `paused`, `seed` and `crate`",
+    }
+}
+
+/// What to say here for an argument of tokio's attributes, in whose place these are put mostly.
+fn tokios(name: &str, entry: Entry) -> Option<&'static str> {
+    match (name, entry) {
+        ("worker_threads", _) => Some("here it is `workers`, as in `workers = 4`"),
+        ("flavor", _) => Some(
+            "there is one scheduler here, for any number of workers; `workers = 1` runs one task at a time",
+        ),
+        ("start_paused", Entry::Test) => {
+            Some("here it is `paused`, which takes no value, as in `paused, seed = 7`")
+        }
+        ("start_paused", Entry::Main) => Some(
+            "here `paused` is for tests; for a program in virtual time use `ws::runtime::Builder::paused`",
+        ),
+        _ => None,
     }
 }
 
@@ -380,7 +400,7 @@ mod tests {
 
     #[test]
     fn unknown_key_lists_the_known_ones() {
-        for key in ["worker_threads", "flavor", "start_paused"] {
+        for key in ["worker_thread", "flavour", "name"] {
             let found = faults(&format!("{key} = 4"));
             assert_eq!(found[0].0, key);
             assert!(
@@ -451,6 +471,26 @@ mod tests {
         assert_eq!(
             test_faults("paused, paused")[0].1,
             "`paused` is given twice"
+        );
+    }
+
+    #[test]
+    fn the_words_of_tokio_are_answered_with_ours() {
+        let found = faults("worker_threads = 4, flavor = \"multi_thread\", start_paused = true");
+        let keys: Vec<_> = found.iter().map(|(at, _)| at.as_str()).collect();
+        assert_eq!(keys, ["worker_threads", "flavor", "start_paused"]);
+        for ((_, message), ours) in found
+            .iter()
+            .zip(["`workers = 4`", "`workers = 1`", "`paused`"])
+        {
+            assert!(
+                message.contains("tokio") && message.contains(ours),
+                "{message}"
+            );
+        }
+        assert_eq!(
+            faults("worker_thread = 4")[0].1,
+            "unknown argument `worker_thread`; known are `workers` and `crate`"
         );
     }
 
