@@ -15,6 +15,7 @@ Serves /hello, /files/PATH, /fib/N, /sleep/MS and /metrics over HTTP, until Ctrl
   --listen ADDR     address and port; port 0 takes a free one [127.0.0.1:8080]
   --workers N       how many tasks run at a time [one for each CPU]
   --dir PATH        the folder whose files are served [.]
+  --connections N   how many connections are open at a time; more wait in the listener's queue [10000]
   --grace SECONDS   how long requests in flight may take at the end [10]
   --help            this text";
 
@@ -24,6 +25,7 @@ pub(crate) struct Args {
     pub(crate) workers: Option<usize>,
     /// An absolute path without links, of a folder that was there when we looked.
     pub(crate) dir: PathBuf,
+    pub(crate) connections: usize,
     pub(crate) grace: Duration,
 }
 
@@ -37,6 +39,7 @@ impl Args {
         let mut listen = SocketAddr::from(([127, 0, 0, 1], 8080));
         let mut workers = None;
         let mut dir = PathBuf::from(".");
+        let mut connections = 10_000;
         let mut grace = 10;
         while let Some(arg) = parser.next()? {
             match arg {
@@ -53,6 +56,12 @@ impl Args {
                     }
                     workers = Some(n);
                 }
+                Arg::Long("connections") => {
+                    connections = value(&mut parser, "--connections", "a number from 1 on")?;
+                    if connections == 0 {
+                        return Err("--connections takes a number from 1 on, not 0".into());
+                    }
+                }
                 Arg::Long("dir") => dir = parser.value()?.into(),
                 Arg::Long("grace") => {
                     // Bounded, so that it can be added to any moment.
@@ -67,6 +76,7 @@ impl Args {
             listen,
             workers,
             dir: folder(&dir)?,
+            connections,
             grace: Duration::from_secs(grace.into()),
         }))
     }

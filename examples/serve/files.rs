@@ -30,6 +30,8 @@ pub(crate) async fn get(dir: &Path, path: &str) -> Result<Answer, Fault> {
         .await
         .map_err(|error| Fault::internal(&error))?;
     let (file, len) = opened.map_err(|error| match error.kind() {
+        // Links in a circle. The kind has no stable name.
+        _ if error.raw_os_error() == Some(libc::ELOOP) => not_found(),
         ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidFilename => not_found(),
         ErrorKind::PermissionDenied => Fault::new(StatusCode::FORBIDDEN, "not readable"),
         _ => Fault::internal(&error),

@@ -28,7 +28,7 @@ mod server;
 use std::{fmt::Display, process::ExitCode};
 
 use args::{Args, HELP, Parsed};
-use server::{Ended, Server, say};
+use server::{Ended, Server, say, warn};
 use ws::runtime::Builder;
 
 fn main() -> ExitCode {
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
             Err(error) => failure(error),
         },
         Err(error) => {
-            eprintln!("serve: {error}\n`serve --help` lists the options");
+            warn(format_args!("{error}\n`serve --help` lists the options"));
             ExitCode::from(2)
         }
     }
@@ -74,6 +74,6 @@ fn run(args: Args) -> ExitCode {
 }
 
 fn failure(error: impl Display) -> ExitCode {
-    eprintln!("serve: {error}");
+    warn(error);
     ExitCode::FAILURE
 }

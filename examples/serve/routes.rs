@@ -12,6 +12,7 @@ use crate::{
     body::{Body, Content},
     files,
     metrics::{self, Counts},
+    server::warn,
 };
 
 const INDEX: &str = "\
@@ -63,7 +64,7 @@ impl Fault {
 
     /// A fault of ours: the operator reads what it was, the client only that it was one.
     pub(crate) fn internal(error: &dyn Display) -> Self {
-        eprintln!("serve: {error}");
+        warn(error);
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "a fault of the server")
     }
 }

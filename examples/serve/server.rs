@@ -11,6 +11,7 @@
 
 use std::{
     convert::Infallible,
+    fmt::Display,
     io::{self, Write},
     pin::pin,
     sync::Arc,
@@ -47,6 +48,7 @@ pub(crate) struct Server {
     listener: TcpListener,
     signals: Signals,
     app: Arc<App>,
+    connections: usize,
     grace: Duration,
 }
 
@@ -73,6 +75,7 @@ impl Server {
                 dir: args.dir.clone(),
                 counts: Arc::new(Counts::default()),
             }),
+            connections: args.connections,
             grace: args.grace,
         })
     }
@@ -88,27 +91,29 @@ impl Server {
         let (close, closing) = oneshot::channel();
         let closing = closing.shared();
         let mut connections = JoinSet::new();
-        let mut connect = |stream| {
+        let connect = |connections: &mut JoinSet<()>, stream| {
             let open = self.app.counts.connection();
             connections.spawn(connection(stream, self.app.clone(), closing.clone(), open));
-            // Those that have ended leave the set.
-            while let Some(ended) = connections.try_join_next() {
-                report(ended);
-            }
         };
 
         let name = loop {
-            match select(pin!(self.signals.next()), pin!(self.listener.accept())).await {
+            let accept = next_connection(&self.listener, &mut connections, self.connections);
+            let accepted = match select(pin!(self.signals.next()), pin!(accept)).await {
                 Either::Left((signal, _)) => break signal?,
-                Either::Right((Ok((stream, _)), _)) => connect(stream),
-                Either::Right((Err(error), _)) => {
-                    eprintln!("serve: {}", context("cannot accept a connection", &error));
+                Either::Right((accepted, _)) => accepted,
+            };
+            match accepted {
+                Ok(stream) => connect(&mut connections, stream),
+                Err(error) => {
+                    warn(context("cannot accept a connection", &error));
                     sleep(ACCEPT_PAUSE).await;
                 }
             }
         };
-        while let Some(Ok((stream, _))) = self.listener.accept().now_or_never() {
-            connect(stream);
+        while connections.len() < self.connections
+            && let Some(Ok((stream, _))) = self.listener.accept().now_or_never()
+        {
+            connect(&mut connections, stream);
         }
         drop(self.listener);
         drop(close); // which resolves `closing`
@@ -136,10 +141,25 @@ impl Server {
     }
 }
 
+/// Accepts a connection once there is room for one. Those that have ended leave the set.
+async fn next_connection(
+    listener: &TcpListener,
+    connections: &mut JoinSet<()>,
+    most: usize,
+) -> io::Result<TcpStream> {
+    while let Some(ended) = connections.try_join_next() {
+        report(ended);
+    }
+    while connections.len() >= most {
+        connections.join_next().await.into_iter().for_each(report);
+    }
+    listener.accept().await.map(|(stream, _)| stream)
+}
+
 /// Tells of a task that did not end as it should. The panic's own message is on stderr by now.
 fn report(ended: Result<(), JoinError>) {
     if let Err(error) = ended {
-        eprintln!("serve: a connection's {error}");
+        warn(format_args!("a connection's {error}"));
     }
 }
 
@@ -173,7 +193,7 @@ impl Signals {
 /// Answers the requests of one connection, one after the other.
 async fn connection(stream: TcpStream, app: Arc<App>, closing: Closing, _open: Open) {
     if let Err(error) = stream.set_nodelay(true) {
-        eprintln!("serve: {}", context("cannot set TCP_NODELAY", &error));
+        warn(context("cannot set TCP_NODELAY", &error));
     }
     let service = service_fn(|request| {
         let app = app.clone();
@@ -182,6 +202,9 @@ async fn connection(stream: TcpStream, app: Arc<App>, closing: Closing, _open: O
     let connection = http1::Builder::new()
         .timer(ws::hyper::Timer)
         .header_read_timeout(HEAD_TIME)
+        // A client may say that it sends no more, and wait for its answer. One that has gone looks the same until something is
+        // written to it, so what it asked for is done in vain.
+        .half_close(true)
         .serve_connection(ws::hyper::Io::socket(stream), service);
     let result = match select(pin!(connection), closing).await {
         Either::Left((result, _)) => result,
@@ -193,7 +216,7 @@ async fn connection(stream: TcpStream, app: Arc<App>, closing: Closing, _open: O
     if let Err(error) = result
         && let Some(message) = worth_a_line(&error)
     {
-        eprintln!("serve: a connection ended: {message}");
+        warn(format_args!("a connection ended: {message}"));
     }
 }
 
@@ -214,6 +237,12 @@ fn worth_a_line(error: &hyper::Error) -> Option<String> {
 pub(crate) fn say(line: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "{line}").and_then(|()| stdout.flush())
+}
+
+/// Writes a line for the operator. If nobody can read it (stderr is closed, or its disk full), the server goes on;
+/// `eprintln!` would panic.
+pub(crate) fn warn(line: impl Display) {
+    let _ = writeln!(io::stderr().lock(), "serve: {line}");
 }
 
 fn context(what: &str, error: &io::Error) -> io::Error {

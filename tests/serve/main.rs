@@ -143,6 +143,7 @@ fn only_files_of_the_folder_are_served() {
         "./file",
         ".hidden",
         "out",
+        "loop",
         "up/secret",
         "pipe", // opening it would wait for a writer
         "file/file",
@@ -190,9 +191,8 @@ fn two_hundred_requests_are_answered_at_once() {
             client.ask("/sleep/60000");
         }
         server.wait_for("serve_requests_in_flight", 201);
-        drop(clients);
-        server.wait_for("serve_requests_in_flight", 1);
-        server.end();
+        // A minute is not waited for: it is killed.
+        drop(server);
     }
 }
 
@@ -234,7 +234,8 @@ fn a_client_that_goes_away_takes_nothing_with_it() {
             let mut request = server.client();
             request.send("GET /hel");
             let mut answer = server.client();
-            answer.ask("/sleep/60000");
+            // Answered all the same: who closes one side and waits looks like who has gone.
+            answer.ask("/sleep/500");
             let mut upload = server.client();
             upload.send("POST /hello HTTP/1.1\r\nhost: test\r\ncontent-length: 100\r\n\r\nabc");
         }
@@ -398,6 +399,10 @@ fn arguments_that_make_no_sense_are_told_by_name() {
             &["--grace", "soon"],
             "--grace takes whole seconds, not \"soon\"",
         ),
+        (
+            &["--connections", "0"],
+            "--connections takes a number from 1 on, not 0",
+        ),
         (&["--dir", "/no/such/folder"], "--dir /no/such/folder: "),
         (&["--dir", "/dev/null"], "--dir /dev/null: not a folder"),
         (&["--speed"], "invalid option '--speed'"),
@@ -432,5 +437,69 @@ fn an_address_in_use_is_told() {
         stderr.starts_with(&format!("serve: cannot listen on {address}: ")),
         "{stderr}"
     );
+    server.end();
+}
+
+/// A client may close its side behind the request.
+#[test]
+fn a_client_that_sends_no_more_gets_its_answer() {
+    for workers in WORKERS {
+        let server = Server::start(Folder::new(), workers, &[]);
+        for path in ["/hello", "/sleep/1", "/fib/15"].repeat(20) {
+            let mut client = server.client();
+            client.ask(path);
+            client.says_no_more();
+            client.reply().expect(200);
+        }
+        server.end();
+    }
+}
+
+/// Each connection that is cut short is a line on a stderr that takes none.
+#[test]
+fn a_stderr_that_takes_nothing_ends_nobody() {
+    let folder = Folder::new();
+    let file = folder.public("file");
+    fs::write(&file, bytes(UNREAD_LEN)).unwrap();
+    let server = Server::start_on(folder, 1, &[], "/dev/full");
+    for _ in 0..3 {
+        OpenOptions::new()
+            .write(true)
+            .open(&file)
+            .unwrap()
+            .set_len(UNREAD_LEN as u64)
+            .unwrap();
+        let mut client = server.client();
+        client.ask("/files/file");
+        client.head();
+        OpenOptions::new()
+            .write(true)
+            .open(&file)
+            .unwrap()
+            .set_len(0)
+            .unwrap();
+        assert!(client.rest().len() < UNREAD_LEN);
+    }
+    assert_eq!(server.client().get("/hello").expect(200), "hello\n");
+    server.end();
+}
+
+/// Who comes when there is no room is served when somebody has left.
+#[test]
+fn connections_have_a_limit() {
+    let server = Server::start(Folder::new(), 2, &["--connections", "2"]);
+    let mut inside = [server.client(), server.client()];
+    for client in &mut inside {
+        client.get("/hello").expect(200);
+    }
+    let mut outside = server.client();
+    outside.ask("/hello");
+    let metrics = inside[0].get("/metrics").expect(200);
+    assert!(
+        metrics.contains("\nserve_connections_total 2\n"),
+        "{metrics}"
+    );
+    drop(inside);
+    outside.reply().expect(200);
     server.end();
 }

@@ -74,6 +74,17 @@ impl Server {
     /// Starts it on a free port.
     pub(crate) fn start(folder: Folder, workers: u32, options: &[&str]) -> Self {
         let stderr = folder.private("stderr");
+        Self::start_on(folder, workers, options, stderr)
+    }
+
+    /// The same, with its stderr there.
+    pub(crate) fn start_on(
+        folder: Folder,
+        workers: u32,
+        options: &[&str],
+        stderr: impl Into<PathBuf>,
+    ) -> Self {
+        let stderr = stderr.into();
         let mut child = Command::new(example())
             .args(["--listen", "127.0.0.1:0", "--workers"])
             .arg(workers.to_string())
@@ -172,7 +183,10 @@ impl Server {
         let mut stdout = String::new();
         self.stdout.read_to_string(&mut stdout).unwrap();
         let code = self.child.lock().unwrap().wait().unwrap().code();
-        let stderr = fs::read_to_string(&self.stderr).unwrap();
+        // A device would have no end.
+        let is_file = fs::metadata(&self.stderr).unwrap().is_file();
+        let stderr = is_file.then(|| fs::read_to_string(&self.stderr).unwrap());
+        let stderr = stderr.unwrap_or_default();
         End {
             code,
             stdout,
