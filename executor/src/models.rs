@@ -10,6 +10,7 @@
 mod both_ways;
 mod floor;
 mod fork_join;
+mod heard;
 mod idle;
 #[cfg(ws_shuttle)]
 mod large;

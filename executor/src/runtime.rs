@@ -145,7 +145,8 @@ impl Runtime {
     ///
     /// # Panics
     ///
-    /// If `future` does.
+    /// If `future` does; and in virtual time, as [`Handle::block_on`], if too many threads are in the runtime.
+    #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.handle.block_on(future)
     }
@@ -159,7 +160,8 @@ impl Runtime {
     /// # Panics
     ///
     /// If `root` does; if it is called inside a task or a `block_on`; and if the runtime stops because of
-    /// another task's panic ([`Builder::panic_stops_runtime`]).
+    /// another task's panic ([`Builder::panic_stops_runtime`]). Also if more threads are in the runtime than twice
+    /// [`Builder::max_threads`], which takes as many calls of [`Handle::block_on`] at once.
     ///
     /// # Examples
     ///
@@ -184,7 +186,11 @@ impl Runtime {
             Ok(output) => output,
             Err(error) => match error.try_into_panic() {
                 Ok(payload) => std::panic::resume_unwind(payload),
-                Err(_) => panic!("the root task was cancelled: its runtime was shut down"),
+                // Nobody else can end the runtime, which this call owns.
+                Err(_) => panic!(
+                    "the root task was cancelled: another task panicked, and the runtime was built with \
+                     `Builder::panic_stops_runtime`"
+                ),
             },
         }
     }

@@ -3,7 +3,7 @@
 //! What a `Floor` and its `Worker`s bring is what `sched/ground.rs` and `sched/sleep.rs` ask for; the steps
 //! of sleep and wake are theirs. Nothing here is a step of a protocol, except the order in which a
 //! worker looks for work. A thread that cannot be started is one that the runtime's cap does not
-//! allow, and nobody waits in a netpoll, though one may count as doing so.
+//! allow. Nobody waits in a netpoll, though one may count as doing so; but where there is a [`Net`], threads wait there.
 #![expect(unsafe_code, reason = "a job is one word, as a task is")]
 
 use std::{
@@ -30,8 +30,12 @@ use crate::{
         sleep::{Sleeper, Slept},
     },
     sync::{
-        UnsafeCell,
-        atomic::{self, AtomicUsize, Ordering::Release},
+        Mutex, UnsafeCell,
+        atomic::{
+            self, AtomicUsize,
+            Ordering::{Relaxed, Release, SeqCst},
+            fence,
+        },
     },
 };
 
@@ -115,6 +119,35 @@ pub(super) struct Floor {
     refusal: atomic::AtomicBool,
     /// No more work comes: sleepers get up and go. Seen by a sleeper because an unpark follows.
     closed: AtomicBool,
+    /// Only in models of it.
+    net: Option<Net>,
+}
+
+/// The netpoll, with one timer: what a thread in it and who arms owe each other (`Alarm` in `ws_reactor`), and no time.
+pub(super) struct Net {
+    /// Whoever has it may poll.
+    poller: Mutex<()>,
+    /// Somebody waits, or is about to.
+    awaited: atomic::AtomicBool,
+    armed: atomic::AtomicBool,
+    /// Where that thread sleeps.
+    bed: Parker,
+    /// Where a thread waits for the timer that is none of the floor's, or is in a block.
+    fired: Parker,
+}
+
+impl Net {
+    /// Says that this thread waits; whether there is a timer.
+    fn prepare(&self) -> bool {
+        self.awaited.store(true, Relaxed);
+        // Ordering: SeqCst: as in `Alarm::prepare`.
+        fence(SeqCst);
+        self.armed.load(Relaxed)
+    }
+
+    fn finish(&self) {
+        self.awaited.store(false, Relaxed);
+    }
 }
 
 /// What others see of a P.
@@ -152,17 +185,30 @@ pub(super) enum Found {
 
 /// A floor with `permits` of them, all free, and `N` vacant Ps.
 pub(super) fn floor<const N: usize>(permits: usize) -> (Arc<Floor>, [Worker; N]) {
-    floor_with(permits, || None)
+    floor_with(permits, || None, None)
+}
+
+/// The same, with a netpoll.
+pub(super) fn floor_with_net<const N: usize>(permits: usize) -> (Arc<Floor>, [Worker; N]) {
+    let net = Net {
+        poller: Mutex::new(()),
+        awaited: atomic::AtomicBool::new(false),
+        armed: atomic::AtomicBool::new(false),
+        bed: Parker::new(),
+        fired: Parker::new(),
+    };
+    floor_with(permits, || None, Some(net))
 }
 
 /// The same, and each P has an ordered queue.
 pub(super) fn floor_with_order<const N: usize>(permits: usize) -> (Arc<Floor>, [Worker; N]) {
-    floor_with(permits, || Some(ordered_local()))
+    floor_with(permits, || Some(ordered_local()), None)
 }
 
 fn floor_with<const N: usize>(
     permits: usize,
     order: impl Fn() -> Option<(OrderedLocal<Job>, OrderedStealer<Job>)>,
+    net: Option<Net>,
 ) -> (Arc<Floor>, [Worker; N]) {
     let mut index = 0;
     let queues: [_; N] = array::from_fn(|_| (local_queue(), run_next()));
@@ -189,6 +235,7 @@ fn floor_with<const N: usize>(
         netpoll_waiter: AtomicUsize::new(0),
         refusal: atomic::AtomicBool::new(false),
         closed: AtomicBool::new(false),
+        net,
     });
     let workers = queues.map(|(lrq, ranks, direct)| {
         index += 1;
@@ -274,11 +321,12 @@ impl Ground for Floor {
     }
 
     fn interrupt(&self) {
-        unreachable!("nobody waits in a netpoll here");
+        let net = self.net.as_ref().expect("nobody waits in a netpoll here");
+        net.bed.unpark(|| ());
     }
 
     fn awaits(&self) -> bool {
-        false
+        self.net.as_ref().is_some_and(|net| net.armed.load(Relaxed))
     }
 
     fn start_thread(&self, permit: Permit, spinning: Spinning) {
@@ -317,6 +365,28 @@ impl Floor {
     /// One of the Ps counts as the one that waits in the netpoll, though its thread sleeps as others do.
     pub(super) fn polled_by(&self, index: usize) {
         self.netpoll_waiter.store(index + 1, Release);
+    }
+
+    fn net(&self) -> &Net {
+        self.net.as_ref().expect("the model has a netpoll")
+    }
+
+    /// Arms the timer, as a shard of timers and the netpoll do.
+    pub(super) fn arm(&self) {
+        let net = self.net();
+        net.armed.store(true, Relaxed);
+        // Ordering: SeqCst: as in `Alarm::arm`.
+        fence(SeqCst);
+        if net.awaited.load(Relaxed) {
+            net.bed.unpark(|| ());
+        } else {
+            self.heard();
+        }
+    }
+
+    /// Waits until somebody has seen the timer in the netpoll.
+    pub(super) fn wait_for_the_timer(&self) {
+        self.net().fired.park();
     }
 
     /// Sends the sleepers home.
@@ -381,7 +451,7 @@ impl Sleeper for Worker {
     }
 
     fn wait(&self) -> Slept {
-        self.bed().parker.park();
+        self.wait_once();
         Slept {
             expired: false,
             ready: false,
@@ -400,6 +470,53 @@ impl Sleeper for Worker {
 }
 
 impl Worker {
+    /// In the netpoll if nobody else is there, else on its parker.
+    fn wait_once(&self) {
+        let parker = &self.bed().parker;
+        let Some(net) = &self.floor.net else {
+            return parker.park();
+        };
+        let Some(poller) = net.poller.try_lock() else {
+            return parker.park();
+        };
+        self.floor.poll_as(self.index, poller, |_| {
+            parker.park_polling(|| {
+                if !net.prepare() {
+                    net.bed.park();
+                }
+                net.finish();
+            });
+        });
+        if net.armed.load(Relaxed) {
+            net.fired.unpark(|| ());
+            self.floor.close();
+        }
+    }
+
+    /// Is in the netpoll for something that is its own, and comes back from there, without a permit if none is free.
+    pub(super) fn come_from_the_netpoll(&self) {
+        let net = self.floor.net();
+        let Some(poller) = net.poller.try_lock() else {
+            return;
+        };
+        self.floor.poll_as(self.index, poller, |_| {
+            net.prepare();
+            net.finish();
+        });
+        self.try_run();
+    }
+
+    /// Sleeps on its parker, since another was in the netpoll when it lay down. Then it finds nothing to do, and waits there
+    /// itself, until the floor is closed.
+    pub(super) fn wait_in_turn(self) {
+        self.bed().parker.park();
+        self.sleep();
+        while !self.is_called() {
+            self.park();
+        }
+        self.leave();
+    }
+
     /// Takes its P, and a permit if one is free.
     pub(super) fn arrive(self) -> Self {
         self.bed().standing.arrive();

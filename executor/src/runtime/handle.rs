@@ -138,7 +138,9 @@ impl Handle {
     /// # Panics
     ///
     /// If `future` does; and inside a task, if the tasks that are pinned to this thread call this one above the other
-    /// until half of the thread's stack is used.
+    /// until half of the thread's stack is used. If time is virtual ([`Builder::paused`](super::Builder::paused)), also if
+    /// more threads are in the runtime than twice [`Builder::max_threads`](super::Builder::max_threads).
+    #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         sched::block_on(&self.shared, future)
     }

@@ -242,6 +242,11 @@ impl Seat<'_> {
 }
 
 /// Waits for `future` on this thread. See the module's head.
+///
+/// # Panics
+///
+/// If time is virtual and the runtime has no P left.
+#[track_caller]
 pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
     if context::is_busy() {
         return block_on_above(shared, future);
@@ -298,7 +303,7 @@ pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output 
 ///
 /// # Panics
 ///
-/// If the thread is inside a task or a `block_on` already.
+/// If the thread is inside a task or a `block_on` already, and if the runtime has no P left.
 #[track_caller]
 pub(crate) fn run<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
     assert!(
@@ -323,10 +328,18 @@ pub(crate) fn run_local<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output
 }
 
 /// The same, for who knows that this thread is nothing yet.
+///
+/// # Panics
+///
+/// If the runtime has no P left.
+#[track_caller]
 fn work_until_done<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
-    let processor = shared
-        .take_processor()
-        .expect("a runtime has a P for each thread that is in it");
+    let Some(processor) = shared.take_processor() else {
+        panic!(
+            "too many threads are in this runtime: {} at most, twice `Builder::max_threads`, can poll its tasks at once",
+            shared.config.processors_max()
+        );
+    };
     let root = Root::new();
     let _enrolled = shared.paused.as_ref().map(|paused| paused.enroll(&root));
     root.settle(shared, Some(processor.peer.clone()));

@@ -186,14 +186,15 @@ impl Interval {
     /// });
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub async fn tick(&mut self) -> Instant {
-        std::future::poll_fn(|cx| self.poll_tick(cx)).await
+    pub fn tick(&mut self) -> impl Future<Output = Instant> {
+        Tick(self)
     }
 
     /// Polls for the next tick: ready with the moment at which it was due, or pending, and the task
     /// of `cx` is woken at the tick.
     ///
     /// For futures that are written by hand; see [`tick`](Self::tick).
+    #[track_caller]
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         ready!(Pin::new(&mut self.sleep).poll(cx));
         let due = self.sleep.deadline();
@@ -276,9 +277,22 @@ impl Interval {
     }
 }
 
+/// The next tick, awaited. It says where, if that panics.
+struct Tick<'a>(&'a mut Interval);
+
+impl Future for Tick<'_> {
+    type Output = Instant;
+
+    #[track_caller]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Instant> {
+        self.get_mut().0.poll_tick(cx)
+    }
+}
+
 impl Stream for Interval {
     type Item = Instant;
 
+    #[track_caller]
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Instant>> {
         self.get_mut().poll_tick(cx).map(Some)
     }

@@ -94,7 +94,8 @@ pub(crate) struct TimeDriver {
 pub(crate) struct ShutDown;
 
 impl ShutDown {
-    /// Tells the task that waits for the timer: there is nothing it could still wait for.
+    /// Tells the task that waits for the timer, at its line: there is nothing it could still wait for.
+    #[track_caller]
     pub(crate) fn panic(self) -> ! {
         panic!("a timer of ws::time was polled after its runtime had shut down: it can never fire")
     }

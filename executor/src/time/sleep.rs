@@ -234,6 +234,7 @@ impl Sleep {
     }
 
     /// Polls without regard to the budget: for those who account for it themselves.
+    #[track_caller]
     pub(crate) fn poll_unbudgeted(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.key.is_none() {
             if self.elapsed || (!self.unchecked && self.has_passed()) {
@@ -290,6 +291,7 @@ impl Sleep {
 impl Future for Sleep {
     type Output = ();
 
+    #[track_caller]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let proceed = ready!(budget::poll_proceed(cx));
         ready!(self.get_mut().poll_unbudgeted(cx));
