@@ -484,7 +484,9 @@ impl Monitor {
         if !polls || ticks != seen.ticks {
             shared.set_stray(peer, false);
             let elapsed = now - seen.since;
-            let slow = ticks.saturating_sub(seen.ticks) * LOOK_NS < elapsed * GLOBAL_TICK;
+            // Of a P that was not seen for weeks, these products are beyond 64 bits.
+            let made = u128::from(ticks.saturating_sub(seen.ticks));
+            let slow = made * u128::from(LOOK_NS) < u128::from(elapsed) * u128::from(GLOBAL_TICK);
             self.short_waits.end(seen);
             let seen_before = seen.since > 0 && !peer.own.load(Relaxed);
             if polls && running && slow && seen_before && !shared.grq.is_empty() {
@@ -528,7 +530,7 @@ impl Monitor {
         if stuck_for >= SLICE_NS {
             peer.attention.fetch_or(attention::SLICE, Relaxed);
         }
-        let stalls = threshold.is_some_and(|most| stuck_for >= most.as_nanos() as u64);
+        let stalls = threshold.is_some_and(|most| Duration::from_nanos(stuck_for) >= most);
         self.watches |= threshold.is_some() && !stalls;
         if stuck {
             shared.look_at_stray(peer, cpu, computes);

@@ -93,6 +93,7 @@ fn who_makes_few_ticks_is_sent_to_the_global_queue() {
     assert!(!sent(same, 1), "it was not seen before");
     assert!(!sent(same, GLOBAL_TICK), "it comes by there itself");
     assert!(sent(same, GLOBAL_TICK - 1));
+    assert!(!sent(same, 1 << 50), "it went on for weeks unseen");
     assert!(sent(same, 1));
     assert!(!sent(|it| it.is_in_a_poll(false), 1));
     assert!(sent(|it| it.is_in_a_poll(true), 1));

@@ -20,10 +20,14 @@ struct Reported {
 
 impl Reported {
     fn new() -> Self {
+        Self::with_threshold(THRESHOLD)
+    }
+
+    fn with_threshold(threshold: Duration) -> Self {
         let reports = std::sync::Arc::new(Mutex::new(Vec::new()));
         let hook = reports.clone();
         let builder = Builder::new().workers(2).sysmon(false);
-        let builder = builder.stall_threshold(THRESHOLD);
+        let builder = builder.stall_threshold(threshold);
         let builder = builder.on_stall(move |report| hook.lock().unwrap().push(report.clone()));
         let runtime = builder.build_with(Clock::stopped()).unwrap();
         let watched = Watched::new(runtime, 2);
@@ -160,4 +164,16 @@ fn there_is_one_report_a_second_which_counts_the_others() {
     assert_eq!(suppressed(REPORT_EVERY - THRESHOLD - MOMENT), None);
     assert_eq!(suppressed(THRESHOLD), Some(2));
     reported.end();
+}
+
+/// A threshold of more nanoseconds than 64 bits hold is not one of what is left of it.
+#[test]
+fn a_threshold_of_centuries_is_never_reached() {
+    let centuries = Duration::from_nanos(u64::MAX) + Duration::from_nanos(2);
+    for threshold in [centuries, Duration::MAX] {
+        let mut reported = Reported::with_threshold(threshold);
+        reported.polls_for(Duration::from_secs(1));
+        assert!(reported.said().is_none(), "{threshold:?}");
+        reported.end();
+    }
 }
