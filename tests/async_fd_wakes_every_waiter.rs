@@ -12,6 +12,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
@@ -283,21 +284,39 @@ fn a_task_that_is_always_ready_lets_others_run() {
     with_workers(async || {
         let (here, mut there) = pair()?;
         there.write_all(b"x")?;
-        let flag = Arc::new(std::sync::atomic::AtomicBool::new(false));
-        let other = flag.clone();
-        let mut spawned = None;
-        // Nothing is read, so this is ready each time; on one worker the other task needs it to yield.
-        loop {
-            poll_fn(|cx| here.poll_io(cx, Interest::READABLE, || Ok(()))).await?;
-            here.io(Interest::READABLE, || Ok(())).await?;
-            here.ready(Direction::Read).await?;
-            let other = other.clone();
-            spawned.get_or_insert_with(move || {
-                ws::spawn(async move { other.store(true, std::sync::atomic::Ordering::Release) })
-            });
-            if flag.load(std::sync::atomic::Ordering::Acquire) {
-                break;
+        // Each operation by itself: one that pays would hide one that does not.
+        for operation in 0..3 {
+            let flag = Arc::new(AtomicBool::new(false));
+            let other = flag.clone();
+            let _other = ws::spawn(async move { other.store(true, Ordering::Release) });
+            // Nothing is read, so this is ready each time; on one worker the other task needs it to yield.
+            while !flag.load(Ordering::Acquire) {
+                let readable = Interest::READABLE;
+                match operation {
+                    0 => poll_fn(|cx| here.poll_io(cx, readable, || Ok(()))).await?,
+                    1 => here.io(readable, || Ok(())).await?,
+                    _ => here.ready(Direction::Read).await.map(drop)?,
+                }
             }
+        }
+        Ok(())
+    });
+}
+
+// Fails if `poll_io` or `try_io` looks at one direction of two.
+#[test]
+fn an_interest_in_both_looks_at_both() {
+    with_workers(async || {
+        let both = Interest::READABLE | Interest::WRITABLE;
+        let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
+        for unready in [Interest::READABLE, Interest::WRITABLE] {
+            let (here, mut there) = pair()?;
+            there.write_all(b"x")?;
+            here.ready(Direction::Read).await?;
+            here.try_io(unready, nothing).unwrap_err();
+            here.try_io(both, || Ok(()))?;
+            poll_fn(|cx| here.poll_io(cx, both, || Ok(()))).await?;
+            here.io(both, || Ok(())).await?;
         }
         Ok(())
     });

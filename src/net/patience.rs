@@ -151,6 +151,31 @@ fn is_about_room(error: &io::Error) -> bool {
 mod tests {
     use super::*;
 
+    // Fails if the error of one connection is the answer, and if a success keeps the patience of before.
+    #[test]
+    fn a_broken_connection_is_passed_over_and_a_success_ends_the_patience() {
+        crate::runtime::Runtime::new().unwrap().block_on(async {
+            let (here, _there) = std::os::unix::net::UnixStream::pair().unwrap();
+            here.set_nonblocking(true).unwrap();
+            let here = AsyncFd::new(here).unwrap();
+            let mut accepting = Accepting::new(&here);
+            // From the last to the first.
+            let mut answers = vec![
+                Ok(7),
+                Err(libc::ECONNABORTED),
+                Err(libc::EMFILE),
+                Err(libc::EMFILE),
+            ];
+            let mut accept = || {
+                let answer = answers.pop().expect("the success ends it");
+                answer.map_err(io::Error::from_raw_os_error)
+            };
+            let accepted = std::future::poll_fn(|cx| accepting.poll_accept(cx, &mut accept)).await;
+            assert_eq!(accepted.unwrap(), 7);
+            assert_eq!(accepting.backoff.next, WAIT_MIN);
+        });
+    }
+
     #[test]
     fn each_error_has_its_remedy() {
         let errno = io::Error::from_raw_os_error;
