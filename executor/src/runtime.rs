@@ -4,9 +4,17 @@
 //!
 //! # Ending
 //!
-//! Dropping a [`Runtime`] ends it: every future is dropped, whatever it waits for, and the drop waits
-//! for tasks that are in the middle of a poll, at most [`Builder::shutdown_grace`] long. Inside a task
-//! it does not wait. See [`Runtime::shutdown_timeout`] and [`Runtime::shutdown_background`].
+//! Dropping a [`Runtime`] ends it, in this order:
+//!
+//! 1. Spawns are refused, and tasks are cancelled: workers drop their futures. Calls of
+//!    [`spawn_blocking`](crate::spawn_blocking) that were accepted before run. Timers and sockets work meanwhile.
+//! 2. After three quarters of [`Builder::shutdown_grace`], timers and sockets answer with errors, so that a thread that
+//!    waits for one of them comes out.
+//! 3. The threads end, with their thread-locals, and the descriptors are closed.
+//!
+//! The drop waits for all of this, at most [`Builder::shutdown_grace`] long. After that, calls that have not begun are
+//! dropped, and what still runs is reported: its thread drops it when it returns. Inside a task, of whatever
+//! runtime, the drop does not wait. See [`Runtime::shutdown_timeout`] and [`Runtime::shutdown_background`].
 
 mod builder;
 mod cpus;
@@ -219,7 +227,7 @@ impl Runtime {
         sched::run_local(self.handle.shared(), root)
     }
 
-    /// Ends the runtime, and waits at most `timeout` for tasks that are in the middle of a poll.
+    /// Ends the runtime as its drop does, with `timeout` in place of [`Builder::shutdown_grace`].
     ///
     /// What still runs then is reported by a `tracing` warning; its thread drops it when it returns.
     /// Called inside a task, it does not wait.
@@ -240,7 +248,8 @@ impl Runtime {
         self.handle.shared().shut_down(Wait::AtMost(timeout));
     }
 
-    /// Ends the runtime without waiting: its threads drop what there is.
+    /// Ends the runtime without waiting. Its threads do what they do in a drop, and are given the time of
+    /// [`Builder::shutdown_grace`] for it.
     pub fn shutdown_background(mut self) {
         self.ended = true;
         self.handle.shared().shut_down(Wait::Not);

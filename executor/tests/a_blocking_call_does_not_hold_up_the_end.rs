@@ -1,6 +1,6 @@
 //! S7: a blocking call that never returns does not hold up the end of its runtime. The drop waits for
 //! `Builder::shutdown_grace` and no longer, and then reports who is left, with name and place; a shutdown in
-//! the background does not wait. Jobs that have not begun are cancelled. When a call does return, its
+//! the background does not wait. Jobs that have not begun by then are cancelled. When a call does return, its
 //! thread clears up behind it.
 //!
 //! It fails when `wait_for_the_end` in `sched/shutdown.rs` does not look at the grace (a hang), and when
@@ -149,7 +149,7 @@ common::with_workers! {
         blocked.return_at_last();
     }
 
-    /// Jobs that wait for room at that moment never begin.
+    /// Jobs that wait for room when the grace is over never begin.
     fn jobs_that_have_not_begun_are_cancelled(workers: usize) {
         let builder = Builder::new().workers(workers).max_threads(2 * workers + 1);
         let runtime = builder.shutdown_grace(GRACE).build().unwrap();

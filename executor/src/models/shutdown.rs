@@ -7,6 +7,8 @@
 //! | `the_last_task_and_the_end_see_each_other` | a task that ends on a guest's thread meets the end and who waits for it | 3 | 3.4 | `shutdown_guest_does_not_look`, `shutdown_guest_no_fence`, `shutdown_last_task_*` |
 //! | `who_ends_the_last_tasks_of_two_tables_see_each_other` | two tasks that are pushed after the end, and whose tables their threads find empty | 3 | 3.4 | `shutdown_two_tables_no_fence` |
 //! | `a_task_that_enters_at_the_end_has_a_house` | a task that a guest enters when the end may be over: the house stands until its waker is out | 3 | 5.8 | `shutdown_guest_keeps_nothing`, `shutdown_counts_without_the_lock` |
+//! | `a_task_that_enters_when_it_drains_is_cancelled` | a task that a guest enters when the draining may have begun is cancelled by one or the other | 3 | 0.5 | `shutdown_drain_no_fence`, `shutdown_guest_does_not_abort` |
+//! | `the_last_task_and_the_draining_see_each_other` | a task that ends on a P's thread when the draining begins: the ender is told | 3 | 0.5 | `shutdown_drain_asks_nobody`, `shutdown_drain_does_not_look`, `shutdown_called_no_fence` |
 //! | `a_new_p_is_told_of_the_closing` | a P that is made meanwhile is told, by one or the other | 3 | 0.3 | `shutdown_begin_no_fence`, `shutdown_welcome_no_fence`, `shutdown_tells_and_wakes_nobody` |
 //! | `a_p_that_is_taken_again_is_told_of_the_closing` | the same for a P whose last thread has gone | 3 | 0.3 | `slots_taken_again_is_not_listed` |
 //! | `a_thread_that_ends_by_itself_leaves_nothing_behind` | the last thread sweeps if nobody has | 3 | 0.7 | `shutdown_last_thread_does_not_sweep` |
@@ -90,6 +92,7 @@ unsafe impl Send for House {}
 
 struct Peer {
     index: usize,
+    asked: AtomicBool,
     told: AtomicBool,
     standing: Standing,
     parker: Parker,
@@ -263,6 +266,20 @@ impl Closing for House {
         }
     }
 
+    fn abort_all(&self) {
+        for (home, _) in &self.homes {
+            home.live().sweep(|task| {
+                if let Some(task) = task.cancel() {
+                    self.push(task);
+                }
+            });
+        }
+    }
+
+    fn ask(&self, peer: &Peer) {
+        peer.asked.store(true, Relaxed);
+    }
+
     fn tell(&self, peer: &Peer) {
         peer.told.store(true, Relaxed);
     }
@@ -294,6 +311,7 @@ impl House {
             phase: Phase::new(),
             peers: [0, 1].map(|index| Peer {
                 index,
+                asked: AtomicBool::new(false),
                 told: AtomicBool::new(false),
                 standing: Standing::new(),
                 parker: Parker::new(),
@@ -381,6 +399,7 @@ impl House {
         while !peer.told.load(Relaxed) {
             peer.parker.park();
         }
+        self.was_called();
         self.clear_away();
         self.thread_ended();
     }
@@ -495,6 +514,68 @@ fn who_ends_the_last_tasks_of_two_tables_see_each_other() {
         let pushes = move || schedule(&one.homes[0].0, first);
         let pushes_too = move || schedule(&other.homes[1].0, second);
         turn.race(pushes, [pushes_too]);
+        house.assert_gone();
+    });
+}
+
+#[test]
+fn a_task_that_enters_when_it_drains_is_cancelled() {
+    explore(3, |turn| {
+        let hold = House::new(1);
+        let house = hold.0.clone();
+        // A thread that is not one of the house's: it saw the house open.
+        let own = hold.0.hold();
+        let enters = move || {
+            let task = own.0.spawn(Some(Outside::default()));
+            own.0.push(task);
+            own.0.left(None, None);
+            own.0.guest_left();
+        };
+        let ends = move || {
+            hold.0.begin_draining();
+            // Who ends it stays until the task is gone.
+            hold
+        };
+        let kept = Arc::new(std::sync::Mutex::new(None));
+        let keeps = kept.clone();
+        turn.race(move || *keeps.lock().unwrap() = Some(ends()), [enters]);
+        // A worker comes by.
+        while let Some(task) = house.pop_queued() {
+            assert!(matches!(task.run(|| false), Outcome::Done(_)), "it waits");
+        }
+        assert_eq!(house.live_tasks(), 0, "it waits");
+        let hold = kept.lock().unwrap().take().expect("it was put there");
+        hold.0.begin_shutdown();
+        hold.0.live_in(0);
+        drop(hold);
+        house.assert_gone();
+    });
+}
+
+#[test]
+fn the_last_task_and_the_draining_see_each_other() {
+    explore(3, |turn| {
+        let hold = House::new(1);
+        let house = hold.0.clone();
+        let task = house.spawn(None);
+        let own = hold.0.hold();
+        let runs = move || {
+            let _ = task.run(|| false);
+            let peer = own.0.peer(0);
+            while !peer.asked.load(Relaxed) {
+                peer.parker.park();
+            }
+            own.0.was_called();
+            own.0.drain_own(|| ());
+            own.0.live_in(0);
+        };
+        let ends = move || {
+            hold.0.begin_draining();
+            assert!(hold.0.wait_for_the_last_task(|| Some(Duration::MAX)));
+            hold.0.begin_shutdown();
+            assert!(hold.0.wait_for_the_end(|| Some(Duration::MAX)));
+        };
+        turn.race(ends, [runs]);
         house.assert_gone();
     });
 }

@@ -151,7 +151,8 @@ impl Builder {
         self
     }
 
-    /// How long the drop of a runtime waits for tasks in the middle of a poll.
+    /// How long the drop of a runtime waits for tasks in the middle of a poll, for destructors, and for blocking calls
+    /// that were accepted; see [*Ending*](super#ending).
     pub fn shutdown_grace(mut self, grace: Duration) -> Self {
         self.shutdown_grace = grace;
         self

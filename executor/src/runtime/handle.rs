@@ -234,7 +234,7 @@ impl futures_task::Spawn for Handle {
         &self,
         future: futures_task::FutureObj<'static, ()>,
     ) -> Result<(), futures_task::SpawnError> {
-        if self.shared.phase.is_closing() {
+        if self.shared.phase.is_ending() {
             return Err(futures_task::SpawnError::shutdown());
         }
         drop(self.spawn(future));
@@ -242,7 +242,7 @@ impl futures_task::Spawn for Handle {
     }
 
     fn status(&self) -> Result<(), futures_task::SpawnError> {
-        if self.shared.phase.is_closing() {
+        if self.shared.phase.is_ending() {
             Err(futures_task::SpawnError::shutdown())
         } else {
             Ok(())

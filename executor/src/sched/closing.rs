@@ -1,37 +1,58 @@
 //! The phases of a shutdown, and the steps that every thread has to take in the same order.
 //!
-//! What a shutdown does, and which phase means what: `shutdown.rs`. Here is the part that is a protocol
-//! between threads, over the `Ground` that they stand on, for the runtime and for the models.
+//! Here is the part of a shutdown that is a protocol between threads, over the environment trait `Ground`. The runtime and the
+//! models implement it. Who starts each phase, and how long it lasts, is in `shutdown.rs`.
 //!
-//! # Six meetings
+//! # *Who may do what in which phase*
+//!
+//! | phase | a spawn | a task | a blocking call that has not begun | a thread | timers and sockets |
+//! | --- | --- | --- | --- | --- | --- |
+//! | `OPEN` | is accepted | runs | runs | is started by need | work |
+//! | `DRAINING` | is refused: its future is dropped at once | is cancelled: a worker drops its future, and the poll that is under way is the last | runs | is started by need | work; if the grace is nearly over, they answer with errors |
+//! | `CLOSING` | is refused | is dropped by the thread that finds it | is dropped | drops what it can reach, and ends; none is started | as before |
+//! | `CLOSED` | is refused | is dropped by the thread that queues it | the same | the last one has ended | as before |
+//! | `ENDED` | is refused | the same | the same | is joined | answer with errors |
+//!
+//! Each phase has an owner, who begins it:
+//!
+//! - `DRAINING`: the thread that ends the runtime, the *ender* ([`Closing::begin_draining`]). It marks every live task but blocking
+//!   calls, and queues those that were idle. It drops nothing: that is user code, which runs on workers.
+//! - `CLOSING`: the ender, when no task is alive or the grace is over ([`Closing::begin_shutdown`]).
+//! - `CLOSED` and `ENDED`: the last thread that ends ([`Closing::thread_gone`]).
+//!
+//! If the runtime is ended inside a task, nobody waits for it there, and a thread in the background is the ender.
+//!
+//! # Seven meetings
 //!
 //! Each is of two parties that write one thing, fence, and read the other's; so one of them sees the other.
 //!
 //! | one | other | or else |
 //! | --- | --- | --- |
+//! | drains: phase `DRAINING`, fence, then marks every live task and asks every P that has a thread | enters a task, then looks: a thread with a P when it is asked ([`Closing::drain_own`]), any other after its push or when it leaves ([`Closing::guest_left`]) | a task is not cancelled, and the grace goes by |
 //! | begins: phase `CLOSING`, then tells every P that has a thread | takes a P: sets its bit (`slots.rs`), then looks at the phase ([`Closing::welcome`]) | a P is not told, and its thread stays |
 //! | the last thread: phase `CLOSED`, then empties the queue | pushes, then wakes somebody, then looks at the phase ([`Ground::pushed`]) | a task is queued for ever |
 //! | the end: phase `CLOSED`, fence, `ENDED`, then counts the live tasks | the last task leaves the table, then its thread looks at the phase ([`Closing::guest_left`]) | the runtime holds itself for ever |
 //! | the end and the last task, as above | who waits looks at both under the lock of `threads` | he sleeps until his grace is over |
 //! | the end: phase `CLOSED`, fence, `ENDED`, then counts the live tasks under the lock of `kept` | a thread that is not counted enters a task, then looks at the phase ([`Closing::guest_left`]) | the runtime goes while the task is alive |
-//! | after the end: a table's last task leaves it, fence, then its thread counts those of all tables | the same with another table, or with another task of this one | each sees the other's task, and the runtime holds itself for ever |
+//! | from `DRAINING` on: a table's last task leaves it, fence, then its thread counts those of all tables | the same with another table, or with another task of this one; or the ender, which counts after its own fence | each sees the other's task, and nobody tells the ender |
 //!
-//! The third one has no fence where a task ends, for that is the way of every task. It needs none on a thread
+//! The fourth one has no fence where a task ends while the runtime is open, for that is the way of every task. It needs none on a thread
 //! that the end has waited for. Other threads that have a P are in `block_on`: they look once more when
-//! they have left it.
+//! they have left it. The same holds for the seventh: a thread that did not see the phase when it ended a task is asked
+//! like every other, and counts then.
 //!
-//! Nor has the fifth one a fence where a task enters. Those threads hold the runtime until they look, with the fence of
+//! Nor has the sixth one a fence where a task enters. Those threads hold the runtime until they look, with the fence of
 //! their leaving; a thread without a P that spawns looks after its push, with the fence of that.
 //!
 //! # *The runtime's hold on itself*
 //!
-//! From its closing on the runtime keeps an owned hold on itself, until it has ended and no task is
+//! From its draining on the runtime keeps an owned hold on itself, until it has ended and no task is
 //! alive. A waker that has just made a task queued is between that step and its push, and finds the
 //! runtime by the task's home alone: the task is live, so the runtime is there. Whoever lets go has a
 //! hold of his own, and so does everybody who is inside one of these functions.
 //!
-//! Checked by `models::shutdown`, `closing/tests.rs`, `tests/shutdown_drops_everything.rs` and
-//! `tests/shutdown_bears_what_goes_on.rs`.
+//! Checked by `models::shutdown`, `closing/tests.rs`, `tests/shutdown_drops_everything.rs`,
+//! `tests/shutdown_bears_what_goes_on.rs` and `tests/the_end_has_phases.rs`.
 
 use std::time::Duration;
 
@@ -46,11 +67,12 @@ use crate::sync::{
 };
 
 const OPEN: u32 = 0;
-const CLOSING: u32 = 1;
-const CLOSED: u32 = 2;
-const ENDED: u32 = 3;
+const DRAINING: u32 = 1;
+const CLOSING: u32 = 2;
+const CLOSED: u32 = 3;
+const ENDED: u32 = 4;
 
-/// How far the end has come; see the table in `shutdown.rs`.
+/// How far the end has come; see the table in the module's head.
 #[derive(Debug)]
 pub(crate) struct Phase {
     word: AtomicU32,
@@ -66,9 +88,21 @@ impl Phase {
         }
     }
 
-    pub(crate) fn is_closing(&self) -> bool {
+    /// The end has begun: no new tasks.
+    pub(crate) fn is_ending(&self) -> bool {
         // Ordering: Acquire: who acts on it comes after its beginning.
         self.word.load(Acquire) != OPEN
+    }
+
+    fn is_draining(&self) -> bool {
+        // Ordering: as above.
+        self.word.load(Acquire) == DRAINING
+    }
+
+    /// Threads end.
+    pub(crate) fn is_closing(&self) -> bool {
+        // Ordering: as above.
+        self.word.load(Acquire) >= CLOSING
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -77,14 +111,20 @@ impl Phase {
     }
 
     /// True for the one who began it.
-    fn close(&self) -> bool {
+    fn drain(&self) -> bool {
         // Ordering: AcqRel pairs with the loads above.
         self.word
-            .compare_exchange(OPEN, CLOSING, AcqRel, Acquire)
+            .compare_exchange(OPEN, DRAINING, AcqRel, Acquire)
             .is_ok()
     }
 
-    fn is_ended(&self) -> bool {
+    /// True for the one who began it.
+    fn close(&self) -> bool {
+        // Ordering: as above.
+        self.word.fetch_max(CLOSING, AcqRel) < CLOSING
+    }
+
+    pub(super) fn is_ended(&self) -> bool {
         // Ordering: as above.
         self.word.load(Acquire) == ENDED
     }
@@ -96,7 +136,7 @@ impl Phase {
 
     fn set_closed(&self) {
         self.word.swap(CLOSED, AcqRel);
-        // Ordering: SeqCst: the second meeting, and the third and the fifth; pairs with the fence in `Idle::submit`,
+        // Ordering: SeqCst: the third meeting, and the fourth and the sixth; pairs with the fence in `Idle::submit`,
         // after which `Ground::pushed` and `Closing::guest_left` look.
         fence(SeqCst);
     }
@@ -136,6 +176,10 @@ pub(crate) trait Closing: Ground {
     fn live_tasks(&self) -> usize;
     /// Marks every live task as cancelled. Those that were idle are the caller's from now on.
     fn cancel_all(&self, dispose: impl FnMut(Self::Task));
+    /// Marks every live task but blocking calls as cancelled, and queues those that were idle for a thread that drops them.
+    fn abort_all(&self);
+    /// Asks a P's thread to come by [`drain_own`](Self::drain_own) between two polls.
+    fn ask(&self, peer: &Self::Peer);
     /// Tells a P's thread, which looks up between two polls.
     fn tell(&self, peer: &Self::Peer);
     /// Wakes who sees to stuck threads: he has to go as well.
@@ -145,13 +189,46 @@ pub(crate) trait Closing: Ground {
     /// Ends what sockets and timers wait for.
     fn shut_down_resources(&self);
 
-    /// Tells every thread. True for the first call.
+    /// Cancels every task. Blocking calls go on. True for the first call, and if no shutdown has begun.
+    fn begin_draining(&self) -> bool {
+        if !self.phase().drain() {
+            return false;
+        }
+        self.keep();
+        // Ordering: SeqCst: the first meeting; pairs with the fences in `drain_own`, and before `guest_left`.
+        fence(SeqCst);
+        self.abort_all();
+        for peer in self.peers() {
+            self.ask(peer);
+        }
+        for peer in self.peers() {
+            self.notify_owner(peer);
+        }
+        true
+    }
+
+    /// On a P's own thread, after it found that it was asked or told: it sees the phase from here on.
+    fn was_called(&self) {
+        // Ordering: Acquire: pairs with the fences in `begin_draining`, `begin_shutdown` and `welcome`, which stand between the
+        // phase and the word to this thread. Without it a thread could leave in a phase that it takes for an earlier one.
+        fence(Acquire);
+    }
+
+    /// On a P's own thread, between two polls, after it was asked: cancels what it entered behind the ender's back.
+    fn drain_own(&self, abort_own: impl FnOnce()) {
+        // Ordering: SeqCst: the first meeting, between what this thread has entered and what it sees; and the seventh.
+        fence(SeqCst);
+        abort_own();
+        self.task_ended(|| true);
+    }
+
+    /// Tells every thread to end. True for the first call.
     fn begin_shutdown(&self) -> bool {
         if !self.phase().close() {
             return false;
         }
         self.keep();
-        // Ordering: SeqCst: the first meeting; pairs with the fence in `welcome`.
+        // Ordering: SeqCst: the second meeting; pairs with the fence in `welcome`.
         fence(SeqCst);
         self.dismiss_monitor();
         // All are told before the first begins to clear away: what its drops wake is not polled again.
@@ -166,14 +243,17 @@ pub(crate) trait Closing: Ground {
 
     /// A P that was just taken, whose bit is set by now, may have missed what was said to the others.
     fn welcome(&self, peer: &Self::Peer) {
-        // Ordering: SeqCst: the first meeting; pairs with the fence in `begin_shutdown`.
+        // Ordering: SeqCst: the second meeting; pairs with the fences in `begin_draining` and `begin_shutdown`.
         fence(SeqCst);
+        if self.phase().is_ending() {
+            self.ask(peer);
+        }
         if self.phase().is_closing() {
             self.tell(peer);
         }
     }
 
-    /// From its closing on the runtime holds itself. The caller has a hold of its own.
+    /// From its draining on the runtime holds itself. The caller has a hold of its own.
     fn keep(&self) {
         *self.kept().lock() = Some(self.hold());
     }
@@ -218,17 +298,15 @@ pub(crate) trait Closing: Ground {
         }
     }
 
-    /// A task left its live table, in which `is_last` says whether there are others: if the runtime closes, somebody may
+    /// A task left its live table, in which `is_last` says whether there are others: if the runtime ends, somebody may
     /// wait for the last one. The tables of all are counted only if it was the last of its own.
     fn task_ended(&self, is_last: impl FnOnce() -> bool) {
-        if !self.phase().is_closing() {
+        if !self.phase().is_ending() {
             return;
         }
-        if self.phase().is_closed() {
-            // Ordering: SeqCst: the sixth meeting; pairs with itself, after the last task of another table, or another task
-            // of this one.
-            fence(SeqCst);
-        }
+        // Ordering: SeqCst: the seventh meeting; pairs with itself, after the last task of another table, or another task
+        // of this one.
+        fence(SeqCst);
         if is_last() && self.live_tasks() == 0 {
             drop(self.threads().lock());
             self.changed().notify_all();
@@ -239,8 +317,11 @@ pub(crate) trait Closing: Ground {
     /// A thread that is not counted has left its P, or has queued a task from outside. Tasks that ended on it were perhaps
     /// the last; and the end may have come and let go while it entered others, that are alive.
     fn guest_left(&self) {
-        if self.phase().is_closing() {
+        if self.phase().is_ending() {
             self.keep();
+        }
+        if self.phase().is_draining() {
+            self.abort_all();
         }
         self.task_ended(|| true);
     }
@@ -264,11 +345,24 @@ pub(crate) trait Closing: Ground {
         }
     }
 
-    /// Waits until the runtime has ended and no task is alive. `left` says how long one may still wait;
-    /// None: no longer. False if it was so long that this was not reached.
-    fn wait_for_the_end(&self, mut left: impl FnMut() -> Option<Duration>) -> bool {
+    /// Waits until no task is alive. `left` says how long one may still wait; None: no longer. False if it was so long
+    /// that this was not reached.
+    fn wait_for_the_last_task(&self, left: impl FnMut() -> Option<Duration>) -> bool {
+        self.wait_until(|| self.live_tasks() == 0, left)
+    }
+
+    /// The same until the runtime has ended, too.
+    fn wait_for_the_end(&self, left: impl FnMut() -> Option<Duration>) -> bool {
+        self.wait_until(|| self.phase().is_ended() && self.live_tasks() == 0, left)
+    }
+
+    fn wait_until(
+        &self,
+        is_over: impl Fn() -> bool,
+        mut left: impl FnMut() -> Option<Duration>,
+    ) -> bool {
         let mut threads = self.threads().lock();
-        while !self.phase().is_ended() || self.live_tasks() > 0 {
+        while !is_over() {
             let Some(left) = left() else {
                 return false;
             };

@@ -7,7 +7,7 @@
 //!
 //! It looks, in this order:
 //!
-//! 1. attention: shutdown; a slice that is over sends `runnext` to the back; *slow polls*;
+//! 1. attention: draining and shutdown; a slice that is over sends `runnext` to the back; *slow polls*;
 //! 2. at every 61st tick: the clock, who wants a permit, the netpoll, the global queue;
 //! 3. timers of this P that are due (at every 16th tick, and when there is no local work);
 //! 4. the root of a `block_on` and pinned tasks (each second time, if there is other local work);
@@ -63,6 +63,7 @@ pub(super) mod tests;
 use std::{task::Waker, time::Duration};
 
 use super::{
+    closing::Closing,
     ground::Ground,
     idle::Stands,
     priority::ANY,
@@ -232,6 +233,12 @@ impl Worker {
     /// Reads the attention word, and does what it asks for.
     pub(super) fn attend(&self) -> Option<Step> {
         let asked = self.peer().attention.load(Relaxed);
+        if asked & (attention::DRAIN | attention::SHUTDOWN) != 0 {
+            self.shared.was_called();
+        }
+        if asked & attention::DRAIN != 0 {
+            self.drain();
+        }
         if asked & attention::SHUTDOWN != 0 {
             if self.root.is_none() {
                 return Some(Step::Leave);

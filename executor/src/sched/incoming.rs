@@ -104,7 +104,7 @@ impl Shared {
 
     /// Enters a foreign thread's new task, and queues it.
     pub(crate) fn spawn_foreign(&self, task: Task) {
-        if self.phase.is_closing() {
+        if self.phase.is_ending() {
             task.refuse();
             return;
         }

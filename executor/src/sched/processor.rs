@@ -58,6 +58,8 @@ pub(crate) mod attention {
     pub(crate) const GLOBAL: u32 = 8;
     /// The root of its `block_on` waits for a timer or a source; see *Whose thread it is* in `block_on.rs`.
     pub(crate) const ROOT_WAITS: u32 = 16;
+    /// The runtime drains: what its thread has entered last is to be cancelled.
+    pub(crate) const DRAIN: u32 = 32;
 }
 
 /// What others see of a P.

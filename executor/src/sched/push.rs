@@ -357,9 +357,9 @@ impl Worker {
         Forked::First { goes_on: true }
     }
 
-    /// Enters a new task, unless the runtime closes.
+    /// Enters a new task, unless the runtime ends.
     fn enter(&self, task: Task) -> Option<Task> {
-        if self.shared.phase.is_closing() {
+        if self.shared.phase.is_ending() {
             task.refuse();
             return None;
         }

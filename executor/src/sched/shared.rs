@@ -18,6 +18,7 @@ use super::{
     slots::Slots,
     stage::Stage,
     sysmon::Sysmon,
+    threads::Joins,
     wait::Crowd,
 };
 use crate::{
@@ -74,6 +75,7 @@ pub(crate) struct Shared {
     pub(crate) blocking: Room,
     /// Threads of the runtime that exist.
     pub(crate) threads: Mutex<Threads>,
+    pub(super) joins: Mutex<Joins>,
     /// Signalled when a thread ends, and when a task ends during shutdown.
     pub(crate) changed: Condvar,
     /// The last thread that was to be started was refused, by `max_threads` or by the system.
@@ -130,6 +132,7 @@ impl Shared {
                 phase: Phase::new(),
                 blocking: Room::new(config.blocking_max()),
                 threads: Mutex::new(Threads::default()),
+                joins: Mutex::new(Joins::default()),
                 changed: Condvar::new(),
                 refusal: AtomicBool::new(false),
                 reported_no_thread: AtomicU32::new(0),
@@ -450,6 +453,17 @@ impl Closing for Shared {
             peer.home.live().sweep(&mut cancel);
         }
         self.foreign.live().sweep(cancel);
+    }
+
+    fn abort_all(&self) {
+        for peer in self.populated() {
+            self.abort_of(&peer.home);
+        }
+        self.abort_of(&self.foreign);
+    }
+
+    fn ask(&self, peer: &Peer) {
+        peer.attention.fetch_or(attention::DRAIN, Relaxed);
     }
 
     fn tell(&self, peer: &Peer) {

@@ -1,17 +1,33 @@
-//! The end of a runtime: every future is dropped, by whom it may be dropped, and it ends.
+//! The end of a runtime: every future is dropped, by a thread that may drop it, and it ends.
 //!
-//! # The phases
+//! The phases, and who may do what in which of them: `closing.rs`. Here is who begins each phase, and when.
 //!
-//! | phase | begins when | what holds from then on |
-//! | --- | --- | --- |
-//! | open | | |
-//! | closing | `shutdown_*`, drop, or the first panic if the builder asked for that | a spawn is refused: its future is dropped at once, its handle says cancelled. Every thread of the runtime, between two polls, goes to clear away |
-//! | closed | the last thread has cleared away | who queues a task drops it himself |
-//! | ended | the netpoll and the timers are shut down | sockets and timers answer with errors; the one who waits goes on |
+//! # The steps of an end
+//!
+//! The *ender* is the thread that drops the runtime, and waits for that; or, if the runtime is ended inside a task, a thread in the
+//! background.
+//!
+//! 1. The ender begins the draining: spawns are refused, and every live task but blocking calls is cancelled. Workers go on as
+//!    before. They drop the futures, run the calls, fire timers and poll sockets. A destructor is a poll like any other:
+//!    the monitor takes the permit of one that blocks.
+//! 2. The ender waits until no task is alive, for three quarters of the grace. After that, timers and sockets answer
+//!    with errors. So a thread that waits for one of them has a quarter of the grace to come out.
+//! 3. When no task is alive, or the grace is over, the ender begins the closing: the threads end. If tasks are left, a thread in the
+//!    background clears away what can be cleared, and the ender does not wait for it.
+//! 4. The ender waits for the last thread, and joins all of them (*Joining* in `threads.rs`).
+//! 5. If the grace is over before that, the ender reports what is left and goes on. The threads that are left hold the runtime's
+//!    memory, and clear away when they return.
+//!
+//! The ender runs no destructor of a task, so the grace bounds its wait whatever users do. Exceptions:
+//!
+//! - If the system refuses every thread, the ender clears away itself.
+//! - If the runtime has no thread at the end, the ender wakes those who wait for timers and sockets.
+//!
+//! With the clock of a driver there are no threads, and nobody can wait: the end begins with the closing.
 //!
 //! # Clearing away
 //!
-//! Each thread: (1) cancels what is pinned to it, and waits for none of that to be left; (2) marks
+//! In the closing each thread: (1) cancels what is pinned to it, and waits for none of that to be left; (2) marks
 //! every live task as cancelled; whom it finds idle it takes and drops there and then, and a pinned one
 //! it sends to its own thread; (3) empties its own queues and the global one, dropping what comes out.
 //!
@@ -22,17 +38,9 @@
 //! the last thread sets the phase, fences, and looks at the queue. One that runs is marked, and its
 //! runner drops it after the poll (S7: *what a stuck thread is polling is dropped by that thread*).
 //!
-//! The wait for stuck threads is bounded by `shutdown_grace`; what is still alive then is reported by
-//! name and place of spawn. Those threads hold the runtime's memory, and do the same when they
-//! return.
-//!
-//! Who drops a runtime on a thread of its own helps with the clearing, so that a runtime that never
-//! started a thread ends like any other. On a worker, which must not wait for itself, the shutdown
-//! goes on in the background.
-//!
-//! What of this is a protocol between threads is in `closing.rs`: the phases, and who has to look where after
-//! which step. Checked by `models::shutdown`, by `tests/shutdown_drops_everything.rs` and
-//! `tests/shutdown_bears_what_goes_on.rs`, and by `shutdown/tests.rs` for a waker in flight and for who waits.
+//! Checked by `models::shutdown`, by `tests/shutdown_drops_everything.rs`,
+//! `tests/shutdown_bears_what_goes_on.rs` and `tests/the_end_has_phases.rs`, and by `shutdown/tests.rs` for a waker in flight and for
+//! who waits.
 
 #[cfg(all(test, not(ws_loom)))]
 pub(super) mod tests;
@@ -46,17 +54,21 @@ use super::{
     Shared, Worker,
     closing::Closing,
     ground::{Bed, Ground},
+    processor::attention,
     worker::Scope,
 };
 use crate::{
     context,
-    queue::Steal,
-    sync::{Arc, thread},
-    task::{Task, report},
+    queue::{Batch, Steal},
+    sync::{Arc, atomic::Ordering::Relaxed, thread},
+    task::{Home, Task, report},
 };
 
 /// Names of tasks in a report at most.
 const REPORTED_MAX: usize = 10;
+/// Tasks that are queued at once when all are cancelled: workers begin to drop them while the rest is looked for. As many as a local
+/// queue holds.
+const ABORTED_AT_ONCE: usize = 256;
 
 /// How long the one who ends a runtime waits.
 #[derive(Clone, Copy, Debug)]
@@ -84,30 +96,138 @@ pub(super) fn in_a_hook(hook: impl FnOnce()) {
 impl Shared {
     /// Ends the runtime.
     pub(crate) fn shut_down(self: &Arc<Self>, wait: Wait) {
-        let first = self.begin_shutdown();
         let inside = IN_A_HOOK.get() || context::with_worker(|worker| worker.is_some());
-        match wait {
-            Wait::AtMost(grace) if !inside => {
-                self.help_to_clear();
-                self.wait_at_most(grace);
-            }
-            _ if first && !self.has_threads() => self.clear_in_the_background(),
-            _ => {}
+        let grace = match wait {
+            Wait::AtMost(grace) if !inside => Some(grace),
+            _ => None,
+        };
+        if self.stage.is_some() {
+            return self.end_at_once(grace);
+        }
+        let first = self.begin_draining();
+        match grace {
+            Some(grace) => self.see_to_the_end(grace),
+            None if first => self.end_in_the_background(),
+            None => {}
         }
     }
 
     /// A task ended with a panic.
     pub(crate) fn task_panicked(self: &Arc<Self>) {
-        if self.config.panic_stops_runtime && self.begin_shutdown() {
-            report(|| {
-                tracing::error!(
-                    "a task panicked: the runtime shuts down, as its builder asked for"
-                );
-            });
-            // Threads that have a root of their own go on with that.
-            if !self.has_threads() {
-                self.clear_in_the_background();
+        if !self.config.panic_stops_runtime || self.phase.is_ending() {
+            return;
+        }
+        report(|| {
+            tracing::error!("a task panicked: the runtime shuts down, as its builder asked for");
+        });
+        // Threads that have a root of their own go on with that.
+        if self.stage.is_some() {
+            self.end_at_once(None);
+        } else if self.begin_draining() {
+            self.end_in_the_background();
+        }
+    }
+
+    /// The steps of the ender, after the draining has begun.
+    fn see_to_the_end(self: &Arc<Self>, grace: Duration) {
+        let begin = Instant::now();
+        let left = |of: Duration| {
+            move || {
+                let left = of.checked_sub(begin.elapsed());
+                left.filter(|left| !left.is_zero())
             }
+        };
+        let mut drained = self.live_tasks() == 0;
+        if !drained && !self.has_no_thread() {
+            drained = self.wait_for_the_last_task(left(grace / 4 * 3));
+            if !drained {
+                self.in_the_background(|shared| shared.shut_down_resources());
+                drained = self.wait_for_the_last_task(left(grace));
+            }
+        }
+        self.begin_shutdown();
+        if drained || self.has_no_thread() {
+            self.help_to_clear();
+        } else {
+            self.in_the_background(|shared| shared.help_to_clear());
+        }
+        if !(self.wait_for_the_end(left(grace)) && self.join_threads(left(grace))) {
+            self.report_left();
+        }
+    }
+
+    /// The same for who must not wait.
+    fn end_in_the_background(self: &Arc<Self>) {
+        if self.live_tasks() == 0 && self.has_threads() {
+            self.begin_shutdown();
+            return;
+        }
+        let grace = self.config.shutdown_grace;
+        if !self.in_the_background(move |shared| shared.see_to_the_end(grace)) {
+            self.begin_shutdown();
+            if !self.has_threads() {
+                self.help_to_clear();
+            }
+        }
+    }
+
+    /// Where the clock is a driver's.
+    fn end_at_once(self: &Arc<Self>, grace: Option<Duration>) {
+        let first = self.begin_shutdown();
+        match grace {
+            Some(grace) => {
+                self.help_to_clear();
+                let begin = Instant::now();
+                let left = || grace.checked_sub(begin.elapsed());
+                if !self.wait_for_the_end(|| left().filter(|left| !left.is_zero())) {
+                    self.report_left();
+                }
+            }
+            None => {
+                let nobody = first && !self.has_threads();
+                if nobody && !self.in_the_background(|shared| shared.help_to_clear()) {
+                    self.help_to_clear();
+                }
+            }
+        }
+    }
+
+    /// Whether there is no thread that could drop a future, and none can be had.
+    fn has_no_thread(&self) -> bool {
+        !self.has_threads() && self.refusal.load(Relaxed)
+    }
+
+    /// Runs `f` on a thread of its own. False if the system refuses that.
+    fn in_the_background(self: &Arc<Self>, f: impl FnOnce(&Arc<Self>) + Send + 'static) -> bool {
+        let shared = self.clone();
+        let builder = thread::Builder::new().name(format!("{}-end", self.config.name));
+        let started = self.start(builder, move || f(&shared));
+        if let Err(error) = &started {
+            report(|| tracing::warn!(%error, "no thread for a shutdown in the background"));
+        }
+        started.is_ok()
+    }
+
+    /// Marks the live tasks of a table but blocking calls as cancelled, and queues those that were idle.
+    pub(super) fn abort_of(&self, home: &Home) {
+        let mut batch = Batch::new();
+        home.live().sweep(|task| {
+            if task.header().blocks() {
+                return;
+            }
+            let Some(task) = task.cancel() else {
+                return;
+            };
+            if !task.header().is_plain() {
+                return self.push_foreign(task);
+            }
+            batch.push(task);
+            if batch.len() >= ABORTED_AT_ONCE {
+                self.push_batch(std::mem::take(&mut batch));
+            }
+        });
+        if !batch.is_empty() {
+            self.push_batch(batch);
         }
     }
 
@@ -123,40 +243,26 @@ impl Shared {
         }
     }
 
-    fn clear_in_the_background(self: &Arc<Self>) {
-        let shared = self.clone();
-        let builder = thread::Builder::new().name(format!("{}-end", self.config.name));
-        if let Err(error) = builder.spawn(move || shared.help_to_clear()) {
-            report(|| tracing::warn!(%error, "no thread for the shutdown: it is done here"));
-            self.help_to_clear();
-        }
-    }
-
-    fn wait_at_most(&self, grace: Duration) {
-        let begin = Instant::now();
-        let left = || {
-            grace
-                .checked_sub(begin.elapsed())
-                .filter(|left| !left.is_zero())
-        };
-        if !self.wait_for_the_end(left) {
-            self.report_left();
-        }
-    }
-
     fn report_left(&self) {
+        let running: Vec<_> = self
+            .peers()
+            .map(|peer| peer.running.load(Relaxed))
+            .collect();
         let mut left = Vec::new();
-        self.for_each_live(|task| {
-            if left.len() < REPORTED_MAX {
+        // Those that hold up their threads come first.
+        for is_running in [true, false] {
+            self.for_each_live(|task| {
                 let header = task.header();
-                left.push(format!(
-                    "task {} {:?} spawned at {}",
-                    header.id(),
-                    header.name().unwrap_or(""),
-                    header.location()
-                ));
-            }
-        });
+                if left.len() < REPORTED_MAX && running.contains(&header.address()) == is_running {
+                    left.push(format!(
+                        "task {} {:?} spawned at {}",
+                        header.id(),
+                        header.name().unwrap_or(""),
+                        header.location()
+                    ));
+                }
+            });
+        }
         let tasks = self.live_tasks();
         let threads = self.threads.lock().count;
         report(|| {
@@ -189,6 +295,14 @@ impl Worker {
                 break;
             }
         }
+    }
+
+    /// The runtime drains, and this thread was asked to look at what it entered last.
+    pub(super) fn drain(&self) {
+        let peer = self.peer();
+        peer.attention.fetch_and(!attention::DRAIN, Relaxed);
+        self.shared()
+            .drain_own(|| self.shared().abort_of(&peer.home));
     }
 
     /// Drops a task's future, or sends it to the thread that may.

@@ -39,7 +39,7 @@
 //! - *A thief in the middle of its walk* still looks at a P that was given back, or that has another thread by now. Both are
 //!   harmless: the stealing ends stay valid, a vacant P has nothing, and a P with a thread is a victim like any other.
 //! - *A shutdown that begins* tells every P in `occupied`. A P that was taken before meanwhile, or again, looks at the phase
-//!   after its bit was set (`Closing::welcome`, the first meeting in `closing.rs`).
+//!   after its bit was set (`Closing::welcome`, the second meeting in `closing.rs`).
 //! - *Forget beside a take*: both hold the lock of `vacant`, so the thread that takes the P sets the bit after it was
 //!   cleared. Without a thread nothing enters the table.
 //!

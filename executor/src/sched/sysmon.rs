@@ -163,12 +163,15 @@ impl Sysmon {
 impl Shared {
     /// Starts sysmon, once.
     pub(crate) fn ensure_monitor(self: &Arc<Self>) {
-        if self.sysmon.started.load(Relaxed) || self.sysmon.started.swap(true, AcqRel) {
+        if self.sysmon.started.load(Relaxed)
+            || self.phase.is_closing()
+            || self.sysmon.started.swap(true, AcqRel)
+        {
             return;
         }
         let shared = self.clone();
         let builder = thread::Builder::new().name(format!("{}-mon", self.config.name));
-        if let Err(error) = builder.spawn(move || Monitor::new(&shared).run()) {
+        if let Err(error) = self.start(builder, move || Monitor::new(&shared).run()) {
             // The next thread that comes tries again; one report is enough.
             if !self.sysmon.reported.swap(true, Relaxed) {
                 report(

@@ -4,6 +4,23 @@
 //! It is counted before it exists, under the lock that a shutdown looks at, so that the closing either
 //! refuses it or waits for it. What the cap or the system refuses is reported once, and nothing is
 //! lost: the P goes back to the vacant ones, and permit and spinning are *refused*.
+//!
+//! # *Joining*
+//!
+//! When the drop of a runtime returns, its threads have ended, with the thread-locals of users that they had. So each thread
+//! that is started leaves its handle in [`Joins`].
+//!
+//! - A thread that ends for want of work leaves its handle in `ended`, and joins the one that it finds there. So at most one
+//!   handle of a thread that has ended waits there, and who joins that one has joined those before.
+//! - The end takes all handles but that of its own thread, and has them joined by a thread in the background: a destructor of
+//!   a thread-local is user code, and the wait for it is bounded by the grace.
+//!
+//! If a thread-local has the runtime and drops it when its thread ends, another thread may wait for that one. Then the grace ends
+//! the wait.
+//!
+//! A handle is there before its thread can look for it: the lock is held while the thread is started.
+
+use std::{io, time::Duration};
 
 use super::{
     Shared,
@@ -14,11 +31,94 @@ use super::{
     worker,
 };
 use crate::{
-    sync::{Arc, Mutex, atomic::Ordering::Relaxed, thread},
+    sync::{Arc, Condvar, Mutex, atomic::Ordering::Relaxed, thread},
     task::{Task, report},
 };
 
+/// The handles of threads; see *Joining* in the module's head.
+#[derive(Debug, Default)]
+pub(super) struct Joins {
+    running: Vec<(thread::ThreadId, thread::JoinHandle<()>)>,
+    /// Of the thread that ended last for want of work.
+    ended: Option<thread::JoinHandle<()>>,
+}
+
+/// Tells that all threads have been joined.
+#[derive(Debug, Default)]
+struct Joined {
+    is_over: Mutex<bool>,
+    changed: Condvar,
+}
+
 impl Shared {
+    /// Starts a thread that the end joins.
+    pub(super) fn start(
+        &self,
+        builder: thread::Builder,
+        f: impl FnOnce() + Send + 'static,
+    ) -> io::Result<()> {
+        let mut joins = self.joins.lock();
+        let handle = builder.spawn(f)?;
+        joins.running.push((handle.thread().id(), handle));
+        Ok(())
+    }
+
+    /// At the very end of a thread that does no more for the runtime.
+    pub(super) fn join_the_one_before(&self) {
+        let own = thread::current().id();
+        let before = {
+            let mut joins = self.joins.lock();
+            let place = joins.running.iter().position(|(id, _)| *id == own);
+            // If it is not there, the end has taken it.
+            place.and_then(|place| {
+                let (_, handle) = joins.running.swap_remove(place);
+                joins.ended.replace(handle)
+            })
+        };
+        if let Some(handle) = before {
+            // A panic was its own affair.
+            let _ = handle.join();
+        }
+    }
+
+    /// Joins all threads but this one. `left` says how long one may still wait. False if that was not long enough.
+    pub(super) fn join_threads(&self, mut left: impl FnMut() -> Option<Duration>) -> bool {
+        let own = thread::current().id();
+        let handles: Vec<_> = {
+            let mut joins = self.joins.lock();
+            let ended = joins.ended.take();
+            let running = joins.running.drain(..).filter(|(id, _)| *id != own);
+            running.map(|(_, handle)| handle).chain(ended).collect()
+        };
+        if handles.is_empty() {
+            return true;
+        }
+        let joined = Arc::new(Joined::default());
+        let tells = joined.clone();
+        let builder = thread::Builder::new().name(format!("{}-end", self.config.name));
+        let joiner = builder.spawn(move || {
+            for handle in handles {
+                let _ = handle.join();
+            }
+            *tells.is_over.lock() = true;
+            tells.changed.notify_all();
+        });
+        let Ok(joiner) = joiner else {
+            // The system refuses it: they end by themselves.
+            return true;
+        };
+        let mut is_over = joined.is_over.lock();
+        while !*is_over {
+            let Some(left) = left() else {
+                return false;
+            };
+            is_over = joined.changed.wait_timeout(is_over, left);
+        }
+        drop(is_over);
+        let _ = joiner.join();
+        true
+    }
+
     /// What [`Ground::start_thread`] does for a runtime.
     pub(super) fn start_worker(&self, permit: Permit, spinning: Spinning) {
         let back = self.start_worker_with(permit, spinning, None);
@@ -63,7 +163,7 @@ impl Shared {
         // system refuses the thread. The call goes with it.
         let cell = Arc::new(Mutex::new(Some((processor, call))));
         let seat = cell.clone();
-        let started = builder.spawn(move || {
+        let started = self.start(builder, move || {
             let (processor, call) = seat
                 .lock()
                 .take()

@@ -139,7 +139,8 @@ impl Sleeper for Worker {
     }
 
     fn is_called(&self) -> bool {
-        self.is_shut_down() && (self.root.is_none() || self.p.pinned_live.get() > 0)
+        self.is_asked_to_drain()
+            || (self.is_shut_down() && (self.root.is_none() || self.p.pinned_live.get() > 0))
     }
 
     fn wait(&self) -> Slept {
@@ -181,6 +182,10 @@ impl Sleeper for Worker {
 impl Worker {
     pub(super) fn is_shut_down(&self) -> bool {
         self.peer().attention.load(Relaxed) & attention::SHUTDOWN != 0
+    }
+
+    fn is_asked_to_drain(&self) -> bool {
+        self.peer().attention.load(Relaxed) & attention::DRAIN != 0
     }
 
     /// Waits in the netpoll if nobody else does, else on `parker`; what became ready is in `ready`
@@ -274,7 +279,12 @@ impl Worker {
         // Ordering: SeqCst: between the standing and the look at whether a thread was refused; pairs with
         // the fence in `Ground::refused`.
         fence(SeqCst);
-        while !self.has_private() && !self.must_stand_in() {
+        let mut stands_in = false;
+        while !self.has_private() && !self.is_asked_to_drain() {
+            stands_in = self.must_stand_in();
+            if stands_in {
+                break;
+            }
             self.wait_on(root.parker(), None);
             let ready = self.ready.take();
             let before = self.peer().counters.handed_in.get();
@@ -283,7 +293,7 @@ impl Worker {
                 self.passed_on.set(true);
             }
         }
-        self.stands_in.set(!self.has_private());
+        self.stands_in.set(stands_in && !self.has_private());
         peer.standing.awake();
         if self.p.has_pinned() {
             self.get_permit(root.parker());

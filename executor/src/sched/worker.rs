@@ -125,6 +125,7 @@ pub(super) fn main(shared: &Arc<Shared>, processor: Box<Processor>, call: Option
     in_a_hook(|| shared.config.hooks.call_stop());
     shared.thread_ended();
     whole.over();
+    shared.join_the_one_before();
 }
 
 impl Worker {

@@ -110,7 +110,8 @@ where
 /// Runs a closure that blocks on a thread where that holds up no task, timer or socket.
 ///
 /// At most `max_threads - 2 * workers` such closures run at a time; the others wait, and can be
-/// aborted until they begin. What is pinned to a worker (`spawn_local`, `spawn_pinned`, the root of
+/// aborted until they begin. A closure that was accepted runs also if the runtime is ended before it has begun, if
+/// [`shutdown_grace`](crate::runtime::Builder::shutdown_grace) is long enough for that. What is pinned to a worker (`spawn_local`, `spawn_pinned`, the root of
 /// [`Runtime::run_local`](crate::runtime::Runtime::run_local)) waits for a closure that this worker runs, which it does
 /// only where no other thread can be had.
 ///

@@ -1,10 +1,10 @@
 //! S7: a waker that is in flight when its runtime ends: it has made its task queued, and nobody but the task
 //! holds the runtime by then. The pusher finds it all the same, and drops the task; then the runtime goes.
 //!
-//! It fails when `begin_shutdown` does not call `keep`, or `task_ended` does not let go.
+//! It fails when `begin_draining` does not call `keep`, or `task_ended` does not let go.
 //!
 //! And who ends a runtime: whether he clears away himself, or waits, or leaves it to a thread in the background, and what
-//! he says of those who are left.
+//! he says of those who are left. When he has waited, nothing keeps the runtime.
 
 use std::{
     cell::RefCell,
@@ -39,7 +39,9 @@ impl Drop for Counts {
 }
 
 fn with_a_waker_in_flight(workers: usize) {
-    let runtime = Builder::new().workers(workers).build().unwrap();
+    // Nobody waits for it.
+    let builder = Builder::new().workers(workers);
+    let runtime = builder.shutdown_grace(Duration::ZERO).build().unwrap();
     let dropped = Arc::new(AtomicUsize::new(0));
     let counts = Counts(dropped.clone());
     let (begun, parked) = mpsc::channel();
@@ -299,11 +301,10 @@ fn no_more_than_ten_tasks_are_told_by_name_and_place() {
 
 #[test]
 fn who_waits_is_there_until_the_last_thread_is_gone() {
-    let builder = Builder::new().workers(1).sysmon(false);
-    let runtime = builder.build().unwrap();
+    let runtime = Builder::new().workers(1).build().unwrap();
     let shared = runtime.handle().shared().clone();
     let clears = Arc::new(AtomicBool::new(false));
-    // Polled first, and dropped by the one who ends it, for the thread is stuck by then.
+    // Polled first, and dropped by another thread, for the first one is stuck by then.
     let (begun, has_begun) = mpsc::channel();
     let (sets, told) = (clears.clone(), begun.clone());
     drop(runtime.spawn(async move {
@@ -312,11 +313,11 @@ fn who_waits_is_there_until_the_last_thread_is_gone() {
     }));
     has_begun.recv().unwrap();
     let is_over = Arc::new(AtomicBool::new(false));
-    let (own, over) = (shared.clone(), is_over.clone());
+    let over = is_over.clone();
     drop(runtime.spawn(async move {
         begun.send(()).unwrap();
-        // He has cleared away, and is counted no more: he would be gone soon.
-        while !clears.load(SeqCst) || own.threads.lock().count > 1 {
+        // Nothing else is alive then: he would be gone soon.
+        while !clears.load(SeqCst) {
             thread::yield_now();
         }
         for _ in 0..10_000 {
@@ -328,6 +329,27 @@ fn who_waits_is_there_until_the_last_thread_is_gone() {
     runtime.shutdown_timeout(LONG);
     assert!(is_over.load(SeqCst), "he has not waited");
     assert_eq!(shared.live_tasks(), 0);
+}
+
+/// When a drop returns, the runtime's threads have given it up, and so its descriptors are closed.
+#[test]
+fn nobody_has_the_runtime_when_its_drop_returns() {
+    for workers in [1, 2, 4] {
+        for _ in 0..50 {
+            let builder = Builder::new().workers(workers).shutdown_grace(LONG);
+            let runtime = builder.build().unwrap();
+            let tasks: Vec<_> = (0..4 * workers)
+                .map(|_| runtime.spawn(crate::task::yield_now()))
+                .collect();
+            drop(runtime.handle().spawn_blocking(thread::yield_now));
+            for task in tasks {
+                runtime.block_on(task).unwrap();
+            }
+            let shared = Arc::downgrade(runtime.handle().shared());
+            drop(runtime);
+            assert_eq!(shared.strong_count(), 0, "a thread is left");
+        }
+    }
 }
 
 /// A runtime whose only task waits for a word when it is dropped: a thread in the background clears away, if it has none.
