@@ -1,8 +1,8 @@
 //! J6: `compute` runs a computation beside the tasks of its caller's worker. Dropped, it is cancelled at its
 //! forks, and nothing that it uses is freed before its end.
 //!
-//! A computation that is not cancelled goes on for ever here: seen with `Scope::push` without its look at the mark, and
-//! with a `check` that does not ask again.
+//! A computation that is not cancelled goes on for ever here: seen with a `scope` that begins whether somebody asked or
+//! not, with `come_by_between_jobs` in `fork_join/owner.rs` without its look at the mark, and with a `check` that does not ask again.
 
 mod common;
 
@@ -18,7 +18,7 @@ use std::{
 
 use common::{Count, Gate, OnDrop, runtime};
 use futures::{FutureExt, channel::oneshot};
-use ws_executor::{compute, join, scope, spawn};
+use ws_executor::{Scope, compute, join, scope, spawn};
 
 fn fib(n: u64) -> u64 {
     if n < 2 {
@@ -81,6 +81,29 @@ common::with_workers! {
                 loop {
                     join(|| (), || ());
                 }
+            });
+        });
+    }
+
+    fn scopes_end_when_it_is_dropped(workers: usize) {
+        cancel_in_the_middle(workers, |begun, _| {
+            loop {
+                scope(|scope| scope.spawn(|_| begun.open()));
+            }
+        });
+    }
+
+    fn a_chain_of_branches_ends_when_it_is_dropped(workers: usize) {
+        fn link<'scope>(scope: &Scope<'scope>) {
+            join(|| (), || ());
+            scope.spawn(link);
+        }
+        cancel_in_the_middle(workers, |begun, _| {
+            scope(|scope| {
+                scope.spawn(link);
+                scope.spawn(link);
+                // The newest, so it is begun where there is one worker.
+                scope.spawn(|_| begun.open());
             });
         });
     }

@@ -4,12 +4,13 @@
 //! waits in a join, with a lock in its hands, picks up another job that wants the same lock.
 //!
 //! It fails when `help` in `fork_join/owner.rs` takes whatever branch is shared, and when `stall` there sleeps with its
-//! permit, or does not ask anew when it has given that up.
+//! permit, does not ask anew when it has given that up, or helps while it unwinds.
 
 mod common;
 
 use std::{
     cell::Cell,
+    hint,
     panic::{AssertUnwindSafe, catch_unwind, panic_any},
     sync::{
         Mutex,
@@ -232,5 +233,45 @@ fn what_a_thief_forks_is_taken_while_the_owner_unwinds() {
             catch_unwind(AssertUnwindSafe(|| join(unwinds, stolen))).is_err()
         });
         assert!(runtime.block_on(task).unwrap());
+    });
+}
+
+/// A thread whose first branch panicked waits for the second one, and helps with nothing: what it ran could not unwind.
+#[test]
+fn who_unwinds_runs_no_branch() {
+    common::limited(|| {
+        common::listen_to_panics();
+        let runtime = runtime(2);
+        for _ in 0..common::scaled(20) {
+            let begun = Gate::default();
+            let ran = Mutex::new(None);
+            let first = || {
+                begun.pass();
+                panic_any("expected: in the first branch");
+            };
+            let second = || {
+                begun.open();
+                let own = thread::current().id();
+                // Until another thread has a branch of this one.
+                loop {
+                    let moment = || (0..1000).for_each(|_| hint::spin_loop());
+                    let by = || (thread::current().id(), thread::panicking());
+                    let ((), (by, panicking)) = join(moment, by);
+                    if by != own {
+                        *ran.lock().unwrap() = Some(panicking);
+                        return;
+                    }
+                }
+            };
+            let result = runtime.block_on(async {
+                catch_unwind(AssertUnwindSafe(|| join(first, second))).map(drop)
+            });
+            assert!(result.is_err());
+            assert_eq!(
+                ran.into_inner().unwrap(),
+                Some(false),
+                "run while it unwinds"
+            );
+        }
     });
 }
