@@ -32,6 +32,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Ending the sending side
+//!
+//! A stream has a `shutdown(how)` of its own, as std's has, and Rust prefers it to that of tokio's
+//! `AsyncWriteExt`. So `stream.shutdown().await` does not compile. Write
+//! `AsyncWriteExt::shutdown(&mut stream).await`, or `stream.shutdown(Shutdown::Write)?`, which does the
+//! same. Halves have no method of that name, and code that is generic over `AsyncWrite` sees only tokio's.
+//!
 //! # Reading
 //!
 //! tokio's read buffer need not be initialised. Sockets are read straight into it, and nothing is zeroed or
