@@ -207,3 +207,60 @@ impl Alarm {
         ns.clamp(AWAKE + 1, NEVER - 1)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use mio::Poll;
+
+    use super::*;
+
+    /// Until when the thread waits, and what the timer is set to, which has to be no later.
+    fn set(alarm: &Alarm) -> (u64, u64) {
+        (
+            alarm.sleep_until.load(Ordering::Relaxed),
+            *alarm.set_to.lock(),
+        )
+    }
+
+    /// That it is never early is tested with the clock; that would not show that it is late.
+    #[test]
+    fn it_is_set_to_the_very_moment() {
+        let poll = Poll::new().unwrap();
+        let alarm = Alarm::new(poll.registry(), Token(0)).unwrap();
+        let at = |ns| alarm.timer.origin() + Duration::from_nanos(ns);
+        let hour = 3_600_000_000_000;
+        assert_eq!(alarm.arm(|| at(hour)), Arm::Unheard);
+        alarm.prepare();
+        assert!(alarm.is_awaited());
+        alarm.aim(None).unwrap();
+        assert_eq!(set(&alarm), (NEVER, NEVER));
+        let done = if Timer::KEEPS_TIME {
+            Arm::Done
+        } else {
+            Arm::Wake
+        };
+        assert_eq!(alarm.arm(|| at(2 * hour)), done);
+        assert_eq!(set(&alarm), (2 * hour, 2 * hour));
+        assert_eq!(alarm.arm(|| at(2 * hour + 1)), Arm::Done, "that is later");
+        assert_eq!(set(&alarm), (2 * hour, 2 * hour));
+        assert_eq!(alarm.arm(|| at(hour)), done);
+        assert_eq!(set(&alarm), (hour, hour));
+        // What was armed since `prepare` is earlier than what the thread found.
+        alarm.aim(Some(at(2 * hour))).unwrap();
+        assert_eq!(set(&alarm), (hour, hour));
+        alarm.finish();
+        assert!(!alarm.is_awaited());
+        assert_eq!(alarm.arm(|| at(1)), Arm::Unheard);
+        // The next wait is for a later moment, and then for an earlier one.
+        for (until, set_to) in [(3 * hour, hour), (hour / 2, hour / 2)] {
+            alarm.prepare();
+            alarm.aim(Some(at(until))).unwrap();
+            assert_eq!(set(&alarm), (until, set_to));
+            alarm.finish();
+        }
+        alarm.prepare();
+        alarm.rang();
+        alarm.aim(Some(at(hour + 7))).unwrap();
+        assert_eq!(set(&alarm), (hour + 7, hour + 7));
+    }
+}

@@ -20,7 +20,9 @@ use crate::{
     context, join,
     runtime::{Builder, Runtime},
     sched::{
+        closing::Closing,
         find::tests::thread,
+        idle::Spinning,
         shutdown::tests::end,
         sleep::Sleeper,
         stage::Stage,
@@ -197,6 +199,14 @@ fn it_sleeps_while_nobody_runs_and_nothing_waits() {
     );
     let (_sender, mut receiver) = pipe::new().unwrap();
     let source = Registration::new(&shared.netpoll, &mut receiver, Interest::READABLE).unwrap();
+    // The thread that was to wait there is refused.
+    for processor in stage(&runtime).take() {
+        let permit = processor.peer.standing.vacate().expect("it runs");
+        shared.return_processor(processor);
+        shared.thread_gone();
+        shared.idle.release(permit, Some(Spinning::take_over()));
+    }
+    assert_eq!(shared.idle.free(), shared.idle.workers());
     assert_eq!(
         sleeps_after(&mut monitor),
         None,
