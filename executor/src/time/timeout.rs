@@ -4,7 +4,7 @@
 //! at, outside of the cooperative budget: otherwise a future that spends the whole budget in each poll
 //! would never be stopped (F7).
 //!
-//! A timeout costs one unit, whether it ends with an output or elapses, unless its future has paid. A
+//! A timeout costs one unit when it elapses, and one when its future is ready without having paid. A
 //! timeout that begins needs a unit, and yields before it polls anything if none is left; so a loop around
 //! `timeout(Duration::ZERO, ..)` or `timeout(.., ready(()))` ends its poll like any other (F2). A timeout that
 //! has begun is not refused: another future of the same task may have spent the budget, in every poll, and
@@ -176,12 +176,12 @@ impl<F: Future> Future for Timeout<F> {
             drop(ready!(budget::poll_proceed(cx)));
             *this.begun = true;
         }
-        budget::charged(|| {
-            if let Poll::Ready(output) = this.future.poll(cx) {
-                return Poll::Ready(Ok(output));
-            }
-            this.timer.poll_unbudgeted(cx).map(|()| Err(Elapsed(())))
-        })
+        if let Poll::Ready(output) = budget::charged(|| this.future.poll(cx)) {
+            return Poll::Ready(Ok(output));
+        }
+        // Not in a closure, where a panic would not name the caller's line.
+        ready!(this.timer.poll_unbudgeted(cx));
+        budget::charged(|| Poll::Ready(Err(Elapsed(()))))
     }
 }
 
