@@ -1,9 +1,10 @@
 //! The hooks of the builder: `on_thread_start` runs once on each thread of the runtime, before its first
-//! task, and `on_thread_stop` once after its last; each park has its unpark. A hook that panics harms
+//! task, and `on_thread_stop` once after its last; so they do on a thread in `block_on` or `Runtime::run`, once a
+//! call. Each park has its unpark, also that of a root that waits. A hook that panics harms
 //! nobody, and no lock of the runtime is held in one (S6, S8).
 //!
-//! It fails when `call_start` stands in the worker's loop instead of before it, or a hook is called
-//! without its catch.
+//! It fails when `call_start` stands in the worker's loop instead of before it, a hook is called
+//! without its catch, and where `block_on` or `wait_for_root` calls none.
 
 mod common;
 
@@ -83,8 +84,14 @@ common::with_workers! {
         });
         drop(runtime);
         assert!(on_drop.is_finished());
-        let mut started = seen.started.lock().unwrap().clone();
-        let mut stopped = seen.stopped.lock().unwrap().clone();
+        let own = thread::current().id();
+        let of_the_runtime = |seen: &Mutex<Vec<ThreadId>>| {
+            let mut threads = seen.lock().unwrap().clone();
+            threads.retain(|id| *id != own);
+            threads
+        };
+        let mut started = of_the_runtime(&seen.started);
+        let mut stopped = of_the_runtime(&seen.stopped);
         assert!(started.len() >= workers, "as many ran at once");
         started.sort_by_key(|id| format!("{id:?}"));
         stopped.sort_by_key(|id| format!("{id:?}"));
@@ -94,17 +101,81 @@ common::with_workers! {
         assert_eq!(seen.parked.load(SeqCst), seen.unparked.load(SeqCst));
     }
 
-    /// A thread in `block_on` is the user's: it has no start and no stop.
-    fn not_on_a_thread_of_the_user(workers: usize) {
+    fn also_on_a_thread_that_waits_once_a_call(workers: usize) {
         let (builder, seen) = watched(workers);
         let runtime = builder.build().unwrap();
+        let own = thread::current().id();
+        let calls = |seen: &Mutex<Vec<ThreadId>>| {
+            seen.lock().unwrap().iter().filter(|id| **id == own).count()
+        };
+        let root = || async {
+            assert!(STARTED.get(), "the root is before the start hook");
+            let pinned = ws_executor::spawn_local(async { assert!(STARTED.get()) });
+            pinned.await.unwrap();
+        };
+        runtime.block_on(root());
+        assert_eq!((calls(&seen.started), calls(&seen.stopped)), (1, 1));
         runtime.block_on(async {
-            ws_executor::spawn_local(async {}).await.unwrap();
+            // A call in a call has none.
+            runtime.block_on(async {});
+            assert_eq!((calls(&seen.started), calls(&seen.stopped)), (2, 1));
+        });
+        let panics = || runtime.block_on(async { std::panic::resume_unwind(Box::new(())) });
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).unwrap_err();
+        assert_eq!((calls(&seen.started), calls(&seen.stopped)), (3, 3));
+        runtime.run_local(root());
+        assert_eq!((calls(&seen.started), calls(&seen.stopped)), (4, 4));
+    }
+
+    fn also_on_the_thread_of_main(workers: usize) {
+        let (builder, seen) = watched(workers);
+        builder.build().unwrap().run(async {
+            assert!(STARTED.get(), "the root is before the start hook");
+            ws_executor::spawn(async { assert!(STARTED.get()) }).await.unwrap();
+        });
+        let own = thread::current().id();
+        assert!(seen.started.lock().unwrap().contains(&own));
+        assert!(seen.stopped.lock().unwrap().contains(&own));
+    }
+
+    /// What wakes it comes from another thread, and it waits for no timer.
+    fn a_root_that_sleeps_parks(workers: usize) {
+        let (builder, seen) = watched(workers);
+        let runtime = builder.build().unwrap();
+        let (send, receive) = futures::channel::oneshot::channel();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while seen.parked.load(SeqCst) == 0 {
+                    thread::yield_now();
+                }
+                send.send(()).unwrap();
+            });
+            runtime.block_on(receive).unwrap();
         });
         drop(runtime);
-        let own = thread::current().id();
-        assert!(!seen.started.lock().unwrap().contains(&own));
-        assert!(!seen.stopped.lock().unwrap().contains(&own));
+        assert_eq!(seen.parked.load(SeqCst), seen.unparked.load(SeqCst));
+    }
+
+    /// A hook may wait for the runtime whose hook it is.
+    fn a_hook_may_call_block_on(workers: usize) {
+        let cell = Arc::new(Mutex::new(None::<Handle>));
+        let hooks = Arc::new(AtomicUsize::new(0));
+        let (own, ran) = (cell.clone(), hooks.clone());
+        let builder = Builder::new().workers(workers).shutdown_grace(common::GRACE);
+        let runtime = builder
+            .on_thread_start(move || {
+                let handle = own.lock().unwrap().clone().unwrap();
+                handle.block_on(async {});
+                ran.fetch_add(1, SeqCst);
+            })
+            .build()
+            .unwrap();
+        *cell.lock().unwrap() = Some(runtime.handle().clone());
+        runtime.block_on(runtime.spawn(async {})).unwrap();
+        assert!(hooks.load(SeqCst) > 0);
+        drop(runtime);
+        let handle = cell.lock().unwrap().take();
+        drop(handle);
     }
 
     fn a_hook_that_panics_harms_nobody(workers: usize) {

@@ -270,26 +270,34 @@ impl Builder {
         self
     }
 
-    /// Runs on every thread of the runtime before its first task.
+    /// Runs on every thread that polls tasks, before its first one: on each thread of the runtime, and on a thread that
+    /// calls `block_on`, [`Runtime::run`](super::Runtime::run) or a function with `#[ws::main]`, at the begin of each call
+    /// that is not inside another.
+    ///
+    /// The hook may block. Its thread holds up nobody meanwhile: other threads start, as many as there are permits
+    /// free, and more if their hooks take long. Without [`sysmon`](Self::sysmon) there are no more.
     pub fn on_thread_start(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.start = Some(StdArc::new(hook));
         self
     }
 
-    /// Runs on every thread of the runtime after its last task. A runtime that is dropped in there, or in the hook of
+    /// Runs on the same threads after their last task. A runtime that is dropped in there, or in the hook of
     /// the start, ends as one that is dropped in a task: the drop does not wait.
     pub fn on_thread_stop(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.stop = Some(StdArc::new(hook));
         self
     }
 
-    /// Runs on a thread that goes to sleep for want of work. It may block, but nobody is told: keep it short.
+    /// Runs on a thread that goes to sleep for want of work, or waits in a `block_on`. It may block: others have the
+    /// permit. The thread that waits for timers and sockets runs it before that wait, and while it blocks only the
+    /// monitor serves them, every 10 ms: keep it short.
     pub fn on_thread_park(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.park = Some(StdArc::new(hook));
         self
     }
 
-    /// Runs on a thread that wakes from such a sleep.
+    /// Runs on a thread that wakes from such a sleep. It counts as a poll: if it blocks, the monitor gives its permit to
+    /// others.
     pub fn on_thread_unpark(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.unpark = Some(StdArc::new(hook));
         self
@@ -492,6 +500,15 @@ pub(crate) struct Hooks {
 }
 
 impl Hooks {
+    pub(crate) fn has_start(&self) -> bool {
+        self.start.is_some()
+    }
+
+    /// Whether there is a hook for the begin or the end of a sleep.
+    pub(crate) fn has_park(&self) -> bool {
+        self.park.is_some() || self.unpark.is_some()
+    }
+
     pub(crate) fn call_start(&self) {
         call(&self.start);
     }

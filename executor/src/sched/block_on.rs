@@ -70,6 +70,7 @@ use super::{
     nested::{block_on_above, wait_alone},
     park::Parker,
     processor::Peer,
+    shutdown::{in_a_hook, is_in_a_hook},
     sleep::{Awake, Sleeper},
     worker::{Scope, Step},
 };
@@ -241,6 +242,28 @@ impl Seat<'_> {
     }
 }
 
+/// The thread has run the hook for its start, and will run that for its end: before it has a P, and after that. A call in
+/// such a hook has no hooks of its own.
+struct Attends<'a>(Option<&'a Shared>);
+
+impl<'a> Attends<'a> {
+    fn begin(shared: &'a Shared) -> Self {
+        if is_in_a_hook() {
+            return Self(None);
+        }
+        in_a_hook(|| shared.config.hooks.call_start());
+        Self(Some(shared))
+    }
+}
+
+impl Drop for Attends<'_> {
+    fn drop(&mut self) {
+        if let Some(shared) = self.0 {
+            in_a_hook(|| shared.config.hooks.call_stop());
+        }
+    }
+}
+
 /// Waits for `future` on this thread. See the module's head.
 ///
 /// # Panics
@@ -254,6 +277,7 @@ pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output 
     if shared.paused.is_some() {
         return work_until_done(shared, future);
     }
+    let _attends = Attends::begin(shared);
     let root = Root::take_spare();
     let seat = Seat {
         shared,
@@ -334,6 +358,7 @@ pub(crate) fn run_local<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output
 /// If the runtime has no P left.
 #[track_caller]
 fn work_until_done<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
+    let _attends = Attends::begin(shared);
     let Some(processor) = shared.take_processor() else {
         panic!(
             "too many threads are in this runtime: {} at most, twice `Builder::max_threads`, can poll its tasks at once",

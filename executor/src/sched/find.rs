@@ -48,7 +48,7 @@
 //!
 //! A step wakes what the netpoll and the timers bring, and a waker is anybody's code: it may announce a block, and be back
 //! when no permit is free, or take so long that sysmon takes the permit. So where a step had something woken it looks at the
-//! permit again, and goes on as who has none (S3). Where nothing was due that costs nothing. What comes afterwards, up to
+//! permit again, and goes on as who has none (S3). A waker that is not a task's runs in [`Worker::enter_user_code`]. Where nothing was due that costs nothing. What comes afterwards, up to
 //! the poll, is as short as what comes before a revocation in any poll.
 //!
 //! # Two scopes
@@ -76,7 +76,7 @@ use crate::{
     events::event,
     queue::Batch,
     sync::atomic::Ordering::Relaxed,
-    task::{DEFAULT_PRIORITY, Task, wake_quietly},
+    task::{DEFAULT_PRIORITY, Task, task_of, wake_quietly},
 };
 
 /// Every so many ticks the global queue is looked at first (L4). As in Go: a prime, so that it does not
@@ -586,7 +586,11 @@ impl Worker {
         let outer = self.p.batch.replace(Some(0));
         let mut shared_out = false;
         for waker in ready.drain(..) {
-            wake_quietly(waker);
+            if task_of(&waker).is_some() {
+                wake_quietly(waker);
+            } else {
+                self.enter_user_code(|| wake_quietly(waker));
+            }
             if !shared_out && self.p.batch.get() > Some(1) {
                 shared_out = true;
                 // As a spinner this thread would be relied upon.

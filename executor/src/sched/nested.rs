@@ -45,7 +45,11 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use super::{Root, Shared, Worker, sleep::Sleeper, worker::BRANCH};
+use super::{
+    Root, Shared, Worker,
+    sleep::Sleeper,
+    worker::{BRANCH, USER_CODE},
+};
 use crate::{
     blocking, budget, context, fork_join,
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -179,7 +183,7 @@ impl Worker {
     fn run_pinned_above(&self, root: &Arc<Root>) -> bool {
         let (p, peer) = (&*self.p, self.peer());
         let running = peer.running.load(Relaxed);
-        if running == 0 || running == BRANCH || fork_join::is_inside() {
+        if matches!(running, 0 | BRANCH | USER_CODE) || fork_join::is_inside() {
             // A clock that jumps waits for what is in the inbox, and this thread may wait for the clock.
             p.take_in();
             return false;

@@ -53,7 +53,7 @@ use std::cell::{Cell, OnceCell};
 use super::{
     ground::Ground,
     processor::Peer,
-    worker::{BRANCH, ROOT, Scope, Worker},
+    worker::{BRANCH, ROOT, Scope, USER_CODE, Worker},
 };
 use crate::{
     events::event,
@@ -134,7 +134,7 @@ impl Worker {
     /// The task that this thread is polling, if it is polling one.
     pub(crate) fn running_task(&self) -> Option<TaskRef> {
         match self.peer().running.load(Relaxed) {
-            ROOT | BRANCH => None,
+            ROOT | BRANCH | USER_CODE => None,
             address => self.shared.find_live(address),
         }
     }

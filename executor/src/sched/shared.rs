@@ -18,7 +18,7 @@ use super::{
     slots::Slots,
     stage::Stage,
     sysmon::Sysmon,
-    threads::Joins,
+    threads::{InStartHook, Joins},
     wait::Crowd,
 };
 use crate::{
@@ -76,6 +76,7 @@ pub(crate) struct Shared {
     /// Threads of the runtime that exist.
     pub(crate) threads: Mutex<Threads>,
     pub(super) joins: Mutex<Joins>,
+    pub(super) in_start_hook: Mutex<InStartHook>,
     /// Signalled when a thread ends, and when a task ends during shutdown.
     pub(crate) changed: Condvar,
     /// The last thread that was to be started was refused, by `max_threads` or by the system.
@@ -133,6 +134,7 @@ impl Shared {
                 blocking: Room::new(config.blocking_max()),
                 threads: Mutex::new(Threads::default()),
                 joins: Mutex::new(Joins::default()),
+                in_start_hook: Mutex::new(InStartHook::default()),
                 changed: Condvar::new(),
                 refusal: AtomicBool::new(false),
                 reported_no_thread: AtomicU32::new(0),

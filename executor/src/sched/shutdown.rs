@@ -55,6 +55,7 @@ use super::{
     closing::Closing,
     ground::{Bed, Ground},
     processor::attention,
+    sleep::Sleeper,
     worker::Scope,
 };
 use crate::{
@@ -91,6 +92,11 @@ pub(super) fn in_a_hook(hook: impl FnOnce()) {
     // It does not unwind: a hook's panic is caught.
     hook();
     IN_A_HOOK.set(false);
+}
+
+/// Whether this thread is in such a hook.
+pub(super) fn is_in_a_hook() -> bool {
+    IN_A_HOOK.get()
 }
 
 impl Shared {
@@ -323,10 +329,16 @@ impl Worker {
         self.p.pinned_live.set(self.p.pinned_live.get() - 1);
     }
 
-    /// Drops all tasks that are pinned to this thread (I7).
+    /// Drops all tasks that are pinned to this thread (I7). That needs no permit, and may take as long as their
+    /// destructors like, so others have the permit meanwhile (S9).
     pub(super) fn clear_pinned(&self) {
+        if self.p.pinned_live.get() == 0 {
+            return;
+        }
+        self.found_work();
+        self.begin_blocking();
         while self.p.pinned_live.get() > 0 {
-            self.cancel_reachable_pinned();
+            self.enter_user_code(|| self.cancel_reachable_pinned());
             // What is left is on its way into the inbox: its waker is between two instructions.
             if self.p.pinned_live.get() > 0 && !self.p.has_pinned() {
                 thread::yield_now();

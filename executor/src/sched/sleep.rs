@@ -32,11 +32,10 @@
 //!
 //! - Who was brought something by the netpoll gets up before it wakes that: with a permit if one is free, else without
 //!   (`STUCK`), so that it is handed none meanwhile; then it lies down again, with the last look that belongs to it.
-//! - A hook runs where its thread lies. One that announces a block after its thread was handed a permit takes note first
-//!   ([`Sleeper::is_up`]), and gives up both the permit and the spinning.
-//!
-//! Left: who is handed a permit in the moment before it gets up wakes what came as a spinner; a waker that computes for long there,
-//! and announces nothing, leaves those alone who push meanwhile.
+//! - So does a thread before the hook for its sleep: it gets up without a permit, runs the hook, and lies down again.
+//! - The hook for the end of a sleep, and a waker that is not a task's, count as a poll of a thread that does not spin
+//!   (`Worker::enter_user_code`). If one was handed a permit where it lies, it takes note first ([`Sleeper::is_up`]).
+//! - Code that announces a block does the same, and gives up both the permit and the spinning.
 //!
 //! Checked by `sleep/tests.rs`, by `wait/tests.rs` and, with wakers that block, by the simulated programs.
 //!
@@ -105,6 +104,13 @@ pub(crate) trait Sleeper {
     fn may_end(&self) -> bool;
     /// Wakes what its sleep brought, if anything. With a permit into its own queues.
     fn wake_what_came(&self);
+    /// Whether there is a hook for who goes to sleep, or gets up after that.
+    fn has_park_hooks(&self) -> bool {
+        false
+    }
+    /// Runs the first of these, and the second.
+    fn call_park_hook(&self) {}
+    fn call_unpark_hook(&self) {}
     /// Before it sleeps for the first time since it lay down.
     fn falls_asleep(&self);
     /// Before it goes on after that.
@@ -189,6 +195,18 @@ pub(crate) trait Sleeper {
 
     /// Sleeps until there is something to do.
     fn sleep(&self) -> Awake {
+        let hooked = self.has_park_hooks();
+        if hooked {
+            if !self.rise() {
+                return Awake::Go;
+            }
+            // Nobody hands a permit to a thread that runs a hook, and would not come to use it before that is back.
+            self.call_park_hook();
+            if self.lie_down() {
+                self.call_unpark_hook();
+                return Awake::Go;
+            }
+        }
         self.falls_asleep();
         let awake = loop {
             match self.look_up() {
@@ -205,6 +223,9 @@ pub(crate) trait Sleeper {
             }
         };
         self.wakes_up();
+        if hooked {
+            self.call_unpark_hook();
+        }
         awake
     }
 
@@ -227,6 +248,12 @@ pub(crate) trait Sleeper {
             // Ordering: SeqCst: as in `Idle::release`.
             (None, None) => fence(SeqCst),
         }
+        self.gets_up_for_what_is_left()
+    }
+
+    /// The last look of who lies down. True if there is work: it is up again.
+    fn gets_up_for_what_is_left(&self) -> bool {
+        let ground = self.ground();
         if ground.any_left()
             && let Some((permit, spinning)) = ground.idle().submit(1)
         {
@@ -234,6 +261,24 @@ pub(crate) trait Sleeper {
             return true;
         }
         false
+    }
+
+    /// The arrival of a thread that nobody counts as one to come for work, in a P that was vacant. It can be handed a permit
+    /// before `can_be_woken` is called, and looks at the queues after that.
+    fn arrive_lying(&self, can_be_woken: impl FnOnce()) -> Awake {
+        let bed = self.bed();
+        bed.standing().arrive();
+        self.lies().set(true);
+        let permit = bed.standing().park();
+        debug_assert!(permit.is_none(), "it was vacant");
+        self.ground().idle().parked().insert(bed.index());
+        can_be_woken();
+        // Ordering: SeqCst: as in `Idle::release`.
+        fence(SeqCst);
+        if self.gets_up_for_what_is_left() {
+            return Awake::Go;
+        }
+        self.sleep()
     }
 
     /// What there is to see before a sleep.

@@ -298,6 +298,8 @@ pub(super) struct Monitor {
     reports: Reports,
     /// The last look saw a long poll that may have to be reported.
     watches: bool,
+    /// The last look saw threads in their start hook.
+    hooks_begin: bool,
 }
 
 impl Monitor {
@@ -322,6 +324,7 @@ impl Monitor {
             calm: Calm::default(),
             reports: Reports::default(),
             watches: false,
+            hooks_begin: false,
         }
     }
 
@@ -442,6 +445,7 @@ impl Monitor {
             self.forget(self.looked_at_before[at]);
         }
         self.calm.look(shared, now);
+        self.hooks_begin = shared.look_at_start_hooks(now);
         // Somebody spins in almost every case; the fence in `submit` settles the others. Where no thread
         // can be had, it is tried again at the slow pace.
         if shared.idle.could_wake() && shared.any_work() && shared.could_have_a_thread() {
@@ -455,7 +459,7 @@ impl Monitor {
 
     /// Whether work is queued that no thread could be had for (L5).
     fn work_waits(&self) -> bool {
-        self.shared.refusal.load(Relaxed) && self.shared.any_work()
+        (self.hooks_begin || self.shared.refusal.load(Relaxed)) && self.shared.any_work()
     }
 
     /// After a look: what the last one saw of a P whose thread has gone says nothing about the next thread.

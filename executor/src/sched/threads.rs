@@ -19,6 +19,22 @@
 //! the wait.
 //!
 //! A handle is there before its thread can look for it: the lock is held while the thread is started.
+//!
+//! # *Threads in their start hook*
+//!
+//! A thread runs its start hook before its first task, and the hook may block. So it has no permit and no duty to spin
+//! meanwhile: who starts it releases both, and it comes out of the hook as a thread that lies down, with the last look that
+//! belongs to that. Whatever was pushed while it was in its hook it sees then.
+//!
+//! Nothing counts such a thread as one that will come, so each push would start one more. Therefore only as many are in their
+//! hook as permits are free, besides those that the monitor gave up waiting for. It gives up one after [`HOOK_PATIENCE`] with
+//! work queued beside a free permit, the second after twice that time, and so on: a hook of half a second costs six threads.
+//!
+//! Both the count and its end are under a lock, and a thread that comes out of its hook can be handed a permit before it counts
+//! itself out. A pusher that finds too many in their hook has pushed before, and the thread looks at the queues after it has
+//! counted itself out: so it sees the push. A pusher that comes later finds it asleep, and starts none.
+//!
+//! Checked by `tests/a_hook_that_blocks_holds_up_nobody.rs`.
 
 use std::{io, time::Duration};
 
@@ -48,6 +64,20 @@ pub(super) struct Joins {
 struct Joined {
     is_over: Mutex<bool>,
     changed: Condvar,
+}
+
+/// How long threads may be in their start hook before another one is started for the work that waits, in nanoseconds. A
+/// slice.
+const HOOK_PATIENCE: u64 = 10_000_000;
+
+/// See *Threads in their start hook* in the module's head.
+#[derive(Debug, Default)]
+pub(crate) struct InStartHook {
+    count: usize,
+    /// So many of them nobody waits for any more.
+    late: usize,
+    /// Since when work waits for them, as far as the monitor saw, in nanoseconds of the runtime's clock.
+    since: Option<u64>,
 }
 
 impl Shared {
@@ -132,7 +162,15 @@ impl Shared {
         spinning: Spinning,
         call: Option<Task>,
     ) -> Option<Task> {
+        let hooked = self.stage.is_none() && self.config.hooks.has_start();
+        if hooked && !self.start_hook_begins() {
+            self.put_off(permit, spinning);
+            return call;
+        }
         let Some(processor) = self.admit_thread() else {
+            if hooked {
+                self.start_hook_ended();
+            }
             self.refused(permit, spinning);
             if !self.phase.is_closing() {
                 self.report_no_thread(
@@ -157,8 +195,12 @@ impl Shared {
             builder = builder.stack_size(bytes);
         }
         let shared = self.hold();
-        processor.peer.standing.run(permit);
-        spinning.hand_over();
+        let mut kept = Some((permit, spinning));
+        if !hooked {
+            let (permit, spinning) = kept.take().expect("they are there");
+            processor.peer.standing.run(permit);
+            spinning.hand_over();
+        }
         // The P goes to the thread in a cell that we keep a hold on, so that it comes back if the
         // system refuses the thread. The call goes with it.
         let cell = Arc::new(Mutex::new(Some((processor, call))));
@@ -174,6 +216,9 @@ impl Shared {
             if self.refusal.load(Relaxed) {
                 self.refusal.store(false, Relaxed);
             }
+            if let Some((permit, spinning)) = kept {
+                self.put_off(permit, spinning);
+            }
             return None;
         };
         let mut back = None;
@@ -185,16 +230,71 @@ impl Shared {
             permit
         });
         self.thread_gone();
-        if let Some(permit) = permit {
-            self.refused(permit, Spinning::take_over());
+        if hooked {
+            self.start_hook_ended();
+        }
+        let handed = permit.map(|permit| (permit, Spinning::take_over()));
+        if let Some((permit, spinning)) = kept.or(handed) {
+            self.refused(permit, spinning);
         }
         self.report_no_thread(&error.to_string());
         back
     }
 
+    /// Whether one more thread may begin with its start hook; it is counted then.
+    fn start_hook_begins(&self) -> bool {
+        let mut hooks = self.in_start_hook.lock();
+        // One permit that was free is the caller's.
+        let begins = hooks.count <= self.idle.free() + hooks.late;
+        hooks.count += usize::from(begins);
+        begins
+    }
+
+    /// A thread is through with its hook, or was not started. It looks at the queues afterwards, or the caller does.
+    pub(super) fn start_hook_ended(&self) {
+        let mut hooks = self.in_start_hook.lock();
+        hooks.count -= 1;
+        hooks.late = hooks.late.min(hooks.count);
+    }
+
+    /// Permit and spinning go back, for a thread that is on its way. Others may have pushed meanwhile, saw a spinner, and
+    /// relied on it.
+    fn put_off(&self, permit: Permit, spinning: Spinning) {
+        self.idle.release(permit, Some(spinning));
+        self.after_release();
+        if !self.idle.parked().is_empty() && self.any_work() {
+            self.wake_for(1);
+        }
+    }
+
+    /// The monitor looks at the threads in their start hook. Whether work may have to wait for them.
+    pub(super) fn look_at_start_hooks(&self, now: u64) -> bool {
+        let mut hooks = self.in_start_hook.lock();
+        if hooks.count == 0 || self.idle.free() == 0 || !self.any_work() {
+            hooks.since = None;
+            return hooks.count > 0;
+        }
+        let since = *hooks.since.get_or_insert(now);
+        let late = (now - since) / HOOK_PATIENCE;
+        // One after the first period, two after the second, three after the fourth, and so on.
+        let late = (u64::BITS - late.leading_zeros()) as usize;
+        hooks.late = late.min(hooks.count);
+        true
+    }
+
     /// Whether a thread could be woken or started, as far as one can see.
     pub(super) fn could_have_a_thread(&self) -> bool {
-        !self.idle.parked().is_empty() || self.threads.lock().count < self.config.max_threads
+        !self.idle.parked().is_empty()
+            || (self.threads.lock().count < self.config.max_threads && self.may_begin_a_hook())
+    }
+
+    /// Whether a thread that is started now is not put off for those that are in their start hook.
+    fn may_begin_a_hook(&self) -> bool {
+        if !self.config.hooks.has_start() {
+            return true;
+        }
+        let hooks = self.in_start_hook.lock();
+        hooks.count < self.idle.free() + hooks.late
     }
 
     /// The same for one that has no pinned tasks and no root; not where the last start was refused.

@@ -170,12 +170,22 @@ impl Sleeper for Worker {
         event!(self, Park, &(), 0);
         self.peer().bound.store(self.is_bound(), Relaxed);
         self.peer().counters.parks.add(1);
-        self.shared.config.hooks.call_park();
     }
 
     fn wakes_up(&self) {
         event!(self, Unpark, &(), 0);
-        self.shared.config.hooks.call_unpark();
+    }
+
+    fn has_park_hooks(&self) -> bool {
+        self.shared.config.hooks.has_park()
+    }
+
+    fn call_park_hook(&self) {
+        self.enter_user_code(|| self.shared.config.hooks.call_park());
+    }
+
+    fn call_unpark_hook(&self) {
+        self.enter_user_code(|| self.shared.config.hooks.call_unpark());
     }
 }
 
@@ -279,8 +289,13 @@ impl Worker {
         // Ordering: SeqCst: between the standing and the look at whether a thread was refused; pairs with
         // the fence in `Ground::refused`.
         fence(SeqCst);
+        let goes_on = || self.has_private() || self.is_asked_to_drain();
         let mut stands_in = false;
-        while !self.has_private() && !self.is_asked_to_drain() {
+        let hooked = self.has_park_hooks() && !goes_on() && !self.must_stand_in();
+        if hooked {
+            self.call_park_hook();
+        }
+        while !goes_on() {
             stands_in = self.must_stand_in();
             if stands_in {
                 break;
@@ -292,6 +307,10 @@ impl Worker {
             if self.peer().counters.handed_in.get() != before {
                 self.passed_on.set(true);
             }
+        }
+        if hooked {
+            // It has no permit yet.
+            self.call_unpark_hook();
         }
         self.stands_in.set(stands_in && !self.has_private());
         peer.standing.awake();

@@ -40,6 +40,8 @@ use crate::{
 pub(super) const ROOT: u64 = u64::MAX;
 /// The same for a branch that was stolen.
 pub(super) const BRANCH: u64 = u64::MAX - 1;
+/// The same for a hook, a destructor or a waker that runs in no poll.
+pub(super) const USER_CODE: u64 = u64::MAX - 2;
 
 /// What a worker takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,25 +96,38 @@ pub(crate) struct Worker {
     pub(super) above: RefCell<Option<std::sync::Arc<Root>>>,
 }
 
-/// The life of a worker thread. Its P runs already, with the permit of a spinner.
-/// What was handed to it comes first.
+/// The life of a worker thread. Its P runs already, with the permit of a spinner; if there is a hook for its start, it has
+/// neither, and comes as who lies down (*Threads in their start hook* in `threads.rs`). What was handed to it comes first.
 pub(super) fn main(shared: &Arc<Shared>, processor: Box<Processor>, call: Option<Task>) {
     let whole = NoUnwind;
-    let worker = Worker::begin(shared, processor);
+    let hooked = shared.config.hooks.has_start();
+    let worker = if hooked {
+        Worker::new(shared.clone(), processor, Scope::All, None)
+    } else {
+        Worker::begin(shared, processor)
+    };
     worker.settle_in();
-    in_a_hook(|| shared.config.hooks.call_start());
+    if hooked {
+        in_a_hook(|| shared.config.hooks.call_start());
+    }
     context::with_worker_frame(&worker, || {
+        let mut awake = Awake::Go;
+        if hooked && call.is_none() {
+            awake = worker.arrive_lying(|| shared.start_hook_ended());
+            worker.run_handed();
+        } else if hooked {
+            worker.peer().standing.arrive();
+            shared.start_hook_ended();
+        }
         if let Some(call) = call {
             worker.poll(call);
         }
-        loop {
+        while awake == Awake::Go {
             match worker.step() {
                 Step::Run(task) => worker.poll(task),
                 Step::Branch(branch) => worker.run_branch(branch),
                 Step::Park => {
-                    if worker.park() == Awake::Leave {
-                        break;
-                    }
+                    awake = worker.park();
                     worker.run_handed();
                 }
                 Step::Root => unreachable!("a worker thread has no root"),
@@ -317,6 +332,30 @@ impl Worker {
     /// After it.
     pub(super) fn end_root(&self) {
         self.peer().running.store(0, Relaxed);
+    }
+
+    /// Runs code of the user's that is in no poll: a hook, a destructor, a waker. To everybody else it is a poll, so nobody
+    /// relies on this thread as a spinner, and sysmon takes its permit if it blocks (S9).
+    ///
+    /// The caller looks at the permit again afterwards.
+    pub(super) fn enter_user_code<R>(&self, f: impl FnOnce() -> R) -> R {
+        struct Back<'a>(&'a Worker, u64);
+        impl Drop for Back<'_> {
+            fn drop(&mut self) {
+                self.0.peer().running.store(self.1, Relaxed);
+            }
+        }
+        // One that was handed a permit where it lies takes note of that first.
+        if self.is_up() {
+            self.found_work();
+        }
+        let running = &self.peer().running;
+        let before = running.load(Relaxed);
+        if before == 0 {
+            running.store(USER_CODE, Relaxed);
+        }
+        let _back = Back(self, before);
+        f()
     }
 
     /// The thread is its root's alone from now on; see *Whose thread it is* in `block_on.rs`.

@@ -62,6 +62,25 @@ fn who_was_woken_for_nothing_sleeps_on() {
     end(runtime, [sleeper]);
 }
 
+/// It would be lost for good.
+#[test]
+fn a_permit_that_comes_beside_another_goes_back() {
+    for spins in [false, true] {
+        let runtime = runtime();
+        let sleeper = worker(&runtime);
+        assert!(!sleeper.lie_down(), "nothing is queued");
+        let idle = &runtime.handle().shared().idle;
+        let own = idle.acquire().expect("nobody runs");
+        drop(runtime.handle().spawn(async {}));
+        assert_eq!(stands(&sleeper), Stands::Running, "it was handed the other");
+        sleeper.stand_up(own, spins.then(|| idle.spin()));
+        assert_eq!(idle.free(), 1);
+        assert_eq!(idle.spinning(), 1, "what came with the other is its own");
+        assert!(sleeper.spins());
+        end(runtime, [sleeper]);
+    }
+}
+
 #[test]
 fn who_was_brought_something_gets_up_with_a_free_permit() {
     let runtime = runtime();
