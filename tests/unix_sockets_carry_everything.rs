@@ -109,6 +109,34 @@ fn abstract_names() {
     });
 }
 
+/// Every function that takes a path takes an abstract name in its place.
+#[cfg(target_os = "linux")]
+#[test]
+fn abstract_names_as_paths() {
+    with_workers(async || {
+        static COUNT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let name = |what| format!("\0ws-test-path-{what}-{}-{count}", std::process::id());
+        let listener = UnixListener::bind(name("stream"))?;
+        let mut incoming = listener.incoming();
+        let accept = async { incoming.next().await.expect("it never ends") };
+        let (client, server) = try_join(UnixStream::connect(name("stream")), accept).await?;
+        drop(client);
+        assert_eq!((&server).read(&mut [0]).await?, 0);
+
+        let receiver = UnixDatagram::bind(name("datagram"))?;
+        let sender = UnixDatagram::unbound()?;
+        sender.send_to(b"one", name("datagram")).await?;
+        sender.connect(name("datagram"))?;
+        sender.send(b"two").await?;
+        let mut buffer = [0; 8];
+        assert_eq!(receiver.recv(&mut buffer).await?, 3);
+        assert_eq!(receiver.recv(&mut buffer).await?, 3);
+        assert_eq!(&buffer[..3], b"two");
+        Ok(())
+    });
+}
+
 #[test]
 fn datagrams_by_path() {
     with_workers(async || {

@@ -1,6 +1,7 @@
 //! Unix sockets: streams, their listener, and datagrams.
 //!
-//! Addresses are those of std, by path or, on Linux, abstract:
+//! Addresses are those of std, by path or, on Linux, abstract. A path that begins with a zero byte is an
+//! abstract name, in every function that takes a path:
 //!
 //! ```
 //! # #[cfg(target_os = "linux")] {
@@ -39,6 +40,22 @@ pub use std::os::unix::net::SocketAddr;
 pub use datagram::UnixDatagram;
 pub use listener::{Incoming, UnixListener};
 pub use stream::UnixStream;
+
+/// The address that a path stands for: on Linux, one that begins with a zero byte is an abstract name.
+fn path_addr(path: &Path) -> io::Result<SocketAddr> {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        #[cfg(target_os = "android")]
+        use std::os::android::net::SocketAddrExt;
+        #[cfg(target_os = "linux")]
+        use std::os::linux::net::SocketAddrExt;
+
+        if let Some(name) = path.as_os_str().as_bytes().strip_prefix(b"\0") {
+            return SocketAddr::from_abstract_name(name);
+        }
+    }
+    SocketAddr::from_pathname(path)
+}
 
 /// Turns an address of std's into one of `socket2`'s, which spells an abstract name as a path that begins
 /// with a zero byte, and no name as an empty one.

@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 
 use ws_reactor::Interest;
 
+use super::path_addr;
 use crate::async_fd::AsyncFd;
 use crate::current;
 use crate::delegate::{std_socket, waits};
@@ -45,7 +46,8 @@ std_socket!(
 );
 
 impl UnixDatagram {
-    /// Makes a socket at a path, which is made and must not be there yet.
+    /// Makes a socket at a path, which is made and must not be there yet; or, on Linux, at an abstract name,
+    /// which is a path that begins with a zero byte.
     ///
     /// # Errors
     ///
@@ -57,7 +59,7 @@ impl UnixDatagram {
     #[track_caller]
     pub fn bind(path: impl AsRef<Path>) -> io::Result<Self> {
         let netpoll = current::netpoll("ws::net::UnixDatagram");
-        let socket = net::UnixDatagram::bind(path)?;
+        let socket = net::UnixDatagram::bind_addr(&path_addr(path.as_ref())?)?;
         socket.set_nonblocking(true)?;
         Self::join(&netpoll, socket)
     }
@@ -121,7 +123,7 @@ impl UnixDatagram {
     ///
     /// What the system says, such as [`NotFound`](io::ErrorKind::NotFound).
     pub fn connect(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        self.fd.get_ref().connect(path)
+        self.connect_addr(&path_addr(path.as_ref())?)
     }
 
     /// As [`UnixDatagram::connect`], with an address.
@@ -162,7 +164,8 @@ impl UnixDatagram {
     ///
     /// If the future is dropped before it is ready, nothing was sent.
     pub async fn send_to(&self, buf: &[u8], path: impl AsRef<Path>) -> io::Result<usize> {
-        self.send_patiently(|socket| socket.send_to(buf, path.as_ref()))
+        let addr = path_addr(path.as_ref())?;
+        self.send_patiently(|socket| socket.send_to_addr(buf, &addr))
             .await
     }
 

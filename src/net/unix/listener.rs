@@ -6,6 +6,7 @@ use std::path::Path;
 
 use ws_reactor::Interest;
 
+use super::path_addr;
 use super::stream::UnixStream;
 use crate::async_fd::AsyncFd;
 use crate::current;
@@ -44,7 +45,8 @@ std_socket!(
 );
 
 impl UnixListener {
-    /// Listens at a path, which is made and must not be there yet.
+    /// Listens at a path, which is made and must not be there yet; or, on Linux, at an abstract name, which
+    /// is a path that begins with a zero byte.
     ///
     /// # Errors
     ///
@@ -56,7 +58,7 @@ impl UnixListener {
     #[track_caller]
     pub fn bind(path: impl AsRef<Path>) -> io::Result<Self> {
         let netpoll = current::netpoll("ws::net::UnixListener");
-        let socket = net::UnixListener::bind(path)?;
+        let socket = net::UnixListener::bind_addr(&path_addr(path.as_ref())?)?;
         socket.set_nonblocking(true)?;
         Self::join(&netpoll, socket)
     }
