@@ -476,7 +476,8 @@ pub(super) fn wake_for_a_job(shared: &Shared) {
     if idle.free() > 0
         && idle.spinning() == 0
         && !shared.phase.is_closing()
-        && GATE.with(|gate| gate.is_open(now))
+        // What waits at a closed gate is found by the monitor, if there is one.
+        && (!shared.is_monitored() || GATE.with(|gate| gate.is_open(now)))
         && shared.could_take() > 0
     {
         shared.wake_for(1);

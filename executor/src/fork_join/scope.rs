@@ -28,6 +28,7 @@
 //!
 //! *Whom it feeds* in `owner.rs` has the gate. It is the same one: after three wake-ups in a row from which nobody came in time
 //! to take a job, a spawn wakes nobody for 20 us to 1.3 ms. What waits meanwhile beside an idle worker is found by the monitor.
+//! A runtime without a monitor has no gate for jobs: else nobody would find them.
 //!
 //! Rejected: jobs in the deque of the joins, as it was here before. An index of the deque belongs to a frame, so a branch had
 //! to wait for all that it had spawned, on top of it, and a thread that came to one of its own branches while the deque was not its

@@ -183,7 +183,7 @@ impl Shared {
     }
 
     /// Whether there is a sysmon, as far as is known.
-    pub(super) fn is_monitored(&self) -> bool {
+    pub(crate) fn is_monitored(&self) -> bool {
         self.config.sysmon && self.sysmon.started.load(Relaxed)
     }
 
