@@ -1,7 +1,8 @@
-//! S4: the owner's push into a ring with room is done at its first try, whatever thieves do meanwhile.
+//! I3, S4: the owner's push into a ring with room is done at its first try, whatever thieves do meanwhile.
 //!
 //! It fails when `try_push` in `queue/local.rs` gives an item back although there is room, or counts room by a head that
 //! no thief has moved since (`room_for` then says that the ring is full when it is empty).
+//! The last test fails when `is_full` is true of a ring with room for one (I3).
 
 use super::*;
 
@@ -55,6 +56,28 @@ fn into_a_ring_that_thieves_have_emptied() {
         while let Steal::Stolen { .. } = stealer.steal_into(&thief) {
             thief.drain(drop);
         }
+    }
+    assert_eq!(source.ended(), source.made);
+}
+
+/// All its slots are filled, at each place where a ring may begin, before it is full.
+#[test]
+fn into_the_last_slot() {
+    let mut source = Source::default();
+    let (queue, _) = local_queue();
+    for begin in 0..=CAPACITY as usize {
+        for len in 0..256 {
+            assert!(!queue.is_full(), "{len} in a ring that began at {begin}");
+            assert_eq!(queue.room(), 256 - len);
+            assert!(queue.push(source.next()).is_ok(), "it overflows");
+        }
+        assert!(queue.is_full() && queue.room() == 0);
+        assert_eq!(queue.len(), 256);
+        assert!(queue.try_push(source.next()).is_err());
+        queue.drain(drop);
+        // So the next one begins a slot further on.
+        assert!(queue.push(source.next()).is_ok());
+        assert!(queue.pop().is_some());
     }
     assert_eq!(source.ended(), source.made);
 }
