@@ -16,6 +16,7 @@
 //! | `runnext_goes_to_one` | put, displace, take and steal: each item once, visible to the thief (I8, I10, S2) | 3 | under 1 | `runnext_put_relaxed`, `runnext_displacing_put_relaxed`, `runnext_steal_relaxed`, `runnext_take_without_exchange` |
 //! | `fork_deque_beside_two_thieves` | pushes, pops and steals, to the last one and over the ring's end: each item once, visible to who has it (I1, I10, S2) | 3 | 7 | `forked_pop_no_fence`, `forked_pop_relaxed`, `forked_pop_without_exchange`, `forked_push_relaxed` |
 //! | `global_two_pushers_and_a_popper` | each item once, each pusher's in its order, also when a pusher carries the inbox over | 2 | 3 | `grq_push_relaxed`, `grq_swap_not_acquire` |
+//! | `global_counts_no_more_taken_than_pushed` | `len` is never below nothing, so never huge | 3 | under 1 | `grq_counted_late` |
 //! | `global_batches` | batches keep their order and what was there first comes first; `len` is exact in the end | 3 | under 1 | `grq_retry_keeps_the_link` |
 //! | `global_is_not_empty_while_carried_over` | a look never says empty while a popper has the inbox in hand | 3 | under 1 | `grq_swap_not_release`, `grq_no_mark` |
 //! | `global_is_not_empty_while_a_pusher_carries_over` | nor while a pusher has | 3 | under 1 | `grq_mark_cleared_early` |
@@ -302,6 +303,30 @@ fn global_two_pushers_and_a_popper() {
         assert!(queue.is_empty());
         assert_fifo(&ids);
         assert_all([ids], [0, 1, 10].into_iter());
+    });
+}
+
+/// A reader that sees an item taken sees it counted.
+#[test]
+fn global_counts_no_more_taken_than_pushed() {
+    explore(3, |turn| {
+        let queue = Arc::new(GlobalQueue::new());
+        let popper = {
+            let queue = queue.clone();
+            move || {
+                let ids = take(&queue, 1);
+                assert!(queue.len() <= 1, "it is taken before it is counted");
+                ids
+            }
+        };
+        let pusher = {
+            let queue = queue.clone();
+            move || queue.push(Job::new(0))
+        };
+        let (mut ids, _) = turn.race(popper, [pusher]);
+        ids.extend(take(&queue, 1));
+        assert_eq!(queue.len(), 0);
+        assert_all([ids], 0..1);
     });
 }
 
