@@ -64,6 +64,7 @@ mod calls;
 mod exchange;
 mod fib_4;
 mod helpers;
+mod moves;
 mod order;
 mod strays;
 
