@@ -1,7 +1,7 @@
 //! The hooks of the builder: `on_thread_start` runs once on each thread of the runtime, before its first
 //! task, and `on_thread_stop` once after its last; so they do on a thread in `block_on` or `Runtime::run`, once a
 //! call. Each park has its unpark, also that of a root that waits. A hook that panics harms
-//! nobody, and no lock of the runtime is held in one (S6, S8).
+//! nobody, and no lock of the runtime is held in one (S6, S8, S9).
 //!
 //! It fails when `call_start` stands in the worker's loop instead of before it, a hook is called
 //! without its catch, and where `block_on` or `wait_for_root` calls none.
