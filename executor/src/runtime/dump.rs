@@ -47,12 +47,13 @@ pub struct TaskDump {
     pub location: &'static Location<'static>,
     /// What it was doing.
     pub state: TaskState,
-    /// For how long it has lived, to about 10 ms.
+    /// For how long it has lived, to about 10 ms. After 49 days it counts from zero again.
     pub age: Duration,
 }
 
 impl TaskDump {
-    /// `running` has the addresses of all tasks that are being polled, `now_ms` the runtime's clock.
+    /// `running` has the addresses of all tasks that are being polled, `now_ms` the runtime's clock,
+    /// not before the task was found.
     pub(crate) fn new(task: &TaskRef, running: &[u64], now_ms: u32) -> Self {
         let header = task.header();
         let state = if running.contains(&header.address()) {

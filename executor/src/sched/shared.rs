@@ -317,13 +317,19 @@ impl Shared {
 
     /// All live tasks, as they are; nothing is polled, and nobody waits.
     pub(crate) fn dump(&self) -> Vec<TaskDump> {
+        self.dump_listed_by(|f| self.for_each_live(f))
+    }
+
+    /// The same of the tasks that `list` calls its argument with.
+    fn dump_listed_by(&self, list: impl FnOnce(&mut dyn FnMut(TaskRef))) -> Vec<TaskDump> {
         let running: Vec<u64> = self
             .peers()
             .map(|peer| peer.running.load(Relaxed))
             .collect();
-        let now = self.now_ms();
         let mut tasks = Vec::new();
-        self.for_each_live(|task| tasks.push(TaskDump::new(&task, &running, now)));
+        // The time is looked at after the task was found: others are spawned meanwhile, and an age
+        // must not be less than nothing.
+        list(&mut |task| tasks.push(TaskDump::new(&task, &running, self.now_ms())));
         tasks
     }
 

@@ -378,3 +378,19 @@ fn who_waits_for_the_end_is_told() {
 }
 
 mod slots;
+
+/// Else its age would be less than nothing, which reads as 49 days.
+#[test]
+fn a_task_that_was_spawned_during_a_dump_is_new() {
+    let (runtime, worker) = alone();
+    let shared = shared(&runtime);
+    let rows = shared.dump_listed_by(|f| {
+        shared.time.clock().advance(Duration::from_millis(5));
+        drop(runtime.spawn(async {}));
+        shared.for_each_live(f);
+    });
+    assert_eq!(rows.len(), 1);
+    assert_eq!(rows[0].age, Duration::ZERO);
+    poll(&worker, 1);
+    end(runtime, [worker]);
+}
