@@ -75,9 +75,9 @@ use crate::{
 /// # Examples
 ///
 /// ```
-/// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// let runtime = ws::runtime::Runtime::new().unwrap();
 /// let text = runtime.block_on(async {
-///     ws_executor::block_in_place(|| std::fs::read_to_string("Cargo.toml"))
+///     ws::block_in_place(|| std::fs::read_to_string("Cargo.toml"))
 /// });
 /// assert!(text.unwrap().contains("ws-executor"));
 /// ```

@@ -196,7 +196,7 @@ impl Drop for RestoreOnPending {
 ///
 /// ```
 /// use std::task::{Context, Poll, ready};
-/// use ws_executor::task::coop;
+/// use ws::task::coop;
 ///
 /// /// Something that is often ready.
 /// fn poll_next(stream: &mut Vec<u32>, cx: &mut Context<'_>) -> Poll<u32> {
@@ -210,7 +210,7 @@ impl Drop for RestoreOnPending {
 ///     }
 /// }
 ///
-/// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// let runtime = ws::runtime::Runtime::new().unwrap();
 /// let mut stream = vec![1, 2, 3];
 /// let last = runtime.block_on(std::future::poll_fn(|cx| poll_next(&mut stream, cx)));
 /// assert_eq!(last, 3);
@@ -236,7 +236,7 @@ pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<RestoreOnPending> {
 /// True outside a task, where there is no budget.
 ///
 /// ```
-/// assert!(ws_executor::task::coop::has_budget_remaining());
+/// assert!(ws::task::coop::has_budget_remaining());
 /// ```
 #[must_use]
 pub fn has_budget_remaining() -> bool {
@@ -300,7 +300,7 @@ fn set_left(left: Option<u8>) {
 /// False outside a task.
 ///
 /// ```
-/// assert!(!ws_executor::task::should_yield());
+/// assert!(!ws::task::should_yield());
 /// ```
 pub fn should_yield() -> bool {
     BUDGET_OF_POLL.get().left().is_some() && slice_is_over()
@@ -326,8 +326,8 @@ pin_project! {
 /// thread for as long as it stays ready.
 ///
 /// ```
-/// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
-/// let three = runtime.block_on(ws_executor::task::unconstrained(async { 1 + 2 }));
+/// # let runtime = ws::runtime::Runtime::new().unwrap();
+/// let three = runtime.block_on(ws::task::unconstrained(async { 1 + 2 }));
 /// assert_eq!(three, 3);
 /// ```
 pub fn unconstrained<F: Future>(future: F) -> Unconstrained<F> {

@@ -131,11 +131,11 @@ use job::StackJob;
 ///         return numbers.iter().sum();
 ///     }
 ///     let (left, right) = numbers.split_at(numbers.len() / 2);
-///     let (left, right) = ws_executor::join(|| sum(left), || sum(right));
+///     let (left, right) = ws::join(|| sum(left), || sum(right));
 ///     left + right
 /// }
 ///
-/// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// let runtime = ws::runtime::Runtime::new().unwrap();
 /// let numbers: Vec<u64> = (0..10_000).collect();
 /// assert_eq!(runtime.block_on(async { sum(&numbers) }), 49_995_000);
 /// ```
@@ -144,14 +144,14 @@ use job::StackJob;
 ///
 /// ```compile_fail,E0277
 /// let shared = std::rc::Rc::new(1);
-/// ws_executor::join(|| (), || println!("{shared}"));
+/// ws::join(|| (), || println!("{shared}"));
 /// ```
 ///
 /// Nor can both sides change the same thing:
 ///
 /// ```compile_fail,E0499
 /// let mut count = 0;
-/// ws_executor::join(|| count += 1, || count += 1);
+/// ws::join(|| count += 1, || count += 1);
 /// ```
 #[cfg(not(ws_loom))]
 #[inline(always)]

@@ -52,15 +52,15 @@ use crate::{
 /// # Examples
 ///
 /// ```
-/// use ws_executor::runtime::Runtime;
+/// use ws::runtime::Runtime;
 ///
 /// let runtime = Runtime::new()?;
 /// let sum = runtime.block_on(async {
-///     let one = ws_executor::spawn(async { 1 });
+///     let one = ws::spawn(async { 1 });
 ///     one.await.unwrap() + 2
 /// });
 /// assert_eq!(sum, 3);
-/// # Ok::<(), ws_executor::runtime::BuildError>(())
+/// # Ok::<(), ws::runtime::BuildError>(())
 /// ```
 #[derive(Debug)]
 pub struct Runtime {
@@ -111,7 +111,7 @@ impl Runtime {
     /// Runs a closure that blocks on a thread of this runtime; see [`spawn_blocking`](crate::spawn_blocking()).
     ///
     /// ```
-    /// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+    /// let runtime = ws::runtime::Runtime::new().unwrap();
     /// let task = runtime.spawn_blocking(|| 7);
     /// assert_eq!(runtime.block_on(task).unwrap(), 7);
     /// ```
@@ -127,7 +127,7 @@ impl Runtime {
     /// What the runtime has counted so far; see [`Handle::metrics`].
     ///
     /// ```
-    /// let runtime = ws_executor::runtime::Builder::new().workers(2).build().unwrap();
+    /// let runtime = ws::runtime::Builder::new().workers(2).build().unwrap();
     /// assert_eq!(runtime.metrics().workers, 2);
     /// ```
     pub fn metrics(&self) -> Metrics {
@@ -139,9 +139,9 @@ impl Runtime {
     /// The guard borrows nothing, so the runtime can be shut down while it is there.
     ///
     /// ```
-    /// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+    /// let runtime = ws::runtime::Runtime::new().unwrap();
     /// let _guard = runtime.enter();
-    /// let task = ws_executor::spawn(async { 7 });
+    /// let task = ws::spawn(async { 7 });
     /// assert_eq!(runtime.block_on(task).unwrap(), 7);
     /// runtime.shutdown_background();
     /// ```
@@ -174,11 +174,11 @@ impl Runtime {
     /// # Examples
     ///
     /// ```
-    /// use ws_executor::runtime::Builder;
+    /// use ws::runtime::Builder;
     ///
     /// let runtime = Builder::new().workers(1).build()?;
     /// assert_eq!(runtime.run(async { 1 + 2 }), 3);
-    /// # Ok::<(), ws_executor::runtime::BuildError>(())
+    /// # Ok::<(), ws::runtime::BuildError>(())
     /// ```
     #[track_caller]
     pub fn run<F>(self, root: F) -> F::Output
@@ -215,12 +215,12 @@ impl Runtime {
     /// ```
     /// use std::{cell::Cell, rc::Rc};
     ///
-    /// let runtime = ws_executor::runtime::Runtime::new()?;
+    /// let runtime = ws::runtime::Runtime::new()?;
     /// let calls = Rc::new(Cell::new(0));
     /// let counted = calls.clone();
     /// runtime.run_local(async move { counted.set(1) });
     /// assert_eq!(calls.get(), 1);
-    /// # Ok::<(), ws_executor::runtime::BuildError>(())
+    /// # Ok::<(), ws::runtime::BuildError>(())
     /// ```
     #[track_caller]
     pub fn run_local<F: Future>(self, root: F) -> F::Output {
@@ -237,11 +237,11 @@ impl Runtime {
     /// ```
     /// use std::time::Duration;
     ///
-    /// let runtime = ws_executor::runtime::Runtime::new()?;
+    /// let runtime = ws::runtime::Runtime::new()?;
     /// let waits = runtime.spawn(std::future::pending::<()>());
     /// runtime.shutdown_timeout(Duration::from_secs(5));
     /// assert!(waits.is_finished());
-    /// # Ok::<(), ws_executor::runtime::BuildError>(())
+    /// # Ok::<(), ws::runtime::BuildError>(())
     /// ```
     pub fn shutdown_timeout(mut self, timeout: Duration) {
         self.ended = true;

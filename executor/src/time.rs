@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use ws_executor::{runtime::Runtime, time};
+//! use ws::{runtime::Runtime, time};
 //!
 //! let runtime = Runtime::new()?;
 //! runtime.block_on(async {

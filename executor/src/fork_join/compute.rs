@@ -130,12 +130,12 @@ fn is_cancelled() -> bool {
 ///     if n < 2 {
 ///         return n;
 ///     }
-///     let (a, b) = ws_executor::join(|| fib(n - 1), || fib(n - 2));
+///     let (a, b) = ws::join(|| fib(n - 1), || fib(n - 2));
 ///     a + b
 /// }
 ///
-/// let runtime = ws_executor::runtime::Runtime::new().unwrap();
-/// assert_eq!(runtime.block_on(ws_executor::compute(|| fib(20))).unwrap(), 6765);
+/// let runtime = ws::runtime::Runtime::new().unwrap();
+/// assert_eq!(runtime.block_on(ws::compute(|| fib(20))).unwrap(), 6765);
 /// ```
 ///
 /// It may outlive its caller, so it cannot borrow:
@@ -143,7 +143,7 @@ fn is_cancelled() -> bool {
 /// ```compile_fail,E0373
 /// async fn borrow() {
 ///     let number = 1;
-///     ws_executor::compute(|| number + 1).await.unwrap();
+///     ws::compute(|| number + 1).await.unwrap();
 /// }
 /// ```
 #[track_caller]

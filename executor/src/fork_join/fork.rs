@@ -87,13 +87,13 @@ use crate::{
 ///         if n < 2 {
 ///             return n;
 ///         }
-///         let a = ws_executor::fork(fib(n - 1)).await;
+///         let a = ws::fork(fib(n - 1)).await;
 ///         let b = fib(n - 2).await;
 ///         a.await.unwrap() + b
 ///     })
 /// }
 ///
-/// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// let runtime = ws::runtime::Runtime::new().unwrap();
 /// assert_eq!(runtime.block_on(runtime.spawn(fib(10))).unwrap(), 55);
 /// ```
 ///
@@ -103,7 +103,7 @@ use crate::{
 /// async fn borrow() {
 ///     let number = 1;
 ///     let shared = &number;
-///     let child = ws_executor::fork(async move { *shared }).await;
+///     let child = ws::fork(async move { *shared }).await;
 ///     child.await.unwrap();
 /// }
 /// ```
@@ -187,9 +187,9 @@ impl<F: Future> fmt::Debug for Fork<F> {
 /// # Examples
 ///
 /// ```
-/// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// let runtime = ws::runtime::Runtime::new().unwrap();
 /// let sum = runtime.block_on(runtime.spawn(async {
-///     let (one, two) = ws_executor::fork_all!(async { 1 }, async { 2 });
+///     let (one, two) = ws::fork_all!(async { 1 }, async { 2 });
 ///     one.await.unwrap() + two.await.unwrap()
 /// }));
 /// assert_eq!(sum.unwrap(), 3);

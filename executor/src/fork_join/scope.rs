@@ -82,10 +82,10 @@ use crate::{
 /// # Examples
 ///
 /// ```
-/// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// let runtime = ws::runtime::Runtime::new().unwrap();
 /// let mut squares = vec![0; 10];
 /// runtime.block_on(async {
-///     ws_executor::scope(|scope| {
+///     ws::scope(|scope| {
 ///         for (number, square) in squares.iter_mut().enumerate() {
 ///             scope.spawn(move |_| *square = number * number);
 ///         }
@@ -97,7 +97,7 @@ use crate::{
 /// What is borrowed has to live longer than the scope:
 ///
 /// ```compile_fail,E0373
-/// ws_executor::scope(|scope| {
+/// ws::scope(|scope| {
 ///     let number = 1;
 ///     scope.spawn(|_| assert_eq!(number, 1));
 /// });
@@ -107,7 +107,7 @@ use crate::{
 ///
 /// ```compile_fail,E0277
 /// let shared = std::rc::Rc::new(1);
-/// ws_executor::scope(|scope| scope.spawn(|_| drop(shared.clone())));
+/// ws::scope(|scope| scope.spawn(|_| drop(shared.clone())));
 /// ```
 #[track_caller]
 pub fn scope<'scope, F, R>(f: F) -> R
@@ -177,7 +177,7 @@ impl<'scope> Scope<'scope> {
     /// ```
     /// use std::sync::atomic::{AtomicUsize, Ordering};
     ///
-    /// fn visit<'scope>(scope: &ws_executor::Scope<'scope>, depth: usize, leaves: &'scope AtomicUsize) {
+    /// fn visit<'scope>(scope: &ws::Scope<'scope>, depth: usize, leaves: &'scope AtomicUsize) {
     ///     if depth == 0 {
     ///         leaves.fetch_add(1, Ordering::Relaxed);
     ///         return;
@@ -187,9 +187,9 @@ impl<'scope> Scope<'scope> {
     ///     }
     /// }
     ///
-    /// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+    /// let runtime = ws::runtime::Runtime::new().unwrap();
     /// let leaves = AtomicUsize::new(0);
-    /// runtime.block_on(async { ws_executor::scope(|scope| visit(scope, 5, &leaves)) });
+    /// runtime.block_on(async { ws::scope(|scope| visit(scope, 5, &leaves)) });
     /// assert_eq!(leaves.into_inner(), 32);
     /// ```
     pub fn spawn<F>(&self, f: F)

@@ -54,12 +54,12 @@ const SEED_VARIABLE: &str = "WS_TEST_SEED";
 /// # Examples
 ///
 /// ```
-/// let runtime = ws_executor::runtime::Builder::new()
+/// let runtime = ws::runtime::Builder::new()
 ///     .workers(2)
 ///     .thread_name("io")
 ///     .on_thread_start(|| { /* pin it, name it, count it */ })
 ///     .build()?;
-/// # Ok::<(), ws_executor::runtime::BuildError>(())
+/// # Ok::<(), ws::runtime::BuildError>(())
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `build`"]
@@ -171,8 +171,8 @@ impl Builder {
     /// default priority too.
     ///
     /// ```
-    /// let runtime = ws_executor::runtime::Builder::new().strict_priorities(true).build()?;
-    /// # Ok::<(), ws_executor::runtime::BuildError>(())
+    /// let runtime = ws::runtime::Builder::new().strict_priorities(true).build()?;
+    /// # Ok::<(), ws::runtime::BuildError>(())
     /// ```
     pub fn strict_priorities(mut self, yes: bool) -> Self {
         self.strict_priorities = yes;
@@ -197,10 +197,10 @@ impl Builder {
     /// short.
     ///
     /// ```
-    /// let runtime = ws_executor::runtime::Builder::new()
+    /// let runtime = ws::runtime::Builder::new()
     ///     .on_stall(|stall| eprintln!("{stall}"))
     ///     .build()?;
-    /// # Ok::<(), ws_executor::runtime::BuildError>(())
+    /// # Ok::<(), ws::runtime::BuildError>(())
     /// ```
     pub fn on_stall(mut self, hook: impl Fn(&StallReport) + Send + Sync + 'static) -> Self {
         self.stall.hook = Some(StdArc::new(hook));
@@ -236,7 +236,7 @@ impl Builder {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use ws_executor::{runtime::Builder, time};
+    /// use ws::{runtime::Builder, time};
     ///
     /// let runtime = Builder::new().paused(true).build()?;
     /// runtime.block_on(async {
@@ -244,7 +244,7 @@ impl Builder {
     ///     time::sleep(Duration::from_secs(1000 * 3600)).await;
     ///     assert_eq!(start.elapsed(), Duration::from_secs(1000 * 3600));
     /// });
-    /// # Ok::<(), ws_executor::runtime::BuildError>(())
+    /// # Ok::<(), ws::runtime::BuildError>(())
     /// ```
     pub fn paused(mut self, yes: bool) -> Self {
         self.paused = yes;

@@ -31,7 +31,7 @@ impl fmt::Display for TaskState {
 /// It is shown as a line, and turns into that line as a `String`.
 ///
 /// ```
-/// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// # let runtime = ws::runtime::Runtime::new().unwrap();
 /// let task = runtime.spawn(std::future::pending::<()>());
 /// let row = runtime.handle().dump().remove(0);
 /// assert!(String::from(row).starts_with(&format!("task {}, spawned at ", task.id())));

@@ -34,7 +34,7 @@ impl BuildError {
     /// environment.
     ///
     /// ```
-    /// let error = ws_executor::runtime::Builder::new().workers(0).build().unwrap_err();
+    /// let error = ws::runtime::Builder::new().workers(0).build().unwrap_err();
     /// assert_eq!(error.knob_name(), Some("workers"));
     /// ```
     pub fn knob_name(&self) -> Option<&str> {

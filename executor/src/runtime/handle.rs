@@ -44,7 +44,7 @@ impl Handle {
     /// If there is none: outside of a task, of `block_on`, and of [`Handle::enter`].
     ///
     /// ```
-    /// use ws_executor::runtime::{Handle, Runtime};
+    /// use ws::runtime::{Handle, Runtime};
     ///
     /// let runtime = Runtime::new().unwrap();
     /// let two = runtime.block_on(async { Handle::current().spawn(async { 2 }).await });
@@ -75,9 +75,9 @@ impl Handle {
     /// sockets find it.
     ///
     /// ```
-    /// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+    /// let runtime = ws::runtime::Runtime::new().unwrap();
     /// let _guard = runtime.handle().enter();
-    /// let task = ws_executor::spawn(async { 7 });
+    /// let task = ws::spawn(async { 7 });
     /// assert_eq!(runtime.block_on(task).unwrap(), 7);
     /// ```
     pub fn enter(&self) -> EnterGuard {
@@ -89,7 +89,7 @@ impl Handle {
     /// If the runtime was shut down, the future is dropped at once and the handle says so.
     ///
     /// ```
-    /// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+    /// let runtime = ws::runtime::Runtime::new().unwrap();
     /// let task = runtime.handle().spawn(async { 7 });
     /// assert_eq!(runtime.block_on(task).unwrap(), 7);
     /// ```
@@ -148,8 +148,8 @@ impl Handle {
     /// What the runtime has counted so far.
     ///
     /// ```
-    /// let runtime = ws_executor::runtime::Builder::new().workers(2).build().unwrap();
-    /// runtime.block_on(async { ws_executor::spawn(async {}).await }).unwrap();
+    /// let runtime = ws::runtime::Builder::new().workers(2).build().unwrap();
+    /// runtime.block_on(async { ws::spawn(async {}).await }).unwrap();
     /// let metrics = runtime.handle().metrics();
     /// assert_eq!(metrics.workers, 2);
     /// assert_eq!(metrics.processors.iter().map(|p| p.spawned).sum::<u64>(), 1);
@@ -164,13 +164,13 @@ impl Handle {
     /// moment.
     ///
     /// ```
-    /// use ws_executor::{runtime::{Runtime, TaskState}, task};
+    /// use ws::{runtime::{Runtime, TaskState}, task};
     ///
     /// let runtime = Runtime::new().unwrap();
     /// let dump = runtime.block_on(async {
     ///     let _guard = task::Builder::new().name("waits").spawn(std::future::pending::<()>()).abort_on_drop();
     ///     task::yield_now().await;
-    ///     ws_executor::runtime::Handle::current().dump()
+    ///     ws::runtime::Handle::current().dump()
     /// });
     /// assert_eq!(dump.len(), 1);
     /// assert_eq!(dump[0].name.as_deref(), Some("waits"));
@@ -184,7 +184,7 @@ impl Handle {
     /// that was drawn.
     ///
     /// ```
-    /// let runtime = ws_executor::runtime::Builder::new().seed(7).build().unwrap();
+    /// let runtime = ws::runtime::Builder::new().seed(7).build().unwrap();
     /// assert_eq!(runtime.handle().seed(), 7);
     /// ```
     pub fn seed(&self) -> u64 {
@@ -200,13 +200,13 @@ impl Handle {
     /// [`Builder::events`](super::Builder::events). Needs the feature `events`.
     ///
     /// ```
-    /// use ws_executor::runtime::{Builder, EventKind};
+    /// use ws::runtime::{Builder, EventKind};
     ///
     /// let builder = Builder::new().workers(1).events(100);
     /// # let builder = builder.sysmon(false); // or others are let in for a thread that has no core
     /// let runtime = builder.build().unwrap();
     /// let task = runtime.block_on(async {
-    ///     let task = ws_executor::spawn(async {});
+    ///     let task = ws::spawn(async {});
     ///     let id = task.id();
     ///     task.await.unwrap();
     ///     id

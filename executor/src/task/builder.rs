@@ -25,9 +25,9 @@ const OUTSIDE: &str = "was called outside of a ws runtime: call it from a task, 
 /// # Examples
 ///
 /// ```
-/// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// # let runtime = ws::runtime::Runtime::new().unwrap();
 /// # runtime.block_on(async {
-/// let task = ws_executor::spawn(async { "done" });
+/// let task = ws::spawn(async { "done" });
 /// assert_eq!(task.await.unwrap(), "done");
 /// # });
 /// ```
@@ -55,10 +55,10 @@ where
 /// ```
 /// use std::rc::Rc;
 ///
-/// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// # let runtime = ws::runtime::Runtime::new().unwrap();
 /// # runtime.block_on(async {
 /// let shared = Rc::new(5);
-/// let task = ws_executor::spawn_local({
+/// let task = ws::spawn_local({
 ///     let shared = shared.clone();
 ///     async move { *shared + 1 }
 /// });
@@ -87,11 +87,11 @@ where
 /// ```
 /// use std::rc::Rc;
 ///
-/// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// # let runtime = ws::runtime::Runtime::new().unwrap();
 /// # runtime.block_on(async {
-/// let task = ws_executor::spawn_pinned(|| async {
+/// let task = ws::spawn_pinned(|| async {
 ///     let here = Rc::new(1);
-///     ws_executor::task::yield_now().await;
+///     ws::task::yield_now().await;
 ///     *here
 /// });
 /// assert_eq!(task.await.unwrap(), 1);
@@ -122,9 +122,9 @@ where
 /// # Examples
 ///
 /// ```
-/// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// # let runtime = ws::runtime::Runtime::new().unwrap();
 /// # runtime.block_on(async {
-/// let text = ws_executor::spawn_blocking(|| std::fs::read_to_string("Cargo.toml")).await.unwrap();
+/// let text = ws::spawn_blocking(|| std::fs::read_to_string("Cargo.toml")).await.unwrap();
 /// assert!(text.unwrap().contains("ws-executor"));
 /// # });
 /// ```
@@ -148,9 +148,9 @@ where
 /// # Examples
 ///
 /// ```
-/// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// # let runtime = ws::runtime::Runtime::new().unwrap();
 /// # runtime.block_on(async {
-/// let task = ws_executor::task::Builder::new().name("answer").spawn(async { 42 });
+/// let task = ws::task::Builder::new().name("answer").spawn(async { 42 });
 /// assert_eq!(task.await.unwrap(), 42);
 /// # });
 /// ```
@@ -177,9 +177,9 @@ impl Builder {
     /// and for whom it means nothing.
     ///
     /// ```
-    /// use ws_executor::task::{Builder, Priority};
+    /// use ws::task::{Builder, Priority};
     ///
-    /// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+    /// # let runtime = ws::runtime::Runtime::new().unwrap();
     /// # runtime.block_on(async {
     /// let report = Builder::new().priority(Priority::LOWEST).spawn(async { "done" });
     /// let check = Builder::new().priority(10).spawn(async { "well" });

@@ -14,7 +14,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use ws_executor::{runtime::Runtime, task::coop, time};
+//! use ws::{runtime::Runtime, task::coop, time};
 //!
 //! Runtime::new()?.block_on(async {
 //!     let busy = async {
@@ -63,8 +63,8 @@ pin_project! {
 /// As that of `future`.
 ///
 /// ```
-/// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
-/// let three = runtime.block_on(ws_executor::task::coop::cooperative(async { 1 + 2 }));
+/// # let runtime = ws::runtime::Runtime::new().unwrap();
+/// let three = runtime.block_on(ws::task::coop::cooperative(async { 1 + 2 }));
 /// assert_eq!(three, 3);
 /// ```
 pub fn cooperative<F: Future>(future: F) -> Coop<F> {
@@ -90,12 +90,12 @@ impl<F: Future> Future for Coop<F> {
 /// Cancel safe.
 ///
 /// ```
-/// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// # let runtime = ws::runtime::Runtime::new().unwrap();
 /// # runtime.block_on(async {
 /// let mut sum = 0;
 /// for n in 0..1000 {
 ///     sum += n;
-///     ws_executor::task::coop::consume_budget().await;
+///     ws::task::coop::consume_budget().await;
 /// }
 /// assert_eq!(sum, 499_500);
 /// # });

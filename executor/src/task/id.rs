@@ -8,7 +8,7 @@ use crate::context;
 /// A number that no other task of this process has.
 ///
 /// ```
-/// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// let runtime = ws::runtime::Runtime::new().unwrap();
 /// let (a, b) = (runtime.spawn(async {}), runtime.spawn(async {}));
 /// assert_ne!(a.id(), b.id());
 /// ```
@@ -46,11 +46,11 @@ impl fmt::Display for Id {
 /// Where no task is polled; [`try_id`] does not.
 ///
 /// ```
-/// use ws_executor::task;
+/// use ws::task;
 ///
-/// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// # let runtime = ws::runtime::Runtime::new().unwrap();
 /// # runtime.block_on(async {
-/// let spawned = ws_executor::spawn(async { task::id() });
+/// let spawned = ws::spawn(async { task::id() });
 /// let id = spawned.id();
 /// assert_eq!(spawned.await.unwrap(), id);
 /// # });
@@ -69,7 +69,7 @@ pub fn id() -> Id {
 /// The id of the task that this thread polls, if it polls one; see [`id`].
 ///
 /// ```
-/// assert_eq!(ws_executor::task::try_id(), None);
+/// assert_eq!(ws::task::try_id(), None);
 /// ```
 #[cfg(not(ws_loom))]
 pub fn try_id() -> Option<Id> {
@@ -80,9 +80,9 @@ pub fn try_id() -> Option<Id> {
 /// [name](crate::task::Builder::name); see [`id`].
 ///
 /// ```
-/// use ws_executor::task;
+/// use ws::task;
 ///
-/// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// # let runtime = ws::runtime::Runtime::new().unwrap();
 /// # runtime.block_on(async {
 /// let named = task::Builder::new().name("batch").spawn(async { task::name() });
 /// assert_eq!(named.await.unwrap().as_deref(), Some("batch"));

@@ -29,9 +29,9 @@ use crate::budget;
 /// # Examples
 ///
 /// ```
-/// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// let runtime = ws::runtime::Runtime::new().unwrap();
 /// runtime.block_on(async {
-///     let task = ws_executor::spawn(async { 6 * 7 });
+///     let task = ws::spawn(async { 6 * 7 });
 ///     assert_eq!(task.await.unwrap(), 42);
 /// });
 /// ```
@@ -78,7 +78,7 @@ impl<T> JoinHandle<T> {
     /// Cheap, from any thread, at any moment of the task's life. The future is never dropped in here.
     ///
     /// ```
-    /// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+    /// let runtime = ws::runtime::Runtime::new().unwrap();
     /// let task = runtime.spawn(std::future::pending::<()>());
     /// task.abort();
     /// assert!(runtime.block_on(task).unwrap_err().is_cancelled());
@@ -97,11 +97,11 @@ impl<T> JoinHandle<T> {
     /// A handle that aborts the task when it is dropped.
     ///
     /// ```
-    /// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+    /// let runtime = ws::runtime::Runtime::new().unwrap();
     /// let task = runtime.spawn(std::future::pending::<()>());
     /// let abort = task.abort_handle();
     /// drop(task.abort_on_drop());
-    /// runtime.block_on(async { while !abort.is_finished() { ws_executor::task::yield_now().await } });
+    /// runtime.block_on(async { while !abort.is_finished() { ws::task::yield_now().await } });
     /// ```
     pub fn abort_on_drop(self) -> AbortOnDrop<T> {
         AbortOnDrop { handle: self }
@@ -123,11 +123,11 @@ impl<T> JoinHandle<T> {
     /// place there until it has run.
     ///
     /// ```
-    /// use ws_executor::task::Priority;
+    /// use ws::task::Priority;
     ///
-    /// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+    /// let runtime = ws::runtime::Runtime::new().unwrap();
     /// runtime.block_on(async {
-    ///     let task = ws_executor::spawn(async { ws_executor::task::yield_now().await });
+    ///     let task = ws::spawn(async { ws::task::yield_now().await });
     ///     assert_eq!(task.priority(), Priority::DEFAULT);
     ///     task.set_priority(Priority::LOWEST);
     ///     assert_eq!(task.priority(), Priority::LOWEST);
@@ -192,7 +192,7 @@ impl<T> Drop for AbortOnDrop<T> {
 /// Aborts a task without the right to join it. See [`JoinHandle::abort_handle`].
 ///
 /// ```
-/// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// let runtime = ws::runtime::Runtime::new().unwrap();
 /// let task = runtime.spawn(std::future::pending::<()>());
 /// let aborter = task.abort_handle();
 /// aborter.abort();
@@ -237,7 +237,7 @@ impl fmt::Debug for AbortHandle {
 /// Why a task has no output: it was cancelled, or it panicked.
 ///
 /// ```
-/// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// let runtime = ws::runtime::Runtime::new().unwrap();
 /// let error = runtime.block_on(runtime.spawn(async { panic!("expected") })).unwrap_err();
 /// assert!(error.is_panic() && !error.is_cancelled());
 /// assert!(error.to_string().ends_with(r#"panicked with message "expected""#));
@@ -279,7 +279,7 @@ impl JoinError {
     /// If the task was cancelled instead.
     ///
     /// ```
-    /// let runtime = ws_executor::runtime::Runtime::new().unwrap();
+    /// let runtime = ws::runtime::Runtime::new().unwrap();
     /// let error = runtime.block_on(runtime.spawn(async { panic!("no") })).unwrap_err();
     /// assert_eq!(error.into_panic().downcast_ref(), Some(&"no"));
     /// ```
@@ -345,9 +345,9 @@ fn message(payload: &(dyn Any + Send)) -> Option<&str> {
 ///
 /// ```
 /// async fn sum() -> std::io::Result<u32> {
-///     Ok(ws_executor::spawn(async { 1 }).await? + ws_executor::spawn_blocking(|| 2).await?)
+///     Ok(ws::spawn(async { 1 }).await? + ws::spawn_blocking(|| 2).await?)
 /// }
-/// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// # let runtime = ws::runtime::Runtime::new().unwrap();
 /// assert_eq!(runtime.block_on(sum()).unwrap(), 3);
 /// ```
 impl From<JoinError> for io::Error {

@@ -52,9 +52,9 @@ use crate::{
 /// # Examples
 ///
 /// ```
-/// use ws_executor::task::JoinSet;
+/// use ws::task::JoinSet;
 ///
-/// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// # let runtime = ws::runtime::Runtime::new().unwrap();
 /// # runtime.block_on(async {
 /// let mut set = JoinSet::new();
 /// for n in 0..10 {
@@ -191,7 +191,7 @@ impl<T: 'static> JoinSet<T> {
     /// Spawns a task onto the runtime of `handle`, and into the set.
     ///
     /// ```
-    /// use ws_executor::{runtime::Runtime, task::JoinSet};
+    /// use ws::{runtime::Runtime, task::JoinSet};
     ///
     /// let runtime = Runtime::new().unwrap();
     /// let mut set = JoinSet::new();
@@ -254,9 +254,9 @@ impl<T: 'static> JoinSet<T> {
     /// Takes a task that was spawned in any other way into the set.
     ///
     /// ```
-    /// use ws_executor::task::{Builder, JoinSet};
+    /// use ws::task::{Builder, JoinSet};
     ///
-    /// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+    /// # let runtime = ws::runtime::Runtime::new().unwrap();
     /// # runtime.block_on(async {
     /// let mut set = JoinSet::new();
     /// set.insert(Builder::new().name("answer").spawn(async { 42 }));
@@ -296,9 +296,9 @@ impl<T: 'static> JoinSet<T> {
     /// As [`join_next`](Self::join_next).
     ///
     /// ```
-    /// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+    /// # let runtime = ws::runtime::Runtime::new().unwrap();
     /// # runtime.block_on(async {
-    /// let mut set = ws_executor::task::JoinSet::new();
+    /// let mut set = ws::task::JoinSet::new();
     /// let task = set.spawn(async { 1 });
     /// assert_eq!(set.join_next_with_id().await.unwrap().unwrap(), (task.id(), 1));
     /// # });
@@ -360,9 +360,9 @@ impl<T: 'static> JoinSet<T> {
     /// Not cancel safe: when it is dropped, all tasks are aborted and what they gave is lost.
     ///
     /// ```
-    /// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+    /// # let runtime = ws::runtime::Runtime::new().unwrap();
     /// # runtime.block_on(async {
-    /// let set: ws_executor::task::JoinSet<_> = (1..=3).map(|n| async move { n }).collect();
+    /// let set: ws::task::JoinSet<_> = (1..=3).map(|n| async move { n }).collect();
     /// assert_eq!(set.join_all().await.into_iter().sum::<i32>(), 6);
     /// # });
     /// ```
@@ -393,9 +393,9 @@ impl<T: 'static> JoinSet<T> {
     /// Cancel safe in that the tasks are aborted already, and stay in the set.
     ///
     /// ```
-    /// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+    /// # let runtime = ws::runtime::Runtime::new().unwrap();
     /// # runtime.block_on(async {
-    /// let mut set = ws_executor::task::JoinSet::new();
+    /// let mut set = ws::task::JoinSet::new();
     /// set.spawn(std::future::pending::<()>());
     /// set.shutdown().await;
     /// assert!(set.is_empty());

@@ -27,16 +27,16 @@ use pin_project_lite::pin_project;
 /// # Examples
 ///
 /// ```
-/// ws_executor::task_local! {
+/// ws::task_local! {
 ///     /// Which request this task serves.
 ///     pub static REQUEST: u32;
 ///     static USER: String;
 /// }
 ///
-/// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// # let runtime = ws::runtime::Runtime::new().unwrap();
 /// runtime.block_on(async {
-///     let task = ws_executor::spawn(REQUEST.scope(7, async {
-///         ws_executor::task::yield_now().await;
+///     let task = ws::spawn(REQUEST.scope(7, async {
+///         ws::task::yield_now().await;
 ///         REQUEST.get()
 ///     }));
 ///     assert_eq!(task.await.unwrap(), 7);
@@ -85,9 +85,9 @@ impl<T: 'static> LocalKey<T> {
     /// destructors of thread-locals.
     ///
     /// ```
-    /// ws_executor::task_local! { static DEPTH: u32; }
+    /// ws::task_local! { static DEPTH: u32; }
     ///
-    /// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+    /// # let runtime = ws::runtime::Runtime::new().unwrap();
     /// runtime.block_on(DEPTH.scope(1, async {
     ///     let inner = DEPTH.scope(DEPTH.get() + 1, async { DEPTH.get() }).await;
     ///     assert_eq!((DEPTH.get(), inner), (1, 2));
@@ -251,9 +251,9 @@ impl<T: 'static, F> TaskLocalFuture<T, F> {
     /// Takes the value out; the future, if it is polled on, has none any more.
     ///
     /// ```
-    /// ws_executor::task_local! { static LOG: std::cell::RefCell<Vec<u32>>; }
+    /// ws::task_local! { static LOG: std::cell::RefCell<Vec<u32>>; }
     ///
-    /// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+    /// # let runtime = ws::runtime::Runtime::new().unwrap();
     /// let mut logged = Box::pin(LOG.scope(Default::default(), async {
     ///     LOG.with(|log| log.borrow_mut().push(1));
     /// }));

@@ -37,9 +37,9 @@ use crate::context;
 /// # Examples
 ///
 /// ```
-/// use ws_executor::task::{self, Priority};
+/// use ws::task::{self, Priority};
 ///
-/// let builder = ws_executor::runtime::Builder::new().workers(1);
+/// let builder = ws::runtime::Builder::new().workers(1);
 /// # // The order is exact as long as the root keeps its permit.
 /// # let builder = builder.sysmon(false);
 /// let runtime = builder.build()?;
@@ -63,7 +63,7 @@ use crate::context;
 /// # drop(send);
 /// let order: Vec<_> = order.iter().collect();
 /// assert_eq!(order, ["health check", "request", "prefetch", "batch"]);
-/// # Ok::<(), ws_executor::runtime::BuildError>(())
+/// # Ok::<(), ws::runtime::BuildError>(())
 /// ```
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority(i64);
@@ -79,7 +79,7 @@ impl Priority {
     /// The priority of this number; 0 is the default one.
     ///
     /// ```
-    /// use ws_executor::task::Priority;
+    /// use ws::task::Priority;
     ///
     /// assert!(Priority::new(1) > Priority::DEFAULT);
     /// assert_eq!(Priority::new(i64::MIN), Priority::LOWEST);
@@ -95,9 +95,9 @@ impl Priority {
     /// [`compute`](crate::compute()) have none of their own, so they find the default: ask before the fork.
     ///
     /// ```
-    /// use ws_executor::task::{Builder, Priority};
+    /// use ws::task::{Builder, Priority};
     ///
-    /// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+    /// # let runtime = ws::runtime::Runtime::new().unwrap();
     /// # runtime.block_on(async {
     /// let parent = Builder::new().priority(7).spawn(async {
     ///     let child = Builder::new().priority(Priority::current()).spawn(async {});

@@ -18,9 +18,9 @@ use crate::budget;
 /// Cancel safe.
 ///
 /// ```
-/// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// # let runtime = ws::runtime::Runtime::new().unwrap();
 /// runtime.block_on(async {
-///     ws_executor::task::yield_now().await;
+///     ws::task::yield_now().await;
 /// });
 /// ```
 pub fn yield_now() -> YieldNow {
@@ -56,13 +56,13 @@ impl Future for YieldNow {
 /// Cancel safe: there is nothing to lose.
 ///
 /// ```
-/// # let runtime = ws_executor::runtime::Runtime::new().unwrap();
+/// # let runtime = ws::runtime::Runtime::new().unwrap();
 /// # runtime.block_on(async {
 /// let mut sum = 0u64;
 /// for n in 0..10_000 {
 ///     sum += n;
 ///     if n % 1000 == 0 {
-///         ws_executor::task::yield_if_due().await;
+///         ws::task::yield_if_due().await;
 ///     }
 /// }
 /// # assert_eq!(sum, 49_995_000);

@@ -26,7 +26,7 @@ use crate::time::{Instant, current, sleep_until};
 /// ```
 /// use std::time::Duration;
 /// use futures::channel::oneshot;
-/// use ws_executor::{runtime::Builder, time};
+/// use ws::{runtime::Builder, time};
 ///
 /// let runtime = Builder::new().paused(true).build()?;
 /// runtime.block_on(async {
@@ -37,7 +37,7 @@ use crate::time::{Instant, current, sleep_until};
 ///     assert_eq!(time::timeout(Duration::from_secs(1), receive).await, Ok(Ok(7)));
 ///     drop(hold);
 /// });
-/// # Ok::<(), ws_executor::runtime::BuildError>(())
+/// # Ok::<(), ws::runtime::BuildError>(())
 /// ```
 #[track_caller]
 pub fn hold() -> Hold {
@@ -79,18 +79,18 @@ impl fmt::Debug for Hold {
 ///
 /// ```
 /// use std::time::Duration;
-/// use ws_executor::{runtime::Builder, time};
+/// use ws::{runtime::Builder, time};
 ///
 /// let runtime = Builder::new().paused(true).build()?;
 /// runtime.block_on(async {
 ///     let _hold = time::hold();
-///     let task = ws_executor::spawn(time::sleep(Duration::from_secs(3)));
+///     let task = ws::spawn(time::sleep(Duration::from_secs(3)));
 ///     time::advance(Duration::from_secs(2)).await;
 ///     assert!(!task.is_finished());
 ///     time::advance(Duration::from_secs(2)).await;
 ///     assert!(task.is_finished());
 /// });
-/// # Ok::<(), ws_executor::runtime::BuildError>(())
+/// # Ok::<(), ws::runtime::BuildError>(())
 /// ```
 #[track_caller]
 pub fn advance(duration: Duration) -> impl Future<Output = ()> + Send {

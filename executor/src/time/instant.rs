@@ -17,7 +17,7 @@ use crate::time::clock::FAR;
 ///
 /// ```
 /// use std::time::Duration;
-/// use ws_executor::time::Instant;
+/// use ws::time::Instant;
 ///
 /// let start = Instant::now();
 /// let deadline = start + Duration::from_millis(30);
@@ -37,7 +37,7 @@ impl Instant {
     /// all runtimes, it is the system's.
     ///
     /// ```
-    /// use ws_executor::time::Instant;
+    /// use ws::time::Instant;
     ///
     /// let earlier = Instant::now();
     /// assert!(Instant::now() >= earlier);
@@ -58,7 +58,7 @@ impl Instant {
     /// Wraps an instant of the standard library.
     ///
     /// ```
-    /// use ws_executor::time::Instant;
+    /// use ws::time::Instant;
     ///
     /// let std = std::time::Instant::now();
     /// assert_eq!(Instant::from_std(std).into_std(), std);
@@ -78,7 +78,7 @@ impl Instant {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use ws_executor::time::Instant;
+    /// use ws::time::Instant;
     ///
     /// let tomorrow = Instant::now() + Duration::from_secs(24 * 60 * 60);
     /// assert_eq!(tomorrow.elapsed(), Duration::ZERO);
@@ -92,7 +92,7 @@ impl Instant {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use ws_executor::time::Instant;
+    /// use ws::time::Instant;
     ///
     /// let now = Instant::now();
     /// let later = now + Duration::from_secs(1);
@@ -108,7 +108,7 @@ impl Instant {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use ws_executor::time::Instant;
+    /// use ws::time::Instant;
     ///
     /// let now = Instant::now();
     /// let later = now + Duration::from_secs(1);
@@ -131,7 +131,7 @@ impl Instant {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use ws_executor::time::Instant;
+    /// use ws::time::Instant;
     ///
     /// let now = Instant::now();
     /// assert!(now.checked_add(Duration::from_secs(1)).is_some());
@@ -146,7 +146,7 @@ impl Instant {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use ws_executor::time::Instant;
+    /// use ws::time::Instant;
     ///
     /// assert!(Instant::now().checked_sub(Duration::MAX).is_none());
     /// ```

@@ -25,7 +25,7 @@ const MISSED_MIN: Duration = Duration::from_millis(5);
 ///
 /// ```
 /// use std::time::Duration;
-/// use ws_executor::{runtime::Runtime, time};
+/// use ws::{runtime::Runtime, time};
 ///
 /// Runtime::new()?.block_on(async {
 ///     let mut interval = time::interval(Duration::from_millis(2));
@@ -53,7 +53,7 @@ pub fn interval(period: Duration) -> Interval {
 ///
 /// ```
 /// use std::time::Duration;
-/// use ws_executor::{runtime::Runtime, time};
+/// use ws::{runtime::Runtime, time};
 ///
 /// Runtime::new()?.block_on(async {
 ///     let start = time::Instant::now() + Duration::from_millis(2);
@@ -93,7 +93,7 @@ fn check(period: Duration) {
 /// | `Skip` | 400, 500, 600 | ticks at multiples of the period |
 ///
 /// ```
-/// use ws_executor::time::MissedTickBehavior;
+/// use ws::time::MissedTickBehavior;
 ///
 /// assert_eq!(MissedTickBehavior::default(), MissedTickBehavior::Burst);
 /// ```
@@ -140,7 +140,7 @@ fn remainder(a: Duration, b: Duration) -> Duration {
 /// ```
 /// use std::time::Duration;
 /// use futures::StreamExt;
-/// use ws_executor::{runtime::Runtime, time};
+/// use ws::{runtime::Runtime, time};
 ///
 /// Runtime::new()?.block_on(async {
 ///     let ticks = time::interval(Duration::from_millis(1));
@@ -175,7 +175,7 @@ impl Interval {
     /// ```
     /// use std::time::Duration;
     /// use futures::FutureExt;
-    /// use ws_executor::{runtime::Runtime, time};
+    /// use ws::{runtime::Runtime, time};
     ///
     /// Runtime::new()?.block_on(async {
     ///     let (start, hour) = (time::Instant::now(), Duration::from_secs(3600));
@@ -207,7 +207,7 @@ impl Interval {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use ws_executor::{runtime::Runtime, time};
+    /// use ws::{runtime::Runtime, time};
     ///
     /// Runtime::new()?.block_on(async {
     ///     let mut interval = time::interval(Duration::from_millis(2));
@@ -240,7 +240,7 @@ impl Interval {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use ws_executor::{runtime::Runtime, time};
+    /// use ws::{runtime::Runtime, time};
     ///
     /// Runtime::new()?.block_on(async {
     ///     let interval = time::interval(Duration::from_millis(40));
@@ -263,7 +263,7 @@ impl Interval {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use ws_executor::{runtime::Runtime, time};
+    /// use ws::{runtime::Runtime, time};
     ///
     /// Runtime::new()?.block_on(async {
     ///     let mut interval = time::interval(Duration::from_millis(1));

@@ -51,7 +51,7 @@ const UNCHECKED_MIN: Duration = Duration::from_millis(100);
 ///
 /// ```
 /// use std::time::{Duration, Instant};
-/// use ws_executor::{runtime::Runtime, time};
+/// use ws::{runtime::Runtime, time};
 ///
 /// let start = Instant::now();
 /// Runtime::new()?.block_on(async {
@@ -79,7 +79,7 @@ pub fn sleep(duration: Duration) -> Sleep {
 ///
 /// ```
 /// use std::time::Duration;
-/// use ws_executor::{runtime::Runtime, time};
+/// use ws::{runtime::Runtime, time};
 ///
 /// Runtime::new()?.block_on(async {
 ///     let deadline = time::Instant::now() + Duration::from_millis(5);
@@ -108,7 +108,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 ///
 /// ```
 /// use std::time::Duration;
-/// use ws_executor::{runtime::Runtime, time};
+/// use ws::{runtime::Runtime, time};
 ///
 /// Runtime::new()?.block_on(async {
 ///     let mut idle = time::sleep(Duration::from_secs(60));
@@ -160,7 +160,7 @@ impl Sleep {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use ws_executor::{runtime::Runtime, time};
+    /// use ws::{runtime::Runtime, time};
     ///
     /// Runtime::new()?.block_on(async {
     ///     let deadline = time::Instant::now() + Duration::from_secs(1);
@@ -180,7 +180,7 @@ impl Sleep {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use ws_executor::{runtime::Runtime, time};
+    /// use ws::{runtime::Runtime, time};
     ///
     /// Runtime::new()?.block_on(async {
     ///     assert!(time::sleep(Duration::ZERO).is_elapsed());
@@ -204,7 +204,7 @@ impl Sleep {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use ws_executor::{runtime::Runtime, time};
+    /// use ws::{runtime::Runtime, time};
     ///
     /// Runtime::new()?.block_on(async {
     ///     let mut sleep = time::sleep(Duration::MAX);

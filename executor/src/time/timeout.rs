@@ -43,7 +43,7 @@ use crate::time::{Instant, Sleep, current};
 ///
 /// ```
 /// use std::time::Duration;
-/// use ws_executor::{runtime::Runtime, time};
+/// use ws::{runtime::Runtime, time};
 ///
 /// Runtime::new()?.block_on(async {
 ///     let quick = time::timeout(Duration::from_secs(5), async { 7 });
@@ -72,7 +72,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 ///
 /// ```
 /// use std::time::Duration;
-/// use ws_executor::{runtime::Runtime, time};
+/// use ws::{runtime::Runtime, time};
 ///
 /// Runtime::new()?.block_on(async {
 ///     // One deadline for two steps.
@@ -116,7 +116,7 @@ impl<F> Timeout<F> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use ws_executor::{runtime::Runtime, time};
+    /// use ws::{runtime::Runtime, time};
     ///
     /// Runtime::new()?.block_on(async {
     ///     let timeout = time::timeout(Duration::from_secs(1), std::future::ready(3));
@@ -145,7 +145,7 @@ impl<F> Timeout<F> {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use ws_executor::{runtime::Runtime, time};
+    /// use ws::{runtime::Runtime, time};
     ///
     /// Runtime::new()?.block_on(async {
     ///     let mut timeout = time::timeout(Duration::from_millis(1), Box::pin(async {
@@ -191,7 +191,7 @@ impl<F: Future> Future for Timeout<F> {
 ///
 /// ```
 /// use std::{io, time::Duration};
-/// use ws_executor::{runtime::Runtime, time};
+/// use ws::{runtime::Runtime, time};
 ///
 /// async fn read() -> io::Result<Vec<u8>> {
 ///     let bytes = time::timeout(Duration::from_millis(1), std::future::pending()).await?;
