@@ -42,8 +42,10 @@
 //! then on. Making one outside of a runtime panics. Once its runtime was shut down, every operation on
 //! it is an error.
 //!
-//! Several tasks may wait for the same direction of a socket; all are woken, and one gets the data. For
+//! Several tasks may wait in `accept`, or in `recv` and `send` of datagrams: all are woken, and one gets the data. For
 //! a listener with many tasks, a listener for each with [`TcpSocket::set_reuse_port`] is better.
+//! One task at a time reads from a stream, and one writes to it: the traits of I/O keep the waker of
+//! the last one that polled, as tokio's do, and others that wait in the same direction may wait for ever.
 //!
 //! # Cancel safety
 //!

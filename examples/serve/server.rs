@@ -202,9 +202,6 @@ async fn connection(stream: TcpStream, app: Arc<App>, closing: Closing, _open: O
     let connection = http1::Builder::new()
         .timer(ws::hyper::Timer)
         .header_read_timeout(HEAD_TIME)
-        // A client may say that it sends no more, and wait for its answer. One that has gone looks the same until something is
-        // written to it, so what it asked for is done in vain.
-        .half_close(true)
         .serve_connection(ws::hyper::Io::socket(stream), service);
     let result = match select(pin!(connection), closing).await {
         Either::Left((result, _)) => result,

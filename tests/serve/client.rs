@@ -45,12 +45,6 @@ impl Client {
         self.stream.get_mut().write_all(bytes.as_ref()).unwrap();
     }
 
-    /// Closes the side on which it sends.
-    pub(crate) fn says_no_more(&self) {
-        let stream = self.stream.get_ref();
-        stream.shutdown(std::net::Shutdown::Write).unwrap();
-    }
-
     /// Sends a request, and waits for nothing.
     pub(crate) fn ask(&mut self, path: &str) {
         self.send(request("GET", path));
