@@ -240,6 +240,35 @@ common::with_workers! {
         }
     }
 
+    /// Also where the runtime had begun to end by itself.
+    fn threads_are_joined_after_a_panic_that_ends_the_runtime(workers: usize) {
+        type Last = OnDrop<Box<dyn FnMut()>>;
+        thread_local! {
+            static LAST: RefCell<Option<Last>> = const { RefCell::new(None) };
+        }
+        for _ in 0..3 {
+            let builder = Builder::new().workers(workers).panic_stops_runtime(true);
+            let runtime = builder.shutdown_grace(GRACE).build().unwrap();
+            drop(runtime.spawn(std::future::pending::<()>()));
+            let (dropped, told) = (Arc::new(Count::new()), Arc::new(Gate::default()));
+            let (drops, tells) = (dropped.clone(), told.clone());
+            let task = runtime.spawn(async move {
+                let last: Last = OnDrop(Box::new(move || {
+                    tells.open();
+                    thread::sleep(SHORT * 3);
+                    drops.add();
+                }));
+                LAST.set(Some(last));
+                panic!("on purpose");
+            });
+            assert!(block_on_elsewhere(task).is_err());
+            // A thread in the background has begun to join the one that ends.
+            told.pass();
+            drop(runtime);
+            assert_eq!(dropped.get(), 1);
+        }
+    }
+
     /// Those that end for want of work are, too.
     fn threads_that_ended_before_are_joined(workers: usize) {
         type Last = OnDrop<Box<dyn FnMut()>>;

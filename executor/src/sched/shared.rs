@@ -31,7 +31,11 @@ use crate::{
     runtime::{Config, TaskDump},
     sync::{
         Arc, Condvar, Mutex,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{
+            AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
+            Ordering::{Relaxed, SeqCst},
+            fence,
+        },
     },
     task::{
         Home, Place, Task, TaskRef,
@@ -64,6 +68,8 @@ pub(crate) struct Shared {
     pub(super) foreign: Home,
     pub(super) foreign_live: Mutex<LiveOwner<TaskRef>>,
     foreign_timers: Arc<TimerShard>,
+    /// Timers answer with errors from now on, also those of a P that is made later.
+    timers_over: AtomicBool,
     /// Who waits in the netpoll: its index plus one.
     pub(crate) netpoll_waiter: AtomicUsize,
     /// When the netpoll was looked at last, in nanoseconds of the runtime's clock.
@@ -126,6 +132,7 @@ impl Shared {
                 foreign: Home::new(Place::Foreign, this.as_ptr().cast(), table, &HOME),
                 foreign_live: Mutex::new(owner),
                 foreign_timers,
+                timers_over: AtomicBool::new(false),
                 netpoll_waiter: AtomicUsize::new(0),
                 last_netpoll: AtomicU64::new(0),
                 netpoll_reported: Mutex::new(None),
@@ -199,6 +206,13 @@ impl Shared {
     pub(crate) fn take_processor(&self) -> Option<Box<Processor>> {
         let processor = self.slots.take(|index| self.make_processor(index))?;
         self.welcome(&processor.peer);
+        // Ordering: after the fence in `welcome`, which pairs with the one in `shut_down_timers`: either the end sees this P, or
+        // this thread sees the end.
+        if self.timers_over.load(Relaxed) {
+            let mut wakers = Vec::new();
+            processor.peer.timers.shut_down(&mut wakers);
+            wakers.into_iter().for_each(wake_quietly);
+        }
         Some(processor)
     }
 
@@ -288,6 +302,9 @@ impl Shared {
     /// timer, where a sleep that was made there may yet be armed.
     fn shut_down_timers(&self) {
         let mut wakers = Vec::new();
+        self.timers_over.store(true, Relaxed);
+        // Ordering: SeqCst: between the flag and the look at the Ps; pairs with the fence in `welcome`.
+        fence(SeqCst);
         for peer in self.all_peers() {
             peer.timers.shut_down(&mut wakers);
         }

@@ -14,7 +14,8 @@
 //!    with errors. So a thread that waits for one of them has a quarter of the grace to come out.
 //! 3. When no task is alive, or the grace is over, the ender begins the closing: the threads end. If tasks are left, a thread in the
 //!    background clears away what can be cleared, and the ender does not wait for it.
-//! 4. The ender waits for the last thread, and joins all of them (*Joining* in `threads.rs`).
+//! 4. The ender waits for the last thread, and joins all of them (*Joining* in `threads.rs`). An ender in the background does
+//!    not join: the drop of the runtime does, if it comes later.
 //! 5. If the grace is over before that, the ender reports what is left and goes on. The threads that are left hold the runtime's
 //!    memory, and clear away when they return.
 //!
@@ -71,6 +72,14 @@ const REPORTED_MAX: usize = 10;
 /// queue holds.
 const ABORTED_AT_ONCE: usize = 256;
 
+/// Whether an ender joins the threads. One in the background does not: nobody waits for it, and the drop of the runtime, which
+/// may come meanwhile, would find nothing to join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Joins {
+    Yes,
+    No,
+}
+
 /// How long the one who ends a runtime waits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wait {
@@ -112,7 +121,7 @@ impl Shared {
         }
         let first = self.begin_draining();
         match grace {
-            Some(grace) => self.see_to_the_end(grace),
+            Some(grace) => self.see_to_the_end(grace, Joins::Yes),
             None if first => self.end_in_the_background(),
             None => {}
         }
@@ -135,7 +144,7 @@ impl Shared {
     }
 
     /// The steps of the ender, after the draining has begun.
-    fn see_to_the_end(self: &Arc<Self>, grace: Duration) {
+    fn see_to_the_end(self: &Arc<Self>, grace: Duration, joins: Joins) {
         let begin = Instant::now();
         let left = |of: Duration| {
             move || {
@@ -157,7 +166,8 @@ impl Shared {
         } else {
             self.in_the_background(|shared| shared.help_to_clear());
         }
-        if !(self.wait_for_the_end(left(grace)) && self.join_threads(left(grace))) {
+        let ended = self.wait_for_the_end(left(grace));
+        if !ended || (joins == Joins::Yes && !self.join_threads(left(grace))) {
             self.report_left();
         }
     }
@@ -166,10 +176,15 @@ impl Shared {
     fn end_in_the_background(self: &Arc<Self>) {
         if self.live_tasks() == 0 && self.has_threads() {
             self.begin_shutdown();
+            // This look takes the lock of `threads` after the phase was set, so a thread that is counted here sees the phase
+            // when it goes. If the last one went between the two looks, it did not, and nobody else would end the runtime.
+            if !self.has_threads() && !self.in_the_background(|shared| shared.help_to_clear()) {
+                self.help_to_clear();
+            }
             return;
         }
         let grace = self.config.shutdown_grace;
-        if !self.in_the_background(move |shared| shared.see_to_the_end(grace)) {
+        if !self.in_the_background(move |shared| shared.see_to_the_end(grace, Joins::No)) {
             self.begin_shutdown();
             if !self.has_threads() {
                 self.help_to_clear();

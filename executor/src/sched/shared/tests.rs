@@ -101,6 +101,18 @@ fn arm(timers: &TimerShard, deadline: u64, waker: &Waker) {
 }
 
 #[test]
+fn timers_of_a_p_that_is_made_after_their_end_are_over() {
+    let (runtime, worker) = alone();
+    let shared = shared(&runtime);
+    shared.shut_down_timers();
+    let late = shared.take_processor().expect("there is room");
+    let armed = late.peer.timers.arm(1000, Waker::noop().clone());
+    assert!(armed.is_err(), "nobody would fire it in time");
+    shared.return_processor(late);
+    end(runtime, [worker]);
+}
+
+#[test]
 fn a_start_that_is_refused_is_noted() {
     let (runtime, worker) = alone();
     worker.leave();
