@@ -117,8 +117,8 @@ impl Builder {
         self
     }
 
-    /// How many threads the runtime may have, those that block included; more than `workers`, and at
-    /// most 32768.
+    /// How many threads the runtime may have, those that block included, and the monitor's not; more
+    /// than `workers`, and at most 32768.
     ///
     /// Twice `workers` of them are kept for tasks, so at most `max_threads - 2 * workers` closures of
     /// [`spawn_blocking`](crate::spawn_blocking) run at a time, and always one. By default that is 512, for any number of

@@ -26,8 +26,8 @@ use crate::time::{Instant, Sleep, current};
 /// Runs a future for at most `duration`.
 ///
 /// The result is the future's output, or [`Elapsed`] if the time was over first; the future is then
-/// dropped with the [`Timeout`]. If both happen between two polls, the output wins. A duration too long
-/// for any clock, like [`Duration::MAX`], never elapses.
+/// dropped with the [`Timeout`]. If both happen between two polls, the output wins, unless the
+/// task has spent its budget by then: the deadline wins. A duration too long for any clock, like [`Duration::MAX`], never elapses.
 ///
 /// A future can only be stopped where it awaits: one that computes or blocks for long inside a poll
 /// is stopped after that.
