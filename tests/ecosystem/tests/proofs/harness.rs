@@ -277,11 +277,12 @@ impl Drop for Frozen<'_> {
 /// The threads that a runtime of `ws` or the test has started, by their numbers.
 static OURS: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 
-/// How many runtimes of `ws` there were. Each has a thread for its sysmon, which calls no hook.
+/// How many runtimes of `ws` there were. Each has a thread for its sysmon, and one that joins the others when the
+/// runtime is dropped. Neither calls a hook.
 static RUNTIMES: AtomicUsize = AtomicUsize::new(0);
 
-/// The name of the monitor's thread.
-const SYSMON: &str = "ws-worker-mon";
+/// The names of the two threads of a runtime that call no hook: the monitor, and the thread that joins all others at the end.
+const WITHOUT_HOOKS: [&str; 2] = ["ws-worker-mon", "ws-worker-end"];
 
 /// Says of the thread that calls it that it is not a library's.
 fn this_thread_is_ours() {
@@ -357,7 +358,7 @@ impl Threads {
         let seen = self.seen.lock().unwrap();
         let ours = OURS.lock().unwrap();
         let allowed = self.allowed.lock().unwrap();
-        let mut sysmons = RUNTIMES.load(Ordering::SeqCst);
+        let mut left = [RUNTIMES.load(Ordering::SeqCst); WITHOUT_HOOKS.len()];
         seen.iter()
             .filter(|(number, _)| !ours.contains(number))
             .filter(|(_, seen)| !allowed.iter().any(|prefix| seen.name.starts_with(prefix)))
@@ -365,9 +366,12 @@ impl Threads {
             // through for its name may have ended soon after that, and no look have come between.
             .filter(|(_, seen)| allowed.is_empty() || seen.looks > 20)
             .filter(|(_, seen)| {
-                let is_sysmon = seen.name == SYSMON && sysmons > 0;
-                sysmons -= usize::from(is_sysmon);
-                !is_sysmon
+                let place = WITHOUT_HOOKS.iter().position(|name| *name == seen.name);
+                let is_ours = place.is_some_and(|place| left[place] > 0);
+                if let Some(place) = place {
+                    left[place] -= usize::from(is_ours);
+                }
+                !is_ours
             })
             .map(|(number, seen)| format!("{} ({number})", seen.name))
             .collect()
