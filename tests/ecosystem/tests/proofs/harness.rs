@@ -283,6 +283,8 @@ static RUNTIMES: AtomicUsize = AtomicUsize::new(0);
 
 /// The names of the two threads of a runtime that call no hook: the monitor, and the thread that joins all others at the end.
 const WITHOUT_HOOKS: [&str; 2] = ["ws-worker-mon", "ws-worker-end"];
+/// The place of the second one there.
+const JOINER: usize = 1;
 
 /// Says of the thread that calls it that it is not a library's.
 fn this_thread_is_ours() {
@@ -367,9 +369,12 @@ impl Threads {
             .filter(|(_, seen)| allowed.is_empty() || seen.looks > 20)
             .filter(|(_, seen)| {
                 let place = WITHOUT_HOOKS.iter().position(|name| *name == seen.name);
+                // The thread that joins the others is mostly gone at the next look, and may not have come to
+                // its name at this one.
+                let place = place.or((seen.looks == 1).then_some(JOINER));
                 let is_ours = place.is_some_and(|place| left[place] > 0);
-                if let Some(place) = place {
-                    left[place] -= usize::from(is_ours);
+                if is_ours && let Some(place) = place {
+                    left[place] -= 1;
                 }
                 !is_ours
             })
