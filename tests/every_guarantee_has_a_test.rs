@@ -124,6 +124,7 @@ fn test_files() -> Vec<(String, PathBuf)> {
     let folders = [
         ("executor/tests", ""),
         ("tests", "tests/"),
+        ("tests/ui/tests", "tests/ui/tests/"),
         ("reactor/tests", "reactor/tests/"),
     ];
     let mut files = Vec::new();

@@ -3,7 +3,7 @@
 //! Users reach both through the crate `ws`, which re-exports them. This crate depends on none of the
 //! runtime's: it writes paths such as `::ws::__private::Probe` into the user's code and never names a
 //! type of its own. For that reason the examples here are not compiled; those that are stand in the
-//! documentation of `ws`, and every rule below has a program under `tests/ui/` of the root package.
+//! documentation of `ws`, and every rule below has a program under `tests/ui/`.
 //!
 //! | file | holds |
 //! | --- | --- |

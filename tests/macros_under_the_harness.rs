@@ -1,0 +1,61 @@
+//! `#[ws::main]` and `#[ws::test]` under std's harness: what a function returns, and that it may panic or be pinned.
+//!
+//! The programs that the compiler builds or refuses are in `tests/ui/`, a package of its own.
+
+use std::cell::Cell;
+use std::error::Error;
+use std::process::ExitCode;
+use std::rc::Rc;
+
+#[ws::test]
+async fn returns_nothing() {
+    assert_eq!(std::future::ready(7).await, 7);
+}
+
+#[ws::test(workers = 2)]
+async fn returns_a_result() -> Result<(), Box<dyn Error>> {
+    let port: u16 = "8080".parse()?;
+    assert_eq!(std::future::ready(port).await, 8080);
+    Ok(())
+}
+
+#[ws::test]
+async fn returns_an_exit_code() -> ExitCode {
+    ExitCode::SUCCESS
+}
+
+#[ws::test]
+async fn may_be_pinned() {
+    let kept = Rc::new(Cell::new(1));
+    std::future::ready(()).await;
+    kept.set(kept.get() + 1);
+    assert_eq!(kept.get(), 2);
+}
+
+#[ws::test]
+#[should_panic(expected = "the body's own words")]
+async fn panics_as_a_task() {
+    std::future::ready(()).await;
+    panic!("the body's own words");
+}
+
+#[ws::test(workers = 2)]
+#[should_panic(expected = "the body's own words")]
+async fn panics_while_pinned() {
+    let kept = Rc::new("the body's own words");
+    std::future::ready(()).await;
+    panic!("{kept}");
+}
+
+/// What std's harness calls is a plain function, so the outcome of a test that fails can be seen.
+#[test]
+fn an_error_is_a_failure() {
+    #[ws::main(workers = 1)]
+    async fn main() -> Result<(), Box<dyn Error>> {
+        let port: u16 = "eighty".parse()?;
+        assert_eq!(std::future::ready(port).await, 80);
+        Ok(())
+    }
+
+    assert_eq!(main(), ExitCode::FAILURE);
+}
