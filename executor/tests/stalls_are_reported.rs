@@ -2,14 +2,19 @@
 //! it blocks or computes; once a poll, and at most once a second, the rest being counted. What announces that
 //! it blocks is not reported, and who wants no reports gets none.
 //!
-//! It fails when `look_at` in `sched/sysmon.rs` forgets a stuck P once its permit was taken, when `report`
+//! A computation is reported if it comes to no fork for that long.
+//!
+//! It fails when `look_at` in `sched/sysmon.rs` does not ask the lane, when it forgets a stuck P once its permit was taken, when `report`
 //! there does not hold back a report within the second, and when `begin_blocking` in `sched/worker.rs` does not
 //! say that it is announced.
 
 mod common;
 
 use std::{
-    sync::{Arc, Condvar, Mutex},
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -115,6 +120,55 @@ common::with_workers! {
         assert!(report.running_for >= THRESHOLD);
         assert!(!report.blocked);
         runtime.block_on(task).unwrap();
+    }
+
+    /// A computation that goes on forking is not stuck: what begins later and blocks is reported, and not the computation.
+    fn not_a_computation_that_joins(workers: usize) {
+        let (runtime, reports) = reporting(workers);
+        for number in 1.. {
+            let (begun, over) = (Arc::new(Count::new()), Arc::new(AtomicBool::new(false)));
+            let (begins, ends) = (begun.clone(), over.clone());
+            let computation = runtime.spawn(ws_executor::compute(move || {
+                begins.add();
+                while !ends.load(Relaxed) {
+                    ws_executor::join(std::hint::spin_loop, std::hint::spin_loop);
+                }
+            }));
+            begun.wait_for(1);
+            let gate = Arc::new(Gate::default());
+            let passes = gate.clone();
+            let blocks = runtime.spawn(async move { passes.pass() });
+            let report = reports.wait_for(number).remove(number - 1);
+            over.store(true, Relaxed);
+            gate.open();
+            let stalled = blocks.id();
+            runtime.block_on(computation).unwrap().unwrap();
+            runtime.block_on(blocks).unwrap();
+            if report.id == stalled {
+                break;
+            }
+            // One of its leaves had no core for so long.
+        }
+    }
+
+    /// One of its leaves takes long.
+    fn a_computation_in_a_leaf(workers: usize) {
+        let (runtime, reports) = reporting(workers);
+        let seen = reports.clone();
+        let line = line!() + 1;
+        let computation = runtime.spawn(ws_executor::compute(move || {
+            for _ in 0..100 {
+                ws_executor::join(|| (), || ());
+            }
+            let spins = || while seen.len() == 0 {
+                std::hint::spin_loop();
+            };
+            ws_executor::join(spins, || ())
+        }));
+        let report = reports.wait_for(1).remove(0);
+        assert_eq!(report.location.line(), line);
+        assert!(report.running_for >= THRESHOLD);
+        runtime.block_on(computation).unwrap().unwrap();
     }
 
     /// All permits are taken from stuck tasks, and everything else comes to rest: each stalls all the same,

@@ -15,7 +15,7 @@ use std::{
 
 use crate::{
     fork_join::Lane,
-    metrics::Counters,
+    metrics::{Counter, Counters},
     queue::{
         ForkDeque, ForkStealer, GlobalQueue, LocalQueue, OrderedStealer, RunNext, RunNextStealer,
         Stealer, fork_deque, local_queue, run_next,
@@ -111,6 +111,8 @@ pub(crate) struct Peer {
     pub(crate) ticks: AtomicU64,
     /// The step in which its thread last came to a fork after somebody had asked.
     pub(crate) forked: AtomicU64,
+    /// How often its thread came to a fork after somebody had asked. Written by that thread.
+    pub(crate) came_by: Counter,
     /// *The gate* in `push.rs`: the step in which its thread left a task alone in `runnext` for others, and
     /// the one in which it woke somebody for that.
     pub(crate) alone: AtomicU64,
@@ -329,6 +331,7 @@ impl Processor {
             gave_away: AtomicBool::new(false),
             ticks: AtomicU64::new(0),
             forked: AtomicU64::new(u64::MAX),
+            came_by: Counter::default(),
             alone: AtomicU64::new(0),
             offered: AtomicU64::new(0),
             whereabouts: Whereabouts::new(),

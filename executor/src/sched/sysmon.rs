@@ -15,7 +15,7 @@
 //! | (a P that makes fewer than 61 ticks a millisecond) | the global queue has something | asks it to look there more often (L4) |
 //! | 10 ms | no permit is free, and others need one | revokes its permit (of one that forks a look) |
 //! | 100 us | the same, in a computation that forks, and for tasks (*Strays* in `fork_join/owner.rs`) | the same, for one a look |
-//! | the threshold | unless it is announced to block | reports it, once a poll, and at most once a second |
+//! | the threshold, without a fork | unless it is announced to block | reports it, once, and at most once a second |
 //!
 //! *Others need one*: tasks are queued, in this P's own queue included, or, if its thread is blocked, branches of a join are
 //! there to be taken, which who computes will take in the end; or nobody waits in the netpoll
@@ -25,6 +25,15 @@
 //! It takes two looks to tell who is blocked. The second comes 20 us after the first if somebody asked for
 //! a permit, or if others need one and the thread of a poll that the first look saw begin is on no core (its CPU
 //! clock stands still between two readings) and does not wait for one.
+//!
+//! *A stall* begins with its poll, or with a fork that the poll came to, and ends with the next fork or with the poll: a
+//! computation that goes on forking is not stuck. A fork tells nobody that it happens, for that would cost every join a
+//! store. Therefore the monitor asks the lane of each P in a long poll, as a thief does (*Hunger* in
+//! `fork_join/deque.rs`), and the next fork there answers: its thread counts `came_by`. At each look at which the count has
+//! moved, the monitor takes the stall to begin anew, and asks again. A poll that lasts from one look to the next without a
+//! join costs a load; one that joins has one slow join for each look.
+//! The first ask comes with the second look at a poll. Hence a stall behind the last join of a poll that made all of its
+//! joins before that look may be reported one look too early.
 //!
 //! A P whose permit was taken in the middle of a poll stays in view until it is reported, and for as long as its thread computes, also
 //! when all others have gone to sleep by then.
@@ -260,6 +269,9 @@ struct Seen {
     patience: Patience,
     /// The system was asked in this poll why its thread stands still.
     asked: bool,
+    /// How often its thread had come to a fork by the last look, and since when that has not moved; see *A stall*.
+    forks: u64,
+    stalls_since: u64,
     reported: bool,
 }
 
@@ -509,6 +521,8 @@ impl Monitor {
                 still_since: now,
                 patience: Patience::Open,
                 asked: false,
+                forks: peer.came_by.get(),
+                stalls_since: now,
                 reported: false,
             };
             // Last, since it costs most: a thread that this one has put off its core is runnable.
@@ -520,7 +534,6 @@ impl Monitor {
             self.watches |= polls && shared.config.stall.threshold.is_some();
             return false;
         }
-        let threshold = shared.config.stall.threshold.filter(|_| !seen.reported);
         let stuck_for = now - seen.since;
         let cpu = shared.cpu_time_of(peer, now);
         let ran = cpu
@@ -537,7 +550,20 @@ impl Monitor {
         if stuck_for >= SLICE_NS {
             peer.attention.fetch_or(attention::SLICE, Relaxed);
         }
-        let stalls = threshold.is_some_and(|most| Duration::from_nanos(stuck_for) >= most);
+        let threshold = shared.config.stall.threshold;
+        if threshold.is_some() {
+            let forks = peer.came_by.get();
+            if forks != seen.forks {
+                seen.forks = forks;
+                seen.stalls_since = now;
+                seen.reported = false;
+            }
+            // After the look at the count: a fork that answers from now on moves it.
+            peer.give_way();
+        }
+        let threshold = threshold.filter(|_| !seen.reported);
+        let stalls_for = now - seen.stalls_since;
+        let stalls = threshold.is_some_and(|most| Duration::from_nanos(stalls_for) >= most);
         self.watches |= threshold.is_some() && !stalls;
         if stuck {
             shared.look_at_stray(peer, cpu, computes);
@@ -556,7 +582,7 @@ impl Monitor {
         if stalls {
             seen.reported = true;
             self.reports
-                .stalled(shared, peer, ticks, now, stuck_for, blocked);
+                .stalled(shared, peer, ticks, now, stalls_for, blocked);
         }
         if !running {
             return false;

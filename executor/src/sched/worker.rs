@@ -426,6 +426,7 @@ impl Worker {
     pub(crate) fn come_to_a_fork(&self) {
         let ticks = self.peer().ticks.load(Relaxed);
         self.peer().forked.store(ticks, Relaxed);
+        self.peer().came_by.add(1);
         if self.peer().announced.load(Relaxed) || !self.is_up() {
             return;
         }

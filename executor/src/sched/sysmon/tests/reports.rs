@@ -90,6 +90,61 @@ fn a_poll_that_takes_too_long_is_reported_once() {
     reported.end();
 }
 
+/// Comes to a fork, as a computation does.
+fn joins(watched: &Watched) {
+    context::with_worker_frame(&watched.threads[0], || join(|| (), || ()));
+}
+
+#[test]
+fn a_poll_that_comes_to_forks_is_not_reported() {
+    let mut reported = Reported::new();
+    reported.watched.begins();
+    // It does not know yet that the poll forks. The last of these looks asks.
+    assert!(reported.watches_after(THRESHOLD - MOMENT));
+    for _ in 0..3 {
+        joins(&reported.watched);
+        assert!(reported.watches_after(MOMENT));
+        assert!(reported.watches_after(THRESHOLD - MOMENT));
+        assert!(reported.said().is_none(), "it came to a fork");
+    }
+    // One leaf that is too long, and another one.
+    for _ in 0..2 {
+        assert!(!reported.watches_after(MOMENT));
+        let report = reported.said().expect("the same leaf goes on");
+        assert_eq!(report.running_for, THRESHOLD);
+        assert!(!reported.watches_after(REPORT_EVERY));
+        assert!(reported.said().is_none(), "that leaf is known");
+        joins(&reported.watched);
+        assert!(reported.watches_after(MOMENT));
+        assert!(reported.watches_after(THRESHOLD - MOMENT));
+        assert!(reported.said().is_none(), "the next one is not");
+    }
+    reported.end();
+}
+
+/// The ask is for reports alone.
+#[test]
+fn a_long_poll_is_asked_to_come_by_if_its_stalls_are_reported() {
+    let is_asked = |threshold: Option<Duration>| {
+        let builder = Builder::new().workers(2).sysmon(false);
+        let builder = builder.stall_threshold(threshold);
+        let mut watched = Watched::new(builder.build_with(Clock::stopped()).unwrap(), 2);
+        joins(&watched);
+        watched.begins();
+        assert!(
+            watched.peer().lane.ask(),
+            "it was not asked before the second look"
+        );
+        joins(&watched);
+        watched.looks_after(MOMENT);
+        let is_asked = !watched.peer().lane.ask();
+        watched.end();
+        is_asked
+    };
+    assert!(is_asked(Some(THRESHOLD)));
+    assert!(!is_asked(None));
+}
+
 #[test]
 fn it_stays_up_for_a_new_poll_and_not_for_who_is_in_none() {
     let mut reported = Reported::new();
