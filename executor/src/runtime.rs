@@ -40,7 +40,7 @@ pub use crate::events::{Event, EventKind};
 pub use crate::{
     context::EnterGuard,
     metrics::{Metrics, ProcessorMetrics},
-    sched::stall::StallReport,
+    sched::stall::{StallKind, StallPhase, StallReport},
 };
 use crate::{
     sched::{self, shutdown::Wait},

@@ -1,12 +1,14 @@
-//! L2: a poll that takes long is reported, with who it is, where it was spawned, for how long it runs, and whether
-//! it blocks or computes; once a poll, and at most once a second, the rest being counted. What announces that
-//! it blocks is not reported, and who wants no reports gets none.
+//! L2: a poll that takes long is reported, with its task, where that was spawned, how long it runs, how much of
+//! that time its thread was on a core, and whether it blocks, computes or waits for a core; once a poll, and at most
+//! once a second, the rest being counted. While it goes on it is reported again, at growing distances, and so is its
+//! end, with the whole time. What announces that it blocks is not reported, and a runtime without a threshold reports
+//! nothing.
 //!
 //! A computation is reported if it comes to no fork for that long.
 //!
-//! It fails when `look_at` in `sched/sysmon.rs` does not ask the lane, when it forgets a stuck P once its permit was taken, when `report`
-//! there does not hold back a report within the second, and when `begin_blocking` in `sched/worker.rs` does not
-//! say that it is announced.
+//! It fails when `look_at` in `sched/sysmon.rs` does not ask the lane, when it forgets a stuck P once its permit was taken, when `begun` in
+//! `sched/stall.rs` does not hold back a report within the second, when a monitor that sleeps for good sleeps through
+//! the next report, and when `begin_blocking` in `sched/worker.rs` does not say that it is announced.
 
 mod common;
 
@@ -20,7 +22,7 @@ use std::{
 
 use common::{Count, Gate, limited, listen_to_log, logged, pass_looks};
 use ws_executor::{
-    runtime::{Builder, Runtime, StallReport},
+    runtime::{Builder, Runtime, StallKind, StallPhase, StallReport},
     task,
 };
 
@@ -32,16 +34,48 @@ struct Reports {
 }
 
 impl Reports {
+    /// Those that tell of the begin of a stall, once there are so many.
     fn wait_for(&self, count: usize) -> Vec<StallReport> {
-        let mut all = self.all.lock().unwrap();
-        while all.len() < count {
-            all = self.changed.wait(all).unwrap();
-        }
-        all.clone()
+        self.wait_until(|all| {
+            let begun = all
+                .iter()
+                .filter(|report| report.phase == StallPhase::Begun);
+            let begun: Vec<_> = begun.cloned().collect();
+            (begun.len() >= count).then_some(begun)
+        })
     }
 
+    /// The first that tells this of that task.
+    fn wait_for_phase(&self, id: task::Id, phase: StallPhase) -> StallReport {
+        self.wait_until(|all| {
+            let mut all = all.iter();
+            all.find(|report| (report.id, report.phase) == (id, phase))
+                .cloned()
+        })
+    }
+
+    fn wait_until<R>(&self, look: impl Fn(&[StallReport]) -> Option<R>) -> R {
+        let mut all = self.all.lock().unwrap();
+        loop {
+            if let Some(found) = look(&all) {
+                return found;
+            }
+            all = self.changed.wait(all).unwrap();
+        }
+    }
+
+    /// How many tell of the begin of a stall.
     fn len(&self) -> usize {
-        self.all.lock().unwrap().len()
+        self.wait_for(0).len()
+    }
+
+    /// Begins that were counted and not reported, up to the last of so many that were.
+    fn suppressed(&self, begun: usize) -> u64 {
+        self.wait_until(|all| {
+            let mut begins = (0..all.len()).filter(|at| all[*at].phase == StallPhase::Begun);
+            let last = begins.nth(begun - 1)?;
+            Some(all[..=last].iter().map(|report| report.suppressed).sum())
+        })
     }
 }
 
@@ -79,7 +113,7 @@ common::with_workers! {
             assert_eq!(report.location.line(), line);
             assert!(report.running_for >= THRESHOLD);
             assert_eq!(report.suppressed, 0);
-            if !report.blocked {
+            if report.kind != StallKind::Blocked {
                 // It had no core for so long that it came to its wait between two looks.
                 continue;
             }
@@ -118,8 +152,33 @@ common::with_workers! {
         assert_eq!(report.id, task.id());
         assert_eq!(report.name, None);
         assert!(report.running_for >= THRESHOLD);
-        assert!(!report.blocked);
+        assert_ne!(report.kind, StallKind::Blocked);
         runtime.block_on(task).unwrap();
+        // The monitor reads the clock and the CPU clock one after the other, and caps the second by the first.
+        let report = reports.wait_for_phase(report.id, StallPhase::Ended);
+        assert_eq!(report.cpu_time.is_some(), cfg!(target_os = "linux"));
+        assert!(report.cpu_time.is_none_or(|time| !time.is_zero() && time <= report.running_for));
+    }
+
+    /// With one worker its permit is taken. Then nothing goes on, and the monitor sleeps between its reports.
+    fn a_stall_is_reported_to_its_end(workers: usize) {
+        let (runtime, reports) = reporting(workers);
+        let gate = Arc::new(Gate::default());
+        let passes = gate.clone();
+        let id = runtime.spawn(async move { passes.pass() }).id();
+        let begun = reports.wait_for_phase(id, StallPhase::Begun);
+        let passes = Arc::new(Count::new());
+        let counted = passes.clone();
+        drop(runtime.spawn(async move { counted.add() }));
+        passes.wait_for(1);
+        let goes_on = reports.wait_for_phase(id, StallPhase::GoesOn);
+        assert!(goes_on.running_for >= 2 * begun.running_for);
+        gate.open();
+        let ended = reports.wait_for_phase(id, StallPhase::Ended);
+        assert!(ended.running_for >= goes_on.running_for);
+        assert_eq!(ended.kind, goes_on.kind);
+        let words = ended.to_string();
+        assert!(words.contains("blocked its thread"), "{words}");
     }
 
     /// A computation that goes on forking is not stuck: what begins later and blocks is reported, and not the computation.
@@ -195,8 +254,9 @@ common::with_workers! {
         }
         let all = reports.wait_for(2);
         let (second, stalled) = (all[1].clone(), tasks.len() as u64);
-        assert!(second.suppressed >= STUCK as u64 - 1, "{second:?}");
-        assert!(second.suppressed <= stalled - 2, "{second:?}, {stalled} tasks");
+        let suppressed = reports.suppressed(2);
+        assert!(suppressed >= STUCK as u64 - 1, "{second:?}");
+        assert!(suppressed <= stalled - 2, "{second:?}, {stalled} tasks");
         gate.open();
         for task in tasks {
             runtime.block_on(task).unwrap();

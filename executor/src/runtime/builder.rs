@@ -186,19 +186,54 @@ impl Builder {
         self
     }
 
-    /// A poll that takes longer than this is reported; None: never. The report comes from sysmon, so it
-    /// may come up to 10 ms late.
+    /// A poll that holds its thread for longer than this is reported as a stall; None: never. See
+    /// [`on_stall`](Self::on_stall).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let runtime = ws::runtime::Builder::new()
+    ///     .stall_threshold(Duration::from_millis(20))
+    ///     .build()?;
+    /// # Ok::<(), ws::runtime::BuildError>(())
+    /// ```
     pub fn stall_threshold(mut self, threshold: impl Into<Option<Duration>>) -> Self {
         self.stall.threshold = threshold.into();
         self
     }
 
-    /// What is done with a report, instead of a `tracing` warning. Runs on sysmon's thread: keep it
-    /// short.
+    /// What is done with the report of a stall, instead of a `tracing` warning. A panic of the hook is caught.
+    ///
+    /// *A stall* is a part of a task's poll that takes longer than the [`stall_threshold`](Self::stall_threshold): from
+    /// the begin of the poll to its end. A poll that forks, as that of [`compute`](crate::compute), begins anew at each
+    /// [`join`](crate::join()) and each branch of a [`scope`](crate::scope), so one long leaf is a stall, and many short
+    /// ones are none. What is announced to block ([`spawn_blocking`](crate::spawn_blocking),
+    /// [`block_in_place`](crate::block_in_place)) is none either, and neither is the root of a `block_on`, nor a branch
+    /// that another thread has taken.
+    ///
+    /// A stall has several reports, and [`StallReport::phase`] tells which one this is:
+    ///
+    /// 1. [`Begun`](super::StallPhase::Begun), when it has lasted for the threshold. There is one such report a second at
+    ///    most; [`suppressed`](StallReport::suppressed) counts the stalls that got none, of which nothing more is reported.
+    /// 2. [`GoesOn`](super::StallPhase::GoesOn), whenever it has lasted twice as long as at its last report, and a second
+    ///    longer. There is one such report a second at most, too.
+    /// 3. [`Ended`](super::StallPhase::Ended), with its whole time. Each stall that was reported has this report, unless
+    ///    the runtime ends before.
+    ///
+    /// The monitor ([`sysmon`](Self::sysmon)) finds stalls as it looks at the threads, at least every 10 ms while one of them
+    /// may stall. Times are as precise as that, and reports as late. Without the monitor there are no reports. The hook runs
+    /// on the monitor's thread, which helps nobody meanwhile: keep it short.
     ///
     /// ```
-    /// let runtime = ws::runtime::Builder::new()
-    ///     .on_stall(|stall| eprintln!("{stall}"))
+    /// use ws::runtime::{Builder, StallKind, StallPhase};
+    ///
+    /// let runtime = Builder::new()
+    ///     .on_stall(|stall| match (stall.phase, stall.kind) {
+    ///         // Too many threads for the cores: no fault of this task.
+    ///         (_, StallKind::Descheduled) => {}
+    ///         (StallPhase::Ended, _) => eprintln!("{stall}: move this to `spawn_blocking`"),
+    ///         _ => eprintln!("{stall}"),
+    ///     })
     ///     .build()?;
     /// # Ok::<(), ws::runtime::BuildError>(())
     /// ```

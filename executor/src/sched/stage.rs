@@ -24,6 +24,9 @@ pub(crate) struct Stage {
     /// How often somebody asked whether a thread waits, for which the system reads a file.
     #[cfg(test)]
     pub(super) files_read: Mutex<u32>,
+    /// The CPU time of each thread, if a test says so.
+    #[cfg(test)]
+    pub(super) cpu_time: Mutex<Option<u64>>,
 }
 
 impl Stage {
@@ -69,6 +72,15 @@ impl Stage {
             *self.files_read.lock() += 1;
         }
         self.is_blocked(index)
+    }
+
+    /// The CPU time of a thread: it blocks all the time, or not at all.
+    pub(super) fn cpu_time(&self, index: usize, now: u64) -> u64 {
+        #[cfg(test)]
+        if let Some(time) = *self.cpu_time.lock() {
+            return time;
+        }
+        if self.is_blocked(index) { 0 } else { now }
     }
 
     pub(super) fn is_blocked(&self, index: usize) -> bool {

@@ -1,4 +1,16 @@
-//! Stalls: when they are reported, to whom, and what is said. Who finds them is `sysmon.rs`.
+//! Stalls: when they are reported, to whom, and what is said. sysmon finds them (*A stall* in `sysmon.rs`).
+//!
+//! - A stall that reaches the threshold is reported, at most one in [`REPORT_EVERY`]. The others are counted, and the next
+//!   report says how many; nothing more is heard of them.
+//! - While a stall that was reported goes on, it is reported whenever it has lasted twice as long as at its last report. These
+//!   reports have the same limit, for themselves: they take no turn from a stall that is new. A task that is stuck for a day
+//!   is reported some 17 times.
+//! - The end of a stall that was reported is always reported, with its whole time. There are no more of these than of
+//!   the first, so they have no limit of their own.
+//!
+//! Nobody stays awake for the second and the third. A thread that is stuck beside an idle runtime has lost its permit or has the
+//! last one. If it has one, sysmon does not sleep for good; if it has none, it takes one when its poll has ended, which
+//! wakes sysmon (*The monitor's bed* in `idle.rs`). And where sysmon sleeps for good, it gets up when a report is due.
 
 use std::{fmt, panic::Location, sync::Arc as StdArc, time::Duration};
 
@@ -8,8 +20,10 @@ use crate::{
     task::{Id, quietly, report},
 };
 
-/// At least so long between two reports.
+/// Least time between two reports, but for those of an end.
 pub(super) const REPORT_EVERY: Duration = Duration::from_secs(1);
+/// A thread computes if it is on a core for one part in so many of the time, as in `sysmon/strays.rs`.
+const COMPUTES: u64 = 4;
 
 /// When and how stalls are reported.
 #[derive(Clone)]
@@ -39,7 +53,26 @@ impl fmt::Debug for Stall {
     }
 }
 
-/// A task whose poll takes long. See [`Builder::on_stall`](crate::runtime::Builder::on_stall).
+/// A poll that holds its thread for long, at one of three moments: see [`StallPhase`], and
+/// [`Builder::on_stall`](crate::runtime::Builder::on_stall).
+///
+/// `Display` says it in a sentence:
+///
+/// ```
+/// use std::sync::mpsc;
+/// use ws::runtime::Builder;
+///
+/// let (tell, told) = mpsc::channel();
+/// let runtime = Builder::new()
+///     .on_stall(move |stall| _ = tell.send(stall.to_string()))
+///     .build()?;
+/// let task = ws::task::Builder::new().name("report");
+/// let task = task.spawn_on(async move { told.recv() }, runtime.handle());
+/// // "task 1 "report", spawned at src/main.rs:9:17, blocks its thread for 100.6ms (CPU time 23.1µs)"
+/// let sentence = runtime.block_on(task).unwrap().unwrap();
+/// assert!(sentence.contains("\"report\""));
+/// # Ok::<(), ws::runtime::BuildError>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StallReport {
@@ -49,12 +82,44 @@ pub struct StallReport {
     pub name: Option<String>,
     /// Where it was spawned.
     pub location: &'static Location<'static>,
-    /// For how long the poll has been going on, at least.
+    /// Whether the stall has just been found, goes on, or is over.
+    pub phase: StallPhase,
+    /// What the thread did for most of the time, if the system tells.
+    pub kind: StallKind,
+    /// How long the stall has lasted; in the last report, how long it was. The monitor sees a begin and an end up to one
+    /// of its looks late, mostly 10 ms or less.
     pub running_for: Duration,
-    /// Whether the thread is blocked, as far as the system tells, and not computing.
-    pub blocked: bool,
+    /// How much of that time the thread was on a core. `None` where the system does not tell: it does on Linux.
+    pub cpu_time: Option<Duration>,
     /// Stalls that were not reported since the last report, for there were too many.
     pub suppressed: u64,
+}
+
+/// Which report of a stall this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StallPhase {
+    /// The first one: the stall has lasted for the threshold.
+    Begun,
+    /// The stall goes on, and has lasted twice as long as at its last report, and a second longer.
+    GoesOn,
+    /// It is over: its poll has ended, or come to a `join`, or has announced that it blocks
+    /// ([`block_in_place`](crate::block_in_place)).
+    Ended,
+}
+
+/// What a thread does in a poll that stalls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StallKind {
+    /// It was on a core for less than a quarter of the time, and was seen to wait for something else: a lock, a file, a
+    /// sleep.
+    Blocked,
+    /// It was on a core for a quarter of the time or more. All stalls are of this kind where the system does not tell.
+    Computing,
+    /// It was on a core for less than a quarter of the time, and was only seen to wait for a core: there are more threads
+    /// than cores, or a quota of CPU time is used up. The task is not at fault.
+    Descheduled,
 }
 
 impl fmt::Display for StallReport {
@@ -63,75 +128,216 @@ impl fmt::Display for StallReport {
         if let Some(name) = &self.name {
             write!(f, " {name:?}")?;
         }
-        let how = if self.blocked {
-            "blocks"
-        } else {
-            "computes on"
+        let how = match (self.kind, self.phase == StallPhase::Ended) {
+            (StallKind::Blocked, false) => "blocks its thread",
+            (StallKind::Blocked, true) => "blocked its thread",
+            (StallKind::Computing, false) => "computes on its thread",
+            (StallKind::Computing, true) => "computed on its thread",
+            (StallKind::Descheduled, false) => "waits for a core",
+            (StallKind::Descheduled, true) => "waited for a core",
         };
-        write!(
-            f,
-            ", spawned at {}, {how} its thread for {:?}",
-            self.location, self.running_for
-        )
+        let (location, time) = (self.location, self.running_for);
+        write!(f, ", spawned at {location}, {how} for {time:?}")?;
+        if let Some(cpu_time) = self.cpu_time {
+            write!(f, " (CPU time {cpu_time:?})")?;
+        }
+        Ok(())
+    }
+}
+
+/// A stall at one look.
+#[derive(Clone, Copy)]
+pub(super) struct Measured {
+    kind: StallKind,
+    running_for: Duration,
+    cpu_time: Option<Duration>,
+}
+
+impl Measured {
+    pub(super) fn running_for(self) -> Duration {
+        self.running_for
+    }
+
+    /// Whether its thread was mostly on no core.
+    pub(super) fn hardly_ran(self) -> bool {
+        self.kind != StallKind::Computing
+    }
+
+    /// It has lasted for so many nanoseconds, its thread was on a core for `used` of them, and was seen to wait for
+    /// something else than a core or not.
+    pub(super) fn new(lasted: u64, used: Option<u64>, waited: bool) -> Self {
+        // Two clocks, which are not read at the same time.
+        let used = used.map(|used| used.min(lasted));
+        let kind = match used {
+            Some(used) if used < lasted / COMPUTES && waited => StallKind::Blocked,
+            Some(used) if used < lasted / COMPUTES => StallKind::Descheduled,
+            _ => StallKind::Computing,
+        };
+        Self {
+            kind,
+            running_for: Duration::from_nanos(lasted),
+            cpu_time: used.map(Duration::from_nanos),
+        }
+    }
+}
+
+/// What sysmon has made known of a stall.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Told {
+    /// It has not lasted for the threshold.
+    #[default]
+    Nothing,
+    /// Nothing, for good: it was counted, or is not that of a task.
+    Suppressed,
+    /// It was reported, so its end will be.
+    Reported,
+}
+
+/// A stall that was reported and goes on.
+struct Open {
+    /// The index of its P.
+    index: usize,
+    /// When it began, in nanoseconds of the runtime's clock.
+    since: u64,
+    /// The last report.
+    report: StallReport,
+}
+
+impl Open {
+    /// When it will have lasted twice as long as at the last report, which was [`REPORT_EVERY`] before that.
+    fn repeats_at(&self) -> u64 {
+        let lasted = self.report.running_for;
+        let next = (2 * lasted).max(lasted + REPORT_EVERY);
+        self.since + next.as_nanos() as u64
     }
 }
 
 /// What was reported, as sysmon remembers it.
 #[derive(Default)]
 pub(super) struct Reports {
-    /// When, in nanoseconds of the runtime's clock; 0: nothing yet.
-    last: u64,
-    /// Not reported since then, for there were too many.
+    /// When a stall was reported last for the first time, in nanoseconds of the runtime's clock.
+    began: Option<u64>,
+    /// When one was reported last to go on.
+    repeated: Option<u64>,
+    /// Not reported since the last report, for there were too many.
     suppressed: u64,
+    open: Vec<Open>,
 }
 
 impl Reports {
-    /// The poll in which a P's thread was at `ticks` has gone on for so many nanoseconds.
-    pub(super) fn stalled(
+    /// The poll in which a P's thread was at `ticks` has stalled for the threshold.
+    pub(super) fn begun(
         &mut self,
         shared: &Shared,
         peer: &Peer,
         ticks: u64,
         now: u64,
-        stuck_for: u64,
-        blocked: bool,
-    ) {
+        measured: Measured,
+    ) -> Told {
         // A root is its own thread's business.
         let Some(task) = shared.find_live(peer.running.load(Relaxed)) else {
-            return;
+            return Told::Suppressed;
         };
         // Only if it is the same poll still, it is about this task.
         if peer.ticks.load(Relaxed) != ticks {
-            return;
+            return Told::Suppressed;
         }
-        if self.last != 0 && now - self.last < REPORT_EVERY.as_nanos() as u64 {
+        if now < next_after(self.began) {
             self.suppressed += 1;
-            return;
+            return Told::Suppressed;
         }
-        self.last = now;
+        self.began = Some(now);
         let header = task.header();
-        let stall = StallReport {
+        let report = StallReport {
             id: header.id(),
             name: header.name().map(str::to_owned),
             location: header.location(),
-            running_for: Duration::from_nanos(stuck_for),
-            blocked,
+            phase: StallPhase::Begun,
+            kind: measured.kind,
+            running_for: measured.running_for,
+            cpu_time: measured.cpu_time,
             suppressed: std::mem::take(&mut self.suppressed),
         };
-        match &shared.config.stall.hook {
-            Some(hook) => quietly("the `on_stall` hook", || hook(&stall)),
-            None => report(|| {
-                tracing::warn!(
-                    task.id = %stall.id,
-                    task.name = stall.name.as_deref(),
-                    spawned.at = %stall.location,
-                    running_for = ?stall.running_for,
-                    blocked = stall.blocked,
-                    suppressed = stall.suppressed,
-                    "a task holds its thread for long"
-                );
-            }),
+        send(shared, &report);
+        self.open.push(Open {
+            index: peer.index,
+            since: now - measured.running_for.as_nanos() as u64,
+            report,
+        });
+        Told::Reported
+    }
+
+    /// That of this P was reported, and goes on.
+    pub(super) fn goes_on(&mut self, shared: &Shared, index: usize, now: u64, measured: Measured) {
+        let at = self.position(index);
+        let open = &mut self.open[at];
+        if now >= open.repeats_at().max(next_after(self.repeated)) {
+            self.repeated = Some(now);
+            let suppressed = std::mem::take(&mut self.suppressed);
+            open.report.update(StallPhase::GoesOn, measured, suppressed);
+            send(shared, &open.report);
         }
+    }
+
+    /// That of this P was reported, and is over.
+    pub(super) fn ended(&mut self, shared: &Shared, index: usize, measured: Measured) {
+        let at = self.position(index);
+        let mut report = self.open.swap_remove(at).report;
+        let suppressed = std::mem::take(&mut self.suppressed);
+        report.update(StallPhase::Ended, measured, suppressed);
+        send(shared, &report);
+    }
+
+    /// When the next report that a stall goes on is due.
+    pub(super) fn repeats_at(&self) -> Option<u64> {
+        let first = self.open.iter().map(Open::repeats_at).min()?;
+        Some(first.max(next_after(self.repeated)))
+    }
+
+    fn position(&self, index: usize) -> usize {
+        let mut all = self.open.iter();
+        all.position(|open| open.index == index)
+            .expect("it was reported, and is not over")
+    }
+}
+
+/// When there may be another report of a kind.
+fn next_after(last: Option<u64>) -> u64 {
+    last.map_or(0, |last| last + REPORT_EVERY.as_nanos() as u64)
+}
+
+impl StallReport {
+    fn update(&mut self, phase: StallPhase, measured: Measured, suppressed: u64) {
+        self.phase = phase;
+        self.kind = measured.kind;
+        self.running_for = measured.running_for;
+        self.cpu_time = measured.cpu_time;
+        self.suppressed = suppressed;
+    }
+}
+
+fn send(shared: &Shared, stall: &StallReport) {
+    macro_rules! warn {
+        ($message:literal) => {
+            tracing::warn!(
+                task.id = %stall.id,
+                task.name = stall.name.as_deref(),
+                spawned.at = %stall.location,
+                phase = ?stall.phase,
+                kind = ?stall.kind,
+                running_for = ?stall.running_for,
+                cpu_time = stall.cpu_time.map(tracing::field::debug),
+                suppressed = stall.suppressed,
+                $message
+            )
+        };
+    }
+    match &shared.config.stall.hook {
+        Some(hook) => quietly("the `on_stall` hook", || hook(stall)),
+        None => report(|| match stall.phase {
+            StallPhase::Begun | StallPhase::GoesOn => warn!("a task holds its thread for long"),
+            StallPhase::Ended => warn!("a task held its thread for long"),
+        }),
     }
 }
 
@@ -146,15 +352,64 @@ mod tests {
             id: Id::new(7),
             name: Some("slow".to_owned()),
             location,
+            phase: StallPhase::Begun,
+            kind: StallKind::Blocked,
             running_for: Duration::from_millis(20),
-            blocked: true,
+            cpu_time: Some(Duration::from_millis(1)),
             suppressed: 0,
         };
-        let words = format!("task 7 \"slow\", spawned at {location}, blocks its thread for 20ms");
-        assert_eq!(stall.to_string(), words);
+        let task = format!("task 7 \"slow\", spawned at {location}, ");
+        let words = [
+            (
+                StallKind::Blocked,
+                "blocks its thread",
+                "blocked its thread",
+            ),
+            (
+                StallKind::Computing,
+                "computes on its thread",
+                "computed on its thread",
+            ),
+            (
+                StallKind::Descheduled,
+                "waits for a core",
+                "waited for a core",
+            ),
+        ];
+        for (kind, goes_on, ended) in words {
+            stall.kind = kind;
+            for phase in [StallPhase::Begun, StallPhase::GoesOn, StallPhase::Ended] {
+                stall.phase = phase;
+                let how = if phase == StallPhase::Ended {
+                    ended
+                } else {
+                    goes_on
+                };
+                assert_eq!(
+                    stall.to_string(),
+                    format!("{task}{how} for 20ms (CPU time 1ms)")
+                );
+            }
+        }
         stall.name = None;
-        stall.blocked = false;
-        let words = format!("task 7, spawned at {location}, computes on its thread for 20ms");
+        stall.cpu_time = None;
+        let words = format!("task 7, spawned at {location}, waited for a core for 20ms");
         assert_eq!(stall.to_string(), words);
+    }
+
+    #[test]
+    fn who_is_on_a_core_for_a_quarter_of_the_time_computes() {
+        let kind = |used, waited| {
+            let measured = Measured::new(100, used, waited);
+            assert_eq!(measured.running_for, Duration::from_nanos(100));
+            (measured.kind, measured.cpu_time.map(|time| time.as_nanos()))
+        };
+        for waited in [false, true] {
+            assert_eq!(kind(None, waited), (StallKind::Computing, None));
+            assert_eq!(kind(Some(25), waited), (StallKind::Computing, Some(25)));
+            assert_eq!(kind(Some(101), waited), (StallKind::Computing, Some(100)));
+        }
+        assert_eq!(kind(Some(24), true), (StallKind::Blocked, Some(24)));
+        assert_eq!(kind(Some(24), false), (StallKind::Descheduled, Some(24)));
     }
 }

@@ -95,7 +95,7 @@ use super::{
     ground::{Bed, Ground},
     idle::Stands,
     processor::{Peer, attention},
-    stall::Reports,
+    stall::{Measured, Reports, Told},
 };
 use crate::{
     events::event,
@@ -200,7 +200,7 @@ impl Shared {
     fn cpu_time_of(&self, peer: &Peer, now: u64) -> Option<u64> {
         match &self.stage {
             None => ThreadId::from_u32(peer.thread.load(Relaxed)).cpu_time_ns(),
-            Some(stage) => Some(if stage.is_blocked(peer.index) { 0 } else { now }),
+            Some(stage) => Some(stage.cpu_time(peer.index, now)),
         }
     }
 
@@ -269,17 +269,30 @@ struct Seen {
     patience: Patience,
     /// The system was asked in this poll why its thread stands still.
     asked: bool,
-    /// How often its thread had come to a fork by the last look, and since when that has not moved; see *A stall*.
+    /// How often its thread had come to a fork by the last look; see *A stall*.
     forks: u64,
-    stalls_since: u64,
-    reported: bool,
+    /// Since when that has not moved, and its thread's CPU time then.
+    stalls_since: (u64, Option<u64>),
+    /// The system said since then that its thread waits for something other than a core.
+    waited: bool,
+    told: Told,
+}
+
+impl Seen {
+    fn stall(&self, now: u64, cpu: Option<u64>) -> Measured {
+        let (since, before) = self.stalls_since;
+        let used = cpu
+            .zip(before)
+            .map(|(cpu, before)| cpu.saturating_sub(before));
+        Measured::new(now - since, used, self.waited)
+    }
 }
 
 /// How long sysmon sleeps.
 pub(super) enum Rest {
     For(Duration),
-    /// Until it is woken.
-    ForGood,
+    /// Until it is woken; or as long as this, since a stall is to be reported again.
+    ForGood(Option<Duration>),
 }
 
 pub(super) struct Monitor {
@@ -346,8 +359,11 @@ impl Monitor {
         let monitor = shared.idle.monitor();
         while !shared.phase.is_closing() {
             match self.rest() {
-                Rest::ForGood => {
-                    monitor.park();
+                Rest::ForGood(repeat) => {
+                    match repeat {
+                        None => monitor.park(),
+                        Some(repeat) => _ = monitor.park_timeout(repeat),
+                    }
                     self.get_up();
                 }
                 Rest::For(period) => {
@@ -368,7 +384,11 @@ impl Monitor {
         if nobody_runs && calm && !self.work_waits() && !self.shared.lacks_a_poller() {
             self.idle_looks += 1;
             if self.idle_looks >= IDLE_LOOKS && idle.monitor_may_sleep() {
-                return Rest::ForGood;
+                let now = self.shared.time.clock().now_ns();
+                let repeat = self.reports.repeats_at();
+                return Rest::ForGood(
+                    repeat.map(|at| Duration::from_nanos(at.saturating_sub(now))),
+                );
             }
         } else {
             self.idle_looks = 0;
@@ -388,14 +408,16 @@ impl Monitor {
 
     /// After a sleep for good.
     pub(super) fn get_up(&mut self) {
-        // What began meanwhile is not as old as what was seen last. What was reported is the same poll still, or has other
+        // What began meanwhile is not as old as what was seen last. What stalled is the same poll still, or has other
         // ticks by now.
         for seen in &mut self.seen {
-            let (ticks, reported) = (seen.ticks, seen.reported);
-            *seen = Seen::default();
-            if reported {
-                (seen.ticks, seen.reported) = (ticks, true);
-            }
+            *seen = match seen.told {
+                Told::Nothing => Seen::default(),
+                Told::Suppressed | Told::Reported => Seen {
+                    patience: Patience::Open,
+                    ..*seen
+                },
+            };
         }
         self.idle_looks = 0;
         self.period = SLOW_BUSY;
@@ -454,7 +476,7 @@ impl Monitor {
             acted |= self.look_at(peer.index, peer, now, needed);
         }
         for at in 0..self.looked_at_before.len() {
-            self.forget(self.looked_at_before[at]);
+            self.forget(self.looked_at_before[at], now);
         }
         self.calm.look(shared, now);
         self.hooks_begin = shared.look_at_start_hooks(now);
@@ -475,8 +497,13 @@ impl Monitor {
     }
 
     /// After a look: what the last one saw of a P whose thread has gone says nothing about the next thread.
-    fn forget(&mut self, index: usize) {
+    fn forget(&mut self, index: usize, now: u64) {
         if !self.shared.slots.is_occupied(index) {
+            let seen = self.seen[index];
+            if seen.told == Told::Reported {
+                let stall = seen.stall(now, seen.cpu);
+                self.reports.ended(&self.shared, index, stall);
+            }
             self.short_waits.end(&mut self.seen[index]);
             self.seen[index] = Seen::default();
             self.calm.forget(index);
@@ -512,7 +539,15 @@ impl Monitor {
                 peer.attention.fetch_or(attention::GLOBAL, Relaxed);
                 self.watchful = true;
             }
-            let cpu = polls.then(|| shared.cpu_time_of(peer, now)).flatten();
+            let reported = seen.told == Told::Reported;
+            let cpu = (polls || reported)
+                .then(|| shared.cpu_time_of(peer, now))
+                .flatten();
+            if reported {
+                let stall = seen.stall(now, cpu);
+                self.reports.ended(shared, index, stall);
+            }
+            let cpu = cpu.filter(|_| polls);
             *seen = Seen {
                 ticks,
                 since: now,
@@ -522,8 +557,9 @@ impl Monitor {
                 patience: Patience::Open,
                 asked: false,
                 forks: peer.came_by.get(),
-                stalls_since: now,
-                reported: false,
+                stalls_since: (now, cpu),
+                waited: false,
+                told: Told::Nothing,
             };
             // Last, since it costs most: a thread that this one has put off its core is runnable.
             self.doubts |= running
@@ -554,35 +590,46 @@ impl Monitor {
         if threshold.is_some() {
             let forks = peer.came_by.get();
             if forks != seen.forks {
+                if seen.told == Told::Reported {
+                    self.reports.ended(shared, index, seen.stall(now, cpu));
+                }
                 seen.forks = forks;
-                seen.stalls_since = now;
-                seen.reported = false;
+                seen.stalls_since = (now, cpu);
+                seen.waited = false;
+                seen.told = Told::Nothing;
             }
             // After the look at the count: a fork that answers from now on moves it.
             peer.give_way();
         }
-        let threshold = threshold.filter(|_| !seen.reported);
-        let stalls_for = now - seen.stalls_since;
-        let stalls = threshold.is_some_and(|most| Duration::from_nanos(stalls_for) >= most);
+        let threshold = threshold.filter(|_| seen.told == Told::Nothing);
+        let stall = seen.stall(now, cpu);
+        let stalls = threshold.is_some_and(|most| stall.running_for() >= most);
+        let reported = seen.told == Told::Reported;
         self.watches |= threshold.is_some() && !stalls;
         if stuck {
             shared.look_at_stray(peer, cpu, computes);
         }
         let spare = shared.idle.free() > 0;
+        // For a report, it also matters what a thread does that moves a little from each look to the next.
+        let unsaid = (stalls || reported) && !seen.waited && (stood_still || stall.hardly_ran());
         // Beside a free permit only for these, and once to know whether it is *crowded*.
-        let matters = !spare || stalls || peer.direct.peek().is_some() || !seen.asked;
-        let asks = (running || stalls) && stood_still && matters;
+        let matters = !spare || peer.direct.peek().is_some() || !seen.asked;
+        let asks = (running && stood_still && matters) || unsaid;
         seen.asked |= asks;
-        let blocked = asks && shared.is_waiting(peer);
+        let waits = asks && shared.is_waiting(peer);
+        seen.waited |= waits;
+        let blocked = waits && stood_still;
         let long = blocked || ran.is_none_or(|ran| ran >= COMPUTES_NS);
         self.watchful |= long && !spare;
-        if running && asks && !blocked {
+        if running && asks && !waits {
             self.crowded = CROWDED_LOOKS;
         }
+        // Once more: it was seen just now whether the thread waits.
+        let stall = seen.stall(now, cpu);
         if stalls {
-            seen.reported = true;
-            self.reports
-                .stalled(shared, peer, ticks, now, stalls_for, blocked);
+            seen.told = self.reports.begun(shared, peer, ticks, now, stall);
+        } else if reported {
+            self.reports.goes_on(shared, index, now, stall);
         }
         if !running {
             return false;

@@ -210,7 +210,8 @@ impl Watch {
             monitor.get_up();
         }
         self.next.set(match monitor.rest() {
-            Rest::ForGood => None,
+            // No stall is reported here.
+            Rest::ForGood(_) => None,
             Rest::For(period) => Some(self.shared.time.clock().now_ns() + period.as_nanos() as u64),
         });
         self.looks.set(false);

@@ -106,7 +106,7 @@ impl Watched {
     fn rest(&mut self) -> Duration {
         match self.monitor.rest() {
             Rest::For(time) => time,
-            Rest::ForGood => panic!("somebody runs"),
+            Rest::ForGood(_) => panic!("somebody runs"),
         }
     }
 
@@ -172,7 +172,7 @@ fn the_longest_period_is_as_long_as_others_can_wait() {
 /// After how many looks it would sleep for good, if it does within twenty.
 fn sleeps_after(monitor: &mut Monitor) -> Option<u32> {
     monitor.get_up();
-    (1..=20).find(|_| matches!(monitor.rest(), Rest::ForGood))
+    (1..=20).find(|_| matches!(monitor.rest(), Rest::ForGood(_)))
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn it_begins_anew_with_its_count_where_somebody_ran() {
     monitor.again = false;
     shared.idle.release(permit, None);
     (1..IDLE_LOOKS).for_each(|_| assert!(matches!(monitor.rest(), Rest::For(_))));
-    assert!(matches!(monitor.rest(), Rest::ForGood));
+    assert!(matches!(monitor.rest(), Rest::ForGood(None)));
     monitor.seen.push(Seen {
         ticks: 1,
         since: 1,

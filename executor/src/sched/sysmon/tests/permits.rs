@@ -354,7 +354,7 @@ fn sysmon_is_awake_beside_a_stray() {
         shared.idle.release(permit, None);
     }
     let monitor = &mut watched.monitor;
-    let mut sleeps = || (0..20).any(|_| matches!(monitor.rest(), Rest::ForGood));
+    let mut sleeps = || (0..20).any(|_| matches!(monitor.rest(), Rest::ForGood(_)));
     assert!(!sleeps());
     shared.peer(0).computes.store(false, Relaxed);
     assert!(sleeps(), "it would never");

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 
 use super::*;
 use crate::{
+    runtime::{StallKind, StallPhase},
     sched::stall::{REPORT_EVERY, StallReport},
     task::Id,
 };
@@ -59,9 +60,46 @@ impl Reported {
         report
     }
 
+    /// The same, if it was that a stall has begun.
+    fn begun(&self) -> Option<StallReport> {
+        let report = self.said()?;
+        assert_eq!(report.phase, StallPhase::Begun);
+        Some(report)
+    }
+
+    /// Nothing was said but that a stall of that time is over.
+    fn ended(&self, time: Duration) -> StallReport {
+        let report = self.said().expect("its begin was reported");
+        let seen = (report.phase, report.running_for, report.id);
+        assert_eq!(seen, (StallPhase::Ended, time, self.id()));
+        report
+    }
+
+    /// All threads are idle, but that this one is stuck in its poll.
+    fn is_alone(&self) {
+        for thread in &self.watched.threads {
+            let permit = thread.bed().standing().revoke().expect("it had one");
+            self.watched.shared().idle.release(permit, None);
+        }
+        // Who computes keeps sysmon awake.
+        self.watched.blocks(true);
+    }
+
+    /// sysmon sleeps for good: for how long, if nobody wakes it.
+    fn sleeps(&mut self) -> Option<Duration> {
+        let mut rests = (0..20).map(|_| self.watched.monitor.rest());
+        let slept = rests.find_map(|rest| match rest {
+            Rest::ForGood(repeat) => Some(repeat),
+            Rest::For(_) => None,
+        });
+        slept.expect("it sleeps")
+    }
+
     /// The next poll begins, and goes on for so long.
     fn polls_for(&mut self, time: Duration) {
         self.watched.begins();
+        // The last one has ended.
+        self.reports.lock().unwrap().clear();
         self.watched.looks_after(time);
     }
 
@@ -80,13 +118,148 @@ fn a_poll_that_takes_too_long_is_reported_once() {
         assert!(reported.watches_after(THRESHOLD - MOMENT));
         assert!(reported.said().is_none(), "not yet");
         assert!(!reported.watches_after(MOMENT));
-        let report = reported.said().expect("it is time");
+        let report = reported.begun().expect("it is time");
         assert_eq!(report.id, reported.id());
         assert_eq!(report.running_for, THRESHOLD);
-        assert!(!report.blocked && report.suppressed == 0, "{report:?}");
-        assert!(!reported.watches_after(REPORT_EVERY));
+        assert_eq!(report.cpu_time, Some(THRESHOLD));
+        assert_eq!((report.kind, report.suppressed), (StallKind::Computing, 0));
+        assert!(!reported.watches_after(REPORT_EVERY - MOMENT));
         assert!(reported.said().is_none(), "poll {poll} is known");
+        reported.watched.begins();
+        reported.ended(THRESHOLD + REPORT_EVERY - MOMENT);
+        reported.watched.begins();
+        assert!(reported.said().is_none(), "it is over once");
+        reported.watched.advance(MOMENT);
     }
+    reported.end();
+}
+
+/// How long a stall has lasted at its reports.
+#[test]
+fn a_stall_that_goes_on_is_reported_each_time_it_has_doubled() {
+    let mut reported = Reported::new();
+    reported.watched.begins();
+    reported.watched.looks_after(THRESHOLD);
+    assert!(reported.begun().is_some());
+    let mut lasted = THRESHOLD;
+    for next in [THRESHOLD + REPORT_EVERY, 2 * (THRESHOLD + REPORT_EVERY)] {
+        reported.watched.looks_after(next - lasted - MOMENT);
+        assert!(reported.said().is_none(), "not yet");
+        reported.watched.looks_after(MOMENT);
+        lasted = next;
+        let report = reported.said().expect("it is time");
+        assert_eq!(
+            (report.phase, report.running_for),
+            (StallPhase::GoesOn, lasted)
+        );
+        assert_eq!(report.cpu_time, Some(lasted));
+    }
+    reported.watched.begins();
+    reported.ended(lasted);
+    reported.end();
+}
+
+#[test]
+fn a_stall_is_over_where_its_poll_is() {
+    type Ends = fn(&mut Reported);
+    let forks: Ends = |reported| joins(&reported.watched);
+    let announces: Ends = |reported| reported.watched.peer().announced.store(true, Relaxed);
+    let is_in_no_poll: Ends = |reported| reported.watched.is_in_a_poll(false);
+    for ends in [forks, announces, is_in_no_poll] {
+        let mut reported = Reported::new();
+        reported.polls_for(THRESHOLD);
+        assert!(reported.begun().is_some());
+        ends(&mut reported);
+        reported.watched.looks_after(MOMENT);
+        reported.ended(THRESHOLD + MOMENT);
+        reported.watched.looks_after(MOMENT);
+        assert!(reported.said().is_none(), "once");
+        reported.watched.peer().announced.store(false, Relaxed);
+        reported.end();
+    }
+}
+
+/// Its thread ends between two looks.
+#[test]
+fn a_stall_is_over_where_its_thread_is() {
+    let mut reported = Reported::new();
+    reported.polls_for(THRESHOLD);
+    assert!(reported.begun().is_some());
+    reported.watched.is_in_a_poll(false);
+    reported.watched.threads.remove(0).leave();
+    reported.watched.looks_after(MOMENT);
+    reported.ended(THRESHOLD + MOMENT);
+    reported.watched.looks_after(MOMENT);
+    assert!(reported.said().is_none(), "once");
+    reported.watched.shared().push_foreign(reported.task);
+    end(reported.watched.runtime, reported.watched.threads);
+}
+
+#[test]
+fn a_report_tells_who_computes_who_blocks_and_who_waits_for_a_core() {
+    const NONE: Duration = Duration::ZERO;
+    let quarter = THRESHOLD / 4;
+    // The CPU time up to the last look before the report, and up to the report; whether the thread waits for
+    // something other than a core then and now.
+    let cases = [
+        (
+            THRESHOLD - MOMENT,
+            THRESHOLD,
+            [false; 2],
+            StallKind::Computing,
+        ),
+        (quarter, quarter, [true; 2], StallKind::Computing),
+        (quarter - MOMENT, quarter, [true; 2], StallKind::Computing),
+        (NONE, NONE, [true; 2], StallKind::Blocked),
+        (NONE, NONE, [false, true], StallKind::Blocked),
+        (NONE, NONE, [true, false], StallKind::Blocked),
+        (NONE, quarter - MOMENT, [false, true], StallKind::Blocked),
+        (
+            quarter - MOMENT,
+            quarter - MOMENT,
+            [false; 2],
+            StallKind::Descheduled,
+        ),
+        (NONE, quarter - MOMENT, [false; 2], StallKind::Descheduled),
+    ];
+    for (before, cpu_time, waits, kind) in cases {
+        let mut reported = Reported::new();
+        let look = |reported: &mut Reported, time, cpu: Duration, waits| {
+            reported.watched.blocks(waits);
+            let stage = stage(&reported.watched.runtime);
+            *stage.cpu_time.lock() = Some(7 + cpu.as_nanos() as u64);
+            reported.watched.looks_after(time);
+        };
+        reported.watched.peer().ticks.fetch_add(1, Relaxed);
+        look(&mut reported, NONE, NONE, false);
+        look(&mut reported, THRESHOLD - MOMENT, before, waits[0]);
+        look(&mut reported, MOMENT, cpu_time, waits[1]);
+        let report = reported.begun().expect("it is time");
+        assert_eq!((report.kind, report.cpu_time), (kind, Some(cpu_time)));
+        reported.end();
+    }
+}
+
+/// What it does after its first report counts as well, and the system is asked for that.
+#[test]
+fn the_last_report_tells_of_the_whole_time() {
+    let mut reported = Reported::new();
+    reported.polls_for(THRESHOLD);
+    assert_eq!(
+        reported.begun().expect("it is time").kind,
+        StallKind::Computing
+    );
+    let cpu = reported.watched.shared().time.clock().now_ns();
+    *stage(&reported.watched.runtime).cpu_time.lock() = Some(cpu);
+    reported.watched.blocks(true);
+    reported.watched.looks_after(4 * THRESHOLD);
+    reported.watched.looks_after(MOMENT);
+    reported.watched.begins();
+    let report = reported.ended(5 * THRESHOLD + MOMENT);
+    assert_eq!(
+        (report.kind, report.cpu_time),
+        (StallKind::Blocked, Some(THRESHOLD))
+    );
     reported.end();
 }
 
@@ -110,12 +283,16 @@ fn a_poll_that_comes_to_forks_is_not_reported() {
     // One leaf that is too long, and another one.
     for _ in 0..2 {
         assert!(!reported.watches_after(MOMENT));
-        let report = reported.said().expect("the same leaf goes on");
-        assert_eq!(report.running_for, THRESHOLD);
-        assert!(!reported.watches_after(REPORT_EVERY));
+        let report = reported.begun().expect("the same leaf goes on");
+        assert_eq!(
+            (report.running_for, report.cpu_time),
+            (THRESHOLD, Some(THRESHOLD))
+        );
+        assert!(!reported.watches_after(REPORT_EVERY - MOMENT));
         assert!(reported.said().is_none(), "that leaf is known");
         joins(&reported.watched);
         assert!(reported.watches_after(MOMENT));
+        reported.ended(THRESHOLD + REPORT_EVERY);
         assert!(reported.watches_after(THRESHOLD - MOMENT));
         assert!(reported.said().is_none(), "the next one is not");
     }
@@ -163,44 +340,105 @@ fn a_poll_that_blocks_is_reported_also_if_its_permit_is_gone() {
     let mut reported = Reported::new();
     reported.watched.blocks(true);
     reported.polls_for(THRESHOLD);
-    assert!(reported.said().expect("it is time").blocked);
-    reported.watched.looks_after(REPORT_EVERY);
+    assert_eq!(
+        reported.begun().expect("it is time").kind,
+        StallKind::Blocked
+    );
+    reported.watched.looks_after(REPORT_EVERY - MOMENT);
+    reported.watched.begins();
+    reported.ended(THRESHOLD + REPORT_EVERY - MOMENT);
+    reported.watched.advance(MOMENT);
     reported.watched.begins();
     let standing = &reported.watched.peer().standing;
     let permit = standing.revoke().expect("nobody needed it");
     assert!(reported.watches_after(THRESHOLD - MOMENT));
     assert!(!reported.watches_after(MOMENT));
-    let report = reported.said().expect("it is time");
-    assert!(report.blocked && report.running_for == THRESHOLD);
+    let report = reported.begun().expect("it is time");
+    assert_eq!(
+        (report.kind, report.running_for),
+        (StallKind::Blocked, THRESHOLD)
+    );
     reported.watched.peer().standing.run(permit);
     reported.end();
 }
 
+/// sysmon sleeps beside a thread that is stuck, up to the next report. Whoever takes a permit wakes it.
 #[test]
-fn a_poll_that_was_reported_is_known_after_a_sleep() {
+fn a_stall_that_was_reported_is_known_after_a_sleep() {
     let mut reported = Reported::new();
     reported.watched.begins();
-    let shared = reported.watched.runtime.handle().shared().clone();
-    // All others are idle.
-    for thread in &reported.watched.threads {
-        let permit = thread.bed().standing().revoke().expect("it had one");
-        shared.idle.release(permit, None);
-    }
-    // Who computes keeps it awake.
-    reported.watched.blocks(true);
+    reported.is_alone();
     reported.watched.looks_after(THRESHOLD);
-    assert!(reported.said().is_some());
-    let monitor = &mut reported.watched.monitor;
-    assert!((0..20).any(|_| matches!(monitor.rest(), Rest::ForGood)));
-    monitor.get_up();
+    assert!(reported.begun().is_some());
+    assert_eq!(reported.sleeps(), Some(REPORT_EVERY));
+    reported.watched.monitor.get_up();
+    reported.watched.looks_after(REPORT_EVERY);
+    let report = reported.said().expect("it is time");
+    assert_eq!(report.phase, StallPhase::GoesOn);
+    assert_eq!(report.running_for, THRESHOLD + REPORT_EVERY);
+    assert_eq!(reported.sleeps(), Some(THRESHOLD + REPORT_EVERY));
+    // It is woken before that.
+    reported.watched.monitor.get_up();
+    reported.watched.advance(REPORT_EVERY);
+    reported.watched.begins();
+    reported.ended(THRESHOLD + 2 * REPORT_EVERY);
+    assert!(reported.watches_after(THRESHOLD - MOMENT));
+    reported.watched.looks_after(MOMENT);
+    assert!(reported.begun().is_some(), "it is another poll");
+    reported.end();
+}
+
+#[test]
+fn a_stall_that_was_not_reported_is_known_after_a_sleep() {
+    let mut reported = Reported::new();
+    reported.polls_for(THRESHOLD);
+    assert!(reported.begun().is_some());
+    reported.polls_for(THRESHOLD);
+    assert!(reported.said().is_none(), "there are too many");
+    reported.is_alone();
+    assert_eq!(reported.sleeps(), None);
+    reported.watched.monitor.get_up();
     for _ in 0..2 {
         assert!(!reported.watches_after(REPORT_EVERY));
     }
     assert!(reported.said().is_none(), "it is the same poll");
-    reported.watched.peer().ticks.fetch_add(1, Relaxed);
-    assert!(reported.watches_after(Duration::ZERO));
+    reported.watched.begins();
+    assert!(reported.said().is_none(), "nobody has heard of its begin");
     reported.watched.looks_after(THRESHOLD);
-    assert!(reported.said().is_some(), "it is another");
+    assert_eq!(reported.begun().expect("it is another").suppressed, 1);
+    reported.end();
+}
+
+/// They take no turn from those that are new, and have one a second for themselves.
+#[test]
+fn stalls_that_go_on_take_turns() {
+    use StallPhase::{Begun, GoesOn};
+
+    let mut reported = Reported::new();
+    let address = reported.task.header().address();
+    let second_polls = |reported: &Reported, polls: bool| {
+        let running = &reported.watched.threads[1].bed().running;
+        running.store(if polls { address } else { 0 }, Relaxed);
+    };
+    let said_after = |reported: &mut Reported, time| {
+        reported.watched.looks_after(time);
+        let said = std::mem::take(&mut *reported.reports.lock().unwrap());
+        let said = said.iter().map(|said| (said.phase, said.running_for));
+        said.collect::<Vec<_>>()
+    };
+    reported.watched.begins();
+    assert_eq!(said_after(&mut reported, THRESHOLD), [(Begun, THRESHOLD)]);
+    assert_eq!(said_after(&mut reported, REPORT_EVERY - THRESHOLD), []);
+    second_polls(&reported, true);
+    assert_eq!(said_after(&mut reported, Duration::ZERO), []);
+    let lasted = REPORT_EVERY + THRESHOLD;
+    let both = [(GoesOn, lasted), (Begun, THRESHOLD)];
+    assert_eq!(said_after(&mut reported, THRESHOLD), both);
+    // Now both are due together.
+    assert_eq!(said_after(&mut reported, lasted), [(GoesOn, 2 * lasted)]);
+    assert_eq!(said_after(&mut reported, REPORT_EVERY - MOMENT), []);
+    assert_eq!(said_after(&mut reported, MOMENT), [(GoesOn, 2 * lasted)]);
+    second_polls(&reported, false);
     reported.end();
 }
 
