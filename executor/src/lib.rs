@@ -40,6 +40,8 @@ mod metrics;
 mod no_unwind;
 mod queue;
 #[cfg(not(ws_loom))]
+mod reports;
+#[cfg(not(ws_loom))]
 mod rng;
 #[cfg(not(ws_loom))]
 pub mod runtime;

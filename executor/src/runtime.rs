@@ -40,6 +40,7 @@ pub use crate::events::{Event, EventKind};
 pub use crate::{
     context::EnterGuard,
     metrics::{Metrics, ProcessorMetrics},
+    reports::Reports,
     sched::stall::{StallKind, StallPhase, StallReport},
 };
 use crate::{

@@ -51,7 +51,7 @@ pub(crate) use self::{
     home::{Functions, Home, Place},
     join_cell::JoinCell,
     meta::{DEFAULT_PRIORITY, Extra},
-    raw::{Ended, Outcome, Parts, Task, quietly, report, wake_quietly},
+    raw::{Ended, Header, Outcome, Parts, Task, quietly, report, wake_quietly},
     reference::{TaskRef, task_of},
 };
 #[cfg(not(ws_loom))]

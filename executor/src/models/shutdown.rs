@@ -58,7 +58,11 @@ use crate::{
     },
 };
 
-static FUNCTIONS: Functions = Functions { schedule, remove };
+static FUNCTIONS: Functions = Functions {
+    schedule,
+    remove,
+    report_panic: |_, _| {},
+};
 
 /// What all threads share.
 struct House {

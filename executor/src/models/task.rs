@@ -48,7 +48,11 @@ use crate::{
     },
 };
 
-static FUNCTIONS: Functions = Functions { schedule, remove };
+static FUNCTIONS: Functions = Functions {
+    schedule,
+    remove,
+    report_panic: |_, _| {},
+};
 
 /// The scheduler of these models.
 struct World {

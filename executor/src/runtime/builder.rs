@@ -4,6 +4,7 @@ use std::{env::VarError, fmt, str::FromStr, sync::Arc as StdArc, time::Duration}
 
 use super::{BuildError, Handle, Runtime, cpus};
 use crate::{
+    reports::Reports,
     sched::{
         Shared,
         stall::{Stall, StallReport},
@@ -44,7 +45,8 @@ const SEED_VARIABLE: &str = "WS_TEST_SEED";
 /// | [`panic_stops_runtime`](Self::panic_stops_runtime) | no | a panic anywhere makes the program's state doubtful |
 /// | [`sysmon`](Self::sysmon) | on | a runtime without any thread but its workers |
 /// | [`stall_threshold`](Self::stall_threshold) | 100 ms | to hear of shorter stalls, or of none |
-/// | [`on_stall`](Self::on_stall) | a `tracing` warning | to count stalls, or to fail a test |
+/// | [`on_stall`](Self::on_stall) | a warning, as `reports` says | to count stalls, or to fail a test |
+/// | [`reports`](Self::reports) | to `tracing`; to stderr if nobody listens there | to keep stderr quiet |
 /// | [`strict_priorities`](Self::strict_priorities) | no | low priorities are to wait for ever, if need be |
 /// | [`seed`](Self::seed) | random | to repeat a run's choices of victims |
 /// | [`paused`](Self::paused) | no | tests in virtual time |
@@ -77,6 +79,7 @@ pub struct Builder {
     deadlock_after: Duration,
     sysmon: bool,
     stall: Stall,
+    reports: Reports,
     hooks: Hooks,
     #[cfg(any(test, feature = "events"))]
     events: Option<usize>,
@@ -105,6 +108,7 @@ impl Builder {
             deadlock_after: Duration::from_secs(10),
             sysmon: true,
             stall: Stall::default(),
+            reports: Reports::default(),
             hooks: Hooks::default(),
             #[cfg(any(test, feature = "events"))]
             events: None,
@@ -202,7 +206,8 @@ impl Builder {
         self
     }
 
-    /// What is done with the report of a stall, instead of a `tracing` warning. A panic of the hook is caught.
+    /// What is done with the report of a stall. Without a hook it is a warning for `tracing`, or a line on stderr: see
+    /// [`reports`](Self::reports). A panic of the hook is caught.
     ///
     /// *A stall* is a part of a task's poll that takes longer than the [`stall_threshold`](Self::stall_threshold): from
     /// the begin of the poll to its end. A poll that forks, as that of [`compute`](crate::compute), begins anew at each
@@ -239,6 +244,37 @@ impl Builder {
     /// ```
     pub fn on_stall(mut self, hook: impl Fn(&StallReport) + Send + Sync + 'static) -> Self {
         self.stall.hook = Some(StdArc::new(hook));
+        self
+    }
+
+    /// Where stalls are reported that no [`on_stall`](Self::on_stall) hook takes, and panics of tasks that nobody joins.
+    ///
+    /// By default they are events of `tracing`: warnings and errors. Where no subscriber listens on the thread that
+    /// reports, they are lines on stderr, which begin with `ws:`. A runtime writes one line a second at most, and the next
+    /// line tells how many were left out. A stderr that takes nothing does no harm.
+    ///
+    /// A panic of a task is also shown by the panic hook, which prints the message and the place by default. The report adds
+    /// which task it was, and where that was spawned:
+    ///
+    /// ```text
+    /// thread 'ws-worker-0' panicked at src/main.rs:7:9:
+    /// no such user
+    /// ws: task 3 "lookup", spawned at src/main.rs:12:5, panicked, and nobody joins it
+    /// ws: task 4, spawned at src/main.rs:15:5, blocks its thread for 100.2ms (CPU time 31µs)
+    /// ```
+    ///
+    /// Nobody joins a task if its handle was dropped before the task ended. A handle that is dropped later loses the panic
+    /// without a report.
+    ///
+    /// ```
+    /// use ws::runtime::{Builder, Reports};
+    ///
+    /// // Nothing on stderr.
+    /// let runtime = Builder::new().reports(Reports::TracingOnly).build()?;
+    /// # Ok::<(), ws::runtime::BuildError>(())
+    /// ```
+    pub fn reports(mut self, to: Reports) -> Self {
+        self.reports = to;
         self
     }
 
@@ -431,6 +467,7 @@ impl Builder {
             paused: self.paused.then_some(self.deadlock_after),
             sysmon: self.sysmon && !self.paused,
             stall: self.stall,
+            reports: self.reports,
             hooks: self.hooks,
             #[cfg(any(test, feature = "events"))]
             events: self.events,
@@ -501,6 +538,7 @@ pub(crate) struct Config {
     pub(crate) paused: Option<Duration>,
     pub(crate) sysmon: bool,
     pub(crate) stall: Stall,
+    pub(crate) reports: Reports,
     pub(crate) hooks: Hooks,
     /// Records in each log of what happens; None: there is no log.
     #[cfg(any(test, feature = "events"))]

@@ -17,8 +17,11 @@ use super::{Shared, Worker, closing::Closing, ground::Ground};
 use crate::{
     context,
     events::event,
+    reports::Subject,
     sync::atomic::Ordering::Relaxed,
-    task::{Extra, Functions, Home, Id, JoinCell, Parts, Place, Task, TaskRef, live::Removed},
+    task::{
+        Extra, Functions, Header, Home, Id, JoinCell, Parts, Place, Task, TaskRef, live::Removed,
+    },
 };
 
 /// Ids that a P takes from the process-wide counter at once. Guessed: large enough that the shared
@@ -29,7 +32,11 @@ const ID_BLOCK: u64 = 1024;
 static NEXT_ID: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
 
 /// What the homes of all Ps do.
-pub(crate) static HOME: Functions = Functions { schedule, remove };
+pub(crate) static HOME: Functions = Functions {
+    schedule,
+    remove,
+    report_panic,
+};
 
 /// The runtime of a home.
 fn of(home: &Home) -> &Shared {
@@ -60,6 +67,26 @@ fn remove(home: &Home, index: u32) -> Removed<TaskRef> {
     });
     shared.task_ended(|| home.live().len() == 0);
     removed
+}
+
+/// A task has panicked that nobody joins. The panic hook has said where and why, and not in which task.
+fn report_panic(home: &Home, header: &Header) {
+    let subject = Subject {
+        id: header.id(),
+        name: header.name(),
+        location: header.location(),
+    };
+    of(home).reports.tell(
+        || {
+            tracing::error!(
+                task.id = %subject.id,
+                task.name = subject.name,
+                spawned.at = %subject.location,
+                "a task panicked that nobody joins"
+            );
+        },
+        format_args!("{subject}, panicked, and nobody joins it"),
+    );
 }
 
 impl Shared {

@@ -4,7 +4,7 @@
 //! them. How work comes in is in `incoming.rs`, how threads are started in `threads.rs`, how it ends in
 //! `shutdown.rs`.
 
-use std::{io, sync::Weak, task::Waker, time::Instant};
+use std::{io, sync::Weak, task::Waker};
 
 use ws_reactor::Netpoll;
 
@@ -28,6 +28,7 @@ use crate::{
     events::event,
     metrics::{Metrics, ProcessorMetrics},
     queue::{GlobalQueue, OrderedShared, OrderedStealer},
+    reports::{AtMost, Reporter},
     runtime::{Config, TaskDump},
     sync::{
         Arc, Condvar, Mutex,
@@ -74,8 +75,9 @@ pub(crate) struct Shared {
     pub(crate) netpoll_waiter: AtomicUsize,
     /// When the netpoll was looked at last, in nanoseconds of the runtime's clock.
     pub(crate) last_netpoll: AtomicU64,
-    /// When it was said last that the netpoll fails.
-    pub(super) netpoll_reported: Mutex<Option<Instant>>,
+    pub(crate) reports: Reporter,
+    /// Reports that the netpoll fails.
+    pub(super) netpoll_reported: AtMost,
     pub(super) crowd: Crowd,
     pub(crate) phase: Phase,
     pub(crate) blocking: Room,
@@ -135,7 +137,8 @@ impl Shared {
                 timers_over: AtomicBool::new(false),
                 netpoll_waiter: AtomicUsize::new(0),
                 last_netpoll: AtomicU64::new(0),
-                netpoll_reported: Mutex::new(None),
+                reports: Reporter::new(config.reports),
+                netpoll_reported: AtMost::default(),
                 crowd: Crowd::default(),
                 phase: Phase::new(),
                 blocking: Room::new(config.blocking_max()),

@@ -16,12 +16,11 @@ use std::{fmt, panic::Location, sync::Arc as StdArc, time::Duration};
 
 use super::{Shared, processor::Peer};
 use crate::{
+    reports::{REPORT_EVERY, Subject},
     sync::atomic::Ordering::Relaxed,
-    task::{Id, quietly, report},
+    task::{Id, quietly},
 };
 
-/// Least time between two reports, but for those of an end.
-pub(super) const REPORT_EVERY: Duration = Duration::from_secs(1);
 /// A thread computes if it is on a core for one part in so many of the time, as in `sysmon/strays.rs`.
 const COMPUTES: u64 = 4;
 
@@ -124,10 +123,11 @@ pub enum StallKind {
 
 impl fmt::Display for StallReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "task {}", self.id)?;
-        if let Some(name) = &self.name {
-            write!(f, " {name:?}")?;
-        }
+        let subject = Subject {
+            id: self.id,
+            name: self.name.as_deref(),
+            location: self.location,
+        };
         let how = match (self.kind, self.phase == StallPhase::Ended) {
             (StallKind::Blocked, false) => "blocks its thread",
             (StallKind::Blocked, true) => "blocked its thread",
@@ -136,10 +136,12 @@ impl fmt::Display for StallReport {
             (StallKind::Descheduled, false) => "waits for a core",
             (StallKind::Descheduled, true) => "waited for a core",
         };
-        let (location, time) = (self.location, self.running_for);
-        write!(f, ", spawned at {location}, {how} for {time:?}")?;
+        write!(f, "{subject}, {how} for {:?}", self.running_for)?;
         if let Some(cpu_time) = self.cpu_time {
             write!(f, " (CPU time {cpu_time:?})")?;
+        }
+        if self.suppressed > 0 {
+            write!(f, "; {} stalls before were not reported", self.suppressed)?;
         }
         Ok(())
     }
@@ -334,10 +336,13 @@ fn send(shared: &Shared, stall: &StallReport) {
     }
     match &shared.config.stall.hook {
         Some(hook) => quietly("the `on_stall` hook", || hook(stall)),
-        None => report(|| match stall.phase {
-            StallPhase::Begun | StallPhase::GoesOn => warn!("a task holds its thread for long"),
-            StallPhase::Ended => warn!("a task held its thread for long"),
-        }),
+        None => {
+            let event = || match stall.phase {
+                StallPhase::Begun | StallPhase::GoesOn => warn!("a task holds its thread for long"),
+                StallPhase::Ended => warn!("a task held its thread for long"),
+            };
+            shared.reports.tell(event, stall);
+        }
     }
 }
 
@@ -393,7 +398,10 @@ mod tests {
         }
         stall.name = None;
         stall.cpu_time = None;
-        let words = format!("task 7, spawned at {location}, waited for a core for 20ms");
+        stall.suppressed = 3;
+        let words = format!(
+            "task 7, spawned at {location}, waited for a core for 20ms; 3 stalls before were not reported"
+        );
         assert_eq!(stall.to_string(), words);
     }
 

@@ -16,11 +16,7 @@
 //! due already when the crowd came, and was more than one hold of a lock takes, does not wait at all. Where a hundred timers are
 //! due at nearly the same time every few milliseconds, each such crowd is over before it lasts.
 
-use std::{
-    cell::Cell,
-    io,
-    time::{Duration, Instant},
-};
+use std::{cell::Cell, io, time::Duration};
 
 use ws_reactor::Poller;
 
@@ -31,7 +27,6 @@ use super::{
     park::Parker,
     processor::{Peer, attention},
     sleep::{Sleeper, Slept},
-    stall::REPORT_EVERY,
     worker::{ROOT, Scope, Worker},
 };
 use crate::{
@@ -347,13 +342,9 @@ impl Shared {
         let Err(error) = result else {
             return;
         };
-        let mut last = self.netpoll_reported.lock();
-        if last.is_some_and(|last| last.elapsed() < REPORT_EVERY) {
-            return;
+        if self.netpoll_reported.admit().is_some() {
+            report(|| tracing::error!(%error, "the netpoll failed: no socket is heard of"));
         }
-        *last = Some(Instant::now());
-        drop(last);
-        report(|| tracing::error!(%error, "the netpoll failed: no socket is heard of"));
     }
 }
 

@@ -113,6 +113,7 @@ const OUTSIDERS: usize = 2;
 static FUNCTIONS: Functions = Functions {
     schedule: |_, task| QUEUE.with_borrow_mut(|queue| queue.push_back(task)),
     remove: |home, index| home.live().remove(index),
+    report_panic: |_, _| {},
 };
 
 thread_local! {

@@ -1,7 +1,7 @@
 //! Where a task comes from, and where it goes when it is woken.
 //!
-//! A home has a live table, and two functions of the scheduler: one that takes a task which has just
-//! become queued, and one that takes it out of the table. So `task/` knows nothing of queues and
+//! A home has a live table, and three functions of the scheduler: one takes a task which has just become queued, one
+//! takes it out of the table, and one reports that it has panicked. So `task/` knows nothing of queues and
 //! workers, and a model of the task can bring a scheduler of its own.
 //!
 //! There is one home for each P, and one for what foreign threads spawn.
@@ -14,7 +14,7 @@ use std::fmt;
 
 use super::{
     live::{LiveTable, Removed},
-    raw::Task,
+    raw::{Header, Task},
     reference::TaskRef,
 };
 
@@ -47,6 +47,8 @@ pub(crate) struct Functions {
     pub(crate) schedule: fn(&Home, Task),
     /// Takes a task that has ended out of [`Home::live`], with the owner's help if it is at hand.
     pub(crate) remove: fn(&Home, u32) -> Removed<TaskRef>,
+    /// Reports a live task that has panicked, and has no handle that could tell.
+    pub(crate) report_panic: fn(&Home, &Header),
 }
 
 /// See the module's head.
@@ -97,6 +99,10 @@ impl Home {
 
     pub(super) fn remove(&self, index: u32) -> Removed<TaskRef> {
         (self.functions.remove)(self, index)
+    }
+
+    pub(super) fn report_panic(&self, header: &Header) {
+        (self.functions.report_panic)(self, header);
     }
 }
 

@@ -449,12 +449,7 @@ impl Task {
         let mut joiner = None;
         if !before.has_handle() {
             if ended == Ended::Panicked {
-                report(|| {
-                    tracing::error!(
-                        task.id = %header.id, task.name = header.name(), spawned.at = %header.meta.location(),
-                        "a task panicked that nobody joins"
-                    );
-                });
+                header.home().report_panic(header);
             }
             // SAFETY: no handle: the output is ours, and nobody uses it after this.
             unsafe { (header.vtable.drop_output)(ptr) };

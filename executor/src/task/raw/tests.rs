@@ -16,6 +16,7 @@ use crate::task::{
 static FUNCTIONS: Functions = Functions {
     schedule: |_, _| panic!("nobody wakes it"),
     remove: |home, index| home.live().remove(index),
+    report_panic: |_, _| panic!("nobody panics"),
 };
 
 fn home() -> (Home, LiveOwner<TaskRef>) {

@@ -4,8 +4,8 @@ use std::sync::Mutex;
 
 use super::*;
 use crate::{
-    runtime::{StallKind, StallPhase},
-    sched::stall::{REPORT_EVERY, StallReport},
+    reports::REPORT_EVERY,
+    runtime::{StallKind, StallPhase, StallReport},
     task::Id,
 };
 

@@ -1,0 +1,233 @@
+//! L2, S6: without a `tracing` subscriber, a stall and a panic that nobody joins are told on stderr: one line a second at
+//! most, with a count of what was left out. A subscriber, or `Reports::TracingOnly`, keeps stderr quiet; and a stderr that
+//! takes nothing does no harm.
+//!
+//! Each test is a program of its own: it runs itself once more, as a child, and reads that one's stderr.
+//!
+//! It fails when `tell` in `reports.rs` does not look for a subscriber, or at what the builder said; when `admit_at` there
+//! lets every line pass; and when `write` there uses `eprintln!`.
+
+mod common;
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+use common::{Gate, limited};
+use ws_executor::{
+    runtime::{Builder, Reports, Runtime},
+    task,
+};
+
+const CHILD: &str = "WS_TEST_CHILD_OF_REPORTS";
+
+/// The child runs the second function, and what it returns goes to its stdout. The parent runs the first.
+fn with_child(
+    test: &'static str,
+    parent: impl FnOnce(Child) + Send + 'static,
+    child: impl FnOnce() -> String,
+) {
+    if std::env::var_os(CHILD).is_some() {
+        let said = child();
+        let mut out = std::io::stdout();
+        writeln!(out, "child: {said}").unwrap();
+        return;
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args([test, "--exact", "--nocapture"])
+        .env(CHILD, "1")
+        .env("RUST_BACKTRACE", "0")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    limited(move || parent(command.spawn().unwrap()));
+}
+
+/// What it said on stdout, and the lines of its runtimes on stderr.
+fn ends_well(child: Child) -> (String, Vec<String>) {
+    let output = child.wait_with_output().unwrap();
+    let (out, err) = (output.stdout, output.stderr);
+    let (out, err) = (
+        String::from_utf8(out).unwrap(),
+        String::from_utf8(err).unwrap(),
+    );
+    assert!(output.status.success(), "{out}\n{err}");
+    let (_, said) = out.split_once("child: ").expect("it has come to its end");
+    let lines = err.lines().filter(|line| line.starts_with("ws: "));
+    (
+        said.lines().next().unwrap().to_owned(),
+        lines.map(str::to_owned).collect(),
+    )
+}
+
+const THRESHOLD: Duration = Duration::from_millis(20);
+
+fn runtime(reports: Reports) -> Runtime {
+    let builder = Builder::new().workers(1).stall_threshold(THRESHOLD);
+    builder.reports(reports).build().unwrap()
+}
+
+/// A task panics that nobody joins. It has been reported, if at all, when this returns the line where it was spawned.
+fn panics(runtime: &Runtime, name: &str) -> u32 {
+    // It panics when its handle is gone.
+    let gate = std::sync::Arc::new(Gate::default());
+    let passes = gate.clone();
+    let builder = task::Builder::new().name(name);
+    let line = line!() + 1;
+    drop(builder.spawn_on(
+        async move {
+            ws_executor::block_in_place(|| passes.pass());
+            panic!("expected")
+        },
+        runtime.handle(),
+    ));
+    gate.open();
+    while runtime.handle().metrics().live_tasks > 0 {
+        std::thread::yield_now();
+    }
+    line
+}
+
+#[test]
+fn a_panic_that_nobody_joins() {
+    let parent = |child| {
+        let (line, lines) = ends_well(child);
+        let place = format!("{}:{line}:", file!());
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].contains("\"nobody's\""), "{lines:?}");
+        assert!(lines[0].contains(&place), "{lines:?} does not name {place}");
+        assert!(
+            lines[0].ends_with("panicked, and nobody joins it"),
+            "{lines:?}"
+        );
+    };
+    with_child("a_panic_that_nobody_joins", parent, || {
+        let runtime = runtime(Reports::default());
+        panics(&runtime, "nobody's").to_string()
+    });
+}
+
+/// The child stalls until its stdin ends.
+#[test]
+fn a_stall() {
+    let parent = |mut child: Child| {
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let line = lines.find(|line| line.as_ref().unwrap().starts_with("ws: "));
+        let line = line.unwrap().unwrap();
+        assert!(line.contains("\"reads\", spawned at"), "{line}");
+        assert!(line.contains(" for "), "{line}");
+        drop(child.stdin.take());
+        ends_well(child);
+    };
+    with_child("a_stall", parent, || {
+        let runtime = runtime(Reports::default());
+        let builder = task::Builder::new().name("reads");
+        let reads = async {
+            let mut end = Vec::new();
+            std::io::stdin().read_to_end(&mut end).unwrap();
+        };
+        let task = builder.spawn_on(reads, runtime.handle());
+        runtime.block_on(task).unwrap();
+        String::new()
+    });
+}
+
+#[test]
+fn one_line_a_second() {
+    const PANICS: usize = 50;
+    let parent = |child| {
+        let (seconds, lines) = ends_well(child);
+        let seconds: usize = seconds.parse().unwrap();
+        assert!(
+            (1..=seconds + 1).contains(&lines.len()),
+            "{seconds} s: {lines:?}"
+        );
+        let left_out = lines.iter().filter_map(|line| {
+            let (_, count) = line.split_once(" (")?;
+            let (count, _) = count.split_once(" reports before this one were left out)")?;
+            Some(count.parse::<usize>().unwrap())
+        });
+        let left_out: usize = left_out.sum();
+        let last = lines.last().unwrap();
+        // Each of them has a name that is its number.
+        let told: Vec<_> = (0..PANICS)
+            .filter(|number| last.contains(&format!("\"{number}\"")))
+            .collect();
+        assert_eq!(told, [left_out + lines.len() - 1], "{lines:?}");
+    };
+    with_child("one_line_a_second", parent, || {
+        let runtime = runtime(Reports::default());
+        let begin = Instant::now();
+        for number in 0..PANICS {
+            panics(&runtime, &number.to_string());
+        }
+        begin.elapsed().as_secs().to_string()
+    });
+}
+
+#[test]
+fn not_if_a_subscriber_listens() {
+    static HEARD: AtomicUsize = AtomicUsize::new(0);
+    let parent = |child| {
+        assert_eq!(ends_well(child), ("1".to_owned(), Vec::new()));
+    };
+    with_child("not_if_a_subscriber_listens", parent, || {
+        common::subscribe(|_| _ = HEARD.fetch_add(1, Relaxed));
+        panics(&runtime(Reports::default()), "heard");
+        HEARD.load(Relaxed).to_string()
+    });
+}
+
+#[test]
+fn not_if_nobody_wants_it() {
+    let parent = |child| {
+        assert_eq!(ends_well(child), ("silent".to_owned(), Vec::new()));
+    };
+    with_child("not_if_nobody_wants_it", parent, || {
+        let quiet = runtime(Reports::TracingOnly);
+        panics(&quiet, "quiet");
+        // The same stalls another runtime, with a hook and a longer threshold, which tells when it is over.
+        let (begun, gate) = (
+            std::sync::Arc::new(Gate::default()),
+            std::sync::Arc::new(Gate::default()),
+        );
+        let (inner, passes) = (begun.clone(), gate.clone());
+        let stalls = quiet.spawn(async move {
+            inner.open();
+            passes.pass();
+        });
+        begun.pass();
+        let opens = gate.clone();
+        let builder = Builder::new().workers(1).stall_threshold(5 * THRESHOLD);
+        let other = builder.on_stall(move |_| opens.open()).build().unwrap();
+        let too = other.spawn(async move { gate.pass() });
+        quiet.block_on(stalls).unwrap();
+        other.block_on(too).unwrap();
+        "silent".to_owned()
+    });
+}
+
+/// Its other end is closed.
+#[test]
+fn a_stderr_that_takes_nothing() {
+    static PANICS: AtomicUsize = AtomicUsize::new(0);
+    let parent = |mut child: Child| {
+        drop(child.stderr.take());
+        drop(child.stdin.take());
+        let (panics, _) = ends_well(child);
+        assert_eq!(panics, "1", "that of the task");
+    };
+    with_child("a_stderr_that_takes_nothing", parent, || {
+        let mut end = Vec::new();
+        // Now it is closed.
+        std::io::stdin().read_to_end(&mut end).unwrap();
+        std::panic::set_hook(Box::new(|_| _ = PANICS.fetch_add(1, Relaxed)));
+        panics(&runtime(Reports::default()), "unheard");
+        assert!(std::io::stderr().write_all(b"x").is_err());
+        PANICS.load(Relaxed).to_string()
+    });
+}
