@@ -8,7 +8,7 @@
 
 use std::{
     array,
-    cell::Cell,
+    cell::{Cell, RefCell},
     ptr::NonNull,
     sync::{
         Arc,
@@ -174,6 +174,8 @@ pub(super) struct Worker {
     spinning: Cell<Option<Spinning>>,
     /// As in the runtime. Who lies already begins with its sleep.
     lies: Cell<bool>,
+    /// What its next sleep brings, which is over at once then.
+    brings: RefCell<Option<Job>>,
 }
 
 /// What a worker found.
@@ -247,6 +249,7 @@ fn floor_with<const N: usize>(
             direct,
             spinning: Cell::new(None),
             lies: Cell::new(false),
+            brings: RefCell::new(None),
         }
     });
     (floor, workers)
@@ -451,10 +454,13 @@ impl Sleeper for Worker {
     }
 
     fn wait(&self) -> Slept {
-        self.wait_once();
+        let ready = self.brings.borrow().is_some();
+        if !ready {
+            self.wait_once();
+        }
         Slept {
             expired: false,
-            ready: false,
+            ready,
         }
     }
 
@@ -462,7 +468,16 @@ impl Sleeper for Worker {
         unreachable!("a model has no time that goes by");
     }
 
-    fn wake_what_came(&self) {}
+    /// Without a permit it goes to the global queue, and with one into the own, where one alone wakes nobody.
+    fn wake_what_came(&self) {
+        match self.brings.take() {
+            Some(job) if self.bed().standing.has_permit() => {
+                self.lrq.push(job).expect("the model's queue has room");
+            }
+            Some(job) => self.floor.push(job),
+            None => {}
+        }
+    }
 
     fn falls_asleep(&self) {}
 
@@ -533,6 +548,12 @@ impl Worker {
     /// Falls asleep: for before the model's other threads begin.
     pub(super) fn asleep(self) -> Self {
         assert!(!self.lie_down(), "there is no work yet");
+        self
+    }
+
+    /// Is in a sleep that brings a job, as one in the netpoll brings wakers.
+    pub(super) fn that_brings(self, job: Job) -> Self {
+        self.brings.replace(Some(job));
         self
     }
 

@@ -14,6 +14,8 @@
 //! | `a_thread_gets_up_while_its_permit_comes_and_goes` | the same for a thread that gets up by itself, for pinned work, while a thread that was to be started is refused | 2 | 0.8 | `permit_rise_looks_first`, `permit_refusal_forgets_who_wants` |
 //! | `what_relied_on_a_thread_that_was_revoked_asleep_is_taken` | the same, and another job was pushed in reliance on that spinner | 1 | 1.7 | `permit_regain_does_not_look` |
 //! | `a_waker_and_an_owner_that_stands_up` | of a waker and the owner one makes the P run | 2 | 0.7 | also `idle_no_last_look` |
+//! | `a_sleep_that_brings_work_beside_a_wake` | a thread takes a permit for what its sleep has brought while it is handed another: one goes back, and both jobs are done | 2 | 0.3 | `permit_stand_up_loses_the_other` |
+//! | `a_sleep_that_brings_work_beside_a_release` | the same where no permit is free until another thread gives one up: the work is done | 3 | 0.7 | `permit_come_round_sleeps_on` |
 //! | `pinned_work_gets_the_permit_that_is_released` | who wants a permit and who releases one see each other | 3 | 0.7 | `permit_release_forgets_who_wants`, `permit_want_no_fence` |
 //! | `two_that_want_a_permit_get_it_in_turn` | the same with two who want one | 2 | 15.4 | `permit_wanting_looks_once` |
 //! | `two_permits_for_one_that_wants_one` | two permits come to one who wants one: one goes back | 3 | 1.2 | `permit_hand_stores` |
@@ -175,6 +177,30 @@ fn a_waker_and_an_owner_that_stands_up() {
         };
         let work = move || assert_eq!(number(owner.next()) + number(owner.next()), 3);
         turn.race(work, [submits]);
+        floor.assert_settled();
+    });
+}
+
+#[test]
+fn a_sleep_that_brings_work_beside_a_wake() {
+    explore(2, |turn| {
+        let (floor, [sleeper]) = floor(2);
+        let sleeper = sleeper.arrive().asleep().that_brings(Job::new(1));
+        let submitter = floor.clone();
+        let work = move || assert_eq!(number(sleeper.next()) + number(sleeper.next()), 3);
+        turn.race(work, [move || submitter.push_foreign(Job::new(2))]);
+        floor.assert_settled();
+    });
+}
+
+#[test]
+fn a_sleep_that_brings_work_beside_a_release() {
+    explore(3, |turn| {
+        let (floor, [sleeper, leaver]) = floor(1);
+        let sleeper = sleeper.arrive().asleep().that_brings(Job::new(1));
+        let leaver = leaver.arrive();
+        let work = move || assert_eq!(number(sleeper.next()), 1);
+        turn.race(work, [move || leaver.leave()]);
         floor.assert_settled();
     });
 }
