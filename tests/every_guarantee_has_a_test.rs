@@ -194,9 +194,10 @@ fn every_test_file_is_on_the_page() {
 
 #[test]
 fn every_model_and_mutant_is_there() {
-    let executor = root().join("executor");
-    let mutants: Vec<String> = fs::read_dir(executor.join("mutants"))
-        .expect("the folder is there")
+    let packages = ["executor", "reactor"].map(|folder| root().join(folder));
+    let mutants: Vec<String> = packages
+        .iter()
+        .flat_map(|package| fs::read_dir(package.join("mutants")).expect("the folder is there"))
         .map(|entry| {
             entry
                 .expect("it can be read")
@@ -208,7 +209,12 @@ fn every_model_and_mutant_is_there() {
     for row in page().rows {
         for model in &row.models {
             let (file, name) = model.split_once("::").expect("file::name");
-            let text = read(&executor.join(format!("src/models/{file}.rs")));
+            let path = packages
+                .iter()
+                .map(|package| package.join(format!("src/models/{file}.rs")))
+                .find(|path| path.is_file())
+                .unwrap_or_else(|| panic!("{}: there is no file of models {file}", row.name));
+            let text = read(&path);
             let function = match name.strip_suffix('*') {
                 Some(prefix) => format!("fn {prefix}"),
                 None => format!("fn {name}("),

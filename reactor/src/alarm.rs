@@ -48,19 +48,19 @@
 //! # Never early
 //!
 //! [`Alarm::is_due`] says yes only when the clock has reached the deadline, and the timer counts by the
-//! same clock (see `sys.rs`). Checked by `tests/timer_is_never_early.rs`.
+//! same clock (see `sys.rs`). Checked by `tests/timer_is_never_early.rs`; what comes before, by `models::alarm`.
 //!
 //! Where there is no timerfd, the poller has a timeout of its own, rounded up to mio's milliseconds,
 //! and bringing it forward means to wake the poller: [`Arm::Wake`].
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
-use mio::{Registry, Token};
+use mio::Token;
 
+use crate::kernel::{Registry, Timer};
 use crate::sync::Mutex;
-use crate::sys::Timer;
+use crate::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Nobody waits. Below every deadline.
 const AWAKE: u64 = 0;
@@ -106,15 +106,17 @@ impl Alarm {
     /// From now on, every deadline that is armed is seen by the wait that follows.
     pub(crate) fn prepare(&self) {
         self.sleep_until.store(NEVER, Ordering::Relaxed);
-        // Ordering: SeqCst pairs with the fences in `arm` and in `Netpoll::interrupt`. It closes the
-        // race between this store and the loads that follow (the caller's look at the timers and
-        // queues, the flag of the interrupt), on the one side, and the like on the other.
+        // Ordering: SeqCst pairs with the fence in `arm`. It closes the race between this store and the
+        // caller's look at the timers, which follows. Model `alarm::a_timer_that_is_armed_beside_a_wait`.
+        // It releases the store to `Netpoll::interrupt` as well, by way of the flag that the wait swaps next.
+        // Model `netpoll::an_interrupt_ends_the_wait`.
         fence(Ordering::SeqCst);
     }
 
     /// A timer was armed. Its deadline is asked for if somebody waits.
     pub(crate) fn arm(&self, deadline: impl FnOnce() -> Instant) -> Arm {
-        // Ordering: SeqCst pairs with the fence in `prepare`; see *Why no timer is slept through*.
+        // Ordering: SeqCst pairs with the fence in `prepare`; see *Why no timer is slept through*. Model
+        // `alarm::a_timer_that_is_armed_beside_a_wait`.
         fence(Ordering::SeqCst);
         let until = self.sleep_until.load(Ordering::Relaxed);
         if until == AWAKE {
@@ -208,7 +210,7 @@ impl Alarm {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(ws_loom)))]
 mod tests {
     use mio::Poll;
 

@@ -109,7 +109,7 @@ impl CpuSet {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(all(test, target_os = "linux", not(ws_loom)))]
 mod tests {
     use super::*;
 

@@ -49,6 +49,7 @@
 //! | `netpoll.rs` | who polls, who waits, and how is a wait ended? |
 //! | `alarm.rs` | until when does it wait, and how is that brought forward? |
 //! | `sys.rs` | how does the kernel count nanoseconds? (`unsafe` code) |
+//! | `kernel.rs` | where does a model have a kernel of its own? |
 //! | `table.rs` | which source is an event about? |
 //! | `source.rs` | how do a waiting task and an event not miss each other? |
 //! | `readiness.rs` | what is known of a source, and why is no edge erased? |
@@ -63,8 +64,21 @@
 //! own the setting of the timer. No waker is cloned, woken or dropped under any of them but the first,
 //! which nobody waits for.
 
+#![cfg_attr(
+    all(test, ws_loom),
+    allow(
+        dead_code,
+        private_bounds,
+        unused_imports,
+        reason = "the models use a part of what is here"
+    )
+)]
+
 mod alarm;
 mod cpu_set;
+mod kernel;
+#[cfg(all(test, ws_loom))]
+mod models;
 mod netpoll;
 mod readiness;
 mod registration;

@@ -31,8 +31,14 @@
 //!
 //! Somebody has to wait for a timer that was armed and for a source that was registered. Whether a thread does is one load,
 //! of what it says in step 1 (`Alarm::is_awaited`). If none does, the netpoll calls what [`Netpoll::on_unheard`] set: the scheduler
-//! knows whether a thread will still come by, or sends one. The new timer or source and this load meet the waiter's steps 1
-//! and 2 at a store-load race, as in `alarm.rs`: a fence stands between the two on either side.
+//! knows whether a thread will still come by, or sends one. Two store-load races are met there, with a sequentially
+//! consistent fence on either side of each:
+//!
+//! - A timer and a thread that is about to wait: see `alarm.rs`. A source needs no such meeting, since the kernel tells a
+//!   waiting thread of it.
+//! - A timer or source and a thread that leaves. The thread stores that it does not wait, fences, and looks whether anything
+//!   is to be waited for (`Ground::poll_as` in the executor). So either that look sees the timer or source, or the
+//!   thread that brought it sees that nobody waits.
 //!
 //! # An interrupt is not lost
 //!
@@ -42,14 +48,17 @@
 //! | interrupt | wait |
 //! | --- | --- |
 //! | 1. swaps the flag to true; if it was true, ends here | 1. `prepare`: says that somebody waits; fence |
-//! | 2. fence; ends here if nobody waits | 2. swaps the flag to false; if it was true, does not block |
+//! | 2. ends here if nobody waits | 2. swaps the flag to false; if it was true, does not block |
 //! | 3. writes the event | 3. blocks; then swaps the flag to false again |
 //!
-//! If the flag is raised before step 2 on the right, the wait does not block. If it is raised later,
-//! the fences make step 2 on the left see that somebody waits, and the event ends the block. Who finds
-//! the flag raised leaves it to the one who raised it, who is past its swap and will write, or has
-//! written, or did not need to. An event may be left over for which the flag was taken already: the
-//! next wait fetches it, finds no flag, and sleeps on.
+//! If the flag is raised before step 2 on the right, the wait does not block. If it is raised later, then
+//! step 1 on the left reads what step 2 on the right wrote, or what came after that, and so acquires what the fence
+//! of `prepare` releases: the interrupt sees that somebody waits, and its event ends the block. It needs no fence of
+//! its own, since both swap the same word. A caller that finds the flag raised leaves the rest to the thread that raised it. That
+//! thread is past its swap and will write, or has written, or did not need to. An event may be left over for
+//! which the flag was taken already: the next wait fetches it, finds no flag, and sleeps on.
+//!
+//! Checked by `models::netpoll`, on a kernel that is played, and by `tests/interrupt_is_never_lost.rs` on the real one.
 //!
 //! # System calls
 //!
@@ -67,16 +76,13 @@
 
 use std::fmt;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Arc, MutexGuard, OnceLock};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use mio::{Events, Poll, Registry};
-
 use crate::alarm::{Alarm, Arm};
-use crate::sync::Mutex;
-use crate::sys::Timer;
+use crate::kernel::{Events, Poll, Registry, Timer, Waker as PollWaker};
+use crate::sync::atomic::{AtomicBool, Ordering, fence};
+use crate::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use crate::table::{ALARM, INTERRUPT, Seen, Table};
 use crate::wakers::wake_all;
 
@@ -112,7 +118,7 @@ pub struct Netpoll {
     /// Whoever has the lock is the poller.
     driver: Mutex<Driver>,
     registry: Registry,
-    waker: mio::Waker,
+    waker: PollWaker,
     /// See *An interrupt is not lost*.
     interrupted: AtomicBool,
     pub(crate) table: Table,
@@ -156,7 +162,7 @@ impl Netpoll {
         let poll = Poll::new()?;
         let registry = poll.registry().try_clone()?;
         Ok(Arc::new(Netpoll {
-            waker: mio::Waker::new(&registry, INTERRUPT)?,
+            waker: PollWaker::new(&registry, INTERRUPT)?,
             alarm: Alarm::new(&registry, ALARM)?,
             interrupted: AtomicBool::new(false),
             table: Table::default(),
@@ -177,8 +183,9 @@ impl Netpoll {
 
     /// A source was registered.
     pub(crate) fn registered(&self) {
-        // Ordering: SeqCst pairs with the fence in `Alarm::prepare`: we see that somebody waits, or the thread that looks next
-        // whether there are sources (`has_sources`) sees this one.
+        // Ordering: SeqCst pairs with the fence in `Ground::poll_as` of the executor: either this thread sees that nobody
+        // waits, or the thread that has left the wait sees the source (`has_sources`). Model
+        // `netpoll::a_source_is_registered_beside_a_thread_that_leaves`.
         fence(Ordering::SeqCst);
         if !self.alarm.is_awaited() {
             self.is_unheard();
@@ -210,14 +217,13 @@ impl Netpoll {
     /// If the system refuses to wake the poller, which no system does while the netpoll is there: a
     /// scheduler that can not wake its threads is at its end.
     pub fn interrupt(&self) {
-        // Ordering: AcqRel pairs with the swaps in `wait`: who takes the interrupt sees what was
-        // done before it, by each one who called, also by those who found the flag raised.
+        // Ordering: Release pairs with the Acquire in `take_interrupt`: the wait that takes the interrupt sees what
+        // each caller did before, also a caller that found the flag raised. Acquire pairs with the fence in
+        // `Alarm::prepare`, by way of the swap behind it: a caller that comes after that sees that somebody waits.
+        // Models `netpoll::an_interrupt_ends_the_wait` and `netpoll::two_interrupts_are_both_seen`.
         if self.interrupted.swap(true, Ordering::AcqRel) {
             return;
         }
-        // Ordering: SeqCst pairs with the fence in `Alarm::prepare`. Either the wait sees the flag
-        // before it blocks, or we see that somebody waits.
-        fence(Ordering::SeqCst);
         if self.alarm.is_awaited() {
             self.wake();
         }
@@ -273,8 +279,9 @@ impl Netpoll {
     }
 
     fn take_interrupt(&self) -> bool {
-        // Ordering: AcqRel pairs with the swap in `interrupt`.
-        self.interrupted.swap(false, Ordering::AcqRel)
+        // Ordering: Acquire pairs with the Release in `interrupt`. For its Acquire, the fence in `Alarm::prepare`
+        // stands before this.
+        self.interrupted.swap(false, Ordering::Acquire)
     }
 }
 

@@ -52,13 +52,15 @@
 //! | [`ReadinessCell::deregister`] | the owner of the source, once |
 //! | [`ReadinessCell::shut_down`] | the end of the netpoll, once |
 //!
-//! The transitions and the tick are checked by the tests in this file; the edges themselves, on real
-//! sockets and pipes, in `tests/readiness_is_never_lost.rs`.
+//! The transitions and the tick are checked by the tests in this file, a late clear beside an event by
+//! `models::source`, and the edges themselves, on real sockets and pipes, by `tests/readiness_is_never_lost.rs`.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use mio::Interest;
+
+use crate::kernel::Event;
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Reading may succeed. Set by an event, cleared by an operation that found nothing.
 const READ_READY: u64 = 1;
@@ -232,7 +234,7 @@ pub(crate) struct Report(u64);
 
 impl Report {
     #[inline]
-    pub(crate) fn of(event: &mio::event::Event) -> Self {
+    pub(crate) fn of(event: &Event) -> Self {
         let mut bits = 0;
         let mut set = |condition: bool, bit: u64| {
             if condition {
@@ -291,15 +293,15 @@ impl ReadinessCell {
         // Ordering: Acquire pairs with the Release of `note`: who sees a tick also sees the kernel
         // as the poller saw it. And it keeps the load before the operation that follows. A snapshot
         // that was taken after its operation could carry the tick of an event which that operation
-        // did not see, and its clear would erase an edge.
+        // did not see, and its clear would erase an edge. Model `source::a_read_that_finds_nothing_meets_an_event`.
         Snapshot(self.0.load(Ordering::Acquire))
     }
 
     /// An event came.
     #[inline]
     pub(crate) fn note(&self, report: Report) {
-        // Ordering: Release pairs with the Acquire of `snapshot`. Relaxed is enough for the failed
-        // load, which publishes nothing. The closure never answers `None`.
+        // Ordering: Release pairs with the Acquire of `snapshot`, in the same model. Relaxed is enough for the
+        // failed load, which publishes nothing. The closure never answers `None`.
         let noted = self
             .0
             .fetch_update(Ordering::Release, Ordering::Relaxed, |word| {
@@ -334,14 +336,15 @@ impl ReadinessCell {
 
     /// The owner takes the source out. Says whether this was the first time.
     pub(crate) fn deregister(&self) -> bool {
-        // Ordering: Relaxed. Who waits is told through the lock of the wakers; see `source.rs`.
+        // Ordering: Relaxed. A waiter is told through the lock of the wakers; see `source.rs`. Model
+        // `source::a_deregistration_tells_who_waits`.
         let before = self.0.fetch_or(DEREGISTERED, Ordering::Relaxed);
         before & DEREGISTERED == 0
     }
 
     /// The netpoll ends.
     pub(crate) fn shut_down(&self) {
-        // Ordering: Relaxed, for the same reason.
+        // Ordering: Relaxed, for the same reason. Model `source::a_shutdown_tells_who_waits`.
         self.0.fetch_or(SHUT_DOWN, Ordering::Relaxed);
     }
 }
@@ -352,7 +355,7 @@ impl fmt::Debug for ReadinessCell {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(ws_loom)))]
 mod tests {
     use super::*;
 

@@ -41,15 +41,15 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use mio::Interest;
-use mio::event::Source as MioSource;
 
+use crate::kernel::Source as Pollable;
 use crate::netpoll::Netpoll;
 use crate::readiness::{Direction, Ready, Snapshot, Why};
 use crate::source::Source;
+use crate::sync::Arc;
 use crate::wakers::{Key, wake_all};
 
 /// A source that is registered with a [`Netpoll`], and the readiness of its two directions.
@@ -109,7 +109,7 @@ impl Registration {
     /// and `ErrorKind::Other` if the netpoll was shut down.
     pub fn new(
         netpoll: &Arc<Netpoll>,
-        source: &mut impl MioSource,
+        source: &mut impl Pollable,
         interest: Interest,
     ) -> io::Result<Registration> {
         // Made first, so that every return from here on takes the entry out of the table again.
@@ -134,7 +134,7 @@ impl Registration {
     /// # Panics
     ///
     /// If a waker panics, once all of them have been woken.
-    pub fn deregister(&self, source: &mut impl MioSource) -> io::Result<()> {
+    pub fn deregister(&self, source: &mut impl Pollable) -> io::Result<()> {
         if !self.source.readiness.deregister() {
             return Ok(());
         }

@@ -1,19 +1,41 @@
-//! The lock of this crate: `std`'s mutex without its poison.
+//! The one door to locks and atomics: `std` in life, `loom` in a model.
 //!
-//! No user code runs under a lock of the runtime (S8), so a panic can not leave half-written state
-//! behind one, and poison would only turn somebody's panic into everybody's. Nothing else is
-//! wrapped: the models of the runtime live in the executor, and this crate's protocols meet the
-//! kernel, which no model can drive.
+//! What synchronises in this crate goes through here, so that a model drives the shipped type and not a copy.
+//! The switch is that of the executor, `--cfg ws_loom`, and besides that this crate's own tests: for the
+//! executor's models this crate is a dependency, which they build as it ships. What the kernel does is behind
+//! a door of its own, `kernel.rs`.
+//!
+//! [`Mutex`] knows no poison. No user code runs under a lock of the runtime (S8), so a panic can not leave
+//! half-written state behind one, and poison would only turn somebody's panic into everybody's.
 
-use std::sync::{self, MutexGuard, TryLockError};
+#[cfg(not(all(test, ws_loom)))]
+use std::sync as imp;
+#[cfg(not(all(test, ws_loom)))]
+pub(crate) use std::sync::atomic;
+
+#[cfg(all(test, ws_loom))]
+use loom::sync as imp;
+#[cfg(all(test, ws_loom))]
+pub(crate) use loom::{
+    sync::{Condvar, atomic},
+    thread,
+};
+
+// These hand over what the protocols here do not: `Arc` is a part of the interface, and what is set once is
+// set before anybody else has the netpoll.
+pub(crate) use std::sync::{Arc, OnceLock};
+
+use std::sync::TryLockError;
+
+pub(crate) use imp::MutexGuard;
 
 /// A mutex without poison.
 #[derive(Debug, Default)]
-pub(crate) struct Mutex<T>(sync::Mutex<T>);
+pub(crate) struct Mutex<T>(imp::Mutex<T>);
 
 impl<T> Mutex<T> {
-    pub(crate) const fn new(value: T) -> Self {
-        Self(sync::Mutex::new(value))
+    pub(crate) fn new(value: T) -> Self {
+        Self(imp::Mutex::new(value))
     }
 
     /// Waits for the lock. What is done under it is a few instructions, or one short system call.

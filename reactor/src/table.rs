@@ -30,17 +30,16 @@
 //! sources to free after the batch, and `unsafe`; the lookup is not where the time goes.
 
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
 
-use mio::event::Event;
 use mio::{Interest, Token};
 use slab::Slab;
 
+use crate::kernel::Event;
 use crate::readiness::Report;
 use crate::source::{Source, shut_down_error};
-use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Arc, Mutex};
 
 const INDEX_BITS: u32 = usize::BITS / 2;
 const INDEX_MASK: usize = (1 << INDEX_BITS) - 1;

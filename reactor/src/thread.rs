@@ -92,7 +92,7 @@ impl ThreadId {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(all(test, target_os = "linux", not(ws_loom)))]
 mod tests {
     use super::*;
 

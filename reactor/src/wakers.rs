@@ -138,7 +138,7 @@ pub(crate) fn wake_all(wakers: Vec<Waker>) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(ws_loom)))]
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};

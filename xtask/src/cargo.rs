@@ -18,9 +18,12 @@ pub(crate) fn target(root: &Path) -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |folder| root.join(folder))
 }
 
-/// `cargo test` of the models of the workspace at `root`. Arguments that follow are a filter, or go to
+/// The folders of the packages that have models. Each is named `ws-` and that, and has its mutants in `mutants/`.
+pub(crate) const MODELLED: [&str; 2] = ["executor", "reactor"];
+
+/// `cargo test` of the models of these packages, in the workspace at `root`. Arguments that follow are a filter, or go to
 /// cargo.
-pub(crate) fn models(root: &Path, target: &Path) -> Command {
+pub(crate) fn models(root: &Path, target: &Path, folders: &[&str]) -> Command {
     let mut command = self::command(root);
     command
         .env("RUSTFLAGS", "--cfg ws_loom")
@@ -31,7 +34,12 @@ pub(crate) fn models(root: &Path, target: &Path) -> Command {
         .env("CARGO_PROFILE_RELEASE_LTO", "off")
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
         .env("CARGO_PROFILE_RELEASE_INCREMENTAL", "true")
-        .args(["test", "--release", "--package", "ws-executor", "--lib"])
+        .args(["test", "--release", "--lib"])
+        .args(
+            folders
+                .iter()
+                .map(|folder| format!("--package=ws-{folder}")),
+        )
         .arg("--target-dir")
         .arg(target);
     command

@@ -1,9 +1,9 @@
 //! Steps of this workspace's own checks that need logic.
 //!
-//! - `cargo xtask models` explores the loom models of the scheduler's protocols.
+//! - `cargo xtask models` explores the loom models of the protocols of scheduler and netpoll.
 //! - `cargo xtask abort` builds a program with `panic = "abort"`, and sees how it ends.
-//! - `cargo xtask mutants [NAME]` sees to it that they bite: each patch in `executor/mutants/` breaks
-//!   one protocol, and names the model that has to fail.
+//! - `cargo xtask mutants [NAME]` sees to it that they bite: each patch in the `mutants/` of a
+//!   package breaks one protocol, and names the model that has to fail.
 //! - `cargo xtask counts` counts the instructions of the hot paths under valgrind, and fails if one
 //!   takes more than its baseline; `counts bless` writes that, `counts sysmon` shows that the
 //!   monitor adds none, and `counts ordered` what tasks of the default priority pay for priorities.
@@ -71,7 +71,7 @@ fn root() -> PathBuf {
 
 fn models(filter: &str) -> Result<(), Failure> {
     let root = root();
-    let status = cargo::models(&root, &root.join("target/loom"))
+    let status = cargo::models(&root, &root.join("target/loom"), &cargo::MODELLED)
         .arg(filter)
         .status()
         .map_err(|error| format!("cargo could not be started: {error}"))?;

@@ -1,6 +1,6 @@
 //! Mutants: each has to make its model fail.
 //!
-//! A patch in `executor/mutants/` begins with the line `# model: NAME`, and goes on as a unified diff
+//! A patch in the `mutants/` of a package with models begins with the line `# model: NAME`, and goes on as a unified diff
 //! from the workspace's root. Each is applied to a copy of the workspace, and the model is run there.
 //! A mutant is *killed* if the model fails. What does not apply, does not build, names no model, or
 //! does not end is an error, and so is a mutant that *survives*.
@@ -26,6 +26,8 @@ const TIME_LIMIT: Duration = Duration::from_secs(300);
 struct Mutant {
     name: String,
     patch: PathBuf,
+    /// That of the package whose model has to fail.
+    folder: &'static str,
     model: String,
 }
 
@@ -62,7 +64,7 @@ struct Workshop {
 
 /// Tries all mutants, or those whose names contain `name`.
 pub(crate) fn check(root: &Path, name: Option<&str>) -> Result<(), Failure> {
-    let mutants = find(&root.join("executor/mutants"), name)?;
+    let mutants = find(root, name)?;
     let place = root.join("target/mutants");
     let workshop = Workshop {
         root: root.to_path_buf(),
@@ -71,12 +73,16 @@ pub(crate) fn check(root: &Path, name: Option<&str>) -> Result<(), Failure> {
         logs: place.join("logs"),
     };
     fs::create_dir_all(&workshop.logs).map_err(at(&workshop.logs))?;
-    let models = workshop.models()?;
+    mirror(&workshop.root, &workshop.copy)?;
+    let mut models = BTreeSet::new();
+    for folder in cargo::MODELLED {
+        models.extend(workshop.models(folder)?);
+    }
     let width = mutants.iter().map(|mutant| mutant.name.len()).max();
     let mut failed = 0;
     for mutant in &mutants {
         let began = Instant::now();
-        let verdict = if models.contains(&mutant.model) {
+        let verdict = if models.contains(&(mutant.folder, mutant.model.clone())) {
             workshop.try_one(mutant)?
         } else {
             Verdict::NoSuchModel
@@ -102,9 +108,24 @@ pub(crate) fn check(root: &Path, name: Option<&str>) -> Result<(), Failure> {
     }
 }
 
-fn find(folder: &Path, name: Option<&str>) -> Result<Vec<Mutant>, Failure> {
+fn find(root: &Path, name: Option<&str>) -> Result<Vec<Mutant>, Failure> {
     let mut mutants = Vec::new();
-    for entry in entries(folder)? {
+    for folder in cargo::MODELLED {
+        find_in(root, folder, name, &mut mutants)?;
+    }
+    match name {
+        Some(name) if mutants.is_empty() => Err(format!("no mutant's name contains `{name}`")),
+        _ => Ok(mutants),
+    }
+}
+
+fn find_in(
+    root: &Path,
+    folder: &'static str,
+    name: Option<&str>,
+    mutants: &mut Vec<Mutant>,
+) -> Result<(), Failure> {
+    for entry in entries(&root.join(folder).join("mutants"))? {
         let patch = entry.path();
         if patch
             .extension()
@@ -125,24 +146,18 @@ fn find(folder: &Path, name: Option<&str>) -> Result<Vec<Mutant>, Failure> {
             .ok_or_else(|| format!("{}: it does not begin with `# model: `", patch.display()))?;
         mutants.push(Mutant {
             name: stem,
+            folder,
             model: model.trim().to_owned(),
             patch,
         });
     }
-    if mutants.is_empty() {
-        return Err(match name {
-            Some(name) => format!("no mutant's name contains `{name}`"),
-            None => format!("no mutants in {}", folder.display()),
-        });
-    }
-    Ok(mutants)
+    Ok(())
 }
 
 impl Workshop {
-    /// The names of all models, from a build without any mutant.
-    fn models(&self) -> Result<BTreeSet<String>, Failure> {
-        mirror(&self.root, &self.copy)?;
-        let list = cargo::models(&self.copy, &self.target)
+    /// The names of a package's models, from a build without any mutant.
+    fn models(&self, folder: &'static str) -> Result<BTreeSet<(&'static str, String)>, Failure> {
+        let list = cargo::models(&self.copy, &self.target, &[folder])
             .args(["--", "--list"])
             .stderr(Stdio::inherit())
             .output()
@@ -153,7 +168,7 @@ impl Workshop {
         Ok(String::from_utf8_lossy(&list.stdout)
             .lines()
             .filter_map(|line| line.strip_suffix(": test"))
-            .map(str::to_owned)
+            .map(|model| (folder, model.to_owned()))
             .collect())
     }
 
@@ -171,7 +186,7 @@ impl Workshop {
         {
             return Ok(Verdict::DoesNotApply);
         }
-        let mut build = cargo::models(&self.copy, &self.target);
+        let mut build = cargo::models(&self.copy, &self.target, &[mutant.folder]);
         build.arg("--no-run");
         match self.run(build, mutant, "build")? {
             None => return Ok(Verdict::DoesNotEnd),
@@ -181,7 +196,7 @@ impl Workshop {
         // Not by way of cargo, so that it can be stopped.
         let mut model = Command::new(self.executable(mutant)?);
         model
-            .current_dir(self.copy.join("executor"))
+            .current_dir(self.copy.join(mutant.folder))
             .args(["--exact", &mutant.model]);
         Ok(match self.run(model, mutant, "model")? {
             None => Verdict::DoesNotEnd,

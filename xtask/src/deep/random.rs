@@ -19,7 +19,7 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 
 /// The models under loom, with more preemptions than CI has the time for.
 pub(super) fn loom_full(shop: &Shop) -> Outcome {
-    let mut command = cargo::models(&shop.root, &shop.root.join("target/loom"));
+    let mut command = cargo::models(&shop.root, &shop.root.join("target/loom"), &cargo::MODELLED);
     command
         .env("WS_LOOM_MORE", "1")
         .args(["--no-fail-fast", "models::"]);
@@ -27,9 +27,9 @@ pub(super) fn loom_full(shop: &Shop) -> Outcome {
     log.tests(None)
 }
 
-/// The models under shuttle, with those of `models/large.rs`, which loom would not come to an end with.
+/// The executor's models under shuttle, with those of `models/large.rs`, which loom would not come to an end with.
 pub(super) fn shuttle(shop: &Shop) -> Outcome {
-    let mut command = cargo::models(&shop.root, &shop.folder("shuttle"));
+    let mut command = cargo::models(&shop.root, &shop.folder("shuttle"), &["executor"]);
     command
         .env("RUSTFLAGS", "--cfg ws_loom --cfg ws_shuttle")
         .env("WS_SHUTTLE_SCHEDULES", "20000")
@@ -88,7 +88,7 @@ const FUZZ_FOR: Duration = Duration::from_secs(5 * 60);
 ///
 /// A mutant is tried with the unit tests that are near to the file, which are built and run in a few seconds, and
 /// what they miss once more with all tests of the executor. Then a mutant must be in the table of docs/testing.md, which
-/// says why nobody can notice it. It makes none of memory orderings: those are patches of ours, in `executor/mutants/`.
+/// says why nobody can notice it. It makes none of memory orderings: those are patches of ours, in `mutants/`.
 pub(super) fn mutants(shop: &Shop) -> Outcome {
     need_cargo("mutants")?;
     let page = shop.root.join("docs/testing.md");
