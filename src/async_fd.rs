@@ -26,7 +26,8 @@
 //! The descriptor leaves the netpoll before it is closed or given back. A descriptor that is closed first
 //! would stay in epoll for as long as a duplicate of it lives (in a child process, say), and its number
 //! may be somebody else's by then. How it leaves depends on how it came, by its number or as a mio source
-//! with a way of its own, so the constructor leaves a function behind that knows.
+//! with a way of its own, so the constructor leaves a function behind that knows. The same goes for asking the system
+//! about a descriptor once more ([`AsyncFd::clear_ready`]).
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -89,6 +90,8 @@ pub struct AsyncFd<T> {
     io: Option<T>,
     /// Takes the source out of the netpoll. See *The end*.
     leave: fn(&Registration, &mut T) -> io::Result<()>,
+    /// Takes readiness back; see [`AsyncFd::clear_ready`].
+    clear: fn(&Registration, &T, Ready),
 }
 
 impl<T: AsRawFd> AsyncFd<T> {
@@ -134,6 +137,9 @@ impl<T: AsRawFd> AsyncFd<T> {
             registration: Registration::new(netpoll, &mut SourceFd(&fd), interest)?,
             io: Some(io),
             leave: |registration, io| registration.deregister(&mut SourceFd(&io.as_raw_fd())),
+            clear: |registration, io, ready| {
+                registration.clear_ready_of(ready, &mut SourceFd(&io.as_raw_fd()));
+            },
         })
     }
 }
@@ -172,6 +178,7 @@ impl<T: Source> AsyncFd<T> {
             registration: Registration::new(&netpoll, &mut io, interest)?,
             io: Some(io),
             leave: |registration, io| registration.deregister(io),
+            clear: |registration, _, ready| registration.clear_ready(ready),
         })
     }
 }
@@ -347,9 +354,13 @@ impl<T> AsyncFd<T> {
 
     /// Forgets a readiness that was found untrue, unless there was news since it was reported.
     ///
-    /// Only right after an operation that would block: what is still there is not reported again.
+    /// Only right after an operation that would block: what is still there is not reported again. The end of what
+    /// can be read or written is: a direction that is closed becomes ready again, and waits if it is not closed any
+    /// more, as a FIFO that was opened by another writer. For this the system is asked once more. A source from
+    /// [`AsyncFd::from_source`] cannot be asked about, and stays ready once it was closed, until an operation
+    /// by [`AsyncFd::io`] or its like gets [`WouldBlock`](io::ErrorKind::WouldBlock) from the system.
     pub fn clear_ready(&self, ready: Ready) {
-        self.registration.clear_ready(ready);
+        (self.clear)(&self.registration, self.get_ref(), ready);
     }
 
     /// Does an operation once, whatever is known of readiness, which stays as it is.

@@ -37,11 +37,16 @@
 //!
 //! End of file, hang-up and errors are edges as well, and after the last of them nothing ever comes.
 //! So [`Why::Asked`] and [`Why::Short`] leave the closed bits alone, and a closed direction stays
-//! ready. Only [`Why::KernelWouldBlock`] clears them: a direction that is closed answers end of file
-//! or an error, never `EAGAIN`, so if the kernel says `EAGAIN` the bit is out of date (a
-//! pseudo-terminal whose other side was opened again; a stream that was registered before it was
-//! connected, which epoll first reports as hung up; an ICMP error that the last operation has
-//! collected). Keeping it would make a loop of "wait, try" spin.
+//! ready. Two reasons clear them:
+//!
+//! - [`Why::KernelWouldBlock`]: a direction that is closed answers end of file or an error, never
+//!   `EAGAIN`, so if the kernel says `EAGAIN` the bit is out of date (a FIFO or pseudo-terminal whose other side
+//!   was opened again; a stream that was registered before it was connected, which epoll first reports as
+//!   hung up; an ICMP error that the last operation has collected).
+//! - [`Why::Reported`]: the kernel was made to say once more what holds. If the direction is closed still, that is
+//!   an event of its own, which comes after.
+//!
+//! Keeping the bits would make a loop of "wait, try" spin: `tests/a_fifo_that_is_opened_again_waits.rs` of the root.
 //!
 //! # Who writes
 //!
@@ -268,6 +273,8 @@ pub(crate) enum Why {
     Short,
     /// The kernel said `EAGAIN` itself. See *Closed*.
     KernelWouldBlock,
+    /// The kernel was asked to report anew, just before. See *Closed*.
+    Reported,
 }
 
 /// The word.
@@ -320,7 +327,7 @@ impl ReadinessCell {
             // data ends a read early.
             Why::Short if seen.is_closed() || seen.is_error() || seen.is_priority() => 0,
             Why::Short => seen.bits(),
-            Why::KernelWouldBlock => seen.bits(),
+            Why::KernelWouldBlock | Why::Reported => seen.bits(),
         };
         if bits == 0 {
             return false;

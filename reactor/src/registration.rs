@@ -212,6 +212,24 @@ impl Registration {
         self.source.readiness.clear(ready, Why::Asked);
     }
 
+    /// The same for a caller that has the source at hand: then the kernel is asked again whether a closed
+    /// direction is closed, and the direction stays ready no longer than that. One system call, for a closed
+    /// direction only.
+    pub fn clear_ready_of(&self, ready: Ready, source: &mut impl Pollable) {
+        let Source {
+            token, interest, ..
+        } = *self.source;
+        let registry = self.netpoll.registry();
+        // The kernel reports what holds now as an event of its own. If it refuses, the direction stays ready, and
+        // the next operation meets the error.
+        let why = if ready.is_closed() && source.reregister(registry, token, interest).is_ok() {
+            Why::Reported
+        } else {
+            Why::Asked
+        };
+        self.source.readiness.clear(ready, why);
+    }
+
     /// Tries an operation now. `f` is called if the direction is ready, otherwise the answer is
     /// `ErrorKind::WouldBlock` at once; and if `f` says so, readiness is cleared.
     ///
