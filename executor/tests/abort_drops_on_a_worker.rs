@@ -1,8 +1,9 @@
 //! H3: `abort` is safe at any moment of a task's life, its future is dropped on a worker and never inside
 //! the call, and whoever joins the task learns that it was cancelled.
 //!
-//! It fails when `TaskRef::abort` drops the future itself instead of queueing the task, and when the
-//! runner does not look at the cancel mark after a poll (`Settle::Cancel` in `task/state.rs`).
+//! It fails when `TaskRef::abort` drops the future itself instead of queueing the task, when the
+//! runner does not look at the cancel mark after a poll (`Settle::Cancel` in `task/state.rs`), and when a handle takes
+//! that mark for the end.
 
 mod common;
 
@@ -101,8 +102,10 @@ common::with_workers! {
         begun.pass();
         inside(|| task.abort());
         assert_eq!(life.dropped.get(), 0, "dropped while it ran");
-        assert!(!task.is_finished());
+        // The mark alone is no end, for either handle.
+        let finished = (task.is_finished(), task.abort_handle().is_finished());
         gate.open();
+        assert_eq!(finished, (false, false));
         assert!(runtime.block_on(task).unwrap_err().is_cancelled());
         dropped_well(&life);
         assert_eq!(life.polls.get(), 1);

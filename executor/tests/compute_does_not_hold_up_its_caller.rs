@@ -3,6 +3,7 @@
 //!
 //! A computation that is not cancelled goes on for ever here: seen with a `scope` that begins whether somebody asked or
 //! not, with `come_by_between_jobs` in `fork_join/owner.rs` without its look at the mark, and with a `check` that does not ask again.
+//! One that has not begun begins if the drop of the future aborts no task.
 
 mod common;
 
@@ -18,7 +19,7 @@ use std::{
 
 use common::{Count, Gate, OnDrop, runtime};
 use futures::{FutureExt, channel::oneshot};
-use ws_executor::{Scope, compute, join, scope, spawn};
+use ws_executor::{Scope, compute, join, runtime::Builder, scope, spawn};
 
 fn fib(n: u64) -> u64 {
     if n < 2 {
@@ -175,6 +176,30 @@ common::with_workers! {
             // What it owns is dropped when none of its branches runs any more.
             assert_eq!(has_ended.await.unwrap(), 0);
         });
+    }
+
+    /// Dropped while it waits for a worker, it never begins, and what it owns is dropped.
+    fn one_that_waits_does_not_begin(workers: usize) {
+        // Without a monitor nobody takes a permit from a taker.
+        let runtime = Builder::new().workers(workers).sysmon(false).build().unwrap();
+        let (gate, takers) = common::take_all_permits(&runtime, workers);
+        let (ran, dropped) = (Arc::new(Count::new()), Arc::new(Count::new()));
+        let (runs, drops) = (ran.clone(), dropped.clone());
+        let owned = OnDrop(move || drops.add());
+        let mut future = Box::pin(compute(move || {
+            let _owned = &owned;
+            runs.add();
+        }));
+        {
+            let _inside = runtime.enter();
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(future.as_mut().poll(&mut cx).is_pending());
+        }
+        drop(future);
+        gate.open();
+        dropped.wait_for(1);
+        assert_eq!(ran.get(), 0);
+        takers.into_iter().for_each(|taker| runtime.block_on(taker).unwrap());
     }
 
     fn one_that_is_dropped_early_does_not_begin(workers: usize) {

@@ -3,8 +3,8 @@
 //! call. Each park has its unpark, also that of a root that waits. A hook that panics harms
 //! nobody, and no lock of the runtime is held in one (S6, S8, S9).
 //!
-//! It fails when `call_start` stands in the worker's loop instead of before it, a hook is called
-//! without its catch, and where `block_on` or `wait_for_root` calls none.
+//! It fails when `call_start` stands in the worker's loop instead of before it, `call_stop` before `clear_away`, a hook
+//! is called without its catch, and where `block_on` or `wait_for_root` calls none.
 
 mod common;
 
@@ -13,6 +13,7 @@ use std::{
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering::SeqCst},
+        mpsc,
     },
     thread::{self, ThreadId},
     time::Duration,
@@ -99,6 +100,36 @@ common::with_workers! {
         started.dedup();
         assert_eq!(started.len(), stopped.len(), "once per thread");
         assert_eq!(seen.parked.load(SeqCst), seen.unparked.load(SeqCst));
+    }
+
+    /// A task that is pinned to a thread is dropped before that thread's stop hook, also if the runtime ends so abruptly
+    /// that the thread drops it on its way out.
+    fn stop_comes_after_the_drop_of_what_is_pinned(workers: usize) {
+        let (builder, _) = watched(workers);
+        let runtime = builder.sysmon(false).build().unwrap();
+        let (send, dropped) = mpsc::channel();
+        let (gate, begun) = (Arc::new(Gate::default()), Arc::new(Count::new()));
+        let _entered = runtime.enter();
+        let polled = begun.clone();
+        let pinned = ws_executor::spawn_pinned(move || async move {
+            let _last = common::OnDrop(move || send.send(STARTED.get()).unwrap());
+            polled.add();
+            std::future::pending::<()>().await;
+        });
+        begun.wait_for(1);
+        // All threads are in a poll until the end has come.
+        for _ in 0..workers {
+            let (gate, begun) = (gate.clone(), begun.clone());
+            drop(runtime.spawn(async move {
+                begun.add();
+                gate.pass();
+            }));
+        }
+        begun.wait_for(1 + workers);
+        runtime.shutdown_timeout(Duration::ZERO);
+        gate.open();
+        assert!(dropped.recv().unwrap(), "dropped after the stop hook");
+        drop(pinned);
     }
 
     fn also_on_a_thread_that_waits_once_a_call(workers: usize) {

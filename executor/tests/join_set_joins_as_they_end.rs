@@ -3,12 +3,14 @@
 //! dropping it aborts them all, and detaching lets them go on.
 //!
 //! It fails when a member's waker does not put its place on the ready list, when the drop does not abort, when
-//! `poll_pop` does not look again after the clone of the waiter's waker, and when `detach_all` wakes nobody.
+//! `poll_pop` does not look again after the clone of the waiter's waker, when `detach_all` wakes nobody, and when
+//! `join_all` detaches the others before it panics.
 
 mod common;
 
 use std::{
     future::{pending, poll_fn},
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
@@ -226,6 +228,37 @@ common::with_workers! {
             assert_eq!(dropped.get(), 1000);
             set.shutdown().await;
         });
+    }
+
+    /// `join_all` panics if a member panicked or was cancelled, and aborts the others then.
+    fn join_all_aborts_the_others_if_one_has_no_output(workers: usize) {
+        listen_to_panics();
+        let runtime = runtime(workers);
+        for panics in [true, false] {
+            let dropped = Arc::new(Count::new());
+            let mut set = JoinSet::new();
+            for _ in 0..100 {
+                let dropped = dropped.clone();
+                let last = OnDrop(move || dropped.add());
+                set.spawn_on(async move {
+                    let _last = last;
+                    pending::<()>().await;
+                }, runtime.handle());
+            }
+            let one = set.spawn_on(async move {
+                assert!(!panics, "expected: in join_all");
+                pending().await
+            }, runtime.handle());
+            if !panics {
+                one.abort();
+            }
+            let joins = || runtime.block_on(set.join_all());
+            let payload = catch_unwind(AssertUnwindSafe(joins)).unwrap_err();
+            if panics {
+                assert_eq!(payload.downcast_ref(), Some(&"expected: in join_all"));
+            }
+            dropped.wait_for(100);
+        }
     }
 
     fn abort_all_keeps_them_in_the_set(workers: usize) {

@@ -2,8 +2,8 @@
 //! are left under `max_threads`; the others wait for room as parked tasks. So jobs that wait for async
 //! work come to an end, and a job that is aborted while it waits, or panics, holds up nobody.
 //!
-//! It fails when `Config::blocking_max` does not hold threads back, and when `Room` loses the turn of
-//! a job that was aborted in its queue.
+//! It fails when `Config::blocking_max` does not hold threads back, when `Room` loses the turn of
+//! a job that was aborted in its queue, and when `Task::run` polls a call that was aborted.
 
 mod common;
 
@@ -165,6 +165,21 @@ common::with_workers! {
             runtime.block_on(job).unwrap();
         }
         assert_eq!(ran.load(SeqCst), 6);
+    }
+
+    /// A job that is aborted before any thread has come to it never runs, though there is room for it.
+    fn an_aborted_job_does_not_begin(workers: usize) {
+        // Without a monitor nobody takes a permit from a taker.
+        let runtime = Builder::new().workers(workers).sysmon(false).build().unwrap();
+        let (gate, takers) = common::take_all_permits(&runtime, workers);
+        let ran = Arc::new(Count::new());
+        let runs = ran.clone();
+        let job = runtime.spawn_blocking(move || runs.add());
+        job.abort();
+        gate.open();
+        assert!(runtime.block_on(job).unwrap_err().is_cancelled());
+        assert_eq!(ran.get(), 0);
+        takers.into_iter().for_each(|taker| runtime.block_on(taker).unwrap());
     }
 
     /// Aborts that race with the turns.

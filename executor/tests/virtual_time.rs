@@ -2,7 +2,7 @@
 //! tasks is the subject of `a_seed_draws_the_order.rs`.
 //!
 //! It was seen to fail when a blocking call does not hold the clock, when the last thread to sleep does not interrupt
-//! the one in the netpoll, and when the look for notified roots is left out.
+//! the one in the netpoll, when the look for notified roots is left out, and when an `advance` that was dropped still counts.
 
 mod common;
 
@@ -388,6 +388,25 @@ fn an_advance_that_is_dropped_moves_nothing() {
             yield_now().await;
         }
         assert!(!late.is_finished());
+        // Everything waits now, while another thread has the runtime look at its clock twice.
+        let (send, looked) = oneshot::channel();
+        let handle = Handle::current();
+        let other = thread::spawn(move || {
+            let _entered = handle.enter();
+            let waits = || {
+                let metrics = handle.metrics();
+                metrics.processors.iter().map(|p| p.netpolls).sum::<u64>()
+            };
+            let until = waits() + 2;
+            while waits() < until {
+                drop(hold());
+                thread::yield_now();
+            }
+            send.send(()).unwrap();
+        });
+        looked.await.unwrap();
+        other.join().unwrap();
+        assert_eq!(start.elapsed(), SECOND, "the guard is still there");
         drop(guard);
         late.await.unwrap();
     });

@@ -235,6 +235,48 @@ fn the_metrics_say_what_a_processor_has_done() {
 }
 
 #[test]
+fn each_count_is_shown_under_its_own_name() {
+    let (runtime, worker) = alone();
+    let counters = &worker.p.peer.counters;
+    let all = [
+        &counters.polls,
+        &counters.spawned,
+        &counters.completed,
+        &counters.searches,
+        &counters.steals,
+        &counters.stolen,
+        &counters.overflows,
+        &counters.global,
+        &counters.parks,
+        &counters.wakeups,
+        &counters.netpolls,
+        &counters.timers,
+        &counters.ordered,
+    ];
+    for (counter, number) in all.into_iter().zip(1..) {
+        counter.add(number);
+    }
+    let of = runtime.handle().metrics().processors[0];
+    let shown = [
+        of.polls,
+        of.spawned,
+        of.completed,
+        of.searches,
+        of.steals,
+        of.stolen,
+        of.overflows,
+        of.global,
+        of.parks,
+        of.wakeups,
+        of.netpolls,
+        of.timers,
+        of.ordered,
+    ];
+    assert!(shown.into_iter().eq(1..=13), "{shown:?}");
+    end(runtime, [worker]);
+}
+
+#[test]
 fn timers_of_all_are_fired_by_whoever_comes() {
     let (runtime, worker) = alone();
     let shared = shared(&runtime);

@@ -24,7 +24,7 @@ use crate::{
         find::tests::thread,
         idle::Spinning,
         shutdown::tests::end,
-        sleep::Sleeper,
+        sleep::{Look, Sleeper},
         stage::Stage,
         wait::{CROWD, CROWD_LASTS, CROWD_WAIT},
         worker::Worker,
@@ -339,6 +339,30 @@ fn it_looks_at_the_netpoll_where_nobody_has_for_long() {
     assert!(fired.load(Relaxed) && woken.load(Relaxed));
     source.deregister(&mut receiver).unwrap();
     watched.end();
+}
+
+/// A thread lies down while the monitor looks at the netpoll, so it does not wait there.
+#[test]
+fn it_sends_somebody_to_the_netpoll_when_its_look_is_over() {
+    let runtime = runtime();
+    let shared = runtime.handle().shared();
+    let sleeper = thread(&runtime);
+    let mut monitor = monitor(&runtime);
+    assert!(!sleeper.lie_down(), "nothing is queued");
+    monitor.look();
+    assert!(!sleeper.bed().standing.has_permit(), "nothing is awaited");
+    // As if it waited there: nobody is woken for the timer.
+    shared.enter_netpoll(sleeper.index());
+    let later = shared.time.clock().now_ns() + SLOW.as_nanos() as u64;
+    let key = sleeper.bed().timers.arm(later, Waker::noop().clone());
+    assert!(key.is_ok());
+    monitor.look();
+    assert!(!sleeper.bed().standing.has_permit(), "it is there");
+    shared.leave_netpoll();
+    monitor.look();
+    assert!(sleeper.bed().standing.has_permit(), "it goes there");
+    assert_eq!(sleeper.look_up(), Look::Up);
+    end(runtime, [sleeper]);
 }
 
 /// A task for all for which nobody was woken: no permit was free then.

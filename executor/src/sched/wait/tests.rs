@@ -10,7 +10,7 @@ mod root;
 
 use std::{
     sync::{
-        Arc as Shares,
+        Arc as Shares, Mutex,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
     task::{Wake, Waker},
@@ -20,7 +20,7 @@ use std::{
 use super::{CROWD, CROWD_LASTS, CROWD_WAIT, Shared, Sleeper, Slept, Worker};
 use crate::{
     block_in_place, context,
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Handle, Runtime},
     sched::{
         Root,
         closing::Closing,
@@ -128,6 +128,38 @@ fn a_hook_takes_note_before_it_blocks() {
     assert_eq!(started, 1);
     assert_eq!(worker.look_up(), Look::Up);
     assert!(!worker.spins(), "it has given that up");
+    end(runtime, [worker]);
+}
+
+/// A task comes while the thread is in its hook, and nobody is woken for it: the thread gets up again before it sleeps.
+#[test]
+fn who_gets_up_between_its_hooks_has_called_both() {
+    let own = Shares::new(Mutex::new(None::<Handle>));
+    let parked = Shares::new(AtomicUsize::new(0));
+    let unparked = Shares::new(AtomicUsize::new(0));
+    let (cell, parks, unparks) = (own.clone(), parked.clone(), unparked.clone());
+    let builder = Builder::new().workers(2).sysmon(false);
+    let builder = builder.stall_threshold(None).on_thread_park(move || {
+        parks.fetch_add(1, Relaxed);
+        let handle = cell.lock().unwrap().take().expect("it parks once");
+        let idle = &handle.shared().idle;
+        let permits = [idle.acquire(), idle.acquire()];
+        drop(handle.spawn(async {}));
+        for permit in permits {
+            idle.release(permit.expect("nobody runs"), None);
+        }
+    });
+    let builder = builder.on_thread_unpark(move || _ = unparks.fetch_add(1, Relaxed));
+    let runtime = builder.build_with(Clock::stopped()).unwrap();
+    *own.lock().unwrap() = Some(runtime.handle().clone());
+    let worker = thread(&runtime);
+    assert_eq!(worker.park(), Awake::Go);
+    assert!(worker.bed().standing.has_permit());
+    assert_eq!((parked.load(Relaxed), unparked.load(Relaxed)), (1, 1));
+    context::with_worker_frame(&worker, || match worker.step() {
+        Step::Run(task) => worker.poll(task),
+        _ => panic!("the task waits in the queue for all"),
+    });
     end(runtime, [worker]);
 }
 
@@ -240,6 +272,8 @@ fn a_wait_in_the_netpoll_brings_the_timers_that_are_due() {
     let slept = wait(&worker);
     assert!(slept.ready && !slept.expired);
     assert_eq!(worker.p.now_ms.get(), 1234, "it knows the time");
+    let counters = &worker.bed().counters;
+    assert_eq!((counters.netpolls.get(), counters.timers.get()), (2, 1));
     assert_eq!(worker.come_round(slept), Some(Awake::Go));
     assert!(worker.bed().standing.has_permit());
     end(runtime, [worker]);
