@@ -72,9 +72,13 @@ where
                 ws::task::yield_now().await;
             }
         });
-        let in_a_task = ws::spawn_local(async move { timeout(SOON, greedy()).await.is_err() });
-        assert!(in_a_task.await.unwrap());
-        assert!(turns.get() > 1);
+        // As often as it takes: where this thread has no core for a while, the time may be over at the first look.
+        let in_a_task = ws::spawn_local(async move {
+            while turns.get() < 2 {
+                assert!(timeout(SOON, greedy()).await.is_err());
+            }
+        });
+        in_a_task.await.unwrap();
         neighbour.abort();
     });
 }
