@@ -7,6 +7,7 @@ mod common;
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Waker;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -82,6 +83,18 @@ fn an_edge_that_nobody_waits_for_does_not_end_the_wait() {
     let _here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
     let soon = Instant::now() + Duration::from_millis(2);
     assert_eq!(wait_until(&netpoll, Some(soon)).0, TIMED_OUT);
+}
+
+// Fails if wakers that were there before the wait count as its own: it would end at once, for no reason.
+#[test]
+fn what_was_brought_before_does_not_end_the_wait() {
+    let _limit = TimeLimit::new();
+    let netpoll = Netpoll::new().unwrap();
+    let mut ready = vec![Waker::noop().clone()];
+    let soon = Instant::now() + Duration::from_millis(2);
+    let mut poller = netpoll.try_poller().unwrap();
+    assert_eq!(poller.wait(Some(soon), &mut ready).unwrap(), TIMED_OUT);
+    assert_eq!(ready.len(), 1);
 }
 
 // Fails if the end of a wait is not written down: every interrupt from then on would be a system call.

@@ -7,6 +7,7 @@ mod common;
 
 use std::future::Future;
 use std::io::{self, ErrorKind, Read, Write};
+use std::net::Shutdown;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -14,7 +15,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Instant;
 
-use common::{Registered, TimeLimit, Wakes, is_last, look, patience, spin, unix_pair};
+use common::{
+    Registered, TimeLimit, Wakes, is_last, look, patience, spin, tcp_pair, unix_pair, wait,
+};
 use ws_reactor::{Direction, Interest, Netpoll, STREAM_INTEREST};
 
 const BOTH: [Direction; 2] = [Direction::Read, Direction::Write];
@@ -304,6 +307,74 @@ fn a_stale_event_does_not_reach_the_next_owner_of_the_slot() {
     assert_eq!(look(&netpoll), 1);
     assert_eq!(wakes.count(), 1);
     assert!(poll().is_ready());
+}
+
+// Fails if a registration leaves the table by its index alone: it was taken out before, and the index is another's now.
+#[test]
+fn a_late_drop_does_not_take_the_next_owner_of_the_slot_along() {
+    let _limit = TimeLimit::new();
+    let netpoll = Netpoll::new().unwrap();
+    let (old, _old_peer) = unix_pair();
+    let (new, mut new_peer) = unix_pair();
+    let old = Registered::new(&netpoll, old, STREAM_INTEREST).unwrap();
+    old.deregister().unwrap();
+    let new = Registered::new(&netpoll, new, STREAM_INTEREST).unwrap();
+    drop(old);
+    assert!(netpoll.has_sources());
+    settle(&netpoll, &new);
+    let (_wakes, waker) = Wakes::new();
+    let mut cx = Context::from_waker(&waker);
+    let polled = new.registration.poll_ready(&mut cx, Direction::Read);
+    assert!(polled.is_pending());
+    new_peer.write_all(b"x").unwrap();
+    assert_eq!(look(&netpoll), 1);
+}
+
+// Fails if `Ready` shows the closed bit of the other direction, or if an event that closes a direction sets its ready bit
+// alone: `clear_ready` would clear that, and no further edge comes.
+#[test]
+fn each_direction_is_closed_by_itself_and_stays_closed() {
+    let _limit = TimeLimit::new();
+    let netpoll = Netpoll::new().unwrap();
+    let (here, there) = unix_pair();
+    let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
+    let are_closed = || {
+        look(&netpoll);
+        let mut cx = Context::from_waker(Waker::noop());
+        BOTH.map(
+            |direction| match here.registration.poll_ready(&mut cx, direction) {
+                Poll::Ready(Ok(ready)) => {
+                    here.registration.clear_ready(ready);
+                    let again = here.registration.poll_ready(&mut cx, direction);
+                    assert_eq!(again.is_ready(), ready.is_closed(), "{direction:?}");
+                    ready.is_closed()
+                }
+                other => panic!("not ready to {direction:?}: {other:?}"),
+            },
+        )
+    };
+    there.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(are_closed(), [true, false]);
+    drop(there);
+    assert_eq!(are_closed(), [true, true]);
+}
+
+// Fails if only `Interest::READABLE` counts as an interest in reading.
+#[cfg(target_os = "linux")]
+#[test]
+fn urgent_data_alone_may_be_waited_for() {
+    let _limit = TimeLimit::new();
+    let netpoll = Netpoll::new().unwrap();
+    let (here, there) = tcp_pair();
+    let here = Registered::new(&netpoll, here, Interest::PRIORITY).unwrap();
+    let (wakes, waker) = Wakes::new();
+    let mut cx = Context::from_waker(&waker);
+    let mut poll = || here.registration.poll_ready(&mut cx, Direction::Read);
+    assert!(poll().is_pending());
+    socket2::SockRef::from(&there).send_out_of_band(b"!").unwrap();
+    assert_eq!(wait(&netpoll), 1);
+    assert_eq!(wakes.count(), 1);
+    assert!(matches!(poll(), Poll::Ready(Ok(ready)) if ready.is_priority()));
 }
 
 // Fails if a registration that the system refuses stays in the table.

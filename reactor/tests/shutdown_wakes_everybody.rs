@@ -118,6 +118,32 @@ fn the_end_of_a_source_reaches_who_waits_for_it() {
     moved.deregister().unwrap();
 }
 
+// Fails if an end wakes only the readers, or only the writers.
+#[test]
+fn an_end_reaches_both_directions() {
+    let _limit = TimeLimit::new();
+    let ends: [fn(&Registered<UnixStream>); 2] = [
+        |source| source.registration.netpoll().shut_down(),
+        |source| source.deregister().unwrap(),
+    ];
+    for end in ends {
+        for direction in [Direction::Read, Direction::Write] {
+            let netpoll = Netpoll::new().unwrap();
+            let (here, _there) = unix_pair();
+            let here = Registered::new(&netpoll, here, STREAM_INTEREST).unwrap();
+            let (wakes, waker) = Wakes::new();
+            let mut cx = Context::from_waker(&waker);
+            // A fresh source is not ready: nobody looks at the netpoll before the end.
+            let polled = here.registration.poll_ready(&mut cx, direction);
+            assert!(polled.is_pending());
+            let mut future = pin!(here.registration.readiness(direction));
+            assert!(future.as_mut().poll(&mut cx).is_pending());
+            end(&here);
+            assert_eq!(wakes.count(), 2, "{direction:?}");
+        }
+    }
+}
+
 /// A waker that uses its registration when it is woken and when it is dropped.
 struct Nosy {
     registered: Arc<OnceLock<Registered<UnixStream>>>,
