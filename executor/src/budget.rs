@@ -13,7 +13,7 @@
 //!
 //! A future that holds others pays as an operation does, or a loop around it would never end its poll when what it
 //! holds is always ready. It pays one unit when it is ready, unless what it holds has paid: [`charged`]. So a
-//! read under a timeout costs what the read costs.
+//! read under a timeout costs what the read costs. If no unit is left when it begins, it yields once: [`poll_begin`].
 //!
 //! Of several futures in one task the first could spend the whole budget in each poll, and the ones behind it would
 //! be refused for ever. So `ws::join!` polls each with [`poll_share`]: of `n` futures the first may take one part in
@@ -40,8 +40,9 @@ use std::{
     cell::Cell,
     future::Future,
     marker::PhantomData,
+    mem,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use pin_project_lite::pin_project;
@@ -120,22 +121,40 @@ thread_local! {
 
 /// Runs a poll with a full budget.
 pub(crate) fn with_budget<R>(poll: impl FnOnce() -> R) -> R {
-    restore_after(Some(BUDGET), poll)
+    restore_after(Budget::new(Some(BUDGET)), poll)
 }
 
 /// Runs `poll` without any budget.
 pub(crate) fn unbudgeted<R>(poll: impl FnOnce() -> R) -> R {
-    restore_after(None, poll)
+    restore_after(Budget::new(None), poll)
 }
 
-fn restore_after<R>(budget: Option<u8>, poll: impl FnOnce() -> R) -> R {
+/// Runs `poll` with a budget of its own, whatever is left of the current one, and whether or not the time slice is
+/// over. For a poll that no loop can repeat.
+pub(crate) fn renewed<R>(poll: impl FnOnce() -> R) -> R {
+    match BUDGET_OF_POLL.get().left() {
+        Some(_) => inside(Budget::new(Some(BUDGET)).with_refused(REFUSALS), poll),
+        None => poll(),
+    }
+}
+
+/// Runs a part of the current poll with another budget. What waits in it counts for the whole.
+fn inside<R>(budget: Budget, poll: impl FnOnce() -> R) -> R {
+    let (polled, waiting) = restore_after(budget, || (poll(), BUDGET_OF_POLL.get().waits()));
+    if waiting {
+        waits();
+    }
+    polled
+}
+
+fn restore_after<R>(budget: Budget, poll: impl FnOnce() -> R) -> R {
     struct Restore(Budget);
     impl Drop for Restore {
         fn drop(&mut self) {
             BUDGET_OF_POLL.set(self.0);
         }
     }
-    let _restore = Restore(BUDGET_OF_POLL.replace(Budget::new(budget)));
+    let _restore = Restore(BUDGET_OF_POLL.replace(budget));
     poll()
 }
 
@@ -244,6 +263,22 @@ pub fn has_budget_remaining() -> bool {
     budget.left().is_none_or(|left| !budget.is_spent(left))
 }
 
+/// The begin of a combinator: pending once, if no unit is left. It takes none.
+///
+/// It asks only once: otherwise what a combinator holds, a deadline among it, would wait for as long as a neighbour in the
+/// same task spends the budget in every poll.
+pub(crate) fn poll_begin(begun: &mut bool, cx: &mut Context<'_>) -> Poll<()> {
+    if !mem::replace(begun, true) {
+        drop(ready!(poll_proceed(cx)));
+    }
+    Poll::Ready(())
+}
+
+/// Changes whenever an operation of the current poll is refused.
+pub(crate) fn refusals() -> u16 {
+    BUDGET_OF_POLL.get().refused()
+}
+
 /// Polls by `poll`, and takes a unit if it is ready and has taken none itself. It refuses nothing: who calls it in a
 /// loop asks [`poll_proceed`] or [`has_budget_remaining`] before.
 pub fn charged<R>(poll: impl FnOnce() -> Poll<R>) -> Poll<R> {
@@ -339,11 +374,7 @@ impl<F: Future> Future for Unconstrained<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let future = self.project().future;
-        let (polled, waiting) = unbudgeted(|| (future.poll(cx), BUDGET_OF_POLL.get().waits()));
-        if waiting {
-            waits();
-        }
-        polled
+        inside(Budget::new(None), || future.poll(cx))
     }
 }
 

@@ -4,11 +4,23 @@
 //! at, outside of the cooperative budget: otherwise a future that spends the whole budget in each poll
 //! would never be stopped (F7).
 //!
+//! # The last poll
+//!
+//! *Invariant*: a timeout elapses only after its future was polled behind the deadline, and was not refused a unit
+//! in that poll. A future that is refused has not said whether it is ready. So if the deadline has passed and the
+//! budget refused something in the poll of the future, the future is polled once more, with a whole budget of
+//! its own. If it spends that as well and is still pending, the time is over.
+//!
+//! So a future that would be ready within one budget never loses to a deadline, whatever others in its task have
+//! spent. The price is at most one budget more for each timeout that elapses.
+//!
+//! # What it pays
+//!
 //! A timeout costs one unit when it elapses, and one when its future is ready without having paid. A
-//! timeout that begins needs a unit, and yields before it polls anything if none is left; so a loop around
-//! `timeout(Duration::ZERO, ..)` or `timeout(.., ready(()))` ends its poll like any other (F2). A timeout that
-//! has begun is not refused: another future of the same task may have spent the budget, in every poll, and
-//! the deadline holds all the same. Each timeout ends once, so this lets no loop go on.
+//! timeout that begins asks for a unit, and yields once before it polls anything if none is left; so a loop around
+//! `timeout(Duration::ZERO, ..)` or `timeout(.., ready(()))` ends its poll like any other (F2). After that it asks no
+//! more: another future of the same task may spend the budget in every poll, and the deadline holds all the same.
+//! Each timeout begins once and ends once, so this lets no loop go on.
 
 use std::error::Error;
 use std::fmt;
@@ -26,8 +38,9 @@ use crate::time::{Instant, Sleep, current};
 /// Runs a future for at most `duration`.
 ///
 /// The result is the future's output, or [`Elapsed`] if the time was over first; the future is then
-/// dropped with the [`Timeout`]. If both happen between two polls, the output wins, unless the
-/// task has spent its budget by then: the deadline wins. A duration too long for any clock, like [`Duration::MAX`], never elapses.
+/// dropped with the [`Timeout`]. If both happen between two polls, the output wins, also if the task has spent its
+/// [budget](crate::task::coop) by then: the future gets one more poll, with a budget of its own.
+/// A duration too long for any clock, like [`Duration::MAX`], never elapses.
 ///
 /// A future can only be stopped where it awaits: one that computes or blocks for long inside a poll
 /// is stopped after that.
@@ -98,7 +111,7 @@ pin_project! {
         #[pin]
         future: F,
         timer: Sleep,
-        // It was polled with a budget.
+        // It has asked for a unit.
         begun: bool,
     }
 }
@@ -170,18 +183,21 @@ impl<F: Future> Future for Timeout<F> {
 
     #[track_caller]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        if !*this.begun {
-            // Given back at once: what the future takes is its own.
-            drop(ready!(budget::poll_proceed(cx)));
-            *this.begun = true;
-        }
-        if let Poll::Ready(output) = budget::charged(|| this.future.poll(cx)) {
+        let mut this = self.project();
+        ready!(budget::poll_begin(this.begun, cx));
+        let before = budget::refusals();
+        if let Poll::Ready(output) = budget::charged(|| this.future.as_mut().poll(cx)) {
             return Poll::Ready(Ok(output));
         }
+        let was_refused = budget::refusals() != before;
         // Not in a closure, where a panic would not name the caller's line.
         ready!(this.timer.poll_unbudgeted(cx));
-        budget::charged(|| Poll::Ready(Err(Elapsed(()))))
+        budget::charged(|| {
+            if was_refused && let Poll::Ready(output) = budget::renewed(|| this.future.poll(cx)) {
+                return Poll::Ready(Ok(output));
+            }
+            Poll::Ready(Err(Elapsed(())))
+        })
     }
 }
 

@@ -106,6 +106,85 @@ fn a_future_that_spends_the_whole_budget_cannot_starve_its_timeout() {
     assert_ready_eq!(budget::with_budget(|| timeout.poll()), Err(Elapsed(())));
 }
 
+/// As a read of a socket that has data: it takes `units`, and is ready in the first poll that has so many.
+async fn reads(units: u32) -> u32 {
+    for _ in 0..units {
+        poll_fn(|cx| {
+            ready!(budget::poll_proceed(cx)).made_progress();
+            Poll::Ready(())
+        })
+        .await;
+    }
+    units
+}
+
+/// A future that the budget refused was ready before the deadline, as far as anybody knows.
+#[test]
+fn an_output_that_the_budget_held_back_wins() {
+    for units in [1, 100] {
+        let bench = Bench::new();
+        let mut neighbour = task::spawn(greedy());
+        let mut timeout = task::spawn(within(&bench, MS, reads(units)));
+        budget::with_budget(|| {
+            assert_pending!(neighbour.poll());
+            assert_pending!(timeout.poll());
+        });
+        budget::with_budget(|| {
+            assert_pending!(neighbour.poll());
+            assert_pending!(timeout.poll());
+        });
+        bench.advance(MS);
+        budget::with_budget(|| {
+            assert_pending!(neighbour.poll());
+            assert_ready_eq!(timeout.poll(), Ok(units));
+        });
+    }
+}
+
+/// It has spent the budget itself: half of what it reads comes out of the last poll.
+#[test]
+fn an_output_behind_the_futures_own_budget_wins() {
+    let bench = Bench::new();
+    let mut timeout = task::spawn(within(&bench, Duration::ZERO, reads(200)));
+    assert_ready_eq!(budget::with_budget(|| timeout.poll()), Ok(200));
+}
+
+/// Only what was refused is polled twice.
+#[test]
+fn a_future_that_waits_is_polled_once_behind_the_deadline() {
+    let bench = Bench::new();
+    let mut polls = 0;
+    let mut timeout = task::spawn(within(
+        &bench,
+        Duration::ZERO,
+        poll_fn(|_| {
+            polls += 1;
+            Poll::<()>::Pending
+        }),
+    ));
+    assert_ready_eq!(budget::with_budget(|| timeout.poll()), Err(Elapsed(())));
+    drop(timeout);
+    assert_eq!(polls, 1);
+}
+
+#[test]
+fn a_neighbour_that_spends_the_whole_budget_cannot_keep_a_timeout_from_its_begin() {
+    let bench = Bench::new();
+    let mut neighbour = task::spawn(greedy());
+    let mut timeout = task::spawn(within(&bench, MS, pending::<()>()));
+    for _ in 0..2 {
+        budget::with_budget(|| {
+            assert_pending!(neighbour.poll());
+            assert_pending!(timeout.poll());
+        });
+    }
+    bench.advance(MS);
+    budget::with_budget(|| {
+        assert_pending!(neighbour.poll());
+        assert_ready_eq!(timeout.poll(), Err(Elapsed(())));
+    });
+}
+
 #[test]
 fn a_loop_around_an_elapsed_timeout_comes_to_an_end() {
     let bench = Bench::new();
