@@ -15,7 +15,8 @@
 //!
 //! By `poll_budgeted` go [`AsyncFd::poll_ready`], reading TCP streams, and writing TCP and Unix streams. What begins with
 //! step 2 goes by [`AsyncFd::poll_io`] (accepting, peeking, datagrams, reading Unix streams, and reading and writing an
-//! `AsyncFd` itself), or is a future ([`AsyncFd::io`], [`AsyncFd::ready`]).
+//! `AsyncFd` itself), or is a future ([`AsyncFd::io`], [`AsyncFd::ready`]). Flushing and closing never wait: they take
+//! their unit by `poll_at_once`.
 //!
 //! Steps 1 and 3 are the registration's; why no edge and no waker is lost stands there. An edge wakes all
 //! futures that wait for its direction, and the last task that polled it by a poll function. So any number of tasks
@@ -449,6 +450,16 @@ fn present<R>(io: Option<R>) -> R {
 }
 
 /// The directions that an interest is about: one, twice, or both.
+/// An operation that never waits. It pays as the others do, or a loop around it would not end its poll.
+#[inline]
+pub(crate) fn poll_at_once<R>(
+    cx: &mut Context<'_>,
+    f: impl FnOnce() -> io::Result<R>,
+) -> Poll<io::Result<R>> {
+    ready!(budget::poll_proceed(cx)).made_progress();
+    Poll::Ready(f())
+}
+
 fn directions(interest: Interest) -> [Direction; 2] {
     // Urgent data and the like are read as well.
     let reads = interest != Interest::WRITABLE;
@@ -563,7 +574,7 @@ where
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         // Mostly there is nothing to flush, and no reason to wait until there is room for more.
-        match self.get_ref().flush() {
+        match ready!(poll_at_once(cx, || self.get_ref().flush())) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.poll_io(cx, Interest::WRITABLE, || self.get_ref().flush())
             }

@@ -12,6 +12,8 @@
 //!   the future was made outside. Its `poll` is `#[track_caller]`, which gives the line of the `.await`,
 //!   and the message has the line of the call, for futures that are awaited by a combinator.
 //!
+//! It also has a part in the budget: to bind, or to be refused by the system, is ready at once, again and again (F7).
+//!
 //! What an adapter makes for another library joins the runtime that the adapter was made for, on
 //! whichever thread that library calls it: `entered` makes it the current one for each poll.
 //!
@@ -27,6 +29,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
+use ws_executor::task::coop::{Coop, cooperative};
 use ws_reactor::Netpoll;
 
 /// Returns the netpoll of the current runtime.
@@ -55,7 +58,7 @@ pin_project! {
         start: Option<S>,
         // Set by the first poll.
         #[pin]
-        future: Option<F>,
+        future: Option<Coop<F>>,
     }
 }
 
@@ -96,7 +99,7 @@ where
                     this.what, this.called_at
                 );
             };
-            this.future.set(Some(start(netpoll)));
+            this.future.set(Some(cooperative(start(netpoll))));
         }
         this.future
             .as_pin_mut()

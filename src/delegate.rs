@@ -288,18 +288,19 @@ macro_rules! stream_socket {
             #[inline]
             fn poll_flush(
                 self: std::pin::Pin<&mut Self>,
-                _: &mut std::task::Context<'_>,
+                cx: &mut std::task::Context<'_>,
             ) -> std::task::Poll<std::io::Result<()>> {
                 // What was written is the system's to send.
-                std::task::Poll::Ready(Ok(()))
+                $crate::async_fd::poll_at_once(cx, || Ok(()))
             }
 
             fn poll_close(
                 self: std::pin::Pin<&mut Self>,
-                _: &mut std::task::Context<'_>,
+                cx: &mut std::task::Context<'_>,
             ) -> std::task::Poll<std::io::Result<()>> {
-                let answer = self.shutdown(std::net::Shutdown::Write);
-                std::task::Poll::Ready($crate::net::split::end_sending(answer))
+                $crate::async_fd::poll_at_once(cx, || {
+                    $crate::net::split::end_sending(self.shutdown(std::net::Shutdown::Write))
+                })
             }
         }
 

@@ -5,6 +5,7 @@ use std::io;
 use std::net::{self, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::task::{Context, Poll};
 
+use ws_executor::task::coop::cooperative;
 use ws_reactor::Interest;
 
 use super::addr::{self, ToSocketAddrs, first_that_works};
@@ -86,7 +87,10 @@ impl UdpSocket {
     ///
     /// If the future is dropped before it is ready, the address is as it was.
     pub async fn connect<A: ToSocketAddrs>(&self, addr: A) -> io::Result<()> {
-        first_that_works(addr, |addr| self.fd.get_ref().connect(addr)).await
+        cooperative(first_that_works(addr, |addr| {
+            self.fd.get_ref().connect(addr)
+        }))
+        .await
     }
 
     /// Sends a datagram to the address of [`UdpSocket::connect`].
@@ -130,15 +134,19 @@ impl UdpSocket {
     ///
     /// If the future is dropped before it is ready, nothing was sent.
     pub async fn send_to<A: ToSocketAddrs>(&self, buf: &[u8], target: A) -> io::Result<usize> {
-        let target = addr::resolve(&target)
-            .await?
-            .next()
-            .ok_or_else(addr::no_address)?;
-        self.fd
-            .io(Interest::WRITABLE, || {
-                self.fd.get_ref().send_to(buf, target)
-            })
-            .await
+        // Of an address that is none there is no operation that would pay.
+        cooperative(async {
+            let target = addr::resolve(&target)
+                .await?
+                .next()
+                .ok_or_else(addr::no_address)?;
+            self.fd
+                .io(Interest::WRITABLE, || {
+                    self.fd.get_ref().send_to(buf, target)
+                })
+                .await
+        })
+        .await
     }
 
     /// Receives a datagram, and says who sent it.

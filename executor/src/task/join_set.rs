@@ -320,10 +320,11 @@ impl<T: 'static> JoinSet<T> {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<(Id, T), JoinError>>> {
+        let proceed = ready!(budget::poll_proceed(cx));
         if self.is_empty() {
+            proceed.made_progress();
             return Poll::Ready(None);
         }
-        let proceed = ready!(budget::poll_proceed(cx));
         let (id, result) = match self.early.pop_front() {
             Some(early) => early,
             None => {

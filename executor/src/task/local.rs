@@ -8,6 +8,8 @@
 //! The swap is undone by a guard, so a panic in the poll leaves the slot as it was. The future is dropped
 //! inside its scope, where its destructors see the value; the value is dropped after it, outside. The
 //! scheduler knows nothing of all this.
+//!
+//! A scope takes part in the budget as every combinator does: see `budget.rs`.
 
 use std::{
     cell::RefCell,
@@ -16,11 +18,13 @@ use std::{
     future::Future,
     mem,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     thread,
 };
 
 use pin_project_lite::pin_project;
+
+use crate::budget;
 
 /// Declares task-local keys: `static` items of type [`LocalKey`].
 ///
@@ -97,6 +101,7 @@ impl<T: 'static> LocalKey<T> {
         TaskLocalFuture {
             key: self,
             value: Some(value),
+            begun: false,
             future: Some(future),
         }
     }
@@ -230,6 +235,8 @@ pin_project! {
         key: &'static LocalKey<T>,
         // In the slot during a poll.
         value: Option<T>,
+        // It has asked for a unit of the budget.
+        begun: bool,
         #[pin]
         future: Option<F>,
     }
@@ -273,11 +280,12 @@ impl<T: 'static, F: Future> Future for TaskLocalFuture<T, F> {
     /// If it gave its output before; and as [`LocalKey::scope`] says.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
+        ready!(budget::poll_begin(this.begun, cx));
         let polled = this.key.enter(this.value, || {
             let Some(future) = this.future.as_mut().as_pin_mut() else {
                 panic!("a `TaskLocalFuture` was polled after it had given its output");
             };
-            let polled = future.poll(cx);
+            let polled = budget::charged(|| future.poll(cx));
             if polled.is_ready() {
                 this.future.set(None);
             }

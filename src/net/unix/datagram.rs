@@ -6,6 +6,7 @@ use std::os::unix::net::{self, SocketAddr};
 use std::path::Path;
 use std::task::{Context, Poll};
 
+use ws_executor::task::coop::cooperative;
 use ws_reactor::Interest;
 
 use super::path_addr;
@@ -164,9 +165,13 @@ impl UnixDatagram {
     ///
     /// If the future is dropped before it is ready, nothing was sent.
     pub async fn send_to(&self, buf: &[u8], path: impl AsRef<Path>) -> io::Result<usize> {
-        let addr = path_addr(path.as_ref())?;
-        self.send_patiently(|socket| socket.send_to_addr(buf, &addr))
-            .await
+        // Of a path that is no address there is no operation that would pay.
+        cooperative(async {
+            let addr = path_addr(path.as_ref())?;
+            self.send_patiently(|socket| socket.send_to_addr(buf, &addr))
+                .await
+        })
+        .await
     }
 
     /// As [`UnixDatagram::send_to`], to an address.
