@@ -363,6 +363,48 @@ fn a_hold_stops_the_clock_and_advance_moves_it() {
     });
 }
 
+/// What is due at the end of an advance has run when the advance is ready, whatever the order; and all that it leads to.
+#[test]
+fn an_advance_to_the_very_moment_of_a_timer_ends_behind_it() {
+    with_seeds(|| async {
+        let _hold = hold();
+        for _ in 0..20 {
+            let slow = spawn(async {
+                sleep(SECOND).await;
+                for _ in 0..10 {
+                    yield_now().await;
+                }
+                spawn(async { yield_now().await }).await.unwrap();
+            });
+            yield_now().await;
+            let start = Instant::now();
+            advance(SECOND).await;
+            assert_eq!(start.elapsed(), SECOND);
+            assert!(slow.is_finished());
+            let ready = spawn(async { yield_now().await });
+            advance(Duration::ZERO).await;
+            assert_eq!(start.elapsed(), SECOND, "no time passes");
+            assert!(ready.is_finished());
+        }
+    });
+}
+
+/// An advance that ends between two timers stops the clock there, without a hold as well.
+#[test]
+fn an_advance_stops_between_two_timers() {
+    with_seeds(|| async {
+        let start = Instant::now();
+        let early = spawn(sleep(SECOND));
+        let late = spawn(sleep(3 * SECOND));
+        let other = spawn(advance(2 * SECOND));
+        advance(2 * SECOND).await;
+        assert_eq!(start.elapsed(), 2 * SECOND);
+        assert!(early.is_finished() && !late.is_finished());
+        other.await.unwrap();
+        assert_eq!(start.elapsed(), 2 * SECOND);
+    });
+}
+
 #[test]
 fn a_hold_that_ends_elsewhere_lets_the_clock_go() {
     with_seeds(|| async {

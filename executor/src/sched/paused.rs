@@ -33,7 +33,16 @@
 //! | a [`Hold`](crate::time::Hold) | a thread that is none of ours; a plain thread that is about to wake a task |
 //! | that nobody is in `run` or `block_on` | |
 //!
-//! Sockets: the netpoll is asked before each jump, so what the kernel has ready by then comes before the next timer.
+//! # *An advance*
+//!
+//! `time::advance` waits for a moment and for quiet: it is ready when the clock is there and everything that could go on at
+//! that moment has done so. It is no timer, since a timer's waker is one of several that become ready together. It has a
+//! place in `State::advances` instead. When all wait, the thread in the netpoll compares the next timer with the earliest
+//! advance: a timer that is not later goes first; otherwise the clock moves to the advance, which is woken alone.
+//!
+//! # Sockets
+//!
+//! The netpoll is asked before each jump, so what the kernel has ready by then comes before the next timer.
 //! What is still on its way does not count, and with it the run depends on the world.
 //!
 //! # *The shuffle*
@@ -66,11 +75,12 @@
 
 use std::{
     fmt::Write,
-    task::{Wake, Waker},
+    task::{Context, Poll, Wake, Waker},
     thread::{self, ThreadId},
     time::{Duration, Instant},
 };
 
+use slab::Slab;
 use ws_reactor::Poller;
 
 use super::{
@@ -86,6 +96,7 @@ use crate::{
     rng::Rng,
     sync::{Mutex, atomic::Ordering::Relaxed},
     task::Task,
+    time::NEVER,
 };
 
 /// At every so many steps the netpoll is looked at, and who wants a permit. As `GLOBAL_TICK`.
@@ -109,13 +120,21 @@ struct State {
     awake: usize,
     /// Guards that are out.
     holds: usize,
-    /// Until when time may pass nevertheless.
-    advances: Vec<u64>,
+    /// Those who let time pass nevertheless.
+    advances: Slab<Advance>,
     /// Futures that a thread waits for, in `run` or in `block_on`. Those of one thread in their order: the last one first has
     /// to be done.
     roots: Vec<(ThreadId, SharedRoot)>,
     /// The verdict was given.
     stuck: bool,
+}
+
+/// See *An advance*.
+#[derive(Debug)]
+struct Advance {
+    until: u64,
+    /// None: the clock is there, and all was quiet.
+    waker: Option<Waker>,
 }
 
 /// A root for which time passes.
@@ -134,6 +153,13 @@ impl Drop for Enrolled<'_> {
         let root = at.map(|at| state.roots.remove(at));
         drop(state);
         drop(root);
+    }
+}
+
+impl State {
+    fn waiting_advances(&mut self) -> impl Iterator<Item = (usize, &mut Advance)> {
+        let advances = self.advances.iter_mut();
+        advances.filter(|(_, advance)| advance.waker.is_some())
     }
 }
 
@@ -187,9 +213,35 @@ impl Paused {
 
     /// Whether the clock may be moved to `deadline`.
     fn may_pass(&self, deadline: u64) -> bool {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
         !state.roots.is_empty()
-            && (state.holds == 0 || state.advances.iter().any(|until| deadline <= *until))
+            && (state.holds == 0
+                || state
+                    .waiting_advances()
+                    .any(|(_, advance)| deadline <= advance.until))
+    }
+
+    /// The earliest moment that somebody waits for in an advance.
+    fn next_advance(&self) -> Option<u64> {
+        let mut state = self.state.lock();
+        if state.roots.is_empty() {
+            return None;
+        }
+        let next = state
+            .waiting_advances()
+            .map(|(_, advance)| advance.until)
+            .min();
+        next.filter(|next| *next != NEVER)
+    }
+
+    /// The clock is at `now`, and all is quiet: takes the wakers of those who waited for that.
+    fn end_advances(&self, now: u64, ready: &mut Vec<Waker>) {
+        let mut state = self.state.lock();
+        let ended = state
+            .advances
+            .iter_mut()
+            .filter(|(_, advance)| advance.until <= now);
+        ready.extend(ended.filter_map(|(_, advance)| advance.waker.take()));
     }
 
     /// Whether somebody waits, and nobody has taken the clock in hand.
@@ -223,19 +275,47 @@ impl Shared {
         }
     }
 
-    /// Lets time pass up to a moment, whoever holds it.
-    pub(crate) fn begin_advance(&self, until: u64) {
-        if let Some(paused) = &self.paused {
-            paused.state.lock().advances.push(until);
+    /// Lets time pass up to a moment, whoever holds it. Ready when it is there, and all is quiet.
+    ///
+    /// The first poll gives `place` its value, for [`leave_advance`](Self::leave_advance).
+    pub(crate) fn poll_advance(
+        &self,
+        place: &mut Option<usize>,
+        until: u64,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
+        let paused = self.paused.as_ref().expect("its time is virtual");
+        let waker = cx.waker().clone();
+        let mut state = paused.state.lock();
+        let stale = match *place {
+            None => {
+                let waker = Some(waker);
+                *place = Some(state.advances.insert(Advance { until, waker }));
+                None
+            }
+            Some(at) => {
+                let old = &mut state.advances[at].waker;
+                if old.is_none() {
+                    drop(state);
+                    return Poll::Ready(());
+                }
+                old.replace(waker)
+            }
+        };
+        let all_sleep = state.awake == 0;
+        drop(state);
+        drop(stale);
+        if all_sleep {
+            self.have_a_look(paused);
         }
+        Poll::Pending
     }
 
-    pub(crate) fn end_advance(&self, until: u64) {
+    /// The advance is over, or nobody waits for it any more.
+    pub(crate) fn leave_advance(&self, place: usize) {
         if let Some(paused) = &self.paused {
-            let mut state = paused.state.lock();
-            if let Some(at) = state.advances.iter().position(|it| *it == until) {
-                state.advances.swap_remove(at);
-            }
+            let advance = paused.state.lock().advances.remove(place);
+            drop(advance);
         }
     }
 
@@ -298,6 +378,12 @@ impl Shared {
                 return poller.cancel();
             }
             let next = self.next_deadline();
+            let advance = paused.next_advance();
+            if let Some(until) = advance.filter(|until| next.is_none_or(|next| *until < next)) {
+                self.time.clock().jump_to(until);
+                paused.end_advances(until, ready);
+                return poller.cancel();
+            }
             if let Some(next) = next.filter(|next| paused.may_pass(*next)) {
                 self.time.clock().jump_to(next);
                 return poller.cancel();

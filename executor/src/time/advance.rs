@@ -6,12 +6,13 @@
 //! rules are in `sched/paused.rs`.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::time::Duration;
 
 use crate::context;
 use crate::sched::Shared;
 use crate::sync::Arc;
-use crate::time::{Instant, current, sleep_until};
+use crate::time::{Instant, current};
 
 /// Stops the clock of a paused runtime until the guard is dropped.
 ///
@@ -66,8 +67,9 @@ impl fmt::Debug for Hold {
 
 /// Lets virtual time pass, also while a [`Hold`] stops it.
 ///
-/// What is due meanwhile happens, at its own time and in its order, before this is ready; so it is a
-/// [`sleep`](crate::time::sleep()) that no guard holds up.
+/// What is due meanwhile happens, at its own time and in its order, before this is ready. That includes what is due at the
+/// very end: this is ready when the time has passed, and everything waits again. Two advances that end at the same
+/// moment are ready together.
 ///
 /// # Panics
 ///
@@ -87,20 +89,22 @@ impl fmt::Debug for Hold {
 ///     let task = ws::spawn(time::sleep(Duration::from_secs(3)));
 ///     time::advance(Duration::from_secs(2)).await;
 ///     assert!(!task.is_finished());
-///     time::advance(Duration::from_secs(2)).await;
+///     time::advance(Duration::from_secs(1)).await;
 ///     assert!(task.is_finished());
 /// });
 /// # Ok::<(), ws::runtime::BuildError>(())
 /// ```
 #[track_caller]
 pub fn advance(duration: Duration) -> impl Future<Output = ()> + Send {
-    struct End {
+    struct Leave {
         shared: Arc<Shared>,
-        until: u64,
+        place: Option<usize>,
     }
-    impl Drop for End {
+    impl Drop for Leave {
         fn drop(&mut self) {
-            self.shared.end_advance(self.until);
+            if let Some(place) = self.place {
+                self.shared.leave_advance(place);
+            }
         }
     }
     let shared = shared("advance");
@@ -112,12 +116,14 @@ pub fn advance(duration: Duration) -> impl Future<Output = ()> + Send {
     let clock = shared.time.clock();
     let deadline = Instant::from_std(clock.now()).add_or_never(duration);
     let until = clock.to_ns(deadline.into_std());
-    let sleep = sleep_until(deadline);
-    async move {
-        shared.begin_advance(until);
-        let _end = End { shared, until };
-        sleep.await;
-    }
+    let mut advance = Leave {
+        shared,
+        place: None,
+    };
+    poll_fn(move |cx| {
+        let Leave { shared, place } = &mut advance;
+        shared.poll_advance(place, until, cx)
+    })
 }
 
 /// The current runtime.

@@ -1,7 +1,7 @@
 //! Ticking again and again.
 //!
 //! An interval is a [`Sleep`] that is reset when it ends. It is armed only while somebody waits for a
-//! tick, and a tick is always the moment it was due at, so that lateness does not add up.
+//! tick, and a tick is always the moment it was due at, so that lateness does not add up, unless `Delay` is asked for.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -10,10 +10,6 @@ use std::time::Duration;
 use futures_core::stream::{FusedStream, Stream};
 
 use crate::time::{Instant, Sleep, TimerHandle, current};
-
-/// From this lateness on, a tick counts as missed, or from a whole period on if that is shorter. As
-/// in tokio, so that a program that was moved here ticks as before.
-const MISSED_MIN: Duration = Duration::from_millis(5);
 
 /// Ticks at once, and then every `period`.
 ///
@@ -79,9 +75,8 @@ fn check(period: Duration) {
 
 /// What an [`Interval`] does after ticks were missed, because nobody asked for them in time.
 ///
-/// A tick counts as missed from a lateness of five milliseconds on, or of a whole period if that is
-/// shorter. Below that, the next tick is due one period after the late one was, whatever is chosen
-/// here.
+/// `Delay` counts every lateness, so the lateness of each tick adds up. (tokio's `Delay` overlooks five milliseconds, and
+/// ticks early by as much after a late tick.)
 ///
 /// With a period of 100 ms, and a tick that is taken 250 ms late, which is when 350 ms show on the
 /// clock:
@@ -111,14 +106,13 @@ pub enum MissedTickBehavior {
 impl MissedTickBehavior {
     /// When the tick after the one of `due` is due, if that one is taken at `now`.
     fn next(self, due: Instant, now: Instant, period: Duration) -> Instant {
-        let late = now.duration_since(due);
-        if late < MISSED_MIN.min(period) {
-            return due.add_or_never(period);
-        }
         match self {
             Self::Burst => due.add_or_never(period),
             Self::Delay => now.add_or_never(period),
-            Self::Skip => now.add_or_never(period - remainder(late, period)),
+            Self::Skip => {
+                let late = now.duration_since(due);
+                now.add_or_never(period - remainder(late, period))
+            }
         }
     }
 }

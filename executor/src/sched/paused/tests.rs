@@ -185,15 +185,27 @@ fn the_clock_is_held_until_the_last_one_lets_go() {
 fn an_advance_lets_time_pass_as_far_as_it_goes() {
     let runtime = runtime();
     let shared = runtime.handle().shared();
+    // Somebody is awake, and looks later.
+    paused(shared).get_up();
     let _enrolled = paused(shared).enroll(&waiting_root());
     let may_pass = |deadline| paused(shared).may_pass(deadline);
     shared.hold_clock();
-    shared.begin_advance(5);
-    shared.begin_advance(9);
+    let poll = |place: &mut Option<usize>, until| {
+        let mut cx = Context::from_waker(Waker::noop());
+        shared.poll_advance(place, until, &mut cx).is_ready()
+    };
+    let (mut five, mut nine) = (None, None);
+    assert!(!poll(&mut five, 5) && !poll(&mut nine, 9));
     assert!(may_pass(9) && !may_pass(10));
-    shared.end_advance(5);
+    assert_eq!(paused(shared).next_advance(), Some(5));
+    let mut ready = Vec::new();
+    paused(shared).end_advances(5, &mut ready);
+    assert_eq!(ready.len(), 1, "each at its own time");
+    assert!(poll(&mut five, 5) && !poll(&mut nine, 9));
+    assert_eq!(paused(shared).next_advance(), Some(9));
+    shared.leave_advance(five.unwrap());
     assert!(may_pass(9), "the other one goes on");
-    shared.end_advance(9);
+    shared.leave_advance(nine.unwrap());
     assert!(!may_pass(1));
 }
 
