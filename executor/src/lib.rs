@@ -60,6 +60,8 @@ pub mod steps;
 mod sync;
 pub mod task;
 #[cfg(not(ws_loom))]
+mod throttle;
+#[cfg(not(ws_loom))]
 pub mod time;
 
 #[cfg(not(ws_loom))]

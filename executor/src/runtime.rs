@@ -81,7 +81,7 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// If the system refuses the netpoll's file descriptors, or `WS_WORKERS` is not a number of
+    /// If the system refuses the netpoll's file descriptors or a thread, or `WS_WORKERS` is not a number of
     /// workers.
     pub fn new() -> Result<Self, BuildError> {
         Builder::new().build()
@@ -163,7 +163,7 @@ impl Runtime {
     /// Makes this thread a worker until `root` is done, and ends the runtime then.
     ///
     /// This is what `#[ws::main]` does. The root is an ordinary task, which other workers may steal; the
-    /// thread takes any work meanwhile, so a runtime with one worker needs no other thread. If this thread polls a task
+    /// thread takes any work meanwhile, so a runtime with one worker needs no other thread for tasks. If this thread polls a task
     /// that blocks, the root goes on elsewhere, and `run` returns when that task gives the thread back.
     ///
     /// # Panics

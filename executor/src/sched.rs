@@ -32,6 +32,8 @@ mod find;
 #[cfg(not(ws_loom))]
 mod incoming;
 #[cfg(not(ws_loom))]
+mod keeper;
+#[cfg(not(ws_loom))]
 mod nested;
 #[cfg(not(ws_loom))]
 pub(crate) mod paused;

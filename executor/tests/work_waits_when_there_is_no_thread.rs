@@ -6,8 +6,16 @@
 //! lies down although work is queued, and when nobody stands in for the threads that are missing
 //! (`must_stand_in` in `sched/wait.rs`). And, as root, when it is said more than once that there is no thread for sysmon.
 //!
+//! And when the runtime has no keeper (`sched/keeper.rs`): a task that a thread from outside spawns while the system refuses
+//! threads waits for ever then. Exactly one thread must be enough.
+//!
 //! The limits are the process's, so each scenario runs in a child: under `RLIMIT_AS`, which refuses a stack of
 //! 1 GiB, and, if this is root, which no limit on processes binds, under `RLIMIT_NPROC` with a user of its own.
+
+#![expect(
+    unsafe_code,
+    reason = "a limit on threads that changes while the process runs"
+)]
 
 mod common;
 
@@ -33,6 +41,10 @@ use ws_executor::{
 
 /// Tells the child that it is one.
 const CHILD: &str = "WS_TEST_NO_THREAD";
+/// The child can have no thread at all.
+const NONE: &str = "none";
+/// It can have one or a few.
+const FEW: &str = "few";
 
 common::with_workers! {
     /// As many tasks are stuck as there may be threads; what comes then waits, and is done in the end.
@@ -256,7 +268,14 @@ fn few_threads(stack_size: Option<usize>) {
             if let Some(bytes) = stack_size {
                 builder = builder.stack_size(bytes);
             }
-            let runtime = builder.build().unwrap();
+            let built = builder.build();
+            if env::var(CHILD).unwrap() == NONE {
+                let error = built.map(drop).unwrap_err();
+                assert_eq!(error.to_string(), "the system refused a thread");
+                assert_eq!(error.knob_name(), None);
+                continue;
+            }
+            let runtime = built.unwrap();
             for _ in 0..10 {
                 everything(&runtime);
             }
@@ -265,14 +284,12 @@ fn few_threads(stack_size: Option<usize>) {
             drop(runtime);
         }
     }
-    assert!(!logged(&["WARN", "no thread could be started"]).is_empty());
-    // Once for each runtime that wants one, although each call tries again.
-    let said = logged(&["WARN", "no thread for sysmon"]);
-    assert!(said.len() <= 3, "{said:?}");
+    let refused = logged(&["WARN", "no thread could be started"]);
+    assert_eq!(refused.is_empty(), env::var(CHILD).unwrap() == NONE);
 }
 
 /// Runs this test in a child, under the limit that the shell sets.
-fn in_a_child(test: &str, limit: &str, user: Option<u32>) {
+fn in_a_child(test: &str, limit: &str, threads: &str, user: Option<u32>) {
     // Copied and started one at a time: a child that another test starts meanwhile would inherit the descriptor through
     // which the copy is written, and a file that is open for writing cannot be run.
     static STARTING: Mutex<()> = Mutex::new(());
@@ -293,7 +310,7 @@ fn in_a_child(test: &str, limit: &str, user: Option<u32>) {
         .arg(program)
         .args(["--exact", test, "--nocapture", "--test-threads=1"])
         .current_dir("/")
-        .env(CHILD, "1");
+        .env(CHILD, threads);
     if let Some(user) = user {
         command.uid(user).gid(user);
     }
@@ -316,43 +333,199 @@ fn is_child() -> bool {
     env::var_os(CHILD).is_some()
 }
 
-/// No stack of 1 GiB at all, and one.
+/// No stack of 1 GiB at all, one, and two.
 #[test]
 fn when_the_address_space_is_full() {
     if is_child() {
         return few_threads(Some(1 << 30));
     }
     limited(|| {
-        for kilobytes in [1_000_000, 2_000_000] {
+        for (kilobytes, threads) in [(1_000_000, NONE), (2_000_000, FEW), (3_000_000, FEW)] {
             let limit = format!("ulimit -v {kilobytes}");
-            in_a_child("when_the_address_space_is_full", &limit, None);
+            in_a_child("when_the_address_space_is_full", &limit, threads, None);
         }
     });
 }
 
-/// Nobody waits in `block_on`, so sysmon alone can try again.
+/// A new limit on the threads of this user. Those that there are stay.
+fn limit_threads(to: u64) {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the pointer is valid for the write of one `rlimit`.
+    assert_eq!(
+        unsafe { libc::getrlimit(libc::RLIMIT_NPROC, &raw mut limit) },
+        0
+    );
+    limit.rlim_cur = to.min(limit.rlim_max);
+    // SAFETY: the pointer is valid for the read of one `rlimit`.
+    assert_eq!(
+        unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &raw const limit) },
+        0
+    );
+}
+
+/// From now on the system refuses every thread.
+fn refuse_threads() {
+    limit_threads(1);
+}
+
+/// Threads can be had again.
+fn allow_threads() {
+    limit_threads(u64::MAX);
+}
+
+/// So many threads of this process exist.
+fn threads() -> u64 {
+    fs::read_dir("/proc/self/task").unwrap().count() as u64
+}
+
+/// Runtimes with and without sysmon.
+fn runtimes() -> impl Iterator<Item = Runtime> {
+    [1, 2].into_iter().flat_map(|workers| {
+        [true, false].map(|sysmon| {
+            let builder = Builder::new().workers(workers).sysmon(sysmon);
+            builder.shutdown_grace(common::GRACE).build().unwrap()
+        })
+    })
+}
+
+/// Runs a scenario in a child of a user who has no other threads.
+fn as_another_user(test: &str, scenario: fn()) {
+    if is_child() {
+        return limited(scenario);
+    }
+    let test = test.to_owned();
+    limited(move || {
+        if !is_root() {
+            common::skipped("a limit on threads: only root can take a user of its own");
+            return;
+        }
+        static USERS: AtomicUsize = AtomicUsize::new(0);
+        let user = 300_000 + 10 * (std::process::id() % 10_000);
+        let user = user + USERS.fetch_add(1, SeqCst) as u32;
+        in_a_child(&test, "true", FEW, Some(user));
+    });
+}
+
+/// A thread of others spawns while the system refuses every thread, and goes to sleep.
+#[test]
+fn when_the_first_thread_is_refused() {
+    as_another_user("when_the_first_thread_is_refused", || {
+        for runtime in runtimes() {
+            refuse_threads();
+            let task = runtime.spawn(async {
+                ws_executor::time::sleep(Duration::from_millis(1)).await;
+                ws_executor::spawn(async { 5 }).await.unwrap()
+            });
+            let call = runtime.handle().spawn_blocking(|| 6);
+            allow_threads();
+            assert_eq!(common::block_on_elsewhere(task).unwrap(), 5);
+            assert_eq!(common::block_on_elsewhere(call).unwrap(), 6);
+        }
+    });
+}
+
+/// The only thread of the runtime waits for a task for which the system refuses one. It need not refuse it for ever.
+#[test]
+fn when_the_only_thread_waits_for_one_that_is_refused() {
+    as_another_user("when_the_only_thread_waits_for_one_that_is_refused", || {
+        listen_to_log();
+        for (round, runtime) in runtimes().enumerate() {
+            let (begun, gate) = (Arc::new(Count::new()), Arc::new(Gate::default()));
+            let stuck = runtime.spawn({
+                let (begun, gate) = (begun.clone(), gate.clone());
+                async move {
+                    ws_executor::block_in_place(|| {
+                        begun.add();
+                        gate.pass();
+                    });
+                }
+            });
+            begun.wait_for(1);
+            refuse_threads();
+            let opens = runtime.spawn(async move { gate.open() });
+            while logged(&["WARN", "no thread could be started"]).len() <= round {
+                std::thread::yield_now();
+            }
+            allow_threads();
+            common::block_on_elsewhere(opens).unwrap();
+            common::block_on_elsewhere(stuck).unwrap();
+        }
+    });
+}
+
+/// One thread can be had and no other. A monitor that takes it does the work with it, and there is a monitor again as soon as
+/// there can be one.
+#[test]
+fn when_there_is_exactly_one_thread() {
+    as_another_user("when_there_is_exactly_one_thread", || {
+        for workers in [1, 2] {
+            for sysmon in [true, false] {
+                limit_threads(threads() + 1);
+                let builder = Builder::new().workers(workers).sysmon(sysmon);
+                let runtime = builder.shutdown_grace(common::GRACE).build().unwrap();
+                // In here the monitor is wanted first, and then a worker.
+                let sum = async { ws_executor::spawn(async { 5 }).await.unwrap() };
+                assert_eq!(runtime.block_on(sum), 5);
+                for _ in 0..3 {
+                    let task = runtime.spawn(async {
+                        ws_executor::time::sleep(Duration::from_millis(1)).await;
+                        6
+                    });
+                    assert_eq!(common::block_on_elsewhere(task).unwrap(), 6);
+                }
+                allow_threads();
+                let metrics = || runtime.handle().metrics();
+                let looks = metrics().monitor_looks;
+                // Its worker goes to sleep now and then, and nothing else happens.
+                while sysmon && metrics().monitor_looks == looks {
+                    let task = runtime.spawn(async {
+                        ws_executor::time::sleep(Duration::from_millis(1)).await;
+                    });
+                    common::block_on_elsewhere(task).unwrap();
+                }
+            }
+        }
+    });
+}
+
+/// All blocks of 1 GiB that can be had.
+fn fill() -> Vec<Vec<u8>> {
+    let block = || {
+        let mut block = Vec::new();
+        block.try_reserve_exact(1 << 30).ok().map(|()| block)
+    };
+    std::iter::from_fn(block).collect()
+}
+
+/// Nobody waits in `block_on`, and all threads are stuck, so the monitor alone can try again.
 fn until_there_is_room() {
     let builder = Builder::new().workers(2).stack_size(1 << 30);
     let runtime = builder.build().unwrap();
-    let room: Vec<u8> = Vec::with_capacity(1 << 30);
-    // Starts sysmon, which has a small stack.
-    runtime
-        .block_on(async { ws_executor::spawn(async {}).await })
-        .unwrap();
+    let (begun, gate) = (Arc::new(Count::new()), Arc::new(Gate::default()));
+    let stuck = runtime.spawn({
+        let (begun, gate) = (begun.clone(), gate.clone());
+        async move {
+            begun.add();
+            gate.pass();
+        }
+    });
+    begun.wait_for(1);
+    let room = fill();
     let done = Arc::new(Count::new());
     for _ in 0..10 {
         let done = done.clone();
         drop(runtime.spawn(async move { done.add() }));
-    }
-    // One that the system refuses is counted until it has.
-    while runtime.handle().metrics().threads > 0 {
-        std::thread::yield_now();
     }
     // More than it takes sysmon to lie down, if it did.
     pass_looks(&runtime, 20);
     assert_eq!(done.get(), 0);
     drop(std::hint::black_box(room));
     done.wait_for(10);
+    gate.open();
+    runtime.block_on(stuck).unwrap();
 }
 
 /// What waits is done once the system has room for a thread, without anybody coming by.
@@ -361,28 +534,38 @@ fn when_there_is_room_again() {
     if is_child() {
         return limited(until_there_is_room);
     }
-    limited(|| in_a_child("when_there_is_room_again", "ulimit -v 1900000", None));
+    let limit = "ulimit -v 3500000";
+    limited(move || in_a_child("when_there_is_room_again", limit, FEW, None));
 }
 
-/// No thread beside the test's, one for sysmon, and one more.
+fn is_root() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    status.lines().any(|line| line.starts_with("Uid:\t0\t0"))
+}
+
+/// No thread beside the two of the test, one for the monitor or its work, and one or two more.
 #[test]
 fn when_the_user_has_too_many_threads() {
     if is_child() {
         return few_threads(None);
     }
     limited(|| {
-        let status = fs::read_to_string("/proc/self/status").unwrap();
-        let is_root = status.lines().any(|line| line.starts_with("Uid:\t0\t0"));
-        if !is_root {
+        if !is_root() {
             common::skipped("a limit on threads: only root can take a user of its own");
             return;
         }
-        for threads in [1, 2, 3, 4] {
+        for threads in [1, 2, 3, 4, 5] {
             // The name of the limit is another in dash.
             let limit = format!("{{ ulimit -u {threads} 2>/dev/null || ulimit -p {threads}; }}");
             // A user that has no other processes.
             let user = 100_000 + std::process::id() % 100_000 + threads;
-            in_a_child("when_the_user_has_too_many_threads", &limit, Some(user));
+            let can_be_had = if threads <= 2 { NONE } else { FEW };
+            in_a_child(
+                "when_the_user_has_too_many_threads",
+                &limit,
+                can_be_had,
+                Some(user),
+            );
         }
     });
 }

@@ -43,7 +43,7 @@ const SEED_VARIABLE: &str = "WS_TEST_SEED";
 /// | [`keep_alive`](Self::keep_alive) | 10 s | threads that come and go too often |
 /// | [`shutdown_grace`](Self::shutdown_grace) | 1 s | tasks whose polls take longer |
 /// | [`panic_stops_runtime`](Self::panic_stops_runtime) | no | a panic anywhere makes the program's state doubtful |
-/// | [`sysmon`](Self::sysmon) | on | a runtime without any thread but its workers |
+/// | [`sysmon`](Self::sysmon) | on | a runtime in which no thread but its workers wakes up |
 /// | [`stall_threshold`](Self::stall_threshold) | 100 ms | to hear of shorter stalls, or of none |
 /// | [`on_stall`](Self::on_stall) | a warning, as `reports` says | to count stalls, or to fail a test |
 /// | [`reports`](Self::reports) | to `tracing`; to stderr if nobody listens there | to keep stderr quiet |
@@ -185,6 +185,8 @@ impl Builder {
 
     /// Whether a monitor thread watches the workers. Without it a task that blocks its thread, or
     /// computes for long, holds up what only its worker can do; nothing else changes.
+    ///
+    /// The thread is there in either case. Without a monitor it sleeps until the system refuses a thread.
     pub fn sysmon(mut self, yes: bool) -> Self {
         self.sysmon = yes;
         self
@@ -374,11 +376,15 @@ impl Builder {
         self
     }
 
-    /// Builds the runtime. No thread is started before there is work for it.
+    /// Builds the runtime.
+    ///
+    /// One thread is started here: the monitor. Workers are started when there is work for them. If the system refuses a
+    /// worker later, the work waits, and the monitor tries again; if the runtime has no other thread, the monitor runs the
+    /// tasks itself. In a [`paused`](Self::paused) runtime no thread is started here.
     ///
     /// # Errors
     ///
-    /// If a knob is out of its range, which the error names, or the system refuses the netpoll.
+    /// If a knob is out of its range, which the error names, or the system refuses the netpoll or the thread.
     pub fn build(self) -> Result<Runtime, BuildError> {
         let clock = if self.paused {
             Clock::stopped()
@@ -391,7 +397,9 @@ impl Builder {
     /// Builds it with a clock of one's own.
     pub(crate) fn build_with(self, clock: Clock) -> Result<Runtime, BuildError> {
         let config = self.into_config()?;
-        let shared = Shared::new(config, clock).map_err(BuildError::system)?;
+        let refused = |what| move |error| BuildError::system(what, error);
+        let shared = Shared::new(config, clock).map_err(refused("the netpoll"))?;
+        shared.start_keeper().map_err(refused("a thread"))?;
         Ok(Runtime::from_handle(Handle::new(shared)))
     }
 

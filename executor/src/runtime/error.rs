@@ -10,8 +10,14 @@ pub struct BuildError {
 
 #[derive(Debug)]
 enum BuildErrorKind {
-    Knob { knob: &'static str, problem: String },
-    System(io::Error),
+    Knob {
+        knob: &'static str,
+        problem: String,
+    },
+    System {
+        refused: &'static str,
+        error: io::Error,
+    },
 }
 
 impl BuildError {
@@ -24,9 +30,10 @@ impl BuildError {
         }
     }
 
-    pub(crate) fn system(error: io::Error) -> Self {
+    /// The system refused this.
+    pub(crate) fn system(refused: &'static str, error: io::Error) -> Self {
         Self {
-            kind: BuildErrorKind::System(error),
+            kind: BuildErrorKind::System { refused, error },
         }
     }
 
@@ -40,7 +47,7 @@ impl BuildError {
     pub fn knob_name(&self) -> Option<&str> {
         match &self.kind {
             BuildErrorKind::Knob { knob, .. } => Some(knob),
-            BuildErrorKind::System(_) => None,
+            BuildErrorKind::System { .. } => None,
         }
     }
 }
@@ -49,7 +56,7 @@ impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
             BuildErrorKind::Knob { knob, problem } => write!(f, "{knob}: {problem}"),
-            BuildErrorKind::System(_) => f.write_str("the system refused the netpoll"),
+            BuildErrorKind::System { refused, .. } => write!(f, "the system refused {refused}"),
         }
     }
 }
@@ -58,7 +65,7 @@ impl Error for BuildError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match &self.kind {
             BuildErrorKind::Knob { .. } => None,
-            BuildErrorKind::System(error) => Some(error),
+            BuildErrorKind::System { error, .. } => Some(error),
         }
     }
 }

@@ -222,7 +222,7 @@ impl Seat<'_> {
     pub(crate) fn sit_down(&self) -> Option<&Worker> {
         if self.worker.get().is_none() {
             // If there is none to be had, that is reported here and not below: who listens may spawn, and so sit down.
-            self.shared.ensure_monitor();
+            self.shared.ensure_keeper();
         }
         let worker = self.worker.get_or_init(|| {
             let processor = self.shared.take_processor()?;

@@ -13,6 +13,7 @@ use super::{
     ground::{Bed, Ground},
     idle::{Idle, Permit, Spinning},
     incoming::HOME,
+    keeper::Keeper,
     paused::Paused,
     processor::{Peer, Processor, attention},
     slots::Slots,
@@ -91,6 +92,7 @@ pub(crate) struct Shared {
     pub(crate) refusal: AtomicBool,
     /// Reports that are limited to one each.
     pub(crate) reported_no_thread: AtomicU32,
+    pub(crate) keeper: Keeper,
     pub(crate) sysmon: Sysmon,
     /// With the clock of a driver: what there is in place of threads.
     pub(super) stage: Option<Stage>,
@@ -110,7 +112,8 @@ impl Shared {
         let paused = config
             .paused
             .map(|patience| Paused::new(config.seed, patience));
-        let stage = (clock.is_virtual() && paused.is_none()).then(Stage::default);
+        let is_virtual = clock.is_virtual();
+        let stage = (is_virtual && paused.is_none()).then(Stage::default);
         let time = Arc::new(TimeDriver::new(netpoll.clone(), clock));
         let foreign_timers = Arc::new(TimerShard::new(time.clone()));
         let processors = config.processors_max();
@@ -148,7 +151,8 @@ impl Shared {
                 changed: Condvar::new(),
                 refusal: AtomicBool::new(false),
                 reported_no_thread: AtomicU32::new(0),
-                sysmon: Sysmon::new(config.sysmon),
+                keeper: Keeper::new(!is_virtual),
+                sysmon: Sysmon::default(),
                 stage,
                 paused,
                 #[cfg(test)]

@@ -39,7 +39,8 @@
 //! when all others have gone to sleep by then.
 //!
 //! Beside that: a thread is woken when work waits, a permit is free and nobody spins (which lasts only where the
-//! system refuses threads: then it tries again and again, and does not lie down before it has one), and the netpoll is
+//! system refuses threads: then it tries again and again, and does not lie down before it has one; if the runtime has no thread at
+//! all it becomes a worker itself, see `keeper.rs`), and the netpoll is
 //! looked at when nobody has for 10 ms (F5). If all lie down and nobody waits in the netpoll, it wakes somebody
 //! to go there: whoever lay down last may have met sysmon's own look at it, and have gone to sleep elsewhere.
 //!
@@ -94,7 +95,7 @@ use super::{
     find::GLOBAL_TICK,
     ground::{Bed, Ground},
     idle::Stands,
-    processor::{Peer, attention},
+    processor::{Peer, Processor, attention},
     stall::{Measured, Reports, Told},
 };
 use crate::{
@@ -109,9 +110,8 @@ use crate::{
             Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
             fence,
         },
-        thread,
     },
-    task::{Task, report, wake_quietly},
+    task::{Task, wake_quietly},
 };
 
 /// After it had to act.
@@ -138,13 +138,9 @@ const COMPUTES_NS: u64 = LOOK_NS / 2;
 /// How late a timer may be before sysmon fires it: its own P fires it at the next step.
 const TIMER_GRACE_NS: u64 = 100_000;
 
-/// Whether the thread exists, and what others have to say to it.
-#[derive(Debug)]
+/// What others have to say to the monitor.
+#[derive(Debug, Default)]
 pub(crate) struct Sysmon {
-    /// The thread was started, or is not wanted.
-    started: AtomicBool,
-    /// It was said that the thread could not be started.
-    reported: AtomicBool,
     /// Somebody found no permit for ready tasks.
     needed: AtomicBool,
     /// The same, for who comes to a fork; see *Give way at a fork* in `fork_join/owner.rs`.
@@ -154,48 +150,12 @@ pub(crate) struct Sysmon {
 }
 
 impl Sysmon {
-    pub(crate) fn new(wanted: bool) -> Self {
-        Self {
-            started: AtomicBool::new(!wanted),
-            reported: AtomicBool::new(false),
-            needed: AtomicBool::new(false),
-            asks_at_forks: AtomicBool::new(false),
-            looks: Counter::default(),
-        }
-    }
-
     pub(super) fn looks(&self) -> u64 {
         self.looks.get()
     }
 }
 
 impl Shared {
-    /// Starts sysmon, once.
-    pub(crate) fn ensure_monitor(self: &Arc<Self>) {
-        if self.sysmon.started.load(Relaxed)
-            || self.phase.is_closing()
-            || self.sysmon.started.swap(true, AcqRel)
-        {
-            return;
-        }
-        let shared = self.clone();
-        let builder = thread::Builder::new().name(format!("{}-mon", self.config.name));
-        if let Err(error) = self.start(builder, move || Monitor::new(&shared).run()) {
-            // The next thread that comes tries again; one report is enough.
-            if !self.sysmon.reported.swap(true, Relaxed) {
-                report(
-                    || tracing::warn!(%error, "no thread for sysmon: stuck tasks hold up others"),
-                );
-            }
-            self.sysmon.started.store(false, Relaxed);
-        }
-    }
-
-    /// Whether there is a sysmon, as far as is known.
-    pub(crate) fn is_monitored(&self) -> bool {
-        self.config.sysmon && self.sysmon.started.load(Relaxed)
-    }
-
     /// The CPU time of a P's thread, where somebody tells. A virtual one computes, or is blocked.
     fn cpu_time_of(&self, peer: &Peer, now: u64) -> Option<u64> {
         match &self.stage {
@@ -353,11 +313,13 @@ impl Monitor {
         }
     }
 
-    fn run(mut self) {
+    /// Looks until the keeper has to stand in (`keeper.rs`). None: the runtime closes.
+    pub(super) fn run(mut self) -> Option<Box<Processor>> {
         let whole = NoUnwind;
         let shared = self.shared.clone();
         let monitor = shared.idle.monitor();
-        while !shared.phase.is_closing() {
+        let mut stands_in = None;
+        while stands_in.is_none() && !shared.phase.is_closing() {
             match self.rest() {
                 Rest::ForGood(repeat) => {
                     match repeat {
@@ -370,10 +332,12 @@ impl Monitor {
                     monitor.park_timeout(period);
                     let acted = self.look();
                     self.pace(acted);
+                    stands_in = shared.stand_in();
                 }
             }
         }
         whole.over();
+        stands_in
     }
 
     /// Before a look: how long to sleep.

@@ -14,6 +14,8 @@
 //!   handle of a thread that has ended waits there, and who joins that one has joined those before.
 //! - The end takes all handles but that of its own thread, and has them joined by a thread in the background: a destructor of
 //!   a thread-local is user code, and the wait for it is bounded by the grace.
+//! - If the system refuses that thread, the ender waits within the grace until each of them has returned, and joins it then. In
+//!   this case alone a destructor of a thread-local that blocks holds up the ender.
 //!
 //! If a thread-local has the runtime and drops it when its thread ends, another thread may wait for that one. Then the grace ends
 //! the wait.
@@ -59,9 +61,10 @@ pub(super) struct Joins {
     ended: Option<thread::JoinHandle<()>>,
 }
 
-/// Tells that all threads have been joined.
+/// What the end and the thread that joins the others share.
 #[derive(Debug, Default)]
 struct Joined {
+    handles: Mutex<Vec<thread::JoinHandle<()>>>,
     is_over: Mutex<bool>,
     changed: Condvar,
 }
@@ -69,6 +72,9 @@ struct Joined {
 /// How long threads may be in their start hook before another one is started for the work that waits, in nanoseconds. A
 /// slice.
 const HOOK_PATIENCE: u64 = 10_000_000;
+
+/// Time between two looks whether a thread has returned. Guessed.
+const JOIN_LOOKS: Duration = Duration::from_millis(1);
 
 /// See *Threads in their start hook* in the module's head.
 #[derive(Debug, Default)]
@@ -78,6 +84,19 @@ pub(crate) struct InStartHook {
     late: usize,
     /// Since when work waits for them, as far as the monitor saw, in nanoseconds of the runtime's clock.
     since: Option<u64>,
+}
+
+/// Joins a thread where no other thread can be had for that. False if it takes too long.
+fn join_here(handle: thread::JoinHandle<()>, left: &mut impl FnMut() -> Option<Duration>) -> bool {
+    while !handle.is_finished() {
+        let Some(left) = left() else {
+            return false;
+        };
+        thread::sleep(left.min(JOIN_LOOKS));
+    }
+    // A panic was its own affair.
+    let _ = handle.join();
+    true
 }
 
 impl Shared {
@@ -123,19 +142,24 @@ impl Shared {
         if handles.is_empty() {
             return true;
         }
-        let joined = Arc::new(Joined::default());
+        let joined = Arc::new(Joined {
+            handles: Mutex::new(handles),
+            ..Joined::default()
+        });
         let tells = joined.clone();
         let builder = thread::Builder::new().name(format!("{}-end", self.config.name));
         let joiner = builder.spawn(move || {
-            for handle in handles {
+            for handle in std::mem::take(&mut *tells.handles.lock()) {
                 let _ = handle.join();
             }
             *tells.is_over.lock() = true;
             tells.changed.notify_all();
         });
         let Ok(joiner) = joiner else {
-            // The system refuses it: they end by themselves.
-            return true;
+            let handles = std::mem::take(&mut *joined.handles.lock());
+            return handles
+                .into_iter()
+                .all(|handle| join_here(handle, &mut left));
         };
         let mut is_over = joined.is_over.lock();
         while !*is_over {
@@ -162,26 +186,10 @@ impl Shared {
         spinning: Spinning,
         call: Option<Task>,
     ) -> Option<Task> {
-        let hooked = self.stage.is_none() && self.config.hooks.has_start();
-        if hooked && !self.start_hook_begins() {
-            self.put_off(permit, spinning);
-            return call;
-        }
-        let Some(processor) = self.admit_thread() else {
-            if hooked {
-                self.start_hook_ended();
-            }
-            self.refused(permit, spinning);
-            if !self.phase.is_closing() {
-                self.report_no_thread(
-                    "the runtime has as many threads as `Builder::max_threads` allows",
-                );
-            }
+        let Some((processor, kept)) = self.begin_thread(permit, spinning) else {
             return call;
         };
         if let Some(stage) = &self.stage {
-            processor.peer.standing.run(permit);
-            spinning.hand_over();
             stage.start(processor);
             return call;
         }
@@ -195,12 +203,6 @@ impl Shared {
             builder = builder.stack_size(bytes);
         }
         let shared = self.hold();
-        let mut kept = Some((permit, spinning));
-        if !hooked {
-            let (permit, spinning) = kept.take().expect("they are there");
-            processor.peer.standing.run(permit);
-            spinning.hand_over();
-        }
         // The P goes to the thread in a cell that we keep a hold on, so that it comes back if the
         // system refuses the thread. The call goes with it.
         let cell = Arc::new(Mutex::new(Some((processor, call))));
@@ -221,6 +223,7 @@ impl Shared {
             }
             return None;
         };
+        let hooked = kept.is_some();
         let mut back = None;
         let seated = cell.lock().take();
         let permit = seated.and_then(|(processor, call)| {
@@ -237,8 +240,41 @@ impl Shared {
         if let Some((permit, spinning)) = kept.or(handed) {
             self.refused(permit, spinning);
         }
+        self.call_the_reserve();
         self.report_no_thread(&error.to_string());
         back
+    }
+
+    /// The first steps of a thread: it is counted, and has a P. With a hook for its start, permit and spinning come back,
+    /// and the caller puts them off when the thread is there; otherwise the thread has them. None: it was refused, or put off.
+    pub(super) fn begin_thread(
+        &self,
+        permit: Permit,
+        spinning: Spinning,
+    ) -> Option<(Box<Processor>, Option<(Permit, Spinning)>)> {
+        let hooked = self.stage.is_none() && self.config.hooks.has_start();
+        if hooked && !self.start_hook_begins() {
+            self.put_off(permit, spinning);
+            return None;
+        }
+        let Some(processor) = self.admit_thread() else {
+            if hooked {
+                self.start_hook_ended();
+            }
+            self.refused(permit, spinning);
+            if !self.phase.is_closing() {
+                self.report_no_thread(
+                    "the runtime has as many threads as `Builder::max_threads` allows",
+                );
+            }
+            return None;
+        };
+        if hooked {
+            return Some((processor, Some((permit, spinning))));
+        }
+        processor.peer.standing.run(permit);
+        spinning.hand_over();
+        Some((processor, None))
     }
 
     /// Whether one more thread may begin with its start hook; it is counted then.
@@ -259,7 +295,7 @@ impl Shared {
 
     /// Permit and spinning go back, for a thread that is on its way. Others may have pushed meanwhile, saw a spinner, and
     /// relied on it.
-    fn put_off(&self, permit: Permit, spinning: Spinning) {
+    pub(super) fn put_off(&self, permit: Permit, spinning: Spinning) {
         self.idle.release(permit, Some(spinning));
         self.after_release();
         if !self.idle.parked().is_empty() && self.any_work() {

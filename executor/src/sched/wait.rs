@@ -162,6 +162,7 @@ impl Sleeper for Worker {
     }
 
     fn falls_asleep(&self) {
+        self.shared.ensure_keeper();
         event!(self, Park, &(), 0);
         self.peer().bound.store(self.is_bound(), Relaxed);
         self.peer().counters.parks.add(1);

@@ -99,6 +99,12 @@ pub(crate) struct Worker {
 /// The life of a worker thread. Its P runs already, with the permit of a spinner; if there is a hook for its start, it has
 /// neither, and comes as who lies down (*Threads in their start hook* in `threads.rs`). What was handed to it comes first.
 pub(super) fn main(shared: &Arc<Shared>, processor: Box<Processor>, call: Option<Task>) {
+    work(shared, processor, call);
+    shared.join_the_one_before();
+}
+
+/// The same without the end of the thread.
+pub(super) fn work(shared: &Arc<Shared>, processor: Box<Processor>, call: Option<Task>) {
     let whole = NoUnwind;
     let hooked = shared.config.hooks.has_start();
     let worker = if hooked {
@@ -140,7 +146,6 @@ pub(super) fn main(shared: &Arc<Shared>, processor: Box<Processor>, call: Option
     in_a_hook(|| shared.config.hooks.call_stop());
     shared.thread_ended();
     whole.over();
-    shared.join_the_one_before();
 }
 
 impl Worker {
@@ -191,13 +196,13 @@ impl Worker {
         self.try_run();
     }
 
-    /// Makes the thread known to sysmon, and sysmon to the runtime.
+    /// Makes the thread known to the monitor, and sees to it that there is a keeper.
     fn settle_in(&self) {
         self.peer().computes.store(false, Relaxed);
         self.peer()
             .thread
             .store(ThreadId::current().as_u32(), Relaxed);
-        self.shared.ensure_monitor();
+        self.shared.ensure_keeper();
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {

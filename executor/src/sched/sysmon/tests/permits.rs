@@ -326,8 +326,6 @@ fn who_comes_back_from_a_block_without_a_permit_is_a_stray() {
     let builder = Builder::new().workers(1).stall_threshold(None);
     let runtime = builder.build_with(Clock::stopped()).unwrap();
     let shared = runtime.handle().shared();
-    // As if it were there.
-    shared.sysmon.started.store(true, Relaxed);
     let worker = thread(&runtime);
     worker.bed().running.store(1, Relaxed);
     assert!(worker.announce_blocking());
