@@ -57,6 +57,16 @@ pub struct Metrics {
     pub workers: usize,
     /// Threads of the runtime that exist now, running or parked.
     pub threads: usize,
+    /// How often a thread was wanted for work that waits, and refused: by the system, or because there are
+    /// [`max_threads`](crate::runtime::Builder::max_threads). Each try counts, and while work waits the monitor tries again
+    /// every 10 ms, so it tells that threads are short, and not how many. A warning says so once a second at most.
+    ///
+    /// ```
+    /// let runtime = ws::runtime::Builder::new().workers(1).build().unwrap();
+    /// runtime.block_on(async { ws::spawn(async {}).await.unwrap() });
+    /// assert_eq!(runtime.metrics().threads_refused, 0);
+    /// ```
+    pub threads_refused: u64,
     /// Permits that nobody holds: 0 means that all workers are busy.
     pub free_permits: usize,
     /// Threads that search for work right now.

@@ -7,18 +7,14 @@ use std::{
     fmt,
     io::{self, Write},
     panic::Location,
-    time::{Duration, Instant},
 };
 
 use tracing::{dispatcher::get_default, subscriber::NoSubscriber};
 
 use crate::{
-    sync::Mutex,
     task::{Id, report},
+    throttle::{REPORT_EVERY, Throttle},
 };
-
-/// Least time between two reports of a kind.
-pub(crate) const REPORT_EVERY: Duration = Duration::from_secs(1);
 
 /// Where a runtime reports stalls, and panics that nobody joins. See
 /// [`Builder::reports`](crate::runtime::Builder::reports).
@@ -49,39 +45,18 @@ impl fmt::Display for Subject<'_> {
     }
 }
 
-/// One in [`REPORT_EVERY`] passes; the others are counted.
-#[derive(Debug, Default)]
-pub(crate) struct AtMost(Mutex<(Option<Instant>, u64)>);
-
-impl AtMost {
-    /// If this one passes: how many did not, since the last one that did.
-    pub(crate) fn admit(&self) -> Option<u64> {
-        self.admit_at(Instant::now())
-    }
-
-    fn admit_at(&self, now: Instant) -> Option<u64> {
-        let (last, left_out) = &mut *self.0.lock();
-        if last.is_some_and(|last| now.saturating_duration_since(last) < REPORT_EVERY) {
-            *left_out += 1;
-            return None;
-        }
-        *last = Some(now);
-        Some(std::mem::take(left_out))
-    }
-}
-
 /// See the module's head.
 #[derive(Debug)]
 pub(crate) struct Reporter {
     to: Reports,
-    lines: AtMost,
+    lines: Throttle,
 }
 
 impl Reporter {
     pub(crate) fn new(to: Reports) -> Self {
         Self {
             to,
-            lines: AtMost::default(),
+            lines: Throttle::new(REPORT_EVERY),
         }
     }
 
@@ -108,24 +83,5 @@ impl Reporter {
         let line = format!("ws: {words}{more}\n");
         // An error has nobody to go to: this is where errors go.
         drop(io::stderr().write_all(line.as_bytes()));
-    }
-}
-
-#[cfg(all(test, not(ws_loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_passes_each_second_and_the_others_are_counted() {
-        let limit = AtMost::default();
-        let begin = Instant::now();
-        let moment = Duration::from_nanos(1);
-        assert_eq!(limit.admit_at(begin), Some(0));
-        for later in [Duration::ZERO, moment, REPORT_EVERY - moment] {
-            assert_eq!(limit.admit_at(begin + later), None);
-        }
-        assert_eq!(limit.admit_at(begin + REPORT_EVERY), Some(3));
-        assert_eq!(limit.admit_at(begin + REPORT_EVERY + moment), None);
-        assert_eq!(limit.admit_at(begin + 3 * REPORT_EVERY), Some(1));
     }
 }

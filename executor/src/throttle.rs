@@ -7,33 +7,47 @@ use crate::sync::Mutex;
 /// Time between two reports of one kind.
 pub(crate) const REPORT_EVERY: Duration = Duration::from_secs(1);
 
-/// Passes at most once in a period, by the clock of the system: that of the runtime may stand still.
+/// Passes at most once in a period, by the clock of the system: that of the runtime may stand still. The others are counted.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     period: Duration,
-    last: Mutex<Option<Instant>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// When it passed last.
+    last: Option<Instant>,
+    /// How many did not pass since then.
+    left_out: u64,
 }
 
 impl Throttle {
     pub(crate) fn new(period: Duration) -> Self {
         Self {
             period,
-            last: Mutex::new(None),
+            state: Mutex::default(),
         }
     }
 
     /// True for the first caller, and for the first one of each period after that.
     pub(crate) fn passes(&self) -> bool {
-        self.passes_at(Instant::now())
+        self.admit().is_some()
     }
 
-    fn passes_at(&self, now: Instant) -> bool {
-        let mut last = self.last.lock();
-        let passes = last.is_none_or(|last| now.saturating_duration_since(last) >= self.period);
-        if passes {
-            *last = Some(now);
+    /// The same. If this one passes: how many did not, since the last one that did.
+    pub(crate) fn admit(&self) -> Option<u64> {
+        self.admit_at(Instant::now())
+    }
+
+    fn admit_at(&self, now: Instant) -> Option<u64> {
+        let State { last, left_out } = &mut *self.state.lock();
+        if last.is_some_and(|last| now.saturating_duration_since(last) < self.period) {
+            *left_out += 1;
+            return None;
         }
-        passes
+        *last = Some(now);
+        Some(std::mem::take(left_out))
     }
 }
 
@@ -42,16 +56,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_passes_once_in_a_period() {
+    fn one_passes_in_a_period_and_the_others_are_counted() {
         let throttle = Throttle::new(REPORT_EVERY);
         let begin = Instant::now();
         let nearly = REPORT_EVERY - Duration::from_nanos(1);
-        assert!(throttle.passes_at(begin), "the first one");
-        assert!(!throttle.passes_at(begin));
-        assert!(!throttle.passes_at(begin + nearly));
-        assert!(throttle.passes_at(begin + REPORT_EVERY));
-        assert!(!throttle.passes_at(begin), "a caller that was slow");
-        assert!(!throttle.passes_at(begin + REPORT_EVERY + nearly));
-        assert!(throttle.passes_at(begin + 2 * REPORT_EVERY));
+        assert_eq!(throttle.admit_at(begin), Some(0), "the first one");
+        assert_eq!(throttle.admit_at(begin), None);
+        assert_eq!(throttle.admit_at(begin + nearly), None);
+        assert_eq!(throttle.admit_at(begin + REPORT_EVERY), Some(2));
+        assert_eq!(throttle.admit_at(begin), None, "a caller that was slow");
+        assert_eq!(throttle.admit_at(begin + REPORT_EVERY + nearly), None);
+        assert_eq!(throttle.admit_at(begin + 2 * REPORT_EVERY), Some(2));
+        assert_eq!(throttle.admit_at(begin + 4 * REPORT_EVERY), Some(0));
     }
 }

@@ -371,7 +371,9 @@ fn urgent_data_alone_may_be_waited_for() {
     let mut cx = Context::from_waker(&waker);
     let mut poll = || here.registration.poll_ready(&mut cx, Direction::Read);
     assert!(poll().is_pending());
-    socket2::SockRef::from(&there).send_out_of_band(b"!").unwrap();
+    socket2::SockRef::from(&there)
+        .send_out_of_band(b"!")
+        .unwrap();
     assert_eq!(wait(&netpoll), 1);
     assert_eq!(wakes.count(), 1);
     assert!(matches!(poll(), Poll::Ready(Ok(ready)) if ready.is_priority()));

@@ -29,12 +29,12 @@ use crate::{
     events::event,
     metrics::{Metrics, ProcessorMetrics},
     queue::{GlobalQueue, OrderedShared, OrderedStealer},
-    reports::{AtMost, Reporter},
+    reports::Reporter,
     runtime::{Config, TaskDump},
     sync::{
         Arc, Condvar, Mutex,
         atomic::{
-            AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
+            AtomicBool, AtomicU64, AtomicUsize,
             Ordering::{Relaxed, SeqCst},
             fence,
         },
@@ -44,6 +44,7 @@ use crate::{
         live::{LiveOwner, live_table},
         quietly, wake_quietly,
     },
+    throttle::{REPORT_EVERY, Throttle},
     time::{Clock, TimeDriver, TimerShard},
 };
 
@@ -77,8 +78,7 @@ pub(crate) struct Shared {
     /// When the netpoll was looked at last, in nanoseconds of the runtime's clock.
     pub(crate) last_netpoll: AtomicU64,
     pub(crate) reports: Reporter,
-    /// Reports that the netpoll fails.
-    pub(super) netpoll_reported: AtMost,
+    pub(super) netpoll_reports: Throttle,
     pub(super) crowd: Crowd,
     pub(crate) phase: Phase,
     pub(crate) blocking: Room,
@@ -90,8 +90,9 @@ pub(crate) struct Shared {
     pub(crate) changed: Condvar,
     /// The last thread that was to be started was refused, by `max_threads` or by the system.
     pub(crate) refusal: AtomicBool,
-    /// Reports that are limited to one each.
-    pub(crate) reported_no_thread: AtomicU32,
+    /// How often that happened.
+    pub(super) threads_refused: AtomicU64,
+    pub(super) refusal_reports: Throttle,
     pub(crate) keeper: Keeper,
     pub(crate) sysmon: Sysmon,
     /// With the clock of a driver: what there is in place of threads.
@@ -141,7 +142,7 @@ impl Shared {
                 netpoll_waiter: AtomicUsize::new(0),
                 last_netpoll: AtomicU64::new(0),
                 reports: Reporter::new(config.reports),
-                netpoll_reported: AtMost::default(),
+                netpoll_reports: Throttle::new(REPORT_EVERY),
                 crowd: Crowd::default(),
                 phase: Phase::new(),
                 blocking: Room::new(config.blocking_max()),
@@ -150,7 +151,8 @@ impl Shared {
                 in_start_hook: Mutex::new(InStartHook::default()),
                 changed: Condvar::new(),
                 refusal: AtomicBool::new(false),
-                reported_no_thread: AtomicU32::new(0),
+                threads_refused: AtomicU64::new(0),
+                refusal_reports: Throttle::new(REPORT_EVERY),
                 keeper: Keeper::new(!is_virtual),
                 sysmon: Sysmon::default(),
                 stage,
@@ -361,6 +363,7 @@ impl Shared {
         Metrics {
             workers: self.config.workers,
             threads: self.threads.lock().count,
+            threads_refused: self.threads_refused.load(Relaxed),
             free_permits: self.idle.free(),
             spinning: self.idle.spinning(),
             live_tasks: self.live_tasks(),

@@ -16,9 +16,10 @@ use std::{fmt, panic::Location, sync::Arc as StdArc, time::Duration};
 
 use super::{Shared, processor::Peer};
 use crate::{
-    reports::{REPORT_EVERY, Subject},
+    reports::Subject,
     sync::atomic::Ordering::Relaxed,
     task::{Id, quietly},
+    throttle::REPORT_EVERY,
 };
 
 /// A thread computes if it is on a core for one part in so many of the time, as in `sysmon/strays.rs`.

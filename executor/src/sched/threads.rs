@@ -2,7 +2,7 @@
 //!
 //! A thread is started when a permit and the duty to spin find nobody parked (`ground.rs`, *Who is woken*).
 //! It is counted before it exists, under the lock that a shutdown looks at, so that the closing either
-//! refuses it or waits for it. What the cap or the system refuses is reported once, and nothing is
+//! refuses it or waits for it. What the cap or the system refuses is counted, and reported once a second at most. Nothing is
 //! lost: the P goes back to the vacant ones, and permit and spinning are *refused*.
 //!
 //! # *Joining*
@@ -402,7 +402,8 @@ impl Shared {
     }
 
     fn report_no_thread(&self, why: &str) {
-        if self.reported_no_thread.fetch_add(1, Relaxed) == 0 {
+        self.threads_refused.fetch_add(1, Relaxed);
+        if self.refusal_reports.passes() {
             report(|| tracing::warn!(why, "no thread could be started: work waits for the others"));
         }
     }

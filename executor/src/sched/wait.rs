@@ -343,7 +343,7 @@ impl Shared {
         let Err(error) = result else {
             return;
         };
-        if self.netpoll_reported.admit().is_some() {
+        if self.netpoll_reports.passes() {
             report(|| tracing::error!(%error, "the netpoll failed: no socket is heard of"));
         }
     }

@@ -4,9 +4,9 @@ use std::sync::Mutex;
 
 use super::*;
 use crate::{
-    reports::REPORT_EVERY,
     runtime::{StallKind, StallPhase, StallReport},
     task::Id,
+    throttle::REPORT_EVERY,
 };
 
 const THRESHOLD: Duration = Duration::from_millis(20);
