@@ -57,6 +57,7 @@
 //! | `registration.rs` | how does a task try, wait, and try again? |
 //! | `transfer.rs` | what does a short read tell? |
 //! | `thread.rs` | does a thread compute, or wait? |
+//! | `inherited.rs` | what does a new thread have from the one that made it? |
 //!
 //! # Locks
 //!
@@ -76,6 +77,7 @@
 
 mod alarm;
 mod cpu_set;
+mod inherited;
 mod kernel;
 #[cfg(all(test, ws_loom))]
 mod models;
@@ -91,6 +93,7 @@ mod transfer;
 mod wakers;
 
 pub use cpu_set::{CpuSet, current_cpu};
+pub use inherited::Inherited;
 pub use thread::ThreadId;
 
 pub use mio::Interest;

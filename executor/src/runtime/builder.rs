@@ -382,6 +382,10 @@ impl Builder {
     /// worker later, the work waits, and the monitor tries again; if the runtime has no other thread, the monitor runs the
     /// tasks itself. In a [`paused`](Self::paused) runtime no thread is started here.
     ///
+    /// On Linux the threads of the runtime have the CPUs, the niceness and the signal mask of the thread that calls this,
+    /// whichever thread starts them. If that one has a higher niceness, and the process may not lower it, a thread
+    /// keeps it. [`on_thread_start`](Self::on_thread_start) may change all three.
+    ///
     /// # Errors
     ///
     /// If a knob is out of its range, which the error names, or the system refuses the netpoll or the thread.

@@ -6,7 +6,7 @@
 
 use std::{io, sync::Weak, task::Waker};
 
-use ws_reactor::Netpoll;
+use ws_reactor::{Inherited, Netpoll};
 
 use super::{
     closing::{Closing, Phase, Threads},
@@ -85,6 +85,8 @@ pub(crate) struct Shared {
     /// Threads of the runtime that exist.
     pub(crate) threads: Mutex<Threads>,
     pub(super) joins: Mutex<Joins>,
+    /// What each thread of the runtime begins with: that of the thread that built it.
+    pub(super) inherited: Inherited,
     pub(super) in_start_hook: Mutex<InStartHook>,
     /// Signalled when a thread ends, and when a task ends during shutdown.
     pub(crate) changed: Condvar,
@@ -148,6 +150,7 @@ impl Shared {
                 blocking: Room::new(config.blocking_max()),
                 threads: Mutex::new(Threads::default()),
                 joins: Mutex::new(Joins::default()),
+                inherited: Inherited::of_this_thread(),
                 in_start_hook: Mutex::new(InStartHook::default()),
                 changed: Condvar::new(),
                 refusal: AtomicBool::new(false),

@@ -5,6 +5,18 @@
 //! refuses it or waits for it. What the cap or the system refuses is counted, and reported once a second at most. Nothing is
 //! lost: the P goes back to the vacant ones, and permit and spinning are *refused*.
 //!
+//! # *What a thread begins with*
+//!
+//! CPUs, niceness and signal mask of a thread are those of the thread that makes it. That may be a thread of others in the middle of
+//! a wake, which is pinned to a CPU. So each thread of the runtime first takes those of the thread that built the
+//! runtime, noted at the build. A start hook comes later and may change them. `apart.rs` changes the CPUs of parked threads
+//! alone, so it never meets this step.
+//!
+//! Rejected: to have the monitor start every thread, so that no thread is made inside a wake. The task would wait for a second
+//! thread to wake up first, and where the monitor is stuck in a report hook, for that.
+//!
+//! Checked by `tests/threads_are_as_their_builder_was.rs`.
+//!
 //! # *Joining*
 //!
 //! When the drop of a runtime returns, its threads have ended, with the thread-locals of users that they had. So each thread
@@ -106,8 +118,12 @@ impl Shared {
         builder: thread::Builder,
         f: impl FnOnce() + Send + 'static,
     ) -> io::Result<()> {
+        let inherited = self.inherited;
         let mut joins = self.joins.lock();
-        let handle = builder.spawn(f)?;
+        let handle = builder.spawn(move || {
+            inherited.apply();
+            f();
+        })?;
         joins.running.push((handle.thread().id(), handle));
         Ok(())
     }
@@ -148,7 +164,9 @@ impl Shared {
         });
         let tells = joined.clone();
         let builder = thread::Builder::new().name(format!("{}-end", self.config.name));
+        let inherited = self.inherited;
         let joiner = builder.spawn(move || {
+            inherited.apply();
             for handle in std::mem::take(&mut *tells.handles.lock()) {
                 let _ = handle.join();
             }
