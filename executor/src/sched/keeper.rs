@@ -31,8 +31,8 @@
 //! - *The monitor* sleeps for good only while all permits are free, and the thread that takes one wakes it (*The monitor's bed* in
 //!   `idle.rs`). A thread that is refused has taken a permit. The monitor stays up while work waits.
 //! - *The reserve* sleeps on the same parker. A thread that the system refuses unparks it, after its push and after
-//!   the mark of the refusal. The reserve takes such a note first and looks afterwards. So it sees the push, or the next
-//!   sleep ends at once.
+//!   the mark of the refusal; so does the end of the runtime. The reserve takes such a note first and looks afterwards, at
+//!   the queues and at the phase. So it sees what the note is about, or the next sleep ends at once.
 //!
 //! # Rejected
 //!
@@ -142,13 +142,14 @@ impl Shared {
         let parker = self.idle.monitor();
         let mut waits = false;
         let processor = loop {
+            // After the note was taken, which may be that of the closing.
+            if self.phase.is_closing() {
+                break None;
+            }
             if waits {
                 parker.park_timeout(RETRY);
             } else {
                 parker.park();
-            }
-            if self.phase.is_closing() {
-                break None;
             }
             if self.lacks_a_thread() && self.could_have_a_thread() {
                 self.wake_for(1);
@@ -156,7 +157,8 @@ impl Shared {
             if let Some(processor) = self.stand_in() {
                 break Some(processor);
             }
-            // Its own try has left a note as well, which must not end the next sleep. Any other note is from before the look.
+            // Its own try has left a note as well, which must not end the next sleep. What other notes are about is looked
+            // at behind this.
             parker.wake_up();
             waits = self.refusal.load(Relaxed) && self.lacks_a_thread();
         };
