@@ -48,6 +48,9 @@
 //! itself out. A pusher that finds too many in their hook has pushed before, and the thread looks at the queues after it has
 //! counted itself out: so it sees the push. A pusher that comes later finds it asleep, and starts none.
 //!
+//! A pusher may have found nobody parked before a thread came out of its hook, and look at the count afterwards. So it looks
+//! once more for a parked thread. Without that look the runtime started a thread more than it has permits, now and then.
+//!
 //! Checked by `tests/a_hook_that_blocks_holds_up_nobody.rs`.
 
 use std::{io, time::Duration};
@@ -61,7 +64,14 @@ use super::{
     worker,
 };
 use crate::{
-    sync::{Arc, Condvar, Mutex, atomic::Ordering::Relaxed, thread},
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{
+            Ordering::{Relaxed, SeqCst},
+            fence,
+        },
+        thread,
+    },
     task::{Task, report},
 };
 
@@ -298,8 +308,16 @@ impl Shared {
     /// Whether one more thread may begin with its start hook; it is counted then.
     fn start_hook_begins(&self) -> bool {
         let mut hooks = self.in_start_hook.lock();
+        // A thread that lies down enters its bit and then gives its permit back; one that gets up takes a permit and then
+        // takes its bit away. So between two looks at the permits each thread is seen as the one or the other.
+        let free = self.idle.free();
+        // Ordering: SeqCst: the three looks are made in this order; pairs with the exchanges of `Idle` and of the bits.
+        fence(SeqCst);
+        let is_one_parked = !self.idle.parked().is_empty();
+        fence(SeqCst);
+        let free = free.min(self.idle.free());
         // One permit that was free is the caller's.
-        let begins = hooks.count <= self.idle.free() + hooks.late;
+        let begins = !is_one_parked && hooks.count <= free + hooks.late;
         hooks.count += usize::from(begins);
         begins
     }
