@@ -109,10 +109,13 @@ mod tests {
     fn a_thread_that_waits_is_told_from_one_that_computes() {
         let (tell, told) = std::sync::mpsc::channel();
         let (stop, wait) = std::sync::mpsc::channel::<()>();
-        let thread = std::thread::spawn(move || {
+        // Fails for this name if the state is looked for behind the first parenthesis: "R" says that it runs.
+        let thread = std::thread::Builder::new().name("waits) R".to_owned());
+        let thread = thread.spawn(move || {
             tell.send(ThreadId::current()).unwrap();
             wait.recv().unwrap_err();
         });
+        let thread = thread.unwrap();
         let id = told.recv().unwrap();
         // It may wait for something else, and go on, on its way to where it stays.
         patiently("it waits, and its clock stands still", || {
