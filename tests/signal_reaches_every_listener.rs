@@ -65,6 +65,40 @@ fn a_signal_between_two_waits_is_kept_and_many_count_as_one() {
     });
 }
 
+// Fails if a listener that has read its whole buffer takes "no more" for an error: the signals before it are lost.
+#[test]
+fn any_number_of_signals_is_told() {
+    with_workers(async || {
+        // A listener reads 256 at a time.
+        let mut listener = signal(SignalKind::hangup())?;
+        for count in [1, 255, 256, 257, 512] {
+            for _ in 0..count {
+                raise(SignalKind::hangup().as_raw())?;
+            }
+            listener.recv().await?;
+            assert!(listener.recv().now_or_never().is_none(), "{count}");
+        }
+        Ok(())
+    });
+}
+
+// Fails if a listener stays in the registry when it is dropped, with one of its two sockets.
+#[test]
+fn a_listener_that_is_gone_leaves_nothing() {
+    const LISTENERS: usize = 500;
+    with_workers(async || {
+        let descriptors = || Ok::<_, io::Error>(std::fs::read_dir("/dev/fd")?.count());
+        let before = descriptors()?;
+        for _ in 0..LISTENERS {
+            drop(signal(SignalKind::alarm())?);
+        }
+        // The other tests of this process come and go with some.
+        let left = descriptors()?.saturating_sub(before);
+        assert!(left < LISTENERS / 2, "{left} descriptors");
+        Ok(())
+    });
+}
+
 #[test]
 fn runtimes_are_told_apart_and_a_dropped_listener_is_missed_by_nobody() {
     for workers in WORKERS {
