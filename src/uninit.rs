@@ -166,6 +166,28 @@ mod tests {
         });
     }
 
+    // Fails if a read that has filled its buffer counts as short: what is left would wait for an edge that never comes.
+    #[test]
+    fn what_a_full_read_leaves_is_read() {
+        crate::runtime::Runtime::new().unwrap().block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let addr = listener.local_addr().unwrap();
+            let mut peer = TcpStream::connect(addr).await.unwrap();
+            let (stream, _) = listener.accept().await.unwrap();
+            peer.write_all(b"abcdef").await.unwrap();
+            // What the system reports first is over then: it would make the stream ready once more.
+            stream.readable().await.unwrap();
+            for expected in [4, 2] {
+                let mut buf = [MaybeUninit::new(b'?'); 4];
+                let read = poll_fn(|cx| Poll::Ready(stream.poll_recv(cx, &mut buf))).await;
+                assert!(
+                    matches!(read, Poll::Ready(Ok(n)) if n == expected),
+                    "{read:?}"
+                );
+            }
+        });
+    }
+
     #[cfg(feature = "tokio-io")]
     #[test]
     fn tokios_buffer_is_filled_behind_what_it_has() {

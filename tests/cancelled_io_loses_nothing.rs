@@ -105,6 +105,8 @@ fn a_peek_leaves_everything_where_it_is() {
         // left.
         let peeked = server.peek(&mut buffer).await?;
         assert_eq!(&buffer[..peeked], b"peek");
+        let peeked = std::future::poll_fn(|cx| server.poll_peek(cx, &mut buffer)).await?;
+        assert_eq!(&buffer[..peeked], b"peek");
         server.read_exact(&mut buffer[..4]).await?;
         assert_eq!(&buffer[..4], b"peek");
         client.close().await?;

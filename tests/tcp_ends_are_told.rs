@@ -64,6 +64,27 @@ fn a_dropped_write_half_ends_the_sending_side() {
     });
 }
 
+// Fails if the close of a half does nothing: while it lives, its drop does not end the sending side either.
+#[test]
+fn a_closed_write_half_ends_the_sending_side() {
+    with_workers(async || {
+        let (mut client, mut server) = tcp_pair().await?;
+        let (mut read, mut write) = client.split_mut();
+        write.close().await?;
+        assert_eq!(server.read(&mut [0; 8]).await?, 0);
+        server.write_all(b"answer").await?;
+        read.read_exact(&mut [0; 6]).await?;
+
+        let (client, mut server) = tcp_pair().await?;
+        let (mut read, mut write) = client.into_split();
+        write.close().await?;
+        assert_eq!(server.read(&mut [0; 8]).await?, 0);
+        server.write_all(b"answer").await?;
+        read.read_exact(&mut [0; 6]).await?;
+        Ok(())
+    });
+}
+
 #[test]
 fn halves_are_forgotten_and_reunited() {
     with_workers(async || {
@@ -83,6 +104,9 @@ fn halves_are_forgotten_and_reunited() {
         let (other_read, other_write) = other.into_split();
         let error = one_read.reunite(other_write).unwrap_err();
         let mut one = error.read.reunite(one_write).expect("they belong together");
+        // To put them together ends nothing.
+        one.write_all(b"whole").await?;
+        (&one_peer).read_exact(&mut [0; 5]).await?;
         let other = other_read
             .reunite(error.write)
             .expect("they belong together");
@@ -148,6 +172,35 @@ fn a_connection_is_refused_where_nobody_listens() {
         bound.bind("127.0.0.1:0".parse().unwrap())?;
         let error = TcpStream::connect(bound.local_addr()?).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+        Ok(())
+    });
+}
+
+// Fails if the error is that of the first address, or of any but the last.
+#[test]
+fn of_several_addresses_the_last_error_is_told() {
+    with_workers(async || {
+        // Bound and not listening: nobody else can take the port meanwhile.
+        let bound = TcpSocket::new_v4()?;
+        bound.bind("127.0.0.1:0".parse().unwrap())?;
+        let refused = (bound.local_addr()?, io::ErrorKind::ConnectionRefused);
+        let broadcast = "255.255.255.255:9".parse().unwrap();
+        let unreachable = (broadcast, io::ErrorKind::NetworkUnreachable);
+        for [first, last] in [[refused, unreachable], [unreachable, refused]] {
+            let error = TcpStream::connect([first.0, last.0]).await.unwrap_err();
+            assert_eq!(error.kind(), last.1, "{error}");
+        }
+
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let in_use = (listener.local_addr()?, io::ErrorKind::AddrInUse);
+        // RFC 5737 keeps this address for documents.
+        let foreign = "192.0.2.1:0".parse().unwrap();
+        let foreign = (foreign, io::ErrorKind::AddrNotAvailable);
+        for [first, last] in [[in_use, foreign], [foreign, in_use]] {
+            let addrs = [first.0, last.0];
+            let error = TcpListener::bind(addrs).await.unwrap_err();
+            assert_eq!(error.kind(), last.1, "{error}");
+        }
         Ok(())
     });
 }

@@ -98,6 +98,23 @@ fn listeners_share_a_port() {
     });
 }
 
+// Fails without `SO_REUSEADDR`: the server's side of the connection holds the port for a minute.
+#[test]
+fn a_server_is_started_again_at_once() {
+    with_workers(async || {
+        let listener = TcpListener::bind("127.77.0.2:0").await?;
+        let addr = listener.local_addr()?;
+        let mut client = TcpStream::connect(addr).await?;
+        let (server, _) = listener.accept().await?;
+        drop((server, listener));
+        assert_eq!(client.read(&mut [0]).await?, 0);
+        drop(client);
+        let listener = TcpListener::bind(addr).await?;
+        assert_eq!(listener.local_addr()?, addr);
+        Ok(())
+    });
+}
+
 // Fails if the backlog is not passed on: the kernel lets in one more than it says, and drops the rest.
 #[test]
 fn the_backlog_is_the_systems() {

@@ -197,4 +197,16 @@ mod tests {
             assert!(!is_about_room(&errno(fatal)));
         }
     }
+
+    // Fails without the upper limit: after ten seconds without room, the next try would be ten seconds away.
+    #[test]
+    fn waits_grow_up_to_a_limit() {
+        crate::runtime::Runtime::new().unwrap().block_on(async {
+            let mut backoff = Backoff::new();
+            for _ in 0..20 {
+                backoff.begin();
+            }
+            assert_eq!(backoff.next, WAIT_MAX);
+        });
+    }
 }
