@@ -624,6 +624,22 @@ fn try_join_shares_the_budget() {
     assert_eq!(answer, Err("the second one ends it"));
 }
 
+/// What the first futures of a `join!` leave, the last one may spend.
+#[test]
+fn the_last_of_a_join_has_all_that_is_left() {
+    let _limit = Limit::new(1);
+    let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+    runtime.block_on(async {
+        let mut both = std::pin::pin!(async { ws::join!(pending::<()>(), spends_all()) });
+        poll_fn(|cx| {
+            assert!(both.as_mut().poll(cx).is_pending());
+            assert!(!coop::has_budget_remaining());
+            Poll::Ready(())
+        })
+        .await;
+    });
+}
+
 /// A unit that brought nothing is given back, and what was spent inside is not.
 #[test]
 fn a_unit_is_given_back() {
