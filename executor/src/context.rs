@@ -283,6 +283,16 @@ pub(crate) fn is_busy() -> bool {
     })
 }
 
+/// Whether this thread is a worker of `shared`, or in a `block_on` of it.
+pub(crate) fn is_inside(shared: &Arc<Shared>) -> bool {
+    CONTEXT.with(|context| {
+        let mut inside =
+            frames(context).filter(|frame| !frame.worker.get().is_null() || !frame.seat.is_null());
+        // SAFETY: by the invariant.
+        inside.any(|frame| Arc::ptr_eq(unsafe { &*frame.shared }, shared))
+    })
+}
+
 /// The current runtime, and this thread's worker if it is one of it.
 #[inline]
 pub(crate) fn with_current<R>(f: impl FnOnce(Option<(&Arc<Shared>, Option<&Worker>)>) -> R) -> R {

@@ -13,8 +13,11 @@
 //! 3. The threads end, with their thread-locals, and the descriptors are closed.
 //!
 //! The drop waits for all of this, at most [`Builder::shutdown_grace`] long. After that, calls that have not begun are
-//! dropped, and what still runs is reported: its thread drops it when it returns. Inside a task, of whatever
-//! runtime, the drop does not wait. See [`Runtime::shutdown_timeout`] and [`Runtime::shutdown_background`].
+//! dropped, and what still runs is reported: its thread drops it when it returns.
+//!
+//! On a thread of the runtime itself (inside a task, a `block_on` or a hook) the drop does not wait, since the end would wait
+//! for that thread. On a thread of another runtime it waits, as in a [`block_in_place`](crate::block_in_place): that
+//! runtime's tasks go on elsewhere. See also [`Runtime::shutdown_timeout`] and [`Runtime::shutdown_background`].
 
 mod builder;
 mod cpus;
@@ -231,7 +234,7 @@ impl Runtime {
     /// Ends the runtime as its drop does, with `timeout` in place of [`Builder::shutdown_grace`].
     ///
     /// What still runs then is reported by a `tracing` warning; its thread drops it when it returns.
-    /// Called inside a task, it does not wait.
+    /// On a thread of this runtime, inside a task say, it does not wait.
     ///
     /// # Examples
     ///

@@ -243,6 +243,65 @@ common::with_workers! {
         crowd.goes();
     }
 
+    /// It waits there, too, and what is announced is a block: a task of the other runtime goes on, and lets the end come. Both
+    /// before the thread of a `block_on` has a permit and after that.
+    fn a_drop_inside_another_runtime_waits_and_holds_up_nobody(workers: usize) {
+        for how in 0..5 {
+            let runtime = runtime(workers);
+            let other = Builder::new().workers(1).sysmon(false).build().unwrap();
+            let (gate, ended) = (Arc::new(Gate::default()), Arc::new(Count::new()));
+            let (opened, counted) = (gate.clone(), ended.clone());
+            drop(runtime.spawn_blocking(move || {
+                opened.pass();
+                counted.add();
+            }));
+            let lets_go = async move {
+                task::yield_now().await;
+                gate.open();
+            };
+            let drops = async move {
+                drop(runtime);
+                assert_eq!(ended.get(), 1, "the drop waits for its calls");
+            };
+            match how {
+                0 => {
+                    drop(other.spawn(lets_go));
+                    other.block_on(drops);
+                }
+                1 => other.block_on(async {
+                    drop(ws_executor::spawn(lets_go));
+                    drops.await;
+                }),
+                2 => other.run_local(async {
+                    drop(ws_executor::spawn(lets_go));
+                    drops.await;
+                }),
+                3 => other.run(async {
+                    drop(ws_executor::spawn(lets_go));
+                    drops.await;
+                }),
+                _ => other.block_on(async {
+                    let drops = ws_executor::spawn(drops);
+                    drop(ws_executor::spawn(lets_go));
+                    drops.await.unwrap();
+                }),
+            }
+        }
+    }
+
+    /// The thread is that runtime's own, though it has polled nothing yet: it does not wait for itself.
+    fn at_once_inside_its_own_block_on(workers: usize) {
+        let runtime = runtime(workers);
+        let gate = Arc::new(Gate::default());
+        let opened = gate.clone();
+        let call = runtime.spawn_blocking(move || opened.pass());
+        runtime.handle().clone().block_on(async {
+            drop(runtime);
+            gate.open();
+        });
+        while !call.is_finished() { thread::yield_now(); }
+    }
+
     /// Inside its own `block_on`, which goes on to its end; what is spawned there then is refused.
     fn inside_its_own_block_on(workers: usize) {
         let runtime = runtime(workers);

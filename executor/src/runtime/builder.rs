@@ -355,7 +355,7 @@ impl Builder {
     }
 
     /// Runs on the same threads after their last task. A runtime that is dropped in there, or in the hook of
-    /// the start, ends as one that is dropped in a task: the drop does not wait.
+    /// the start, ends as one that is dropped in a task of its own: the drop does not wait.
     pub fn on_thread_stop(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.stop = Some(StdArc::new(hook));
         self

@@ -4,8 +4,13 @@
 //!
 //! # The steps of an end
 //!
-//! The *ender* is the thread that drops the runtime, and waits for that; or, if the runtime is ended inside a task, a thread in the
-//! background.
+//! The *ender* sees to the steps. Who that is, and whether the thread that drops the runtime waits, depends on that thread:
+//!
+//! | the thread is | ender | waits |
+//! | --- | --- | --- |
+//! | a worker of the runtime, in a `block_on` of it, or in a hook for its begin or end | a thread in the background | no: the end would wait for this thread |
+//! | the same of another runtime | itself | yes: an announced block, so others have its permit |
+//! | any other | itself | yes |
 //!
 //! 1. The ender begins the draining: spawns are refused, and every live task but blocking calls is cancelled. Workers go on as
 //!    before. They drop the futures, run the calls, fire timers and poll sockets. A destructor is a poll like any other:
@@ -60,6 +65,7 @@ use super::{
     worker::Scope,
 };
 use crate::{
+    blocking::block_in_place,
     context,
     queue::{Batch, Steal},
     sync::{Arc, atomic::Ordering::Relaxed, thread},
@@ -111,11 +117,16 @@ pub(super) fn is_in_a_hook() -> bool {
 impl Shared {
     /// Ends the runtime.
     pub(crate) fn shut_down(self: &Arc<Self>, wait: Wait) {
-        let inside = IN_A_HOOK.get() || context::with_worker(|worker| worker.is_some());
-        let grace = match wait {
-            Wait::AtMost(grace) if !inside => Some(grace),
-            _ => None,
-        };
+        match wait {
+            Wait::AtMost(grace) if !IN_A_HOOK.get() && !context::is_inside(self) => {
+                block_in_place(|| self.end(Some(grace)));
+            }
+            Wait::AtMost(_) | Wait::Not => self.end(None),
+        }
+    }
+
+    /// Ends the runtime, and waits if there is a grace.
+    fn end(self: &Arc<Self>, grace: Option<Duration>) {
         if self.stage.is_some() {
             return self.end_at_once(grace);
         }
