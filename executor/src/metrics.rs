@@ -80,6 +80,9 @@ pub struct Metrics {
     /// How often the monitor has looked at everything: it grows while anything runs, and stands still a few looks after
     /// all sleep. 0 with [`Builder::sysmon(false)`](crate::runtime::Builder::sysmon).
     pub monitor_looks: u64,
+    /// How often an accept of a connection waited, since the system had no room for one: no descriptor, no memory, or no
+    /// place in an epoll.
+    pub accepts_delayed: u64,
     /// A row for each P that ever was; at least as many as threads ran at once.
     pub processors: Vec<ProcessorMetrics>,
 }

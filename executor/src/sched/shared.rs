@@ -79,6 +79,9 @@ pub(crate) struct Shared {
     pub(crate) last_netpoll: AtomicU64,
     pub(crate) reports: Reporter,
     pub(super) netpoll_reports: Throttle,
+    /// That listeners wait for room, and how often they did.
+    pub(crate) accept_reports: Throttle,
+    pub(crate) accepts_delayed: AtomicU64,
     pub(super) crowd: Crowd,
     pub(crate) phase: Phase,
     pub(crate) blocking: Room,
@@ -145,6 +148,8 @@ impl Shared {
                 last_netpoll: AtomicU64::new(0),
                 reports: Reporter::new(config.reports),
                 netpoll_reports: Throttle::new(REPORT_EVERY),
+                accept_reports: Throttle::new(REPORT_EVERY),
+                accepts_delayed: AtomicU64::new(0),
                 crowd: Crowd::default(),
                 phase: Phase::new(),
                 blocking: Room::new(config.blocking_max()),
@@ -373,6 +378,7 @@ impl Shared {
             global_queue: self.grq.len(),
             ordered_queue: self.ordered.len(),
             monitor_looks: self.sysmon.looks(),
+            accepts_delayed: self.accepts_delayed.load(Relaxed),
             processors: self.all_peers().map(processor_metrics).collect(),
         }
     }

@@ -338,7 +338,7 @@ impl Worker {
 impl Shared {
     /// Not while the netpoll is held, but in virtual time: whoever listens may wait for a socket of this runtime.
     ///
-    /// The system lets a look fail for no reason that passes, so this is said once a second at most, whatever clock the runtime has.
+    /// The system lets a look fail for no reason that passes, so this is limited.
     pub(super) fn report_netpoll<T>(&self, result: io::Result<T>) {
         let Err(error) = result else {
             return;
