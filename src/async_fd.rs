@@ -133,15 +133,27 @@ impl<T: AsRawFd> AsyncFd<T> {
 
     /// Registers a descriptor with the netpoll of some runtime.
     pub(crate) fn on(netpoll: &Arc<Netpoll>, io: T, interest: Interest) -> io::Result<Self> {
+        Self::try_on(netpoll, io, interest).map_err(|(_, error)| error)
+    }
+
+    /// The same, and gives the descriptor back if there is no room for it.
+    pub(crate) fn try_on(
+        netpoll: &Arc<Netpoll>,
+        io: T,
+        interest: Interest,
+    ) -> Result<Self, (T, io::Error)> {
         let fd = io.as_raw_fd();
-        Ok(Self {
-            registration: Registration::new(netpoll, &mut SourceFd(&fd), interest)?,
-            io: Some(io),
-            leave: |registration, io| registration.deregister(&mut SourceFd(&io.as_raw_fd())),
-            clear: |registration, io, ready| {
-                registration.clear_ready_of(ready, &mut SourceFd(&io.as_raw_fd()));
-            },
-        })
+        match Registration::new(netpoll, &mut SourceFd(&fd), interest) {
+            Ok(registration) => Ok(Self {
+                registration,
+                io: Some(io),
+                leave: |registration, io| registration.deregister(&mut SourceFd(&io.as_raw_fd())),
+                clear: |registration, io, ready| {
+                    registration.clear_ready_of(ready, &mut SourceFd(&io.as_raw_fd()));
+                },
+            }),
+            Err(error) => Err((io, error)),
+        }
     }
 }
 
@@ -296,6 +308,11 @@ impl<T> AsyncFd<T> {
     /// A place among those who wait for a direction.
     pub(crate) fn waiter(&self, direction: Direction) -> Waiter<'_> {
         self.registration.waiter(direction)
+    }
+
+    /// Wakes all tasks that wait for a direction, for news that does not come from the system.
+    pub(crate) fn wake(&self, direction: Direction) {
+        self.registration.wake(direction);
     }
 
     /// Tries an operation now.

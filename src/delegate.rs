@@ -8,7 +8,8 @@
 //!   addresses and the options of TCP.
 //! - `listening_socket!`: how connections are taken, one by one and as a stream.
 //!
-//! All but the first are for a type with one field `fd`, an `AsyncFd` of std's. They are macros, and not a generic type
+//! All but the first are for a type with a field `fd`, an `AsyncFd` of std's in an `Arc`, which its clones share; and, of a
+//! listener, a field `held`. They are macros, and not a generic type
 //! inside, because std has no trait for what its sockets have in common, and because the methods
 //! have to stand in the documentation of each type.
 
@@ -75,7 +76,10 @@ macro_rules! by_reference {
 }
 
 macro_rules! std_socket {
-    ($name:ident, $std:ty, $std_name:literal, $what:literal, $interest:expr) => {
+    (
+        $name:ident, $std:ty, $std_name:literal, $what:literal, $interest:expr
+        $(, $field:ident: $value:expr)?
+    ) => {
         impl $name {
             #[doc = concat!("Makes one of std's [`", $std_name, "`], which joins the current runtime.")]
             ///
@@ -97,13 +101,17 @@ macro_rules! std_socket {
 
             #[doc = concat!("Gives back std's [`", $std_name, "`], which leaves the runtime.")]
             ///
-            /// It is still in nonblocking mode.
+            /// It is still in nonblocking mode. If there are clones of it, they keep the socket, and this gives a
+            /// duplicate of its descriptor.
             ///
             /// # Errors
             ///
-            /// None so far. The `Result` is there for systems on which leaving can fail.
+            /// What the system says, if there are clones and no room for a duplicate.
             pub fn into_std(self) -> std::io::Result<$std> {
-                Ok(self.fd.into_inner())
+                match std::sync::Arc::try_unwrap(self.fd) {
+                    Ok(fd) => Ok(fd.into_inner()),
+                    Err(shared) => shared.get_ref().try_clone(),
+                }
             }
 
             /// Wraps a socket that is in nonblocking mode.
@@ -111,8 +119,19 @@ macro_rules! std_socket {
                 netpoll: &std::sync::Arc<ws_reactor::Netpoll>,
                 socket: $std,
             ) -> std::io::Result<Self> {
-                let fd = $crate::async_fd::AsyncFd::on(netpoll, socket, $interest)?;
-                Ok(Self { fd })
+                Self::try_join(netpoll, socket).map_err(|(_, error)| error)
+            }
+
+            /// The same, and gives the socket back if the netpoll does not take it.
+            pub(crate) fn try_join(
+                netpoll: &std::sync::Arc<ws_reactor::Netpoll>,
+                socket: $std,
+            ) -> Result<Self, ($std, std::io::Error)> {
+                let fd = $crate::async_fd::AsyncFd::try_on(netpoll, socket, $interest)?;
+                Ok(Self {
+                    fd: std::sync::Arc::new(fd),
+                    $($field: $value,)?
+                })
             }
 
             /// Returns the error that waits at the socket, if there is one, and takes it away.
@@ -153,9 +172,12 @@ macro_rules! std_socket {
             }
         }
 
-        impl From<$name> for std::os::fd::OwnedFd {
-            fn from(socket: $name) -> Self {
-                socket.fd.into_inner().into()
+        impl TryFrom<$name> for std::os::fd::OwnedFd {
+            type Error = std::io::Error;
+
+            /// As `into_std`.
+            fn try_from(socket: $name) -> std::io::Result<Self> {
+                socket.into_std().map(Self::from)
             }
         }
     };
@@ -248,10 +270,15 @@ macro_rules! stream_socket {
                 $crate::net::split::borrowed(self)
             }
 
+            /// Whether both are the same socket.
+            pub(crate) fn is_clone_of(&self, other: &Self) -> bool {
+                std::sync::Arc::ptr_eq(&self.fd, &other.fd)
+            }
+
             /// Takes the two directions apart, for two tasks.
             ///
             /// When the write half is dropped, the sending side is ended, and the peer reads the end of the
-            /// stream.
+            /// stream; that of clones, too, since they are one socket.
             pub fn into_split(
                 self,
             ) -> (
@@ -311,7 +338,8 @@ macro_rules! stream_socket {
 
 macro_rules! listening_socket {
     (
-        $listener:ident, $listener_name:literal, $stream:ident, $std_stream:ty, $addr:ty;
+        $listener:ident, $listener_name:literal, $std_listener:ty;
+        $stream:ident, $std_stream:ty, $addr:ty;
         $(#[$accept:meta])* accept;
         $(#[$poll_accept:meta])* poll_accept;
         $(#[$incoming:meta])* incoming;
@@ -319,7 +347,7 @@ macro_rules! listening_socket {
         impl $listener {
             $(#[$accept])*
             pub async fn accept(&self) -> std::io::Result<($stream, $addr)> {
-                let mut accepting = $crate::net::patience::Accepting::new(&self.fd);
+                let mut accepting = self.accepting();
                 std::future::poll_fn(|cx| self.poll_accept_patiently(cx, &mut accepting)).await
             }
 
@@ -329,36 +357,53 @@ macro_rules! listening_socket {
                 cx: &mut std::task::Context<'_>,
             ) -> std::task::Poll<std::io::Result<($stream, $addr)>> {
                 let readable = ws_reactor::Interest::READABLE;
-                let accepted = self.fd.poll_io(cx, readable, || self.fd.get_ref().accept());
-                accepted.map(|accepted| self.adopt(accepted))
+                let poll = || self.fd.poll_io(cx, readable, || self.accept_now());
+                let accepted = std::task::ready!(self.held.poll_next(poll));
+                std::task::Poll::Ready(accepted.and_then(|accepted| {
+                    self.held.join(&self.fd, accepted, |stream| self.adopt(stream))
+                }))
             }
 
             $(#[$incoming])*
             pub fn incoming(&self) -> Incoming<'_> {
                 Incoming {
                     listener: self,
-                    accepting: $crate::net::patience::Accepting::new(&self.fd),
+                    accepting: self.accepting(),
                 }
+            }
+
+            fn accepting(
+                &self,
+            ) -> $crate::net::patience::Accepting<'_, $std_listener, $std_stream, $addr> {
+                $crate::net::patience::Accepting::new(&self.fd, &self.held)
             }
 
             fn poll_accept_patiently(
                 &self,
                 cx: &mut std::task::Context<'_>,
-                accepting: &mut $crate::net::patience::Accepting<'_>,
+                accepting: &mut $crate::net::patience::Accepting<
+                    '_,
+                    $std_listener,
+                    $std_stream,
+                    $addr,
+                >,
             ) -> std::task::Poll<std::io::Result<($stream, $addr)>> {
-                let accept = || self.fd.get_ref().accept();
-                let accepted = accepting.poll_accept(cx, accept);
-                accepted.map(|accepted| self.adopt(accepted))
+                accepting.poll_accept(cx, || self.accept_now(), |stream| self.adopt(stream))
             }
 
-            /// Has an accepted connection join the listener's runtime.
+            /// Takes a connection from the system.
+            fn accept_now(&self) -> std::io::Result<($std_stream, $addr)> {
+                let (stream, peer) = self.fd.get_ref().accept()?;
+                stream.set_nonblocking(true)?;
+                Ok((stream, peer))
+            }
+
+            /// Has an accepted connection join the listener's runtime, or gives it back.
             fn adopt(
                 &self,
-                accepted: std::io::Result<($std_stream, $addr)>,
-            ) -> std::io::Result<($stream, $addr)> {
-                let (stream, peer) = accepted?;
-                stream.set_nonblocking(true)?;
-                Ok(($stream::join(self.fd.netpoll(), stream)?, peer))
+                stream: $std_stream,
+            ) -> Result<$stream, ($std_stream, std::io::Error)> {
+                $stream::try_join(self.fd.netpoll(), stream)
             }
         }
 
@@ -367,7 +412,12 @@ macro_rules! listening_socket {
         )]
         pub struct Incoming<'a> {
             listener: &'a $listener,
-            accepting: $crate::net::patience::Accepting<'a>,
+            accepting: $crate::net::patience::Accepting<
+                'a,
+                $std_listener,
+                $std_stream,
+                $addr,
+            >,
         }
 
         impl futures::stream::Stream for Incoming<'_> {

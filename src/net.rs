@@ -47,6 +47,15 @@
 //! One task at a time reads from a stream, and one writes to it: the traits of I/O keep the waker of
 //! the last one that polled, as tokio's do, and others that wait in the same direction may wait for ever.
 //!
+//! # Clones
+//!
+//! A clone of a socket is the same socket, by another count: it has the same descriptor, options and place in the
+//! netpoll. What one clone ends, all have ended. The socket is closed when the last clone is dropped; the
+//! halves of [`TcpStream::into_split`] are clones, too. Cloning costs an atomic addition and cannot fail.
+//!
+//! Clones are meant for different directions, or for `async` methods, which any number of tasks may await. If two
+//! clones poll one direction by the traits of I/O, the task that polled last is woken, as above.
+//!
 //! # Cancel safety
 //!
 //! Dropping the future of any single operation in here loses nothing: it has either moved data and is
@@ -61,7 +70,7 @@
 //!
 //! Sockets are std's, in nonblocking mode, inside an [`AsyncFd`](crate::io::AsyncFd), which is where they
 //! meet netpoll and budget. `socket2` sets what std has no name for. `addr` resolves names, `connect`
-//! connects, `patience` is how `accept` survives a full table of descriptors, `split` makes halves of
+//! connects, `patience` is how `accept` survives where the system has no room, `split` makes halves of
 //! streams.
 
 mod addr;

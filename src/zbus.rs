@@ -110,7 +110,7 @@ impl traits::Runtime for Runtime {
     fn connect_tcp(&self, addr: SocketAddr) -> impl Future<Output = io::Result<IoSource>> + Send {
         entered(self.handle.clone(), async move {
             let stream = TcpStream::connect(addr).await?;
-            Ok(OwnedFd::from(stream).into())
+            Ok(OwnedFd::try_from(stream)?.into())
         })
     }
 
@@ -118,7 +118,7 @@ impl traits::Runtime for Runtime {
         let addr = unix_addr(path);
         entered(self.handle.clone(), async move {
             let stream = UnixStream::connect_addr(&addr?).await?;
-            Ok(OwnedFd::from(stream).into())
+            Ok(OwnedFd::try_from(stream)?.into())
         })
     }
 

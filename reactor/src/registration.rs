@@ -203,6 +203,18 @@ impl Registration {
         }
     }
 
+    /// Wakes all tasks that wait for a direction, as an event does, and changes nothing else: for news
+    /// that does not come from the system.
+    ///
+    /// # Panics
+    ///
+    /// If a waker panics, once all of them have been woken.
+    pub fn wake(&self, direction: Direction) {
+        let mut waiting = Vec::new();
+        self.source.take(direction, &mut waiting);
+        wake_all(waiting);
+    }
+
     /// Takes back what `ready` says, for a caller that has found it untrue. Does nothing if an event
     /// has come since, and a closed direction stays ready.
     ///

@@ -121,6 +121,11 @@ impl Source {
         }
     }
 
+    /// Moves out all who wait for a direction.
+    pub(crate) fn take(&self, direction: Direction, ready: &mut Vec<Waker>) {
+        self.waiters.lock().of(direction).take_into(ready);
+    }
+
     /// Moves everybody out, for an end that the caller has written to the word before.
     pub(crate) fn take_all(&self, ready: &mut Vec<Waker>) {
         let mut waiters = self.waiters.lock();

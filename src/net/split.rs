@@ -3,10 +3,11 @@
 //! | from | halves | for |
 //! | --- | --- | --- |
 //! | `split_mut` | [`ReadHalf`], [`WriteHalf`] | two futures of one task; borrowed, free of cost |
-//! | `into_split` | [`OwnedReadHalf`], [`OwnedWriteHalf`] | two tasks; one shared count |
+//! | `into_split` | [`OwnedReadHalf`], [`OwnedWriteHalf`] | two tasks; each has a clone |
 //!
 //! Neither has a lock: the socket is one to the kernel anyway, and reading and writing wait apart. The
-//! dropped [`OwnedWriteHalf`] ends the sending side, as the drop of a whole stream would.
+//! dropped [`OwnedWriteHalf`] ends the sending side, as the drop of a whole stream would. A clone of a stream
+//! does not: the last one ends both sides.
 //!
 //! # Examples
 //!
@@ -38,7 +39,6 @@ use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::Shutdown;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures::io::{AsyncRead, AsyncWrite};
@@ -50,10 +50,14 @@ mod sealed {
 }
 
 /// A stream that has two halves: [`TcpStream`] and [`UnixStream`].
-pub trait Duplex: sealed::Sealed {
+pub trait Duplex: sealed::Sealed + Clone {
     /// Ends a direction, or both, as the method of the same name does.
     #[doc(hidden)]
     fn shutdown(&self, how: Shutdown) -> io::Result<()>;
+
+    /// Whether both are the same socket.
+    #[doc(hidden)]
+    fn is_clone_of(&self, other: &Self) -> bool;
 }
 
 impl sealed::Sealed for TcpStream {}
@@ -62,6 +66,10 @@ impl Duplex for TcpStream {
     fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         TcpStream::shutdown(self, how)
     }
+
+    fn is_clone_of(&self, other: &Self) -> bool {
+        TcpStream::is_clone_of(self, other)
+    }
 }
 
 impl sealed::Sealed for UnixStream {}
@@ -69,6 +77,10 @@ impl sealed::Sealed for UnixStream {}
 impl Duplex for UnixStream {
     fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         UnixStream::shutdown(self, how)
+    }
+
+    fn is_clone_of(&self, other: &Self) -> bool {
+        UnixStream::is_clone_of(self, other)
     }
 }
 
@@ -85,7 +97,6 @@ pub(crate) fn borrowed<S>(stream: &mut S) -> (ReadHalf<'_, S>, WriteHalf<'_, S>)
 }
 
 pub(crate) fn owned<S: Duplex>(stream: S) -> (OwnedReadHalf<S>, OwnedWriteHalf<S>) {
-    let stream = Arc::new(stream);
     let write = OwnedWriteHalf {
         stream: Some(stream.clone()),
         end: End::OnDrop,
@@ -103,12 +114,12 @@ pub struct WriteHalf<'a, S>(&'a S);
 
 /// The receiving side of a stream; from `into_split`.
 #[derive(Debug)]
-pub struct OwnedReadHalf<S>(Arc<S>);
+pub struct OwnedReadHalf<S>(S);
 
 /// The sending side of a stream; from `into_split`. Its drop ends that side.
 pub struct OwnedWriteHalf<S: Duplex> {
     /// Present until [`OwnedReadHalf::reunite`].
-    stream: Option<Arc<S>>,
+    stream: Option<S>,
     end: End,
 }
 
@@ -149,16 +160,9 @@ impl<S: Duplex> OwnedReadHalf<S> {
     /// # Errors
     ///
     /// Gives both back if they are halves of different streams.
-    #[expect(
-        clippy::missing_panics_doc,
-        reason = "the halves of one stream are its only owners"
-    )]
     pub fn reunite(self, mut write: OwnedWriteHalf<S>) -> Result<S, ReuniteError<S>> {
         match write.stream.take() {
-            Some(stream) if Arc::ptr_eq(&stream, &self.0) => {
-                drop(stream);
-                Ok(Arc::into_inner(self.0).expect("a stream has no more than two halves"))
-            }
+            Some(stream) if stream.is_clone_of(&self.0) => Ok(stream),
             other => {
                 write.stream = other;
                 Err(ReuniteError { read: self, write })

@@ -10,6 +10,7 @@ use ws_reactor::{Interest, Netpoll};
 
 use super::addr::{ToSocketAddrs, first_that_works};
 use super::connect::tcp_socket;
+use super::patience::Held;
 use super::tcp_socket::BACKLOG;
 use super::tcp_stream::TcpStream;
 use crate::async_fd::AsyncFd;
@@ -36,8 +37,10 @@ use crate::delegate::{listening_socket, std_socket};
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Clone)]
 pub struct TcpListener {
-    fd: AsyncFd<net::TcpListener>,
+    fd: Arc<AsyncFd<net::TcpListener>>,
+    held: Arc<Held<net::TcpStream, SocketAddr>>,
 }
 
 std_socket!(
@@ -45,7 +48,8 @@ std_socket!(
     net::TcpListener,
     "TcpListener",
     "ws::net::TcpListener",
-    Interest::READABLE
+    Interest::READABLE,
+    held: Arc::default()
 );
 
 impl TcpListener {
@@ -103,12 +107,15 @@ impl TcpListener {
 }
 
 listening_socket! {
-    TcpListener, "TcpListener", TcpStream, net::TcpStream, SocketAddr;
+    TcpListener, "TcpListener", net::TcpListener;
+    TcpStream, net::TcpStream, SocketAddr;
     /// Takes the next connection.
     ///
-    /// Connections that break before they are taken are passed over. When the system has no descriptor
-    /// or no memory for one (`EMFILE`, `ENFILE`, `ENOBUFS`, `ENOMEM`), this waits, tries again, and takes
-    /// it once there is room: clients are kept waiting, and not lost.
+    /// Connections that break before they are taken are passed over. When the system has no descriptor,
+    /// no memory or no place in an epoll for one (`EMFILE`, `ENFILE`, `ENOBUFS`, `ENOMEM`, `ENOSPC`), this
+    /// waits, tries again, and takes it once there is room: clients are kept waiting, and not lost. Each
+    /// such wait is counted in [`Metrics::accepts_delayed`](crate::runtime::Metrics::accepts_delayed), and a
+    /// warning goes to `tracing`, once a second at most.
     ///
     /// # Errors
     ///
@@ -123,8 +130,10 @@ listening_socket! {
     ///
     /// # Errors
     ///
-    /// What the system says, also of a connection that broke and of a table of descriptors that is full:
-    /// after the latter, another poll without a wait would fail as well.
+    /// What the system says, also of a connection that broke, and of room that it does not have (see
+    /// [`TcpListener::accept`]). After the latter, another poll without a wait would fail as well, and no
+    /// connection is lost: one that was taken and found no place in the epoll stays with the listener, and
+    /// the next poll or accept tries it first.
     poll_accept;
 
     /// Returns the connections as a stream, which never ends.

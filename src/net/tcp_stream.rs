@@ -4,6 +4,7 @@ use std::future::Future;
 use std::io::{self, IoSliceMut, Read};
 use std::net::{self, SocketAddr};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ use crate::delegate::{std_socket, stream_socket};
 ///
 /// Reads and writes by [`AsyncRead`] and [`AsyncWrite`](futures::io::AsyncWrite), as itself and as a reference. Closing it as an
 /// `AsyncWrite` ends the sending side and leaves the receiving side open; dropping it closes both.
+/// A clone is the same connection, which is closed when the last one is dropped; see *Clones* in
+/// [`ws::net`](crate::net#clones).
 ///
 /// # Examples
 ///
@@ -43,8 +46,9 @@ use crate::delegate::{std_socket, stream_socket};
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Clone)]
 pub struct TcpStream {
-    fd: AsyncFd<net::TcpStream>,
+    fd: Arc<AsyncFd<net::TcpStream>>,
 }
 
 std_socket!(
@@ -91,7 +95,7 @@ impl TcpStream {
     }
 
     pub(crate) fn from_fd(fd: AsyncFd<net::TcpStream>) -> Self {
-        Self { fd }
+        Self { fd: Arc::new(fd) }
     }
 
     /// Returns the address of this side.

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::net::{self, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use ws_executor::task::coop::cooperative;
@@ -34,8 +35,9 @@ use crate::delegate::{std_socket, waits};
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Clone)]
 pub struct UdpSocket {
-    fd: AsyncFd<net::UdpSocket>,
+    fd: Arc<AsyncFd<net::UdpSocket>>,
 }
 
 std_socket!(

@@ -4,6 +4,7 @@ use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::{self, SocketAddr};
 use std::path::Path;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use ws_executor::task::coop::cooperative;
@@ -34,8 +35,9 @@ use crate::net::patience::Backoff;
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Clone)]
 pub struct UnixDatagram {
-    fd: AsyncFd<net::UnixDatagram>,
+    fd: Arc<AsyncFd<net::UnixDatagram>>,
 }
 
 std_socket!(

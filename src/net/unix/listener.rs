@@ -3,6 +3,7 @@
 use std::io;
 use std::os::unix::net::{self, SocketAddr};
 use std::path::Path;
+use std::sync::Arc;
 
 use ws_reactor::Interest;
 
@@ -11,6 +12,7 @@ use super::stream::UnixStream;
 use crate::async_fd::AsyncFd;
 use crate::current;
 use crate::delegate::{listening_socket, std_socket};
+use crate::net::patience::Held;
 
 /// A Unix socket that takes connections.
 ///
@@ -32,8 +34,10 @@ use crate::delegate::{listening_socket, std_socket};
 /// # std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Clone)]
 pub struct UnixListener {
-    fd: AsyncFd<net::UnixListener>,
+    fd: Arc<AsyncFd<net::UnixListener>>,
+    held: Arc<Held<net::UnixStream, SocketAddr>>,
 }
 
 std_socket!(
@@ -41,7 +45,8 @@ std_socket!(
     net::UnixListener,
     "UnixListener",
     "ws::net::UnixListener",
-    Interest::READABLE
+    Interest::READABLE,
+    held: Arc::default()
 );
 
 impl UnixListener {
@@ -91,7 +96,8 @@ impl UnixListener {
 }
 
 listening_socket! {
-    UnixListener, "UnixListener", UnixStream, net::UnixStream, SocketAddr;
+    UnixListener, "UnixListener", net::UnixListener;
+    UnixStream, net::UnixStream, SocketAddr;
     /// Takes the next connection.
     ///
     /// As patient as [`TcpListener::accept`](crate::net::TcpListener::accept) when the system has no room.
@@ -109,8 +115,9 @@ listening_socket! {
     ///
     /// # Errors
     ///
-    /// What the system says; also that the table of descriptors is full, in which case another poll
-    /// without a wait would fail as well.
+    /// What the system says; also that it has no room, in which case another poll without a wait would
+    /// fail as well. No connection is lost, as with
+    /// [`TcpListener::poll_accept`](crate::net::TcpListener::poll_accept).
     poll_accept;
 
     /// Returns the connections as a stream, which never ends.

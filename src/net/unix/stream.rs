@@ -28,6 +28,8 @@ const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
 ///
 /// Reads and writes by [`AsyncRead`] and [`AsyncWrite`](futures::io::AsyncWrite), as itself and as a reference. Closing it as an
 /// `AsyncWrite` ends the sending side and leaves the receiving side open; dropping it closes both.
+/// A clone is the same connection, which is closed when the last one is dropped; see *Clones* in
+/// [`ws::net`](crate::net#clones).
 ///
 /// # Examples
 ///
@@ -46,8 +48,9 @@ const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Clone)]
 pub struct UnixStream {
-    fd: AsyncFd<net::UnixStream>,
+    fd: Arc<AsyncFd<net::UnixStream>>,
 }
 
 std_socket!(
@@ -167,7 +170,7 @@ async fn connect_patiently(netpoll: &Arc<Netpoll>, addr: &SockAddr) -> io::Resul
                 backoff.wait_after(error).await?;
             }
             Err(error) => return Err(error),
-            Ok(fd) => return Ok(UnixStream { fd }),
+            Ok(fd) => return Ok(UnixStream { fd: Arc::new(fd) }),
         }
     }
 }
@@ -178,7 +181,7 @@ impl AsyncRead for &UnixStream {
         cx: &mut Context<'_>,
         buf: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut &self.fd).poll_read(cx, buf)
+        Pin::new(&mut &*self.fd).poll_read(cx, buf)
     }
 
     fn poll_read_vectored(
@@ -186,6 +189,6 @@ impl AsyncRead for &UnixStream {
         cx: &mut Context<'_>,
         bufs: &mut [IoSliceMut<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut &self.fd).poll_read_vectored(cx, bufs)
+        Pin::new(&mut &*self.fd).poll_read_vectored(cx, bufs)
     }
 }
