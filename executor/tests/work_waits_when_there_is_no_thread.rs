@@ -356,16 +356,12 @@ fn limit_threads(to: u64) {
         rlim_max: 0,
     };
     // SAFETY: the pointer is valid for the write of one `rlimit`.
-    assert_eq!(
-        unsafe { libc::getrlimit(libc::RLIMIT_NPROC, &raw mut limit) },
-        0
-    );
+    let read = unsafe { libc::getrlimit(libc::RLIMIT_NPROC, &raw mut limit) };
+    assert_eq!(read, 0);
     limit.rlim_cur = to.min(limit.rlim_max);
     // SAFETY: the pointer is valid for the read of one `rlimit`.
-    assert_eq!(
-        unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &raw const limit) },
-        0
-    );
+    let set = unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &raw const limit) };
+    assert_eq!(set, 0);
 }
 
 /// From now on the system refuses every thread.
