@@ -51,6 +51,10 @@ use crate::{
     task::JoinHandle,
 };
 
+/// The panic of `run` and `run_local` when they end without an output. Nobody else can end the runtime, which the call owns.
+const STOPPED: &str = "the root task was cancelled: another task panicked, and the runtime was built with \
+                       `Builder::panic_stops_runtime`";
+
 /// A scheduler with its threads, timers and netpoll.
 ///
 /// # Examples
@@ -198,11 +202,7 @@ impl Runtime {
             Ok(output) => output,
             Err(error) => match error.try_into_panic() {
                 Ok(payload) => std::panic::resume_unwind(payload),
-                // Nobody else can end the runtime, which this call owns.
-                Err(_) => panic!(
-                    "the root task was cancelled: another task panicked, and the runtime was built with \
-                     `Builder::panic_stops_runtime`"
-                ),
+                Err(_) => panic!("{STOPPED}"),
             },
         }
     }
@@ -228,7 +228,10 @@ impl Runtime {
     /// ```
     #[track_caller]
     pub fn run_local<F: Future>(self, root: F) -> F::Output {
-        sched::run_local(self.handle.shared(), root)
+        match sched::run_local(self.handle.shared(), root) {
+            Some(output) => output,
+            None => panic!("{STOPPED}"),
+        }
     }
 
     /// Ends the runtime as its drop does, with `timeout` in place of [`Builder::shutdown_grace`].

@@ -113,17 +113,24 @@ fn a_timer_whose_runtime_is_gone() {
 fn a_root_that_another_tasks_panic_has_cancelled() {
     limited(|| {
         common::listen_to_panics();
-        let builder = Builder::new().workers(1).panic_stops_runtime(true);
-        let runtime = builder.build().unwrap();
-        let message = panics(|| {
-            let root = async {
-                drop(ws_executor::spawn(async { panic!("expected: a task's") }));
-                std::future::pending::<()>().await;
-            };
-            below(line!());
-            runtime.run(root);
-        });
-        assert!(message.contains("panic_stops_runtime"), "{message}");
+        for local in [false, true] {
+            let builder = Builder::new().workers(1).panic_stops_runtime(true);
+            let runtime = builder.build().unwrap();
+            let message = panics(|| {
+                let root = async {
+                    drop(ws_executor::spawn(async { panic!("expected: a task's") }));
+                    std::future::pending::<()>().await;
+                };
+                if local {
+                    below(line!());
+                    runtime.run_local(root);
+                } else {
+                    below(line!());
+                    runtime.run(root);
+                }
+            });
+            assert!(message.contains("panic_stops_runtime"), "{message}");
+        }
     });
 }
 

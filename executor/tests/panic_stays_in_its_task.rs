@@ -8,6 +8,7 @@
 mod common;
 
 use std::{
+    any::Any,
     future::{pending, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind, panic_any},
     pin::Pin,
@@ -443,7 +444,35 @@ common::with_workers! {
             });
         }));
         let payload = caught.unwrap_err();
-        let text = payload.downcast_ref::<&str>().copied().unwrap_or_default();
-        assert!(text.contains("cancelled"), "{text}");
+        assert_stopped(&*payload);
     }
+
+    /// The same under `run_local`, whose root is no task. It awaits its task or it does not, and the panic comes from another
+    /// thread or from its own.
+    fn stops_run_local_if_asked_for(workers: usize) {
+        listen_to_panics();
+        for joins in [false, true] {
+            let builder = Builder::new().workers(workers).panic_stops_runtime(true);
+            let runtime = builder.build().unwrap();
+            let caught = catch_unwind(AssertUnwindSafe(|| {
+                runtime.run_local(async {
+                    let task = ws_executor::spawn(async { panic!("expected: stops run_local") });
+                    if joins {
+                        let _ = task.await;
+                    }
+                    pending::<()>().await;
+                });
+            }));
+            assert_stopped(&*caught.unwrap_err());
+        }
+        let runtime = Builder::new().workers(workers).panic_stops_runtime(true).build().unwrap();
+        assert_eq!(runtime.run_local(async { ws_executor::spawn(async { 3 }).await.unwrap() }), 3);
+    }
+}
+
+fn assert_stopped(payload: &(dyn Any + Send)) {
+    let text = payload.downcast_ref::<String>().cloned();
+    let text = text.or_else(|| Some((*payload.downcast_ref::<&str>()?).to_owned()));
+    let text = text.unwrap_or_default();
+    assert!(text.contains("the root task was cancelled"), "{text}");
 }

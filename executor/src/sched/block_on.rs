@@ -58,7 +58,7 @@
 
 use std::{
     cell::{Cell, OnceCell},
-    future::Future,
+    future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     pin::{Pin, pin},
     sync::OnceLock,
@@ -337,18 +337,28 @@ pub(crate) fn run<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
     work_until_done(shared, future)
 }
 
-/// The same with a root that stays on this thread, which is that root's.
+/// The same with a root that stays on this thread, which is that root's. `None` if another task's panic has stopped the
+/// runtime: the root is dropped then, as one of [`run`] is cancelled.
 ///
 /// # Panics
 ///
 /// As [`run`].
 #[track_caller]
-pub(crate) fn run_local<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
+pub(crate) fn run_local<F: Future>(shared: &Arc<Shared>, future: F) -> Option<F::Output> {
     assert!(
         !context::is_busy(),
         "`Runtime::run_local` was called inside a task or a `block_on`: use `Handle::block_on` there"
     );
-    block_on(shared, future)
+    block_on(shared, async {
+        let mut future = pin!(future);
+        let poll = |cx: &mut Context<'_>| {
+            if shared.is_stopped_by_a_panic(cx.waker()) {
+                return Poll::Ready(None);
+            }
+            future.as_mut().poll(cx).map(Some)
+        };
+        poll_fn(poll).await
+    })
 }
 
 /// The same, for who knows that this thread is nothing yet.

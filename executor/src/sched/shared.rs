@@ -84,6 +84,8 @@ pub(crate) struct Shared {
     pub(crate) accepts_delayed: AtomicU64,
     pub(super) crowd: Crowd,
     pub(crate) phase: Phase,
+    /// Woken when a task's panic ends the runtime: the root of `Runtime::run_local`.
+    pub(super) main: Mutex<Option<Waker>>,
     pub(crate) blocking: Room,
     /// Threads of the runtime that exist.
     pub(crate) threads: Mutex<Threads>,
@@ -152,6 +154,7 @@ impl Shared {
                 accepts_delayed: AtomicU64::new(0),
                 crowd: Crowd::default(),
                 phase: Phase::new(),
+                main: Mutex::new(None),
                 blocking: Room::new(config.blocking_max()),
                 threads: Mutex::new(Threads::default()),
                 joins: Mutex::new(Joins::default()),

@@ -53,6 +53,7 @@ pub(super) mod tests;
 
 use std::{
     cell::Cell,
+    task::Waker,
     time::{Duration, Instant},
 };
 
@@ -146,12 +147,30 @@ impl Shared {
         report(|| {
             tracing::error!("a task panicked: the runtime shuts down, as its builder asked for");
         });
-        // Threads that have a root of their own go on with that.
+        // Threads that have a root of their own go on with that, but for the root of `Runtime::run_local`.
         if self.stage.is_some() {
             self.end_at_once(None);
         } else if self.begin_draining() {
             self.end_in_the_background();
         }
+        let main = self.main.lock().take();
+        if let Some(main) = main {
+            main.wake();
+        }
+    }
+
+    /// Whether a task's panic has ended the runtime; if not, `main` is woken when one does. For the root of
+    /// `Runtime::run_local`: its caller owns the runtime, so nobody else can have ended it.
+    ///
+    /// The look at the phase comes after the entry of the waker. So one of two happens: [`task_panicked`](Self::task_panicked)
+    /// finds the waker, or this thread takes the lock after it and sees the phase, which was set before.
+    pub(super) fn is_stopped_by_a_panic(&self, main: &Waker) -> bool {
+        if !self.config.panic_stops_runtime {
+            return false;
+        }
+        let old = self.main.lock().replace(main.clone());
+        drop(old);
+        self.phase.is_ending()
     }
 
     /// The steps of the ender, after the draining has begun.
