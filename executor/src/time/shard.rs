@@ -303,9 +303,16 @@ impl TimerShard {
     }
 
     /// Tells whether an armed timer has fired.
-    pub(crate) fn is_fired(&self, key: &Key) -> bool {
+    ///
+    /// # Errors
+    ///
+    /// Fails when the runtime has shut down: what had fired is not known any more.
+    pub(crate) fn is_fired(&self, key: &Key) -> Result<bool, ShutDown> {
         let state = self.state.lock();
-        !state.shut_down && state.heap.is_fired(key)
+        if state.shut_down {
+            return Err(ShutDown);
+        }
+        Ok(state.heap.is_fired(key))
     }
 
     /// Moves an armed timer to another deadline; it keeps its waker. If it has fired already, or the

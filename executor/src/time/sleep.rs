@@ -5,7 +5,7 @@
 //! | state | fields | goes on |
 //! | --- | --- | --- |
 //! | unarmed | no key, not elapsed | first poll: elapsed if the deadline has passed already, else armed; see also [`UNCHECKED_MIN`] |
-//! | armed | a key | fired, or reset to the past, and polled: elapsed; reset: armed, or unarmed if it had fired; dropped: cancelled |
+//! | armed | a key | fired, or reset to the past, or past its deadline when the runtime has shut down, and polled: elapsed; reset: armed, or unarmed if it had fired; dropped: cancelled |
 //! | elapsed | not armed, elapsed | reset: unarmed |
 //!
 //! One that is never polled is never armed, so making a future and throwing it away costs a look at
@@ -27,7 +27,7 @@ use crate::budget;
 use crate::context;
 use crate::sync::Arc;
 use crate::time::heap::Key;
-use crate::time::shard::Polled;
+use crate::time::shard::{Polled, ShutDown};
 use crate::time::{Instant, TimerHandle, TimerShard, current};
 
 /// A sleep at least this long is armed at its first poll without another look at the clock, which
@@ -104,7 +104,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 ///
 /// # Panics
 ///
-/// Polling it after its runtime has shut down panics, if its deadline had not come before.
+/// Polling it after its runtime has shut down panics, if its deadline has not come before the poll.
 ///
 /// ```
 /// use std::time::Duration;
@@ -191,7 +191,10 @@ impl Sleep {
     #[must_use]
     pub fn is_elapsed(&self) -> bool {
         match &self.key {
-            Some(key) => self.late || self.home.is_fired(key),
+            Some(key) => {
+                let fired = || self.home.is_fired(key);
+                self.late || fired().unwrap_or_else(|ShutDown| self.has_passed())
+            }
             None => self.elapsed || self.has_passed(),
         }
     }
@@ -245,7 +248,7 @@ impl Sleep {
             let deadline = self.home.clock().to_ns(self.deadline.into_std());
             match self.home.arm(deadline, cx.waker().clone()) {
                 Ok(key) => self.key = Some(key),
-                Err(over) => over.panic(),
+                Err(over) => return self.end(over),
             }
             budget::waits();
             return Poll::Pending;
@@ -267,8 +270,19 @@ impl Sleep {
                 budget::waits();
                 Poll::Pending
             }
-            Err(over) => over.panic(),
+            Err(over) => self.end(over),
         }
+    }
+
+    /// Its runtime has shut down, and with it the timers. Those whose deadline has passed have ended all the same.
+    #[track_caller]
+    fn end(&mut self, over: ShutDown) -> Poll<()> {
+        if !self.has_passed() {
+            over.panic();
+        }
+        self.key = None;
+        self.elapsed = true;
+        Poll::Ready(())
     }
 
     fn has_passed(&self) -> bool {

@@ -246,6 +246,26 @@ fn an_armed_sleep_that_is_polled_after_shutdown_panics() {
     probe.is_ready();
 }
 
+/// Its timer had fired, or was to fire at the next look, or its deadline came after the end.
+#[test]
+fn a_sleep_whose_deadline_has_passed_is_ready_after_shutdown() {
+    let bench = Bench::new();
+    let mut fired = Probe::new(&bench, MS);
+    let mut later = Probe::new(&bench, 3 * MS);
+    let mut unchecked = Probe::new(&bench, UNCHECKED_MIN);
+    assert!(!fired.is_ready() && !later.is_ready());
+    bench.advance(2 * MS);
+    bench.shut_down();
+    assert!(fired.sleep.is_elapsed(), "it was before");
+    assert!(!later.sleep.is_elapsed());
+    assert!(fired.is_ready() && fired.is_ready());
+    bench.advance(UNCHECKED_MIN);
+    assert!(later.sleep.is_elapsed() && later.is_ready());
+    assert!(unchecked.is_ready(), "it asks the timers before the clock");
+    fired.sleep.reset(bench.now() + MS);
+    assert!(!fired.sleep.is_elapsed());
+}
+
 #[test]
 #[should_panic(expected = "polled after its runtime had shut down")]
 fn a_new_sleep_that_is_polled_after_shutdown_panics() {

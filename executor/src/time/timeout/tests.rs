@@ -26,6 +26,16 @@ fn the_time_is_over_at_the_deadline_and_not_before() {
 }
 
 #[test]
+fn a_time_that_was_over_before_shutdown_is_over_after_it() {
+    let bench = Bench::new();
+    let mut timeout = task::spawn(within(&bench, MS, pending::<()>()));
+    assert_pending!(timeout.poll());
+    bench.advance(MS);
+    bench.shut_down();
+    assert_ready_eq!(timeout.poll(), Err(Elapsed(())));
+}
+
+#[test]
 fn an_output_in_time_disarms() {
     let bench = Bench::new();
     let (sender, receiver) = oneshot::channel();
