@@ -2,9 +2,14 @@
 //!
 //! It fails when a check of `runtime/builder.rs` is left out.
 
-use std::io::Write as _;
+use std::{io::Write as _, sync::mpsc, time::Duration};
 
-use ws_executor::runtime::{BuildError, Builder, Runtime};
+use ws_executor::{
+    runtime::{BuildError, Builder, Runtime},
+    task, time,
+};
+
+const LEAST_STACK: usize = 64 * 1024;
 
 fn refused(builder: Builder, knob: &str, words: &str) {
     let error: BuildError = builder.build().map(drop).unwrap_err();
@@ -63,6 +68,11 @@ fn stack_size() {
         "stack_size",
         "",
     );
+    // A task that only yields overflows 16 KiB in a debug build.
+    for bytes in [16 * 1024, LEAST_STACK - 1] {
+        let builder = Builder::new().workers(1).stack_size(bytes);
+        refused(builder, "stack_size", &LEAST_STACK.to_string());
+    }
 }
 
 #[test]
@@ -91,10 +101,33 @@ fn the_least_runs() {
     let runtime = Builder::new()
         .workers(1)
         .max_threads(2)
-        .stack_size(16 * 1024)
+        .stack_size(LEAST_STACK)
         .build()
         .unwrap();
     assert_eq!(runtime.block_on(runtime.spawn(async { 5 })).unwrap(), 5);
+}
+
+/// On threads of the runtime: that of the test has a larger stack.
+#[test]
+fn the_least_stack_is_enough() {
+    for workers in [1, 2] {
+        let builder = Builder::new().workers(workers).stack_size(LEAST_STACK);
+        let runtime = builder.build().unwrap();
+        let (done, waits) = mpsc::channel();
+        runtime.spawn(async move {
+            let children: Vec<_> = (0..20)
+                .map(|_| ws_executor::spawn(task::yield_now()))
+                .collect();
+            for child in children {
+                child.await.unwrap();
+            }
+            time::sleep(Duration::from_millis(1)).await;
+            task::yield_now().await;
+            ws_executor::block_in_place(|| ());
+            done.send(ws_executor::spawn_blocking(|| 5).await.unwrap())
+        });
+        assert_eq!(waits.recv(), Ok(5));
+    }
 }
 
 /// In a process of its own, for the environment belongs to all threads.
