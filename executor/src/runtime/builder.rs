@@ -349,6 +349,9 @@ impl Builder {
     /// calls `block_on`, [`Runtime::run`](super::Runtime::run) or a function with `#[ws::main]`, at the begin of each call
     /// that is not inside another.
     ///
+    /// A `block_on` inside a task or another `block_on` runs no hook, also if the two are of different runtimes: the
+    /// hooks of `a` do not run for an `a.block_on` inside a `b.block_on`, though that thread polls its future.
+    ///
     /// The hook may block. Its thread holds up nobody meanwhile: other threads start, as many as there are permits
     /// free, and more if their hooks take long. Without [`sysmon`](Self::sysmon) there are no more.
     pub fn on_thread_start(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {

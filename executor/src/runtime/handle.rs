@@ -117,8 +117,15 @@ impl Handle {
     /// permit if one is free it runs what `future` makes runnable, and nothing else.
     ///
     /// As soon as `future` waits for a timer or a socket, the thread leaves its tasks to the others, for one that blocks
-    /// would block `future` as well. While `future` waits for nothing but tasks, locks or channels, such a task holds it
-    /// up: announce the block, or put a [`timeout`](crate::time::timeout()) around the wait.
+    /// would block `future` as well. While `future` waits for nothing but tasks, locks or channels, a task that blocks on
+    /// this very thread holds it up, for as long as it blocks. That is so in [`block_in_place`](crate::block_in_place) and in
+    /// a `block_on` inside the task, too: these let the other tasks go on, but `future` cannot leave its thread. If the task
+    /// waits for `future`, both wait for ever. Any of these avoids it:
+    ///
+    /// - [`Runtime::run`](super::Runtime::run), or `#[ws::main]` with a body that is `Send`: there the root is a task, and
+    ///   another thread polls it;
+    /// - [`spawn_blocking`](crate::spawn_blocking()) for what blocks;
+    /// - a [`timeout`](crate::time::timeout()) around what `future` waits for.
     ///
     /// Inside a task it announces a block (see [`block_in_place`](crate::block_in_place)) and waits. Tasks
     /// that `spawn_local` has pinned to this very thread go on meanwhile, as they would if the caller awaited
@@ -251,7 +258,10 @@ impl futures_task::Spawn for Handle {
 }
 
 /// Spawns on the current thread, as [`spawn_local`](crate::spawn_local) does. It is an error on a
-/// thread that is neither a worker of this runtime nor in a `block_on` of it.
+/// thread where `spawn_local` would panic, or would pin to another runtime.
+///
+/// `status_local` says what `status` says: it is `Ok` until the runtime ends, on any thread. It does not tell whether this
+/// thread can have a task pinned to it.
 impl futures_task::LocalSpawn for Handle {
     #[track_caller]
     fn spawn_local_obj(

@@ -47,8 +47,11 @@ where
 ///
 /// # Panics
 ///
-/// On a thread that is neither a worker nor in a `block_on` of the current runtime; and in a `block_on` while twice
-/// [`max_threads`](crate::runtime::Builder::max_threads) threads are workers or in a `block_on` of it.
+/// - On a thread that is neither a worker nor in a `block_on` of the current runtime.
+/// - In a `block_on` while twice [`max_threads`](crate::runtime::Builder::max_threads) threads are workers of its runtime
+///   or in a `block_on` of it.
+/// - In a `block_on` of one runtime that is called inside a task, a blocking call or a `block_on` of another, unless the
+///   thread is also a worker of the first, or in an outer `block_on` of it. Use [`spawn_pinned`] there.
 ///
 /// # Examples
 ///

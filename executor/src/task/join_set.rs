@@ -45,7 +45,8 @@ use crate::{
     sync::{Arc, Mutex},
 };
 
-/// Tasks that are joined in the order in which they end, and aborted together.
+/// Tasks that are joined in the order in which they end, and aborted together. Tasks that had ended before they were
+/// [inserted](Self::insert) come in the order of insertion.
 ///
 /// Dropping the set aborts all tasks in it.
 ///
@@ -212,7 +213,7 @@ impl<T: 'static> JoinSet<T> {
     ///
     /// # Panics
     ///
-    /// On a thread that is neither a worker nor in a `block_on` of the current runtime.
+    /// Where [`spawn_local`](crate::spawn_local()) does.
     #[track_caller]
     pub fn spawn_local<F>(&mut self, future: F) -> AbortHandle
     where
@@ -252,6 +253,13 @@ impl<T: 'static> JoinSet<T> {
     }
 
     /// Takes a task that was spawned in any other way into the set.
+    ///
+    /// A task that has ended already counts as one that ends now: several such tasks come in the order in which they were
+    /// inserted.
+    ///
+    /// # Panics
+    ///
+    /// If the output of the task was taken already, by a poll of `handle` that was ready.
     ///
     /// ```
     /// use ws::task::{Builder, JoinSet};

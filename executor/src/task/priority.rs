@@ -5,7 +5,7 @@ use std::fmt;
 #[cfg(not(ws_loom))]
 use crate::context;
 
-/// How urgent a task is: a worker takes the greater first, and equals in the order in which they came.
+/// How urgent a task is: a worker takes the greater first. See *Order among equals* for the rest.
 ///
 /// Any `i64` is a priority, and so is a deadline or a class of service that was turned into one. What is
 /// not said otherwise has [`DEFAULT`](Self::DEFAULT), also what a task of another priority spawns; a child that
@@ -26,6 +26,13 @@ use crate::context;
 /// while a more urgent one waits, for a moment, on another. Tasks that are pinned to a thread
 /// ([`spawn_local`](crate::spawn_local), [`spawn_pinned`](crate::spawn_pinned)) take turns among themselves,
 /// and their priority plays no part.
+///
+/// # Order among equals
+///
+/// Tasks of one priority that a worker has in its own queue run in the order in which they came there. That queue has 256
+/// places. What finds none goes to the queue that all share, and may run after tasks that came later; many different
+/// priorities at a time can fill the places sooner. Of the default priority, the task that was spawned or woken last may
+/// run first, since it is what the worker has in its caches.
 ///
 /// # Fairness
 ///
