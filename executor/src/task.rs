@@ -36,6 +36,11 @@ pub(crate) use self::builder::{
 #[cfg(all(test, ws_loom))]
 pub(crate) use self::id::Id;
 #[cfg(not(ws_loom))]
+pub(crate) use self::local::Apart;
+#[cfg(not(ws_loom))]
+#[doc(hidden)]
+pub use self::local::Slot as __Slot;
+#[cfg(not(ws_loom))]
 pub use self::{
     builder::{Builder, spawn, spawn_blocking, spawn_local, spawn_pinned},
     coop::consume_budget,

@@ -1,8 +1,9 @@
 //! `task_local!`: a value is there while its future is polled or dropped, on whatever thread, and nowhere
-//! else: not in other tasks, not after a panic, not outside.
+//! else: not in other tasks, not after a panic, not outside. A `block_on` inside a scope polls other tasks
+//! outside of it.
 //!
-//! It fails when the guard in `LocalKey::enter` does not swap back, and when the drop of a
-//! `TaskLocalFuture` does not enter the scope.
+//! It fails when the guard in `LocalKey::enter` does not put back, when the drop of a `TaskLocalFuture` does
+//! not enter the scope, and without the `Apart` of `drive`, `wait_above` or `clear_away`.
 
 mod common;
 
@@ -14,13 +15,17 @@ use std::{
 };
 
 use common::{Count, OnDrop, listen_to_panics, runtime};
-use ws_executor::task;
+use ws_executor::{runtime::Handle, task};
 
 ws_executor::task_local! {
     static NUMBER: usize;
     /// One with more attributes.
     pub(crate) static NAME: String;
     static LOG: RefCell<Vec<&'static str>>
+}
+
+fn number() -> Option<usize> {
+    NUMBER.try_with(|number| *number).ok()
 }
 
 struct LogsItsDrop(&'static str);
@@ -102,6 +107,134 @@ common::with_workers! {
             assert!(runtime.block_on(task).unwrap().is_err());
         }
     }
+
+    /// Pinned tasks that a `block_on` inside a scope polls above itself.
+    fn a_nested_block_on_keeps_its_scope_to_itself(workers: usize) {
+        let runtime = runtime(workers);
+        runtime.block_on(async {
+            let neighbour = ws_executor::spawn_local(NAME.scope("own".to_owned(), async {
+                for _ in 0..5 {
+                    assert_eq!(number(), None);
+                    NUMBER.sync_scope(1, || assert_eq!((number(), NAME.get()), (Some(1), "own".to_owned())));
+                    task::yield_now().await;
+                }
+            }));
+            NUMBER.scope(7, async {
+                let handle = Handle::current();
+                let spawned = handle.block_on(async {
+                    assert_eq!(number(), Some(7), "the root is a part of its caller");
+                    let spawned = ws_executor::spawn_local(async { number() });
+                    neighbour.await.unwrap();
+                    assert_eq!(number(), Some(7));
+                    spawned.await.unwrap()
+                });
+                assert_eq!((spawned, number()), (None, Some(7)));
+            }).await;
+        });
+    }
+
+    /// Whatever a thread polls for a `block_on` or a `run` that it calls in a scope.
+    fn a_thread_that_waits_keeps_its_scope_to_itself(workers: usize) {
+        NUMBER.sync_scope(7, || {
+            let ended = runtime(workers);
+            for _ in 0..20 {
+                let (first, later) = ended.block_on(async {
+                    let pinned = ws_executor::spawn_local(async { number() });
+                    let spawned = ws_executor::spawn(async {
+                        task::yield_now().await;
+                        number()
+                    });
+                    let seen = (pinned.await.unwrap(), spawned.await.unwrap());
+                    assert_eq!(number(), Some(7), "the root is a part of its caller");
+                    seen
+                });
+                assert_eq!((first, later), (None, None));
+            }
+            let root = ended.run(async {
+                let spawned = ws_executor::spawn(async { number() });
+                (number(), spawned.await.unwrap())
+            });
+            assert_eq!(root, (None, None), "the root of `run` is a task");
+            assert_eq!(number(), Some(7));
+        });
+    }
+
+    /// What is pinned to the thread is dropped at the end of the `block_on`, and by no part of the caller.
+    fn what_a_block_on_leaves_is_dropped_outside(workers: usize) {
+        let runtime = runtime(workers);
+        // In the first poll, and in a later one.
+        for polls in [1, 2] {
+            let (send, seen) = std::sync::mpsc::channel();
+            NUMBER.sync_scope(7, || runtime.block_on(async {
+                let last = OnDrop(move || send.send(number()).unwrap());
+                drop(ws_executor::spawn_local(async move {
+                    let _last = last;
+                    pending::<()>().await;
+                }));
+                if polls == 2 {
+                    task::yield_now().await;
+                }
+            }));
+            assert_eq!(seen.recv().unwrap(), None);
+        }
+    }
+
+    /// Tasks that are polled inside `with` of a key can enter scopes of that key.
+    fn a_block_on_inside_with_harms_nobody(workers: usize) {
+        let runtime = runtime(workers);
+        runtime.block_on(async {
+            let neighbour = ws_executor::spawn_local(async {
+                let mut sum = 0;
+                for n in 0..5 {
+                    sum += NUMBER.scope(n, async {
+                        task::yield_now().await;
+                        NUMBER.get()
+                    }).await;
+                }
+                sum
+            });
+            NUMBER.scope(7, async {
+                let joined = NUMBER.with(|own| {
+                    let joined = Handle::current().block_on(neighbour);
+                    assert_eq!((*own, number()), (7, Some(7)));
+                    joined
+                });
+                assert_eq!(joined.unwrap(), 10);
+            }).await;
+        });
+    }
+}
+
+#[test]
+fn a_panic_of_a_nested_root_leaves_the_scopes_as_they_were() {
+    listen_to_panics();
+    let runtime = runtime(1);
+    NUMBER.sync_scope(7, || {
+        for polls in [1, 2] {
+            let panicked = catch_unwind(AssertUnwindSafe(|| {
+                runtime.block_on(async {
+                    if polls == 2 {
+                        task::yield_now().await;
+                    }
+                    Handle::current().block_on(async { panic!("expected: in a nested root") });
+                });
+            }));
+            assert!(panicked.is_err());
+            assert_eq!(number(), Some(7));
+        }
+    });
+    assert_eq!(number(), None);
+}
+
+#[test]
+fn scopes_nest_inside_with() {
+    NUMBER.sync_scope(1, || {
+        NUMBER.with(|outer| {
+            NUMBER.sync_scope(2, || assert_eq!((*outer, NUMBER.get()), (1, 2)));
+            assert_eq!((*outer, NUMBER.get()), (1, 1));
+        });
+    });
+    assert_eq!(number(), None);
 }
 
 #[test]
@@ -157,14 +290,6 @@ fn misuse_panics_and_says_so() {
         NUMBER.get();
     });
     assert!(text(outside).contains("outside of its scope"));
-    let within = catch_unwind(|| {
-        NUMBER.sync_scope(1, || NUMBER.with(|_| NUMBER.sync_scope(2, || ())));
-    });
-    assert!(text(within).contains("inside `with`"));
-    assert!(
-        NUMBER.try_with(|_| ()).is_err(),
-        "the slot was not put back"
-    );
     let twice = catch_unwind(AssertUnwindSafe(|| {
         let mut scoped = Box::pin(NUMBER.scope(1, async {}));
         let mut cx = std::task::Context::from_waker(std::task::Waker::noop());

@@ -83,6 +83,7 @@ use crate::{
             Ordering::{AcqRel, Acquire},
         },
     },
+    task::Apart,
 };
 
 /// What wakes a thread that waits for its own future.
@@ -401,13 +402,15 @@ fn work_until_done<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
     result.unwrap_or_else(|payload| resume_unwind(payload))
 }
 
-/// Polls `future` when it is notified, and otherwise does what the worker's steps say.
+/// Polls `future` when it is notified, and otherwise does what the worker's steps say. The scopes of task-locals that the
+/// caller is in are those of `future`, and not of the tasks.
 fn drive<F: Future>(
     worker: &Worker,
     waker: &Waker,
     mut future: Pin<&mut F>,
     sleep: impl Fn(&Worker),
 ) -> F::Output {
+    let apart = Apart::begin();
     loop {
         match worker.step() {
             Step::Run(task) => worker.poll(task),
@@ -415,7 +418,7 @@ fn drive<F: Future>(
             Step::Root => {
                 worker.shared.assert_not_stuck();
                 worker.begin_root();
-                let (polled, waits) = poll_root(future.as_mut(), waker);
+                let (polled, waits) = apart.for_caller(|| poll_root(future.as_mut(), waker));
                 if let Poll::Ready(output) = polled {
                     // What is left of the future is dropped as a part of this poll.
                     return output;

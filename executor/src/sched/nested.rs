@@ -13,7 +13,7 @@
 //!
 //! *Invariant*: below a pinned task that is polled here, there is the poll of another task of this P or of its
 //! root. That one is in no queue, so none is polled twice (S1); it finds what the P knows about the
-//! running poll as it left it.
+//! running poll as it left it. The task above sees no scope of a task-local that the poll below is in (`task/local.rs`).
 //!
 //! Not run are pinned tasks
 //!
@@ -53,6 +53,7 @@ use super::{
 use crate::{
     blocking, budget, context, fork_join,
     sync::{Arc, atomic::Ordering::Relaxed},
+    task::Apart,
 };
 
 /// Waits for `future` on a thread that is in a task or a `block_on` already. See the module's head.
@@ -85,9 +86,11 @@ fn wait_above<F: Future>(
     mut future: Pin<&mut F>,
 ) -> F::Output {
     let _first = First::enter();
+    let apart = Apart::begin();
     loop {
         if root.take()
-            && let Poll::Ready(output) = poll_unbudgeted(future.as_mut(), waker)
+            && let Poll::Ready(output) =
+                apart.for_caller(|| poll_unbudgeted(future.as_mut(), waker))
         {
             return output;
         }

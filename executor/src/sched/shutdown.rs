@@ -70,7 +70,7 @@ use crate::{
     context,
     queue::{Batch, Steal},
     sync::{Arc, atomic::Ordering::Relaxed, thread},
-    task::{Home, Task, report},
+    task::{Apart, Home, Task, report},
 };
 
 /// Names of tasks in a report at most.
@@ -331,6 +331,7 @@ impl Worker {
     /// What a thread does before it leaves its P: drops what is pinned to it, and, if the runtime
     /// closes, everything that it can reach.
     pub(super) fn clear_away(&self) {
+        let _apart = Apart::begin();
         self.clear_pinned();
         if !self.shared().phase.is_closing() {
             return;

@@ -1,23 +1,43 @@
 //! Values that belong to a task, as thread-locals belong to a thread.
 //!
-//! A task-local is a thread-local slot that holds a value only while a future that was given one is
-//! being polled or dropped: [`LocalKey::scope`] wraps the future together with its value, and swaps
-//! the two, value and slot, at the begin and end of each poll. So it goes with the future to whatever
-//! thread polls it, scopes nest, and outside of a scope there is nothing.
+//! [`LocalKey::scope`] wraps a future together with its value. A task-local is a thread-local slot that
+//! points to the value while that future is polled or dropped. So the value goes with the future to
+//! whatever thread polls it, scopes nest, and outside of a scope there is nothing.
 //!
-//! The swap is undone by a guard, so a panic in the poll leaves the slot as it was. The future is dropped
-//! inside its scope, where its destructors see the value; the value is dropped after it, outside. The
-//! scheduler knows nothing of all this.
+//! A guard puts back what the slot held before, so a panic in the poll leaves the slot as it was. The future
+//! is dropped inside its scope, where its destructors see the value; the value is dropped after it, outside.
 //!
 //! A scope takes part in the budget as every combinator does: see `budget.rs`.
+//!
+//! # *Levels*
+//!
+//! A thread in a `block_on` polls tasks, and the `block_on` may lie inside a scope. That scope is the caller's,
+//! and the root's, which is a part of the caller; the tasks must not see it. So each scope notes the thread's
+//! level, a scope of another level counts as none, and a thread that polls for others than its caller is one
+//! level higher ([`Apart`]). The level changes where such polls begin and end, and at each poll of the root
+//! between them. A poll of a task costs nothing more.
+//!
+//! # Why the pointer is valid
+//!
+//! This is an unsafe island. A scope is a call of a closure: the value is borrowed until that call ends, and
+//! before it ends the guard has put back the pointer of the scope below. So whatever the slot points to belongs
+//! to a call that is still on this thread's stack. [`LocalKey::try_with`] lends the value to a closure alone,
+//! which returns before that call does. All who reach it share it; only the owner of the scope, which
+//! is in the call, could change it. A scope inside [`LocalKey::with`] leaves the value below alone.
+//!
+//! The slot has no destructor, so it serves in those of thread-locals, too.
+//!
+//! Rejected: the value itself in the slot. `with` has to borrow the slot then, and a task that is polled by a
+//! `block_on` inside `with` could enter no scope of the key.
+#![allow(unsafe_code)]
 
 use std::{
-    cell::RefCell,
+    cell::Cell,
     error::Error,
     fmt,
     future::Future,
-    mem,
     pin::Pin,
+    ptr::NonNull,
     task::{Context, Poll, ready},
     thread,
 };
@@ -59,34 +79,104 @@ macro_rules! task_local {
         $(#[$attribute])*
         $vis static $name: $crate::task::LocalKey<$type> = {
             ::std::thread_local! {
-                static SLOT: ::std::cell::RefCell<::std::option::Option<$type>> =
-                    const { ::std::cell::RefCell::new(::std::option::Option::None) };
+                static SLOT: $crate::task::__Slot<$type> =
+                    const { $crate::task::__Slot::__new() };
             }
             $crate::task::LocalKey::__new(&SLOT)
         };
     };
 }
 
+/// The innermost scope of a key on this thread. See the module's head.
+#[doc(hidden)]
+pub struct Slot<T>(Cell<Entered<T>>);
+
+impl<T> Slot<T> {
+    #[doc(hidden)]
+    pub const fn __new() -> Self {
+        Self(Cell::new(Entered {
+            value: None,
+            level: 0,
+        }))
+    }
+}
+
+impl<T> fmt::Debug for Slot<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slot").finish_non_exhaustive()
+    }
+}
+
+struct Entered<T> {
+    /// None outside, and in a scope whose value was taken out.
+    value: Option<NonNull<T>>,
+    /// The thread's level when it was entered.
+    level: u32,
+}
+
+impl<T> Clone for Entered<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Entered<T> {}
+
+thread_local! {
+    /// See *Levels* in the module's head.
+    static LEVEL: Cell<u32> = const { Cell::new(0) };
+}
+
+/// While it is there, this thread sees no scope that was entered before. See *Levels* in the module's head.
+pub(crate) struct Apart {
+    before: u32,
+}
+
+impl Apart {
+    /// The thread is about to poll or to drop tasks for others than its caller.
+    pub(crate) fn begin() -> Self {
+        let before = LEVEL.get();
+        Self {
+            before: LEVEL.replace(before + 1),
+        }
+    }
+
+    /// Runs `f` for the caller again: it sees the caller's scopes.
+    pub(crate) fn for_caller<R>(&self, f: impl FnOnce() -> R) -> R {
+        let _back = Self {
+            before: LEVEL.replace(self.before),
+        };
+        f()
+    }
+}
+
+impl Drop for Apart {
+    fn drop(&mut self) {
+        LEVEL.set(self.before);
+    }
+}
+
 /// A key made by [`task_local!`](crate::task_local): gives each future that is run in a scope of it a
 /// value of its own.
 pub struct LocalKey<T: 'static> {
-    slot: &'static thread::LocalKey<RefCell<Option<T>>>,
+    slot: &'static thread::LocalKey<Slot<T>>,
 }
 
 impl<T: 'static> LocalKey<T> {
     #[doc(hidden)]
-    pub const fn __new(slot: &'static thread::LocalKey<RefCell<Option<T>>>) -> Self {
+    pub const fn __new(slot: &'static thread::LocalKey<Slot<T>>) -> Self {
         Self { slot }
     }
 
     /// Gives `future` a value: while it is polled, and while it is dropped, the key holds that.
     ///
-    /// It is not handed on to tasks that the future spawns: give it to them by a scope of their own.
+    /// It is not handed on to tasks that the future spawns: give it to them by a scope of their own. Nor do other
+    /// tasks see it that this thread polls while the future is in a [`block_on`](crate::runtime::Handle::block_on).
+    /// The future that the `block_on` waits for sees it, for that is a part of its caller.
     ///
     /// # Panics
     ///
-    /// The returned future panics if it is polled inside of [`with`](Self::with) of the same key, and in
-    /// destructors of thread-locals.
+    /// The returned future panics if it is polled after it gave its output.
     ///
     /// ```
     /// ws::task_local! { static DEPTH: u32; }
@@ -108,17 +198,15 @@ impl<T: 'static> LocalKey<T> {
 
     /// Runs a closure in a scope.
     ///
+    /// A [`block_on`](crate::runtime::Handle::block_on) in it is a part of the closure; the tasks that the thread
+    /// polls meanwhile are not. The root of a [`Runtime::run`](crate::runtime::Runtime::run) is a task itself.
+    ///
     /// # Panics
     ///
-    /// If the closure does; inside of [`with`](Self::with) of the same key; and in destructors of
-    /// thread-locals.
-    #[track_caller]
+    /// If the closure does.
     pub fn sync_scope<R>(&'static self, value: T, f: impl FnOnce() -> R) -> R {
         let mut value = Some(value);
-        match self.enter(&mut value, f) {
-            Ok(result) => result,
-            Err((refused, _)) => refused.panic(),
-        }
+        self.enter(&mut value, f)
     }
 
     /// Calls `f` with the value.
@@ -142,11 +230,12 @@ impl<T: 'static> LocalKey<T> {
     ///
     /// Outside of a scope of this key.
     pub fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Result<R, AccessError> {
-        self.slot
-            .try_with(|slot| slot.borrow().as_ref().map(f))
-            .ok()
-            .flatten()
-            .ok_or(AccessError(()))
+        let entered = self.slot.with(|slot| slot.0.get());
+        match entered.value {
+            // SAFETY: see *Why the pointer is valid* in the module's head.
+            Some(value) if entered.level == LEVEL.get() => Ok(f(unsafe { value.as_ref() })),
+            _ => Err(AccessError(())),
+        }
     }
 
     /// A copy of the value.
@@ -162,63 +251,24 @@ impl<T: 'static> LocalKey<T> {
         self.with(T::clone)
     }
 
-    /// Runs `f` while `value` and the slot have changed places. Gives `f` back if they cannot.
-    fn enter<R, F: FnOnce() -> R>(
-        &'static self,
-        value: &mut Option<T>,
-        f: F,
-    ) -> Result<R, (Refused, F)> {
-        struct Leave<'a, T: 'static> {
+    /// Runs `f` while the slot points to `value`.
+    fn enter<R>(&'static self, value: &mut Option<T>, f: impl FnOnce() -> R) -> R {
+        struct Leave<T: 'static> {
             key: &'static LocalKey<T>,
-            value: &'a mut Option<T>,
+            before: Entered<T>,
         }
-        impl<T> Drop for Leave<'_, T> {
+        impl<T> Drop for Leave<T> {
             fn drop(&mut self) {
-                // No borrow is left: each ends inside `with`, and so before `f` did. And a slot that is
-                // gone by now has dropped the value with it.
-                let _ = self.key.swap(self.value);
+                self.key.slot.with(|slot| slot.0.set(self.before));
             }
         }
-        match self.swap(value) {
-            Ok(()) => {
-                let _leave = Leave { key: self, value };
-                Ok(f())
-            }
-            Err(refused) => Err((refused, f)),
-        }
-    }
-
-    fn swap(&'static self, value: &mut Option<T>) -> Result<(), Refused> {
-        let swapped = self.slot.try_with(|slot| match slot.try_borrow_mut() {
-            Ok(mut slot) => {
-                mem::swap(&mut *slot, value);
-                Ok(())
-            }
-            Err(_) => Err(Refused::Borrowed),
-        });
-        swapped.unwrap_or(Err(Refused::Gone))
-    }
-}
-
-/// Why a scope could not be entered.
-enum Refused {
-    /// The slot is in use by a `with` further up the stack.
-    Borrowed,
-    /// The thread is at its end, and the slot was destroyed.
-    Gone,
-}
-
-impl Refused {
-    #[track_caller]
-    fn panic(self) -> ! {
-        match self {
-            Self::Borrowed => {
-                panic!("a task-local's scope was entered inside `with` of the same key")
-            }
-            Self::Gone => panic!(
-                "a task-local's scope was entered while the thread ends, after its slot was destroyed"
-            ),
-        }
+        let entered = Entered {
+            value: value.as_ref().map(NonNull::from),
+            level: LEVEL.get(),
+        };
+        let before = self.slot.with(|slot| slot.0.replace(entered));
+        let _leave = Leave { key: self, before };
+        f()
     }
 }
 
@@ -233,7 +283,7 @@ pin_project! {
     #[must_use = "futures do nothing unless polled"]
     pub struct TaskLocalFuture<T: 'static, F> {
         key: &'static LocalKey<T>,
-        // In the slot during a poll.
+        // The slot points to it during a poll.
         value: Option<T>,
         // It has asked for a unit of the budget.
         begun: bool,
@@ -244,11 +294,8 @@ pin_project! {
     impl<T: 'static, F> PinnedDrop for TaskLocalFuture<T, F> {
         fn drop(this: Pin<&mut Self>) {
             let mut this = this.project();
-            if this.future.is_some()
-                && let Err((_, drop_it)) = this.key.enter(this.value, || this.future.set(None))
-            {
-                // There is no scope to be had; the future must go all the same.
-                drop_it();
+            if this.future.is_some() {
+                this.key.enter(this.value, || this.future.set(None));
             }
         }
     }
@@ -277,11 +324,11 @@ impl<T: 'static, F: Future> Future for TaskLocalFuture<T, F> {
 
     /// # Panics
     ///
-    /// If it gave its output before; and as [`LocalKey::scope`] says.
+    /// If it gave its output before; and if the future does.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         ready!(budget::poll_begin(this.begun, cx));
-        let polled = this.key.enter(this.value, || {
+        this.key.enter(this.value, || {
             let Some(future) = this.future.as_mut().as_pin_mut() else {
                 panic!("a `TaskLocalFuture` was polled after it had given its output");
             };
@@ -290,11 +337,7 @@ impl<T: 'static, F: Future> Future for TaskLocalFuture<T, F> {
                 this.future.set(None);
             }
             polled
-        });
-        match polled {
-            Ok(polled) => polled,
-            Err((refused, _)) => refused.panic(),
-        }
+        })
     }
 }
 
