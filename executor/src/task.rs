@@ -22,6 +22,8 @@ pub(crate) mod live;
 #[cfg(not(ws_loom))]
 mod local;
 mod meta;
+#[cfg(not(ws_loom))]
+mod pinned;
 mod priority;
 mod raw;
 mod reference;

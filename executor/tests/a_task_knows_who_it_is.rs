@@ -2,7 +2,8 @@
 //! destructor, above a `block_in_place`, in the closure of a `spawn_blocking`. What is no task finds none.
 //!
 //! It fails when `running_task` in `sched/priority.rs` answers for a root, and when `Worker::poll` forgets the task before
-//! its future is dropped.
+//! its future is dropped. That of a `spawn_pinned` finds what its handle says, unless `new_carried` leaves out
+//! what is its carrier's.
 
 mod common;
 
@@ -17,7 +18,7 @@ use ws_executor::{
     block_in_place,
     runtime::Handle,
     spawn_local,
-    task::{self, Builder, Id, id, name, try_id, yield_now},
+    task::{self, Builder, Id, Priority, id, name, try_id, yield_now},
 };
 
 /// Who the code is that asks.
@@ -55,6 +56,51 @@ common::with_workers! {
             assert_eq!(who(), (None, None));
         });
         assert_eq!(who(), (None, None));
+    }
+
+    /// Its handle is made before its thread is known.
+    fn also_where_its_future_is_made(workers: usize) {
+        let runtime = runtime(workers);
+        runtime.block_on(async {
+            for _ in 0..20 {
+                let task = Builder::new().name("pinned").priority(3).spawn_pinned(|| {
+                    let made = who();
+                    async move {
+                        yield_now().await;
+                        (made, who(), Priority::current())
+                    }
+                });
+                let who = (Some(task.id()), Some("pinned".to_owned()));
+                assert_eq!(task.priority(), Priority::new(3));
+                assert_eq!(task.await.unwrap(), (who.clone(), who, Priority::new(3)));
+            }
+            // A panic has the same id.
+            let task = ws_executor::spawn_pinned(|| async { panic!("{}", id()) });
+            let its_id = task.id();
+            let error = task.await.unwrap_err();
+            assert_eq!(error.id(), its_id);
+            assert!(error.to_string().contains(&its_id.to_string()), "{error}");
+        });
+    }
+
+    /// A new priority is that of the task, also if it was given none before.
+    fn a_pinned_task_has_the_priority_of_its_handle(workers: usize) {
+        let runtime = runtime(workers);
+        let (begun, changed) = (Arc::new(Count::new()), Arc::new(Count::new()));
+        let (begins, waits) = (begun.clone(), changed.clone());
+        let _entered = runtime.enter();
+        let task = ws_executor::spawn_pinned(move || async move {
+            let before = Priority::current();
+            begins.add();
+            block_in_place(|| waits.wait_for(1));
+            (before, Priority::current())
+        });
+        begun.wait_for(1);
+        task.set_priority(Priority::LOWEST);
+        assert_eq!(task.priority(), Priority::LOWEST);
+        changed.add();
+        let priorities = runtime.block_on(task).unwrap();
+        assert_eq!(priorities, (Priority::DEFAULT, Priority::LOWEST));
     }
 
     fn where_it_blocks(workers: usize) {

@@ -3,7 +3,7 @@
 //!
 //! It fails when `TaskDump::new` does not look at who is running (a stuck task then counts as queued), when
 //! `Shared::dump` leaves out the home of what foreign threads spawn, when a task's place and its priority are
-//! taken from two readings of their word, and when `end` in `task/raw.rs` wakes the joiner before the task has left its table.
+//! taken from two readings of their word, when a carrier is shown or counted beside its pinned task, and when `end` in `task/raw.rs` wakes the joiner before the task has left its table.
 
 mod common;
 
@@ -30,6 +30,46 @@ fn named<'a>(dump: &'a [TaskDump], name: &str) -> Vec<&'a TaskDump> {
 }
 
 common::with_workers! {
+    /// Two cells stand behind its handle.
+    fn a_pinned_task_is_one_task(workers: usize) {
+        let runtime = runtime(workers);
+        let handle = runtime.handle();
+        let (begun, line) = (Arc::new(Count::new()), line!() + 4);
+        let _entered = handle.enter();
+        let tasks: Vec<_> = (0..10).map(|_| {
+            let begun = begun.clone();
+            task::Builder::new().name("pinned").spawn_pinned(|| {
+                // It may be polled once more before it is idle.
+                let mut begins = Some(begun);
+                poll_fn(move |_| {
+                    begins.take().inspect(|begun| begun.add());
+                    Poll::<()>::Pending
+                })
+            })
+        }).collect();
+        // Those that wait for a thread are there as well.
+        assert_eq!(named(&handle.dump(), "pinned").len(), 10);
+        begun.wait_for(10);
+        let dump = handle.dump();
+        assert_eq!(dump.len(), 10);
+        for task in &tasks {
+            let row = dump.iter().find(|row| row.id == task.id()).unwrap();
+            assert_eq!((row.name.as_deref(), row.location.line()), (Some("pinned"), line));
+        }
+        assert_eq!(handle.metrics().live_tasks, 10);
+        for task in tasks {
+            task.abort();
+            assert!(runtime.block_on(task).unwrap_err().is_cancelled());
+        }
+        // A pinned task is dropped by its thread, which may be about to.
+        while handle.metrics().live_tasks != 0 || !handle.dump().is_empty() {
+            std::thread::yield_now();
+        }
+        let task = ws_executor::spawn_pinned(|| async {});
+        runtime.block_on(task).unwrap();
+        assert_eq!((handle.metrics().live_tasks, handle.dump().len()), (0, 0));
+    }
+
     fn while_every_worker_is_stuck(workers: usize) {
         // Without sysmon the stuck ones keep their permits, and nothing moves.
         let runtime = Builder::new().workers(workers).sysmon(false).build().unwrap();

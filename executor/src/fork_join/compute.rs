@@ -190,8 +190,12 @@ where
                 cancelled: Mark::new(),
             });
             let inner = computation.clone();
-            let (handle, shared) =
-                spawn_for_all(async move { run(&inner, f) }, "ws::compute", this.location);
+            let (handle, shared) = spawn_for_all(
+                async move { run(&inner, f) },
+                "ws::compute",
+                None,
+                this.location,
+            );
             this.begun = Some(Begun {
                 computation,
                 handle,

@@ -166,6 +166,20 @@ impl Shared {
         // (I7), and the thread keeps the P while it has pinned tasks: `clear_away` ends them first.
         unsafe { Task::new_pinned(future, parts) }
     }
+
+    /// The same for the task that `carrier` has taken to this thread.
+    pub(crate) fn new_carried_task<F>(
+        worker: &Worker,
+        future: F,
+        carrier: &Header,
+    ) -> (Task, JoinCell<F::Output>)
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        // SAFETY: as in `new_pinned_task`: the home is that of this worker's P.
+        unsafe { Task::new_carried(future, NonNull::from(&worker.peer().home), carrier) }
+    }
 }
 
 #[cfg(all(test, not(ws_loom)))]

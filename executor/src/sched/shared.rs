@@ -4,7 +4,7 @@
 //! them. How work comes in is in `incoming.rs`, how threads are started in `threads.rs`, how it ends in
 //! `shutdown.rs`.
 
-use std::{io, sync::Weak, task::Waker};
+use std::{collections::HashSet, io, sync::Weak, task::Waker};
 
 use ws_reactor::{Inherited, Netpoll};
 
@@ -70,6 +70,8 @@ pub(crate) struct Shared {
     /// The home of what foreign threads spawn.
     pub(super) foreign: Home,
     pub(super) foreign_live: Mutex<LiveOwner<TaskRef>>,
+    /// How many of the live tasks are carriers whose pinned task lives as well; see `task/pinned.rs`.
+    pub(crate) carried: AtomicUsize,
     foreign_timers: Arc<TimerShard>,
     /// Timers answer with errors from now on, also those of a P that is made later.
     timers_over: AtomicBool,
@@ -144,6 +146,7 @@ impl Shared {
                 timed: Arc::new(BitSet::new(processors)),
                 foreign: Home::new(Place::Foreign, this.as_ptr().cast(), table, &HOME),
                 foreign_live: Mutex::new(owner),
+                carried: AtomicUsize::new(0),
                 foreign_timers,
                 timers_over: AtomicBool::new(false),
                 netpoll_waiter: AtomicUsize::new(0),
@@ -363,10 +366,21 @@ impl Shared {
             .peers()
             .map(|peer| peer.running.load(Relaxed))
             .collect();
-        let mut tasks = Vec::new();
+        let (mut tasks, mut carriers) = (Vec::new(), Vec::new());
         // The time is looked at after the task was found: others are spawned meanwhile, and an age
         // must not be less than nothing.
-        list(&mut |task| tasks.push(TaskDump::new(&task, &running, self.now_ms())));
+        list(&mut |task| {
+            let row = TaskDump::new(&task, &running, self.now_ms());
+            if task.header().is_carrier() {
+                carriers.push(row);
+            } else {
+                tasks.push(row);
+            }
+        });
+        if !carriers.is_empty() {
+            let pinned: HashSet<_> = tasks.iter().map(|task| task.id).collect();
+            tasks.extend(carriers.into_iter().filter(|row| !pinned.contains(&row.id)));
+        }
         tasks
     }
 
@@ -377,7 +391,7 @@ impl Shared {
             threads_refused: self.threads_refused.load(Relaxed),
             free_permits: self.idle.free(),
             spinning: self.idle.spinning(),
-            live_tasks: self.live_tasks(),
+            live_tasks: self.live_tasks().saturating_sub(self.carried.load(Relaxed)),
             global_queue: self.grq.len(),
             ordered_queue: self.ordered.len(),
             monitor_looks: self.sysmon.looks(),

@@ -2,7 +2,9 @@
 
 use std::{future::Future, panic::Location, task::Waker};
 
-use super::{AbortHandle, Parts, join::JoinHandle, meta::Extra, priority::Priority, raw::Task};
+use super::{
+    Parts, join::JoinHandle, meta::Extra, pinned::spawn_pinned_at, priority::Priority, raw::Task,
+};
 use crate::{
     blocking::BlockingCall,
     context,
@@ -340,6 +342,7 @@ where
 pub(crate) fn spawn_for_all<F>(
     future: F,
     caller: &str,
+    extra: Option<Box<Extra>>,
     location: &'static Location<'static>,
 ) -> (JoinHandle<F::Output>, Arc<Shared>)
 where
@@ -349,7 +352,7 @@ where
     let spawned = context::with_current(|current| {
         current.map(|(shared, _)| {
             (
-                spawn_by(shared, None, future, None, location),
+                spawn_by(shared, None, future, extra, location),
                 shared.clone(),
             )
         })
@@ -452,47 +455,6 @@ where
     let (task, join) = Shared::new_pinned_task(worker, future, parts);
     worker.spawn(task);
     JoinHandle::new(join)
-}
-
-#[track_caller]
-fn spawn_pinned_at<M, F>(
-    make: M,
-    extra: Option<Box<Extra>>,
-    location: &'static Location<'static>,
-) -> JoinHandle<F::Output>
-where
-    M: FnOnce() -> F + Send + 'static,
-    F: Future + 'static,
-    F::Output: Send + 'static,
-{
-    // A plain task comes to some worker, and pins the real one there. The plain one joins it, so that
-    // the handle means both. Not to a thread in `block_on`, whose end is the end of what is pinned to it.
-    let (itself, own_handle) = futures_channel::oneshot::channel::<AbortHandle>();
-    let (handle, _) = spawn_for_all(
-        async move {
-            let pinned =
-                spawn_local_at(async move { make().await }, extra, location).abort_on_drop();
-            match pinned.await {
-                Ok(output) => output,
-                Err(error) => match error.try_into_panic() {
-                    Ok(payload) => std::panic::resume_unwind(payload),
-                    // The runtime shuts down, or the thread was one in `block_on` that stood in: this task ends
-                    // as the other did, with the poll in which it aborts itself.
-                    Err(_) => {
-                        if let Ok(itself) = own_handle.await {
-                            itself.abort();
-                        }
-                        std::future::pending().await
-                    }
-                },
-            }
-        },
-        "ws::spawn_pinned",
-        location,
-    );
-    // Refused only if the task has ended.
-    let _ = itself.send(handle.abort_handle());
-    handle
 }
 
 pub(crate) fn spawn_blocking_on<F, R>(

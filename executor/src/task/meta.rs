@@ -12,7 +12,8 @@
 //!
 //! A task is given a [`Full`] when it is made with a name or a priority, or when its priority is changed for
 //! the first time: by one exchange, which only one of several wins. From then on the word stays as it is
-//! until the task's memory goes, so that a reference into it is good as long as one to the task.
+//! until the task's memory goes, so that a reference into it is good as long as one to the task. The two cells of
+//! a `spawn_pinned` share one (`pinned.rs`).
 //!
 //! *Invariant*: each question is answered from one reading of the word. The word changes its meaning once, at any
 //! moment: who looks at the tag in one reading and takes the address from another one takes a `Full` for a
@@ -22,7 +23,7 @@
 //! and by `tests/dump_shows_what_is_alive.rs`.
 #![expect(unsafe_code, reason = "a tagged pointer")]
 
-use std::{marker::PhantomData, panic::Location, ptr::NonNull};
+use std::{marker::PhantomData, panic::Location, ptr::NonNull, sync::Arc};
 
 use crate::sync::atomic::{
     AtomicPtr,
@@ -37,6 +38,8 @@ pub(crate) const DEFAULT_PRIORITY: i64 = 0;
 pub(crate) struct Extra {
     pub(crate) name: Option<Box<str>>,
     pub(crate) priority: i64,
+    /// It carries another task to its thread; see `pinned.rs`.
+    pub(crate) carries: bool,
 }
 
 #[derive(Debug)]
@@ -45,6 +48,8 @@ struct Full {
     location: &'static Location<'static>,
     /// By the standard library and not by `sync.rs`: a number that orders nothing, in no protocol.
     priority: std::sync::atomic::AtomicI64,
+    /// Of the two tasks that share it, the one that is not pinned is a carrier.
+    carries: bool,
 }
 
 /// The address is that of a [`Full`]; without it, that of a `Location`. Set at birth or once later.
@@ -57,10 +62,10 @@ const TAGS: usize = FULL | PINNED;
 /// See the module's head.
 pub(super) struct Meta {
     word: AtomicPtr<()>,
-    owns: PhantomData<Full>,
+    owns: PhantomData<Arc<Full>>,
 }
 
-// SAFETY: it is a `&'static Location` or a `Box` of which only an atomic number is ever changed.
+// SAFETY: it is a `&'static Location` or an `Arc` of what others may share, for only an atomic number in it is ever changed.
 unsafe impl Send for Meta {}
 // SAFETY: as above.
 unsafe impl Sync for Meta {}
@@ -72,9 +77,10 @@ fn leak_extra(extra: Extra, location: &'static Location<'static>, pinned: usize)
         name: extra.name,
         location,
         priority: extra.priority.into(),
+        carries: extra.carries,
     };
-    let full = NonNull::from(Box::leak(Box::new(full))).cast::<()>();
-    full.as_ptr().map_addr(|address| address | FULL | pinned)
+    let full = Arc::into_raw(Arc::new(full)).cast_mut().cast::<()>();
+    full.map_addr(|address| address | FULL | pinned)
 }
 
 /// What one reading of the word has found.
@@ -98,7 +104,7 @@ fn full_of(word: *mut ()) -> Option<NonNull<Full>> {
 /// - The word is the result of an acquire load from a [`Meta`] that lives as long as `'a`.
 unsafe fn seen<'a>(word: *mut ()) -> Seen<'a> {
     match full_of(word) {
-        // SAFETY: a tagged word is the box that `leak_extra` made, and it stays until the drop of its `Meta`.
+        // SAFETY: a tagged word is the `Arc` that `leak_extra` made, and it stays until the drop of its `Meta`.
         Some(full) => Seen::Full(unsafe { full.as_ref() }),
         None => {
             let location = word.map_addr(|address| address & !TAGS).cast_const();
@@ -127,6 +133,26 @@ impl Meta {
             word: AtomicPtr::new(word),
             owns: PhantomData,
         }
+    }
+
+    /// The name, the place and the priority of this task for a pinned one. Who changes the priority of either changes that of
+    /// both, if there is room for one already.
+    pub(super) fn share_pinned(&self) -> Self {
+        // Ordering: Acquire as in `read`.
+        let word = self.word.load(Acquire);
+        if let Some(full) = full_of(word) {
+            // SAFETY: a tagged word is the `Arc` that `leak_extra` made, and `self` keeps one count of it.
+            unsafe { Arc::increment_strong_count(full.as_ptr()) };
+        }
+        Self {
+            word: AtomicPtr::new(word.map_addr(|address| address | PINNED)),
+            owns: PhantomData,
+        }
+    }
+
+    /// Whether it carries another task to its thread.
+    pub(super) fn is_carrier(&self) -> bool {
+        !self.is_pinned() && matches!(self.read(), Seen::Full(full) if full.carries)
     }
 
     /// Whether it is neither pinned nor has anything of its own.
@@ -178,8 +204,8 @@ impl Meta {
             Seen::Plain(location) => location,
         };
         let extra = Extra {
-            name: None,
             priority,
+            ..Extra::default()
         };
         let new = leak_extra(extra, location, before.addr() & PINNED);
         // Ordering: Release: who finds the address finds what is there. Acquire: the box of who was faster
@@ -188,8 +214,8 @@ impl Meta {
             return;
         };
         if let Some(new) = full_of(new) {
-            // SAFETY: the box that `leak_extra` made, and nobody else has seen it.
-            drop(unsafe { Box::from_raw(new.as_ptr()) });
+            // SAFETY: the `Arc` that `leak_extra` made, and nobody else has seen it.
+            drop(unsafe { Arc::from_raw(new.as_ptr()) });
         }
         // SAFETY: it was loaded right here, and what it leads to is not used after this call.
         if let Seen::Full(full) = unsafe { seen(now) } {
@@ -201,8 +227,8 @@ impl Meta {
 impl Drop for Meta {
     fn drop(&mut self) {
         if let Some(full) = full_of(self.word.load(Acquire)) {
-            // SAFETY: it is the box that `leak_extra` made, and nobody has a reference to it any more.
-            drop(unsafe { Box::from_raw(full.as_ptr()) });
+            // SAFETY: it is the `Arc` that `leak_extra` made, of which this count is the word's.
+            drop(unsafe { Arc::from_raw(full.as_ptr()) });
         }
     }
 }
@@ -226,11 +252,33 @@ mod tests {
         let extra = Extra {
             name: Some("batch".into()),
             priority: -3,
+            carries: false,
         };
         let meta = Meta::new(here, Some(Box::new(extra)), true);
         assert_eq!((meta.name(), meta.location()), (Some("batch"), here));
         assert!(!meta.is_plain() && meta.is_pinned());
         assert_eq!(meta.priority(), -3);
+    }
+
+    #[test]
+    fn two_share_what_a_carrier_has() {
+        let here = Location::caller();
+        let extra = Extra {
+            name: Some("batch".into()),
+            priority: 3,
+            carries: true,
+        };
+        let carrier = Meta::new(here, Some(Box::new(extra)), false);
+        let pinned = carrier.share_pinned();
+        assert!(carrier.is_carrier() && !carrier.is_pinned());
+        assert!(!pinned.is_carrier() && pinned.is_pinned());
+        carrier.set_priority(4);
+        assert_eq!(pinned.priority(), 4);
+        drop(carrier);
+        assert_eq!((pinned.name(), pinned.location()), (Some("batch"), here));
+        let plain = Meta::new(here, None, false).share_pinned();
+        assert!(plain.is_pinned() && !plain.is_carrier());
+        assert_eq!((plain.name(), plain.location()), (None, here));
     }
 
     #[test]

@@ -318,7 +318,8 @@ impl Task {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        Self::allocate::<F, false, false>(future, parts)
+        let meta = Meta::new(parts.location, parts.extra, false);
+        Self::allocate::<F, false>(future, parts.home, parts.id, parts.born_ms, meta)
     }
 
     /// The same for the future of a `spawn_blocking`.
@@ -327,7 +328,8 @@ impl Task {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        Self::allocate::<F, false, true>(future, parts)
+        let meta = Meta::new(parts.location, parts.extra, false);
+        Self::allocate::<F, true>(future, parts.home, parts.id, parts.born_ms, meta)
     }
 
     /// The same for a future that must stay on its thread.
@@ -340,25 +342,47 @@ impl Task {
         F: Future + 'static,
         F::Output: 'static,
     {
-        Self::allocate::<F, true, false>(future, parts)
+        let meta = Meta::new(parts.location, parts.extra, true);
+        Self::allocate::<F, false>(future, parts.home, parts.id, parts.born_ms, meta)
+    }
+
+    /// The same for the future that `carrier` has taken to its thread: to users the two tasks are one.
+    ///
+    /// # Safety
+    ///
+    /// - As [`new_pinned`](Self::new_pinned).
+    pub(crate) unsafe fn new_carried<F>(
+        future: F,
+        home: NonNull<Home>,
+        carrier: &Header,
+    ) -> (Self, JoinCell<F::Output>)
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        let meta = carrier.meta.share_pinned();
+        Self::allocate::<F, false>(future, home, carrier.id, carrier.born_ms, meta)
     }
 
     // Inlined: its parts then go from registers into the cell.
     #[inline(always)]
-    fn allocate<F: Future, const PINNED: bool, const BLOCKS: bool>(
+    fn allocate<F: Future, const BLOCKS: bool>(
         future: F,
-        parts: Parts,
+        home: NonNull<Home>,
+        id: Id,
+        born_ms: u32,
+        meta: Meta,
     ) -> (Self, JoinCell<F::Output>) {
         let cell = Box::new(Cell {
             header: Header {
                 state: State::new(),
                 vtable: &CellVTable::<F, BLOCKS>::VTABLE,
                 next: UnsafeCell::new(None),
-                home: parts.home,
-                id: parts.id,
+                home,
+                id,
                 index: AtomicU32::new(0),
-                born_ms: parts.born_ms,
-                meta: Meta::new(parts.location, parts.extra, PINNED),
+                born_ms,
+                meta,
                 joiner: UnsafeCell::new(None),
             },
             stage: UnsafeCell::new(Stage {
@@ -532,6 +556,11 @@ impl Header {
         self.meta.is_pinned()
     }
 
+    /// Whether it carries another task to its thread; see `pinned.rs`.
+    pub(crate) fn is_carrier(&self) -> bool {
+        self.meta.is_carrier()
+    }
+
     /// Whether it is pinned, and whether others may take it from the fork deque, where a priority plays no part.
     #[inline]
     pub(crate) fn ways(&self) -> (bool, bool) {
@@ -565,7 +594,10 @@ impl Header {
 
     /// Whether it belongs into the ordered queues.
     pub(crate) fn is_ordered(&self) -> bool {
-        !self.is_plain() && !self.is_pinned() && self.priority() != DEFAULT_PRIORITY
+        !self.is_plain()
+            && !self.is_pinned()
+            && self.priority() != DEFAULT_PRIORITY
+            && !self.is_carrier()
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {

@@ -56,6 +56,7 @@ fn pinned_tasks_and_those_with_a_priority_go_other_ways() {
         let extra = priority.map(|priority| Extra {
             name: Some("batch".into()),
             priority,
+            ..Extra::default()
         });
         let parts = parts(&home, extra);
         let (task, handle) = if is_pinned {
