@@ -16,6 +16,8 @@ Serves /hello, /files/PATH, /fib/N, /sleep/MS and /metrics over HTTP, until Ctrl
   --workers N       how many tasks run at a time [one for each CPU]
   --dir PATH        the folder whose files are served [.]
   --connections N   how many connections are open at a time; more wait in the listener's queue [10000]
+  --write-time SECONDS
+                    how long a client may take nothing of its answer [30]
   --grace SECONDS   how long requests in flight may take at the end [10]
   --help            this text";
 
@@ -26,6 +28,7 @@ pub(crate) struct Args {
     /// An absolute path without links, of a folder that was there when we looked.
     pub(crate) dir: PathBuf,
     pub(crate) connections: usize,
+    pub(crate) write_time: Duration,
     pub(crate) grace: Duration,
 }
 
@@ -40,6 +43,7 @@ impl Args {
         let mut workers = None;
         let mut dir = PathBuf::from(".");
         let mut connections = 10_000;
+        let mut write_time = 30;
         let mut grace = 10;
         while let Some(arg) = parser.next()? {
             match arg {
@@ -62,6 +66,13 @@ impl Args {
                         return Err("--connections takes a number from 1 on, not 0".into());
                     }
                 }
+                Arg::Long("write-time") => {
+                    // Bounded, as the grace is.
+                    write_time = value(&mut parser, "--write-time", "whole seconds from 1 on")?;
+                    if write_time == 0_u32 {
+                        return Err("--write-time takes whole seconds from 1 on, not 0".into());
+                    }
+                }
                 Arg::Long("dir") => dir = parser.value()?.into(),
                 Arg::Long("grace") => {
                     // Bounded, so that it can be added to any moment.
@@ -77,6 +88,7 @@ impl Args {
             workers,
             dir: folder(&dir)?,
             connections,
+            write_time: Duration::from_secs(write_time.into()),
             grace: Duration::from_secs(grace.into()),
         }))
     }

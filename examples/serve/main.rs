@@ -10,10 +10,14 @@
 //! | `main.rs` | from arguments to an exit code |
 //! | `args.rs` | the arguments |
 //! | `server.rs` | connections: accepted, counted, ended |
+//! | `stream.rs` | clients that end their side, and clients that do not read |
 //! | `routes.rs` | what is answered to what |
 //! | `files.rs` | files of a folder, and nothing beside it |
 //! | `body.rs` | bodies: bytes, and a file read piece by piece |
 //! | `metrics.rs` | the counters of runtime and server, for Prometheus |
+//!
+//! A client that ends its sending side behind a request is answered, if the answer is there within two seconds; see
+//! `stream.rs` for what hyper makes of such a client by itself.
 //!
 //! The exit code is 0 after an end in which every request was answered, 1 after any other, and 2 for
 //! arguments that make no sense.
@@ -24,6 +28,7 @@ mod files;
 mod metrics;
 mod routes;
 mod server;
+mod stream;
 
 use std::{fmt::Display, process::ExitCode};
 

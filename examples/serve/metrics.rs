@@ -24,39 +24,54 @@ pub(crate) struct Counts {
 
 impl Counts {
     /// Counts a connection, as open until the token is dropped.
-    pub(crate) fn connection(self: &Arc<Self>) -> Open {
+    pub(crate) fn connection(self: &Arc<Self>) -> Arc<Open> {
         self.connections.fetch_add(1, Relaxed);
         self.connections_open.fetch_add(1, Relaxed);
-        Open(self.clone())
+        Arc::new(Open {
+            counts: self.clone(),
+            in_flight: AtomicU64::new(0),
+        })
     }
 
     pub(crate) fn connections_open(&self) -> u64 {
         self.connections_open.load(Relaxed)
     }
-
-    /// Counts a request, as in flight until the token is dropped.
-    pub(crate) fn request(self: &Arc<Self>) -> InFlight {
-        self.requests.fetch_add(1, Relaxed);
-        self.in_flight.fetch_add(1, Relaxed);
-        InFlight(self.clone())
-    }
 }
 
 /// Exists as long as its connection.
-pub(crate) struct Open(Arc<Counts>);
+pub(crate) struct Open {
+    counts: Arc<Counts>,
+    in_flight: AtomicU64,
+}
+
+impl Open {
+    /// Counts a request, as in flight until the token is dropped.
+    pub(crate) fn request(self: &Arc<Self>) -> InFlight {
+        self.counts.requests.fetch_add(1, Relaxed);
+        self.counts.in_flight.fetch_add(1, Relaxed);
+        self.in_flight.fetch_add(1, Relaxed);
+        InFlight(self.clone())
+    }
+
+    /// Whether a request is in flight on this connection.
+    pub(crate) fn is_answering(&self) -> bool {
+        self.in_flight.load(Relaxed) > 0
+    }
+}
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.0.connections_open.fetch_sub(1, Relaxed);
+        self.counts.connections_open.fetch_sub(1, Relaxed);
     }
 }
 
 /// Exists from the head of a request to the last byte of its answer.
-pub(crate) struct InFlight(Arc<Counts>);
+pub(crate) struct InFlight(Arc<Open>);
 
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Relaxed);
+        self.0.counts.in_flight.fetch_sub(1, Relaxed);
     }
 }
 
@@ -148,6 +163,10 @@ fn text(runtime: &Metrics, counts: &Counts) -> String {
         family(&mut text, name, "gauge", help);
         sample(&mut text, name, value as u64);
     }
+    let name = "ws_accepts_delayed_total";
+    let help = "Times that an accept waited: the system had no room.";
+    family(&mut text, name, "counter", help);
+    sample(&mut text, name, runtime.accepts_delayed);
     for (name, kind, help, value) in [
         (
             "serve_connections_total",

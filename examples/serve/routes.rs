@@ -11,7 +11,7 @@ use hyper::{
 use crate::{
     body::{Body, Content},
     files,
-    metrics::{self, Counts},
+    metrics::{self, Counts, InFlight},
     server::warn,
 };
 
@@ -70,8 +70,11 @@ impl Fault {
 }
 
 /// Answers one request, in any case.
-pub(crate) async fn respond(app: &App, request: &Request<Incoming>) -> Response<Body> {
-    let in_flight = app.counts.request();
+pub(crate) async fn respond(
+    app: &App,
+    in_flight: InFlight,
+    request: &Request<Incoming>,
+) -> Response<Body> {
     let (status, answer) = match route(app, request).await {
         Ok(answer) => (StatusCode::OK, answer),
         Err(fault) => (fault.status, Answer::text(fault.message)),

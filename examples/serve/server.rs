@@ -35,6 +35,7 @@ use crate::{
     args::Args,
     metrics::{Counts, Open},
     routes::{App, respond},
+    stream::Stream,
 };
 
 /// How long a client may take for the head of a request, and how long a connection may be idle.
@@ -49,6 +50,7 @@ pub(crate) struct Server {
     signals: Signals,
     app: Arc<App>,
     connections: usize,
+    write_time: Duration,
     grace: Duration,
 }
 
@@ -76,6 +78,7 @@ impl Server {
                 counts: Arc::new(Counts::default()),
             }),
             connections: args.connections,
+            write_time: args.write_time,
             grace: args.grace,
         })
     }
@@ -91,8 +94,12 @@ impl Server {
         let (close, closing) = oneshot::channel();
         let closing = closing.shared();
         let mut connections = JoinSet::new();
-        let connect = |connections: &mut JoinSet<()>, stream| {
+        let connect = |connections: &mut JoinSet<()>, stream: TcpStream| {
+            if let Err(error) = stream.set_nodelay(true) {
+                warn(context("cannot set TCP_NODELAY", &error));
+            }
             let open = self.app.counts.connection();
+            let stream = Stream::new(stream, open.clone(), self.write_time);
             connections.spawn(connection(stream, self.app.clone(), closing.clone(), open));
         };
 
@@ -191,18 +198,16 @@ impl Signals {
 }
 
 /// Answers the requests of one connection, one after the other.
-async fn connection(stream: TcpStream, app: Arc<App>, closing: Closing, _open: Open) {
-    if let Err(error) = stream.set_nodelay(true) {
-        warn(context("cannot set TCP_NODELAY", &error));
-    }
+async fn connection(stream: Stream, app: Arc<App>, closing: Closing, open: Arc<Open>) {
     let service = service_fn(|request| {
-        let app = app.clone();
-        async move { Ok::<_, Infallible>(respond(&app, &request).await) }
+        // Not in the future: hyper looks for the client's end before it polls that.
+        let (app, in_flight) = (app.clone(), open.request());
+        async move { Ok::<_, Infallible>(respond(&app, in_flight, &request).await) }
     });
     let connection = http1::Builder::new()
         .timer(ws::hyper::Timer)
         .header_read_timeout(HEAD_TIME)
-        .serve_connection(ws::hyper::Io::socket(stream), service);
+        .serve_connection(stream, service);
     let result = match select(pin!(connection), closing).await {
         Either::Left((result, _)) => result,
         Either::Right((_, mut connection)) => {

@@ -6,7 +6,7 @@
 use std::{
     collections::HashMap,
     io::{BufRead, BufReader, Read, Write},
-    net::{SocketAddr, TcpStream},
+    net::{Shutdown, SocketAddr, TcpStream},
     time::Duration,
 };
 
@@ -48,6 +48,11 @@ impl Client {
     /// Sends a request, and waits for nothing.
     pub(crate) fn ask(&mut self, path: &str) {
         self.send(request("GET", path));
+    }
+
+    /// Ends the sending side, and goes on to read.
+    pub(crate) fn end_sending(&mut self) {
+        self.stream.get_mut().shutdown(Shutdown::Write).unwrap();
     }
 
     pub(crate) fn get(&mut self, path: &str) -> Reply {

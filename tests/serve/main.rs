@@ -403,6 +403,10 @@ fn arguments_that_make_no_sense_are_told_by_name() {
             &["--connections", "0"],
             "--connections takes a number from 1 on, not 0",
         ),
+        (
+            &["--write-time", "0"],
+            "--write-time takes whole seconds from 1 on, not 0",
+        ),
         (&["--dir", "/no/such/folder"], "--dir /no/such/folder: "),
         (&["--dir", "/dev/null"], "--dir /dev/null: not a folder"),
         (&["--speed"], "invalid option '--speed'"),
@@ -487,4 +491,66 @@ fn connections_have_a_limit() {
     drop(inside);
     outside.reply().expect(200);
     server.end();
+}
+
+/// Also those that have sent several requests, and one whose answer is more than the sockets hold.
+#[test]
+fn clients_that_have_sent_all_are_answered() {
+    let content = bytes(10_000);
+    for workers in WORKERS {
+        let folder = Folder::new();
+        fs::write(folder.public("file"), &content).unwrap();
+        let server = Server::start(folder, workers, &[]);
+        let paths = ["/hello", "/fib/15", "/files/file", "/sleep/20"];
+        let mut clients: Vec<Client> = (0..500).map(|_| server.client()).collect();
+        for (client, path) in clients.iter_mut().zip(paths.iter().cycle()) {
+            client.send([request("GET", path), request("GET", path)].concat());
+            client.end_sending();
+        }
+        let mut unanswered = 0;
+        for (client, path) in clients.into_iter().zip(paths.iter().cycle()) {
+            let rest = client.rest();
+            let expected = match *path {
+                "/hello" => b"hello\n".as_slice(),
+                "/fib/15" => b"610\n",
+                "/sleep/20" => b"slept 20 ms\n",
+                _ => &content,
+            };
+            let heads = rest
+                .windows(15)
+                .filter(|part| *part == b"HTTP/1.1 200 OK")
+                .count();
+            if heads != 2 || !rest.ends_with(expected) {
+                unanswered += 1;
+            }
+        }
+        assert_eq!(unanswered, 0, "of 500 clients, with {workers} workers");
+        // Nor do they stay.
+        server.wait_for("serve_connections_open", 1);
+        server.end();
+
+        let (server, content) = with_unread(workers, &[]);
+        let mut download = server.client();
+        download.ask("/files/unread");
+        download.end_sending();
+        assert_eq!(download.head().len(), content.len());
+        assert_same(&download.rest(), content);
+        server.wait_for("serve_connections_open", 1);
+        server.end();
+    }
+}
+
+/// It holds what is buffered for it no longer than that.
+#[test]
+fn a_client_that_does_not_read_is_cut_off() {
+    for workers in WORKERS {
+        let (server, content) = with_unread(workers, &["--write-time", "1"]);
+        let mut client = server.client();
+        client.ask("/files/unread");
+        client.head();
+        server.wait_for("serve_connections_open", 1);
+        server.wait_for("serve_requests_in_flight", 1);
+        assert!(client.rest().len() < content.len());
+        server.end();
+    }
 }
