@@ -25,6 +25,8 @@ impl Counter {
 pub(crate) struct Counters {
     pub(crate) polls: Counter,
     pub(crate) spawned: Counter,
+    /// Tasks that its thread spawned for whoever comes first: it was never their home.
+    pub(crate) spawned_for_all: Counter,
     pub(crate) completed: Counter,
     pub(crate) searches: Counter,
     /// Looks at one other P each, in these searches.
@@ -93,9 +95,11 @@ pub struct Metrics {
 pub struct ProcessorMetrics {
     /// Polls of tasks.
     pub polls: u64,
-    /// Tasks that were spawned here.
+    /// Tasks that were spawned here. What a thread without a P spawns is counted in no row. A
+    /// [`spawn_pinned`](crate::spawn_pinned) counts 2 here and in `completed`: for the task, and for what carries it to
+    /// its thread.
     pub spawned: u64,
-    /// Tasks that ended here.
+    /// Tasks that ended here, wherever they were spawned.
     pub completed: u64,
     /// Searches: how often its thread had to look at the others' queues.
     pub searches: u64,

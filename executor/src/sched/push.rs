@@ -368,6 +368,13 @@ impl Worker {
         Some(task)
     }
 
+    /// Counts a task that goes to the global queue as any foreign thread's does, unless it will be refused.
+    pub(crate) fn spawns_for_all(&self) {
+        if !self.shared.phase.is_ending() {
+            self.peer().counters.spawned_for_all.add(1);
+        }
+    }
+
     pub(crate) fn home_is(&self, home: &Home) -> bool {
         std::ptr::eq(home, &self.p.peer.home)
     }

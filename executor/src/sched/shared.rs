@@ -549,7 +549,7 @@ fn processor_metrics(peer: &Peer) -> ProcessorMetrics {
     let counters = &peer.counters;
     ProcessorMetrics {
         polls: counters.polls.get(),
-        spawned: counters.spawned.get(),
+        spawned: counters.spawned.get() + counters.spawned_for_all.get(),
         completed: counters.completed.get(),
         searches: counters.searches.get(),
         steals: counters.steals.get(),

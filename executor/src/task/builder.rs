@@ -350,7 +350,10 @@ where
     F::Output: Send + 'static,
 {
     let spawned = context::with_current(|current| {
-        current.map(|(shared, _)| {
+        current.map(|(shared, worker)| {
+            if let Some(worker) = worker {
+                worker.spawns_for_all();
+            }
             (
                 spawn_by(shared, None, future, extra, location),
                 shared.clone(),

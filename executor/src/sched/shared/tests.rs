@@ -14,7 +14,7 @@ use ws_reactor::{Direction, Interest, Registration, pipe};
 use super::*;
 use crate::{
     context,
-    runtime::{Builder, Runtime},
+    runtime::{Builder, ProcessorMetrics, Runtime},
     sched::{Root, Worker, find::tests::thread as sits_down, worker::Step},
     spawn,
     task::Id,
@@ -232,6 +232,31 @@ fn the_metrics_say_what_a_processor_has_done() {
     assert_eq!(counted, (3, 1, 1, 2));
     poll(&worker, 2);
     end(runtime, [worker]);
+}
+
+/// Whatever kind it is of. The root is one more; a pinned task is counted with what carried it to its thread.
+#[test]
+fn what_is_spawned_and_ends_is_counted_in_both() {
+    async fn ten(kind: usize) {
+        for _ in 0..10 {
+            match kind {
+                0 => crate::spawn(async {}).await.unwrap(),
+                1 => crate::spawn_blocking(|| ()).await.unwrap(),
+                2 => crate::compute(|| ()).await.unwrap(),
+                _ => crate::spawn_pinned(|| async {}).await.unwrap(),
+            }
+        }
+    }
+    for (kind, tasks) in [10, 10, 10, 20].into_iter().enumerate() {
+        let runtime = Builder::new().workers(2).build().unwrap();
+        let handle = runtime.handle().clone();
+        // Its threads have ended when it returns, so each has counted what it polled last.
+        runtime.run(ten(kind));
+        let rows = handle.metrics().processors;
+        let sum = |of: fn(&ProcessorMetrics) -> u64| rows.iter().map(of).sum::<u64>();
+        let counted = (sum(|row| row.spawned), sum(|row| row.completed));
+        assert_eq!(counted, (tasks + 1, tasks + 1), "kind {kind}");
+    }
 }
 
 #[test]
