@@ -451,9 +451,10 @@ common::with_workers! {
     /// thread or from its own.
     fn stops_run_local_if_asked_for(workers: usize) {
         listen_to_panics();
-        for joins in [false, true] {
+        for (joins, paused) in [(false, false), (true, false), (false, true), (true, true)] {
             let builder = Builder::new().workers(workers).panic_stops_runtime(true);
-            let runtime = builder.build().unwrap();
+            // Virtual time has one worker.
+            let runtime = builder.paused(paused && workers == 1).build().unwrap();
             let caught = catch_unwind(AssertUnwindSafe(|| {
                 runtime.run_local(async {
                     let task = ws_executor::spawn(async { panic!("expected: stops run_local") });
