@@ -115,7 +115,8 @@ common::with_workers! {
             let neighbour = ws_executor::spawn_local(NAME.scope("own".to_owned(), async {
                 for _ in 0..5 {
                     assert_eq!(number(), None);
-                    NUMBER.sync_scope(1, || assert_eq!((number(), NAME.get()), (Some(1), "own".to_owned())));
+                    let seen = NUMBER.sync_scope(1, || (number(), NAME.get()));
+                    assert_eq!(seen, (Some(1), "own".to_owned()));
                     task::yield_now().await;
                 }
             }));
