@@ -10,6 +10,11 @@
 //! futures spend all, when `ws::io::copy` is that of `futures`, when a macro does not take a unit before it begins, when a
 //! `fork` that spawns takes none, and when a timeout elapses though its future was refused.
 
+#![expect(
+    clippy::async_yields_async,
+    reason = "what is prepared outlives the operation"
+)]
+
 mod net_support;
 
 use std::cell::Cell;

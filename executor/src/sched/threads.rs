@@ -121,6 +121,9 @@ fn join_here(handle: thread::JoinHandle<()>, left: &mut impl FnMut() -> Option<D
     true
 }
 
+/// What a thread that has a hook for its start does not get before it is through with that.
+type Kept = Option<(Permit, Spinning)>;
+
 impl Shared {
     /// Starts a thread that the end joins.
     pub(super) fn start(
@@ -279,7 +282,7 @@ impl Shared {
         &self,
         permit: Permit,
         spinning: Spinning,
-    ) -> Option<(Box<Processor>, Option<(Permit, Spinning)>)> {
+    ) -> Option<(Box<Processor>, Kept)> {
         let hooked = self.stage.is_none() && self.config.hooks.has_start();
         if hooked && !self.start_hook_begins() {
             self.put_off(permit, spinning);
