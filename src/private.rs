@@ -40,11 +40,31 @@ use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
 
+use futures::future::FusedFuture;
 use ws_executor::runtime::{Builder, Runtime};
 
 pub use crate::combinators::Shares;
 pub use futures;
 pub use ws_macros::select;
+
+/// A future for `select!`.
+#[diagnostic::on_unimplemented(
+    message = "`select!` wants a future that is fused, and `{Self}` is not",
+    label = "write `.fuse()` behind the future",
+    note = "`fuse` is a method of `futures::FutureExt`. A future that is used again in a loop is fused once, before the loop"
+)]
+pub trait Fused {}
+
+#[diagnostic::do_not_recommend]
+impl<F: FusedFuture + ?Sized> Fused for F {}
+
+/// Checks a future that is made in a branch.
+pub fn fused<F: Fused>(future: F) -> F {
+    future
+}
+
+/// Checks a future that a branch borrows by name.
+pub fn check_fused<F: Fused + ?Sized>(_: &F) {}
 
 /// Asks whether a future can be a stealable task.
 #[derive(Debug)]

@@ -706,6 +706,9 @@ fn select_is_used_as_ever() {
     let mut never = pending::<u32>().fuse();
     let n = ws::select! { n = never => n, default => 3 };
     assert_eq!(n, 3);
+    let n =
+        ws::select! { n = &mut futures::future::ready(4).fuse() => n, complete => 5, default => 3 };
+    assert_eq!(n, 4);
     let _limit = Limit::new(1);
     let runtime = Builder::new().workers(1).build().unwrap();
     let answer: Result<u32, String> = runtime.block_on(async {

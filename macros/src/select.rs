@@ -4,9 +4,15 @@
 //! A `select!` with a `default` branch does not wait, so it may stand where nothing can be awaited, and it pays nothing.
 //! Whether there is such a branch is all that has to be read here. A macro by example cannot: it would walk through
 //! the tokens one by one, and meet the compiler's recursion limit in a branch of some length.
+//!
+//! # A future that is not fused
+//!
+//! The `select!` of `futures` refuses it, and does not say what is missing. So the future of each branch passes through
+//! `fused`, whose bound has a message that says `.fuse()`. A future that is borrowed by name stays a name, which is what `futures`
+//! tells it by; it is checked beside the `select!`, in code that never runs.
 
-use proc_macro2::{TokenStream, TokenTree};
-use quote::quote;
+use proc_macro2::{Delimiter, Spacing, Span, TokenStream, TokenTree};
+use quote::{quote, quote_spanned};
 
 /// `input` is the path of the crate in brackets, and then what stands in the user's `select!`.
 pub(crate) fn expand(input: TokenStream) -> TokenStream {
@@ -17,10 +23,101 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
     let path = path.stream();
     let branches: TokenStream = tokens.collect();
     let pay = (!has_default(&branches)).then(|| quote!(#path::task::coop::consume_budget().await;));
+    let (branches, names) = with_checks(branches, &path);
     quote!({
         #pay
+        #(if false { #path::__private::check_fused(#names); })*
         #path::__private::futures::select! { #branches }
     })
+}
+
+/// The branches, with a check around each future that is made in place; and the futures that are borrowed by name.
+fn with_checks(branches: TokenStream, path: &TokenStream) -> (TokenStream, Vec<TokenStream>) {
+    let mut tokens = branches.into_iter().peekable();
+    let (mut checked, mut names) = (TokenStream::new(), Vec::new());
+    while tokens.peek().is_some() {
+        // The pattern, up to a `=` that is no part of a longer operator; `default` and `complete` have none.
+        let mut before = ' ';
+        let has_future = loop {
+            let Some(token) = tokens.next() else {
+                return (checked, names);
+            };
+            let alone = is_alone(&token, '=') && !matches!(before, '=' | '!' | '<' | '>' | '.');
+            let arrow = before == '=' && is_alone(&token, '>');
+            before = joint(&token);
+            checked.extend([token]);
+            if alone || arrow {
+                break alone;
+            }
+        };
+        if has_future {
+            let mut future = Vec::new();
+            while let Some(token) = tokens.next() {
+                if joint(&token) == '=' && tokens.peek().is_some_and(|next| is_alone(next, '>')) {
+                    let arrow = tokens.next();
+                    checked.extend(check(future, path, &mut names));
+                    checked.extend([Some(token), arrow].into_iter().flatten());
+                    future = Vec::new();
+                    break;
+                }
+                future.push(token);
+            }
+            // No arrow: `futures` says so.
+            checked.extend(future);
+        }
+        // What the branch does: a block, or all up to a comma.
+        let mut begins = true;
+        while let Some(token) = tokens.next() {
+            let ends = match &token {
+                TokenTree::Punct(punct) => punct.as_char() == ',',
+                TokenTree::Group(group) => {
+                    let follows = tokens.peek().is_some_and(|next| is_alone(next, ','));
+                    begins && group.delimiter() == Delimiter::Brace && !follows
+                }
+                _ => false,
+            };
+            begins = false;
+            checked.extend([token]);
+            if ends {
+                break;
+            }
+        }
+    }
+    (checked, names)
+}
+
+/// A future with its check; a name, whose check is elsewhere; or a reference, which is left to `futures`.
+fn check(future: Vec<TokenTree>, path: &TokenStream, names: &mut Vec<TokenStream>) -> TokenStream {
+    let is_name = future.iter().all(|token| match token {
+        TokenTree::Ident(_) => true,
+        TokenTree::Punct(punct) => punct.as_char() == ':',
+        _ => false,
+    });
+    // A reference to what would live as long as the `select!` would not in an argument.
+    let is_borrowed =
+        matches!(&future[..], [TokenTree::Punct(punct), ..] if punct.as_char() == '&');
+    let span = future.first().map_or_else(Span::call_site, TokenTree::span);
+    let future: TokenStream = future.into_iter().collect();
+    if is_name {
+        names.push(quote_spanned!(span=> &#future));
+    }
+    if is_name || is_borrowed {
+        return future;
+    }
+    quote!(#path::__private::fused(#future))
+}
+
+fn is_alone(token: &TokenTree, char: char) -> bool {
+    matches!(token, TokenTree::Punct(punct)
+        if punct.as_char() == char && punct.spacing() == Spacing::Alone)
+}
+
+/// The character of an operator that goes on; else a space.
+fn joint(token: &TokenTree) -> char {
+    match token {
+        TokenTree::Punct(punct) if punct.spacing() == Spacing::Joint => punct.as_char(),
+        _ => ' ',
+    }
 }
 
 /// Whether `default =>` stands where a branch begins: first, or behind a comma or a block.
@@ -61,6 +158,44 @@ mod tests {
         assert!(!default_in(
             "n = a => match n { default => 1 }, m = default => m"
         ));
+    }
+
+    /// The branches behind their checks, and the names beside them, without spaces.
+    fn checked(branches: &str) -> (String, Vec<String>) {
+        let (checked, names) = with_checks(branches.parse().unwrap(), &quote!(p));
+        let text = |tokens: TokenStream| tokens.to_string().replace(' ', "");
+        (text(checked), names.into_iter().map(text).collect())
+    }
+
+    #[test]
+    fn each_future_is_checked() {
+        let cases = [
+            (
+                "n = f() => n, m = g().h() => { m } () = i() => (),",
+                "n=p::__private::fused(f())=>n,m=p::__private::fused(g().h())=>{m}()=p::__private::fused(i())=>(),",
+            ),
+            (
+                "n = f() => x = n, complete => break, default => ()",
+                "n=p::__private::fused(f())=>x=n,complete=>break,default=>()",
+            ),
+            (
+                "n = f() => g::<A, B>(n), m = f(|x| x == 1) => m",
+                "n=p::__private::fused(f())=>g::<A,B>(n),m=p::__private::fused(f(|x|x==1))=>m",
+            ),
+            (
+                "n = f() => { n }, m = a => m,",
+                "n=p::__private::fused(f())=>{n},m=a=>m,",
+            ),
+            ("n = &mut f() => n", "n=&mutf()=>n"),
+            ("1..=5 = f() => ()", "1..=5=p::__private::fused(f())=>()"),
+            ("no arrow = f()", "noarrow=f()"),
+        ];
+        for (given, expected) in cases {
+            assert_eq!(checked(given).0, expected);
+        }
+        let named = checked("n = a => n, m = self::b => m, o = c.d => o, default => 0");
+        assert_eq!(named.1, ["&a", "&self::b"]);
+        assert!(named.0.contains("o=p::__private::fused(c.d)"));
     }
 
     #[test]
