@@ -54,5 +54,6 @@ cargo fmt --all --check
 # this folder, in the same commit. All other versions stay as they are.
 export CARGO_TARGET_DIR=$target/ecosystem
 cargo test --locked
+cargo run --locked --quiet --example both_contexts
 # With the package that compares, which is built nowhere else.
 cargo clippy --locked --quiet --workspace --all-targets -- -D warnings

@@ -89,3 +89,16 @@ pub use tcp_socket::{Keepalive, TcpSocket};
 pub use tcp_stream::TcpStream;
 pub use udp::UdpSocket;
 pub use unix::{UnixDatagram, UnixListener, UnixStream};
+
+// As in tokio.
+const _: () = {
+    use std::panic::{RefUnwindSafe, UnwindSafe};
+    const fn check<T: UnwindSafe + RefUnwindSafe>() {}
+    check::<TcpListener>();
+    check::<TcpSocket>();
+    check::<TcpStream>();
+    check::<UdpSocket>();
+    check::<UnixDatagram>();
+    check::<UnixListener>();
+    check::<UnixStream>();
+};

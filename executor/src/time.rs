@@ -31,7 +31,7 @@
 //!
 //! Time is the system's monotonic clock, which on most systems stands still while the machine is
 //! suspended. A duration so long that no [`Instant`] can hold its end, like [`Duration::MAX`], is
-//! fine: such a timer never fires.
+//! fine: such a timer never fires. Under `faketime`, which shows a process another clock, timers do not fire.
 //!
 //! # Behind the scenes
 //!

@@ -40,6 +40,7 @@
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -95,6 +96,10 @@ pub struct Registration {
     netpoll: Arc<Netpoll>,
     source: Arc<Source>,
 }
+
+// No user code runs in the middle of a change of it, so a panic leaves nothing half done.
+impl UnwindSafe for Registration {}
+impl RefUnwindSafe for Registration {}
 
 impl Registration {
     /// Registers a source, once and for all, edge-triggered.
