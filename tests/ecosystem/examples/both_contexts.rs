@@ -22,12 +22,10 @@ fn main() -> io::Result<()> {
         .build()
         .map_err(io::Error::other)?;
     let here = runtime.handle().clone();
-    thread::Builder::new()
-        .name("tokio".into())
-        .spawn(move || {
-            let _entered = here.enter(); // `ws::spawn` works in what libraries spawn
-            tokio.block_on(pending::<()>());
-        })?;
+    thread::Builder::new().name("tokio".into()).spawn(move || {
+        let _entered = here.enter(); // `ws::spawn` works in what libraries spawn
+        tokio.block_on(pending::<()>());
+    })?;
     runtime.run(program())
 }
 
