@@ -220,12 +220,7 @@ fn a_computation_holds_up_nobody() {
         for client in clients {
             client.join().unwrap();
         }
-        server.signal("TERM");
-        let End { code, stderr, .. } = server.wait();
-        assert_eq!(code, Some(0));
-        // The runtime reports who computes for long, and nothing else is said.
-        let is_report = |line: &str| line.starts_with("ws: task ") && line.contains(" its thread ");
-        assert!(stderr.lines().all(is_report), "{stderr}");
+        server.end();
     }
 }
 
