@@ -13,7 +13,7 @@
 //!
 //! A future that holds others pays as an operation does, or a loop around it would never end its poll when what it
 //! holds is always ready. It pays one unit when it is ready, unless what it holds has paid: [`charged`]. So a
-//! read under a timeout costs what the read costs. If no unit is left when it begins, it yields once: [`poll_begin`].
+//! read under a timeout costs what the read costs. If no unit is left when it begins, it yields once: `poll_begin`.
 //!
 //! Of several futures in one task the first could spend the whole budget in each poll, and the ones behind it would
 //! be refused for ever. So `ws::join!` polls each with [`poll_share`]: of `n` futures the first may take one part in
