@@ -5,7 +5,7 @@ use std::future::{pending, ready};
 async fn main() {
     let mut named = pending::<u32>();
     ws::select! {
-        n = async { 1 } => drop::<u32>(n),
+        n = ready(1) => drop::<u32>(n),
         n = named => drop::<u32>(n),
         () = ready(()) => (),
     }
