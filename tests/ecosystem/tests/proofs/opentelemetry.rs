@@ -23,6 +23,10 @@ impl Runtime for OnWs {
         drop(self.0.spawn(future));
     }
 
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "the future of an `async fn` would borrow `self`"
+    )]
     fn delay(&self, duration: Duration) -> impl Future<Output = ()> + Send + 'static {
         async move { ws::time::sleep(duration).await }
     }
