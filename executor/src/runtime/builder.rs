@@ -223,7 +223,7 @@ impl Builder {
     /// A stall has several reports, and [`StallReport::phase`] tells which one this is:
     ///
     /// 1. [`Begun`](super::StallPhase::Begun), when it has lasted for the threshold. There is one such report a second at
-    ///    most; [`suppressed`](StallReport::suppressed) counts the stalls that got none, of which nothing more is reported.
+    ///    most; [`suppressed`](StallReport::suppressed) counts the stalls that were left out. Nothing more is reported about them.
     /// 2. [`GoesOn`](super::StallPhase::GoesOn), whenever it has lasted twice as long as at its last report, and a second
     ///    longer. There is one such report a second at most, too.
     /// 3. [`Ended`](super::StallPhase::Ended), with its whole time. Each stall that was reported has this report, unless
