@@ -69,12 +69,20 @@ fn find(path: &str) -> Option<PathBuf> {
         vec![root().join(path)]
     } else {
         let executor = root().join("executor");
-        vec![
-            executor.join("tests").join(path),
-            executor.join("src").join(path),
-        ]
+        let mut candidates = vec![executor.join("src").join(path)];
+        candidates.extend(folders(&executor.join("tests")).map(|folder| folder.join(path)));
+        candidates
     };
     candidates.into_iter().find(|path| path.is_file())
+}
+
+/// A folder of tests, and those in it, of which each is one program.
+fn folders(tests: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let programs = fs::read_dir(tests)
+        .expect("the folder is there")
+        .map(|entry| entry.expect("it can be read").path())
+        .filter(|path| path.join("main.rs").is_file());
+    [tests.to_owned()].into_iter().chain(programs)
 }
 
 struct Row {
@@ -119,24 +127,30 @@ fn page() -> Page {
     Page { text, rows }
 }
 
+/// The path of a test file on the page: the bare name of the executor's, and that from the root of others'.
+fn on_the_page(path: &Path) -> String {
+    let path = path.strip_prefix(root()).expect("it is in the workspace");
+    let name = match path.strip_prefix("executor/tests") {
+        Ok(_) => Path::new(path.file_name().expect("a file")),
+        Err(_) => path,
+    };
+    name.to_str().expect("text").to_owned()
+}
+
 /// All files of tests, by their paths on the page.
 fn test_files() -> Vec<(String, PathBuf)> {
-    let folders = [
-        ("executor/tests", ""),
-        ("tests", "tests/"),
-        ("tests/ui/tests", "tests/ui/tests/"),
-        ("reactor/tests", "reactor/tests/"),
-    ];
     let mut files = Vec::new();
-    for (folder, prefix) in folders {
-        for entry in fs::read_dir(root().join(folder)).expect("the folder is there") {
-            let path = entry.expect("it can be read").path();
-            if path.extension().is_some_and(|extension| extension == "rs") {
-                let name = path
-                    .file_name()
-                    .and_then(|name| name.to_str())
-                    .expect("text");
-                files.push((format!("{prefix}{name}"), path.clone()));
+    for tests in ["executor/tests", "tests", "tests/ui/tests", "reactor/tests"] {
+        // The example `serve` has one test file and helpers.
+        let folders = folders(&root().join(tests)).filter(|folder| !folder.ends_with("serve"));
+        for folder in folders {
+            for entry in fs::read_dir(&folder).expect("the folder is there") {
+                let path = entry.expect("it can be read").path();
+                let is_test = path.extension().is_some_and(|extension| extension == "rs")
+                    && path.file_name().is_some_and(|name| name != "main.rs");
+                if is_test {
+                    files.push((on_the_page(&path), path));
+                }
             }
         }
     }

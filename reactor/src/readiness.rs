@@ -46,7 +46,7 @@
 //! - [`Why::Reported`]: the kernel was made to say once more what holds. If the direction is closed still, that is
 //!   an event of its own, which comes after.
 //!
-//! Keeping the bits would make a loop of "wait, try" spin: `tests/a_fifo_that_is_opened_again_waits.rs` of the root.
+//! Keeping the bits would make a loop of "wait, try" spin: `tests/sockets/a_fifo_that_is_opened_again_waits.rs` of the root.
 //!
 //! # Who writes
 //!

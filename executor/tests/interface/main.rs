@@ -1,0 +1,14 @@
+//! What users call, beside the order of things: builders, handles, hooks, dumps, task locals.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod a_task_knows_who_it_is;
+mod builder_refuses_wrong_knobs;
+mod dump_shows_what_is_alive;
+mod hooks_run_once_per_thread;
+mod join_set_joins_as_they_end;
+mod runtimes_in_statics;
+mod task_local_follows_its_task;
+mod threads_are_as_their_builder_was;
+mod workers_fit_the_quota;

@@ -1,0 +1,18 @@
+//! Sockets, descriptors and copies as users meet them.
+
+#[path = "../net_support/mod.rs"]
+mod net_support;
+
+mod a_fifo_that_is_opened_again_waits;
+mod accept_survives_a_full_fd_table;
+mod async_fd_wakes_every_waiter;
+mod cancelled_io_loses_nothing;
+mod clones_are_one_socket;
+mod copy_carries_every_byte;
+mod sockets_outlive_their_runtime;
+mod sockets_serve_any_thread;
+mod tcp_carries_every_byte;
+mod tcp_ends_are_told;
+mod tcp_options_reach_the_socket;
+mod udp_datagrams_arrive_whole;
+mod unix_sockets_carry_everything;

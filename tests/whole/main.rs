@@ -1,0 +1,11 @@
+//! The runtime as a whole: macros, the netpoll beside computations, virtual time, budgets.
+
+#[path = "../net_support/mod.rs"]
+mod net_support;
+
+mod macros_under_the_harness;
+mod netpoll_is_never_starved;
+mod parallel_iterators_run_on_the_workers;
+mod somebody_waits_in_the_netpoll;
+mod virtual_time_at_work;
+mod what_is_always_ready_gives_way;

@@ -1,0 +1,764 @@
+//! F7: what is always ready gives way: each asynchronous operation of `ws` alone, in a loop in which it is always ready; each
+//! combinator around something that is always ready; and each way that `task::coop` offers to others. Each ends its poll
+//! after the budget. So a timeout around it fires, and tasks behind it get their turn, with one worker and no monitor.
+//! And a timeout does not fire instead of an output that the budget held back.
+//!
+//! One operation a loop, so that each one that pays nothing is seen. What is ready only a limited number of times is
+//! polled once, with more of it than a budget takes (`ends_its_poll!`).
+//!
+//! It fails when an operation takes no unit, when `budget::charged` takes none, when `poll_share` lets the first of several
+//! futures spend all, when `ws::io::copy` is that of `futures`, when a macro does not take a unit before it begins, when a
+//! `fork` that spawns takes none, and when a timeout elapses though its future was refused.
+
+#![expect(
+    clippy::async_yields_async,
+    reason = "what is prepared outlives the operation"
+)]
+
+use crate::net_support;
+
+use std::cell::Cell;
+use std::future::{Future, pending, poll_fn, ready};
+use std::io::{self, IoSliceMut};
+use std::net::Shutdown;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready as ready_or_return};
+use std::time::Duration;
+
+use futures::{FutureExt, StreamExt};
+use net_support::Limit;
+use ws::io::{
+    AsyncFd, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, Cursor, Direction,
+    Interest,
+};
+use ws::net::unix::SocketAddr;
+use ws::net::{TcpListener, TcpSocket, TcpStream, UdpSocket, UnixDatagram, UnixStream};
+use ws::runtime::Builder;
+use ws::signal::unix::{SignalKind, signal};
+use ws::task::{JoinHandle, JoinSet, coop};
+use ws::time::timeout;
+
+/// As long as it takes to be in the loop. Nothing is measured by it.
+const SOON: Duration = Duration::from_millis(5);
+
+/// Gives bytes for ever, and takes them.
+struct Endless;
+
+impl AsyncRead for Endless {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        buffer.fill(7);
+        Poll::Ready(Ok(buffer.len()))
+    }
+}
+
+impl AsyncWrite for Endless {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, b: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(b.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// A timeout around `greedy` fires; and beside `greedy` in a task another one gets turns.
+fn gives_way<F>(greedy: fn() -> F)
+where
+    F: Future<Output = ()> + 'static,
+{
+    let _limit = Limit::new(1);
+    let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+    let at_the_root = runtime.block_on(async { timeout(SOON, greedy()).await });
+    assert!(at_the_root.is_err());
+    runtime.block_on(async {
+        let in_a_task = ws::spawn_local(greedy());
+        for _ in 0..5 {
+            ws::task::yield_now().await;
+        }
+        in_a_task.abort();
+        assert!(in_a_task.await.unwrap_err().is_cancelled());
+    });
+}
+
+macro_rules! gives_way {
+    ($($name:ident: $future:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            gives_way(|| async { $future });
+        }
+    )*};
+}
+
+gives_way! {
+    copy: drop(ws::io::copy(Endless, &mut Endless).await);
+    copy_buf: drop(ws::io::copy_buf(BufReader::new(Endless), &mut Endless).await);
+    a_timeout: loop {
+        timeout(Duration::MAX, ready(())).await.unwrap();
+    };
+    a_timeout_of_no_time: loop {
+        timeout(Duration::ZERO, pending::<()>()).await.unwrap_err();
+    };
+    select: loop {
+        ws::select! { () = ready(()).fuse() => (), () = pending().fuse() => () }
+    };
+    join: loop {
+        ws::join!(ready(()), ready(()));
+    };
+    try_join: loop {
+        ws::try_join!(ready(Ok::<_, ()>(()))).unwrap();
+    };
+    fork: loop {
+        drop(ws::fork(async {}).await);
+    };
+    consume_budget: loop {
+        coop::consume_budget().await;
+    };
+    cooperative: loop {
+        coop::cooperative(ready(())).await;
+    };
+    a_task_local: loop {
+        NUMBER.scope(1, ready(())).await;
+    };
+    yield_now: loop {
+        ws::task::yield_now().await;
+    };
+    sleep: loop {
+        ws::time::sleep(Duration::ZERO).await;
+    };
+    sleep_until: loop {
+        ws::time::sleep_until(ws::time::Instant::now()).await;
+    };
+    an_interval_that_catches_up: {
+        let mut interval = ticks();
+        loop {
+            interval.tick().await;
+        }
+    };
+    an_interval_as_a_stream: {
+        let mut interval = ticks();
+        while interval.next().await.is_some() {}
+    };
+    join_next_of_an_empty_set: {
+        let mut set = JoinSet::<()>::new();
+        while set.join_next().await.is_none() {}
+    };
+    join_next_with_id_of_an_empty_set: {
+        let mut set = JoinSet::<()>::new();
+        while set.join_next_with_id().await.is_none() {}
+    };
+    join_all_of_an_empty_set: loop {
+        JoinSet::<()>::new().join_all().await;
+    };
+    shutdown_of_an_empty_set: loop {
+        JoinSet::<()>::new().shutdown().await;
+    };
+    lookup_host: loop {
+        drop(ws::net::lookup_host("127.0.0.1:80").await);
+    };
+    lookup_host_without_a_port: loop {
+        drop(ws::net::lookup_host("127.0.0.1").await);
+    };
+    tcp_bind: loop {
+        TcpListener::bind(ANY).await.unwrap();
+    };
+    tcp_connect_to_no_address: loop {
+        TcpStream::connect(&[][..]).await.unwrap_err();
+    };
+    tcp_connect_that_is_refused: {
+        let addr = TcpListener::bind(ANY).await.unwrap().local_addr().unwrap();
+        loop {
+            TcpStream::connect(addr).await.unwrap_err();
+        }
+    };
+    tcp_socket_connect_that_is_refused: {
+        let addr = TcpListener::bind(ANY).await.unwrap().local_addr().unwrap();
+        loop {
+            TcpSocket::new_v4().unwrap().connect(addr).await.unwrap_err();
+        }
+    };
+    tcp_read_at_the_end: {
+        let mut stream = ended_tcp().await;
+        while stream.read(&mut [0]).await.unwrap() == 0 {}
+    };
+    tcp_read_vectored_at_the_end: {
+        let mut stream = ended_tcp().await;
+        while stream.read_vectored(&mut [IoSliceMut::new(&mut [0])]).await.unwrap() == 0 {}
+    };
+    tcp_peek_at_the_end: {
+        let stream = ended_tcp().await;
+        while stream.peek(&mut [0]).await.unwrap() == 0 {}
+    };
+    tcp_poll_peek_at_the_end: {
+        let stream = ended_tcp().await;
+        while poll_fn(|cx| stream.poll_peek(cx, &mut [0])).await.unwrap() == 0 {}
+    };
+    tcp_readable_at_the_end: {
+        let stream = ended_tcp().await;
+        loop {
+            stream.readable().await.unwrap();
+        }
+    };
+    tcp_writable: {
+        let stream = ended_tcp().await;
+        loop {
+            stream.writable().await.unwrap();
+        }
+    };
+    tcp_write_of_nothing: {
+        let mut stream = ended_tcp().await;
+        while stream.write(&[]).await.unwrap() == 0 {}
+    };
+    tcp_flush: {
+        let mut stream = ended_tcp().await;
+        loop {
+            stream.flush().await.unwrap();
+        }
+    };
+    tcp_close: {
+        let mut stream = ended_tcp().await;
+        loop {
+            stream.close().await.unwrap();
+        }
+    };
+    a_write_half_is_flushed: {
+        let (_read, mut write) = ended_tcp().await.into_split();
+        loop {
+            write.flush().await.unwrap();
+        }
+    };
+    a_borrowed_write_half_is_closed: {
+        let mut stream = ended_tcp().await;
+        let (_read, mut write) = stream.split_mut();
+        loop {
+            write.close().await.unwrap();
+        }
+    };
+    udp_bind: loop {
+        UdpSocket::bind(ANY).await.unwrap();
+    };
+    udp_connect: {
+        let socket = UdpSocket::bind(ANY).await.unwrap();
+        loop {
+            socket.connect("127.0.0.1:9").await.unwrap();
+        }
+    };
+    udp_send: {
+        let socket = udp_to_itself().await;
+        while socket.send(b"x").await.is_ok() {}
+    };
+    udp_poll_send: {
+        let socket = udp_to_itself().await;
+        while poll_fn(|cx| socket.poll_send(cx, b"x")).await.is_ok() {}
+    };
+    udp_send_to: {
+        let socket = udp_to_itself().await;
+        let addr = socket.local_addr().unwrap();
+        while socket.send_to(b"x", addr).await.is_ok() {}
+    };
+    udp_poll_send_to: {
+        let socket = udp_to_itself().await;
+        let addr = socket.local_addr().unwrap();
+        while poll_fn(|cx| socket.poll_send_to(cx, b"x", addr)).await.is_ok() {}
+    };
+    udp_send_to_no_address: {
+        let socket = UdpSocket::bind(ANY).await.unwrap();
+        while socket.send_to(b"x", &[][..]).await.is_err() {}
+    };
+    udp_peek_from: {
+        let socket = udp_to_itself().await;
+        socket.send(b"x").await.unwrap();
+        while socket.peek_from(&mut [0]).await.is_ok() {}
+    };
+    udp_writable: {
+        let socket = UdpSocket::bind(ANY).await.unwrap();
+        while socket.writable().await.is_ok() {}
+    };
+    unix_connect_to_nobody: loop {
+        UnixStream::connect("/there/is/no/such/path").await.unwrap_err();
+    };
+    unix_connect_addr_to_nobody: {
+        let addr = SocketAddr::from_pathname("/there/is/no/such/path").unwrap();
+        while UnixStream::connect_addr(&addr).await.is_err() {}
+    };
+    unix_read_at_the_end: {
+        let (mut stream, _) = UnixStream::pair().unwrap();
+        while stream.read(&mut [0]).await.unwrap() == 0 {}
+    };
+    unix_readable_at_the_end: {
+        let (stream, _) = UnixStream::pair().unwrap();
+        while stream.readable().await.is_ok() {}
+    };
+    unix_write_of_nothing: {
+        let (mut stream, _peer) = UnixStream::pair().unwrap();
+        while stream.write(&[]).await.unwrap() == 0 {}
+    };
+    unix_flush: {
+        let (mut stream, _peer) = UnixStream::pair().unwrap();
+        while stream.flush().await.is_ok() {}
+    };
+    unix_close: {
+        let (mut stream, _peer) = UnixStream::pair().unwrap();
+        while stream.close().await.is_ok() {}
+    };
+    unix_datagram_send_to_nobody: {
+        let (socket, _) = UnixDatagram::pair().unwrap();
+        while socket.send(b"x").await.is_err() {}
+    };
+    unix_datagram_poll_send_to_nobody: {
+        let (socket, _) = UnixDatagram::pair().unwrap();
+        while poll_fn(|cx| socket.poll_send(cx, b"x")).await.is_err() {}
+    };
+    unix_datagram_send_to: {
+        let socket = UnixDatagram::unbound().unwrap();
+        while socket.send_to(b"x", "/there/is/no/such/path").await.is_err() {}
+    };
+    unix_datagram_send_to_no_address: {
+        let socket = UnixDatagram::unbound().unwrap();
+        let too_long = "x".repeat(1000);
+        while socket.send_to(b"x", &too_long).await.is_err() {}
+    };
+    unix_datagram_send_to_addr: {
+        let socket = UnixDatagram::unbound().unwrap();
+        let addr = SocketAddr::from_pathname("/there/is/no/such/path").unwrap();
+        while socket.send_to_addr(b"x", &addr).await.is_err() {}
+    };
+    unix_datagram_recv_at_the_end: {
+        let (socket, _peer) = UnixDatagram::pair().unwrap();
+        socket.shutdown(Shutdown::Read).unwrap();
+        while socket.recv(&mut [0]).await.unwrap() == 0 {}
+    };
+    unix_datagram_poll_recv_at_the_end: {
+        let (socket, _peer) = UnixDatagram::pair().unwrap();
+        socket.shutdown(Shutdown::Read).unwrap();
+        while poll_fn(|cx| socket.poll_recv(cx, &mut [0])).await.unwrap() == 0 {}
+    };
+    unix_datagram_recv_from_at_the_end: {
+        let (socket, _peer) = UnixDatagram::pair().unwrap();
+        socket.shutdown(Shutdown::Read).unwrap();
+        while socket.recv_from(&mut [0]).await.unwrap().0 == 0 {}
+    };
+    an_fd_is_ready: {
+        let fd = ended_fd();
+        while fd.ready(Direction::Read).await.is_ok() {}
+    };
+    an_fd_is_polled_for_readiness: {
+        let fd = ended_fd();
+        while poll_fn(|cx| fd.poll_ready(cx, Direction::Read)).await.is_ok() {}
+    };
+    io_of_an_fd: {
+        let fd = ended_fd();
+        while fd.io(Interest::READABLE, || Ok(())).await.is_ok() {}
+    };
+    io_of_an_fd_in_both_directions: {
+        let fd = ended_fd();
+        let both = Interest::READABLE | Interest::WRITABLE;
+        while fd.io(both, || Ok(())).await.is_ok() {}
+    };
+    poll_io_of_an_fd: {
+        let fd = ended_fd();
+        while poll_fn(|cx| fd.poll_io(cx, Interest::READABLE, || Ok(()))).await.is_ok() {}
+    };
+    an_fd_is_read: {
+        let mut fd = ended_fd();
+        while fd.read(&mut [0]).await.unwrap() == 0 {}
+    };
+    an_fd_is_written: {
+        let mut fd = ended_fd();
+        while fd.write(b"x").await.is_err() {}
+    };
+    an_fd_is_flushed: {
+        let mut fd = ended_fd();
+        while fd.flush().await.is_ok() {}
+    };
+    an_fd_is_closed: {
+        let mut fd = ended_fd();
+        while fd.close().await.is_ok() {}
+    };
+    signals: {
+        let kind = SignalKind::user_defined2();
+        let mut signals = signal(kind).unwrap();
+        loop {
+            signal_hook::low_level::raise(kind.as_raw()).unwrap();
+            signals.recv().await.unwrap();
+        }
+    };
+    polled_signals: {
+        let kind = SignalKind::user_defined1();
+        let mut signals = signal(kind).unwrap();
+        loop {
+            signal_hook::low_level::raise(kind.as_raw()).unwrap();
+            poll_fn(|cx| signals.poll_recv(cx)).await.unwrap();
+        }
+    };
+    poll_proceed: loop {
+        poll_fn(|cx| coop::poll_proceed(cx).map(|unit| unit.made_progress())).await;
+    };
+    has_budget_remaining: loop {
+        while coop::has_budget_remaining() {
+            coop::consume_budget().await;
+        }
+        ws::task::yield_now().await;
+    };
+}
+
+ws::task_local! { static NUMBER: u32; }
+
+const ANY: &str = "127.0.0.1:0";
+
+/// More than a budget takes.
+const MANY: usize = 200;
+
+/// Ticks that were due for an hour.
+fn ticks() -> ws::time::Interval {
+    let now = ws::time::Instant::now();
+    ws::time::interval_at(now - Duration::from_secs(3600), Duration::from_nanos(1))
+}
+
+/// A stream whose peer has ended its side.
+async fn ended_tcp() -> TcpStream {
+    let (stream, mut peer) = net_support::tcp_pair().await.unwrap();
+    peer.close().await.unwrap();
+    stream.readable().await.unwrap();
+    // Otherwise a drop would reset the connection.
+    std::mem::forget(peer);
+    stream
+}
+
+async fn udp_to_itself() -> UdpSocket {
+    let socket = UdpSocket::bind(ANY).await.unwrap();
+    socket.connect(socket.local_addr().unwrap()).await.unwrap();
+    socket
+}
+
+/// A descriptor that is at its end, for reading and for writing.
+fn ended_fd() -> AsyncFd<std::os::unix::net::UnixStream> {
+    let (here, _) = std::os::unix::net::UnixStream::pair().unwrap();
+    here.set_nonblocking(true).unwrap();
+    AsyncFd::new(here).unwrap()
+}
+
+/// A future that is ready after `MANY` operations, each of which is ready at once, is not ready in one poll.
+fn ends_its_poll<P, F>(prepare: fn() -> P)
+where
+    P: Future<Output = F>,
+    F: Future<Output = ()>,
+{
+    let _limit = Limit::new(1);
+    let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+    runtime.block_on(async {
+        let mut many = Box::pin(prepare().await);
+        // In a poll of its own, with a whole budget.
+        ws::task::yield_now().await;
+        let polled = poll_fn(|cx| Poll::Ready(many.as_mut().poll(cx))).await;
+        assert!(polled.is_pending(), "it pays nothing");
+        many.await;
+    });
+}
+
+macro_rules! ends_its_poll {
+    ($($name:ident: { $($prepare:tt)* } then $future:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            ends_its_poll(|| async {
+                $($prepare)*
+                async move { $future }
+            });
+        }
+    )*};
+}
+
+async fn ended(handles: Vec<JoinHandle<()>>) -> Vec<JoinHandle<()>> {
+    while !handles.iter().all(JoinHandle::is_finished) {
+        ws::task::yield_now().await;
+    }
+    handles
+}
+
+fn many<T>(f: impl FnMut(usize) -> T) -> Vec<T> {
+    (0..MANY).map(f).collect()
+}
+
+ends_its_poll! {
+    tasks_that_have_ended: {
+        let handles = ended(many(|_| ws::spawn(async {}))).await;
+    } then for handle in handles {
+        handle.await.unwrap();
+    };
+    tasks_that_have_ended_and_are_aborted_on_drop: {
+        let handles = ended(many(|_| ws::spawn(async {}))).await;
+    } then for handle in handles {
+        handle.abort_on_drop().await.unwrap();
+    };
+    blocking_calls_that_have_ended: {
+        let handles = ended(many(|_| ws::spawn_blocking(|| ()))).await;
+    } then for handle in handles {
+        handle.await.unwrap();
+    };
+    a_set_of_tasks_that_have_ended: {
+        let mut set = JoinSet::new();
+        for handle in ended(many(|_| ws::spawn(async {}))).await {
+            set.insert(handle);
+        }
+    } then while set.join_next().await.is_some() {};
+    tcp_accept: {
+        let (listener, _clients) = tcp_clients().await;
+    } then for _ in 0..MANY {
+        listener.accept().await.unwrap();
+    };
+    tcp_poll_accept: {
+        let (listener, _clients) = tcp_clients().await;
+    } then for _ in 0..MANY {
+        poll_fn(|cx| listener.poll_accept(cx)).await.unwrap();
+    };
+    tcp_incoming: {
+        let (listener, _clients) = tcp_clients().await;
+    } then {
+        let mut incoming = listener.incoming();
+        for _ in 0..MANY {
+            incoming.next().await.unwrap().unwrap();
+        }
+    };
+    tcp_connect: {
+        let (listener, _clients) = tcp_clients().await;
+        let addr = listener.local_addr().unwrap();
+    } then {
+        for _ in 0..MANY {
+            TcpStream::connect(addr).await.unwrap();
+        }
+        drop(listener);
+    };
+    udp_recv: {
+        let socket = udp_with_datagrams().await;
+    } then for _ in 0..MANY {
+        socket.recv(&mut [0]).await.unwrap();
+    };
+    udp_poll_recv: {
+        let socket = udp_with_datagrams().await;
+    } then for _ in 0..MANY {
+        poll_fn(|cx| socket.poll_recv(cx, &mut [0])).await.unwrap();
+    };
+    udp_recv_from: {
+        let socket = udp_with_datagrams().await;
+    } then for _ in 0..MANY {
+        socket.recv_from(&mut [0]).await.unwrap();
+    };
+    udp_poll_recv_from: {
+        let socket = udp_with_datagrams().await;
+    } then for _ in 0..MANY {
+        poll_fn(|cx| socket.poll_recv_from(cx, &mut [0])).await.unwrap();
+    };
+}
+
+/// A listener with connections that nobody has accepted.
+async fn tcp_clients() -> (TcpListener, Vec<std::net::TcpStream>) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(ANY.parse().unwrap()).unwrap();
+    let listener = socket.listen(1024).unwrap();
+    let addr = listener.local_addr().unwrap();
+    let clients = many(|_| std::net::TcpStream::connect(addr).unwrap());
+    (listener, clients)
+}
+
+async fn udp_with_datagrams() -> UdpSocket {
+    let socket = udp_to_itself().await;
+    for _ in 0..MANY {
+        socket.send(b"x").await.unwrap();
+    }
+    socket.readable().await.unwrap();
+    socket
+}
+
+/// Spends all that there is, in each poll, and is never done.
+async fn spends_all() {
+    poll_fn(|cx| {
+        loop {
+            ready_or_return!(coop::poll_proceed(cx)).made_progress();
+        }
+    })
+    .await
+}
+
+/// The first future of a `join!` cannot starve those behind it: they have units in the same poll.
+#[test]
+fn join_shares_the_budget() {
+    let _limit = Limit::new(1);
+    let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+    runtime.block_on(async {
+        let ended = Cell::new(0);
+        let ends = || ended.set(ended.get() + 1);
+        let units = async {
+            for _ in 0..1000 {
+                coop::consume_budget().await;
+            }
+        };
+        let all = async {
+            let sleep = ws::time::sleep(SOON);
+            ws::join!(spends_all(), units.map(|()| ends()), sleep.map(|()| ends()));
+        };
+        let mut all = std::pin::pin!(all);
+        poll_fn(|cx| {
+            assert!(all.as_mut().poll(cx).is_pending());
+            if ended.get() == 2 {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
+    });
+}
+
+#[test]
+fn try_join_shares_the_budget() {
+    let _limit = Limit::new(1);
+    let runtime = Builder::new().workers(1).build().unwrap();
+    let answer = runtime.block_on(async {
+        ws::try_join!(spends_all().map(Ok), async {
+            ws::time::sleep(SOON).await;
+            Err::<(), _>("the second one ends it")
+        })
+    });
+    assert_eq!(answer, Err("the second one ends it"));
+}
+
+/// What the first futures of a `join!` leave, the last one may spend.
+#[test]
+fn the_last_of_a_join_has_all_that_is_left() {
+    let _limit = Limit::new(1);
+    let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+    runtime.block_on(async {
+        let mut both = std::pin::pin!(async { ws::join!(pending::<()>(), spends_all()) });
+        poll_fn(|cx| {
+            assert!(both.as_mut().poll(cx).is_pending());
+            assert!(!coop::has_budget_remaining());
+            Poll::Ready(())
+        })
+        .await;
+    });
+}
+
+/// A unit that brought nothing is given back, and what was spent inside is not.
+#[test]
+fn a_unit_is_given_back() {
+    let _limit = Limit::new(1);
+    Builder::new()
+        .workers(1)
+        .sysmon(false)
+        .build()
+        .unwrap()
+        .block_on(poll_fn(|cx| {
+            for _ in 0..10_000 {
+                assert!(coop::has_budget_remaining());
+                let unit = coop::poll_proceed(cx);
+                assert!(unit.is_ready(), "what was dropped was given back");
+            }
+            let mut inside = 0;
+            while coop::has_budget_remaining() {
+                let Poll::Ready(_outer) = coop::poll_proceed(cx) else {
+                    break;
+                };
+                if let Poll::Ready(inner) = coop::poll_proceed(cx) {
+                    inner.made_progress();
+                    inside += 1;
+                } else {
+                    break;
+                }
+                assert!(inside < 10_000, "what was spent inside counts");
+            }
+            Poll::Ready(())
+        }));
+}
+
+/// The budget of a poll says nothing about time: what was ready before the deadline is the answer.
+#[test]
+fn an_output_that_the_budget_held_back_beats_the_deadline() {
+    let _limit = Limit::new(1);
+    let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+    let answer = runtime.block_on(async {
+        let mut neighbour = std::pin::pin!(spends_all());
+        let mut read = std::pin::pin!(timeout(SOON, async {
+            coop::consume_budget().await;
+            7
+        }));
+        poll_fn(|cx| {
+            assert!(neighbour.as_mut().poll(cx).is_pending());
+            let polled = read.as_mut().poll(cx);
+            // The deadline comes between two polls.
+            std::thread::sleep(SOON);
+            polled
+        })
+        .await
+    });
+    assert_eq!(answer, Ok(7));
+}
+
+/// `select!` is that of `futures` in all else: `default` waits for nothing, also outside of async code, and a branch may leave the loop.
+#[test]
+fn select_is_used_as_ever() {
+    let mut never = pending::<u32>().fuse();
+    let n = ws::select! { n = never => n, default => 3 };
+    assert_eq!(n, 3);
+    let n =
+        ws::select! { n = &mut futures::future::ready(4).fuse() => n, complete => 5, default => 3 };
+    assert_eq!(n, 4);
+    let _limit = Limit::new(1);
+    let runtime = Builder::new().workers(1).build().unwrap();
+    let answer: Result<u32, String> = runtime.block_on(async {
+        let mut rounds = 0;
+        let mut done = futures::future::Fuse::<std::future::Ready<()>>::terminated();
+        loop {
+            ws::select! {
+                n = ready(Ok::<u32, String>(1)).fuse() => rounds += n?,
+                () = done => unreachable!(),
+                complete => break,
+            }
+            if rounds == 5 {
+                break;
+            }
+        }
+        Ok(rounds)
+    });
+    assert_eq!(answer, Ok(5));
+}
+
+/// What is buffered reaches the other end while the reader has nothing more.
+#[test]
+fn copy_flushes_when_the_reader_has_nothing() {
+    let _limit = Limit::new(1);
+    let runtime = Builder::new().workers(1).build().unwrap();
+    runtime
+        .block_on(async {
+            let (mut client, server) = net_support::tcp_pair().await?;
+            let (mut far, near) = net_support::tcp_pair().await?;
+            let copied = ws::spawn(async move {
+                let mut buffered = ws::io::BufWriter::new(near);
+                ws::io::copy(server, &mut buffered).await
+            });
+            client.write_all(b"ping").await?;
+            let mut got = [0; 4];
+            far.read_exact(&mut got).await?;
+            assert_eq!(&got, b"ping");
+            client.close().await?;
+            assert_eq!(copied.await.unwrap()?, 4);
+            Ok::<(), io::Error>(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn copy_takes_no_end_for_progress() {
+    let _limit = Limit::new(1);
+    let runtime = Builder::new().workers(1).build().unwrap();
+    let mut space = [0; 2];
+    let mut full = Cursor::new(&mut space[..]);
+    let error = runtime.block_on(ws::io::copy(&b"abc"[..], &mut full));
+    assert_eq!(error.unwrap_err().kind(), io::ErrorKind::WriteZero);
+}
