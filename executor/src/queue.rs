@@ -4,6 +4,7 @@
 //! | --- | --- | --- | --- |
 //! | runnext | `runnext.rs` | its owner | its owner; a thief in round four (I8) |
 //! | LRQ, the local run queue | `local.rs` | its owner | its owner; thieves, half at a time (I4) |
+//! | the fork deque | `forked.rs` | its owner | its owner, the newest; thieves, the oldest |
 //! | GRQ, the global run queue | `global.rs` | anybody | any worker, a fair batch at a time |
 //! | ordered queues, of a P and shared | `ordered.rs` | its owner; anybody | the highest first; thieves, the upper half |
 //!

@@ -14,7 +14,6 @@
 //! | `overflow_beside_two_thieves` | an overflow and two grabs take different items (S2, S4) | 3 | 4 | `lrq_overflow_without_exchange` |
 //! | `batch_is_published_at_once` | a thief sees all of a batch or nothing, and takes half (I4) | 3 | under 1 | `lrq_steal_one_too_many` |
 //! | `runnext_goes_to_one` | put, displace, take and steal: each item once, visible to the thief (I8, I10, S2) | 3 | under 1 | `runnext_put_relaxed`, `runnext_displacing_put_relaxed`, `runnext_steal_relaxed`, `runnext_take_without_exchange` |
-//! | `fork_deque_beside_two_thieves` | pushes, pops and steals, to the last one and over the ring's end: each item once, visible to who has it (I1, I10, S2) | 3 | 7 | `forked_pop_no_fence`, `forked_pop_relaxed`, `forked_pop_without_exchange`, `forked_push_relaxed` |
 //! | `global_two_pushers_and_a_popper` | each item once, each pusher's in its order, also when a pusher carries the inbox over | 2 | 3 | `grq_push_relaxed`, `grq_swap_not_acquire` |
 //! | `global_counts_no_more_taken_than_pushed` | `len` is never below nothing, so never huge | 3 | under 1 | `grq_counted_late` |
 //! | `global_batches` | batches keep their order and what was there first comes first; `len` is exact in the end | 3 | under 1 | `grq_retry_keeps_the_link` |
@@ -28,8 +27,7 @@ use std::ptr::NonNull;
 
 use super::both_ways::{Turn, explore};
 use crate::queue::{
-    Batch, CAPACITY, GlobalQueue, Item, Linked, LocalQueue, Steal, Stealer, fork_deque,
-    local_queue, run_next,
+    Batch, CAPACITY, GlobalQueue, Item, Linked, LocalQueue, Steal, Stealer, local_queue, run_next,
 };
 use crate::sync::{Arc, UnsafeCell};
 
@@ -243,32 +241,6 @@ fn runnext_goes_to_one() {
         own.extend(slot.take().map(Job::id));
         assert!(slot.take().is_none());
         assert_all([own, stolen.into_iter().collect()], 0..3);
-    });
-}
-
-#[test]
-fn fork_deque_beside_two_thieves() {
-    explore(3, |turn| {
-        let (deque, stealer) = fork_deque();
-        let stealer = Arc::new(stealer);
-        let owner = move || {
-            let mut own: Vec<u32> = vec![];
-            for id in 0..3 {
-                // The ring has room for two.
-                if let Err(job) = deque.push(Job::new(id)) {
-                    own.push(job.id());
-                }
-            }
-            own.extend(deque.pop().map(Job::id));
-            own.extend(deque.pop().map(Job::id));
-            (own, deque)
-        };
-        let thieves = [stealer.clone(), stealer]
-            .map(|stealer| move || stealer.steal().map(Job::id).into_iter().collect::<Vec<_>>());
-        let ((mut own, deque), [one, two]) = turn.race(owner, thieves);
-        own.extend(std::iter::from_fn(|| deque.pop()).map(Job::id));
-        own.extend(one);
-        assert_all([own, two], 0..3);
     });
 }
 

@@ -136,10 +136,7 @@ impl Worker {
     /// A task that has just forked: to the tail of the fork deque, and wakes a thread that could take it.
     pub(super) fn push_parent(&self, task: Task) {
         event!(self, ParentOffered, &task, 0);
-        if let Err(task) = self.p.parents.push(task) {
-            self.push_back(task);
-            return;
-        }
+        self.p.parents.push(task);
         self.wake_one();
     }
 

@@ -5,9 +5,6 @@ use std::collections::VecDeque;
 use super::items::{Source, id};
 use crate::queue::{fork_deque, run_next};
 
-/// How many parents the fork deque has room for.
-const FORKS_MAX: usize = 512;
-
 /// See the module's head.
 #[derive(Debug, Clone)]
 pub enum Step {
@@ -19,7 +16,7 @@ pub enum Step {
     Peek,
     /// The thief takes what it saw, if it is still there.
     StealNext,
-    /// The owner pushes so many parents, as far as there is room.
+    /// The owner pushes so many parents.
     Fork(usize),
     /// The owner takes the newest.
     PopFork,
@@ -63,13 +60,8 @@ pub fn run(steps: &[Step]) {
             Step::Fork(count) => {
                 for _ in 0..count {
                     let new = source.made;
-                    match deque.push(source.next()) {
-                        Ok(()) => forks.push_back(new),
-                        Err(job) => {
-                            assert_eq!((id(job), forks.len()), (new, FORKS_MAX));
-                            break;
-                        }
-                    }
+                    deque.push(source.next());
+                    forks.push_back(new);
                 }
             }
             Step::PopFork => assert_eq!(deque.pop().map(id), forks.pop_back()),
