@@ -33,7 +33,7 @@ mod yield_now;
 
 #[cfg(not(ws_loom))]
 pub(crate) use self::builder::{
-    fork_at, spawn_at, spawn_blocking_on, spawn_for_all, spawn_local_on, spawn_on,
+    can_pin_here, fork_at, spawn_at, spawn_blocking_on, spawn_for_all, spawn_local_on, spawn_on,
 };
 #[cfg(all(test, ws_loom))]
 pub(crate) use self::id::Id;

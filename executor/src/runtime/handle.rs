@@ -260,15 +260,14 @@ impl futures_task::Spawn for Handle {
 /// Spawns on the current thread, as [`spawn_local`](crate::spawn_local) does. It is an error on a
 /// thread where `spawn_local` would panic, or would pin to another runtime.
 ///
-/// `status_local` says what `status` says: it is `Ok` until the runtime ends, on any thread. It does not tell whether this
-/// thread can have a task pinned to it.
+/// `status_local` says which of the two it would be: it is an error once the runtime ends, too.
 impl futures_task::LocalSpawn for Handle {
     #[track_caller]
     fn spawn_local_obj(
         &self,
         future: futures_task::LocalFutureObj<'static, ()>,
     ) -> Result<(), futures_task::SpawnError> {
-        self.status_local()?;
+        futures_task::Spawn::status(self)?;
         match task::spawn_local_on(&self.shared, future, std::panic::Location::caller()) {
             Some(handle) => {
                 drop(handle);
@@ -279,6 +278,11 @@ impl futures_task::LocalSpawn for Handle {
     }
 
     fn status_local(&self) -> Result<(), futures_task::SpawnError> {
-        futures_task::Spawn::status(self)
+        futures_task::Spawn::status(self)?;
+        if task::can_pin_here(&self.shared) {
+            Ok(())
+        } else {
+            Err(futures_task::SpawnError::shutdown())
+        }
     }
 }

@@ -429,6 +429,11 @@ where
     }
 }
 
+/// Tells whether [`spawn_local_on`] would pin a task here.
+pub(crate) fn can_pin_here(shared: &Arc<Shared>) -> bool {
+    context::with_worker_of(Arc::as_ptr(shared), |worker| worker.is_some())
+}
+
 /// Pins a task to this thread, if it is a worker of the given runtime or in a `block_on` of it.
 pub(crate) fn spawn_local_on<F>(
     shared: &Arc<Shared>,

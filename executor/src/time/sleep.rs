@@ -38,7 +38,7 @@ const UNCHECKED_MIN: Duration = Duration::from_millis(100);
 
 /// Waits until `duration` has passed.
 ///
-/// It never ends early. A duration too long for any clock, like [`Duration::MAX`], never ends.
+/// It never ends early. A duration of 500 years or more, like [`Duration::MAX`], never ends.
 ///
 /// # Panics
 ///

@@ -62,6 +62,23 @@ fn a_thousand_hours_take_no_time() {
     });
 }
 
+/// 500 years count as never; less than that comes.
+#[test]
+fn a_century_passes_and_for_ever_does_not() {
+    const YEAR: Duration = HOUR.saturating_mul(24 * 365);
+    with_seeds(|| async {
+        let start = Instant::now();
+        for years in [29, 31, 200] {
+            sleep(years * YEAR).await;
+        }
+        assert_eq!(start.elapsed(), 260 * YEAR);
+        let never = [500 * YEAR, Duration::MAX].map(sleep);
+        let never = futures::future::select_all(never.map(Box::pin));
+        assert!(timeout(200 * YEAR, never).await.is_err());
+        assert_eq!(start.elapsed(), 460 * YEAR);
+    });
+}
+
 #[test]
 fn sleeps_end_in_the_order_of_their_deadlines() {
     with_seeds(|| async {

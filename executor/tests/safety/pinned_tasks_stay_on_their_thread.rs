@@ -342,7 +342,9 @@ common::with_workers! {
         let runtime = runtime(workers);
         let handle = runtime.handle().clone();
         assert!(handle.spawn_local(async {}).is_err(), "this thread is no worker");
+        assert!(handle.status().is_ok() && handle.status_local().is_err());
         runtime.block_on(async {
+            assert!(handle.status_local().is_ok());
             let turns = Rc::new(Cell::new(0));
             let counted = turns.clone();
             let (send, receive) = futures::channel::oneshot::channel();
@@ -356,7 +358,9 @@ common::with_workers! {
         });
         // Inside another runtime's `block_on` this thread is that one's.
         let other = common::runtime(1);
-        other.block_on(async { assert!(handle.spawn_local(async {}).is_err()) });
+        other.block_on(async {
+            assert!(handle.status_local().is_err() && handle.spawn_local(async {}).is_err());
+        });
         drop(runtime);
         assert!(handle.status().is_err() && handle.status_local().is_err());
         assert!(SpawnExt::spawn(&handle, async {}).is_err());
