@@ -11,7 +11,7 @@
 //! std come with a compiler of Debian's, which so builds everything for `tsan`; the sanitizer's own runtime is that
 //! of the usual toolchain.
 
-use std::{fs, os::unix, path::PathBuf, process::Command, time::Duration};
+use std::{ffi::OsStr, fs, os::unix, path::PathBuf, process::Command, time::Duration};
 
 use super::{
     Outcome,
@@ -37,14 +37,20 @@ const MEMCHECK: &str = "valgrind -q --leak-check=full --show-leak-kinds=definite
 const LIMIT: Duration = Duration::from_secs(2 * 60 * 60);
 
 pub(super) fn asan(shop: &Shop) -> Outcome {
+    serve(shop, "asan", "address", &[])?;
     let mut command = sanitized(shop, "asan", "address", 100);
-    // Leaks are another step's, so that they can be told apart.
-    command.env("ASAN_OPTIONS", "detect_leaks=0");
+    // Leaks are another step's, so that they can be told apart. What measures the stack by the address of a local variable
+    // needs that to be on the stack.
+    command.env(
+        "ASAN_OPTIONS",
+        "detect_leaks=0:detect_stack_use_after_return=0",
+    );
     let log = shop.run("asan", LIMIT, command)?;
     log.tests(Some("ERROR: AddressSanitizer"))
 }
 
 pub(super) fn lsan(shop: &Shop) -> Outcome {
+    serve(shop, "lsan", "leak", &[])?;
     let command = sanitized(shop, "lsan", "leak", 100);
     let log = shop.run("lsan", LIMIT, command)?;
     log.tests(Some("ERROR: LeakSanitizer"))
@@ -63,11 +69,14 @@ pub(super) fn tsan(shop: &Shop) -> Outcome {
         unix::fs::symlink(&ours, &runtime).map_err(at(&runtime))?;
     }
     let suppressions = shop.root.join("xtask/src/deep/tsan.supp");
+    let options = format!("exitcode=66 suppressions={}", suppressions.display());
+    let environment = [
+        ("RUSTC", rustc.as_os_str()),
+        ("TSAN_OPTIONS", options.as_ref()),
+    ];
+    serve(shop, "tsan", "thread", &environment)?;
     let mut command = sanitized(shop, "tsan", "thread", 20);
-    command.env("RUSTC", rustc).env(
-        "TSAN_OPTIONS",
-        format!("exitcode=66 suppressions={}", suppressions.display()),
-    );
+    command.envs(environment);
     let log = shop.run("tsan", LIMIT, command)?;
     log.tests(Some("WARNING: ThreadSanitizer"))
 }
@@ -83,9 +92,9 @@ pub(super) fn memcheck(shop: &Shop) -> Outcome {
     log.tests(Some("    at 0x"))
 }
 
-/// The tests, built with a sanitizer. The target is named so that build scripts and macros are built without it.
-fn sanitized(shop: &Shop, step: &str, sanitizer: &str, percent: usize) -> Command {
-    let mut command = shop.tests(step, percent);
+/// Has a sanitizer built into what a command of cargo's builds. The target is named so that build scripts and macros are
+/// built without it.
+fn sanitize(command: &mut Command, sanitizer: &str) {
     command
         .env("RUSTC_BOOTSTRAP", "1")
         .env("RUSTFLAGS", format!("-Zsanitizer={sanitizer}"))
@@ -93,11 +102,34 @@ fn sanitized(shop: &Shop, step: &str, sanitizer: &str, percent: usize) -> Comman
     if sanitizer == "thread" {
         command.arg("-Zbuild-std");
     }
+}
+
+/// Builds the example that the tests start: by themselves they would build it without the target's name.
+fn serve(
+    shop: &Shop,
+    step: &str,
+    sanitizer: &str,
+    environment: &[(&str, &OsStr)],
+) -> Result<(), Failure> {
+    let mut command = shop.cargo(step);
+    command.args(["build", "--example", "serve"]);
+    sanitize(&mut command, sanitizer);
+    command.envs(environment.iter().copied());
+    let log = shop.run(&format!("{step}-serve"), LIMIT, command)?;
+    log.success()
+}
+
+/// The tests, those of the root package among them, with a sanitizer.
+fn sanitized(shop: &Shop, step: &str, sanitizer: &str, percent: usize) -> Command {
+    let mut command = shop.tests(step, percent);
+    command.args(["--package", "ws-runtime"]);
+    sanitize(&mut command, sanitizer);
     command.args(UNFIT);
     // They measure the stack, and a frame is larger with a sanitizer.
     for measures in [
         "a_level_of_joins_is_small",
         "a_level_at_which_somebody_asks_is_small",
+        "a_helper_of_a_helper_needs_little_stack",
     ] {
         command.args(["--skip", measures]);
     }

@@ -150,6 +150,15 @@ impl Log {
             .sum()
     }
 
+    /// Fails if the program did.
+    pub(super) fn success(&self) -> Result<(), Failure> {
+        if self.status.success() {
+            Ok(())
+        } else {
+            Err(format!("{}; see {}", self.status, self.path()))
+        }
+    }
+
     /// The log, for who is to read more.
     pub(super) fn path(&self) -> std::path::Display<'_> {
         self.path.display()
