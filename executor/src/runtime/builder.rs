@@ -296,8 +296,9 @@ impl Builder {
     /// as ever, and what asks that one is not affected.
     ///
     /// There is one worker and no sysmon. Which of the tasks that are ready runs next is drawn from the
-    /// [`seed`](Self::seed): *the order of tasks is shuffled*, all orders are equally likely, and the same seed gives
-    /// the same order again. Queues and `runnext` promise nothing here. Without a seed `WS_TEST_SEED` gives it; if
+    /// [`seed`](Self::seed): *the order of tasks is shuffled*. At each step each task that is ready has the same chance, so
+    /// every order is possible, and the same seed gives the same order again. A
+    /// [`spawn_pinned`](crate::spawn_pinned) takes two steps to begin. Queues and `runnext` promise nothing here. Without a seed `WS_TEST_SEED` gives it; if
     /// that is not set it is random, so that a test meets other orders every time, and
     /// [`Handle::seed`](super::Handle::seed) tells what it was.
     ///
@@ -307,6 +308,10 @@ impl Builder {
     /// waits for them, and other tasks run beside them), wakes by threads of others (the clock does not know of
     /// them; see [`time::hold`](crate::time::hold)), `futures::select!`, which has random numbers of its
     /// own (`select_biased!` has none), and the random state of std's hash maps.
+    ///
+    /// All of it runs on the thread of the root, closures of `spawn_blocking` included. If one of them, or a task, waits
+    /// in a [`Handle::block_on`](super::Handle::block_on) of its own, the root waits below it: `.await` instead.
+    ///
     /// [`should_yield`](crate::task::should_yield) is false: a slice does not end while the clock stands still.
     ///
     /// ```
