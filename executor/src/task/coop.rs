@@ -83,7 +83,8 @@ impl<F: Future> Future for Coop<F> {
 
 /// Takes a unit of the budget, and yields first if none is left.
 ///
-/// For loops whose rounds wait for nothing of `ws`. Outside a task it does nothing.
+/// For loops whose rounds wait for nothing of `ws`. Outside a task it does nothing. It gives way once at most: a
+/// neighbour in the same task that spends the whole budget in each poll does not hold it up.
 ///
 /// # Cancel safety
 ///
@@ -101,5 +102,10 @@ impl<F: Future> Future for Coop<F> {
 /// # });
 /// ```
 pub async fn consume_budget() {
-    poll_fn(|cx| poll_proceed(cx).map(|unit| unit.made_progress())).await;
+    let mut begun = false;
+    poll_fn(|cx| {
+        ready!(budget::poll_begin(&mut begun, cx));
+        budget::charged(|| Poll::Ready(()))
+    })
+    .await;
 }

@@ -13,11 +13,12 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
+    task::Poll,
 };
 
 use ws_executor::{
     runtime::Builder,
-    task::{self, JoinHandle},
+    task::{self, JoinHandle, coop},
     time::{Instant, sleep_until},
 };
 
@@ -142,6 +143,26 @@ common::with_workers! {
         let task = runtime.spawn(async {
             let handles = ended(10 * BUDGET).await;
             assert_eq!(polls(task::unconstrained(join_all(handles))).await, 1);
+        });
+        runtime.block_on(task).unwrap();
+    }
+
+    /// A neighbour in the same task that spends the whole budget in each poll keeps nobody from a begin.
+    fn a_begin_is_refused_once(workers: usize) {
+        let runtime = Builder::new().workers(workers).sysmon(false).build().unwrap();
+        let task = runtime.spawn(async {
+            let has_begun = AtomicBool::new(false);
+            let greedy = poll_fn(|cx| {
+                while let Poll::Ready(unit) = coop::poll_proceed(cx) {
+                    unit.made_progress();
+                }
+                if has_begun.load(SeqCst) { Poll::Ready(()) } else { Poll::Pending }
+            });
+            let begins = async {
+                coop::consume_budget().await;
+                has_begun.store(true, SeqCst);
+            };
+            futures::join!(greedy, begins);
         });
         runtime.block_on(task).unwrap();
     }
