@@ -145,7 +145,9 @@ impl Handle {
     /// # Panics
     ///
     /// If `future` does; and inside a task, if the tasks that are pinned to this thread call this one above the other
-    /// until half of the thread's stack is used. If time is virtual ([`Builder::paused`](super::Builder::paused)), also if
+    /// until half of the thread's stack is used. In a hook for parking, in a waker, and in a destructor at the end of another
+    /// call, if `spawn_local` was called there before and this one would wait: what it has pinned cannot run before that code
+    /// returns. If time is virtual ([`Builder::paused`](super::Builder::paused)), also if
     /// more threads are in the runtime than twice [`Builder::max_threads`](super::Builder::max_threads).
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {

@@ -22,7 +22,8 @@
 //!   Not so above the second branch of a join that is in no other, where the thread of that join runs it itself: it is a call like any
 //!   other then, with no branch below it, and to take note of it would be a store in each join.
 //! - above code that runs between two polls: hooks, wakers, destructors at the end of a `block_on`. The P
-//!   is not at rest there.
+//!   is not at rest there. They wait until that code returns. So if it has pinned a task itself, and would sleep, it panics:
+//!   it may well wait for that task, which would be for ever.
 //!
 //! Polls nest, so a `block_on` below goes on only when those above it have returned, though its own future
 //! may be ready long before.
@@ -174,6 +175,13 @@ fn poll_unbudgeted<F: Future>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Out
 }
 
 impl Worker {
+    /// A task was pinned to this thread.
+    pub(crate) fn has_pinned_another(&self) {
+        if self.peer().running.load(Relaxed) == USER_CODE {
+            self.pinned_between.set(true);
+        }
+    }
+
     /// The thread will sleep where it always does, also for `root`.
     fn lend_bed(&self, root: &Root) {
         match &self.root {
@@ -189,6 +197,11 @@ impl Worker {
         if matches!(running, 0 | BRANCH | USER_CODE) || fork_join::is_inside() {
             // A clock that jumps waits for what is in the inbox, and this thread may wait for the clock.
             p.take_in();
+            assert!(
+                running != USER_CODE || !self.pinned_between.get() || root.is_notified(),
+                "a `block_on` in a hook, a waker or the end of another `block_on` waits, and a task that was pinned to \
+                 this thread there cannot run before that code returns: use `ws::spawn` or `ws::spawn_pinned`"
+            );
             return false;
         }
         if self.is_shut_down() {

@@ -94,6 +94,8 @@ pub(crate) struct Worker {
     pub(super) spawned_before: u64,
     /// While it waits for a permit above a poll: what it waits for there; see `nested.rs`.
     pub(super) above: RefCell<Option<std::sync::Arc<Root>>>,
+    /// The user's code that runs between two polls has pinned a task to this thread; see `nested.rs`.
+    pub(super) pinned_between: Cell<bool>,
 }
 
 /// The life of a worker thread. Its P runs already, with the permit of a spinner; if there is a hook for its start, it has
@@ -186,6 +188,7 @@ impl Worker {
             stands_in: Cell::new(false),
             spawned_before,
             above: RefCell::new(None),
+            pinned_between: Cell::new(false),
         }
     }
 
@@ -358,6 +361,7 @@ impl Worker {
         let before = running.load(Relaxed);
         if before == 0 {
             running.store(USER_CODE, Relaxed);
+            self.pinned_between.set(false);
         }
         let _back = Back(self, before);
         f()

@@ -461,6 +461,7 @@ where
 {
     let parts = worker.parts(extra, location);
     let (task, join) = Shared::new_pinned_task(worker, future, parts);
+    worker.has_pinned_another();
     worker.spawn(task);
     JoinHandle::new(join)
 }

@@ -3,12 +3,14 @@
 //!
 //! It fails when `run_pinned_above` in `sched/nested.rs` finds nothing, keeps the permit, does not enter the
 //! task's runtime, does not look whether it is above a join, or cancels nothing at a shutdown; and when `wait_above` sleeps
-//! without a look at its own root, or sees to a poller only when it sleeps; and it aborts when a call does not look how much
+//! without a look at its own root, when `run_pinned_above` in `sched/nested.rs` does not look at `pinned_between`, or sees to a poller only when it sleeps; and it aborts when a call does not look how much
 //! stack is left.
 
 use crate::common;
 
-use std::{cell::Cell, future::pending, rc::Rc, sync::Arc, thread, time::Duration};
+use std::{
+    cell::Cell, future::pending, panic::catch_unwind, rc::Rc, sync::Arc, thread, time::Duration,
+};
 
 use common::{Count, OnDrop, runtime};
 use futures::{
@@ -269,6 +271,48 @@ common::with_workers! {
         drop(runtime);
         assert_eq!(dropped.get(), workers);
         drop(tasks);
+    }
+
+    /// Between two polls no pinned task can run, so a wait for one panics, and says what to do instead.
+    fn not_between_two_polls(workers: usize) {
+        let waits = |place: &'static str, told: &std::sync::mpsc::Sender<&'static str>| {
+            let wait = || Handle::current().block_on(async { spawn_local(async {}).await });
+            match catch_unwind(wait) {
+                Err(panic) => {
+                    let said = panic.downcast_ref::<&str>().unwrap();
+                    assert!(said.contains("use `ws::spawn`"), "{said}");
+                }
+                // The runtime ends.
+                Ok(joined) => assert!(joined.unwrap_err().is_cancelled()),
+            }
+            let _ = told.send(place);
+        };
+        let (told, tell) = std::sync::mpsc::channel();
+        let [park, unpark, end] = [(); 3].map(|()| told.clone());
+        let other = common::runtime(workers);
+        let runtime = Builder::new()
+            .workers(workers)
+            .on_thread_park(move || waits("park", &park))
+            .on_thread_unpark(move || waits("unpark", &unpark))
+            .build()
+            .unwrap();
+        let root = || async {
+            let end = end.clone();
+            let guard = OnDrop(move || waits("end", &end));
+            drop(spawn_local(async move {
+                let _guard = guard;
+                pending::<()>().await;
+            }));
+            yield_now().await;
+        };
+        runtime.block_on(root());
+        other.run_local(root());
+        drop(runtime.spawn(async {}));
+        let mut places: Vec<_> = tell.iter().take_while(|place| *place != "park").collect();
+        drop((runtime, told, end));
+        places.extend(tell);
+        assert_eq!(places.iter().filter(|place| **place == "end").count(), 2, "{places:?}");
+        assert!(places.contains(&"unpark"), "{places:?}");
     }
 
     /// J2: a branch of a join meets no stranger. What is pinned goes on when the poll is over.
