@@ -358,13 +358,15 @@ impl Builder {
     /// hooks of `a` do not run for an `a.block_on` inside a `b.block_on`, though that thread polls its future.
     ///
     /// The hook may block. Its thread holds up nobody meanwhile: other threads start, as many as there are permits
-    /// free, and more if their hooks take long. Without [`sysmon`](Self::sysmon) there are no more.
+    /// free, and more if their hooks take long. Without [`sysmon`](Self::sysmon) there are no more. But it must not wait
+    /// for a task of this runtime: every thread that could poll the task begins with this hook.
     pub fn on_thread_start(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.start = Some(StdArc::new(hook));
         self
     }
 
-    /// Runs on the same threads after their last task. A runtime that is dropped in there, or in the hook of
+    /// Runs on the same threads after their last task. While the runtime ends, nobody serves its timers and sockets any
+    /// more, and an operation that waits for one in there gets an error, or panics if it can have none. A runtime that is dropped in there, or in the hook of
     /// the start, ends as one that is dropped in a task of its own: the drop does not wait.
     pub fn on_thread_stop(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.stop = Some(StdArc::new(hook));
@@ -597,6 +599,10 @@ pub(crate) struct Hooks {
 impl Hooks {
     pub(crate) fn has_start(&self) -> bool {
         self.start.is_some()
+    }
+
+    pub(crate) fn has_stop(&self) -> bool {
+        self.stop.is_some()
     }
 
     /// Whether there is a hook for the begin or the end of a sleep.

@@ -20,7 +20,8 @@
 //! 3. When no task is alive, or the grace is over, the ender begins the closing: the threads end. If tasks are left, a thread in the
 //!    background clears away what can be cleared, and the ender does not wait for it.
 //! 4. The ender waits for the last thread, and joins all of them (*Joining* in `threads.rs`). An ender in the background does
-//!    not join: the drop of the runtime does, if it comes later.
+//!    not join: the drop of the runtime does, if it comes later. In the closing nobody serves timers and sockets. So if a thread
+//!    is still there after a moment, they answer with errors: a hook for the end of a thread may wait for one.
 //! 5. If the grace is over before that, the ender reports what is left and goes on. The threads that are left hold the runtime's
 //!    memory, and clear away when they return.
 //!
@@ -78,6 +79,10 @@ const REPORTED_MAX: usize = 10;
 /// Tasks that are queued at once when all are cancelled: workers begin to drop them while the rest is looked for. As many as a local
 /// queue holds.
 const ABORTED_AT_ONCE: usize = 256;
+
+/// How long a thread may take to leave before timers and sockets answer with errors: nobody serves them in the closing, and
+/// the thread may wait for one. Longer than a thread takes that waits for nothing.
+const CLOSING_PATIENCE: Duration = Duration::from_millis(20);
 
 /// Whether an ender joins the threads. One in the background does not: nobody waits for it, and the drop of the runtime, which
 /// may come meanwhile, would find nothing to join.
@@ -196,7 +201,11 @@ impl Shared {
         } else {
             self.in_the_background(|shared| shared.help_to_clear());
         }
-        let ended = self.wait_for_the_end(left(grace));
+        let mut ended = self.wait_for_the_end(left(grace.min(begin.elapsed() + CLOSING_PATIENCE)));
+        if !ended {
+            self.in_the_background(|shared| shared.shut_down_resources());
+            ended = self.wait_for_the_end(left(grace));
+        }
         if !ended || (joins == Joins::Yes && !self.join_threads(left(grace))) {
             self.report_left();
         }
@@ -204,7 +213,8 @@ impl Shared {
 
     /// The same for who must not wait.
     fn end_in_the_background(self: &Arc<Self>) {
-        if self.live_tasks() == 0 && self.has_threads() {
+        // A hook for the end of a thread may wait for a timer: then somebody has to see to that end.
+        if self.live_tasks() == 0 && self.has_threads() && !self.config.hooks.has_stop() {
             self.begin_shutdown();
             // This look takes the lock of `threads` after the phase was set, so a thread that is counted here sees the phase
             // when it goes. If the last one went between the two looks, it did not, and nobody else would end the runtime.

@@ -10,6 +10,7 @@ use crate::common;
 use std::{
     cell::RefCell,
     future::pending,
+    panic::catch_unwind,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering::SeqCst},
@@ -18,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Count, GRACE, Gate, OnDrop, block_on_elsewhere, runtime};
+use common::{Count, GRACE, Gate, OnDrop, block_on_elsewhere, on_a_worker, runtime};
 use ws_executor::{
     runtime::{Builder, Handle, Runtime},
     time,
@@ -176,6 +177,31 @@ common::with_workers! {
             begun.wait_for(1);
             ends(runtime);
             assert_eq!(timed_out.get(), 1);
+        }
+    }
+
+    /// Nobody serves a timer any more when the hooks for the end of a thread run.
+    fn a_hook_that_waits_for_a_timer_is_told_of_the_end(workers: usize) {
+        for ends in [drop, Runtime::shutdown_background] {
+            let told = Arc::new(Count::new());
+            let handle = Arc::new(std::sync::OnceLock::<Handle>::new());
+            let (counted, later) = (told.clone(), handle.clone());
+            let runtime = Builder::new()
+                .workers(workers)
+                .shutdown_grace(GRACE)
+                .on_thread_stop(move || {
+                    let _entered = later.get().unwrap().enter();
+                    let waited = catch_unwind(|| block_on_elsewhere(time::sleep(SHORT)));
+                    if on_a_worker() && waited.is_err() {
+                        counted.add();
+                    }
+                })
+                .build()
+                .unwrap();
+            handle.set(runtime.handle().clone()).unwrap();
+            runtime.block_on(runtime.spawn(async {})).unwrap();
+            ends(runtime);
+            told.wait_for(1);
         }
     }
 
