@@ -84,7 +84,7 @@ where
     F::Output: Send + 'static,
 {
     /// Picks the ordinary task.
-    pub fn pick(self) -> Stealable<F> {
+    pub fn __ws_pick(self) -> Stealable<F> {
         Stealable(self.0)
     }
 }
@@ -95,13 +95,13 @@ pub trait PickPinned {
     type Root;
 
     /// Picks the task that stays on this thread.
-    fn pick(self) -> Pinned<Self::Root>;
+    fn __ws_pick(self) -> Pinned<Self::Root>;
 }
 
 impl<F: Future> PickPinned for Probe<F> {
     type Root = F;
 
-    fn pick(self) -> Pinned<F> {
+    fn __ws_pick(self) -> Pinned<F> {
         Pinned(self.0)
     }
 }

@@ -57,7 +57,7 @@ pub(crate) struct Counters {
 pub struct Metrics {
     /// How many threads may run tasks at the same time.
     pub workers: usize,
-    /// Threads of the runtime that exist now, running or parked.
+    /// Threads of the runtime that exist now, running or parked; the monitor's is not counted.
     pub threads: usize,
     /// How often a thread was wanted for work that waits, and refused: by the system, or because there are
     /// [`max_threads`](crate::runtime::Builder::max_threads). Each try counts, and while work waits the monitor tries again

@@ -13,7 +13,7 @@
 //!             ::std::process::Termination::report(main().await)
 //!         }
 //!         ::ws::__private::Probe(__ws_report())
-//!             .pick()
+//!             .__ws_pick()
 //!             .run_process(::ws::__private::builder().workers(4usize))
 //!     }
 //! }

@@ -81,7 +81,8 @@ use proc_macro::TokenStream;
 ///
 /// The compiler refuses, at the text that has to change: a function that is not `async`; one with
 /// arguments, generics or a `where` clause; `const`, `unsafe` and `extern` functions; methods; a
-/// second `main` attribute; `workers = 0`, unknown arguments and repeated ones.
+/// second `main` attribute; `workers = 0`, unknown arguments and repeated ones. An associated function may not say `Self`,
+/// for its body becomes that of a function of its own.
 ///
 /// A type that is `Send` only where a lifetime is `'static` and that the root holds across an
 /// `.await` is refused with "higher-ranked lifetime error"; a `Pin<Box<dyn Future<Output = ()>>>`

@@ -65,11 +65,22 @@ fn with_checks(branches: TokenStream, path: &TokenStream) -> (TokenStream, Vec<T
             // No arrow: `futures` says so.
             checked.extend(future);
         }
-        // What the branch does: a block, or all up to a comma.
+        // What the branch does: a block, or all up to a comma that is not between the `<` and the `>` of a path. Such a `<`
+        // follows a `::`, or begins the branch.
         let mut begins = true;
+        let (mut generics, mut before) = (0_usize, [' '; 2]);
         while let Some(token) = tokens.next() {
             let ends = match &token {
-                TokenTree::Punct(punct) => punct.as_char() == ',',
+                TokenTree::Punct(punct) => {
+                    match punct.as_char() {
+                        '<' if generics > 0 || begins || before == [':'; 2] => generics += 1,
+                        '>' if !matches!(before[1], '-' | '=') => {
+                            generics = generics.saturating_sub(1);
+                        }
+                        _ => {}
+                    }
+                    punct.as_char() == ',' && generics == 0
+                }
                 TokenTree::Group(group) => {
                     let follows = tokens.peek().is_some_and(|next| is_alone(next, ','));
                     begins && group.delimiter() == Delimiter::Brace && !follows
@@ -77,6 +88,7 @@ fn with_checks(branches: TokenStream, path: &TokenStream) -> (TokenStream, Vec<T
                 _ => false,
             };
             begins = false;
+            before = [before[1], punct(&token)];
             checked.extend([token]);
             if ends {
                 break;
@@ -110,6 +122,14 @@ fn check(future: Vec<TokenTree>, path: &TokenStream, names: &mut Vec<TokenStream
 fn is_alone(token: &TokenTree, char: char) -> bool {
     matches!(token, TokenTree::Punct(punct)
         if punct.as_char() == char && punct.spacing() == Spacing::Alone)
+}
+
+/// The character of a part of an operator; else a space.
+fn punct(token: &TokenTree) -> char {
+    match token {
+        TokenTree::Punct(punct) => punct.as_char(),
+        _ => ' ',
+    }
 }
 
 /// The character of an operator that goes on; else a space.
@@ -185,6 +205,10 @@ mod tests {
             (
                 "n = f() => { n }, m = a => m,",
                 "n=p::__private::fused(f())=>{n},m=a=>m,",
+            ),
+            (
+                "n = f() => A::<B, Box<dyn Fn(u8) -> C<D, E>>>::new(), m = a() => <A as B<C, D>>::x(m), o = b() => o < m, p = c() => p,",
+                "n=p::__private::fused(f())=>A::<B,Box<dynFn(u8)->C<D,E>>>::new(),m=p::__private::fused(a())=><AasB<C,D>>::x(m),o=p::__private::fused(b())=>o<m,p=p::__private::fused(c())=>p,",
             ),
             ("n = &mut f() => n", "n=&mutf()=>n"),
             ("1..=5 = f() => ()", "1..=5=p::__private::fused(f())=>()"),

@@ -261,7 +261,7 @@ impl Netpoll {
     ///
     /// # Panics
     ///
-    /// As [`Netpoll::interrupt`]; and if a waker panics, once all of them have been woken.
+    /// As [`Netpoll::interrupt`]. A panic of a waker goes no further than the panic hook.
     pub fn shut_down(&self) {
         let wakers = self.table.shut_down();
         self.interrupt();

@@ -51,7 +51,7 @@ use crate::netpoll::Netpoll;
 use crate::readiness::{Direction, Ready, Snapshot, Why};
 use crate::source::Source;
 use crate::sync::Arc;
-use crate::wakers::{Key, wake_all};
+use crate::wakers::{Key, quietly, wake_all};
 
 /// A source that is registered with a [`Netpoll`], and the readiness of its two directions.
 ///
@@ -136,9 +136,7 @@ impl Registration {
     ///
     /// What the system says. The registration is gone all the same.
     ///
-    /// # Panics
-    ///
-    /// If a waker panics, once all of them have been woken.
+    /// A panic of a waker goes no further than the panic hook.
     pub fn deregister(&self, source: &mut impl Pollable) -> io::Result<()> {
         if !self.source.readiness.deregister() {
             return Ok(());
@@ -211,9 +209,7 @@ impl Registration {
     /// Wakes all tasks that wait for a direction, as an event does, and changes nothing else: for news
     /// that does not come from the system.
     ///
-    /// # Panics
-    ///
-    /// If a waker panics, once all of them have been woken.
+    /// A panic of a waker goes no further than the panic hook.
     pub fn wake(&self, direction: Direction) {
         let mut waiting = Vec::new();
         self.source.take(direction, &mut waiting);
@@ -406,8 +402,9 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        // Wakers that poll functions have left behind go with the source, not under the table's lock.
-        drop(self.netpoll.table.remove(&self.source));
+        // Wakers that poll functions have left behind go with the source, not under the table's lock. Their drop is user code.
+        let source = self.netpoll.table.remove(&self.source);
+        quietly(|| drop(source));
     }
 }
 

@@ -85,7 +85,8 @@ where
         reader,
         writer,
         copied: 0,
-        unflushed: false,
+        // One before this may have been dropped between its write and its flush.
+        unflushed: true,
     }
 }
 

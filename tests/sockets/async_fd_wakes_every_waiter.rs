@@ -370,6 +370,26 @@ fn an_interest_in_both_looks_at_both() {
 
 // Fails if an operation is refused for the slice alone: a task that computes for so long before its first
 // operation would begin anew with each poll, and never come to it.
+/// Its panic is its own: the drop of what it waits for may come while a thread unwinds, where a second panic ends the
+/// process.
+#[test]
+fn a_waker_that_panics_harms_nobody_but_itself() {
+    struct Bomb;
+    impl std::task::Wake for Bomb {
+        fn wake(self: Arc<Self>) {
+            std::panic::resume_unwind(Box::new(()));
+        }
+    }
+    with_workers(|| async {
+        let (fd, _peer) = pair()?;
+        let waker = Waker::from(Arc::new(Bomb));
+        let mut cx = Context::from_waker(&waker);
+        assert!(fd.poll_ready(&mut cx, Direction::Read).is_pending());
+        drop(fd);
+        Ok(())
+    });
+}
+
 #[test]
 fn one_operation_goes_through_after_a_slice() {
     with_workers(async || {

@@ -74,6 +74,19 @@ impl AsyncRead for Stalls {
     }
 }
 
+// Fails if a copy begins as if its writer were flushed.
+#[test]
+fn a_copy_flushes_what_one_before_it_has_written() {
+    let mut writer = Slow::default();
+    let mut reader = BufReader::new(Stalls(b"ping"));
+    let mut cx = Context::from_waker(Waker::noop());
+    for _ in 0..2 {
+        let copy = pin!(ws::io::copy_buf(&mut reader, &mut writer));
+        assert!(copy.poll(&mut cx).is_pending());
+    }
+    assert_eq!((&*writer.written, writer.flushed), (&b"ping"[..], 4));
+}
+
 // Fails if a flush that is pending counts as done.
 #[test]
 fn a_flush_goes_on_while_the_reader_has_nothing() {

@@ -32,6 +32,29 @@ async fn may_be_pinned() {
     assert_eq!(kept.get(), 2);
 }
 
+mod beside_any_trait {
+    use std::rc::Rc;
+
+    /// Every type has it, and what the macro calls is not it.
+    trait Everything: Sized {
+        fn pick(self) -> Self {
+            self
+        }
+        fn run(self) -> Self {
+            self
+        }
+    }
+
+    impl<T> Everything for T {}
+
+    #[ws::test]
+    async fn a_root_finds_its_way() {
+        let kept = Rc::new(1);
+        std::future::ready(()).await;
+        assert_eq!(*kept.pick().run(), 1);
+    }
+}
+
 #[ws::test]
 #[should_panic(expected = "the body's own words")]
 async fn panics_as_a_task() {

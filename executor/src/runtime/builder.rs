@@ -295,7 +295,7 @@ impl Builder {
     /// during [`Runtime::run`] and [`Runtime::block_on`], on whose thread the tasks run. The clock of std goes on
     /// as ever, and what asks that one is not affected.
     ///
-    /// There is one worker and no sysmon. Which of the tasks that are ready runs next is drawn from the
+    /// There is one worker and no sysmon, and another number of [`workers`](Self::workers) is an error. Which of the tasks that are ready runs next is drawn from the
     /// [`seed`](Self::seed): *the order of tasks is shuffled*. At each step each task that is ready has the same chance, so
     /// every order is possible, and the same seed gives the same order again. A
     /// [`spawn_pinned`](crate::spawn_pinned) takes two steps to begin. Queues and `runnext` promise nothing here. Without a seed `WS_TEST_SEED` gives it; if

@@ -59,7 +59,7 @@ fn main_reports_its_output() {
                     ::std::process::Termination::report(main().await)
                 }
                 ::ws::__private::Probe(__ws_report())
-                    .pick()
+                    .__ws_pick()
                     .run_process(::ws::__private::builder())
             }
         }
@@ -81,7 +81,7 @@ fn arguments_reach_the_expansion() {
                     ::std::process::Termination::report(main().await)
                 }
                 my::ws::__private::Probe(__ws_report())
-                    .pick()
+                    .__ws_pick()
                     .run_process(my::ws::__private::builder().workers(4usize))
             }
         }
@@ -98,7 +98,7 @@ fn another_name_keeps_its_type() {
             async fn answer() -> u32 { 42 }
             {
                 use ::ws::__private::PickPinned as _;
-                ::ws::__private::Probe(answer()).pick().run(::ws::__private::builder())
+                ::ws::__private::Probe(answer()).__ws_pick().run(::ws::__private::builder())
             }
         }
     };
@@ -117,7 +117,7 @@ fn a_test_without_output_returns_nothing() {
             {
                 use ::ws::__private::PickPinned as _;
                 ::ws::__private::Probe(panics())
-                    .pick()
+                    .__ws_pick()
                     .run(::ws::__private::builder().workers(1usize))
             }
         }
@@ -141,7 +141,7 @@ fn a_test_with_output_reports_it() {
                     ::std::process::Termination::report(reads().await)
                 }
                 ::ws::__private::Probe(__ws_report())
-                    .pick()
+                    .__ws_pick()
                     .run_report(::ws::__private::builder().workers(8usize))
             }
         }
@@ -165,7 +165,7 @@ fn a_paused_test_has_no_workers_but_may_have_a_seed() {
                 async fn sleeps() {}
                 {
                     use ::ws::__private::PickPinned as _;
-                    ::ws::__private::Probe(sleeps()).pick().run(#builder)
+                    ::ws::__private::Probe(sleeps()).__ws_pick().run(#builder)
                 }
             }
         };
