@@ -8,14 +8,14 @@
 //!
 //! | call | finds | if |
 //! | --- | --- | --- |
-//! | `Probe(root).pick()` | the inherent [`Probe::pick`], which gives a [`Stealable`] | root and output are `Send` |
-//! | | the trait's [`PickPinned::pick`], which gives a [`Pinned`] | otherwise |
+//! | `Probe(root).__ws_pick()` | the inherent [`Probe::__ws_pick`], which gives a [`Stealable`] | root and output are `Send` |
+//! | | the trait's [`PickPinned::__ws_pick`], which gives a [`Pinned`] | otherwise |
 //!
 //! An inherent method comes before a trait's, but only if its `impl` applies; a bound that does not
 //! hold takes it out of the search, without an error. Two conditions make that sound, and the macros
 //! keep both:
 //!
-//! 1. The type is concrete where `pick` is called. In a generic function the answer would be that of
+//! 1. The type is concrete where `__ws_pick` is called. In a generic function the answer would be that of
 //!    the declared bounds.
 //! 2. The future comes from another item than the one that asks. The compiler does not yet know what
 //!    a future of the function in hand holds, and would take the inherent method in any case.
@@ -89,7 +89,7 @@ where
     }
 }
 
-/// What `Probe::pick` means where the inherent method does not apply.
+/// What `Probe::__ws_pick` means where the inherent method does not apply.
 pub trait PickPinned {
     /// The future that is probed.
     type Root;
@@ -282,18 +282,18 @@ mod tests {
 
     #[test]
     fn send_is_stealable() {
-        is_stealable(&Probe(sends()).pick());
-        is_stealable(&Probe(drops_an_rc_before_it_waits()).pick());
-        is_stealable(&Probe(std::future::ready(1)).pick());
+        is_stealable(&Probe(sends()).__ws_pick());
+        is_stealable(&Probe(drops_an_rc_before_it_waits()).__ws_pick());
+        is_stealable(&Probe(std::future::ready(1)).__ws_pick());
     }
 
     #[test]
     fn not_send_is_pinned() {
-        is_pinned(&Probe(holds_an_rc()).pick());
-        is_pinned(&Probe(returns_an_rc()).pick());
-        is_pinned(&Probe(fails_with_a_local_error()).pick());
+        is_pinned(&Probe(holds_an_rc()).__ws_pick());
+        is_pinned(&Probe(returns_an_rc()).__ws_pick());
+        is_pinned(&Probe(fails_with_a_local_error()).__ws_pick());
         let boxed: std::pin::Pin<Box<dyn Future<Output = u32>>> = Box::pin(sends());
-        is_pinned(&Probe(boxed).pick());
+        is_pinned(&Probe(boxed).__ws_pick());
     }
 
     #[test]
@@ -301,7 +301,7 @@ mod tests {
         async fn reported() -> ExitCode {
             Termination::report(fails_with_a_local_error().await)
         }
-        is_stealable(&Probe(reported()).pick());
+        is_stealable(&Probe(reported()).__ws_pick());
     }
 
     #[test]

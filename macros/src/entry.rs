@@ -23,7 +23,7 @@
 //! | --- | --- |
 //! | the inner `async fn` | it is what the user wrote, token for token: its name, its errors, its place in a backtrace. `?`, `return` and borrowed locals work because it is a function. And only another item's future can be asked whether it is `Send`, see below |
 //! | `__ws_report` | awaits the body and turns its output into an `ExitCode` inside the task, as std does for `main`. So what the root gives out is `Send`, even where the output is not (`Result<_, Box<dyn Error>>`) |
-//! | `Probe(..).pick()` | a `Send` root becomes an ordinary task that any worker may steal, every other one is pinned to this thread; `__private` in the runtime's crate says how |
+//! | `Probe(..).__ws_pick()` | a `Send` root becomes an ordinary task that any worker may steal, every other one is pinned to this thread; `__private` in the runtime's crate says how |
 //! | `run_report` | as `run`, for a test whose output says how it went |
 //! | `run_process` | builds the runtime and runs the root in it; says on stderr why there is no runtime, and fails the process |
 //!
@@ -292,7 +292,7 @@ fn emit(entry: Entry, args: &Args, function: &Function) -> TokenStream {
             {
                 use #private::PickPinned as _;
                 #reporter
-                #private::Probe(#root).pick().#run(#builder)
+                #private::Probe(#root).__ws_pick().#run(#builder)
             }
         }
     }
