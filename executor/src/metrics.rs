@@ -27,6 +27,8 @@ pub(crate) struct Counters {
     pub(crate) spawned: Counter,
     /// Tasks that its thread spawned for whoever comes first: it was never their home.
     pub(crate) spawned_for_all: Counter,
+    /// Pinned tasks among `spawned` whose carrier is counted, so that they are not; see `task/pinned.rs`.
+    pub(crate) carried: Counter,
     pub(crate) completed: Counter,
     pub(crate) searches: Counter,
     /// Looks at one other P each, in these searches.
@@ -95,9 +97,7 @@ pub struct Metrics {
 pub struct ProcessorMetrics {
     /// Polls of tasks.
     pub polls: u64,
-    /// Tasks that were spawned here. What a thread without a P spawns is counted in no row. A
-    /// [`spawn_pinned`](crate::spawn_pinned) counts 2 here and in `completed`: for the task, and for what carries it to
-    /// its thread.
+    /// Tasks that were spawned here. What a thread without a P spawns is counted in no row.
     pub spawned: u64,
     /// Tasks that ended here, wherever they were spawned.
     pub completed: u64,

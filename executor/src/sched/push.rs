@@ -372,6 +372,15 @@ impl Worker {
         }
     }
 
+    /// Spawns the pinned task of a carrier, which is counted already.
+    pub(crate) fn spawn_carried(&self, task: Task) {
+        let counters = &self.peer().counters;
+        let before = counters.spawned.get();
+        self.spawn(task);
+        // Not counted if the runtime refused it.
+        counters.carried.add(counters.spawned.get() - before);
+    }
+
     pub(crate) fn home_is(&self, home: &Home) -> bool {
         std::ptr::eq(home, &self.p.peer.home)
     }

@@ -549,7 +549,8 @@ fn processor_metrics(peer: &Peer) -> ProcessorMetrics {
     let counters = &peer.counters;
     ProcessorMetrics {
         polls: counters.polls.get(),
-        spawned: counters.spawned.get() + counters.spawned_for_all.get(),
+        spawned: (counters.spawned.get() + counters.spawned_for_all.get())
+            .saturating_sub(counters.carried.get()),
         completed: counters.completed.get(),
         searches: counters.searches.get(),
         steals: counters.steals.get(),

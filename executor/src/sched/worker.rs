@@ -265,6 +265,7 @@ impl Worker {
         #[cfg(any(test, feature = "events"))]
         let id = task.header().id();
         let (pinned, may_fork) = task.header().ways();
+        let carried = pinned && task.header().is_carried();
         let address = Some(task.address());
         p.may_fork.set(if may_fork { address } else { None });
         let outcome = budget::with_budget(|| task.run(|| p.goes_on.get() == address));
@@ -296,7 +297,13 @@ impl Worker {
             // Asked anew: its priority may have changed meanwhile.
             Outcome::Requeue(task) if task.header().is_plain() => self.push_again(task),
             Outcome::Requeue(task) => self.requeue_special(task),
-            Outcome::Done(ended) => self.completed(pinned, ended),
+            Outcome::Done(ended) => {
+                // Its carrier is counted.
+                if !carried {
+                    p.peer.counters.completed.add(1);
+                }
+                self.completed(pinned, ended);
+            }
         }
     }
 
@@ -375,8 +382,7 @@ impl Worker {
         }
     }
 
-    pub(super) fn completed(&self, pinned: bool, ended: Ended) {
-        self.peer().counters.completed.add(1);
+    fn completed(&self, pinned: bool, ended: Ended) {
         if pinned {
             self.p.pinned_live.set(self.p.pinned_live.get() - 1);
         }

@@ -155,6 +155,11 @@ impl Meta {
         !self.is_pinned() && matches!(self.read(), Seen::Full(full) if full.carries)
     }
 
+    /// Whether it is the task that a carrier has taken to its thread.
+    pub(super) fn is_carried(&self) -> bool {
+        self.is_pinned() && matches!(self.read(), Seen::Full(full) if full.carries)
+    }
+
     /// Whether it is neither pinned nor has anything of its own.
     #[inline]
     pub(super) fn is_plain(&self) -> bool {
@@ -272,12 +277,13 @@ mod tests {
         let pinned = carrier.share_pinned();
         assert!(carrier.is_carrier() && !carrier.is_pinned());
         assert!(!pinned.is_carrier() && pinned.is_pinned());
+        assert!(pinned.is_carried() && !carrier.is_carried());
         carrier.set_priority(4);
         assert_eq!(pinned.priority(), 4);
         drop(carrier);
         assert_eq!((pinned.name(), pinned.location()), (Some("batch"), here));
         let plain = Meta::new(here, None, false).share_pinned();
-        assert!(plain.is_pinned() && !plain.is_carrier());
+        assert!(plain.is_pinned() && !plain.is_carrier() && !plain.is_carried());
         assert_eq!((plain.name(), plain.location()), (None, here));
     }
 

@@ -6,7 +6,8 @@
 //!
 //! To users the two are one task. They have one id, name, place and priority, which lie in one [`Meta`] of both: a
 //! new priority is seen in the task. It plays no part for either. A dump shows the carrier only until there is a pinned
-//! task of the same id. `Metrics::live_tasks` counts one of two that live ([`Half`]).
+//! task of the same id. `Metrics::live_tasks` counts one of two that live ([`Half`]),
+//! and `spawned` and `completed` count the carrier alone.
 //!
 //! [`Meta`]: super::meta::Meta
 
@@ -86,7 +87,7 @@ where
             make().await
         };
         let (task, join) = Shared::new_carried_task(worker, future, carrier.header());
-        worker.spawn(task);
+        worker.spawn_carried(task);
         (JoinHandle::new(join), half)
     })
 }

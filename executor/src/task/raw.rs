@@ -561,6 +561,11 @@ impl Header {
         self.meta.is_carrier()
     }
 
+    /// Whether a carrier has taken it to its thread; see `pinned.rs`.
+    pub(crate) fn is_carried(&self) -> bool {
+        self.meta.is_carried()
+    }
+
     /// Whether it is pinned, and whether others may take it from the fork deque, where a priority plays no part.
     #[inline]
     pub(crate) fn ways(&self) -> (bool, bool) {
