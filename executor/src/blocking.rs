@@ -37,7 +37,7 @@
 //! *Nothing is left with a thread that ends*: a call is put into a parked P before its standing is changed, and who could not change it
 //! takes the call out again, unless the P's thread has got up by itself and was faster. Who gets up looks there first.
 //!
-//! At the cap, after a refusal, and where the clock is not the system's, a bound thread runs the call as any other does. So it does with one that was
+//! At the cap, after a refusal, and under the simulator, a bound thread runs the call as any other does. So it does with one that was
 //! passed on [`PASSES_MAX`] times: what is asked before may not hold any more, and nothing is passed round for ever.
 //!
 //! Rejected: the back of the queue of all. The bound thread came by there again before the one that was woken did, as often as it

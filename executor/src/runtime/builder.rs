@@ -309,8 +309,10 @@ impl Builder {
     /// them; see [`time::hold`](crate::time::hold)), `futures::select!`, which has random numbers of its
     /// own (`select_biased!` has none), and the random state of std's hash maps.
     ///
-    /// All of it runs on the thread of the root, closures of `spawn_blocking` included. If one of them, or a task, waits
-    /// in a [`Handle::block_on`](super::Handle::block_on) of its own, the root waits below it: `.await` instead.
+    /// All tasks run on the thread of the root. If one of them waits in a
+    /// [`Handle::block_on`](super::Handle::block_on) of its own, the root waits below it: `.await` instead. Closures of
+    /// `spawn_blocking` run on other threads, as long as there may be more
+    /// ([`max_threads`](Self::max_threads)).
     ///
     /// [`should_yield`](crate::task::should_yield) is false: a slice does not end while the clock stands still.
     ///

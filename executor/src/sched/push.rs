@@ -297,7 +297,6 @@ impl Worker {
     pub(crate) fn passes_call_on(&self) -> bool {
         let shared = &self.shared;
         let passes_on = self.is_bound()
-            && shared.paused.is_none()
             && shared.stage.is_none()
             && !shared.phase.is_closing()
             && shared.could_have_an_unbound_thread();

@@ -51,6 +51,48 @@ fn with_seeds<F: Future<Output = ()> + Send + 'static>(test: fn() -> F) {
     });
 }
 
+/// The call is not on the root's thread, so it does not hold up the root.
+#[test]
+fn a_block_on_in_a_blocking_call_does_not_hold_up_the_root() {
+    limited(|| {
+        for seed in 0..10 {
+            let root = |waits: bool| async move {
+                let handle = Handle::current();
+                let start = Instant::now();
+                let (begun, begins) = oneshot::channel();
+                let call = spawn_blocking(move || {
+                    handle.block_on(async {
+                        begun.send(()).unwrap();
+                        if waits {
+                            pending().await
+                        } else {
+                            sleep(3 * SECOND).await;
+                        }
+                    });
+                });
+                begins.await.unwrap();
+                sleep(SECOND).await;
+                assert_eq!(start.elapsed(), SECOND, "seed {seed}");
+                if !waits {
+                    call.await.unwrap();
+                    assert_eq!(start.elapsed(), 3 * SECOND, "seed {seed}");
+                }
+            };
+            paused(seed).block_on(root(false));
+            paused(seed).run_local(root(false));
+            // The call that waits for ever is left behind.
+            let runtime = Builder::new()
+                .paused(true)
+                .seed(seed)
+                .shutdown_grace(Duration::ZERO)
+                .build()
+                .unwrap();
+            runtime.block_on(root(true));
+            runtime.shutdown_background();
+        }
+    });
+}
+
 #[test]
 fn a_thousand_hours_take_no_time() {
     with_seeds(|| async {

@@ -197,14 +197,14 @@ fn a_bound_thread_passes_calls_on_while_another_can_be_had() {
 }
 
 #[test]
-fn where_the_clock_is_not_the_systems_no_call_is_passed_on() {
+fn under_the_simulator_no_call_is_passed_on_but_in_virtual_time() {
     let stepped = builder().build_with(Clock::stopped());
     let paused = builder().paused(true).build();
-    for runtime in [stepped, paused] {
+    for (runtime, passes) in [(stepped, false), (paused, true)] {
         let runtime = runtime.unwrap();
         let worker = thread(&runtime);
         bind(&worker);
-        assert!(!passes_on(&worker));
+        assert_eq!(passes_on(&worker), passes);
         end(runtime, [worker]);
     }
 }
