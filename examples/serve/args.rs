@@ -18,6 +18,9 @@ Serves /hello, /files/PATH, /fib/N, /sleep/MS and /metrics over HTTP, until Ctrl
   --connections N   how many connections are open at a time; more wait in the listener's queue [10000]
   --write-time SECONDS
                     how long a client may take nothing of its answer [30]
+  --ended-time SECONDS
+                    how long an answer is worked on, with nothing written, for a client that has ended its sending
+                    side, since it may be gone [2]
   --grace SECONDS   how long requests in flight may take at the end [10]
   --help            this text";
 
@@ -29,6 +32,7 @@ pub(crate) struct Args {
     pub(crate) dir: PathBuf,
     pub(crate) connections: usize,
     pub(crate) write_time: Duration,
+    pub(crate) ended_time: Duration,
     pub(crate) grace: Duration,
 }
 
@@ -44,6 +48,7 @@ impl Args {
         let mut dir = PathBuf::from(".");
         let mut connections = 10_000;
         let mut write_time = 30;
+        let mut ended_time = 2;
         let mut grace = 10;
         while let Some(arg) = parser.next()? {
             match arg {
@@ -73,6 +78,10 @@ impl Args {
                         return Err("--write-time takes whole seconds from 1 on, not 0".into());
                     }
                 }
+                Arg::Long("ended-time") => {
+                    let seconds: u32 = value(&mut parser, "--ended-time", "whole seconds")?;
+                    ended_time = seconds;
+                }
                 Arg::Long("dir") => dir = parser.value()?.into(),
                 Arg::Long("grace") => {
                     // Bounded, so that it can be added to any moment.
@@ -89,6 +98,7 @@ impl Args {
             dir: folder(&dir)?,
             connections,
             write_time: Duration::from_secs(write_time.into()),
+            ended_time: Duration::from_secs(ended_time.into()),
             grace: Duration::from_secs(grace.into()),
         }))
     }

@@ -16,7 +16,7 @@
 //! | `body.rs` | bodies: bytes, and a file read piece by piece |
 //! | `metrics.rs` | the counters of runtime and server, for Prometheus |
 //!
-//! A client that ends its sending side behind a request is answered, if the answer is there within two seconds; see
+//! A client that ends its sending side behind a request is answered, if the answer is there within `--ended-time`; see
 //! `stream.rs` for what hyper makes of such a client by itself.
 //!
 //! The exit code is 0 after an end in which every request was answered, 1 after any other, and 2 for

@@ -51,6 +51,7 @@ pub(crate) struct Server {
     app: Arc<App>,
     connections: usize,
     write_time: Duration,
+    ended_time: Duration,
     grace: Duration,
 }
 
@@ -79,6 +80,7 @@ impl Server {
             }),
             connections: args.connections,
             write_time: args.write_time,
+            ended_time: args.ended_time,
             grace: args.grace,
         })
     }
@@ -99,7 +101,7 @@ impl Server {
                 warn(context("cannot set TCP_NODELAY", &error));
             }
             let open = self.app.counts.connection();
-            let stream = Stream::new(stream, open.clone(), self.write_time);
+            let stream = Stream::new(stream, open.clone(), self.write_time, self.ended_time);
             connections.spawn(connection(stream, self.app.clone(), closing.clone(), open));
         };
 

@@ -7,9 +7,9 @@
 //! price: hyper does not read any more while it works, so a request whose client is gone stays in flight to its end.
 //!
 //! So hyper is told of the end later here: while a request is in flight, the end counts once nothing has been written for
-//! [`ENDED_TIME`]. An answer that takes longer than that is not given to a client that has ended its side.
+//! the time of `--ended-time`. An answer that takes longer than that is not given to a client that has ended its side.
 //! A reset is told at once. Nothing tells an end from a client that is gone, before something is
-//! sent to it.
+//! sent to it. So the time is a choice: it bounds both the work for clients that are gone, and what slow answers may take.
 //!
 //! While an answer waits for room in the socket, nothing is read at all: hyper would close the connection upon an end,
 //! with the rest of the answer in its buffer.
@@ -37,13 +37,12 @@ use ws::{
 
 use crate::metrics::Open;
 
-/// How long a request in flight may write nothing after its client has ended its sending side.
-const ENDED_TIME: Duration = Duration::from_secs(2);
-
 pub(crate) struct Stream {
     io: Io<TcpStream>,
     open: Arc<Open>,
     write_time: Duration,
+    /// How long a request in flight may write nothing after its client has ended its sending side.
+    ended_time: Duration,
     /// Until when the client's end is not told; there if it has come.
     ended: Option<Sleep>,
     /// Until when the write that waits may wait.
@@ -53,11 +52,17 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    pub(crate) fn new(socket: TcpStream, open: Arc<Open>, write_time: Duration) -> Self {
+    pub(crate) fn new(
+        socket: TcpStream,
+        open: Arc<Open>,
+        write_time: Duration,
+        ended_time: Duration,
+    ) -> Self {
         Self {
             io: Io::socket(socket),
             open,
             write_time,
+            ended_time,
             ended: None,
             stuck: None,
             put_off: false,
@@ -76,7 +81,7 @@ impl Stream {
         if self.ended.is_none()
             && matches!(ready!(self.io.get_ref().poll_peek(cx, &mut [0])), Ok(0))
         {
-            self.ended = Some(sleep(ENDED_TIME));
+            self.ended = Some(sleep(self.ended_time));
         }
         match &mut self.ended {
             Some(ended) => Pin::new(ended).poll(cx),
@@ -96,7 +101,7 @@ impl Stream {
                 cx.waker().wake_by_ref();
             }
             if let Some(ended) = &mut self.ended {
-                *ended = sleep(ENDED_TIME);
+                *ended = sleep(self.ended_time);
             }
             return polled;
         }

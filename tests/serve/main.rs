@@ -407,6 +407,10 @@ fn arguments_that_make_no_sense_are_told_by_name() {
             &["--write-time", "0"],
             "--write-time takes whole seconds from 1 on, not 0",
         ),
+        (
+            &["--ended-time", "-1"],
+            "--ended-time takes whole seconds, not \"-1\"",
+        ),
         (&["--dir", "/no/such/folder"], "--dir /no/such/folder: "),
         (&["--dir", "/dev/null"], "--dir /dev/null: not a folder"),
         (&["--speed"], "invalid option '--speed'"),
@@ -537,6 +541,24 @@ fn clients_that_have_sent_all_are_answered() {
         assert_same(&download.rest(), content);
         server.wait_for("serve_connections_open", 1);
         server.end();
+    }
+}
+
+/// Nothing is written in that time, so only the option decides.
+#[test]
+fn a_client_that_has_sent_all_is_waited_for_as_long_as_asked() {
+    for workers in WORKERS {
+        for (time, ms, answer) in [("100", 2500, "slept 2500 ms\n"), ("1", 60_000, "")] {
+            let server = Server::start(Folder::new(), workers, &["--ended-time", time]);
+            let mut client = server.client();
+            client.ask(&format!("/sleep/{ms}"));
+            client.end_sending();
+            let rest = String::from_utf8(client.rest()).unwrap();
+            assert_eq!(rest.is_empty(), answer.is_empty(), "{rest}");
+            assert!(rest.ends_with(answer), "{rest}");
+            server.wait_for("serve_requests_in_flight", 1);
+            server.end();
+        }
     }
 }
 
