@@ -400,6 +400,9 @@ impl Builder {
     /// whichever thread starts them. If that one has a higher niceness, and the process may not lower it, a thread
     /// keeps it. [`on_thread_start`](Self::on_thread_start) may change all three.
     ///
+    /// A child that is made by `fork` without `exec` has a copy of the runtime without its threads: no worker
+    /// polls tasks there, and no monitor watches. Build a runtime in the child, and do not use the copy.
+    ///
     /// # Errors
     ///
     /// If a knob is out of its range, which the error names, or the system refuses the netpoll or the thread.
