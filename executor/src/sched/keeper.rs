@@ -26,6 +26,10 @@
 //! Not while the runtime has a thread, even if that one is stuck: the second thread could be blocked as well, and then
 //! nothing would be tried any more.
 //!
+//! The gap is open because a try needs a thread that runs. If the thread that stood in blocks, the runtime has no
+//! other one. A signal handler must not start a thread. A push from another thread of the program could try, but no push
+//! need come. A keeper that never stands in would close the gap, at the price that a runtime with one thread runs no task.
+//!
 //! # *No refusal is missed*
 //!
 //! - *The monitor* sleeps for good only while all permits are free, and the thread that takes one wakes it (*The monitor's bed* in
