@@ -2,10 +2,13 @@
 //!
 //! An event of `tracing`, if a subscriber listens on the thread that reports. Else a line on stderr, at most one a
 //! second for each runtime; the next line counts those that were left out. A stderr that takes nothing changes nothing.
+//! If stderr is full, the line is left out. The monitor writes such lines, and must not wait for a reader.
 
 use std::{
     fmt,
+    fs::File,
     io::{self, Write},
+    os::fd::AsFd,
     panic::Location,
 };
 
@@ -15,6 +18,9 @@ use crate::{
     task::{Id, report},
     throttle::{REPORT_EVERY, Throttle},
 };
+
+/// Bytes of a line without its end: `PIPE_BUF` of Linux, less one.
+const LONGEST: usize = 4_095;
 
 /// Where a runtime reports stalls, and panics that nobody joins. See
 /// [`Builder::reports`](crate::runtime::Builder::reports).
@@ -79,9 +85,20 @@ impl Reporter {
             0 => String::new(),
             _ => format!(" ({left_out} reports before this one were left out)"),
         };
-        // In one piece: other threads and processes may write there.
-        let line = format!("ws: {words}{more}\n");
-        // An error has nobody to go to: this is where errors go.
-        drop(io::stderr().write_all(line.as_bytes()));
+        let mut line = format!("ws: {words}{more}");
+        // What a pipe that is writable takes at once.
+        let end = (0..=LONGEST.min(line.len())).rfind(|&at| line.is_char_boundary(at));
+        line.truncate(end.unwrap_or(0));
+        line.push('\n');
+        let stderr = io::stderr();
+        // Not through the lock of `Stderr`: a thread that waits for a reader may hold it.
+        let written = ws_reactor::is_writable(&stderr)
+            && stderr.as_fd().try_clone_to_owned().is_ok_and(|descriptor| {
+                // In one piece: other threads and processes may write there.
+                File::from(descriptor).write_all(line.as_bytes()).is_ok()
+            });
+        if !written {
+            self.lines.take_back(left_out);
+        }
     }
 }

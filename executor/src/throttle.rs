@@ -40,6 +40,11 @@ impl Throttle {
         self.admit_at(Instant::now())
     }
 
+    /// One that passed was left out after all, with the count that it got.
+    pub(crate) fn take_back(&self, left_out: u64) {
+        self.state.lock().left_out += left_out + 1;
+    }
+
     fn admit_at(&self, now: Instant) -> Option<u64> {
         let State { last, left_out } = &mut *self.state.lock();
         if last.is_some_and(|last| now.saturating_duration_since(last) < self.period) {

@@ -111,6 +111,28 @@ fn a_panic_that_nobody_joins() {
     });
 }
 
+/// Nobody reads a full stderr until the child has come to its end.
+#[test]
+fn a_full_stderr_holds_up_nobody() {
+    let parent = |mut child: Child| {
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let ends = lines
+            .map(Result::unwrap)
+            .any(|line| line.contains("child: end"));
+        assert!(ends);
+        child.wait_with_output().unwrap();
+    };
+    with_child("a_full_stderr_holds_up_nobody", parent, || {
+        std::panic::set_hook(Box::new(|_| ()));
+        // What a pipe holds.
+        std::io::stderr().write_all(&[b'x'; 65_536]).unwrap();
+        let runtime = runtime(Reports::default());
+        panics(&runtime, "unheard");
+        drop(runtime);
+        "end".to_owned()
+    });
+}
+
 /// The child stalls until its stdin ends.
 #[test]
 fn a_stall() {

@@ -58,6 +58,7 @@
 //! | `transfer.rs` | what does a short read tell? |
 //! | `thread.rs` | does a thread compute, or wait? |
 //! | `inherited.rs` | what does a new thread have from the one that made it? |
+//! | `writable.rs` | would a write to a descriptor wait? |
 //!
 //! # Locks
 //!
@@ -91,10 +92,12 @@ mod table;
 mod thread;
 mod transfer;
 mod wakers;
+mod writable;
 
 pub use cpu_set::{CpuSet, current_cpu};
 pub use inherited::Inherited;
 pub use thread::ThreadId;
+pub use writable::is_writable;
 
 pub use mio::Interest;
 pub use mio::event::Source;
