@@ -504,7 +504,8 @@ fn clients_that_have_sent_all_are_answered() {
     for workers in WORKERS {
         let folder = Folder::new();
         fs::write(folder.public("file"), &content).unwrap();
-        let server = Server::start(folder, workers, &[]);
+        // How long it may take is another test's.
+        let server = Server::start(folder, workers, &["--ended-time", "60"]);
         let paths = ["/hello", "/fib/15", "/files/file", "/sleep/20"];
         let mut clients: Vec<Client> = (0..500).map(|_| server.client()).collect();
         for (client, path) in clients.iter_mut().zip(paths.iter().cycle()) {
