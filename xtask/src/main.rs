@@ -9,6 +9,7 @@
 //!   monitor adds none, and `counts ordered` what tasks of the default priority pay for priorities.
 //! - `cargo xtask scaling [TABLE]` writes the tables of `docs/scaling.md` anew: `tasks`, `workers`, `timers`,
 //!   `connections`, `simulated`.
+//! - `cargo xtask layers` compares the imports of the executor with the order of its layers.
 //! - `cargo xtask deep [STEP…]` runs what does not fit CI: sanitizers, valgrind, and more.
 #![expect(
     clippy::print_stdout,
@@ -19,6 +20,7 @@ mod abort;
 mod cargo;
 mod counts;
 mod deep;
+mod layers;
 mod mutants;
 mod scaling;
 mod tree;
@@ -29,7 +31,7 @@ use std::{
     process::ExitCode,
 };
 
-const USAGE: &str = "usage: cargo xtask abort | models [FILTER] | mutants [NAME] | counts [bless|sysmon|ordered] | scaling [TABLE] | deep [STEP…]";
+const USAGE: &str = "usage: cargo xtask abort | models [FILTER] | mutants [NAME] | counts [bless|sysmon|ordered] | scaling [TABLE] | layers | deep [STEP…]";
 
 /// What went wrong, in words.
 type Failure = String;
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         ["counts", "ordered"] => counts::ordered(&root()),
         ["scaling"] => scaling::write(&root(), None),
         ["scaling", table] => scaling::write(&root(), Some(table)),
+        ["layers"] => layers::check(&root()),
         ["deep", ref steps @ ..] => deep::check(&root(), steps),
         _ => Err(USAGE.into()),
     };
