@@ -1,5 +1,6 @@
 //! Steps of this workspace's own checks that need logic.
 //!
+//! - `cargo xtask quick` runs the checks of a small change.
 //! - `cargo xtask models` explores the loom models of the protocols of scheduler and netpoll.
 //! - `cargo xtask abort` builds a program with `panic = "abort"`, and sees how it ends.
 //! - `cargo xtask mutants [NAME]` sees to it that they bite: each patch in the `mutants/` of a
@@ -22,6 +23,7 @@ mod counts;
 mod deep;
 mod layers;
 mod mutants;
+mod quick;
 mod scaling;
 mod tree;
 
@@ -31,7 +33,7 @@ use std::{
     process::ExitCode,
 };
 
-const USAGE: &str = "usage: cargo xtask abort | models [FILTER] | mutants [NAME] | counts [bless|sysmon|ordered] | scaling [TABLE] | layers | deep [STEP…]";
+const USAGE: &str = "usage: cargo xtask quick | abort | models [FILTER] | mutants [NAME] | counts [bless|sysmon|ordered] | scaling [TABLE] | layers | deep [STEP…]";
 
 /// What went wrong, in words.
 type Failure = String;
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         ["counts", "ordered"] => counts::ordered(&root()),
         ["scaling"] => scaling::write(&root(), None),
         ["scaling", table] => scaling::write(&root(), Some(table)),
+        ["quick"] => quick::check(&root()),
         ["layers"] => layers::check(&root()),
         ["deep", ref steps @ ..] => deep::check(&root(), steps),
         _ => Err(USAGE.into()),
