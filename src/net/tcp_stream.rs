@@ -239,13 +239,20 @@ impl TcpStream {
     /// Says what becomes of data that was not sent yet when the socket is closed (`SO_LINGER`).
     ///
     /// With `None` the system goes on sending in the background. With a time of zero it drops the data
-    /// and resets the connection. With any other, the drop of the socket *blocks its thread*.
+    /// and resets the connection. With any other, the drop of the socket *blocks its thread*. The system counts whole
+    /// seconds, so a part of one counts as one.
     ///
     /// # Errors
     ///
     /// What the system says.
     pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
-        SockRef::from(self).set_linger(linger)
+        // Rounded down, half a second would be zero, which drops the data.
+        let seconds = |linger: Duration| {
+            let more = u64::from(linger.subsec_nanos() > 0);
+            let whole = linger.as_secs().saturating_add(more);
+            Duration::from_secs(whole.min(i32::MAX as u64))
+        };
+        SockRef::from(self).set_linger(linger.map(seconds))
     }
 
     /// Returns how many hops a packet may go.

@@ -27,6 +27,17 @@ fn options_of_a_stream() {
         assert_eq!(client.ttl()?, 42);
         client.set_linger(Some(Duration::from_secs(3)))?;
         assert_eq!(client.linger()?, Some(Duration::from_secs(3)));
+        // Whole seconds, and never less than was asked for.
+        let most = Duration::from_secs(i32::MAX as u64);
+        for (asked, set) in [
+            (Duration::from_millis(500), Duration::from_secs(1)),
+            (Duration::MAX, most),
+        ] {
+            client.set_linger(Some(asked))?;
+            assert_eq!(client.linger()?, Some(set));
+        }
+        client.set_linger(Some(Duration::ZERO))?;
+        assert_eq!(client.linger()?, Some(Duration::ZERO));
         client.set_linger(None)?;
         assert_eq!(client.linger()?, None);
         assert!(client.take_error()?.is_none());

@@ -168,11 +168,9 @@ impl Worker {
     #[cold]
     fn leave_tasks_to_others(&self) -> Step {
         self.private_last.set(false);
-        if let Some(step) = self.private() {
-            return step;
-        }
+        // First: a root that is ready at each step would keep them for ever.
         self.hand_in();
-        Step::Park
+        self.private().unwrap_or(Step::Park)
     }
 
     /// The rest of a step, when the own queues are empty. None: they may have something by now.

@@ -8,8 +8,12 @@
 //! So a member costs a constant amount of work, however many there are: nobody ever looks at all of
 //! them, and a `join_next` that is dropped has changed nothing.
 //!
+//! A task that has ended already when it comes into the set becomes no member: its output waits in `early`, and
+//! [`EARLY`] stands on the ready list in the place of a member's, so that it has its turn.
+//!
 //! *Invariant*: a member's place is on the ready list, or a waker for it is registered with its task. A
-//! task wakes its joiner once, so a place stands on the list at most once.
+//! task wakes its joiner once, so a place stands on the list at most once; and [`EARLY`] as often as there are outputs in
+//! `early`.
 //!
 //! # What was rejected
 //!
@@ -45,8 +49,11 @@ use crate::{
     sync::{Arc, Mutex},
 };
 
-/// Tasks that are joined in the order in which they end, and aborted together. Tasks that had ended before they were
-/// [inserted](Self::insert) come in the order of insertion.
+/// On the ready list: the oldest output of `early`. No slab has so many members.
+const EARLY: usize = usize::MAX;
+
+/// Tasks that are joined in the order in which they end, and aborted together. One that has ended before it comes into the
+/// set counts as one that ends then.
 ///
 /// Dropping the set aborts all tasks in it.
 ///
@@ -100,17 +107,22 @@ impl Wake for Ended {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let mut state = self.ready.state.lock();
-        state.places.push_back(self.place);
-        let waiter = state.waiter.take();
-        drop(state);
-        if let Some(waiter) = waiter {
-            waiter.wake();
-        }
+        self.ready.push(self.place);
     }
 }
 
 impl Ready {
+    /// A place that can be taken; wakes whoever waits.
+    fn push(&self, place: usize) {
+        let mut state = self.state.lock();
+        state.places.push_back(place);
+        let waiter = state.waiter.take();
+        drop(state);
+        if let Some(waiter) = waiter {
+            wake_quietly(waiter);
+        }
+    }
+
     /// The place of a member that has ended.
     fn pop(&self) -> Option<usize> {
         self.state.lock().places.pop_front()
@@ -333,13 +345,8 @@ impl<T: 'static> JoinSet<T> {
             proceed.made_progress();
             return Poll::Ready(None);
         }
-        let (id, result) = match self.early.pop_front() {
-            Some(early) => early,
-            None => {
-                let place = ready!(self.ready.poll_pop(cx));
-                self.take(place)
-            }
-        };
+        let place = ready!(self.ready.poll_pop(cx));
+        let (id, result) = self.take(place);
         proceed.made_progress();
         Poll::Ready(Some(result.map(|output| (id, output))))
     }
@@ -348,14 +355,8 @@ impl<T: 'static> JoinSet<T> {
     ///
     /// None also if tasks are left, but none has ended.
     pub fn try_join_next(&mut self) -> Option<Result<T, JoinError>> {
-        let next = match self.early.pop_front() {
-            Some(early) => early,
-            None => {
-                let place = self.ready.pop()?;
-                self.take(place)
-            }
-        };
-        Some(next.1)
+        let place = self.ready.pop()?;
+        Some(self.take(place).1)
     }
 
     /// Waits for all tasks, and gives their outputs in the order in which they ended.
@@ -425,11 +426,17 @@ impl<T: 'static> JoinSet<T> {
 
     fn push_early(&mut self, id: Id, result: Result<T, JoinError>) {
         self.early.push_back((id, result));
-        self.ready.wake_waiter();
+        self.ready.push(EARLY);
     }
 
-    /// Takes a member out of the set whose place was on the ready list.
+    /// Takes what a place on the ready list stands for out of the set.
     fn take(&mut self, place: usize) -> (Id, Result<T, JoinError>) {
+        if place == EARLY {
+            return self
+                .early
+                .pop_front()
+                .expect("it stands on the list as often");
+        }
         let mut member = self.members.remove(place);
         match poll_member(&mut member, Waker::noop()) {
             Poll::Ready(result) => (member.id(), result),

@@ -71,6 +71,8 @@ impl fmt::Debug for Hold {
 /// very end: this is ready when the time has passed, and everything waits again. Two advances that end at the same
 /// moment are ready together.
 ///
+/// A runtime's clock is good for 500 years: an advance beyond them never ends.
+///
 /// # Panics
 ///
 /// Panics if the time of the runtime is real, and outside of a runtime.

@@ -38,7 +38,8 @@ const UNCHECKED_MIN: Duration = Duration::from_millis(100);
 
 /// Waits until `duration` has passed.
 ///
-/// It never ends early. A duration of 500 years or more, like [`Duration::MAX`], never ends.
+/// It never ends early. A moment that is 500 years or more after the start of the runtime, as after [`Duration::MAX`], never
+/// comes.
 ///
 /// # Panics
 ///
@@ -99,7 +100,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// cheaper than a new one. It is `Unpin`, so a struct can hold one and poll it through
 /// `Pin::new(&mut sleep)`, and a loop can await `&mut sleep` in one arm of a `select!`.
 ///
-/// After it has ended, polling it again gives `Ready` again, and [`FusedFuture::is_terminated`] is
+/// After it has ended, polling it again gives `Ready` again, or is pending while the budget of the poll is spent, and [`FusedFuture::is_terminated`] is
 /// true until it is reset.
 ///
 /// # Panics

@@ -40,7 +40,7 @@ use crate::time::{Instant, Sleep, current};
 /// The result is the future's output, or [`Elapsed`] if the time was over first; the future is then
 /// dropped with the [`Timeout`]. If both happen between two polls, the output wins, also if the task has spent its
 /// [budget](crate::task::coop) by then: the future gets one more poll, with a budget of its own.
-/// A duration of 500 years or more, like [`Duration::MAX`], never elapses.
+/// A deadline that is 500 years or more after the start of the runtime, as after [`Duration::MAX`], never comes.
 ///
 /// A future can only be stopped where it awaits: one that computes or blocks for long inside a poll
 /// is stopped after that.

@@ -110,6 +110,36 @@ common::with_workers! {
         });
     }
 
+    /// One that has ended outside of the set counts as one that ends when it is inserted, and overtakes nobody.
+    fn what_is_inserted_overtakes_nobody(workers: usize) {
+        let runtime = runtime(workers);
+        runtime.block_on(async {
+            let ended = async |n: u32| {
+                let task = ws_executor::spawn(async move { n });
+                while !task.is_finished() {
+                    ws_executor::task::yield_now().await;
+                }
+                task
+            };
+            let mut set = JoinSet::new();
+            let (open, opened) = oneshot::channel::<()>();
+            set.spawn(async {
+                opened.await.unwrap();
+                1
+            });
+            set.insert(ended(0).await);
+            open.send(()).unwrap();
+            // It is counted behind the wake of its joiner.
+            while completed(&runtime) < 2 {
+                ws_executor::task::yield_now().await;
+            }
+            set.insert(ended(2).await);
+            for n in 0..3 {
+                assert_eq!(set.join_next().await.unwrap().unwrap(), n);
+            }
+        });
+    }
+
     fn panics_and_aborts_are_joined_too(workers: usize) {
         listen_to_panics();
         let runtime = runtime(workers);

@@ -2,7 +2,8 @@
 //! is polled by another thread than the root's. In each test the task blocks until the root has gone on, so a
 //! root that is held up is a hang.
 //!
-//! They fail without `Worker::root_waits`, and the one about `unconstrained` where `Unconstrained::poll` keeps what it saw to
+//! They fail without `Worker::root_waits`, the one about a root that is always ready where `leave_tasks_to_others` in
+//! `sched/find.rs` hands nothing in while the root is ready, and the one about `unconstrained` where `Unconstrained::poll` keeps what it saw to
 //! itself.
 
 use crate::common;
@@ -12,7 +13,7 @@ use std::{cell::Cell, rc::Rc, sync::Arc, time::Duration};
 use common::{Gate, runtime};
 use futures::{StreamExt, stream::FuturesUnordered};
 use ws_executor::{
-    runtime::Runtime,
+    runtime::{Builder, Runtime},
     spawn,
     task::{JoinHandle, unconstrained, yield_now},
     time::{sleep, timeout},
@@ -54,6 +55,20 @@ common::with_workers! {
             let tasks = [0, 1, 2, 3].map(|polls| spawn_blocker(&gate, polls));
             sleep(SOON).await;
             assert!(tasks.iter().all(|task| !task.is_finished()));
+        });
+    }
+
+    /// Nobody takes its permit away.
+    fn a_root_that_is_always_ready_does_not_hold_up_its_tasks(workers: usize) {
+        let runtime = Builder::new().workers(workers).sysmon(false).build().unwrap();
+        runtime.block_on(async {
+            sleep(SOON).await;
+            for _ in 0..3 {
+                let task = spawn(async {});
+                while !task.is_finished() {
+                    yield_now().await;
+                }
+            }
         });
     }
 
