@@ -345,7 +345,8 @@ impl<T> AsyncFd<T> {
     ///
     /// # Errors
     ///
-    /// An error of kind `Other` once the runtime was shut down.
+    /// An error of kind `Other` once the runtime was shut down, and [`InvalidInput`](io::ErrorKind::InvalidInput) for
+    /// a direction that was not registered.
     ///
     /// # Cancel safety
     ///

@@ -3,10 +3,10 @@
 //! # The word
 //!
 //! ```text
-//!  63                      10    9     8     7     6     5     4     3     2     1     0
-//! +-------------------------+-----+-----+-----+-----+-----+-----+-----+-----+-----+-----+
-//! |          tick           | W_UN| R_UN| SHUT|DEREG| PRIO| ERR | W_CL| R_CL| W_RD| R_RD|
-//! +-------------------------+-----+-----+-----+-----+-----+-----+-----+-----+-----+-----+
+//!  63                11   10    9     8     7     6     5     4     3     2     1     0
+//! +-------------------+-----+-----+-----+-----+-----+-----+-----+-----+-----+-----+-----+
+//! |       tick        | PRIO| W_UN| R_UN| SHUT|DEREG| W_ER| R_ER| W_CL| R_CL| W_RD| R_RD|
+//! +-------------------+-----+-----+-----+-----+-----+-----+-----+-----+-----+-----+-----+
 //! ```
 //!
 //! A ready bit says "perhaps": an operation in that direction is worth trying. It is set by an
@@ -18,6 +18,12 @@
 //! trying then, but nobody has said that the direction is ready. They go with the first operation that
 //! finds nothing, as a ready bit does, and an event says more than they do.
 //!
+//! An error waits at a source for whichever direction comes first, and the other one may have a task that
+//! waits, too. So each has an error bit, and the direction that collects the error hides it from nobody.
+//!
+//! The word holds nothing of a direction that the interest leaves out. The kernel reports the end of every source,
+//! whatever it was asked for; see [`Report::within`].
+//!
 //! # The invariant: no edge is erased
 //!
 //! *If the kernel has reported an event that no operation has seen, its ready bit is set.*
@@ -27,7 +33,7 @@
 //! takes its snapshot *before* it asks the kernel, and a clear does nothing unless the tick is still
 //! that of the snapshot. If the tick is the same, no event was noted since before the operation, so
 //! what the operation saw is the newest there is; what arrived after it is an event still to be
-//! noted. With 54 bits the tick does not wrap in a lifetime.
+//! noted. With 53 bits the tick does not wrap in a lifetime.
 //!
 //! One tick serves both directions. An event between a snapshot for reading and its clear may have
 //! been about writing only; the clear is then skipped for nothing and costs one more `EAGAIN`. It
@@ -75,10 +81,10 @@ const WRITE_READY: u64 = 1 << 1;
 const READ_CLOSED: u64 = 1 << 2;
 /// The peer will take no more, or the source hung up. See *Closed*.
 const WRITE_CLOSED: u64 = 1 << 3;
-/// An error waits at the source; the next operation in either direction collects it.
-const ERROR: u64 = 1 << 4;
-/// Urgent data, or whatever else the source calls exceptional (`EPOLLPRI`).
-const PRIORITY: u64 = 1 << 5;
+/// An error waits at the source, and no read has looked for it yet.
+const READ_ERROR: u64 = 1 << 4;
+/// An error waits at the source, and no write has looked for it yet.
+const WRITE_ERROR: u64 = 1 << 5;
 /// The owner took the source out. Never cleared.
 const DEREGISTERED: u64 = 1 << 6;
 /// The netpoll has ended. Never cleared.
@@ -87,11 +93,14 @@ const SHUT_DOWN: u64 = 1 << 7;
 const READ_UNKNOWN: u64 = 1 << 8;
 /// The source is fresh: writing was neither tried nor reported. Set at registration alone.
 const WRITE_UNKNOWN: u64 = 1 << 9;
+/// Urgent data, or whatever else the source calls exceptional (`EPOLLPRI`).
+const PRIORITY: u64 = 1 << 10;
 /// One event; the bits from here up count them.
-const TICK: u64 = 1 << 10;
+const TICK: u64 = 1 << 11;
 
-const READ_BITS: u64 = READ_READY | READ_CLOSED | ERROR | PRIORITY | READ_UNKNOWN;
-const WRITE_BITS: u64 = WRITE_READY | WRITE_CLOSED | ERROR | WRITE_UNKNOWN;
+const READ_BITS: u64 = READ_READY | READ_CLOSED | READ_ERROR | PRIORITY | READ_UNKNOWN;
+const WRITE_BITS: u64 = WRITE_READY | WRITE_CLOSED | WRITE_ERROR | WRITE_UNKNOWN;
+const ERROR_BITS: u64 = READ_ERROR | WRITE_ERROR;
 const UNKNOWN_BITS: u64 = READ_UNKNOWN | WRITE_UNKNOWN;
 const CLOSED_BITS: u64 = READ_CLOSED | WRITE_CLOSED;
 const ENDED_BITS: u64 = DEREGISTERED | SHUT_DOWN;
@@ -111,6 +120,16 @@ impl Direction {
         match self {
             Direction::Read => READ_BITS,
             Direction::Write => WRITE_BITS,
+        }
+    }
+
+    /// Whether an interest includes this direction.
+    #[inline]
+    pub(crate) fn is_in(self, interest: Interest) -> bool {
+        match self {
+            // Urgent data is read as well, so anything beyond writing is about reading.
+            Direction::Read => interest != Interest::WRITABLE,
+            Direction::Write => interest.is_writable(),
         }
     }
 }
@@ -142,7 +161,7 @@ impl Ready {
     /// Whether an error waits at the source, for the next operation to collect.
     #[inline]
     pub fn is_error(self) -> bool {
-        self.bits() & ERROR != 0
+        self.bits() & ERROR_BITS != 0
     }
 
     /// Whether the source reported urgent data. Only where the interest included it.
@@ -251,10 +270,21 @@ impl Report {
         set(event.is_read_closed(), READ_CLOSED);
         set(event.is_write_closed(), WRITE_CLOSED);
         set(event.is_priority(), PRIORITY);
-        // Either direction may collect the error, and the one that does must not hide it from the
-        // other, which may be waiting too. So it makes both ready in their own right.
-        set(event.is_error(), ERROR | READ_READY | WRITE_READY);
+        set(event.is_error(), ERROR_BITS);
         Self(bits)
+    }
+
+    /// What it says of the directions that were asked for. Hang-ups and errors are reported unasked, and a direction
+    /// that nobody may wait for must not begin to be ready by them.
+    #[inline]
+    pub(crate) fn within(self, interest: Interest) -> Self {
+        let mut asked = 0;
+        for direction in [Direction::Read, Direction::Write] {
+            if direction.is_in(interest) {
+                asked |= direction.bits();
+            }
+        }
+        Self(self.0 & asked)
     }
 
     /// Whether it is news for whoever waits in this direction.
@@ -439,7 +469,7 @@ mod tests {
     // Fails without the guard on `Why::Short`.
     #[test]
     fn a_short_transfer_proves_nothing_after_urgent_data_or_an_error() {
-        for odd in [PRIORITY, ERROR] {
+        for odd in [PRIORITY, READ_ERROR] {
             let cell = drained();
             cell.note(Report(READ_READY | odd));
             assert!(!cell.clear(cell.snapshot().ready(Direction::Read), Why::Short));
@@ -447,7 +477,7 @@ mod tests {
         }
     }
 
-    // Fails if an error sets only its own bit, which is shared. The event is a real one that says
+    // Fails if both directions share the bit of an error. The event is a real one that says
     // "error" and nothing else: a full pipe that has lost its reader.
     #[cfg(target_os = "linux")]
     #[test]
@@ -471,6 +501,21 @@ mod tests {
         assert!(cell.clear(seen, Why::KernelWouldBlock));
         assert!(!cell.snapshot().is_ready(Direction::Write));
         assert!(cell.snapshot().is_ready(Direction::Read));
+    }
+
+    // Fails if `within` keeps a bit of the direction that was not asked for.
+    #[test]
+    fn a_report_is_about_what_was_asked_for() {
+        let all = Report(READ_BITS | WRITE_BITS);
+        for (interest, read, write) in [
+            (Interest::READABLE, true, false),
+            (Interest::WRITABLE, false, true),
+            (BOTH, true, true),
+        ] {
+            let within = all.within(interest);
+            assert_eq!(within.concerns(Direction::Read), read);
+            assert_eq!(within.concerns(Direction::Write), write);
+        }
     }
 
     #[test]

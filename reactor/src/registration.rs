@@ -248,8 +248,7 @@ impl Registration {
     ///
     /// # Errors
     ///
-    /// What `f` says, `ErrorKind::WouldBlock`, and `ErrorKind::Other` if the source was deregistered or
-    /// the netpoll shut down.
+    /// What `f` says, `ErrorKind::WouldBlock`, and as [`Registration::poll_ready`].
     pub fn try_io<T>(
         &self,
         direction: Direction,
@@ -257,6 +256,7 @@ impl Registration {
     ) -> io::Result<T> {
         let snapshot = self.source.look()?;
         if !snapshot.is_ready(direction) {
+            self.source.expect_interest(direction)?;
             return Err(io::ErrorKind::WouldBlock.into());
         }
         let answer = f();

@@ -112,6 +112,7 @@ impl Source {
     /// The poller's side of the meeting. Moves wakers and runs nothing.
     #[inline]
     pub(crate) fn note(&self, report: Report, ready: &mut Vec<Waker>) {
+        let report = report.within(self.interest);
         self.readiness.note(report);
         let mut waiters = self.waiters.lock();
         for direction in [Direction::Read, Direction::Write] {
@@ -135,13 +136,12 @@ impl Source {
 
     /// Whoever waits for what was not asked for would wait for ever.
     #[inline]
-    fn expect_interest(&self, direction: Direction) -> io::Result<()> {
-        let asked = match direction {
-            // Urgent data is read as well, so anything beyond writing is about reading.
-            Direction::Read => self.interest != Interest::WRITABLE,
-            Direction::Write => self.interest.is_writable(),
-        };
-        if asked { Ok(()) } else { Err(unasked()) }
+    pub(crate) fn expect_interest(&self, direction: Direction) -> io::Result<()> {
+        if direction.is_in(self.interest) {
+            Ok(())
+        } else {
+            Err(unasked())
+        }
     }
 }
 

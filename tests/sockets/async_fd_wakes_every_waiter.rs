@@ -492,3 +492,41 @@ fn a_task_that_ignores_errors_lets_others_run() {
         }
     });
 }
+
+// Fails if `try_io` does not ask for the interest, or if a hang-up, which is reported unasked, makes both directions
+// ready.
+#[test]
+fn a_direction_that_was_not_registered_is_an_error_for_ever() {
+    async fn refuses<T>(fd: &AsyncFd<T>, interest: Interest, direction: Direction) {
+        let refused = |answer: io::Result<()>| {
+            let kind = answer.expect_err("it is not registered").kind();
+            assert_eq!(kind, io::ErrorKind::InvalidInput);
+        };
+        let tries = || -> io::Result<()> { panic!("there is nothing to try") };
+        refused(fd.try_io(interest, tries));
+        refused(fd.io(interest, tries).await);
+        refused(poll_fn(|cx| fd.poll_io(cx, interest, tries)).await);
+        refused(fd.ready(direction).await.map(drop));
+        refused(poll_fn(|cx| fd.poll_ready(cx, direction)).await.map(drop));
+    }
+
+    with_workers(async || {
+        let (reader, writer) = io::pipe()?;
+        let reader = AsyncFd::with_interest(reader, Interest::READABLE)?;
+        refuses(&reader, Interest::WRITABLE, Direction::Write).await;
+        drop(writer);
+        reader.ready(Direction::Read).await?;
+        refuses(&reader, Interest::WRITABLE, Direction::Write).await;
+
+        // The loss of its reader is an error to a pipe.
+        let (reader, writer) = io::pipe()?;
+        let writer = AsyncFd::with_interest(writer, Interest::WRITABLE)?;
+        refuses(&writer, Interest::READABLE, Direction::Read).await;
+        let first = writer.ready(Direction::Write).await?;
+        drop(reader);
+        writer.clear_ready(first);
+        assert!(writer.ready(Direction::Write).await?.is_error());
+        refuses(&writer, Interest::READABLE, Direction::Read).await;
+        Ok(())
+    });
+}
