@@ -1,14 +1,19 @@
 //! The netpoll of the current runtime, and what is counted of its sockets, for the crate that builds them.
 
-use std::io;
+use std::{
+    io,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
 
 use ws_reactor::Netpoll;
 
 use crate::{
-    context,
+    budget, context,
     sched::Shared,
     sync::{Arc, atomic::Ordering::Relaxed},
     task::report,
+    time::{ShutDown, Sleep, sleep},
 };
 
 /// The netpoll of this thread's current runtime, if there is one.
@@ -24,6 +29,35 @@ pub fn accept_waits(error: &io::Error) -> bool {
             .map(|(shared, _)| shared.accept_waits(error))
             .is_some()
     })
+}
+
+/// A wait of an operation on a socket for what no event tells of.
+///
+/// It is a [`Sleep`], but the end of the runtime is an error and not a panic: operations on sockets promise that.
+#[derive(Debug)]
+pub struct Pause(Sleep);
+
+impl Pause {
+    /// # Panics
+    ///
+    /// Outside of a runtime.
+    pub fn new(duration: Duration) -> Self {
+        Self(sleep(duration))
+    }
+
+    /// Ready when it is over.
+    ///
+    /// # Errors
+    ///
+    /// Of kind `Other` if the runtime of its timer was shut down before that.
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let unit = ready!(budget::poll_proceed(cx));
+        let answer = ready!(self.0.try_poll(cx));
+        unit.made_progress();
+        Poll::Ready(answer.map_err(|ShutDown| {
+            io::Error::other("the runtime was shut down while this waited to try again")
+        }))
+    }
 }
 
 impl Shared {

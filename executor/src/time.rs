@@ -62,7 +62,7 @@ pub use self::timeout::{Elapsed, Timeout, timeout, timeout_at};
 
 pub(crate) use self::clock::Clock;
 pub(crate) use self::heap::NEVER;
-pub(crate) use self::shard::{TimeDriver, TimerHandle, TimerShard};
+pub(crate) use self::shard::{ShutDown, TimeDriver, TimerHandle, TimerShard};
 
 /// The timers of the current thread, for a function of this module that needs a runtime.
 #[track_caller]

@@ -14,6 +14,9 @@
 //! queue. No event says that a descriptor is free again, so this is a timer: 1 ms at first, twice as
 //! much with each failure, 100 ms at most. (Go's `net/http` does the same with 5 ms and 1 s.)
 //!
+//! The timer is one of the current runtime, which may end during the wait, and need not be that of the socket. Then there
+//! is nothing to wait by any more, and the answer is an error, as that of every operation after the end.
+//!
 //! Linux hands errors of a new connection to `accept`, which accept(2) says to treat as "try again".
 //!
 //! Each wait is counted (`Metrics::accepts_delayed`), and reported once a second at most.
@@ -42,15 +45,13 @@
 //! says when there is room. Nor does one after `EAGAIN` to a Unix datagram, if others have filled the queue of
 //! its receiver and the sender is not connected to that. The same wait serves both.
 
-use std::future::Future;
 use std::io;
-use std::pin::Pin;
 use std::sync::Mutex;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use ws_executor::time::{Sleep, sleep};
-use ws_executor::{budget, netpoll};
+use ws_executor::budget;
+use ws_executor::netpoll::{self, Pause};
 use ws_reactor::{Direction, Waiter};
 
 use crate::async_fd::AsyncFd;
@@ -63,30 +64,31 @@ const WAIT_MAX: Duration = Duration::from_millis(100);
 pub(crate) struct Backoff {
     next: Duration,
     /// The wait that is going on.
-    sleep: Option<Sleep>,
+    pause: Option<Pause>,
 }
 
 impl Backoff {
     pub(crate) fn new() -> Self {
         Self {
             next: WAIT_MIN,
-            sleep: None,
+            pause: None,
         }
     }
 
     /// Begins a wait.
     fn begin(&mut self) {
-        self.sleep = Some(sleep(self.next));
+        self.pause = Some(Pause::new(self.next));
         self.next = (self.next * 2).min(WAIT_MAX);
     }
 
     /// Ready when no wait is going on.
-    fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if let Some(sleep) = &mut self.sleep {
-            ready!(Pin::new(sleep).poll(cx));
-            self.sleep = None;
-        }
-        Poll::Ready(())
+    fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(pause) = &mut self.pause else {
+            return Poll::Ready(Ok(()));
+        };
+        let answer = ready!(pause.poll(cx));
+        self.pause = None;
+        Poll::Ready(answer)
     }
 
     /// Waits once, after `error`. Outside of a runtime there is no timer to wait by, and the error is the
@@ -97,8 +99,7 @@ impl Backoff {
             return Err(error);
         }
         self.begin();
-        std::future::poll_fn(|cx| self.poll_over(cx)).await;
-        Ok(())
+        std::future::poll_fn(|cx| self.poll_over(cx)).await
     }
 }
 
@@ -186,7 +187,7 @@ impl<'a, L, S, A> Accepting<'a, L, S, A> {
             backoff,
         } = self;
         loop {
-            ready!(backoff.poll_over(cx));
+            ready!(backoff.poll_over(cx))?;
             let unit = ready!(budget::poll_proceed(cx));
             let accepted = ready!(held.poll_next(|| waiter.poll_io(cx, &mut accept)));
             unit.made_progress();

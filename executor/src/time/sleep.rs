@@ -240,10 +240,18 @@ impl Sleep {
     /// Polls without regard to the budget: for those who account for it themselves.
     #[track_caller]
     pub(crate) fn poll_unbudgeted(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match ready!(self.try_poll(cx)) {
+            Ok(()) => Poll::Ready(()),
+            Err(over) => over.panic(),
+        }
+    }
+
+    /// The same, for those who have something to say when the runtime of the timer has shut down.
+    pub(crate) fn try_poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ShutDown>> {
         if self.key.is_none() {
             if self.elapsed || (!self.unchecked && self.has_passed()) {
                 self.elapsed = true;
-                return Poll::Ready(());
+                return Poll::Ready(Ok(()));
             }
             context::with_timers(|here| self.move_to(here));
             let deadline = self.home.clock().to_ns(self.deadline.into_std());
@@ -260,12 +268,12 @@ impl Sleep {
             if let Some(key) = self.key.take() {
                 self.home.cancel(key);
             }
-            return Poll::Ready(());
+            return Poll::Ready(Ok(()));
         }
         match self.home.poll(&mut self.key, cx.waker()) {
             Ok(Polled::Elapsed) => {
                 self.elapsed = true;
-                Poll::Ready(())
+                Poll::Ready(Ok(()))
             }
             Ok(Polled::Pending) => {
                 budget::waits();
@@ -276,14 +284,13 @@ impl Sleep {
     }
 
     /// Its runtime has shut down, and with it the timers. Those whose deadline has passed have ended all the same.
-    #[track_caller]
-    fn end(&mut self, over: ShutDown) -> Poll<()> {
+    fn end(&mut self, over: ShutDown) -> Poll<Result<(), ShutDown>> {
         if !self.has_passed() {
-            over.panic();
+            return Poll::Ready(Err(over));
         }
         self.key = None;
         self.elapsed = true;
-        Poll::Ready(())
+        Poll::Ready(Ok(()))
     }
 
     fn has_passed(&self) -> bool {
