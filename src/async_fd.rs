@@ -33,6 +33,7 @@
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -313,6 +314,31 @@ impl<T> AsyncFd<T> {
     /// Wakes all tasks that wait for a direction, for news that does not come from the system.
     pub(crate) fn wake(&self, direction: Direction) {
         self.registration.wake(direction);
+    }
+
+    /// Tells the tasks that wait for a direction that it was ended by `shutdown`; see *Closed* in `readiness.rs` of
+    /// the reactor.
+    pub(crate) fn note_end(&self, how: Shutdown) {
+        if how != Shutdown::Write {
+            self.registration.note_end(Direction::Read);
+        }
+        if how != Shutdown::Read {
+            self.registration.note_end(Direction::Write);
+        }
+    }
+
+    /// A read of a datagram by `recv`, or `end` where the receiving side has ended and nothing is left.
+    pub(crate) fn recv_or_end<R>(
+        &self,
+        recv: impl FnOnce() -> io::Result<R>,
+        end: impl FnOnce() -> io::Result<R>,
+    ) -> io::Result<R> {
+        // Asked before: what came between the try and the end would be lost.
+        let has_ended = self.registration.is_closed(Direction::Read);
+        match recv() {
+            Err(error) if has_ended && error.kind() == io::ErrorKind::WouldBlock => end(),
+            answer => answer,
+        }
     }
 
     /// Tries an operation now.

@@ -254,7 +254,9 @@ macro_rules! stream_socket {
             ///
             /// What the system says, such as [`NotConnected`](std::io::ErrorKind::NotConnected) after a reset.
             pub fn shutdown(&self, how: std::net::Shutdown) -> std::io::Result<()> {
-                self.fd.get_ref().shutdown(how)
+                self.fd.get_ref().shutdown(how)?;
+                self.fd.note_end(how);
+                Ok(())
             }
 
             /// Borrows the two directions apart, for two futures of one task.

@@ -45,12 +45,21 @@
 //! So [`Why::Asked`] and [`Why::Short`] leave the closed bits alone, and a closed direction stays
 //! ready. Two reasons clear them:
 //!
-//! - [`Why::KernelWouldBlock`]: a direction that is closed answers end of file or an error, never
-//!   `EAGAIN`, so if the kernel says `EAGAIN` the bit is out of date (a FIFO or pseudo-terminal whose other side
+//! - [`Why::KernelWouldBlock`]: a direction that is closed answers end of file or an error, so if the kernel says
+//!   `EAGAIN` the bit is out of date (a FIFO or pseudo-terminal whose other side
 //!   was opened again; a stream that was registered before it was connected, which epoll first reports as
 //!   hung up; an ICMP error that the last operation has collected).
 //! - [`Why::Reported`]: the kernel was made to say once more what holds. If the direction is closed still, that is
 //!   an event of its own, which comes after.
+//!
+//! Datagram sockets are the exception: a nonblocking read behind `SHUT_RD` says `EAGAIN` for ever, where a blocking one
+//! brings no bytes. So their reads ask before they try whether the direction is closed
+//! ([`Registration::is_closed`](crate::Registration::is_closed)), and take `EAGAIN` for that end.
+//!
+//! The kernel does not report every end either: `SHUT_WR` on a Unix socket without room makes no event, although the
+//! next write fails at once. So whoever ends a direction notes that himself, as an event
+//! ([`Registration::note_end`](crate::Registration::note_end)). If the *peer* of a Unix stream ends its receiving side and
+//! keeps the socket, nobody can tell: who waits for room waits until it closes.
 //!
 //! Keeping the bits would make a loop of "wait, try" spin: `tests/sockets/a_fifo_that_is_opened_again_waits.rs` of the root.
 //!
@@ -58,7 +67,7 @@
 //!
 //! | transition | by |
 //! | --- | --- |
-//! | [`ReadinessCell::note`] | the one poller, for each event |
+//! | [`ReadinessCell::note`] | the one poller, for each event; whoever ends a direction |
 //! | [`ReadinessCell::clear`] | any task, after an operation |
 //! | [`ReadinessCell::deregister`] | the owner of the source, once |
 //! | [`ReadinessCell::shut_down`] | the end of the netpoll, once |
@@ -272,6 +281,14 @@ impl Report {
         set(event.is_priority(), PRIORITY);
         set(event.is_error(), ERROR_BITS);
         Self(bits)
+    }
+
+    /// What there is to report of a direction that the caller has ended.
+    pub(crate) fn end_of(direction: Direction) -> Self {
+        Self(match direction {
+            Direction::Read => READ_CLOSED,
+            Direction::Write => WRITE_CLOSED,
+        })
     }
 
     /// What it says of the directions that were asked for. Hang-ups and errors are reported unasked, and a direction

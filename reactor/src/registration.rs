@@ -48,7 +48,7 @@ use mio::Interest;
 
 use crate::kernel::Source as Pollable;
 use crate::netpoll::Netpoll;
-use crate::readiness::{Direction, Ready, Snapshot, Why};
+use crate::readiness::{Direction, Ready, Report, Snapshot, Why};
 use crate::source::Source;
 use crate::sync::Arc;
 use crate::wakers::{Key, quietly, wake_all};
@@ -214,6 +214,24 @@ impl Registration {
         let mut waiting = Vec::new();
         self.source.take(direction, &mut waiting);
         wake_all(waiting);
+    }
+
+    /// Notes that the caller has ended a direction, just before: wakes all tasks that wait for it, and has operations
+    /// be tried from now on. The system does not report each such end.
+    ///
+    /// A panic of a waker goes no further than the panic hook.
+    pub fn note_end(&self, direction: Direction) {
+        let mut waiting = Vec::new();
+        self.source.note(Report::end_of(direction), &mut waiting);
+        wake_all(waiting);
+    }
+
+    /// Whether a direction is known to be closed.
+    ///
+    /// For reads of datagrams, which ask before they try: behind the end the system says `EAGAIN` to them for ever.
+    pub fn is_closed(&self, direction: Direction) -> bool {
+        let snapshot = self.source.readiness.snapshot();
+        snapshot.ready(direction).is_closed()
     }
 
     /// Takes back what `ready` says, for a caller that has found it untrue. Does nothing if an event

@@ -109,7 +109,7 @@ impl Source {
         drop(removed);
     }
 
-    /// The poller's side of the meeting. Moves wakers and runs nothing.
+    /// The poller's side of the meeting, and that of whoever ends a direction. Moves wakers and runs nothing.
     #[inline]
     pub(crate) fn note(&self, report: Report, ready: &mut Vec<Waker>) {
         let report = report.within(self.interest);

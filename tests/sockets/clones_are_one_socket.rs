@@ -1,10 +1,15 @@
 //! Clones of a socket are one socket: what one sends or ends, all do, and it is closed when the last of them goes.
 //!
+//! What one ends, the others are told, as those of std's blocking sockets are: also where the system makes no event of
+//! it (a Unix stream without room whose sending side ends) and where it says `EAGAIN` for ever (a Unix datagram socket
+//! whose receiving side has ended).
+//!
 //! It fails if a clone closes the socket, or if `into_std` takes it out of the runtime while there are clones.
 
 use crate::net_support;
 
 use std::io;
+use std::net::Shutdown;
 use std::os::fd::AsRawFd;
 
 use net_support::{Folder, tcp_pair, with_workers};
@@ -167,6 +172,70 @@ fn clones_of_datagram_sockets() {
         drop(here);
         there.send(b"abc").await?;
         assert_eq!(clone.recv(&mut [0; 8]).await?, 3);
+        Ok(())
+    });
+}
+
+// Fails without `note_end` in the shutdown of a stream.
+#[test]
+fn a_writer_is_told_of_the_end_of_its_side() {
+    async fn full(stream: &mut UnixStream) -> io::Result<()> {
+        while futures::poll!(std::pin::pin!(stream.write(&[0; 1 << 16]))).is_ready() {}
+        Ok(())
+    }
+
+    with_workers(async || {
+        for by_close in [false, true] {
+            let (mut here, _there) = UnixStream::pair()?;
+            full(&mut here).await?;
+            let mut ends = here.clone();
+            let mut write = Box::pin(here.write_all(b"x"));
+            assert!(futures::poll!(&mut write).is_pending());
+            if by_close {
+                ends.close().await?;
+            } else {
+                ends.shutdown(Shutdown::Write)?;
+            }
+            let error = write.await.expect_err("its side has ended");
+            assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+        }
+        Ok(())
+    });
+}
+
+// The first half fails without the look at the end in the reads of `UnixDatagram`, the second without `note_end`.
+#[test]
+fn datagrams_are_told_of_the_end_of_their_side() {
+    with_workers(async || {
+        for how in [Shutdown::Read, Shutdown::Both] {
+            let (here, there) = UnixDatagram::pair()?;
+            let ends = here.clone();
+            let mut buffer = [0; 4];
+            let mut recv = Box::pin(here.recv(&mut buffer));
+            assert!(futures::poll!(&mut recv).is_pending());
+            ends.shutdown(how)?;
+            assert_eq!(recv.await?, 0);
+            assert_eq!(here.recv(&mut [0; 4]).await?, 0);
+            let (len, addr) = here.recv_from(&mut [0; 4]).await?;
+            assert!(len == 0 && addr.is_unnamed());
+
+            // What was sent before the end is still received.
+            let (here, before) = UnixDatagram::pair()?;
+            before.send(b"abc").await?;
+            here.shutdown(how)?;
+            assert_eq!(here.recv(&mut [0; 4]).await?, 3);
+            assert_eq!(here.recv(&mut [0; 4]).await?, 0);
+            drop(there);
+        }
+        for how in [Shutdown::Write, Shutdown::Both] {
+            let (here, _there) = UnixDatagram::pair()?;
+            while futures::poll!(std::pin::pin!(here.send(b"x"))).is_ready() {}
+            let mut send = Box::pin(here.send(b"x"));
+            assert!(futures::poll!(&mut send).is_pending());
+            here.shutdown(how)?;
+            let error = send.await.expect_err("its side has ended");
+            assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+        }
         Ok(())
     });
 }

@@ -206,7 +206,7 @@ impl UnixDatagram {
         }
     }
 
-    /// Receives a datagram.
+    /// Receives a datagram. Once the receiving side has ended and nothing is left, no bytes.
     ///
     /// # Errors
     ///
@@ -216,12 +216,11 @@ impl UnixDatagram {
     ///
     /// If the future is dropped before it is ready, nothing was received.
     pub async fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
-        self.fd
-            .io(Interest::READABLE, || self.fd.get_ref().recv(buf))
-            .await
+        self.fd.io(Interest::READABLE, || self.recv_now(buf)).await
     }
 
-    /// Receives a datagram, and says who sent it.
+    /// Receives a datagram, and says who sent it. Once the receiving side has ended and nothing is left, no bytes
+    /// from an unnamed address.
     ///
     /// # Errors
     ///
@@ -232,8 +231,18 @@ impl UnixDatagram {
     /// If the future is dropped before it is ready, nothing was received.
     pub async fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.fd
-            .io(Interest::READABLE, || self.fd.get_ref().recv_from(buf))
+            .io(Interest::READABLE, || {
+                let recv = || self.fd.get_ref().recv_from(buf);
+                // The address of nobody, as std's blocking socket says.
+                let end = || SocketAddr::from_pathname("").map(|nobody| (0, nobody));
+                self.fd.recv_or_end(recv, end)
+            })
             .await
+    }
+
+    fn recv_now(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.fd
+            .recv_or_end(|| self.fd.get_ref().recv(buf), || Ok(0))
     }
 
     /// Polls [`UnixDatagram::send`].
@@ -257,7 +266,7 @@ impl UnixDatagram {
     /// As `recv`.
     pub fn poll_recv(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         self.fd
-            .poll_io(cx, Interest::READABLE, || self.fd.get_ref().recv(buf))
+            .poll_io(cx, Interest::READABLE, || self.recv_now(buf))
     }
 
     /// Returns the address of this socket.
@@ -284,7 +293,9 @@ impl UnixDatagram {
     ///
     /// What the system says.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        self.fd.get_ref().shutdown(how)
+        self.fd.get_ref().shutdown(how)?;
+        self.fd.note_end(how);
+        Ok(())
     }
 }
 
