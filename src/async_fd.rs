@@ -225,7 +225,8 @@ impl<T> AsyncFd<T> {
     /// number of tasks. With an interest in both directions, `f` is called when either may be ready.
     ///
     /// `f` should try one operation and return its `WouldBlock` unchanged: readiness is forgotten on that
-    /// word, and comes back with the next edge.
+    /// word, and comes back with the next edge. With an interest in both directions that word may be about either, so
+    /// readiness stays as it is, and `f` is called again after the next edge.
     ///
     /// # Errors
     ///
@@ -258,17 +259,14 @@ impl<T> AsyncFd<T> {
         &self,
         cx: &mut Context<'_>,
         interest: Interest,
-        mut f: impl FnMut() -> io::Result<R>,
+        f: impl FnMut() -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
         let unit = ready!(budget::poll_proceed(cx));
-        for direction in directions(interest) {
-            if let Poll::Ready(answer) = self.registration.poll_io(cx, direction, &mut f) {
-                unit.made_progress();
-                return Poll::Ready(answer);
-            }
-        }
-        budget::waits();
-        Poll::Pending
+        let answer = match direction(interest) {
+            Some(direction) => self.registration.poll_io(cx, direction, f),
+            None => self.registration.poll_io_either(cx, f),
+        };
+        settle(unit, answer)
     }
 
     /// Does an operation: calls `f` whenever the descriptor may be ready for `interest`, until `f` says
@@ -284,25 +282,12 @@ impl<T> AsyncFd<T> {
     pub async fn io<R>(
         &self,
         interest: Interest,
-        mut f: impl FnMut() -> io::Result<R>,
+        f: impl FnMut() -> io::Result<R>,
     ) -> io::Result<R> {
-        match directions(interest) {
-            // A future takes its waker along when it is dropped; see `Registration`.
-            [direction, other] if direction == other => {
-                budgeted(self.registration.async_io(direction, f)).await
-            }
-            both => {
-                let mut waiters = both.map(|direction| self.registration.waiter(direction));
-                budgeted(poll_fn(move |cx| {
-                    for waiter in &mut waiters {
-                        if let Poll::Ready(answer) = waiter.poll_io(cx, &mut f) {
-                            return Poll::Ready(answer);
-                        }
-                    }
-                    Poll::Pending
-                }))
-                .await
-            }
+        // A future takes its waker along when it is dropped; see `Registration`.
+        match direction(interest) {
+            Some(direction) => budgeted(self.registration.async_io(direction, f)).await,
+            None => budgeted(self.registration.async_io_either(f)).await,
         }
     }
 
@@ -347,17 +332,10 @@ impl<T> AsyncFd<T> {
     ///
     /// As [`AsyncFd::poll_io`]; and [`WouldBlock`](io::ErrorKind::WouldBlock) if the descriptor is not
     /// ready, in which case `f` may not have been called.
-    pub fn try_io<R>(
-        &self,
-        interest: Interest,
-        mut f: impl FnMut() -> io::Result<R>,
-    ) -> io::Result<R> {
-        let [direction, other] = directions(interest);
-        match self.registration.try_io(direction, &mut f) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock && other != direction => {
-                self.registration.try_io(other, f)
-            }
-            answer => answer,
+    pub fn try_io<R>(&self, interest: Interest, f: impl FnMut() -> io::Result<R>) -> io::Result<R> {
+        match direction(interest) {
+            Some(direction) => self.registration.try_io(direction, f),
+            None => self.registration.try_io_either(f),
         }
     }
 
@@ -493,7 +471,6 @@ fn present<R>(io: Option<R>) -> R {
     io.expect("only `into_inner` takes it, and the whole with it")
 }
 
-/// The directions that an interest is about: one, twice, or both.
 /// An operation that never waits. It pays as the others do, or a loop around it would not end its poll.
 #[inline]
 pub(crate) fn poll_at_once<R>(
@@ -504,13 +481,14 @@ pub(crate) fn poll_at_once<R>(
     Poll::Ready(f())
 }
 
-fn directions(interest: Interest) -> [Direction; 2] {
+/// The direction that an interest is about, unless it is about both.
+fn direction(interest: Interest) -> Option<Direction> {
     // Urgent data and the like are read as well.
     let reads = interest != Interest::WRITABLE;
     match (reads, interest.is_writable()) {
-        (true, true) => [Direction::Read, Direction::Write],
-        (true, false) => [Direction::Read; 2],
-        (false, _) => [Direction::Write; 2],
+        (true, true) => None,
+        (true, false) => Some(Direction::Read),
+        (false, _) => Some(Direction::Write),
     }
 }
 

@@ -336,6 +336,64 @@ impl Registration {
         self.attempts(direction, |_| f()).await
     }
 
+    /// Tries an operation that may be about either direction, if one is ready, as [`Registration::try_io`] does; but
+    /// readiness stays, see [`Registration::poll_io_either`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Registration::try_io`].
+    pub fn try_io_either<T>(&self, mut f: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        let snapshot = self.source.look()?;
+        if let Some(answer) = attempt_either(snapshot, &mut f) {
+            return answer;
+        }
+        self.source.expect_interest(Direction::Read)?;
+        self.source.expect_interest(Direction::Write)?;
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    /// Polls an operation that may be about either direction, as [`Registration::poll_io`] does.
+    ///
+    /// Its "would block" does not say which direction it is about, so it clears nothing: the other one may have
+    /// an edge that nobody has seen. Then it waits for the next edge of either, although one may count as ready.
+    ///
+    /// # Errors
+    ///
+    /// As [`Registration::poll_io`].
+    pub fn poll_io_either<T>(
+        &self,
+        cx: &mut Context<'_>,
+        mut f: impl FnMut() -> io::Result<T>,
+    ) -> Poll<io::Result<T>> {
+        let attempt = |snapshot| attempt_either(snapshot, &mut f);
+        self.try_or_wait(attempt, || {
+            self.source.wait(Direction::Read, cx.waker())?;
+            self.source.wait(Direction::Write, cx.waker())
+        })
+    }
+
+    /// [`Registration::poll_io_either`] as a future.
+    ///
+    /// # Errors
+    ///
+    /// As [`Registration::async_io`].
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped before it is ready, `f` has not succeeded.
+    pub async fn async_io_either<T>(&self, mut f: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        let mut read = self.waiter(Direction::Read);
+        let mut write = self.waiter(Direction::Write);
+        poll_fn(|cx| {
+            let attempt = |snapshot| attempt_either(snapshot, &mut f);
+            self.try_or_wait(attempt, || {
+                read.wait(cx)?;
+                write.wait(cx)
+            })
+        })
+        .await
+    }
+
     /// The loop, for poll functions.
     #[inline]
     pub(crate) fn poll_attempts<T>(
@@ -344,22 +402,22 @@ impl Registration {
         direction: Direction,
         mut attempt: impl FnMut(Ready) -> io::Result<T>,
     ) -> Poll<io::Result<T>> {
-        self.try_or_wait(direction, &mut attempt, || {
-            self.source.wait(direction, cx.waker())
-        })
+        self.try_or_wait(
+            |snapshot| self.attempt(snapshot, direction, &mut attempt),
+            || self.source.wait(direction, cx.waker()),
+        )
     }
 
     /// The loop. `wait` puts the waker in.
     #[inline]
     fn try_or_wait<T>(
         &self,
-        direction: Direction,
-        attempt: &mut impl FnMut(Ready) -> io::Result<T>,
+        mut attempt: impl FnMut(Snapshot) -> Option<io::Result<T>>,
         mut wait: impl FnMut() -> io::Result<()>,
     ) -> Poll<io::Result<T>> {
         let mut snapshot = self.source.look()?;
         loop {
-            if let Some(answer) = self.attempt(snapshot, direction, attempt) {
+            if let Some(answer) = attempt(snapshot) {
                 return Poll::Ready(answer);
             }
             wait()?;
@@ -418,6 +476,20 @@ impl Registration {
     }
 }
 
+/// Step 2 of an operation that may be about either direction. `None` if there is nothing to do but wait.
+fn attempt_either<T>(
+    snapshot: Snapshot,
+    f: &mut impl FnMut() -> io::Result<T>,
+) -> Option<io::Result<T>> {
+    if !snapshot.is_ready(Direction::Read) && !snapshot.is_ready(Direction::Write) {
+        return None;
+    }
+    match f() {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+        answer => Some(answer),
+    }
+}
+
 impl Drop for Registration {
     fn drop(&mut self) {
         // Wakers that poll functions have left behind go with the source, not under the table's lock. Their drop is user code.
@@ -466,7 +538,10 @@ impl Waiter<'_> {
         attempt: &mut impl FnMut(Ready) -> io::Result<T>,
     ) -> Poll<io::Result<T>> {
         let (registration, direction) = (self.registration, self.direction);
-        registration.try_or_wait(direction, attempt, || self.wait(cx))
+        registration.try_or_wait(
+            |snapshot| registration.attempt(snapshot, direction, attempt),
+            || self.wait(cx),
+        )
     }
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Ready>> {

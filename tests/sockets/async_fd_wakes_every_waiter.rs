@@ -530,3 +530,33 @@ fn a_direction_that_was_not_registered_is_an_error_for_ever() {
         Ok(())
     });
 }
+
+// Fails if the "would block" of an operation that may be about either direction clears one of them.
+#[test]
+fn an_operation_over_both_directions_erases_no_edge() {
+    with_workers(async || {
+        const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
+        let (here, mut there) = pair()?;
+        while here.get_ref().write(&[0; 4096]).is_ok() {}
+        for way in 0..3 {
+            there.write_all(b"x")?;
+            here.ready(Direction::Read).await?;
+            let write = || here.get_ref().write(b"y");
+            match way {
+                0 => assert!(here.io(BOTH, write).now_or_never().is_none()),
+                1 => {
+                    let poll = poll_fn(|cx| here.poll_io(cx, BOTH, write));
+                    assert!(poll.now_or_never().is_none());
+                }
+                _ => {
+                    let error = here.try_io(BOTH, write).expect_err("there is no room");
+                    assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+                }
+            }
+            let read = || here.get_ref().read(&mut [0]);
+            let read = here.io(Interest::READABLE, read).now_or_never();
+            assert_eq!(read.expect("it was reported, and nobody has read it")?, 1);
+        }
+        Ok(())
+    });
+}
