@@ -56,6 +56,8 @@ mod stage;
 #[cfg(not(ws_loom))]
 pub(crate) mod stall;
 #[cfg(not(ws_loom))]
+mod strangers;
+#[cfg(not(ws_loom))]
 mod sysmon;
 #[cfg(not(ws_loom))]
 mod threads;

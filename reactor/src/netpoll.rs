@@ -125,7 +125,11 @@ pub struct Netpoll {
     alarm: Alarm,
     /// See [`Netpoll::on_unheard`].
     on_unheard: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// See [`Netpoll::on_wake`].
+    on_wake: OnceLock<OnWake>,
 }
+
+type OnWake = Box<dyn Fn(Vec<Waker>) + Send + Sync>;
 
 struct Driver {
     poll: Poll,
@@ -167,6 +171,7 @@ impl Netpoll {
             interrupted: AtomicBool::new(false),
             table: Table::default(),
             on_unheard: OnceLock::new(),
+            on_wake: OnceLock::new(),
             driver: Mutex::new(Driver {
                 poll,
                 events: Events::with_capacity(BATCH_MAX),
@@ -179,6 +184,21 @@ impl Netpoll {
     /// that did it, after the timer or source can be seen, and after a sequentially consistent fence. False if it was set before.
     pub fn on_unheard(&self, hook: impl Fn() + Send + Sync + 'static) -> bool {
         self.on_unheard.set(Box::new(hook)).is_ok()
+    }
+
+    /// Sets what wakes those who wait for a source where no event does: it is closed, the netpoll ends, or a caller wants it.
+    /// On that thread, which may be in the drop of a source, so a panic must go no further. Without it each is woken in turn, and
+    /// one that blocks keeps the others waiting. False if it was set before.
+    pub fn on_wake(&self, hook: impl Fn(Vec<Waker>) + Send + Sync + 'static) -> bool {
+        self.on_wake.set(Box::new(hook)).is_ok()
+    }
+
+    pub(crate) fn wake_all(&self, wakers: Vec<Waker>) {
+        match self.on_wake.get() {
+            _ if wakers.is_empty() => {}
+            Some(hook) => hook(wakers),
+            None => wake_all(wakers),
+        }
     }
 
     /// A source was registered.
@@ -265,7 +285,7 @@ impl Netpoll {
     pub fn shut_down(&self) {
         let wakers = self.table.shut_down();
         self.interrupt();
-        wake_all(wakers);
+        self.wake_all(wakers);
     }
 
     pub(crate) fn registry(&self) -> &Registry {

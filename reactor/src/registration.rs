@@ -51,7 +51,7 @@ use crate::netpoll::Netpoll;
 use crate::readiness::{Direction, Ready, Report, Snapshot, Why};
 use crate::source::Source;
 use crate::sync::Arc;
-use crate::wakers::{Key, quietly, wake_all};
+use crate::wakers::{Key, quietly};
 
 /// A source that is registered with a [`Netpoll`], and the readiness of its two directions.
 ///
@@ -145,7 +145,7 @@ impl Registration {
         drop(self.netpoll.table.remove(&self.source));
         let mut waiting = Vec::new();
         self.source.take_all(&mut waiting);
-        wake_all(waiting);
+        self.netpoll.wake_all(waiting);
         answer
     }
 
@@ -213,7 +213,7 @@ impl Registration {
     pub fn wake(&self, direction: Direction) {
         let mut waiting = Vec::new();
         self.source.take(direction, &mut waiting);
-        wake_all(waiting);
+        self.netpoll.wake_all(waiting);
     }
 
     /// Notes that the caller has ended a direction, just before: wakes all tasks that wait for it, and has operations

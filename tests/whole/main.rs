@@ -3,6 +3,7 @@
 #[path = "../net_support/mod.rs"]
 mod net_support;
 
+mod a_waker_that_blocks_holds_up_no_socket;
 mod macros_under_the_harness;
 mod netpoll_is_never_starved;
 mod parallel_iterators_run_on_the_workers;

@@ -48,8 +48,8 @@
 //!
 //! A step wakes what the netpoll and the timers bring, and a waker is anybody's code: it may announce a block, and be back
 //! when no permit is free, or take so long that sysmon takes the permit. So where a step had something woken it looks at the
-//! permit again, and goes on as who has none (S3). A waker that is not a task's runs in [`Worker::enter_user_code`]. Where nothing was due that costs nothing. What comes afterwards, up to
-//! the poll, is as short as what comes before a revocation in any poll.
+//! permit again, and goes on as who has none (S3). A waker that is not a task's comes last, and runs in
+//! [`Worker::enter_user_code`]; see `strangers.rs`. Where nothing was due that costs nothing. What comes afterwards, up to the poll, is as short as what comes before a revocation in any poll.
 //!
 //! # Two scopes
 //!
@@ -70,13 +70,14 @@ use super::{
     processor::{Peer, attention},
     search::Search,
     sleep::Sleeper,
+    strangers::wake_task,
     worker::{Scope, Step, Worker},
 };
 use crate::{
     events::event,
     queue::Batch,
     sync::atomic::Ordering::Relaxed,
-    task::{DEFAULT_PRIORITY, Task, task_of, wake_quietly},
+    task::{DEFAULT_PRIORITY, Task},
 };
 
 /// Every so many ticks the global queue is looked at first (L4). As in Go: a prime, so that it does not
@@ -576,19 +577,27 @@ impl Worker {
             || (self.has_private() && !self.private_last.get())
     }
 
-    /// Wakes what the netpoll or the timers brought, all into the queue, and then as many threads as
-    /// that is worth; the first of these as soon as there is something for it (I5), since thousands may be due at once.
-    /// Gives the empty vector back for the next time.
+    /// Wakes what the netpoll or the timers brought, tasks first. How many there were. Gives the empty vector back for the
+    /// next time.
     pub(super) fn wake_batch(&self, mut ready: Vec<Waker>) -> usize {
         let count = ready.len();
+        let mut strangers = Vec::new();
+        self.batch(ready.drain(..), |waker| wake_task(waker, &mut strangers));
+        self.ready.replace(ready);
+        if !strangers.is_empty() {
+            self.wake_strangers(strangers);
+        }
+        count
+    }
+
+    /// Wakes all into the queue, and then as many threads as that is worth; the first of these as soon as there is something
+    /// for it (I5), since thousands may be due at once.
+    #[inline]
+    pub(super) fn batch(&self, wakers: impl Iterator<Item = Waker>, mut wake: impl FnMut(Waker)) {
         let outer = self.p.batch.replace(Some(0));
         let mut shared_out = false;
-        for waker in ready.drain(..) {
-            if task_of(&waker).is_some() {
-                wake_quietly(waker);
-            } else {
-                self.enter_user_code(|| wake_quietly(waker));
-            }
+        for waker in wakers {
+            wake(waker);
             if !shared_out && self.p.batch.get() > Some(1) {
                 shared_out = true;
                 // As a spinner this thread would be relied upon.
@@ -597,7 +606,6 @@ impl Worker {
             }
         }
         let queued = self.p.batch.replace(outer).unwrap_or(0);
-        self.ready.replace(ready);
         // One of them is for this thread, unless it has something to run before that. (Without a permit they are in the
         // global queue, and somebody was woken for each.)
         let has_permit = self.peer().standing.has_permit();
@@ -605,7 +613,6 @@ impl Worker {
         if queued > own {
             self.shared.wake_for(queued - own);
         }
-        count
     }
 }
 

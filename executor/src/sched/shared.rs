@@ -4,7 +4,7 @@
 //! them. How work comes in is in `incoming.rs`, how threads are started in `threads.rs`, how it ends in
 //! `shutdown.rs`.
 
-use std::{collections::HashSet, io, sync::Weak, task::Waker};
+use std::{collections::HashSet, io, mem, sync::Weak, task::Waker};
 
 use ws_reactor::{Inherited, Netpoll};
 
@@ -18,6 +18,7 @@ use super::{
     processor::{Peer, Processor, attention},
     slots::Slots,
     stage::Stage,
+    strangers::Strangers,
     sysmon::Sysmon,
     threads::{InStartHook, Joins},
     wait::Crowd,
@@ -104,6 +105,7 @@ pub(crate) struct Shared {
     pub(super) refusal_reports: Throttle,
     pub(crate) keeper: Keeper,
     pub(crate) sysmon: Sysmon,
+    pub(super) strangers: Strangers,
     /// With the clock of a driver: what there is in place of threads.
     pub(super) stage: Option<Stage>,
     /// With a clock that jumps by itself.
@@ -130,6 +132,12 @@ impl Shared {
         Ok(Arc::new_cyclic(|this| {
             let shared = this.clone();
             netpoll.on_unheard(move || context::with_shared(&shared, Shared::heard));
+            let shared = this.clone();
+            netpoll.on_wake(move |mut wakers| {
+                context::with_shared(&shared, |shared| shared.wake_all(mem::take(&mut wakers)));
+                // The runtime has gone.
+                wakers.into_iter().for_each(wake_quietly);
+            });
             let (table, owner) = live_table();
             Self {
                 this: this.clone(),
@@ -169,6 +177,7 @@ impl Shared {
                 refusal_reports: Throttle::new(REPORT_EVERY),
                 keeper: Keeper::new(!is_virtual),
                 sysmon: Sysmon::default(),
+                strangers: Strangers::default(),
                 stage,
                 paused,
                 #[cfg(test)]
@@ -234,7 +243,7 @@ impl Shared {
         if self.timers_over.load(Relaxed) {
             let mut wakers = Vec::new();
             processor.peer.timers.shut_down(&mut wakers);
-            wakers.into_iter().for_each(wake_quietly);
+            self.wake_all(wakers);
         }
         Some(processor)
     }
@@ -332,7 +341,7 @@ impl Shared {
             peer.timers.shut_down(&mut wakers);
         }
         self.foreign_timers.shut_down(&mut wakers);
-        wakers.into_iter().for_each(wake_quietly);
+        self.wake_all(wakers);
     }
 
     // --- what is alive ---

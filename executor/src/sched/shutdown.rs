@@ -191,7 +191,7 @@ impl Shared {
         if !drained && !self.has_no_thread() {
             drained = self.wait_for_the_last_task(left(grace / 4 * 3));
             if !drained {
-                self.in_the_background(|shared| shared.shut_down_resources());
+                self.in_the_background("end", |shared| shared.shut_down_resources());
                 drained = self.wait_for_the_last_task(left(grace));
             }
         }
@@ -199,11 +199,11 @@ impl Shared {
         if drained || self.has_no_thread() {
             self.help_to_clear();
         } else {
-            self.in_the_background(|shared| shared.help_to_clear());
+            self.in_the_background("end", |shared| shared.help_to_clear());
         }
         let mut ended = self.wait_for_the_end(left(grace.min(begin.elapsed() + CLOSING_PATIENCE)));
         if !ended {
-            self.in_the_background(|shared| shared.shut_down_resources());
+            self.in_the_background("end", |shared| shared.shut_down_resources());
             ended = self.wait_for_the_end(left(grace));
         }
         if !ended || (joins == Joins::Yes && !self.join_threads(left(grace))) {
@@ -218,13 +218,15 @@ impl Shared {
             self.begin_shutdown();
             // This look takes the lock of `threads` after the phase was set, so a thread that is counted here sees the phase
             // when it goes. If the last one went between the two looks, it did not, and nobody else would end the runtime.
-            if !self.has_threads() && !self.in_the_background(|shared| shared.help_to_clear()) {
+            if !self.has_threads()
+                && !self.in_the_background("end", |shared| shared.help_to_clear())
+            {
                 self.help_to_clear();
             }
             return;
         }
         let grace = self.config.shutdown_grace;
-        if !self.in_the_background(move |shared| shared.see_to_the_end(grace, Joins::No)) {
+        if !self.in_the_background("end", move |shared| shared.see_to_the_end(grace, Joins::No)) {
             self.begin_shutdown();
             if !self.has_threads() {
                 self.help_to_clear();
@@ -246,7 +248,7 @@ impl Shared {
             }
             None => {
                 let nobody = first && !self.has_threads();
-                if nobody && !self.in_the_background(|shared| shared.help_to_clear()) {
+                if nobody && !self.in_the_background("end", |shared| shared.help_to_clear()) {
                     self.help_to_clear();
                 }
             }
@@ -258,13 +260,17 @@ impl Shared {
         !self.has_threads() && self.refusal.load(Relaxed)
     }
 
-    /// Runs `f` on a thread of its own. False if the system refuses that.
-    fn in_the_background(self: &Arc<Self>, f: impl FnOnce(&Arc<Self>) + Send + 'static) -> bool {
+    /// Runs `f` on a thread of its own, which is named for what it does. False if the system refuses that.
+    pub(super) fn in_the_background(
+        self: &Arc<Self>,
+        what: &'static str,
+        f: impl FnOnce(&Arc<Self>) + Send + 'static,
+    ) -> bool {
         let shared = self.clone();
-        let builder = thread::Builder::new().name(format!("{}-end", self.config.name));
+        let builder = thread::Builder::new().name(format!("{}-{what}", self.config.name));
         let started = self.start(builder, move || f(&shared));
         if let Err(error) = &started {
-            report(|| tracing::warn!(%error, "no thread for a shutdown in the background"));
+            report(|| tracing::warn!(%error, what, "no thread in the background"));
         }
         started.is_ok()
     }

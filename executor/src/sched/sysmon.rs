@@ -7,7 +7,7 @@
 //!
 //! | for as long | and | it does |
 //! | --- | --- | --- |
-//! | one look | timers are due anywhere, for 100 us | fires them (F6) |
+//! | one look | timers are due anywhere, for 100 us | fires them (F6); it runs no waker but those of tasks itself, see `strangers.rs` |
 //! | one look | a task sits in its `runnext`, and a permit is free | wakes a thread, which steals it |
 //! | one look, if its thread is blocked, or 10 ms | its poll forked a child, which is in its `direct` slot | gives the child to others (J4) |
 //! | one look, or *a short wait* (`short_wait.rs`) | its thread is blocked, no permit is free, and others need one | revokes its permit |
@@ -97,6 +97,7 @@ use super::{
     idle::Stands,
     processor::{Peer, Processor, attention},
     stall::{Measured, Reports, Told},
+    strangers::Watch,
 };
 use crate::{
     events::event,
@@ -111,7 +112,7 @@ use crate::{
             fence,
         },
     },
-    task::{Task, wake_quietly},
+    task::Task,
 };
 
 /// After it had to act.
@@ -279,6 +280,7 @@ pub(super) struct Monitor {
     /// This look has taken the permit of a computation that forks. One is enough, until that has run dry or the next look.
     took: bool,
     short_waits: ShortWaits,
+    strangers: Watch,
     calm: Calm,
     reports: Reports,
     /// The last look saw a long poll that may have to be reported.
@@ -306,6 +308,7 @@ impl Monitor {
             again: false,
             took: false,
             short_waits: ShortWaits::new(),
+            strangers: Watch::default(),
             calm: Calm::default(),
             reports: Reports::default(),
             watches: false,
@@ -344,7 +347,8 @@ impl Monitor {
     pub(super) fn rest(&mut self) -> Rest {
         let idle = &self.shared.idle;
         let nobody_runs = idle.free() == idle.workers();
-        let calm = !self.watches && self.shared.strays() == 0;
+        let calm =
+            !self.watches && self.shared.strays() == 0 && self.shared.strangers.taken().is_none();
         if nobody_runs && calm && !self.work_waits() && !self.shared.lacks_a_poller() {
             self.idle_looks += 1;
             if self.idle_looks >= IDLE_LOOKS && idle.monitor_may_sleep() {
@@ -427,7 +431,7 @@ impl Monitor {
         }
         // The last thread that lay down may have found the poller taken, by the look just now.
         shared.ensure_poller();
-        self.watchful = false;
+        self.watchful = self.strangers.look(&self.shared, now);
         self.crowded = self.crowded.saturating_sub(1);
         self.watches = false;
         self.doubts = false;
@@ -679,10 +683,10 @@ impl Monitor {
         self.wake_all()
     }
 
-    /// On this thread, which has no P: they go to the global queue.
+    /// Tasks on this thread, which has no P: they go to the global queue.
     fn wake_all(&mut self) -> bool {
         let some = !self.wakers.is_empty();
-        self.wakers.drain(..).for_each(wake_quietly);
+        self.shared.wake_from_monitor(self.wakers.drain(..));
         if some && self.shared.idle.free() == 0 {
             self.shared.ask_at_forks();
         }

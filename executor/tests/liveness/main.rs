@@ -8,6 +8,7 @@ mod a_hook_that_blocks_holds_up_nobody;
 mod a_root_is_not_held_up;
 mod a_stuck_worker_holds_up_nobody;
 mod a_timer_fires_while_its_waker_is_cloned;
+mod a_waker_that_blocks_holds_up_nobody;
 mod another_executor_inside_a_task;
 mod block_on_runs_only_its_own;
 mod block_on_runs_pinned_tasks;

@@ -485,8 +485,13 @@ fn another_is_woken_in_the_middle_of_a_batch() {
         for waker in idle {
             let (handle, started) = (runtime.handle().clone(), started.clone());
             let now = move || handle.shared().stage.as_ref().map(Stage::len);
-            is_due(&worker, hook(move || started.lock().unwrap().extend(now())));
-            is_due(&worker, waker);
+            is_due(
+                &worker,
+                hook(move || {
+                    started.lock().unwrap().extend(now());
+                    waker.wake_by_ref();
+                }),
+            );
         }
         assert!(!spins || worker.begin_search());
         finds_a_task(&worker);
