@@ -223,7 +223,7 @@ impl Registration {
     pub fn note_end(&self, direction: Direction) {
         let mut waiting = Vec::new();
         self.source.note(Report::end_of(direction), &mut waiting);
-        wake_all(waiting);
+        self.netpoll.wake_all(waiting);
     }
 
     /// Whether a direction is known to be closed.

@@ -62,7 +62,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     pin::{Pin, pin},
     sync::OnceLock,
-    task::{Context, Poll, Wake, Waker},
+    task::{Context, Poll, RawWakerVTable, Wake, Waker},
 };
 
 use super::{
@@ -202,6 +202,13 @@ impl Wake for Root {
             self.unpark();
         }
     }
+}
+
+/// Whether a waker is one of a root. It may miss one, for a table of functions may be there several times.
+pub(super) fn is_of_a_root(waker: &Waker) -> bool {
+    static TABLE: OnceLock<&'static RawWakerVTable> = OnceLock::new();
+    let table = *TABLE.get_or_init(|| Waker::from(Root::new()).vtable());
+    std::ptr::eq(waker.vtable(), table)
 }
 
 /// The place of a thread in `block_on`: filled by need, given back at the end.

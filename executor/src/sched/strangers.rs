@@ -1,9 +1,9 @@
-//! Strangers: wakers that are not of a task, so that waking them is anybody's code, which may block.
+//! Strangers: wakers that are neither of a task nor of a root, so that waking them is anybody's code, which may block.
 //!
 //! A look at the netpoll or at the timers brings wakers of both kinds, and so does the end of a runtime. A stranger that blocks
 //! must not keep the others from being woken (S9), nor the monitor from its looks (L2). Hence:
 //!
-//! 1. *Tasks first.* Their wake never blocks.
+//! 1. *Tasks and roots first.* Their wake never blocks.
 //! 2. *No other stranger in hand.* Who brings several strangers puts them into a list of the runtime, and takes them out one
 //!    at a time, as any other thread may. If one blocks, the rest is in the list.
 //! 3. *Somebody sees to the list.* If nothing was taken from it for a while, one more thread in the background starts to take.
@@ -37,7 +37,7 @@
 
 use std::{collections::VecDeque, iter, task::Waker, time::Duration};
 
-use super::{Shared, Worker, closing::Closing};
+use super::{Shared, Worker, block_on::is_of_a_root, closing::Closing};
 use crate::{
     sync::{Arc, Condvar, Mutex},
     task::{task_of, wake_quietly},
@@ -115,17 +115,17 @@ impl Watch {
     }
 }
 
-/// Wakes those that are of tasks, and returns the strangers.
+/// Wakes those that are of tasks or roots, and returns the strangers.
 fn wake_tasks(wakers: impl Iterator<Item = Waker>) -> Vec<Waker> {
     let mut strangers = Vec::new();
     wakers.for_each(|waker| wake_task(waker, &mut strangers));
     strangers
 }
 
-/// Wakes a waker that is of a task; any other comes to the strangers.
+/// Wakes a waker that is of a task or a root; any other comes to the strangers.
 #[inline]
 pub(super) fn wake_task(waker: Waker, strangers: &mut Vec<Waker>) {
-    if task_of(&waker).is_some() {
+    if task_of(&waker).is_some() || is_of_a_root(&waker) {
         wake_quietly(waker);
     } else {
         strangers.push(waker);

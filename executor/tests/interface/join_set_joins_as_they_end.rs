@@ -114,13 +114,13 @@ common::with_workers! {
     fn what_is_inserted_overtakes_nobody(workers: usize) {
         let runtime = runtime(workers);
         runtime.block_on(async {
-            let ended = async |n: u32| {
+            async fn ended(n: u32) -> ws_executor::task::JoinHandle<u32> {
                 let task = ws_executor::spawn(async move { n });
                 while !task.is_finished() {
                     ws_executor::task::yield_now().await;
                 }
                 task
-            };
+            }
             let mut set = JoinSet::new();
             let (open, opened) = oneshot::channel::<()>();
             set.spawn(async {
