@@ -59,7 +59,6 @@ mod steps;
 pub mod steps;
 mod sync;
 pub mod task;
-#[cfg(not(ws_loom))]
 mod throttle;
 #[cfg(not(ws_loom))]
 pub mod time;

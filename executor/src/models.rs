@@ -13,6 +13,7 @@ mod floor;
 mod fork_join;
 mod heard;
 mod idle;
+mod keeper;
 #[cfg(ws_shuttle)]
 mod large;
 mod live;

@@ -17,6 +17,7 @@
 pub(crate) mod closing;
 pub(crate) mod ground;
 pub(crate) mod idle;
+pub(crate) mod keeper;
 pub(crate) mod park;
 pub(crate) mod sleep;
 pub(crate) mod slots;
@@ -31,8 +32,6 @@ mod crowd;
 mod find;
 #[cfg(not(ws_loom))]
 mod incoming;
-#[cfg(not(ws_loom))]
-mod keeper;
 #[cfg(not(ws_loom))]
 mod nested;
 #[cfg(not(ws_loom))]

@@ -68,7 +68,7 @@ impl Job {
         Self(NonNull::from(Box::leak(cell)))
     }
 
-    fn done(self) -> usize {
+    pub(super) fn done(self) -> usize {
         // SAFETY: the job owns its cell, which came from a box.
         unsafe { Box::from_raw(self.0.as_ptr()) }.number
     }

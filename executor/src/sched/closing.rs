@@ -189,6 +189,11 @@ pub(crate) trait Closing: Ground {
     /// Ends what sockets and timers wait for.
     fn shut_down_resources(&self);
 
+    /// Whether the runtime has threads of its own.
+    fn has_threads(&self) -> bool {
+        self.threads().lock().count > 0
+    }
+
     /// Cancels every task. Blocking calls go on. True for the first call, and if no shutdown has begun.
     fn begin_draining(&self) -> bool {
         if !self.phase().drain() {

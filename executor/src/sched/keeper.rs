@@ -23,6 +23,10 @@
 //! does each worker that goes to sleep, every 10 ms at most. A thread that stood in takes the role again if it is still free when
 //! it has ended as a worker; otherwise it ends.
 //!
+//! *Invariant*: one thread at most has the role, and while none has it, a thread that stood in is a worker and will take it again.
+//! A start of another keeper may meet the end of that worker, and be refused afterwards. So the role changes under a lock, which a
+//! starter holds until it has the system's answer.
+//!
 //! Not while the runtime has a thread, even if that one is stuck: the second thread could be blocked as well, and then
 //! nothing would be tried any more.
 //!
@@ -36,7 +40,10 @@
 //!   `idle.rs`). A thread that is refused has taken a permit. The monitor stays up while work waits.
 //! - *The reserve* sleeps on the same parker. A thread that the system refuses unparks it, after its push and after
 //!   the mark of the refusal; so does the end of the runtime. The reserve takes such a note first and looks afterwards, at
-//!   the queues and at the phase. So it sees what the note is about, or the next sleep ends at once.
+//!   the queues and at the phase. So it sees what the note is about, or the next sleep ends at once. Its look needs no fence: the
+//!   unpark comes after the fence of the refused thread's release, so a task whose pusher relied on that thread is seen as well.
+//! - *Whether the reserve tries again* is decided by the queues and the permits alone. The mark may be gone: a thread that was
+//!   started before the refusal may take it back after that, when its starter gets on.
 //!
 //! # Rejected
 //!
@@ -48,34 +55,40 @@
 //!
 //! What it costs at the build, and what the first task gains: `docs/decisions/2026-11-24-read-from-outside.md`.
 //!
-//! Checked by `tests/work_waits_when_there_is_no_thread.rs`.
+//! # The environment
+//!
+//! The steps are written once, in [`Keeping`]; the runtime and the models implement it. How a keeper is started in a runtime is in
+//! `keeper/life.rs`.
+//!
+//! Checked by `models::keeper`; `tests/work_waits_when_there_is_no_thread.rs`.
 
-use std::{io, time::Duration};
+#[cfg(not(ws_loom))]
+mod life;
 
-use super::{Shared, ground::Ground, processor::Processor, sysmon::Monitor, worker};
+use std::time::Duration;
+
+use super::{
+    closing::Closing,
+    idle::{Permit, Spinning},
+};
 use crate::{
-    no_unwind::NoUnwind,
     sync::{
-        Arc,
-        atomic::{
-            AtomicBool,
-            Ordering::{AcqRel, Relaxed, SeqCst},
-            fence,
-        },
-        thread,
+        Mutex,
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
-    task::report,
     throttle::{REPORT_EVERY, Throttle},
 };
 
-/// Time between two tries. As the longest period of the monitor.
-const RETRY: Duration = Duration::from_millis(10);
+/// Time between two tries. As the longest period of the monitor. A model has no clock: there the time is over at once.
+const RETRY: Duration = Duration::from_millis(if cfg!(ws_loom) { 0 } else { 10 });
 
 /// Whether a thread has the role.
 #[derive(Debug)]
 pub(crate) struct Keeper {
-    /// A thread has it, or none is wanted.
+    /// A thread has it, or none is wanted. Changes under the lock.
     is_taken: AtomicBool,
+    /// Held while a thread with the role is started: until it is known whether that has it.
+    changes: Mutex<()>,
     tries: Throttle,
     reports: Throttle,
 }
@@ -85,70 +98,91 @@ impl Keeper {
     pub(crate) fn new(wanted: bool) -> Self {
         Self {
             is_taken: AtomicBool::new(!wanted),
+            changes: Mutex::new(()),
             tries: Throttle::new(RETRY),
             reports: Throttle::new(REPORT_EVERY),
         }
     }
-}
 
-impl Shared {
-    /// Starts the first keeper.
-    ///
-    /// # Errors
-    ///
-    /// If the system refuses the thread.
-    pub(crate) fn start_keeper(self: &Arc<Self>) -> io::Result<()> {
-        if self.keeper.is_taken.swap(true, AcqRel) {
+    /// Takes the role for the thread that `start` starts. Does nothing if it is taken.
+    pub(crate) fn start<E>(&self, start: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+        let _alone = self.changes.lock();
+        if self.is_taken.load(Relaxed) {
             return Ok(());
         }
-        let shared = self.clone();
-        let mut builder = thread::Builder::new().name(format!("{}-mon", self.config.name));
-        // It may have to run tasks.
-        if let Some(bytes) = self.config.stack_size {
-            builder = builder.stack_size(bytes);
-        }
-        let started = self.start(builder, move || keep(&shared));
-        if started.is_err() {
-            self.keeper.is_taken.store(false, Relaxed);
-        }
-        started
+        start()?;
+        self.is_taken.store(true, Relaxed);
+        Ok(())
     }
 
-    /// Starts another one if the role is free.
-    pub(crate) fn ensure_keeper(self: &Arc<Self>) {
-        let keeper = &self.keeper;
-        if keeper.is_taken.load(Relaxed) || self.phase.is_closing() || !keeper.tries.passes() {
-            return;
+    /// For a thread that stood in. False if another thread has the role.
+    fn take(&self) -> bool {
+        let _alone = self.changes.lock();
+        !self.is_taken.swap(true, Relaxed)
+    }
+
+    /// The thread that has the role stands in.
+    fn give_up(&self) {
+        let _alone = self.changes.lock();
+        self.is_taken.store(false, Relaxed);
+    }
+}
+
+/// What the keeper needs of the runtime beyond [`Closing`]. The methods without a body are what a runtime has to bring.
+pub(crate) trait Keeping: Closing {
+    /// What a thread has that begins as a worker: its P, and the permit of a spinner or as its hooks want it.
+    type Seat;
+
+    fn keeper(&self) -> &Keeper;
+    /// Whether the keeper is in reserve, and no monitor.
+    fn has_reserve(&self) -> bool;
+    /// Whether a thread could be woken or started, as far as one can see.
+    fn could_have_a_thread(&self) -> bool;
+    /// This thread takes the first steps of a worker. None: it may not, and permit and spinning are *refused*.
+    fn become_worker(&self, permit: Permit, spinning: Spinning) -> Option<Self::Seat>;
+
+    /// The life of a thread that has the role, as a keeper and as a worker by turns. True if it has ended as a worker, false if
+    /// the runtime closes.
+    fn live_as_keeper(
+        &self,
+        wait: impl Fn() -> Option<Self::Seat>,
+        work: impl Fn(Self::Seat),
+    ) -> bool {
+        while let Some(seat) = wait() {
+            self.keeper().give_up();
+            work(seat);
+            if !self.keeper().take() {
+                return true;
+            }
         }
-        if let Err(error) = self.start_keeper()
-            && self.config.sysmon
-            && keeper.reports.passes()
-        {
-            report(|| tracing::warn!(%error, "no thread for sysmon: stuck tasks hold up others"));
+        false
+    }
+
+    /// The system has given a thread.
+    fn was_given_a_thread(&self) {
+        if self.refusal().load(Relaxed) {
+            self.refusal().store(false, Relaxed);
         }
     }
 
-    /// Whether there is a monitor, as far as is known.
-    pub(crate) fn is_monitored(&self) -> bool {
-        self.config.sysmon && self.keeper.is_taken.load(Relaxed)
-    }
-
-    /// After the system has refused a thread, and that was marked.
-    pub(super) fn call_the_reserve(&self) {
-        if !self.config.sysmon {
-            self.idle.monitor().unpark(|| ());
+    /// The system has refused a thread, which is counted no more. What it was handed goes back, unless others have that.
+    fn was_refused_by_the_system(&self, handed: Option<(Permit, Spinning)>) {
+        if let Some((permit, spinning)) = handed {
+            self.refused(permit, spinning);
+        }
+        if self.has_reserve() {
+            self.idle().monitor().unpark(|| ());
         }
     }
 
     /// Sleeps until the keeper has to stand in. None: the runtime closes.
-    fn wait_in_reserve(&self) -> Option<Box<Processor>> {
-        let whole = NoUnwind;
-        let parker = self.idle.monitor();
+    fn wait_in_reserve(&self) -> Option<Self::Seat> {
+        let parker = self.idle().monitor();
         let mut waits = false;
-        let processor = loop {
+        loop {
             // After the note was taken, which may be that of the closing.
-            if self.phase.is_closing() {
-                break None;
+            if self.phase().is_closing() {
+                return None;
             }
             if waits {
                 parker.park_timeout(RETRY);
@@ -158,56 +192,28 @@ impl Shared {
             if self.lacks_a_thread() && self.could_have_a_thread() {
                 self.wake_for(1);
             }
-            if let Some(processor) = self.stand_in() {
-                break Some(processor);
+            if let Some(seat) = self.stand_in() {
+                return Some(seat);
             }
             // Its own try has left a note as well, which must not end the next sleep. What other notes are about is looked
             // at behind this.
             parker.wake_up();
-            waits = self.refusal.load(Relaxed) && self.lacks_a_thread();
-        };
-        whole.over();
-        processor
+            // Not the mark of the refusal: see *Whether the reserve tries again*.
+            waits = self.lacks_a_thread();
+        }
     }
 
-    /// After a try for a thread. A P, with the permit of a spinner or as its hooks want it, if this thread has to be a worker.
-    pub(super) fn stand_in(&self) -> Option<Box<Processor>> {
-        if !self.refusal.load(Relaxed) || self.has_threads() || !self.lacks_a_thread() {
+    /// After a try for a thread: what this thread has to begin with if it has to be a worker.
+    fn stand_in(&self) -> Option<Self::Seat> {
+        if !self.refusal().load(Relaxed) || self.has_threads() || !self.lacks_a_thread() {
             return None;
         }
-        let (permit, spinning) = self.idle.submit(1)?;
-        let (processor, kept) = self.begin_thread(permit, spinning)?;
-        if let Some((permit, spinning)) = kept {
-            self.put_off(permit, spinning);
-        }
-        Some(processor)
+        let (permit, spinning) = self.idle().submit(1)?;
+        self.become_worker(permit, spinning)
     }
 
     /// Whether work waits beside a free permit, and no thread looks for it.
     fn lacks_a_thread(&self) -> bool {
-        // Ordering: SeqCst: between the refusal's note, which was taken, and this look; pairs with the fence in `refused`.
-        fence(SeqCst);
-        self.idle.could_wake() && (self.any_work() || self.lacks_a_poller())
+        self.idle().could_wake() && (self.any_work() || self.lacks_a_poller())
     }
-}
-
-/// The life of a keeper.
-fn keep(shared: &Arc<Shared>) {
-    loop {
-        let processor = if shared.config.sysmon {
-            Monitor::new(shared).run()
-        } else {
-            shared.wait_in_reserve()
-        };
-        let Some(processor) = processor else {
-            // The end joins it.
-            return;
-        };
-        shared.keeper.is_taken.store(false, Relaxed);
-        worker::work(shared, processor, None);
-        if shared.keeper.is_taken.swap(true, AcqRel) {
-            break;
-        }
-    }
-    shared.join_the_one_before();
 }

@@ -95,6 +95,7 @@ use super::{
     find::GLOBAL_TICK,
     ground::{Bed, Ground},
     idle::Stands,
+    keeper::Keeping,
     processor::{Peer, Processor, attention},
     stall::{Measured, Reports, Told},
     strangers::Watch,

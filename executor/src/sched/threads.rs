@@ -60,6 +60,7 @@ use super::{
     closing::Closing,
     ground::Ground,
     idle::{Permit, Spinning, Stands},
+    keeper::Keeping,
     processor::{Peer, Processor},
     worker,
 };
@@ -246,9 +247,7 @@ impl Shared {
             worker::main(&shared, processor, call);
         });
         let Err(error) = started else {
-            if self.refusal.load(Relaxed) {
-                self.refusal.store(false, Relaxed);
-            }
+            self.was_given_a_thread();
             if let Some((permit, spinning)) = kept {
                 self.put_off(permit, spinning);
             }
@@ -268,10 +267,7 @@ impl Shared {
             self.start_hook_ended();
         }
         let handed = permit.map(|permit| (permit, Spinning::take_over()));
-        if let Some((permit, spinning)) = kept.or(handed) {
-            self.refused(permit, spinning);
-        }
-        self.call_the_reserve();
+        self.was_refused_by_the_system(kept.or(handed));
         self.report_no_thread(&error.to_string());
         back
     }
@@ -433,11 +429,6 @@ impl Shared {
         let processor = self.take_processor()?;
         threads.count += 1;
         Some(processor)
-    }
-
-    /// Whether the runtime has threads of its own.
-    pub(crate) fn has_threads(&self) -> bool {
-        self.threads.lock().count > 0
     }
 
     fn report_no_thread(&self, why: &str) {

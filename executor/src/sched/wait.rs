@@ -22,6 +22,7 @@ use ws_reactor::Poller;
 
 use super::{
     Root, Shared,
+    closing::Closing,
     ground::Ground,
     idle::Spinning,
     park::Parker,

@@ -1,0 +1,96 @@
+//! The keeper's thread in a runtime: how it is started, and what it does there.
+
+use std::io;
+
+use super::{Keeper, Keeping};
+use crate::{
+    no_unwind::NoUnwind,
+    sched::{
+        Shared,
+        idle::{Permit, Spinning},
+        processor::Processor,
+        sysmon::Monitor,
+        worker,
+    },
+    sync::{Arc, atomic::Ordering::Relaxed, thread},
+    task::report,
+};
+
+impl Keeping for Shared {
+    type Seat = Box<Processor>;
+
+    fn keeper(&self) -> &Keeper {
+        &self.keeper
+    }
+
+    fn has_reserve(&self) -> bool {
+        !self.config.sysmon
+    }
+
+    fn could_have_a_thread(&self) -> bool {
+        self.could_have_a_thread()
+    }
+
+    fn become_worker(&self, permit: Permit, spinning: Spinning) -> Option<Box<Processor>> {
+        let (processor, kept) = self.begin_thread(permit, spinning)?;
+        if let Some((permit, spinning)) = kept {
+            self.put_off(permit, spinning);
+        }
+        Some(processor)
+    }
+}
+
+impl Shared {
+    /// Starts the first keeper.
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses the thread.
+    pub(crate) fn start_keeper(self: &Arc<Self>) -> io::Result<()> {
+        self.keeper.start(|| {
+            let shared = self.clone();
+            let mut builder = thread::Builder::new().name(format!("{}-mon", self.config.name));
+            // It may have to run tasks.
+            if let Some(bytes) = self.config.stack_size {
+                builder = builder.stack_size(bytes);
+            }
+            self.start(builder, move || live(&shared))
+        })
+    }
+
+    /// Starts another one if the role is free.
+    pub(crate) fn ensure_keeper(self: &Arc<Self>) {
+        let keeper = &self.keeper;
+        if keeper.is_taken.load(Relaxed) || self.phase.is_closing() || !keeper.tries.passes() {
+            return;
+        }
+        if let Err(error) = self.start_keeper()
+            && self.config.sysmon
+            && keeper.reports.passes()
+        {
+            report(|| tracing::warn!(%error, "no thread for sysmon: stuck tasks hold up others"));
+        }
+    }
+
+    /// Whether there is a monitor, as far as is known.
+    pub(crate) fn is_monitored(&self) -> bool {
+        self.config.sysmon && self.keeper.is_taken.load(Relaxed)
+    }
+}
+
+/// The life of a keeper.
+fn live(shared: &Arc<Shared>) {
+    let wait = || {
+        if shared.config.sysmon {
+            return Monitor::new(shared).run();
+        }
+        let whole = NoUnwind;
+        let processor = shared.wait_in_reserve();
+        whole.over();
+        processor
+    };
+    if shared.live_as_keeper(wait, |processor| worker::work(shared, processor, None)) {
+        shared.join_the_one_before();
+    }
+    // Else the end joins it.
+}
