@@ -35,7 +35,7 @@ use std::{
 use common::{Count, Gate, limited, listen_to_log, logged, pass_looks};
 use futures::channel::oneshot;
 use ws_executor::{
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Handle, Runtime},
     task::{self, JoinHandle},
 };
 
@@ -449,6 +449,26 @@ fn when_the_only_thread_waits_for_one_that_is_refused() {
             allow_threads();
             common::block_on_elsewhere(opens).unwrap();
             common::block_on_elsewhere(stuck).unwrap();
+        }
+    });
+}
+
+/// The same where the thread sleeps in the runtime: in a `block_on` of its task.
+#[test]
+fn when_the_only_thread_sleeps_in_a_block_on() {
+    as_another_user("when_the_only_thread_sleeps_in_a_block_on", || {
+        for runtime in runtimes() {
+            refuse_threads();
+            let task = runtime.spawn(async {
+                let child = async { ws_executor::spawn(async { 5 }).await.unwrap() };
+                Handle::current().block_on(child)
+            });
+            // The first try is for the task, and later ones are for its child.
+            while runtime.metrics().threads_refused < 3 {
+                std::thread::yield_now();
+            }
+            allow_threads();
+            assert_eq!(common::block_on_elsewhere(task).unwrap(), 5);
         }
     });
 }

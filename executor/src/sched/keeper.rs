@@ -80,7 +80,7 @@ use crate::{
 };
 
 /// Time between two tries. As the longest period of the monitor. A model has no clock: there the time is over at once.
-const RETRY: Duration = Duration::from_millis(if cfg!(ws_loom) { 0 } else { 10 });
+pub(super) const RETRY: Duration = Duration::from_millis(if cfg!(ws_loom) { 0 } else { 10 });
 
 /// Whether a thread has the role.
 #[derive(Debug)]

@@ -48,6 +48,7 @@ use std::{
 
 use super::{
     Root, Shared, Worker,
+    keeper::RETRY,
     sleep::Sleeper,
     worker::{BRANCH, USER_CODE},
 };
@@ -102,7 +103,7 @@ fn wait_above<F: Future>(
         if !root.is_notified() {
             // Another runtime's clock does not wait for this thread.
             let is_own = std::ptr::eq(Arc::as_ptr(worker.shared()), shared);
-            shared.park_above(is_own, || root.parker().park());
+            shared.park_above(is_own, || worker.sleep_above(root));
         }
     }
 }
@@ -188,6 +189,16 @@ impl Worker {
             Some(below) => root.settle_above(below),
             None => root.settle(&self.shared, Some(self.p.peer.clone())),
         }
+    }
+
+    /// Sleeps until the root goes on. If nobody tries for a thread where the system has refused one, this thread does: it may
+    /// be the only one, and its own future may wait for a task that waits for a thread.
+    fn sleep_above(&self, root: &Root) {
+        if self.shared.has_a_keeper() {
+            return root.parker().park();
+        }
+        root.parker().park_timeout(RETRY);
+        self.shared.ensure_keeper();
     }
 
     /// Polls the next pinned task. False if there is none, or it may not be polled here.

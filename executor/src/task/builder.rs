@@ -83,6 +83,9 @@ where
 ///
 /// The factory is `Send`, what it makes need not be.
 ///
+/// Where the system refuses threads, that may be a thread in [`Handle::block_on`] which stands in for them. Then the task is
+/// cancelled when that call returns.
+///
 /// # Panics
 ///
 /// Outside of a runtime: see [`Handle::enter`].

@@ -72,6 +72,11 @@ impl Shared {
         }
     }
 
+    /// Whether a thread keeps the runtime, or none has to.
+    pub(crate) fn has_a_keeper(&self) -> bool {
+        self.keeper.is_taken.load(Relaxed)
+    }
+
     /// Whether there is a monitor, as far as is known.
     pub(crate) fn is_monitored(&self) -> bool {
         self.config.sysmon && self.keeper.is_taken.load(Relaxed)
