@@ -5,9 +5,9 @@
 //! nc 127.0.0.1 7001        # in as many terminals as you like; the first line is your name
 //! ```
 //!
-//! Each client is two tasks, one that reads and one that writes, and a bounded queue between the room and
-//! the latter. A client that does not keep up loses lines, and is told how many: neither the room nor its
-//! memory waits for the slowest.
+//! Each client is two tasks, one that reads and one that writes, and a bounded queue between the
+//! room and the latter. A client that does not keep up loses lines, and is told how many: neither
+//! the room nor its memory waits for the slowest.
 
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 

@@ -1,11 +1,12 @@
-//! Compute and I/O on the same workers: a service that sorts and hashes what it is sent, and a clock that
-//! ticks beside it.
+//! Compute and I/O on the same workers: a service that sorts and hashes what it is sent, and a
+//! clock that ticks beside it.
 //!
 //! `cargo run --release --example compute`
 //!
-//! Three clients each send a batch of numbers over TCP, and the service answers with their sorted digest. It
-//! computes with `ws::join` and `ws::scope` inside `ws::compute`, on all workers that have nothing else to do; the
-//! sockets and the clock go on meanwhile. There is no second pool, and no channel to one.
+//! Three clients each send a batch of numbers over TCP, and the service answers with their sorted
+//! digest. It computes with `ws::join` and `ws::scope` inside `ws::compute`, on all workers that
+//! have nothing else to do; the sockets and the clock go on meanwhile. There is no second pool, and
+//! no channel to one.
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 
 use std::io;
@@ -59,7 +60,8 @@ async fn serve(listener: TcpListener) -> io::Result<()> {
 async fn answer(mut stream: TcpStream) -> io::Result<()> {
     let mut bytes = vec![0; BATCH * 8];
     stream.read_exact(&mut bytes).await?;
-    // If the client hangs up while this is awaited elsewhere in a `select!`, the drop cancels the computation.
+    // If the client hangs up while this is awaited elsewhere in a `select!`, the drop cancels the
+    // computation.
     let digest = ws::compute(move || digest(&bytes)).await;
     let digest = digest.map_err(io::Error::other)?;
     stream.write_all(&digest.to_le_bytes()).await

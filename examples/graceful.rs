@@ -1,12 +1,13 @@
-//! An end with a deadline: on Ctrl-C no new work is taken, what runs may finish, and what takes too long
-//! is aborted.
+//! An end with a deadline: on Ctrl-C no new work is taken, what runs may finish, and what takes too
+//! long is aborted.
 //!
 //! ```text
 //! cargo run --example graceful
 //! ```
 //!
-//! The work here is jobs of different length, one every 100 ms. With a second Ctrl-C, or after three
-//! seconds, those that still run are aborted: their futures are dropped at the await they stand at.
+//! The work here is jobs of different length, one every 100 ms. With a second Ctrl-C, or after
+//! three seconds, those that still run are aborted: their futures are dropped at the await they
+//! stand at.
 
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 

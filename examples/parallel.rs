@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release --example parallel`
 //!
-//! The iterators are orx-parallel's; `ws::parallel::Workers` makes them run on this runtime. A task ticks beside
-//! them all the while.
+//! The iterators are orx-parallel's; `ws::parallel::Workers` makes them run on this runtime. A task
+//! ticks beside them all the while.
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};

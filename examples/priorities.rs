@@ -5,16 +5,18 @@
 //! cargo run --release -p ws-bench --example priorities_beside_tokio
 //! ```
 //!
-//! A thread stands for the network: requests come in, a little more than the half of what the machine can
-//! serve, and every 10 ms a health check that an orchestrator would restart us for. Meanwhile 500 tasks of
-//! batch work take every moment that they get. It runs once with all tasks equal and once with priorities, in turns,
-//! and prints how long each kind took from its arrival to its answer.
+//! A thread stands for the network: requests come in, a little more than the half of what the
+//! machine can serve, and every 10 ms a health check that an orchestrator would restart us for.
+//! Meanwhile 500 tasks of batch work take every moment that they get. It runs once with all tasks
+//! equal and once with priorities, in turns, and prints how long each kind took from its arrival to
+//! its answer.
 //!
-//! The priorities are said in [`Ws::spawn`]; nothing else differs. Even so the batch work goes on, and gets
-//! what is left over: a runtime with `Builder::strict_priorities` would stop it while requests wait.
+//! The priorities are said in [`Ws::spawn`]; nothing else differs. Even so the batch work goes on,
+//! and gets what is left over: a runtime with `Builder::strict_priorities` would stop it while
+//! requests wait.
 //!
-//! The second command has tokio beside both, under the same load. It is an example of the benchmarks' package, so that
-//! this one needs no second runtime.
+//! The second command has tokio beside both, under the same load. It is an example of the
+//! benchmarks' package, so that this one needs no second runtime.
 
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 

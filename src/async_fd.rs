@@ -1,4 +1,5 @@
-//! A descriptor in the netpoll: what every socket of [`net`](crate::net) is made of, and open to users.
+//! A descriptor in the netpoll: what every socket of [`net`](crate::net) is made of, and open to
+//! users.
 //!
 //! # What it is for
 //!
@@ -10,25 +11,29 @@
 //!
 //! 1. In `poll_budgeted` only: if the direction does not count as ready, keep the waker; pending.
 //! 2. Take a unit of the budget. None left: the task was woken already, and is pending (F2).
-//! 3. Try, if the direction counts as ready. "Would block" clears the readiness and keeps the waker.
+//! 3. Try, if the direction counts as ready. "Would block" clears the readiness and keeps the
+//!    waker.
 //! 4. Done, with success or an error: the unit is spent. Pending: it is given back.
 //!
-//! By `poll_budgeted` go [`AsyncFd::poll_ready`], reading TCP streams, and writing TCP and Unix streams. What begins with
-//! step 2 goes by [`AsyncFd::poll_io`] (accepting, peeking, datagrams, reading Unix streams, and reading and writing an
-//! `AsyncFd` itself), or is a future ([`AsyncFd::io`], [`AsyncFd::ready`]). Flushing and closing never wait: they take
-//! their unit by `poll_at_once`.
+//! By `poll_budgeted` go [`AsyncFd::poll_ready`], reading TCP streams, and writing TCP and Unix
+//! streams. What begins with step 2 goes by [`AsyncFd::poll_io`] (accepting, peeking, datagrams,
+//! reading Unix streams, and reading and writing an `AsyncFd` itself), or is a future
+//! ([`AsyncFd::io`], [`AsyncFd::ready`]). Flushing and closing never wait: they take their unit by
+//! `poll_at_once`.
 //!
-//! Steps 1 and 3 are the registration's; why no edge and no waker is lost stands there. An edge wakes all
-//! futures that wait for its direction, and the last task that polled it by a poll function. So any number of tasks
-//! may await the same descriptor, and one task a direction may poll it (`AsyncRead` and `AsyncWrite` poll).
+//! Steps 1 and 3 are the registration's; why no edge and no waker is lost stands there. An edge
+//! wakes all futures that wait for its direction, and the last task that polled it by a poll
+//! function. So any number of tasks may await the same descriptor, and one task a direction may
+//! poll it (`AsyncRead` and `AsyncWrite` poll).
 //!
 //! # The end
 //!
-//! The descriptor leaves the netpoll before it is closed or given back. A descriptor that is closed first
-//! would stay in epoll for as long as a duplicate of it lives (in a child process, say), and its number
-//! may be somebody else's by then. How it leaves depends on how it came, by its number or as a mio source
-//! with a way of its own, so the constructor leaves a function behind that knows. The same goes for asking the system
-//! about a descriptor once more ([`AsyncFd::clear_ready`]).
+//! The descriptor leaves the netpoll before it is closed or given back. A descriptor that is closed
+//! first would stay in epoll for as long as a duplicate of it lives (in a child process, say), and
+//! its number may be somebody else's by then. How it leaves depends on how it came, by its number
+//! or as a mio source with a way of its own, so the constructor leaves a function behind that
+//! knows. The same goes for asking the system about a descriptor once more
+//! ([`AsyncFd::clear_ready`]).
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -50,8 +55,8 @@ use crate::delegate::by_reference;
 /// Most slices that one system call takes (`IOV_MAX` of Linux). std passes on no more.
 const SLICES_MAX: usize = 1024;
 
-/// The bytes that one vectored system call has room for. What lies behind [`SLICES_MAX`] slices is not tried,
-/// so a transfer without it is not a short one.
+/// The bytes that one vectored system call has room for. What lies behind [`SLICES_MAX`] slices is
+/// not tried, so a transfer without it is not a short one.
 pub(crate) fn vectored_len(lens: impl Iterator<Item = usize>) -> usize {
     lens.take(SLICES_MAX).sum()
 }
@@ -61,8 +66,8 @@ const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
 
 /// A descriptor or mio source that tasks can wait for.
 ///
-/// The descriptor has to be in nonblocking mode. It stays with the runtime that is current when this
-/// is made: once that is shut down, every operation is an error.
+/// The descriptor has to be in nonblocking mode. It stays with the runtime that is current when
+/// this is made: once that is shut down, every operation is an error.
 ///
 /// # Examples
 ///
@@ -102,13 +107,14 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// Anything that has a descriptor will do, also a bare [`RawFd`], which is left open when this
     /// is dropped. mio's own sources may go in here as well.
     ///
-    /// The descriptor has to stay open until this is dropped. If a bare one is closed before, the system says nothing
-    /// more about it: who waits goes on waiting, and its number may soon be another's.
+    /// The descriptor has to stay open until this is dropped. If a bare one is closed before, the
+    /// system says nothing more about it: who waits goes on waiting, and its number may soon be
+    /// another's.
     ///
     /// # Errors
     ///
-    /// What the system says: regular files and directories cannot be watched on Linux. An error of kind
-    /// `Other` if the runtime was shut down.
+    /// What the system says: regular files and directories cannot be watched on Linux. An error of
+    /// kind `Other` if the runtime was shut down.
     ///
     /// # Panics
     ///
@@ -161,8 +167,8 @@ impl<T: AsRawFd> AsyncFd<T> {
 impl<T: Source> AsyncFd<T> {
     /// Registers a mio source in its own way, for reading and writing.
     ///
-    /// For sources that are more than one descriptor, or hide it. For all others, [`AsyncFd::new`] does
-    /// the same.
+    /// For sources that are more than one descriptor, or hide it. For all others, [`AsyncFd::new`]
+    /// does the same.
     ///
     /// # Errors
     ///
@@ -206,7 +212,8 @@ impl<T> AsyncFd<T> {
 
     /// Returns what was registered.
     ///
-    /// Replacing it by another leaves that one unregistered, so that nobody who waits is ever woken.
+    /// Replacing it by another leaves that one unregistered, so that nobody who waits is ever
+    /// woken.
     pub fn get_mut(&mut self) -> &mut T {
         present(self.io.as_mut())
     }
@@ -217,16 +224,18 @@ impl<T> AsyncFd<T> {
         present(self.io.take())
     }
 
-    /// Polls an operation: calls `f` whenever the descriptor may be ready for `interest`, until `f` says
-    /// anything but [`WouldBlock`](io::ErrorKind::WouldBlock).
+    /// Polls an operation: calls `f` whenever the descriptor may be ready for `interest`, until `f`
+    /// says anything but [`WouldBlock`](io::ErrorKind::WouldBlock).
     ///
-    /// One waker a direction is kept for all poll functions of the descriptor: if several tasks poll the
-    /// same direction, the last one is woken, and the others may wait for ever. [`AsyncFd::io`] serves any
-    /// number of tasks. With an interest in both directions, `f` is called when either may be ready.
+    /// One waker a direction is kept for all poll functions of the descriptor: if several tasks
+    /// poll the same direction, the last one is woken, and the others may wait for ever.
+    /// [`AsyncFd::io`] serves any number of tasks. With an interest in both directions, `f` is
+    /// called when either may be ready.
     ///
-    /// `f` should try one operation and return its `WouldBlock` unchanged: readiness is forgotten on that
-    /// word, and comes back with the next edge. With an interest in both directions that word may be about either, so
-    /// readiness stays as it is, and `f` is called again after the next edge.
+    /// `f` should try one operation and return its `WouldBlock` unchanged: readiness is forgotten
+    /// on that word, and comes back with the next edge. With an interest in both directions that
+    /// word may be about either, so readiness stays as it is, and `f` is called again after the
+    /// next edge.
     ///
     /// # Errors
     ///
@@ -269,8 +278,8 @@ impl<T> AsyncFd<T> {
         settle(unit, answer)
     }
 
-    /// Does an operation: calls `f` whenever the descriptor may be ready for `interest`, until `f` says
-    /// anything but [`WouldBlock`](io::ErrorKind::WouldBlock).
+    /// Does an operation: calls `f` whenever the descriptor may be ready for `interest`, until `f`
+    /// says anything but [`WouldBlock`](io::ErrorKind::WouldBlock).
     ///
     /// # Errors
     ///
@@ -301,8 +310,8 @@ impl<T> AsyncFd<T> {
         self.registration.wake(direction);
     }
 
-    /// Tells the tasks that wait for a direction that it was ended by `shutdown`; see *Closed* in `readiness.rs` of
-    /// the reactor.
+    /// Tells the tasks that wait for a direction that it was ended by `shutdown`; see *Closed* in
+    /// `readiness.rs` of the reactor.
     pub(crate) fn note_end(&self, how: Shutdown) {
         if how != Shutdown::Write {
             self.registration.note_end(Direction::Read);
@@ -312,7 +321,8 @@ impl<T> AsyncFd<T> {
         }
     }
 
-    /// A read of a datagram by `recv`, or `end` where the receiving side has ended and nothing is left.
+    /// A read of a datagram by `recv`, or `end` where the receiving side has ended and nothing is
+    /// left.
     pub(crate) fn recv_or_end<R>(
         &self,
         recv: impl FnOnce() -> io::Result<R>,
@@ -330,8 +340,8 @@ impl<T> AsyncFd<T> {
     ///
     /// # Errors
     ///
-    /// As [`AsyncFd::poll_io`]; and [`WouldBlock`](io::ErrorKind::WouldBlock) if the descriptor is not
-    /// ready, in which case `f` may not have been called.
+    /// As [`AsyncFd::poll_io`]; and [`WouldBlock`](io::ErrorKind::WouldBlock) if the descriptor is
+    /// not ready, in which case `f` may not have been called.
     pub fn try_io<R>(&self, interest: Interest, f: impl FnMut() -> io::Result<R>) -> io::Result<R> {
         match direction(interest) {
             Some(direction) => self.registration.try_io(direction, f),
@@ -341,16 +351,17 @@ impl<T> AsyncFd<T> {
 
     /// Waits until a direction may be ready, and says what is known of it.
     ///
-    /// Any number of tasks may wait. Nothing is ready before the system has said so, also right after the
-    /// registration.
+    /// Any number of tasks may wait. Nothing is ready before the system has said so, also right
+    /// after the registration.
     ///
     /// Ready means that an operation is worth trying. Whoever finds that it is not says so by
-    /// [`AsyncFd::clear_ready`], or waits in vain for this to wait again; [`AsyncFd::io`] does both.
+    /// [`AsyncFd::clear_ready`], or waits in vain for this to wait again; [`AsyncFd::io`] does
+    /// both.
     ///
     /// # Errors
     ///
-    /// An error of kind `Other` once the runtime was shut down, and [`InvalidInput`](io::ErrorKind::InvalidInput) for
-    /// a direction that was not registered.
+    /// An error of kind `Other` once the runtime was shut down, and
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for a direction that was not registered.
     ///
     /// # Cancel safety
     ///
@@ -359,8 +370,8 @@ impl<T> AsyncFd<T> {
         budgeted(self.registration.readiness(direction)).await
     }
 
-    /// Polls for readiness of a direction; see [`AsyncFd::ready`]. Of all tasks that poll for a direction,
-    /// the last one is woken.
+    /// Polls for readiness of a direction; see [`AsyncFd::ready`]. Of all tasks that poll for a
+    /// direction, the last one is woken.
     ///
     /// # Errors
     ///
@@ -377,11 +388,12 @@ impl<T> AsyncFd<T> {
 
     /// Forgets a readiness that was found untrue, unless there was news since it was reported.
     ///
-    /// Only right after an operation that would block: what is still there is not reported again. The end of what
-    /// can be read or written is: a direction that is closed becomes ready again, and waits if it is not closed any
-    /// more, as a FIFO that was opened by another writer. For this the system is asked once more. A source from
-    /// [`AsyncFd::from_source`] cannot be asked about, and stays ready once it was closed, until an operation
-    /// by [`AsyncFd::io`] or its like gets [`WouldBlock`](io::ErrorKind::WouldBlock) from the system.
+    /// Only right after an operation that would block: what is still there is not reported again.
+    /// The end of what can be read or written is: a direction that is closed becomes ready again,
+    /// and waits if it is not closed any more, as a FIFO that was opened by another writer. For
+    /// this the system is asked once more. A source from [`AsyncFd::from_source`] cannot be asked
+    /// about, and stays ready once it was closed, until an operation by [`AsyncFd::io`] or its like
+    /// gets [`WouldBlock`](io::ErrorKind::WouldBlock) from the system.
     pub fn clear_ready(&self, ready: Ready) {
         (self.clear)(&self.registration, self.get_ref(), ready);
     }
@@ -405,8 +417,8 @@ impl<T> AsyncFd<T> {
         self.registration.netpoll()
     }
 
-    /// Polls a read of at most `len` bytes from a TCP stream or pipe, where a short one spares the next
-    /// system call. See `poll_read_with` of the registration for where it must not be used.
+    /// Polls a read of at most `len` bytes from a TCP stream or pipe, where a short one spares the
+    /// next system call. See `poll_read_with` of the registration for where it must not be used.
     #[inline]
     pub(crate) fn poll_read_short(
         &self,
@@ -419,8 +431,8 @@ impl<T> AsyncFd<T> {
         })
     }
 
-    /// Polls a write of at most `len` bytes to a byte stream, where a short one spares the next system
-    /// call.
+    /// Polls a write of at most `len` bytes to a byte stream, where a short one spares the next
+    /// system call.
     #[inline]
     pub(crate) fn poll_write_short(
         &self,
@@ -452,9 +464,9 @@ impl<T> AsyncFd<T> {
 
     fn leave(&mut self) {
         if let Some(io) = &mut self.io {
-            // The registration is gone whatever the answer. An error says that the system does not know
-            // the descriptor, because a user of a bare `RawFd` has closed it: then there is nothing left
-            // to undo.
+            // The registration is gone whatever the answer. An error says that the system does not
+            // know the descriptor, because a user of a bare `RawFd` has closed it: then there is
+            // nothing left to undo.
             let _gone_already = (self.leave)(&self.registration, io);
         }
     }
@@ -471,7 +483,8 @@ fn present<R>(io: Option<R>) -> R {
     io.expect("only `into_inner` takes it, and the whole with it")
 }
 
-/// An operation that never waits. It pays as the others do, or a loop around it would not end its poll.
+/// An operation that never waits. It pays as the others do, or a loop around it would not end its
+/// poll.
 #[inline]
 pub(crate) fn poll_at_once<R>(
     cx: &mut Context<'_>,

@@ -1,5 +1,5 @@
-//! What the crate [async-rs] needs of a runtime (feature `async-rs`): [lapin] runs on it, and whatever else is
-//! written for that crate.
+//! What the crate [async-rs] needs of a runtime (feature `async-rs`): [lapin] runs on it, and
+//! whatever else is written for that crate.
 //!
 //! async-rs describes a runtime by two traits, [`Executor`] and [`Reactor`], and who has both is a
 //! [`RuntimeKit`]. Here that is [`Kit`]:
@@ -15,9 +15,9 @@
 //!
 //! # What differs
 //!
-//! A [`Task`] of async-rs gives its output and no error. If the task behind it panicked, the panic goes
-//! on in the one who awaits it; if it was cancelled, by the end of its runtime, awaiting it panics. That
-//! is what the other runtimes of async-rs do.
+//! A [`Task`] of async-rs gives its output and no error. If the task behind it panicked, the panic
+//! goes on in the one who awaits it; if it was cancelled, by the end of its runtime, awaiting it
+//! panics. That is what the other runtimes of async-rs do.
 //!
 //! A descriptor that is registered is put into nonblocking mode, as by the others.
 //!
@@ -182,8 +182,9 @@ impl Reactor for Kit {
 
 /// Something of a library's own that reads and writes, in the netpoll.
 ///
-/// It needs itself mutably to read, so the netpoll has only the number of its descriptor. The order of
-/// the fields is that of their drops: the number leaves the netpoll before the descriptor is closed.
+/// It needs itself mutably to read, so the netpoll has only the number of its descriptor. The order
+/// of the fields is that of their drops: the number leaves the netpoll before the descriptor is
+/// closed.
 struct Registered<H> {
     fd: AsyncFd<RawFd>,
     io: H,

@@ -1,11 +1,13 @@
 //! `select!`, `join!` and `try_join!`: those of `futures`, with a part in the budget (F7).
 //!
-//! Each of them takes a unit when it begins, and yields first if none is left; so a loop around one of them comes to the end
-//! of its poll also when what it waits for is always ready and knows of no budget.
+//! Each of them takes a unit when it begins, and yields first if none is left; so a loop around one
+//! of them comes to the end of its poll also when what it waits for is always ready and knows of no
+//! budget.
 //!
-//! `join!` and `try_join!` poll all that they hold in a fixed order, and so give each a share of what is left: the
-//! first could otherwise spend the whole budget in each poll, and the others would never get on. `select!`
-//! polls in a random order. What a share is: `budget.rs` of the executor, *Combinators*.
+//! `join!` and `try_join!` poll all that they hold in a fixed order, and so give each a share of
+//! what is left: the first could otherwise spend the whole budget in each poll, and the others
+//! would never get on. `select!` polls in a random order. What a share is: `budget.rs` of the
+//! executor, *Combinators*.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -15,18 +17,20 @@ use ws_executor::budget;
 
 /// Waits for several futures at once, and runs the branch of the first one that is ready.
 ///
-/// It is `select!` of [`futures`](futures::select!), word for word: see there for all that it can do. Its
-/// futures have to be `Unpin` and fused (`future.fuse()`, by `FutureExt` of `futures`), and it
-/// takes the branches `complete` and `default`. If several are ready, one of them is drawn at random.
+/// It is `select!` of [`futures`](futures::select!), word for word: see there for all that it can
+/// do. Its futures have to be `Unpin` and fused (`future.fuse()`, by `FutureExt` of `futures`), and
+/// it takes the branches `complete` and `default`. If several are ready, one of them is drawn at
+/// random.
 ///
-/// What it has beyond that: it takes a unit of the task's [budget](crate::task::coop), and yields first if none
-/// is left. So a loop around it gives way to other tasks, and to a timeout around the loop, also when
-/// one of its futures is always ready. With a `default` branch it does not wait, and takes none.
+/// What it has beyond that: it takes a unit of the task's [budget](crate::task::coop), and yields
+/// first if none is left. So a loop around it gives way to other tasks, and to a timeout around the
+/// loop, also when one of its futures is always ready. With a `default` branch it does not wait,
+/// and takes none.
 ///
 /// # Cancel safety
 ///
-/// The futures that were not ready first are dropped if they were made in the branch, and go on later if they
-/// were borrowed by name.
+/// The futures that were not ready first are dropped if they were made in the branch, and go on
+/// later if they were borrowed by name.
 ///
 /// ```
 /// use futures::FutureExt;
@@ -49,11 +53,12 @@ macro_rules! select {
     };
 }
 
-/// Polls several futures side by side in this task, until all are ready; gives a tuple of their outputs.
+/// Polls several futures side by side in this task, until all are ready; gives a tuple of their
+/// outputs.
 ///
 /// It is `join!` of [`futures`](futures::join!), and takes part in the task's
-/// [budget](crate::task::coop): it takes a unit, and yields first if none is left. Its futures share the budget of a
-/// poll, so one that is always ready leaves the others their turn.
+/// [budget](crate::task::coop): it takes a unit, and yields first if none is left. Its futures
+/// share the budget of a poll, so one that is always ready leaves the others their turn.
 ///
 /// The futures run one at a time, on the same thread. For several threads there are
 /// [`spawn`](crate::spawn), and [`join()`](crate::join()) for closures.
@@ -79,11 +84,13 @@ macro_rules! join {
 
 /// Polls several futures side by side in this task, until all are `Ok` or one of them is `Err`.
 ///
-/// It is `try_join!` of [`futures`](futures::try_join!), and takes part in the task's budget as [`join!`] does.
+/// It is `try_join!` of [`futures`](futures::try_join!), and takes part in the task's budget as
+/// [`join!`] does.
 ///
 /// # Cancel safety
 ///
-/// Dropping it drops all its futures, and the outputs of those that are ready. So does the first error.
+/// Dropping it drops all its futures, and the outputs of those that are ready. So does the first
+/// error.
 ///
 /// ```
 /// # ws::runtime::Runtime::new()?.block_on(async {

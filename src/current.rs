@@ -1,18 +1,20 @@
 //! The runtime that a socket joins: the current one, or a panic at the caller's line.
 //!
-//! A socket is registered with the netpoll of the runtime that is current where it is made, and stays
-//! with it, whoever polls it later. Without a runtime there is nothing to register with. That is a
-//! mistake in the program and not a condition to handle, so it panics, and the panic has to point
-//! into the user's code.
+//! A socket is registered with the netpoll of the runtime that is current where it is made, and
+//! stays with it, whoever polls it later. Without a runtime there is nothing to register with. That
+//! is a mistake in the program and not a condition to handle, so it panics, and the panic has to
+//! point into the user's code.
 //!
 //! - A plain function says `#[track_caller]` and calls [`netpoll`].
-//! - An `async fn` cannot: its body runs inside `poll`, and the caller is gone. So `connect`, `bind` and
-//!   their kin are plain functions that return an [`InRuntime`]. It looks for the runtime when it is
-//!   polled for the first time, so that `runtime.block_on(TcpStream::connect(..))` works although
-//!   the future was made outside. Its `poll` is `#[track_caller]`, which gives the line of the `.await`,
-//!   and the message has the line of the call, for futures that are awaited by a combinator.
+//! - An `async fn` cannot: its body runs inside `poll`, and the caller is gone. So `connect`,
+//!   `bind` and their kin are plain functions that return an [`InRuntime`]. It looks for the
+//!   runtime when it is polled for the first time, so that
+//!   `runtime.block_on(TcpStream::connect(..))` works although the future was made outside. Its
+//!   `poll` is `#[track_caller]`, which gives the line of the `.await`, and the message has the
+//!   line of the call, for futures that are awaited by a combinator.
 //!
-//! It also has a part in the budget: to bind, or to be refused by the system, is ready at once, again and again (F7).
+//! It also has a part in the budget: to bind, or to be refused by the system, is ready at once,
+//! again and again (F7).
 //!
 //! What an adapter makes for another library joins the runtime that the adapter was made for, on
 //! whichever thread that library calls it: `entered` makes it the current one for each poll.

@@ -4,12 +4,12 @@
 //!   anything but the kernel's side.
 //! - `std_socket!`: the ways to and from std's type of the same name, and to the descriptor.
 //! - `waits!`: `readable` and `writable`.
-//! - `stream_socket!`: what a TCP stream and a Unix stream do alike, which is all but their reads, their
-//!   addresses and the options of TCP.
+//! - `stream_socket!`: what a TCP stream and a Unix stream do alike, which is all but their reads,
+//!   their addresses and the options of TCP.
 //! - `listening_socket!`: how connections are taken, one by one and as a stream.
 //!
-//! All but the first are for a type with a field `fd`, an `AsyncFd` of std's in an `Arc`, which its clones share; and, of a
-//! listener, a field `held`. They are macros, and not a generic type
+//! All but the first are for a type with a field `fd`, an `AsyncFd` of std's in an `Arc`, which its
+//! clones share; and, of a listener, a field `held`. They are macros, and not a generic type
 //! inside, because std has no trait for what its sockets have in common, and because the methods
 //! have to stand in the documentation of each type.
 
@@ -101,8 +101,8 @@ macro_rules! std_socket {
 
             #[doc = concat!("Gives back std's [`", $std_name, "`], which leaves the runtime.")]
             ///
-            /// It is still in nonblocking mode. If there are clones of it, they keep the socket, and this gives a
-            /// duplicate of its descriptor.
+            /// It is still in nonblocking mode. If there are clones of it, they keep the socket,
+            /// and this gives a duplicate of its descriptor.
             ///
             /// # Errors
             ///
@@ -252,7 +252,8 @@ macro_rules! stream_socket {
             ///
             /// # Errors
             ///
-            /// What the system says, such as [`NotConnected`](std::io::ErrorKind::NotConnected) after a reset.
+            /// What the system says, such as [`NotConnected`](std::io::ErrorKind::NotConnected)
+            /// after a reset.
             pub fn shutdown(&self, how: std::net::Shutdown) -> std::io::Result<()> {
                 self.fd.get_ref().shutdown(how)?;
                 self.fd.note_end(how);
@@ -261,8 +262,8 @@ macro_rules! stream_socket {
 
             /// Borrows the two directions apart, for two futures of one task.
             ///
-            /// (`split` is the name that [`AsyncReadExt`](crate::io::AsyncReadExt) has for halves with a lock between
-            /// them, which no socket needs.)
+            /// (`split` is the name that [`AsyncReadExt`](crate::io::AsyncReadExt) has for halves
+            /// with a lock between them, which no socket needs.)
             pub fn split_mut(
                 &mut self,
             ) -> (
@@ -279,8 +280,8 @@ macro_rules! stream_socket {
 
             /// Takes the two directions apart, for two tasks.
             ///
-            /// When the write half is dropped, the sending side is ended, and the peer reads the end of the
-            /// stream; that of clones, too, since they are one socket.
+            /// When the write half is dropped, the sending side is ended, and the peer reads the
+            /// end of the stream; that of clones, too, since they are one socket.
             pub fn into_split(
                 self,
             ) -> (

@@ -1,8 +1,9 @@
-//! What [hickory-resolver] needs of a runtime: sockets, timers, and a place to spawn (feature `hickory`).
+//! What [hickory-resolver] needs of a runtime: sockets, timers, and a place to spawn (feature
+//! `hickory`).
 //!
 //! The lookup that [`TcpStream::connect`] and its like do asks the system, which blocks a thread of
-//! `spawn_blocking` for each question. A resolver of hickory's asks name servers itself, waits without a
-//! thread, caches, and knows records of all kinds.
+//! `spawn_blocking` for each question. A resolver of hickory's asks name servers itself, waits
+//! without a thread, caches, and knows records of all kinds.
 //!
 //! ```no_run
 //! use hickory_resolver::Resolver;
@@ -19,12 +20,12 @@
 //! # }
 //! ```
 //!
-//! `Resolver::builder` (with hickory's feature `system-config`) reads the servers from the system. DNS
-//! over UDP and TCP runs on `ws`. DNS over TLS and HTTPS makes hickory compile tokio's runtime in, and
-//! over QUIC it wants a socket that this provider does not give.
+//! `Resolver::builder` (with hickory's feature `system-config`) reads the servers from the system.
+//! DNS over UDP and TCP runs on `ws`. DNS over TLS and HTTPS makes hickory compile tokio's runtime
+//! in, and over QUIC it wants a socket that this provider does not give.
 //!
-//! A timer of hickory's is one of the runtime that it is polled in, because hickory asks for it by type
-//! and not by value: await lookups inside of a runtime of `ws`.
+//! A timer of hickory's is one of the runtime that it is polled in, because hickory asks for it by
+//! type and not by value: await lookups inside of a runtime of `ws`.
 //!
 //! [hickory-resolver]: https://docs.rs/hickory-resolver
 

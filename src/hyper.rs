@@ -51,9 +51,9 @@
 //!
 //! # Reading
 //!
-//! hyper's read buffer is not initialised, and `futures::io` reads into initialised bytes only. So [`Io::new`]
-//! and [`Io::vectored`] read into eight kibibytes of zeros on the stack and copy what came. [`Io::socket`] reads
-//! into hyper's buffer. Writes are passed on as they are.
+//! hyper's read buffer is not initialised, and `futures::io` reads into initialised bytes only. So
+//! [`Io::new`] and [`Io::vectored`] read into eight kibibytes of zeros on the stack and copy what
+//! came. [`Io::socket`] reads into hyper's buffer. Writes are passed on as they are.
 
 use std::{
     fmt,
@@ -76,7 +76,8 @@ pub use crate::uninit::Socket;
 const READ_BYTES_MAX: usize = 8 * 1024;
 
 pin_project! {
-    /// Makes a stream of `futures::io` one of hyper's, and one of hyper's a stream of `futures::io`.
+    /// Makes a stream of `futures::io` one of hyper's, and one of hyper's a stream of
+    /// `futures::io`.
     ///
     /// ```
     /// use futures::{AsyncReadExt, io::Cursor};
@@ -116,8 +117,8 @@ impl<T> Io<T> {
 
     /// Wraps a stream whose `poll_write_vectored` writes all the slices in one go.
     ///
-    /// hyper then hands over its buffers as they are. On a stream that only has the trait's default,
-    /// which writes the first slice and no other, every response would be several writes.
+    /// hyper then hands over its buffers as they are. On a stream that only has the trait's
+    /// default, which writes the first slice and no other, every response would be several writes.
     pub const fn vectored(inner: T) -> Self {
         Self {
             inner,
@@ -126,7 +127,8 @@ impl<T> Io<T> {
         }
     }
 
-    /// Wraps a socket: it is read into hyper's buffer without a copy, and written as by [`Io::vectored`].
+    /// Wraps a socket: it is read into hyper's buffer without a copy, and written as by
+    /// [`Io::vectored`].
     ///
     /// ```
     /// use std::future::poll_fn;
@@ -193,7 +195,8 @@ impl<T: AsyncRead> Read for Io<T> {
     }
 }
 
-/// Not a part of its caller, so that the eight kibibytes are on the stack of those only who need them.
+/// Not a part of its caller, so that the eight kibibytes are on the stack of those only who need
+/// them.
 #[inline(never)]
 fn by_way_of_the_stack<T: AsyncRead>(
     stream: Pin<&mut T>,
@@ -277,8 +280,8 @@ impl<T: Write> AsyncWrite for Io<T> {
 
 /// Lets hyper wait, on the timers of the runtime that it is polled in.
 ///
-/// hyper has no time limits without a timer: a server wants one, so that a client which never ends its
-/// request does not keep a connection for ever.
+/// hyper has no time limits without a timer: a server wants one, so that a client which never ends
+/// its request does not keep a connection for ever.
 ///
 /// # Panics
 ///

@@ -1,9 +1,9 @@
 //! A connector for the client of [hyper-util] (feature `hyper-util`).
 //!
-//! hyper itself speaks HTTP on a stream that it is given. The client of hyper-util adds what lies around
-//! it: it looks up the host, keeps a pool of connections, and speaks HTTP/1 or HTTP/2 on them. It takes a
-//! [`Connector`], with
-//! [`Executor`](crate::hyper::Executor) and [`Timer`](crate::hyper::Timer) of [`ws::hyper`](crate::hyper):
+//! hyper itself speaks HTTP on a stream that it is given. The client of hyper-util adds what lies
+//! around it: it looks up the host, keeps a pool of connections, and speaks HTTP/1 or HTTP/2 on
+//! them. It takes a [`Connector`], with [`Executor`](crate::hyper::Executor) and
+//! [`Timer`](crate::hyper::Timer) of [`ws::hyper`](crate::hyper):
 //!
 //! ```
 //! use http_body_util::{BodyExt, Empty};
@@ -33,12 +33,12 @@
 //! # }
 //! ```
 //!
-//! For TLS, wrap the connector in a service of your own that does the handshake (with `futures-rustls`,
-//! say), or use one that is generic over the inner connector, like `hyper-rustls`, after
-//! [`Connector::allow_https`].
+//! For TLS, wrap the connector in a service of your own that does the handshake (with
+//! `futures-rustls`, say), or use one that is generic over the inner connector, like
+//! `hyper-rustls`, after [`Connector::allow_https`].
 //!
-//! hyper-util brings tokio's crate with its feature `net`, for a connector of its own. That one is not
-//! used, and no runtime of tokio's is needed or started.
+//! hyper-util brings tokio's crate with its feature `net`, for a connector of its own. That one is
+//! not used, and no runtime of tokio's is needed or started.
 //!
 //! [hyper-util]: https://docs.rs/hyper-util
 
@@ -62,8 +62,8 @@ use crate::{
 
 /// Connects to the host of a URI by TCP.
 ///
-/// A name is looked up off the workers, and its addresses are tried one after the other. A clone has the same
-/// settings, and shares nothing else.
+/// A name is looked up off the workers, and its addresses are tried one after the other. A clone
+/// has the same settings, and shares nothing else.
 #[derive(Clone, Debug)]
 pub struct Connector {
     nodelay: bool,
@@ -72,8 +72,8 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// Makes a connector for `http`: small writes are sent at once, and there is no limit to the time that a
-    /// connection takes.
+    /// Makes a connector for `http`: small writes are sent at once, and there is no limit to the
+    /// time that a connection takes.
     pub const fn new() -> Self {
         Self {
             nodelay: true,
@@ -90,15 +90,16 @@ impl Connector {
         self
     }
 
-    /// Limits the time that a connection takes, with the lookup of its name and all addresses together.
-    /// No limit by default.
+    /// Limits the time that a connection takes, with the lookup of its name and all addresses
+    /// together. No limit by default.
     #[must_use]
     pub const fn timeout(mut self, timeout: Option<Duration>) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Connects for `https` as well, by plain TCP: for those who wrap this connector and do the handshake.
+    /// Connects for `https` as well, by plain TCP: for those who wrap this connector and do the
+    /// handshake.
     #[must_use]
     pub const fn allow_https(mut self) -> Self {
         self.https = true;
@@ -147,8 +148,8 @@ impl Default for Connector {
 
 /// # Errors
 ///
-/// The future fails with [`InvalidInput`](io::ErrorKind::InvalidInput) for a URI that is not `http`,
-/// [`TimedOut`](io::ErrorKind::TimedOut), or as [`TcpStream::connect`] does.
+/// The future fails with [`InvalidInput`](io::ErrorKind::InvalidInput) for a URI that is not
+/// `http`, [`TimedOut`](io::ErrorKind::TimedOut), or as [`TcpStream::connect`] does.
 ///
 /// # Panics
 ///

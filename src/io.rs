@@ -1,7 +1,7 @@
 //! Reading and writing: the traits that the sockets speak, and a way to any other descriptor.
 //!
-//! The traits are those of [`futures::io`], with their extensions, so that everything that is written
-//! for them works on the sockets of [`net`](crate::net):
+//! The traits are those of [`futures::io`], with their extensions, so that everything that is
+//! written for them works on the sockets of [`net`](crate::net):
 //!
 //! ```
 //! use ws::io::{AsyncReadExt, AsyncWriteExt};

@@ -40,14 +40,15 @@
 //! | talk | [`net`], with the traits of [`io`] |
 //! | end cleanly | [`signal`] |
 //!
-//! What other crates do well is not here: locks and channels (`futures`, `async-channel`, `async-lock`),
-//! files and processes (`async-fs`, `async-process`, or [`spawn_blocking`] around std's).
+//! What other crates do well is not here: locks and channels (`futures`, `async-channel`,
+//! `async-lock`), files and processes (`async-fs`, `async-process`, or [`spawn_blocking`] around
+//! std's).
 //!
 //! # Other libraries
 //!
 //! Libraries that take any executor get it by the traits of [`futures::task`], which
-//! [`runtime::Handle`] implements, and libraries that take any stream by those of `futures::io`. For
-//! those that have traits of their own there is an adapter each, behind a feature of its name:
+//! [`runtime::Handle`] implements, and libraries that take any stream by those of `futures::io`.
+//! For those that have traits of their own there is an adapter each, behind a feature of its name:
 //!
 //! | feature | for |
 //! | --- | --- |
@@ -60,25 +61,25 @@
 //! | `tokio-io` | what asks for tokio's `AsyncRead` and `AsyncWrite`: `ws::tokio_io` |
 //! | `zbus` | zbus: `ws::zbus` |
 //!
-//! `docs/porting.md` in the repository says how to come from tokio, async-std and smol, and what does
-//! not work.
+//! `docs/porting.md` in the repository says how to come from tokio, async-std and smol, and what
+//! does not work.
 //!
 //! # How it is scheduled
 //!
-//! Each thread that runs tasks has a queue of its own and a slot for the task to run next. It looks there
-//! first, then in the queue for all, then at the network, then it steals half of another thread's
-//! queue; and it sleeps when there is nothing. The thread that runs `main` is one of them. When a task
-//! waits for a socket or a timer it costs no thread, and when it blocks its thread nevertheless, the right
-//! to run tasks goes to another.
+//! Each thread that runs tasks has a queue of its own and a slot for the task to run next. It looks
+//! there first, then in the queue for all, then at the network, then it steals half of another
+//! thread's queue; and it sleeps when there is nothing. The thread that runs `main` is one of them.
+//! When a task waits for a socket or a timer it costs no thread, and when it blocks its thread
+//! nevertheless, the right to run tasks goes to another.
 //!
-//! A task that never waits should now and then say [`task::yield_if_due`]: nothing can stop a future in
-//! the middle of a poll. Operations and combinators of this crate do that by themselves, and [`task::coop`] makes
-//! others do it.
+//! A task that never waits should now and then say [`task::yield_if_due`]: nothing can stop a
+//! future in the middle of a poll. Operations and combinators of this crate do that by themselves,
+//! and [`task::coop`] makes others do it.
 //!
 //! # What the scheduler did
 //!
-//! With the feature `events` a runtime can keep a log of that: `Builder::events` in [`runtime`] turns it on, and
-//! `Handle::events` reads it. Without the feature nothing is compiled in for it.
+//! With the feature `events` a runtime can keep a log of that: `Builder::events` in [`runtime`]
+//! turns it on, and `Handle::events` reads it. Without the feature nothing is compiled in for it.
 //!
 //! ```
 //! # #[cfg(feature = "events")] {
@@ -97,9 +98,9 @@
 //!
 //! # The crates below
 //!
-//! Every dependency points down: this crate has what users touch; `ws-executor` schedules tasks, and
-//! knows no sockets; `ws-reactor` watches descriptors, and knows no tasks. `ws-macros` has the two
-//! attributes.
+//! Every dependency points down: this crate has what users touch; `ws-executor` schedules tasks,
+//! and knows no sockets; `ws-reactor` watches descriptors, and knows no tasks. `ws-macros` has the
+//! two attributes.
 
 // With these features there is one island: `uninit.rs`.
 #![cfg_attr(not(any(feature = "hyper", feature = "tokio-io")), forbid(unsafe_code))]

@@ -6,9 +6,9 @@
 //! | UDP | | [`UdpSocket`] |
 //! | Unix sockets | [`UnixListener`] | [`UnixStream`], [`UnixDatagram`] |
 //!
-//! Streams implement [`AsyncRead`](crate::io::AsyncRead) and [`AsyncWrite`](crate::io::AsyncWrite) of the
-//! `futures` crate, both by value and by reference, so that one task may read while another writes.
-//! [`TcpStream::split_mut`] and [`TcpStream::into_split`] give each its own half.
+//! Streams implement [`AsyncRead`](crate::io::AsyncRead) and [`AsyncWrite`](crate::io::AsyncWrite)
+//! of the `futures` crate, both by value and by reference, so that one task may read while another
+//! writes. [`TcpStream::split_mut`] and [`TcpStream::into_split`] give each its own half.
 //!
 //! # Examples
 //!
@@ -38,40 +38,44 @@
 //!
 //! # Sockets and runtimes
 //!
-//! A socket joins the runtime that is current where it is made, and any task or executor may use it from
-//! then on. Making one outside of a runtime panics. Once its runtime was shut down, every operation on
-//! it is an error.
+//! A socket joins the runtime that is current where it is made, and any task or executor may use it
+//! from then on. Making one outside of a runtime panics. Once its runtime was shut down, every
+//! operation on it is an error.
 //!
-//! Several tasks may wait in `accept`, or in `recv` and `send` of datagrams: all are woken, and one gets the data. For
-//! a listener with many tasks, a listener for each with [`TcpSocket::set_reuse_port`] is better.
-//! One task at a time reads from a stream, and one writes to it: the traits of I/O keep the waker of
-//! the last one that polled, as tokio's do, and others that wait in the same direction may wait for ever.
+//! Several tasks may wait in `accept`, or in `recv` and `send` of datagrams: all are woken, and one
+//! gets the data. For a listener with many tasks, a listener for each with
+//! [`TcpSocket::set_reuse_port`] is better. One task at a time reads from a stream, and one writes
+//! to it: the traits of I/O keep the waker of the last one that polled, as tokio's do, and others
+//! that wait in the same direction may wait for ever.
 //!
 //! # Clones
 //!
-//! A clone of a socket is the same socket, by another count: it has the same descriptor, options and place in the
-//! netpoll. What one clone ends, all have ended. The socket is closed when the last clone is dropped; the
-//! halves of [`TcpStream::into_split`] are clones, too. Cloning costs an atomic addition and cannot fail.
+//! A clone of a socket is the same socket, by another count: it has the same descriptor, options
+//! and place in the netpoll. What one clone ends, all have ended. The socket is closed when the
+//! last clone is dropped; the halves of [`TcpStream::into_split`] are clones, too. Cloning costs an
+//! atomic addition and cannot fail.
 //!
-//! Clones are meant for different directions, or for `async` methods, which any number of tasks may await. If two
-//! clones poll one direction by the traits of I/O, the task that polled last is woken, as above.
+//! Clones are meant for different directions, or for `async` methods, which any number of tasks may
+//! await. If two clones poll one direction by the traits of I/O, the task that polled last is
+//! woken, as above.
 //!
 //! # Cancel safety
 //!
-//! Dropping the future of any single operation in here loses nothing: it has either moved data and is
-//! ready, or moved none. `read_exact`, `write_all` and the like are several operations, and forget how
-//! far they came.
+//! Dropping the future of any single operation in here loses nothing: it has either moved data and
+//! is ready, or moved none. `read_exact`, `write_all` and the like are several operations, and
+//! forget how far they came.
 //!
 //! # Processes
 //!
-//! Every descriptor is close-on-exec. After a fork without exec, sockets and runtime are the parent's.
+//! Every descriptor is close-on-exec. After a fork without exec, sockets and runtime are the
+//! parent's.
 //!
 //! # The files
 //!
-//! Sockets are std's, in nonblocking mode, inside an [`AsyncFd`](crate::io::AsyncFd), which is where they
-//! meet netpoll and budget. `socket2` sets what std has no name for. `addr` resolves names, `connect`
-//! connects, `patience` is how `accept` survives where the system has no room, `split` makes halves of
-//! streams.
+//! Sockets are std's, in nonblocking mode, inside an [`AsyncFd`](crate::io::AsyncFd), which is
+//! where they meet netpoll and budget. `socket2` sets what std has no name for. `addr` resolves
+//! names, `connect` connects, `patience` is how `accept` survives where the system has no room,
+//! `split` makes halves of streams.
 
 mod addr;
 mod connect;

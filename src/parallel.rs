@@ -1,9 +1,9 @@
 //! Parallel iterators on the runtime's own workers, by [orx-parallel] (feature `parallel`).
 //!
-//! Iterators that split their work are a library of their own, and not written here. orx-parallel takes any
-//! pool of threads that has its trait [`ThreadPool`]; [`Workers`] is that of a runtime's own. So a
-//! service that sorts or hashes in between needs no second set of threads beside those that serve, and the
-//! tasks of the runtime go on meanwhile.
+//! Iterators that split their work are a library of their own, and not written here. orx-parallel
+//! takes any pool of threads that has its trait [`ThreadPool`]; [`Workers`] is that of a runtime's
+//! own. So a service that sorts or hashes in between needs no second set of threads beside those
+//! that serve, and the tasks of the runtime go on meanwhile.
 //!
 //! | to | do |
 //! | --- | --- |
@@ -11,12 +11,15 @@
 //! | compute anywhere else in a task | call them: they run on this worker and on those that are idle |
 //! | compute on a plain thread | make the pool by [`Workers::of`] |
 //!
-//! Dropping the [`compute`](crate::compute) around an iterator does not cut the iterator short. Its parts are the branches of one
-//! scope, and between two items of a part there is no fork: so all items are still seen, and the computation ends at its next fork,
-//! which may be the next iterator, or the next pass of a sort. Where that is too late, an item may look at a flag of yours, or fork itself.
+//! Dropping the [`compute`](crate::compute) around an iterator does not cut the iterator short. Its
+//! parts are the branches of one scope, and between two items of a part there is no fork: so all
+//! items are still seen, and the computation ends at its next fork, which may be the next iterator,
+//! or the next pass of a sort. Where that is too late, an item may look at a flag of yours, or fork
+//! itself.
 //!
-//! [`Workers`] is a handle: making one starts no thread. The feature `std` of orx-parallel is off, so that an iterator
-//! without a runner of its own starts none either: it runs on its caller's thread alone.
+//! [`Workers`] is a handle: making one starts no thread. The feature `std` of orx-parallel is off,
+//! so that an iterator without a runner of its own starts none either: it runs on its caller's
+//! thread alone.
 //!
 //! ```
 //! use orx_parallel::*;
@@ -42,8 +45,8 @@ use crate::runtime::{Handle, TryCurrentError};
 
 /// The workers of a runtime, as a pool for parallel iterators.
 ///
-/// It may be used in a task of that runtime, or on any thread that is no runtime's. Dropping it does
-/// nothing to the runtime; and it does not keep the runtime alive.
+/// It may be used in a task of that runtime, or on any thread that is no runtime's. Dropping it
+/// does nothing to the runtime; and it does not keep the runtime alive.
 #[derive(Clone, Debug)]
 pub struct Workers {
     handle: Handle,

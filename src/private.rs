@@ -2,9 +2,10 @@
 //!
 //! # Stealable or pinned
 //!
-//! The root of a program is an ordinary task wherever it can be: it starts on the main thread, and any
-//! worker may steal it. That takes a future that is `Send`; every other one is pinned to the main
-//! thread. The user says neither, so the compiler has to answer, and it does by method resolution:
+//! The root of a program is an ordinary task wherever it can be: it starts on the main thread, and
+//! any worker may steal it. That takes a future that is `Send`; every other one is pinned to the
+//! main thread. The user says neither, so the compiler has to answer, and it does by method
+//! resolution:
 //!
 //! | call | finds | if |
 //! | --- | --- | --- |
@@ -12,29 +13,30 @@
 //! | | the trait's [`PickPinned::__ws_pick`], which gives a [`Pinned`] | otherwise |
 //!
 //! An inherent method comes before a trait's, but only if its `impl` applies; a bound that does not
-//! hold takes it out of the search, without an error. Two conditions make that sound, and the macros
-//! keep both:
+//! hold takes it out of the search, without an error. Two conditions make that sound, and the
+//! macros keep both:
 //!
-//! 1. The type is concrete where `__ws_pick` is called. In a generic function the answer would be that of
-//!    the declared bounds.
-//! 2. The future comes from another item than the one that asks. The compiler does not yet know what
-//!    a future of the function in hand holds, and would take the inherent method in any case.
+//! 1. The type is concrete where `__ws_pick` is called. In a generic function the answer would be
+//!    that of the declared bounds.
+//! 2. The future comes from another item than the one that asks. The compiler does not yet know
+//!    what a future of the function in hand holds, and would take the inherent method in any case.
 //!
 //! A future that the compiler cannot prove to be `Send` for every lifetime in it is pinned like one
-//! that is not. One gap stays: resolution does not look into bounds such as `T: 'static`, so a type that
-//! is `Send` on that condition is refused later, with "higher-ranked lifetime error", as `spawn` would
-//! refuse it. A `Pin<Box<dyn Future<Output = T>>>` around that part of the program pins the root.
+//! that is not. One gap stays: resolution does not look into bounds such as `T: 'static`, so a type
+//! that is `Send` on that condition is refused later, with "higher-ranked lifetime error", as
+//! `spawn` would refuse it. A `Pin<Box<dyn Future<Output = T>>>` around that part of the program
+//! pins the root.
 //!
 //! # The output
 //!
-//! The macros turn the output into an [`ExitCode`] within the task, as std does for `main`. So an output
-//! that is not `Send`, above all `Result<(), Box<dyn Error>>`, does not pin the root: it never leaves
-//! the task.
+//! The macros turn the output into an [`ExitCode`] within the task, as std does for `main`. So an
+//! output that is not `Send`, above all `Result<(), Box<dyn Error>>`, does not pin the root: it
+//! never leaves the task.
 //!
 //! # Without a runtime
 //!
-//! `run_process` tells the user what is wrong and fails the process; `run` and `run_report` panic, and a test
-//! harness does the rest. All show the error with its sources, outermost first.
+//! `run_process` tells the user what is wrong and fails the process; `run` and `run_report` panic,
+//! and a test harness does the rest. All show the error with its sources, outermost first.
 
 use std::error::Error;
 use std::fmt;
@@ -206,8 +208,8 @@ impl Drop for Replay {
 
 /// Returns the builder on which the macros set their knobs.
 ///
-/// A function, so that everything the macros name is in this one module: where `crate = path` is wrong,
-/// the compiler then says so once.
+/// A function, so that everything the macros name is in this one module: where `crate = path` is
+/// wrong, the compiler then says so once.
 pub fn builder() -> Builder {
     Builder::new()
 }

@@ -23,18 +23,20 @@
 //! ```
 //!
 //! (`Endpoint::client` and `Endpoint::server` look for a runtime that was compiled in, and know of
-//! tokio's and smol's.) Take quinn without its default features, and with a provider of cryptography,
-//! `rustls-ring` for one.
+//! tokio's and smol's.) Take quinn without its default features, and with a provider of
+//! cryptography, `rustls-ring` for one.
 //!
 //! # Segmentation offload
 //!
-//! `quinn-udp` sends and receives many datagrams by one system call where the kernel can take them apart
-//! and put them together (GSO and GRO). It asks the socket what is possible; the answer is passed on.
+//! `quinn-udp` sends and receives many datagrams by one system call where the kernel can take them
+//! apart and put them together (GSO and GRO). It asks the socket what is possible; the answer is
+//! passed on.
 //!
 //! # Waiting to send
 //!
-//! Any number of connections send on one socket. Each has a poller of its own, because it wants to be woken for
-//! itself. So a poller that has to wait does so by a future, of which any number may wait at once.
+//! Any number of connections send on one socket. Each has a poller of its own, because it wants to
+//! be woken for itself. So a poller that has to wait does so by a future, of which any number may
+//! wait at once.
 //!
 //! [quinn]: https://docs.rs/quinn
 

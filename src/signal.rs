@@ -24,20 +24,20 @@
 //!
 //! # What listening changes
 //!
-//! The first time that a process listens for a signal, the system's default action is replaced for good:
-//! after one `ctrl_c()`, a second Ctrl-C does not end the process, also when nobody listens any more. A
-//! handler that was installed before, by other code, is still called.
+//! The first time that a process listens for a signal, the system's default action is replaced for
+//! good: after one `ctrl_c()`, a second Ctrl-C does not end the process, also when nobody listens
+//! any more. A handler that was installed before, by other code, is still called.
 //!
 //! # How it works
 //!
-//! A handler may do next to nothing, so it writes a byte to a socket. Each [`Signal`](unix::Signal) has
-//! its own pair of sockets, with an end in the registry of `signal-hook`, which calls all that listen
-//! for a signal, and the other in the netpoll of its runtime. So listeners are independent of each other,
-//! also in different runtimes, and no thread and no global state of ours is needed. It costs two
-//! descriptors a listener, of which a process has a handful.
+//! A handler may do next to nothing, so it writes a byte to a socket. Each [`Signal`](unix::Signal)
+//! has its own pair of sockets, with an end in the registry of `signal-hook`, which calls all that
+//! listen for a signal, and the other in the netpoll of its runtime. So listeners are independent
+//! of each other, also in different runtimes, and no thread and no global state of ours is needed.
+//! It costs two descriptors a listener, of which a process has a handful.
 //!
-//! Rejected: one pair of sockets for the process and a broadcast behind it. It saves descriptors, and takes a
-//! task that outlives its runtime.
+//! Rejected: one pair of sockets for the process and a broadcast behind it. It saves descriptors,
+//! and takes a task that outlives its runtime.
 //!
 //! Checked by `tests/signal_reaches_every_listener.rs`.
 
@@ -61,8 +61,8 @@ use crate::current::in_runtime;
 ///
 /// # Cancel safety
 ///
-/// A signal that comes after the future was dropped is not seen by the next one; a [`unix::Signal`] that was there before sees it. Its default
-/// action does not come back.
+/// A signal that comes after the future was dropped is not seen by the next one; a [`unix::Signal`]
+/// that was there before sees it. Its default action does not come back.
 ///
 /// # Examples
 ///
@@ -174,8 +174,8 @@ pub mod unix {
 
     /// A listener for one signal; from [`signal`].
     ///
-    /// It listens until it is dropped. Any number may listen for the same signal, in any runtimes, and
-    /// each is told.
+    /// It listens until it is dropped. Any number may listen for the same signal, in any runtimes,
+    /// and each is told.
     pub struct Signal {
         kind: SignalKind,
         /// The handler writes a byte to the other end for each signal.
@@ -188,9 +188,10 @@ pub mod unix {
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for signals that no handler may take: SIGKILL and
-    /// SIGSTOP, and those that report a fault of the program itself, SIGSEGV, SIGILL and SIGFPE. Otherwise
-    /// what the system says, and an error of kind `Other` if the runtime was shut down.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) for signals that no handler may take: SIGKILL
+    /// and SIGSTOP, and those that report a fault of the program itself, SIGSEGV, SIGILL and
+    /// SIGFPE. Otherwise what the system says, and an error of kind `Other` if the runtime was shut
+    /// down.
     ///
     /// # Panics
     ///
@@ -261,7 +262,8 @@ pub mod unix {
     fn drain(mut bytes: &UnixStream) -> io::Result<()> {
         let mut buffer = [0; 256];
         let mut read = bytes.read(&mut buffer)?;
-        // What comes meanwhile counts as well. A short read is the last: no byte comes with descriptors.
+        // What comes meanwhile counts as well. A short read is the last: no byte comes with
+        // descriptors.
         while read == buffer.len() {
             read = match bytes.read(&mut buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,

@@ -1,9 +1,11 @@
-//! tokio's [`AsyncRead`] and [`AsyncWrite`] on the streams of [`net`](crate::net) (feature `tokio-io`).
+//! tokio's [`AsyncRead`] and [`AsyncWrite`] on the streams of [`net`](crate::net) (feature
+//! `tokio-io`).
 //!
-//! Many libraries ask for a stream with the traits of tokio's `io` module, and for nothing else of tokio:
-//! `tokio-postgres` by `connect_raw`, `tokio-rustls`, `h2`, everything on `tokio_util::codec`. With this
-//! feature they take the streams of `ws` as they are. Of tokio's crate only the traits are compiled; no
-//! feature of it is on, so there is no runtime in it that could start.
+//! Many libraries ask for a stream with the traits of tokio's `io` module, and for nothing else of
+//! tokio: `tokio-postgres` by `connect_raw`, `tokio-rustls`, `h2`, everything on
+//! `tokio_util::codec`. With this feature they take the streams of `ws` as they are. Of tokio's
+//! crate only the traits are compiled; no feature of it is on, so there is no runtime in it that
+//! could start.
 //!
 //! | type | reads | writes |
 //! | --- | --- | --- |
@@ -36,13 +38,14 @@
 //!
 //! A stream has a `shutdown(how)` of its own, as std's has, and Rust prefers it to that of tokio's
 //! `AsyncWriteExt`. So `stream.shutdown().await` does not compile. Write
-//! `AsyncWriteExt::shutdown(&mut stream).await`, or `stream.shutdown(Shutdown::Write)?`, which does the
-//! same. Halves have no method of that name, and code that is generic over `AsyncWrite` sees only tokio's.
+//! `AsyncWriteExt::shutdown(&mut stream).await`, or `stream.shutdown(Shutdown::Write)?`, which does
+//! the same. Halves have no method of that name, and code that is generic over `AsyncWrite` sees
+//! only tokio's.
 //!
 //! # Reading
 //!
-//! tokio's read buffer need not be initialised. Sockets are read straight into it, and nothing is zeroed or
-//! copied; see `uninit.rs`.
+//! tokio's read buffer need not be initialised. Sockets are read straight into it, and nothing is
+//! zeroed or copied; see `uninit.rs`.
 
 use std::{
     io::{self, IoSlice},

@@ -1,19 +1,23 @@
 //! Reads of sockets into memory that is not initialised (features `hyper` and `tokio-io`).
 //!
-//! An unsafe island, and the only one above the scheduler and the reactor. hyper and tokio hand out the free part
-//! of a buffer as it came from the allocator, and want to be told how much of it is filled. `futures::io` reads
-//! into initialised bytes only, so on that way the free part is zeroed before each read, or the bytes are copied
-//! afterwards. Sockets go a way of their own here, from the system call into the library's buffer.
+//! An unsafe island, and the only one above the scheduler and the reactor. hyper and tokio hand out
+//! the free part of a buffer as it came from the allocator, and want to be told how much of it is
+//! filled. `futures::io` reads into initialised bytes only, so on that way the free part is zeroed
+//! before each read, or the bytes are copied afterwards. Sockets go a way of their own here, from
+//! the system call into the library's buffer.
 //!
 //! *Invariant*: a byte counts as filled if the system has written it. It holds because
 //!
-//! 1. `recv` of socket2 says how many bytes the system has written at the begin of the buffer that it was given, and
-//!    writes nothing else to it ([`Socket`] is `unsafe` to implement, and all who do are in this file);
-//! 2. the buffer that it is given begins where the filled part ends, and just so many bytes are added to that;
+//! 1. `recv` of socket2 says how many bytes the system has written at the begin of the buffer that
+//!    it was given, and writes nothing else to it ([`Socket`] is `unsafe` to implement, and all who
+//!    do are in this file);
+//! 2. the buffer that it is given begins where the filled part ends, and just so many bytes are
+//!    added to that;
 //! 3. in between, nobody else has the buffer.
 //!
-//! Rejected: zeroing, which is cheap only if the library remembers it. tokio's `ReadBuf` does, but whoever reads into
-//! a `BytesMut` makes a new one for each read, with all of the free capacity in it; so does hyper.
+//! Rejected: zeroing, which is cheap only if the library remembers it. tokio's `ReadBuf` does, but
+//! whoever reads into a `BytesMut` makes a new one for each read, with all of the free capacity in
+//! it; so does hyper.
 //!
 //! Checked by `hyper/tests.rs` and by the tests below.
 #![expect(
@@ -36,8 +40,8 @@ use crate::net::{TcpStream, UnixStream};
 ///
 /// # Safety
 ///
-/// After `poll_recv` has given `n`, the first `n` bytes of `buf` are initialised, and `n` is at most its length. No
-/// byte of it was made uninitialised.
+/// After `poll_recv` has given `n`, the first `n` bytes of `buf` are initialised, and `n` is at
+/// most its length. No byte of it was made uninitialised.
 pub unsafe trait Socket: AsyncRead {
     /// Reads as [`AsyncRead::poll_read`] does.
     ///
@@ -53,7 +57,8 @@ pub unsafe trait Socket: AsyncRead {
 
 macro_rules! sockets {
     ($($type:ty),*) => {$(
-        // SAFETY: `poll_recv` of the type gives what socket2's `recv` said of the same buffer, or an error.
+        // SAFETY: `poll_recv` of the type gives what socket2's `recv` said of the same buffer, or
+        // an error.
         unsafe impl Socket for $type {
             #[inline]
             fn poll_recv(
@@ -166,7 +171,8 @@ mod tests {
         });
     }
 
-    // Fails if a read that has filled its buffer counts as short: what is left would wait for an edge that never comes.
+    // Fails if a read that has filled its buffer counts as short: what is left would wait for an
+    // edge that never comes.
     #[test]
     fn what_a_full_read_leaves_is_read() {
         crate::runtime::Runtime::new().unwrap().block_on(async {

@@ -1,8 +1,8 @@
 //! What [zbus] needs of a runtime (feature `zbus`): readiness, timers, tasks, connections.
 //!
-//! zbus speaks D-Bus. It brings a small runtime of its own, and runs on any that implements its trait
-//! [`runtime::traits::Runtime`](traits::Runtime), which [`Runtime`] here does. With zbus' default
-//! features off, its own is not compiled in, and no thread of it started:
+//! zbus speaks D-Bus. It brings a small runtime of its own, and runs on any that implements its
+//! trait [`runtime::traits::Runtime`](traits::Runtime), which [`Runtime`] here does. With zbus'
+//! default features off, its own is not compiled in, and no thread of it started:
 //!
 //! ```toml
 //! ws-runtime = { version = "0.1", features = ["zbus"] }
@@ -25,8 +25,8 @@
 //!
 //! # What it does by a thread
 //!
-//! Looking up a host name, and waiting for a child process that zbus starts (for `unixexec:` addresses): both
-//! by `spawn_blocking`, for as long as they take.
+//! Looking up a host name, and waiting for a child process that zbus starts (for `unixexec:`
+//! addresses): both by `spawn_blocking`, for as long as they take.
 //!
 //! [zbus]: https://docs.rs/zbus
 

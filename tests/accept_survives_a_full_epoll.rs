@@ -1,13 +1,14 @@
-//! A connection that was accepted and finds no place in the epoll is kept, and is served once there is room: `accept` and
-//! `incoming` wait and try again, `poll_accept` says what is wrong and tries the same connection next time. Nothing is
-//! lost when a future is dropped in between, and each wait is counted.
+//! A connection that was accepted and finds no place in the epoll is kept, and is served once there
+//! is room: `accept` and `incoming` wait and try again, `poll_accept` says what is wrong and tries
+//! the same connection next time. Nothing is lost when a future is dropped in between, and each
+//! wait is counted.
 //!
-//! It fails if the connection is closed with the error, as it was once; if `is_about_room` in `src/net/patience.rs` does
-//! not know `ENOSPC`; and if a wait is not counted. What happens to tasks that wait beside such a connection is in the
-//! unit tests of that file.
+//! It fails if the connection is closed with the error, as it was once; if `is_about_room` in
+//! `src/net/patience.rs` does not know `ENOSPC`; and if a wait is not counted. What happens to
+//! tasks that wait beside such a connection is in the unit tests of that file.
 //!
-//! To have a full epoll, the test puts a function of its own in the place of the system's `epoll_ctl`. There is one for
-//! the process, so one scenario runs at a time.
+//! To have a full epoll, the test puts a function of its own in the place of the system's
+//! `epoll_ctl`. There is one for the process, so one scenario runs at a time.
 
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 #![expect(unsafe_code, reason = "an `epoll_ctl` that refuses")]

@@ -1,8 +1,10 @@
-//! A program that is started by another gets none of the runtime's descriptors: every one of them is closed by `exec`,
-//! those of the netpoll, of its timer, of sockets of every kind, accepted ones included, and of signals. A process
-//! may fork and then exec, as `std::process::Command` does, at any time and on any thread.
+//! A program that is started by another gets none of the runtime's descriptors: every one of them
+//! is closed by `exec`, those of the netpoll, of its timer, of sockets of every kind, accepted ones
+//! included, and of signals. A process may fork and then exec, as `std::process::Command` does, at
+//! any time and on any thread.
 //!
-//! It fails when a descriptor is made without `CLOEXEC`: `timerfd_create` in `reactor/src/sys.rs`, say.
+//! It fails when a descriptor is made without `CLOEXEC`: `timerfd_create` in `reactor/src/sys.rs`,
+//! say.
 //!
 //! A table of descriptors belongs to a process, so this is a file with one test.
 

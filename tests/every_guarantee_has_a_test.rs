@@ -1,6 +1,7 @@
-//! `docs/guarantees.md` and the tests speak of each other: every id has a row with a test, and the head of that test names
-//! the id; every test file is on the page, and one whose head names no id is in the second table; every file,
-//! model and mutant on the page is there, and so is the code that heads of tests say they break by.
+//! `docs/guarantees.md` and the tests speak of each other: every id has a row with a test, and the
+//! head of that test names the id; every test file is on the page, and one whose head names no id
+//! is in the second table; every file, model and mutant on the page is there, and so is the code
+//! that heads of tests say they break by.
 //!
 //! It fails when a row, a test file or an id in a head is taken away.
 
@@ -127,7 +128,8 @@ fn page() -> Page {
     Page { text, rows }
 }
 
-/// The path of a test file on the page: the bare name of the executor's, and that from the root of others'.
+/// The path of a test file on the page: the bare name of the executor's, and that from the root of
+/// others'.
 fn on_the_page(path: &Path) -> String {
     let path = path.strip_prefix(root()).expect("it is in the workspace");
     let name = match path.strip_prefix("executor/tests") {

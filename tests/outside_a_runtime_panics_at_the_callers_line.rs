@@ -1,5 +1,5 @@
-//! Making a socket or a listener for signals outside of a runtime panics at the user's line, and the
-//! message says the way out.
+//! Making a socket or a listener for signals outside of a runtime panics at the user's line, and
+//! the message says the way out.
 //!
 //! Fails if a `#[track_caller]` is lost anywhere on the way.
 

@@ -1,5 +1,5 @@
-//! A signal reaches each one who listens for it, in whichever runtime, and as long as they listen; what
-//! cannot be listened for is refused.
+//! A signal reaches each one who listens for it, in whichever runtime, and as long as they listen;
+//! what cannot be listened for is refused.
 //!
 //! Signals are the process's, so each test here has one of its own.
 
@@ -65,7 +65,8 @@ fn a_signal_between_two_waits_is_kept_and_many_count_as_one() {
     });
 }
 
-// Fails if a listener that has read its whole buffer takes "no more" for an error: the signals before it are lost.
+// Fails if a listener that has read its whole buffer takes "no more" for an error: the signals
+// before it are lost.
 #[test]
 fn any_number_of_signals_is_told() {
     with_workers(async || {

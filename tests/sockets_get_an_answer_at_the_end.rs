@@ -1,9 +1,10 @@
-//! S7, L6: a thread of the runtime that waits for a socket when the runtime ends gets an answer within the grace, wherever it
-//! waits: in a task, in `spawn_blocking` or in `block_in_place`, by a `block_on` of the runtime or of another executor. So
-//! the end does not take all of its grace, and leaves neither thread, future nor descriptor.
+//! S7, L6: a thread of the runtime that waits for a socket when the runtime ends gets an answer
+//! within the grace, wherever it waits: in a task, in `spawn_blocking` or in `block_in_place`, by a
+//! `block_on` of the runtime or of another executor. So the end does not take all of its grace, and
+//! leaves neither thread, future nor descriptor.
 //!
-//! It fails if `see_to_the_end` in `executor/src/sched/shutdown.rs` does not call `shut_down_resources` before the grace is
-//! over.
+//! It fails if `see_to_the_end` in `executor/src/sched/shutdown.rs` does not call
+//! `shut_down_resources` before the grace is over.
 
 #![cfg(target_os = "linux")]
 
@@ -33,8 +34,8 @@ const PLACES: usize = 3;
 /// One for each of two executors.
 const READS: usize = PLACES * 2;
 
-/// The grace of the first end. No time is long enough for every machine, so an end that took all of its grace is tried again
-/// with four times as much. Where nobody is answered, no grace is enough.
+/// The grace of the first end. No time is long enough for every machine, so an end that took all of
+/// its grace is tried again with four times as much. Where nobody is answered, no grace is enough.
 const GRACE: Duration = Duration::from_millis(400);
 const TRIES: u32 = 4;
 

@@ -1,17 +1,20 @@
-//! Ten thousand connections at once, from another process: each is served, none is mixed up with another, and when they
-//! are gone nothing is left of them: no task, no descriptor, no registration in the epoll, no memory that a second
-//! ten thousand would not use again (H5, and the table of sources in the reactor).
+//! Ten thousand connections at once, from another process: each is served, none is mixed up with
+//! another, and when they are gone nothing is left of them: no task, no descriptor, no registration
+//! in the epoll, no memory that a second ten thousand would not use again (H5, and the table of
+//! sources in the reactor).
 //!
-//! What one wave of connections forgets, each forgets. Threads that stand in for others on a busy machine, and vectors that
-//! grow with them, come once. So there are waves until one has left no more memory than the one before, and it fails if
-//! none of [`WAVES_MAX`] does. (Beside five copies of itself, a runtime of two workers had up to 17 threads at once, and
-//! waves left up to 290 KB for good, which was more than a limit for all of them.)
+//! What one wave of connections forgets, each forgets. Threads that stand in for others on a busy
+//! machine, and vectors that grow with them, come once. So there are waves until one has left no
+//! more memory than the one before, and it fails if none of [`WAVES_MAX`] does. (Beside five copies
+//! of itself, a runtime of two workers had up to 17 threads at once, and waves left up to 290 KB
+//! for good, which was more than a limit for all of them.)
 //!
-//! It was seen to fail when `Table::remove` in `reactor/src/table.rs` keeps the entry: 253 bytes of each connection
-//! were left.
+//! It was seen to fail when `Table::remove` in `reactor/src/table.rs` keeps the entry: 253 bytes of
+//! each connection were left.
 //!
-//! Server and client are programs of their own, which `sh` starts with as many descriptors as the machine allows. If that
-//! is fewer than the connections need, they are as many as fit, and the test says so.
+//! Server and client are programs of their own, which `sh` starts with as many descriptors as the
+//! machine allows. If that is fewer than the connections need, they are as many as fit, and the
+//! test says so.
 
 #![cfg(target_os = "linux")]
 #![expect(unsafe_code, reason = "an allocator that counts")]
@@ -33,15 +36,18 @@ use ws::net::{UnixListener, UnixStream};
 const CONNECTIONS: usize = 10_000;
 /// How often all of them come and go, at most.
 const WAVES_MAX: usize = 8;
-/// Questions on each connection. The second begins when all connections have had the answer to the first.
+/// Questions on each connection. The second begins when all connections have had the answer to the
+/// first.
 const QUESTIONS: usize = 2;
 const WORKERS: usize = 2;
 /// Descriptors that are none of the connections'.
 const OTHERS: usize = 64;
-/// Bytes for each connection that a wave leaves if it forgets nothing; less than anything that would be forgotten.
+/// Bytes for each connection that a wave leaves if it forgets nothing; less than anything that
+/// would be forgotten.
 const LEFT_MAX: usize = 8;
 
-/// Says to a child what it is, to both how many connections there are, and to the client where the server listens.
+/// Says to a child what it is, to both how many connections there are, and to the client where the
+/// server listens.
 const ROLE: &str = "WS_TEST_CONNECTIONS";
 const PATH: &str = "WS_TEST_CONNECTIONS_PATH";
 

@@ -1,4 +1,5 @@
-//! The example `priorities` of the root package, with tokio beside `ws`, which has one queue for all.
+//! The example `priorities` of the root package, with tokio beside `ws`, which has one queue for
+//! all.
 //!
 //! ```text
 //! cargo run --release -p ws-bench --example priorities_beside_tokio

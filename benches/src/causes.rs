@@ -1,7 +1,9 @@
-//! Why a row is lost: what was found by looking into it, and what would have to be given up to win it.
+//! Why a row is lost: what was found by looking into it, and what would have to be given up to win
+//! it.
 //!
-//! The page has these words beside a row that a run lost, and that row alone; for the others it says that nobody has looked into
-//! them. They and the notes of a run are the only words on it that were written by hand.
+//! The page has these words beside a row that a run lost, and that row alone; for the others it
+//! says that nobody has looked into them. They and the notes of a run are the only words on it that
+//! were written by hand.
 
 const CHANNELS: &str = "Most of it is the channel. Go's and GHC's are parts of their runtimes, and hand a value to who waits; on the Rust \
      runtimes the row has async-channel. On one machine, slower than most, a question and its answer, two messages, took some 570 ns where \
@@ -20,7 +22,8 @@ const LONG_LEAVES: &str = "The leaves are long, so the price of a join is nothin
      which looks every four milliseconds where nothing else goes on: a look costs two computing cores some 30 us in a virtual machine.";
 const MEMORY: &str = "Both cores wait for memory most of the time, and the first parts are one thread's work on every pool; so the pools differ by \
      less than two runs of one of them: rayon's time was 0.97 to 1.01 of this one's in four (medians of three rounds).";
-/// A row, or, with a `*`, all whose names begin and end so; the peers that this is about; and the cause.
+/// A row, or, with a `*`, all whose names begin and end so; the peers that this is about; and the
+/// cause.
 const CAUSES: &[(&str, &[&str], &str)] = &[
     (
         "tokio_spawn_remote_busy2",

@@ -1,7 +1,8 @@
 //! Charts: a line for each row of the table, a mark for each runtime, on a logarithmic axis.
 //!
 //! They are SVG without a background, with a style sheet of their own for text and lines, so that
-//! they can be read on a light page and on a dark one. Runtimes differ in shape as well as in colour.
+//! they can be read on a light page and on a dark one. Runtimes differ in shape as well as in
+//! colour.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;

@@ -30,8 +30,8 @@ usage: cargo run --release -p ws-bench -- [options]
 
 /// Rounds of each row unless told otherwise.
 const ROUNDS: usize = 11;
-/// Those of a row that is marked [`Row::heavy`](crate::workloads::Row::heavy), and of any other with
-/// `--quick`: enough for a median that one bad round does not move.
+/// Those of a row that is marked [`Row::heavy`](crate::workloads::Row::heavy), and of any other
+/// with `--quick`: enough for a median that one bad round does not move.
 const ROUNDS_FEW: usize = 5;
 /// Heavy rows with `--quick`.
 const ROUNDS_FEWEST: usize = 3;

@@ -2,11 +2,11 @@
 //!
 //! It is on none of the runtimes and costs the same against each. Every connection has one message
 //! under way: it sends, reads the answer back, checks its length, and sends the next. Or, on each
-//! connection with a thread of its own, a message is due at a steady pace, and one that is due while the last one is still
-//! under way counts from then: what a server that stalls for 100 ms does to the messages of these
-//! 100 ms is not hidden by the client's waiting for the first of them. The parent
-//! process is spoken to in lines: after a warm-up this prints [`READY`], waits for [`GO`], runs for
-//! the time given, and prints a [`Load`] as JSON.
+//! connection with a thread of its own, a message is due at a steady pace, and one that is due
+//! while the last one is still under way counts from then: what a server that stalls for 100 ms
+//! does to the messages of these 100 ms is not hidden by the client's waiting for the first of
+//! them. The parent process is spoken to in lines: after a warm-up this prints [`READY`], waits for
+//! [`GO`], runs for the time given, and prints a [`Load`] as JSON.
 
 use std::io::{self, BufRead, ErrorKind, Read, Write};
 use std::net::SocketAddr;

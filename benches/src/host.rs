@@ -75,8 +75,8 @@ fn compared() -> impl Iterator<Item = (String, String)> {
         .filter_map(|name| Some((name.to_string(), version(name)?)))
 }
 
-/// The tree where this runs, since it changes while the version of the runtime stays, and the compiler. Where a tool is missing,
-/// so is its line.
+/// The tree where this runs, since it changes while the version of the runtime stays, and the
+/// compiler. Where a tool is missing, so is its line.
 fn built() -> impl Iterator<Item = (String, String)> {
     let commit = says("git", &["rev-parse", "--short", "HEAD"]);
     // Where a run is kept, and what is made of it.

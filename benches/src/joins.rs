@@ -1,8 +1,8 @@
 //! What a fork-join program may ask of a library, and the libraries that answer.
 //!
-//! A program is generic over [`ForkJoin`], so that the same source runs on all of them, and only its
-//! `join` is another one. Each adapter is what a user of that library would write. chili's join takes
-//! its scope along, so every join here has a context, which is nothing for the others.
+//! A program is generic over [`ForkJoin`], so that the same source runs on all of them, and only
+//! its `join` is another one. Each adapter is what a user of that library would write. chili's join
+//! takes its scope along, so every join here has a context, which is nothing for the others.
 
 use std::num::NonZero;
 
@@ -18,8 +18,8 @@ pub(crate) trait ForkJoin: 'static {
     /// What a join has to be given.
     type Context<'a>;
 
-    /// A pool of so many threads, the one that calls [`enter`](ForkJoin::enter) among them where the
-    /// library has it so.
+    /// A pool of so many threads, the one that calls [`enter`](ForkJoin::enter) among them where
+    /// the library has it so.
     fn pool(workers: usize) -> Self::Pool;
 
     /// Runs a program there.

@@ -14,8 +14,8 @@ const TAILS_MS: &[(&str, f64)] = &[
     ("echo_fork_join", 12.0),
     ("ticks_fork_join", 12.0),
 ];
-/// The row of urgent tasks: at most twice what they wait for on the same runtime when it is idle, and one poll of the
-/// crowd.
+/// The row of urgent tasks: at most twice what they wait for on the same runtime when it is idle,
+/// and one poll of the crowd.
 const URGENT: &str = "urgent_among_10k";
 const URGENT_IDLE_US: &str = "idle_p99_us";
 const CROWDS_POLL_US: f64 = 10.0;

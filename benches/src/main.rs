@@ -12,8 +12,9 @@
 //! 3. The child runs one workload ([`workloads`]) on one runtime ([`rt`]) and prints one line of
 //!    JSON: a [`measure::Outcome`].
 //! 4. The parent keeps the rounds ([`record`]), reduces them ([`stats`]) and prints them
-//!    ([`report`]). From the JSON that it leaves, [`page`] writes the page for the docs, with
-//!    the charts of [`chart`], the causes of what is lost ([`causes`]) and the [`limits`] that were set.
+//!    ([`report`]). From the JSON that it leaves, [`page`] writes the page for the docs, with the
+//!    charts of [`chart`], the causes of what is lost ([`causes`]) and the [`limits`] that were
+//!    set.
 //! 5. Runtimes that this program does not contain are programs of their own ([`peers`]), which take
 //!    the same arguments and print the same line.
 //! 6. The rows that need a network peer start a third process, `--client` ([`client`]), which is

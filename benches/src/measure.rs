@@ -67,7 +67,8 @@ impl Measure {
         self
     }
 
-    /// Compares runtimes by the 99th percentile of these latencies, and shows median and maximum too.
+    /// Compares runtimes by the 99th percentile of these latencies, and shows median and maximum
+    /// too.
     #[must_use]
     pub(crate) fn by_tail(self, mut latencies_ns: Vec<u64>) -> Self {
         latencies_ns.sort_unstable();

@@ -1,7 +1,8 @@
 //! The page for the docs: `benchmarks.md` and its charts, from the JSON of a run.
 //!
 //! What the runtime under test loses comes before what it wins, with the same figures. Nothing on
-//! the page is written by hand, so nothing on it can be kinder than the run; but for the causes of what is lost (`causes.rs`), and for a note that somebody adds to a run.
+//! the page is written by hand, so nothing on it can be kinder than the run; but for the causes of
+//! what is lost (`causes.rs`), and for a note that somebody adds to a run.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -29,7 +29,8 @@ pub(crate) use self::ws::{WsNoSysmon, WsRt};
 /// test.
 pub(crate) const ALL_ROWS: &[&str] = &[WsRt::NAME, TokioRt::NAME, SmolRt::NAME];
 
-/// Those that run some rows only: other ways to use the same runtimes, and libraries for fork and join.
+/// Those that run some rows only: other ways to use the same runtimes, and libraries for fork and
+/// join.
 pub(crate) const SOME_ROWS: &[&str] = &[
     WsNoSysmon::NAME,
     TokioMain::NAME,
@@ -92,7 +93,8 @@ pub(crate) trait Rt: Sized + Send + 'static {
         F: Future + Send + 'static,
         F::Output: Send + 'static;
 
-    /// Spawns a task that is more or less urgent than others, where the runtime has a word for that.
+    /// Spawns a task that is more or less urgent than others, where the runtime has a word for
+    /// that.
     fn spawn_ranked<F>(_rank: Rank, future: F) -> Self::Join<F::Output>
     where
         F: Future + Send + 'static,
@@ -110,8 +112,8 @@ pub(crate) trait Rt: Sized + Send + 'static {
         drop(Self::spawn(future));
     }
 
-    /// Spawns a task, and waits for nothing but that: where the runtime can run the child before its
-    /// parent, it does.
+    /// Spawns a task, and waits for nothing but that: where the runtime can run the child before
+    /// its parent, it does.
     fn fork<F>(future: F) -> impl Future<Output = Self::Join<F::Output>> + Send
     where
         F: Future + Send + 'static,

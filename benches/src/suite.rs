@@ -79,7 +79,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, BoxError> {
     })
 }
 
-/// The rows that are there already, if this run goes on with another, and the seconds that they took.
+/// The rows that are there already, if this run goes on with another, and the seconds that they
+/// took.
 fn before(options: &Options, run: &Run) -> Result<(Vec<Results>, u64), BoxError> {
     let Some(path) = options
         .json

@@ -1,6 +1,8 @@
-//! What the operating system says about this process: CPU time, context switches, memory, open files.
+//! What the operating system says about this process: CPU time, context switches, memory, open
+//! files.
 //!
-//! An island of `unsafe`: few system calls that have no safe face in std. What leaves it is plain data.
+//! An island of `unsafe`: few system calls that have no safe face in std. What leaves it is plain
+//! data.
 #![expect(unsafe_code, reason = "getrusage and rlimits have no safe face in std")]
 
 use std::fs;

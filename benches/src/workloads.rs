@@ -107,8 +107,8 @@ pub(crate) enum Figure {
     Time,
     /// The median of the operations' latencies.
     Latency,
-    /// The 99th percentile of the operations' latencies. Outside the geometric mean: a runtime with a
-    /// worse tail than another is not slower, it is broken in one place.
+    /// The 99th percentile of the operations' latencies. Outside the geometric mean: a runtime with
+    /// a worse tail than another is not slower, it is broken in one place.
     Tail,
     /// CPU time for an operation, where the wall time is the workload's own.
     Cpu,

@@ -12,7 +12,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often each contender has its turn, and how long that is: what else the machine does hits all alike.
+/// How often each contender has its turn, and how long that is: what else the machine does hits all
+/// alike.
 const ROUNDS: usize = 5;
 const TURN: Duration = Duration::from_millis(400);
 /// What one worker computes for a request.
@@ -100,7 +101,8 @@ fn millis(latencies: &[Duration], percent: usize) -> String {
     format!("{:.2} ms", latency.as_secs_f64() * 1e3)
 }
 
-/// One turn. This thread is the network: it brings requests and health checks, whether or not anybody keeps up.
+/// One turn. This thread is the network: it brings requests and health checks, whether or not
+/// anybody keeps up.
 fn overload<R: Runtime>(runtime: &R, workers: usize, report: &mut Report) {
     let stop = Arc::new(AtomicBool::new(false));
     let (checked, checks) = mpsc::channel();

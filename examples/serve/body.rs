@@ -1,12 +1,12 @@
 //! Response bodies: bytes that are there, or a file that is read while it is sent.
 //!
-//! A file is read in pieces, each by a blocking task, and one piece ahead: while hyper writes one to the
-//! socket, the next is read. So a download holds two pieces in memory, whatever the size of the file,
-//! and a client that reads slowly makes the file be read slowly.
+//! A file is read in pieces, each by a blocking task, and one piece ahead: while hyper writes one
+//! to the socket, the next is read. So a download holds two pieces in memory, whatever the size of
+//! the file, and a client that reads slowly makes the file be read slowly.
 //!
-//! The length is fixed when the file is opened, because `Content-Length` has gone out by then. A file
-//! that grows meanwhile is sent up to that length. One that shrinks is an error, upon which hyper closes
-//! the connection: the client sees that something is missing.
+//! The length is fixed when the file is opened, because `Content-Length` has gone out by then. A
+//! file that grows meanwhile is sent up to that length. One that shrinks is an error, upon which
+//! hyper closes the connection: the client sees that something is missing.
 
 use std::{
     fs::File,

@@ -1,12 +1,12 @@
 //! Files of one folder.
 //!
-//! A path is taken apart before it is decoded, so that an encoded slash is no separator, and each part
-//! has to be a plain name. Hidden files are not served. What is left is joined to the folder and
-//! resolved, links and all, and has to be in the folder still: a link may point to another file in
-//! there, but not out of it.
+//! A path is taken apart before it is decoded, so that an encoded slash is no separator, and each
+//! part has to be a plain name. Hidden files are not served. What is left is joined to the folder
+//! and resolved, links and all, and has to be in the folder still: a link may point to another file
+//! in there, but not out of it.
 //!
-//! Someone who may write in the folder could swap a part of the path for a link between that check and
-//! the opening. They could as well put a copy of anything they can read there.
+//! Someone who may write in the folder could swap a part of the path for a link between that check
+//! and the opening. They could as well put a copy of anything they can read there.
 
 use std::{
     fs::{self, File},

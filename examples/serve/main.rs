@@ -16,11 +16,11 @@
 //! | `body.rs` | bodies: bytes, and a file read piece by piece |
 //! | `metrics.rs` | the counters of runtime and server, for Prometheus |
 //!
-//! A client that ends its sending side behind a request is answered, if the answer is there within `--ended-time`; see
-//! `stream.rs` for what hyper makes of such a client by itself.
+//! A client that ends its sending side behind a request is answered, if the answer is there within
+//! `--ended-time`; see `stream.rs` for what hyper makes of such a client by itself.
 //!
-//! The exit code is 0 after an end in which every request was answered, 1 after any other, and 2 for
-//! arguments that make no sense.
+//! The exit code is 0 after an end in which every request was answered, 1 after any other, and 2
+//! for arguments that make no sense.
 
 mod args;
 mod body;
@@ -52,8 +52,8 @@ fn main() -> ExitCode {
 
 /// Serves until a signal ends it.
 ///
-/// `#[ws::main]` would do, were it not for `--workers`: the attribute takes a number that is known when
-/// the program is compiled.
+/// `#[ws::main]` would do, were it not for `--workers`: the attribute takes a number that is known
+/// when the program is compiled.
 fn run(args: Args) -> ExitCode {
     let mut builder = Builder::new();
     if let Some(workers) = args.workers {

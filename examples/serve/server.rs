@@ -4,10 +4,10 @@
 //!
 //! 1. The first signal comes. Who is in the listener's queue by then is let in, and the listener is
 //!    closed.
-//! 2. Every connection hears of it: one that is idle is closed, one that is in the middle of a request
-//!    answers that and is closed then.
-//! 3. The server waits for the last one, until the time of `--grace` is over or a second signal comes.
-//!    What is left then is aborted.
+//! 2. Every connection hears of it: one that is idle is closed, one that is in the middle of a
+//!    request answers that and is closed then.
+//! 3. The server waits for the last one, until the time of `--grace` is over or a second signal
+//!    comes. What is left then is aborted.
 
 use std::{
     convert::Infallible,
@@ -226,8 +226,9 @@ async fn connection(stream: Stream, app: Arc<App>, closing: Closing, open: Arc<O
 
 /// What the operator should read of an error, if anything.
 ///
-/// Clients go away, send what is no HTTP, and take too long. That is the ordinary life of a server, and
-/// hyper has answered what can be answered. Our own faults are told: a body that could not be read.
+/// Clients go away, send what is no HTTP, and take too long. That is the ordinary life of a server,
+/// and hyper has answered what can be answered. Our own faults are told: a body that could not be
+/// read.
 fn worth_a_line(error: &hyper::Error) -> Option<String> {
     use std::error::Error;
     error.is_user().then(|| {
@@ -243,8 +244,8 @@ pub(crate) fn say(line: &str) -> io::Result<()> {
     writeln!(stdout, "{line}").and_then(|()| stdout.flush())
 }
 
-/// Writes a line for the operator. If nobody can read it (stderr is closed, or its disk full), the server goes on;
-/// `eprintln!` would panic.
+/// Writes a line for the operator. If nobody can read it (stderr is closed, or its disk full), the
+/// server goes on; `eprintln!` would panic.
 pub(crate) fn warn(line: impl Display) {
     let _ = writeln!(io::stderr().lock(), "serve: {line}");
 }

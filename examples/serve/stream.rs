@@ -2,23 +2,26 @@
 //!
 //! # A client that has sent all
 //!
-//! hyper drops a request whose client has ended its sending side, because that is how a client that is gone looks at first.
-//! But some clients end it right behind their request, and read the answer. hyper's `half_close` serves those, and has a
-//! price: hyper does not read any more while it works, so a request whose client is gone stays in flight to its end.
+//! hyper drops a request whose client has ended its sending side, because that is how a client that
+//! is gone looks at first. But some clients end it right behind their request, and read the answer.
+//! hyper's `half_close` serves those, and has a price: hyper does not read any more while it works,
+//! so a request whose client is gone stays in flight to its end.
 //!
-//! So hyper is told of the end later here: while a request is in flight, the end counts once nothing has been written for
-//! the time of `--ended-time`. An answer that takes longer than that is not given to a client that has ended its side.
-//! A reset is told at once. Nothing tells an end from a client that is gone, before something is
-//! sent to it. So the time is a choice: it bounds both the work for clients that are gone, and what slow answers may take.
+//! So hyper is told of the end later here: while a request is in flight, the end counts once
+//! nothing has been written for the time of `--ended-time`. An answer that takes longer than that
+//! is not given to a client that has ended its side. A reset is told at once. Nothing tells an end
+//! from a client that is gone, before something is sent to it. So the time is a choice: it bounds
+//! both the work for clients that are gone, and what slow answers may take.
 //!
-//! While an answer waits for room in the socket, nothing is read at all: hyper would close the connection upon an end,
-//! with the rest of the answer in its buffer.
+//! While an answer waits for room in the socket, nothing is read at all: hyper would close the
+//! connection upon an end, with the rest of the answer in its buffer.
 //!
 //! # A client that does not read
 //!
-//! An answer that is not taken holds what hyper and the socket have buffered of it. So a write that makes no progress for
-//! the time of `--write-time` is an error, which ends the connection. There is progress when the socket has room again, and
-//! the system waits with that until a good part of its buffer is free.
+//! An answer that is not taken holds what hyper and the socket have buffered of it. So a write that
+//! makes no progress for the time of `--write-time` is an error, which ends the connection. There
+//! is progress when the socket has room again, and the system waits with that until a good part of
+//! its buffer is free.
 
 use std::{
     io::{self, IoSlice},

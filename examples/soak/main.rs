@@ -5,11 +5,12 @@
 //! cargo run --release --example soak -- --minutes 60 --seed 7
 //! ```
 //!
-//! It goes in epochs of a second or two. Each has a runtime of its own, of 1, 2, 4 or 8 workers, and an end of its own:
-//! a drop, a shutdown in the background, one within a task. All loads run at the same time, beside tasks that block
-//! and compute. At the end of an epoch the books must balance: every future that was made was dropped, every
-//! permit is back, no thread and no descriptor is left. A watchdog ends the process when an epoch hangs, after it
-//! has said which, and what was alive.
+//! It goes in epochs of a second or two. Each has a runtime of its own, of 1, 2, 4 or 8 workers,
+//! and an end of its own: a drop, a shutdown in the background, one within a task. All loads run at
+//! the same time, beside tasks that block and compute. At the end of an epoch the books must
+//! balance: every future that was made was dropped, every permit is back, no thread and no
+//! descriptor is left. A watchdog ends the process when an epoch hangs, after it has said which,
+//! and what was alive.
 
 #![expect(clippy::print_stdout, reason = "a program that reports")]
 
@@ -163,7 +164,8 @@ fn main() -> ExitCode {
             println!("after four epochs: {now}");
         }
         if let Some(base) = base {
-            // A thread that was just born is not called as the runtime's threads are, and holds it all the same.
+            // A thread that was just born is not called as the runtime's threads are, and holds it
+            // all the same.
             while now.files > base.files && ended.elapsed() < EPOCH_MAX {
                 thread::yield_now();
                 now = Resources::now();

@@ -1,11 +1,11 @@
 //! A set of small numbers that many threads change and walk: one bit for each, in words of 64.
 //!
-//! A change is one read-modify-write of one word, and a walk is one load of each word: neither takes a lock, and
-//! neither waits for the other. A walk sees each word at one moment, and the set at none: who needs more than
-//! that says at the call which fences it relies on.
+//! A change is one read-modify-write of one word, and a walk is one load of each word: neither
+//! takes a lock, and neither waits for the other. A walk sees each word at one moment, and the set
+//! at none: who needs more than that says at the call which fences it relies on.
 //!
-//! Used for the Ps that can be woken (`sched/idle.rs`), those that have a thread (`sched/slots.rs`), and the shards
-//! that have timers (`time/shard.rs`).
+//! Used for the Ps that can be woken (`sched/idle.rs`), those that have a thread
+//! (`sched/slots.rs`), and the shards that have timers (`time/shard.rs`).
 
 use crate::sync::atomic::{
     AtomicU64,
@@ -36,7 +36,8 @@ impl BitSet {
         self.0[index / 64].load(Relaxed) & (1 << (index % 64)) != 0
     }
 
-    /// The indices in the set below `end`, or below the next multiple of 64: of each word as it is when the walk comes to it.
+    /// The indices in the set below `end`, or below the next multiple of 64: of each word as it is
+    /// when the walk comes to it.
     pub(crate) fn iter(&self, end: usize) -> Iter<'_> {
         Iter {
             words: self.0[..end.div_ceil(64)].iter(),

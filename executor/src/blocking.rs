@@ -1,47 +1,54 @@
 //! Code that blocks its thread, announced: `block_in_place` and `spawn_blocking`.
 //!
-//! Both are the same hand-off: the thread gives its permit and its queue to others, runs the closure,
-//! and takes a permit again if one is free. There is one kind of thread: `spawn_blocking` is a task
-//! whose only poll is a `block_in_place`. A thread is woken or started for the permit, not for
-//! the closure.
+//! Both are the same hand-off: the thread gives its permit and its queue to others, runs the
+//! closure, and takes a permit again if one is free. There is one kind of thread: `spawn_blocking`
+//! is a task whose only poll is a `block_in_place`. A thread is woken or started for the permit,
+//! not for the closure.
 //!
-//! *Room*: closures run at the same time on at most `max_threads - 2 * workers` threads, so that there is
-//! always a thread for every permit (L5): blocking jobs that wait for async work cannot lock the
-//! runtime up. The others wait as what they are, parked tasks, and can be aborted.
+//! *Room*: closures run at the same time on at most `max_threads - 2 * workers` threads, so that
+//! there is always a thread for every permit (L5): blocking jobs that wait for async work cannot
+//! lock the runtime up. The others wait as what they are, parked tasks, and can be aborted.
 //!
 //! # *Calls*
 //!
-//! A call of `spawn_blocking` hands its worker's queue over, so a burst of them would send that queue to the global one and
-//! back with each: 245 tasks a call, seen with 10,000 calls of 1 ms by a task each, which took 18 us a call. Hence:
+//! A call of `spawn_blocking` hands its worker's queue over, so a burst of them would send that
+//! queue to the global one and back with each: 245 tasks a call, seen with 10,000 calls of 1 ms by
+//! a task each, which took 18 us a call. Hence:
 //!
-//! - A call that is spawned where more than a few tasks wait in the local queue goes to the global one, behind what is there;
-//!   otherwise it runs next, as any new task does. One of another priority than the default goes to the P's ordered queue.
-//!   In `block_on` it always goes to the queues of all, the shared ordered one if it has a priority of its own: it would block
-//!   the thread of the root, which nobody else polls.
+//! - A call that is spawned where more than a few tasks wait in the local queue goes to the global
+//!   one, behind what is there; otherwise it runs next, as any new task does. One of another
+//!   priority than the default goes to the P's ordered queue. In `block_on` it always goes to the
+//!   queues of all, the shared ordered one if it has a priority of its own: it would block the
+//!   thread of the root, which nobody else polls.
 //! - Who runs dry and takes a batch from there takes nothing behind a call.
-//! - *A thread that comes back* from a closure and finds no permit takes the next call, if one of the first few in the
-//!   global queue is one, and goes to sleep only if there is none; so does any other thread that has lost its permit. A closure
-//!   is announced as soon as it begins, so it needs no permit (one that was aborted before is dropped instead); and a hand-off
-//!   for each would cost the worker a wake-up. Not a thread with pinned tasks or a root, which have nobody else, and not while
-//!   something urgent is queued.
+//! - *A thread that comes back* from a closure and finds no permit takes the next call, if one of
+//!   the first few in the global queue is one, and goes to sleep only if there is none; so does any
+//!   other thread that has lost its permit. A closure is announced as soon as it begins, so it
+//!   needs no permit (one that was aborted before is dropped instead); and a hand-off for each
+//!   would cost the worker a wake-up. Not a thread with pinned tasks or a root, which have nobody
+//!   else, and not while something urgent is queued.
 //!
 //! With all three the same burst takes 7.6 us a call, most of it the kernel's.
 //!
 //! # *Bound threads*
 //!
-//! One that has pinned tasks or a root, as that of `main`, has what waits for it alone. It passes on a call that it comes to, if a
-//! thread can be had that is not bound: one is parked, or one may be started. The first poll of such a call ends at once, woken,
-//! and the call is handed to that thread itself, with a free permit or that of the bound one; it is given up again as soon as the
-//! closure begins. A wake-up for each such call, and a look at all Ps, where a closure of 10 s held up a pinned task for as long.
+//! One that has pinned tasks or a root, as that of `main`, has what waits for it alone. It passes
+//! on a call that it comes to, if a thread can be had that is not bound: one is parked, or one may
+//! be started. The first poll of such a call ends at once, woken, and the call is handed to that
+//! thread itself, with a free permit or that of the bound one; it is given up again as soon as the
+//! closure begins. A wake-up for each such call, and a look at all Ps, where a closure of 10 s held
+//! up a pinned task for as long.
 //!
-//! *Nothing is left with a thread that ends*: a call is put into a parked P before its standing is changed, and who could not change it
-//! takes the call out again, unless the P's thread has got up by itself and was faster. Who gets up looks there first.
+//! *Nothing is left with a thread that ends*: a call is put into a parked P before its standing is
+//! changed, and who could not change it takes the call out again, unless the P's thread has got up
+//! by itself and was faster. Who gets up looks there first.
 //!
-//! At the cap, after a refusal, and under the simulator, a bound thread runs the call as any other does. So it does with one that was
-//! passed on [`PASSES_MAX`] times: what is asked before may not hold any more, and nothing is passed round for ever.
+//! At the cap, after a refusal, and under the simulator, a bound thread runs the call as any other
+//! does. So it does with one that was passed on [`PASSES_MAX`] times: what is asked before may not
+//! hold any more, and nothing is passed round for ever.
 //!
-//! Rejected: the back of the queue of all. The bound thread came by there again before the one that was woken did, as often as it
-//! was let.
+//! Rejected: the back of the queue of all. The bound thread came by there again before the one that
+//! was woken did, as often as it was let.
 
 use std::{
     cmp,
@@ -63,10 +70,10 @@ use crate::{
 
 /// Runs a closure that blocks, and lets others have this worker's permit meanwhile.
 ///
-/// The thread keeps what is pinned to it, and the future that called goes on right here afterwards: so
-/// the closure may borrow. Branches of `join!` and `select!` that share the task wait with it. Outside a
-/// runtime, and on a thread that holds no permit, it just calls the closure. There is no cooperative budget in
-/// it, so it may wait with any executor's `block_on`.
+/// The thread keeps what is pinned to it, and the future that called goes on right here afterwards:
+/// so the closure may borrow. Branches of `join!` and `select!` that share the task wait with it.
+/// Outside a runtime, and on a thread that holds no permit, it just calls the closure. There is no
+/// cooperative budget in it, so it may wait with any executor's `block_on`.
 ///
 /// # Panics
 ///
@@ -92,7 +99,8 @@ pub fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
             }
         }
     }
-    // Its first spawn would have a thread in `block_on` sit down, with a permit that nobody was told to take.
+    // Its first spawn would have a thread in `block_on` sit down, with a permit that nobody was
+    // told to take.
     context::take_seat();
     let _back = Back(context::with_worker(|worker| {
         worker.is_some_and(|worker| worker.announce_blocking())
@@ -115,9 +123,9 @@ pub(crate) struct Room {
 #[derive(Debug)]
 struct RoomState {
     free: usize,
-    /// The tickets of those who wait. A ticket that is gone from here has been given a place. A map, since any of
-    /// them may be given up, and all at once: searched one by one, n jobs that are aborted would cost n² / 2 steps
-    /// under the lock.
+    /// The tickets of those who wait. A ticket that is gone from here has been given a place. A
+    /// map, since any of them may be given up, and all at once: searched one by one, n jobs that
+    /// are aborted would cost n² / 2 steps under the lock.
     waiting: BTreeMap<Ticket, Waker>,
     next_ticket: u64,
 }

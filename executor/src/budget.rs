@@ -1,39 +1,43 @@
 //! The cooperative budget: how much a task may do in one poll before others get their turn (F2).
 //!
 //! A poll begins with `BUDGET` units. Every operation on a resource of `ws` that made progress (a
-//! read, a tick, a joined task) costs one; when none is left, such an operation wakes its task and is
-//! pending, so that the poll comes to its end and the task to the back of the queue. When the time
-//! slice is over the budget is taken away at once: a worker's attention word says so. The first
-//! operation of a poll is let through in any case, or a task that computes for a slice before it would
-//! never get anywhere.
+//! read, a tick, a joined task) costs one; when none is left, such an operation wakes its task and
+//! is pending, so that the poll comes to its end and the task to the back of the queue. When the
+//! time slice is over the budget is taken away at once: a worker's attention word says so. The
+//! first operation of a poll is let through in any case, or a task that computes for a slice before
+//! it would never get anywhere.
 //!
 //! What is not an operation of `ws` takes its units by `task::coop`.
 //!
 //! # Combinators
 //!
-//! A future that holds others pays as an operation does, or a loop around it would never end its poll when what it
-//! holds is always ready. It pays one unit when it is ready, unless what it holds has paid: [`charged`]. So a
-//! read under a timeout costs what the read costs. If no unit is left when it begins, it yields once: `poll_begin`.
+//! A future that holds others pays as an operation does, or a loop around it would never end its
+//! poll when what it holds is always ready. It pays one unit when it is ready, unless what it holds
+//! has paid: [`charged`]. So a read under a timeout costs what the read costs. If no unit is left
+//! when it begins, it yields once: `poll_begin`.
 //!
-//! Of several futures in one task the first could spend the whole budget in each poll, and the ones behind it would
-//! be refused for ever. So `ws::join!` polls each with [`poll_share`]: of `n` futures the first may take one part in
-//! `n` of what is left, the next one part in `n - 1` of the rest, and so on. What one leaves, the next ones have.
-//! `ws::select!` needs no shares: it polls in a random order.
+//! Of several futures in one task the first could spend the whole budget in each poll, and the ones
+//! behind it would be refused for ever. So `ws::join!` polls each with [`poll_share`]: of `n`
+//! futures the first may take one part in `n` of what is left, the next one part in `n - 1` of the
+//! rest, and so on. What one leaves, the next ones have. `ws::select!` needs no shares: it polls in
+//! a random order.
 //!
 //! # Where there is none
 //!
-//! Outside a task (in a foreign executor) there is no budget and nothing is limited; nor in a closure that
-//! blocks and says so (`block_in_place`, `spawn_blocking`): its permit is elsewhere, nobody waits behind it.
+//! Outside a task (in a foreign executor) there is no budget and nothing is limited; nor in a
+//! closure that blocks and says so (`block_in_place`, `spawn_blocking`): its permit is elsewhere,
+//! nobody waits behind it.
 //!
 //! # A poll that does not come back
 //!
-//! Another executor's `block_on` inside a task is one poll to us, and no refusal ends it: it polls again for
-//! ever. So of `REFUSALS` refusals within one poll the last is none: the poll gets its units anew, and its slice
-//! does not count any more, since it heeds neither. A poll that does come back is refused as often only if it
-//! has that many children that are ready: `join_all` and its like poll each once, most of them give up after two
-//! refusals. It then does at most `BUDGET` operations more for every `REFUSALS` children that it polled, an
-//! eighth of an operation for each, and comes to its end when they were all polled (F2). Without a limit for
-//! the rest of the poll, the next of these children could go on for ever. Checked by
+//! Another executor's `block_on` inside a task is one poll to us, and no refusal ends it: it polls
+//! again for ever. So of `REFUSALS` refusals within one poll the last is none: the poll gets its
+//! units anew, and its slice does not count any more, since it heeds neither. A poll that does come
+//! back is refused as often only if it has that many children that are ready: `join_all` and its
+//! like poll each once, most of them give up after two refusals. It then does at most `BUDGET`
+//! operations more for every `REFUSALS` children that it polled, an eighth of an operation for
+//! each, and comes to its end when they were all polled (F2). Without a limit for the rest of the
+//! poll, the next of these children could go on for ever. Checked by
 //! `tests/another_executor_inside_a_task.rs` and by the tests below.
 
 use std::{
@@ -52,13 +56,14 @@ use crate::context;
 /// Units in a poll. As in tokio, where it was chosen by measuring; a power of two below 256.
 const BUDGET: u8 = 128;
 
-/// Refusals that make a poll one that does not come back. Eight times the budget: more than tasks have
-/// children that they poll at once, and for who spins in vain a fraction of a millisecond.
+/// Refusals that make a poll one that does not come back. Eight times the budget: more than tasks
+/// have children that they poll at once, and for who spins in vain a fraction of a millisecond.
 const REFUSALS: u16 = 1024;
 
-/// What the current poll may do: from the lowest bit on the units that are left (8 bits), the refusals (16 bits), the
-/// units that are reserved for others (7 bits: at most `BUDGET - 1`), and `WAITS`. One number, written and read as one: a load that is wider than the stores before
-/// it waits for them. In an HTTP server a third of the samples in `Worker::poll` were at that load.
+/// What the current poll may do: from the lowest bit on the units that are left (8 bits), the
+/// refusals (16 bits), the units that are reserved for others (7 bits: at most `BUDGET - 1`), and
+/// `WAITS`. One number, written and read as one: a load that is wider than the stores before it
+/// waits for them. In an HTTP server a third of the samples in `Worker::poll` were at that load.
 #[derive(Clone, Copy)]
 struct Budget(u32);
 
@@ -81,7 +86,8 @@ impl Budget {
         (left != Self::UNLIMITED).then_some(left)
     }
 
-    /// Refusals since the poll began; from `REFUSALS` on since the units were given anew, and so many more.
+    /// Refusals since the poll began; from `REFUSALS` on since the units were given anew, and so
+    /// many more.
     fn refused(self) -> u16 {
         (self.0 >> 8) as u16
     }
@@ -103,7 +109,8 @@ impl Budget {
         Self(self.0 & !0x7f00_0000 | u32::from(reserved) << 24)
     }
 
-    /// Whether the next operation is refused. The first one of a poll is not when the slice is over.
+    /// Whether the next operation is refused. The first one of a poll is not when the slice is
+    /// over.
     fn is_spent(self, left: u8) -> bool {
         let heeds = self.refused() < REFUSALS;
         left <= self.reserved() || (left < BUDGET && heeds && slice_is_over())
@@ -129,8 +136,8 @@ pub(crate) fn unbudgeted<R>(poll: impl FnOnce() -> R) -> R {
     restore_after(Budget::new(None), poll)
 }
 
-/// Runs `poll` with a budget of its own, whatever is left of the current one, and whether or not the time slice is
-/// over. For a poll that no loop can repeat.
+/// Runs `poll` with a budget of its own, whatever is left of the current one, and whether or not
+/// the time slice is over. For a poll that no loop can repeat.
 pub(crate) fn renewed<R>(poll: impl FnOnce() -> R) -> R {
     match BUDGET_OF_POLL.get().left() {
         Some(_) => inside(Budget::new(Some(BUDGET)).with_refused(REFUSALS), poll),
@@ -158,9 +165,11 @@ fn restore_after<R>(budget: Budget, poll: impl FnOnce() -> R) -> R {
     poll()
 }
 
-/// Notes that an operation of the current poll is pending, and that a timer or a source will end that.
+/// Notes that an operation of the current poll is pending, and that a timer or a source will end
+/// that.
 ///
-/// The root of a `block_on` that waits so has its thread for itself: see *Whose thread it is* in `block_on.rs`.
+/// The root of a `block_on` that waits so has its thread for itself: see *Whose thread it is* in
+/// `block_on.rs`.
 pub fn waits() {
     BUDGET_OF_POLL.with(|budget| budget.set(Budget(budget.get().0 | Budget::WAITS)));
 }
@@ -208,10 +217,10 @@ impl Drop for RestoreOnPending {
 
 /// Takes a unit of the current poll's budget.
 ///
-/// For the `poll` of an operation that may be ready without having waited. It asks before it does anything; if it
-/// made progress, it says so with [`RestoreOnPending::made_progress`], and else the unit is given back.
-/// Pending means that none is left, and that the task was woken already: return at once. Outside a task
-/// there is no budget, and it is always ready.
+/// For the `poll` of an operation that may be ready without having waited. It asks before it does
+/// anything; if it made progress, it says so with [`RestoreOnPending::made_progress`], and else the
+/// unit is given back. Pending means that none is left, and that the task was woken already: return
+/// at once. Outside a task there is no budget, and it is always ready.
 ///
 /// ```
 /// use std::task::{Context, Poll, ready};
@@ -265,8 +274,8 @@ pub fn has_budget_remaining() -> bool {
 
 /// The begin of a combinator: pending once, if no unit is left. It takes none.
 ///
-/// It asks only once: otherwise what a combinator holds, a deadline among it, would wait for as long as a neighbour in the
-/// same task spends the budget in every poll.
+/// It asks only once: otherwise what a combinator holds, a deadline among it, would wait for as
+/// long as a neighbour in the same task spends the budget in every poll.
 pub(crate) fn poll_begin(begun: &mut bool, cx: &mut Context<'_>) -> Poll<()> {
     if !mem::replace(begun, true) {
         drop(ready!(poll_proceed(cx)));
@@ -279,8 +288,8 @@ pub(crate) fn refusals() -> u16 {
     BUDGET_OF_POLL.get().refused()
 }
 
-/// Polls by `poll`, and takes a unit if it is ready and has taken none itself. It refuses nothing: who calls it in a
-/// loop asks [`poll_proceed`] or [`has_budget_remaining`] before.
+/// Polls by `poll`, and takes a unit if it is ready and has taken none itself. It refuses nothing:
+/// who calls it in a loop asks [`poll_proceed`] or [`has_budget_remaining`] before.
 pub fn charged<R>(poll: impl FnOnce() -> Poll<R>) -> Poll<R> {
     let before = BUDGET_OF_POLL.get().left();
     let result = poll();
@@ -293,8 +302,8 @@ pub fn charged<R>(poll: impl FnOnce() -> Poll<R>) -> Poll<R> {
     result
 }
 
-/// Polls by `poll` with one part in `after + 1` of what is left, for `after` others are polled behind it. See
-/// *Combinators* in the module's head.
+/// Polls by `poll` with one part in `after + 1` of what is left, for `after` others are polled
+/// behind it. See *Combinators* in the module's head.
 pub fn poll_share<R>(after: usize, poll: impl FnOnce() -> R) -> R {
     struct Release(u8);
     impl Drop for Release {
@@ -313,7 +322,8 @@ pub fn poll_share<R>(after: usize, poll: impl FnOnce() -> R) -> R {
     poll()
 }
 
-/// Counts a refusal. Whether it is to be none: see *A poll that does not come back* in the module's head.
+/// Counts a refusal. Whether it is to be none: see *A poll that does not come back* in the module's
+/// head.
 #[cold]
 fn is_one_too_many(refused: u16) -> bool {
     let too_many = refused.is_multiple_of(REFUSALS);

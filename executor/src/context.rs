@@ -1,18 +1,18 @@
 //! What the current thread is to the runtime: a worker, in a `block_on`, a guest that entered a
 //! [`Handle`], or nothing.
 //!
-//! This is an unsafe island. A thread-local list of frames, newest first, says which runtime `spawn`
-//! and `sleep` mean. A frame lies on the stack of the function that runs inside it, or, for an entered
-//! handle, in a box. The cells are `const` and have no destructor, so they serve inside other
-//! destructors and after the thread's end has begun.
+//! This is an unsafe island. A thread-local list of frames, newest first, says which runtime
+//! `spawn` and `sleep` mean. A frame lies on the stack of the function that runs inside it, or, for
+//! an entered handle, in a box. The cells are `const` and have no destructor, so they serve inside
+//! other destructors and after the thread's end has begun.
 //!
 //! A thread in `block_on` gets its P by need: its frame carries a [`Seat`], which is filled by the
-//! first spawn or wake of its runtime on this thread, or when its future first has to wait. So a call
-//! into the runtime that is ready at once costs no more than the frame (H4).
+//! first spawn or wake of its runtime on this thread, or when its future first has to wait. So a
+//! call into the runtime that is ready at once costs no more than the frame (H4).
 //!
-//! *Invariant*: every pointer in the list is valid. A frame takes itself out when its guard is dropped,
-//! wherever in the list it is, so guards may be dropped in any order; one that is leaked stays valid,
-//! since it keeps its runtime by an `Arc` and lies in a box that is leaked with it.
+//! *Invariant*: every pointer in the list is valid. A frame takes itself out when its guard is
+//! dropped, wherever in the list it is, so guards may be dropped in any order; one that is leaked
+//! stays valid, since it keeps its runtime by an `Arc` and lies in a box that is leaked with it.
 //!
 //! [`Handle`]: crate::runtime::Handle
 #![allow(unsafe_code)]
@@ -71,7 +71,8 @@ struct Link {
 impl Link {
     /// # Safety
     ///
-    /// - `frame` and what it points to stay where they are until the `Link` is dropped, or for ever.
+    /// - `frame` and what it points to stay where they are until the `Link` is dropped, or for
+    ///   ever.
     unsafe fn new(frame: *const Frame) -> Self {
         CONTEXT.with(|context| {
             // SAFETY: by contract.
@@ -118,7 +119,8 @@ impl Drop for Link {
 
 /// The list, newest first.
 fn frames(context: &Context) -> impl Iterator<Item = &Frame> {
-    // SAFETY: by the invariant every frame in the list is valid, and nothing is taken out meanwhile.
+    // SAFETY: by the invariant every frame in the list is valid, and nothing is taken out
+    // meanwhile.
     std::iter::successors(unsafe { context.top.get().as_ref() }, |frame| unsafe {
         frame.below.get().as_ref()
     })
@@ -196,8 +198,8 @@ pub(crate) fn enter(shared: Arc<Shared>) -> EnterGuard {
         (*guest).frame.shared = &raw const (*guest).shared;
         NonNull::new_unchecked(guest)
     };
-    // SAFETY: the guest stays where it is until the guard's drop, which takes the link away first; if
-    // the guard is leaked it stays for ever.
+    // SAFETY: the guest stays where it is until the guard's drop, which takes the link away first;
+    // if the guard is leaked it stays for ever.
     let link = unsafe { Link::new(&raw const (*guest.as_ptr()).frame) };
     EnterGuard {
         link: Some(link),
@@ -205,7 +207,8 @@ pub(crate) fn enter(shared: Arc<Shared>) -> EnterGuard {
     }
 }
 
-/// Runs `f` as if on another thread, which is nothing to any runtime: for a driver that plays many threads.
+/// Runs `f` as if on another thread, which is nothing to any runtime: for a driver that plays many
+/// threads.
 #[cfg_attr(not(test), expect(dead_code, reason = "called by the simulator"))]
 pub(crate) fn apart<R>(f: impl FnOnce() -> R) -> R {
     struct Back(*const Frame, *const Worker, Aside);
@@ -240,8 +243,9 @@ pub(crate) fn with_worker<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
 
 /// The worker that this thread is in the runtime `shared`; in a `block_on` of it, it becomes one.
 ///
-/// `f` is called outside of `CONTEXT.with`, here as in the others: what it captures then stays in registers. A spawn's
-/// future went through memory three times otherwise, each time read with wider loads than it was stored with.
+/// `f` is called outside of `CONTEXT.with`, here as in the others: what it captures then stays in
+/// registers. A spawn's future went through memory three times otherwise, each time read with wider
+/// loads than it was stored with.
 #[inline]
 pub(crate) fn with_worker_of<R>(shared: *const Shared, f: impl FnOnce(Option<&Worker>) -> R) -> R {
     let mut worker = CONTEXT.with(|context| context.worker.get());
@@ -253,7 +257,8 @@ pub(crate) fn with_worker_of<R>(shared: *const Shared, f: impl FnOnce(Option<&Wo
     f(worker.filter(|worker| ptr::eq(Arc::as_ptr(worker.shared()), shared)))
 }
 
-/// The worker that this thread becomes by sitting down, if its topmost seat is one of `shared`; or null.
+/// The worker that this thread becomes by sitting down, if its topmost seat is one of `shared`; or
+/// null.
 fn worker_by_seat(shared: *const Shared) -> *const Worker {
     CONTEXT.with(|context| {
         let seated = frames(context).find(|frame| !frame.seat.is_null());
@@ -311,7 +316,8 @@ pub(crate) fn with_current<R>(f: impl FnOnce(Option<(&Arc<Shared>, Option<&Worke
     })
 }
 
-/// Runs `f` on the runtime, if it is there. One of whose workers this thread is has no count of references to be taken.
+/// Runs `f` on the runtime, if it is there. One of whose workers this thread is has no count of
+/// references to be taken.
 pub(crate) fn with_shared(shared: &Weak<Shared>, f: impl FnOnce(&Shared)) {
     with_worker(|worker| match worker.map(Worker::shared) {
         Some(own) if ptr::eq(Arc::as_ptr(own), shared.as_ptr()) => f(own),

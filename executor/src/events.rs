@@ -1,11 +1,12 @@
-//! What the scheduler did, one record after the other: the ring behind a flight recorder, and what tests look at
-//! instead of guessing.
+//! What the scheduler did, one record after the other: the ring behind a flight recorder, and what
+//! tests look at instead of guessing.
 //!
 //! # Who writes where
 //!
-//! Each P has a ring of records, which its thread alone writes; what happens on threads without a P (a foreign push,
-//! sysmon) goes to one more ring under a lock. The oldest records are overwritten. Anybody may read at any time,
-//! and gets what is whole: a record has a number, and is read as a *sequence lock* is.
+//! Each P has a ring of records, which its thread alone writes; what happens on threads without a P
+//! (a foreign push, sysmon) goes to one more ring under a lock. The oldest records are overwritten.
+//! Anybody may read at any time, and gets what is whole: a record has a number, and is read as a
+//! *sequence lock* is.
 //!
 //! | the writer | a reader |
 //! | --- | --- |
@@ -13,24 +14,29 @@
 //! | 2. the fields | 2. the fields; fence (acquire) |
 //! | 3. the number (release) | 3. the number again: if it is the same, and the one that belongs there, the fields are whole |
 //!
-//! A reader that saw a field of a later record sees, by the two fences, that the number has changed. All of it is
-//! atomics, so there is nothing undefined about a torn record, which is thrown away.
+//! A reader that saw a field of a later record sees, by the two fences, that the number has
+//! changed. All of it is atomics, so there is nothing undefined about a torn record, which is
+//! thrown away.
 //!
 //! # The price
 //!
-//! Nothing, unless the feature `events` is on: [`event!`] then expands to nothing at all. A branch at each place, of which
-//! a step and its poll pass about six, would be 10 % of a step, which takes some 120 instructions. With the
-//! feature, and without [`Builder::events`](crate::runtime::Builder::events), it is that branch; with it a reading of
+//! Nothing, unless the feature `events` is on: [`event!`] then expands to nothing at all. A branch
+//! at each place, of which a step and its poll pass about six, would be 10 % of a step, which takes
+//! some 120 instructions. With the feature, and without
+//! [`Builder::events`](crate::runtime::Builder::events), it is that branch; with it a reading of
 //! the clock and six stores. Unit tests are built as if the feature was on.
 //!
 //! # The order
 //!
-//! Within a P that of the records. Between Ps that of their times, and where these are equal, as they often are on a
-//! virtual clock, that of the Ps' numbers. A common count would order all, and be written by all.
+//! Within a P that of the records. Between Ps that of their times, and where these are equal, as
+//! they often are on a virtual clock, that of the Ps' numbers. A common count would order all, and
+//! be written by all.
 //!
-//! Rejected: `tracing`. A subscriber is user code, and these places are under the scheduler's feet (S8).
+//! Rejected: `tracing`. A subscriber is user code, and these places are under the scheduler's feet
+//! (S8).
 
-/// Notes an event of this worker, if events are compiled in: `event!(worker, Kind, task's id or 0, number)`.
+/// Notes an event of this worker, if events are compiled in:
+/// `event!(worker, Kind, task's id or 0, number)`.
 macro_rules! event {
     ($at:expr, $kind:ident, $task:expr, $number:expr) => {
         #[cfg(any(test, feature = "events"))]
@@ -92,8 +98,8 @@ mod on {
             Ordered,
             /// The task was put into the queue for all.
             Global,
-            /// The local queue was full: half of it, and the task of the record before, went to the global queue; the
-            /// number is how many.
+            /// The local queue was full: half of it, and the task of the record before, went to the
+            /// global queue; the number is how many.
             Overflow,
             /// The task was put into the queue of the thread that it is pinned to.
             Pinned,
@@ -103,11 +109,13 @@ mod on {
             ParentResumed,
             /// The task, which has forked, was stolen from the P of the number.
             ParentStolen,
-            /// The task was the first of a batch that was stolen; the number is that of the P, times 2^32, and how many.
+            /// The task was the first of a batch that was stolen; the number is that of the P,
+            /// times 2^32, and how many.
             Steal,
             /// The task was stolen out of the `runnext` of the P of the number.
             RunNextStolen,
-            /// A branch of a join was stolen from the P of the number, by a search or at a stalled join.
+            /// A branch of a join was stolen from the P of the number, by a search or at a stalled
+            /// join.
             BranchStolen,
             /// A poll of the task begins.
             Run,
@@ -127,7 +135,8 @@ mod on {
             Start,
             /// The permit of the P of the number was taken, for its thread is stuck.
             Revoke,
-            /// The thread has come to a fork, and gives its permit to tasks that are ready and have none.
+            /// The thread has come to a fork, and gives its permit to tasks that are ready and have
+            /// none.
             GiveWay,
             /// The thread has announced to block.
             Block,
@@ -260,7 +269,8 @@ mod on {
             let at = self.written.load(Relaxed);
             let record = self.slot(at);
             record.number.store(0, Relaxed);
-            // Ordering: Release, pairs with the fence in `read`: who sees a field sees that it is being written.
+            // Ordering: Release, pairs with the fence in `read`: who sees a field sees that it is
+            // being written.
             fence(Release);
             record.time.store(time, Relaxed);
             record.kind.store(kind as u64, Relaxed);

@@ -1,7 +1,7 @@
 //! Fork and join: compute on the same workers as I/O.
 //!
-//! [`join`] calls two closures, which may borrow from the stack, and other workers may take the second
-//! while this one is in the first. The order (J1): the second is at the tail of this
+//! [`join`] calls two closures, which may borrow from the stack, and other workers may take the
+//! second while this one is in the first. The order (J1): the second is at the tail of this
 //! worker's deque, the first runs at once, thieves take from the head, the oldest first.
 //!
 //! | file | has |
@@ -19,35 +19,39 @@
 //!
 //! 1. The second closure becomes a job on this stack frame, and is linked to the tail.
 //! 2. The first closure is called.
-//! 3. The job is still private, as it mostly is: it is taken back, and its closure is called. That is
-//!    five loads, five stores and two comparisons more than two plain calls, beside what the closures have captured.
+//! 3. The job is still private, as it mostly is: it is taken back, and its closure is called. That
+//!    is five loads, five stores and two comparisons more than two plain calls, beside what the
+//!    closures have captured.
 //! 4. It was promoted, but nobody took it: the same, after a compare-and-swap.
 //! 5. It was stolen: *the stalled join*.
 //!
-//! A panic in the first closure takes the same steps, and drops the second if nobody has begun it. So
-//! no frame is left before everything that may borrow from it has ended (J5).
+//! A panic in the first closure takes the same steps, and drops the second if nobody has begun it.
+//! So no frame is left before everything that may borrow from it has ended (J5).
 //!
-//! That includes panics of ours. The wait for a branch that is out comes by the scheduler, down to where it
-//! starts threads, and if something there unwound, a thief would go on with a frame that is gone. So whatever
-//! it calls of the user's is called so that a panic stays there (`report` and `quietly` in `task/raw.rs`), and
-//! what unwinds all the same aborts the process (S6): see `no_unwind.rs`.
+//! That includes panics of ours. The wait for a branch that is out comes by the scheduler, down to
+//! where it starts threads, and if something there unwound, a thief would go on with a frame that
+//! is gone. So whatever it calls of the user's is called so that a panic stays there (`report` and
+//! `quietly` in `task/raw.rs`), and what unwinds all the same aborts the process (S6): see
+//! `no_unwind.rs`.
 //!
 //! # *The stalled join*
 //!
-//! Everything newer on this worker's tail belonged to the first closure, and has ended with it; and by
-//! *Mine or nothing* there is nothing older either. So the worker may
+//! Everything newer on this worker's tail belonged to the first closure, and has ended with it; and
+//! by *Mine or nothing* there is nothing older either. So the worker may
 //!
-//! 1. help: take branches from the lane of the thief, but only those that it pushed while it ran ours.
-//!    They are descendants of our branch: they have an index not below the one where the thief began with ours, since
-//!    it placed all that it had then; and if ours has not ended *after* our claim, it was being run at the claim. If it
-//!    has ended, the claimed branch is somebody else's, and is given back to its owner;
+//! 1. help: take branches from the lane of the thief, but only those that it pushed while it ran
+//!    ours. They are descendants of our branch: they have an index not below the one where the
+//!    thief began with ours, since it placed all that it had then; and if ours has not ended
+//!    *after* our claim, it was being run at the claim. If it has ended, the claimed branch is
+//!    somebody else's, and is given back to its owner;
 //! 2. give its permit to another thread and sleep on the latch, after a while without success.
 //!
-//! It never runs anything else. What runs above a frame of the user's was forked below that frame, so a
-//! lock that is held across a join is never met by a stranger on the same thread (J2; rayon #592). And
-//! a descendant needs no more stack above our frame than it would at its own place, but for the wait itself. What is taken from the
-//! thief was forked in our branch, so of two levels of a recursion one at most is a stalled join that helps on this stack; and
-//! where it is one, the two take some 700 bytes together (x86-64, release).
+//! It never runs anything else. What runs above a frame of the user's was forked below that frame,
+//! so a lock that is held across a join is never met by a stranger on the same thread (J2; rayon
+//! #592). And a descendant needs no more stack above our frame than it would at its own place, but
+//! for the wait itself. What is taken from the thief was forked in our branch, so of two levels of
+//! a recursion one at most is a stalled join that helps on this stack; and where it is one, the two
+//! take some 700 bytes together (x86-64, release).
 #![allow(unsafe_code)]
 
 #[cfg(not(ws_loom))]
@@ -96,32 +100,35 @@ use job::StackJob;
 /// Calls two closures, if others are idle at the same time, and returns both results.
 ///
 /// `a` runs here and now. `b` runs here after it, unless another worker is idle and takes it
-/// meanwhile; so they may borrow from this stack frame, and the price of a fork that nobody takes is
-/// about that of a call. With one worker the order is that of `(a(), b())`.
+/// meanwhile; so they may borrow from this stack frame, and the price of a fork that nobody takes
+/// is about that of a call. With one worker the order is that of `(a(), b())`.
 ///
-/// A worker that was idle before the call sees `b` at once, if no older branch waits for it. A worker that becomes idle
-/// later sees `b` when `a` forks or ends. So `a` must not wait for anything that `b` does. And where `a` takes long without
-/// a fork, `b` may wait for it beside an idle worker: for a few long branches [`scope()`] is the better choice, whose branches
-/// everybody sees at once.
+/// A worker that was idle before the call sees `b` at once, if no older branch waits for it. A
+/// worker that becomes idle later sees `b` when `a` forks or ends. So `a` must not wait for
+/// anything that `b` does. And where `a` takes long without a fork, `b` may wait for it beside an
+/// idle worker: for a few long branches [`scope()`] is the better choice, whose branches everybody
+/// sees at once.
 ///
 /// Inside a task, or a `block_on`, the two run on its runtime. On a plain thread that has
-/// [entered](crate::runtime::Handle::enter) a runtime, `a` runs on that thread, and the runtime's workers
-/// may take `b`.
+/// [entered](crate::runtime::Handle::enter) a runtime, `a` runs on that thread, and the runtime's
+/// workers may take `b`.
 ///
-/// While `b` runs elsewhere and `a` is done, the thread helps with what `b` has forked, or lets another
-/// thread have its place and sleeps. It never runs anything else there: so a lock that the caller holds is not
-/// met by a stranger on the same stack.
+/// While `b` runs elsewhere and `a` is done, the thread helps with what `b` has forked, or lets
+/// another thread have its place and sleeps. It never runs anything else there: so a lock that the
+/// caller holds is not met by a stranger on the same stack.
 ///
 /// # Panics
 ///
-/// If `a` or `b` does, after both have ended. If `a` panics and `b` has not begun, `b` is dropped; if both
-/// panic, the panic of `a` is what the caller sees. An exception of another language that comes out of `a` or `b` may end the process.
+/// If `a` or `b` does, after both have ended. If `a` panics and `b` has not begun, `b` is dropped;
+/// if both panic, the panic of `a` is what the caller sees. An exception of another language that
+/// comes out of `a` or `b` may end the process.
 ///
 /// Outside of a runtime: a pool of its own for such calls would be threads beside those of the
 /// program's runtime, on the same cores, and nobody would ever end them.
 ///
-/// Inside a [`compute()`](crate::compute) whose future was dropped it unwinds before it calls `a`, although nothing panicked: without the
-/// panic hook, and with a payload of a private type. Who catches that may go on, and the next join unwinds again.
+/// Inside a [`compute()`](crate::compute) whose future was dropped it unwinds before it calls `a`,
+/// although nothing panicked: without the panic hook, and with a payload of a private type. Who
+/// catches that may go on, and the next join unwinds again.
 ///
 /// # Examples
 ///
@@ -167,11 +174,12 @@ where
     // SAFETY: nothing here attaches or detaches before the branch is on the tail.
     let tail = unsafe { owner::tail() };
     if tail.is_undisturbed() {
-        // SAFETY: it is attached. What attaches this thread to another P meanwhile is above, and takes that back before `a` ends.
+        // SAFETY: it is attached. What attaches this thread to another P meanwhile is above, and
+        // takes that back before `a` ends.
         unsafe { join_on(tail, || owner::tail_after(), a, b, |_| (), owner::stall) }
     } else {
-        // A pair is put together here; were they passed one by one, both would be in memory on the way above as well,
-        // since this call wants their address.
+        // A pair is put together here; were they passed one by one, both would be in memory on the
+        // way above as well, since this call wants their address.
         join_disturbed((a, b), caller)
     }
 }
@@ -191,7 +199,8 @@ where
     RB: Send,
 {
     match owner::prepare(caller) {
-        // SAFETY: it is attached, and nothing attaches or detaches before the branch is on the tail; afterwards as in `join`.
+        // SAFETY: it is attached, and nothing attaches or detaches before the branch is on the
+        // tail; afterwards as in `join`.
         owner::Way::Push => unsafe {
             join_on(
                 owner::tail(),
@@ -207,11 +216,13 @@ where
     }
 }
 
-/// What lies on the stack during a join: what it needs after its first closure has ended, but for the tail.
+/// What lies on the stack during a join: what it needs after its first closure has ended, but for
+/// the tail.
 ///
-/// Nothing of it is in a register, which every call below would have to save: a recursion has many that do not fork, and
-/// each level would load from the stack what the one below it has just stored there.
-/// (The address of the job is known to others, so the compiler does not take a copy for what is here.)
+/// Nothing of it is in a register, which every call below would have to save: a recursion has many
+/// that do not fork, and each level would load from the stack what the one below it has just stored
+/// there. (The address of the job is known to others, so the compiler does not take a copy for what
+/// is here.)
 struct Frame<F, R, RA> {
     job: StackJob<F, R>,
     first: UnsafeCell<MaybeUninit<RA>>,
@@ -248,11 +259,13 @@ impl<RA> Drop for First<'_, RA> {
     }
 }
 
-/// The steps of a join, on the tail of this thread. `after` is that tail again, once the first closure has ended; `pushed` is
-/// called after the push, `stall` waits for a branch that was stolen.
+/// The steps of a join, on the tail of this thread. `after` is that tail again, once the first
+/// closure has ended; `pushed` is called after the push, `stall` waits for a branch that was
+/// stolen.
 ///
-/// A panic of the first closure is caught and resumed, though nothing but a destructor is needed: one keeps the panic in a
-/// register while it runs, and every call would have to save that register.
+/// A panic of the first closure is caught and resumed, though nothing but a destructor is needed:
+/// one keeps the panic in a register while it runs, and every call would have to save that
+/// register.
 ///
 /// # Safety
 ///
@@ -278,8 +291,9 @@ where
         first: UnsafeCell::new(MaybeUninit::uninit()),
     };
     let job = &frame.job;
-    // SAFETY: it is attached. The frame is left only when the job is the owner's again, or done: nothing leaves it before `pop`, a
-    // panic of `a` goes on only through `Abandon`, and what comes after a branch that was not popped sees to that.
+    // SAFETY: it is attached. The frame is left only when the job is the owner's again, or done:
+    // nothing leaves it before `pop`, a panic of `a` goes on only through `Abandon`, and what comes
+    // after a branch that was not popped sees to that.
     unsafe { tail.push(NonNull::from(job).cast()) };
     pushed(tail);
     // Called where it lies: moved to where a panic would go, it would be copied once more.
@@ -299,7 +313,8 @@ where
                 let closure = unsafe { job.take() };
                 closure()
             } else {
-                // Not `same`: that would be kept in a register meanwhile, which every call would have to save.
+                // Not `same`: that would be kept in a register meanwhile, which every call would
+                // have to save.
                 run_shared(after(), job, stall)
             };
             (first.take(), second)
@@ -332,7 +347,8 @@ where
     T: Fn() -> &'t Tail,
     S: Fn(&Tail, &Header) -> Settled,
 {
-    // A destructor of the second branch is to see that its thread panics, as those of the first have.
+    // A destructor of the second branch is to see that its thread panics, as those of the first
+    // have.
     let _abandon = Abandon { after, job, stall };
     resume_unwind(first)
 }

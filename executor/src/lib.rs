@@ -1,16 +1,17 @@
-//! The scheduler of the `ws` runtime. Users reach it as `ws`; this crate is the part that knows tasks,
-//! queues, workers and timers.
+//! The scheduler of the `ws` runtime. Users reach it as `ws`; this crate is the part that knows
+//! tasks, queues, workers and timers.
 //!
 //! # The life of a task
 //!
-//! [`spawn`] puts a future into a cell (`task/raw.rs`), enters it into the live table of this thread's P
-//! (`task/live.rs`), and puts it into `runnext` (`queue/runnext.rs`); what was there goes to the back
-//! of the local queue (`queue/local.rs`). The worker comes by (`sched/worker.rs`), or a thief does, and polls it.
-//! If it is not ready it is idle, and in no queue, until a waker counts a wake in its state word
-//! (`task/state.rs`) and queues it again, on the waker's own P. When it is ready, its output stays in
-//! the cell for the [`task::JoinHandle`].
+//! [`spawn`] puts a future into a cell (`task/raw.rs`), enters it into the live table of this
+//! thread's P (`task/live.rs`), and puts it into `runnext` (`queue/runnext.rs`); what was there
+//! goes to the back of the local queue (`queue/local.rs`). The worker comes by (`sched/worker.rs`),
+//! or a thief does, and polls it. If it is not ready it is idle, and in no queue, until a waker
+//! counts a wake in its state word (`task/state.rs`) and queues it again, on the waker's own P.
+//! When it is ready, its output stays in the cell for the [`task::JoinHandle`].
 //!
-//! Who sleeps, who searches and who is woken: `sched/idle.rs`. How it all ends: `sched/shutdown.rs`.
+//! Who sleeps, who searches and who is woken: `sched/idle.rs`. How it all ends:
+//! `sched/shutdown.rs`.
 #![cfg_attr(
     ws_loom,
     allow(

@@ -27,7 +27,8 @@ pub(crate) struct Counters {
     pub(crate) spawned: Counter,
     /// Tasks that its thread spawned for whoever comes first: it was never their home.
     pub(crate) spawned_for_all: Counter,
-    /// Pinned tasks among `spawned` whose carrier is counted, so that they are not; see `task/pinned.rs`.
+    /// Pinned tasks among `spawned` whose carrier is counted, so that they are not; see
+    /// `task/pinned.rs`.
     pub(crate) carried: Counter,
     pub(crate) completed: Counter,
     pub(crate) searches: Counter,
@@ -50,10 +51,11 @@ pub(crate) struct Counters {
     pub(crate) handed_in: Counter,
 }
 
-/// What a runtime has counted up to one moment. See [`Handle::metrics`](crate::runtime::Handle::metrics).
+/// What a runtime has counted up to one moment. See
+/// [`Handle::metrics`](crate::runtime::Handle::metrics).
 ///
-/// The numbers are read one after the other while the workers go on, so they need not fit each other
-/// to the unit.
+/// The numbers are read one after the other while the workers go on, so they need not fit each
+/// other to the unit.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Metrics {
@@ -61,9 +63,10 @@ pub struct Metrics {
     pub workers: usize,
     /// Threads of the runtime that exist now, running or parked; the monitor's is not counted.
     pub threads: usize,
-    /// How often a thread was wanted for work that waits, and refused: by the system, or because there are
-    /// [`max_threads`](crate::runtime::Builder::max_threads). Each try counts, and while work waits the monitor tries again
-    /// every 10 ms, so it tells that threads are short, and not how many. A warning says so once a second at most.
+    /// How often a thread was wanted for work that waits, and refused: by the system, or because
+    /// there are [`max_threads`](crate::runtime::Builder::max_threads). Each try counts, and while
+    /// work waits the monitor tries again every 10 ms, so it tells that threads are short, and not
+    /// how many. A warning says so once a second at most.
     ///
     /// ```
     /// let runtime = ws::runtime::Builder::new().workers(1).build().unwrap();
@@ -81,11 +84,12 @@ pub struct Metrics {
     pub global_queue: usize,
     /// Tasks of another priority than the default one that wait in the queue that all share.
     pub ordered_queue: usize,
-    /// How often the monitor has looked at everything: it grows while anything runs, and stands still a few looks after
-    /// all sleep. 0 with [`Builder::sysmon(false)`](crate::runtime::Builder::sysmon).
+    /// How often the monitor has looked at everything: it grows while anything runs, and stands
+    /// still a few looks after all sleep. 0 with
+    /// [`Builder::sysmon(false)`](crate::runtime::Builder::sysmon).
     pub monitor_looks: u64,
-    /// How often an accept of a connection waited, since the system had no room for one: no descriptor, no memory, or no
-    /// place in an epoll.
+    /// How often an accept of a connection waited, since the system had no room for one: no
+    /// descriptor, no memory, or no place in an epoll.
     pub accepts_delayed: u64,
     /// A row for each P that ever was; at least as many as threads ran at once.
     pub processors: Vec<ProcessorMetrics>,

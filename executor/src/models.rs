@@ -1,7 +1,8 @@
 //! Loom models of the protocols, one file for each.
 //!
-//! They drive the shipped types and the shipped steps. What surrounds those in the scheduler and cannot run
-//! under loom (contexts, clocks, the netpoll) is what `sched/ground.rs` asks for, and `floor.rs` brings it.
+//! They drive the shipped types and the shipped steps. What surrounds those in the scheduler and
+//! cannot run under loom (contexts, clocks, the netpoll) is what `sched/ground.rs` asks for, and
+//! `floor.rs` brings it.
 //!
 //! Each file says at its head what its models show, with how many preemptions, in what time, and
 //! which mutants make them fail: `cargo xtask models` runs them, `cargo xtask mutants` sees to it

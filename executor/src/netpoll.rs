@@ -1,4 +1,5 @@
-//! The netpoll of the current runtime, and what is counted of its sockets, for the crate that builds them.
+//! The netpoll of the current runtime, and what is counted of its sockets, for the crate that
+//! builds them.
 
 use std::{
     io,
@@ -21,8 +22,8 @@ pub fn current() -> Option<Arc<Netpoll>> {
     context::with_current(|current| current.map(|(shared, _)| shared.netpoll.clone()))
 }
 
-/// Counts and reports that a listener waits, since the system has no room for a connection. False outside of a
-/// runtime: then there is no timer to wait by.
+/// Counts and reports that a listener waits, since the system has no room for a connection. False
+/// outside of a runtime: then there is no timer to wait by.
 pub fn accept_waits(error: &io::Error) -> bool {
     context::with_current(|current| {
         current
@@ -33,7 +34,8 @@ pub fn accept_waits(error: &io::Error) -> bool {
 
 /// A wait of an operation on a socket for what no event tells of.
 ///
-/// It is a [`Sleep`], but the end of the runtime is an error and not a panic: operations on sockets promise that.
+/// It is a [`Sleep`], but the end of the runtime is an error and not a panic: operations on sockets
+/// promise that.
 #[derive(Debug)]
 pub struct Pause(Sleep);
 

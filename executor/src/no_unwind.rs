@@ -1,8 +1,9 @@
-//! Where a panic must not get out (S6): the loops of the runtime's own threads, and frames that others use.
+//! Where a panic must not get out (S6): the loops of the runtime's own threads, and frames that
+//! others use.
 //!
-//! User code is called so that its panics stay with it. One that gets here all the same is a defect of the
-//! runtime, in the middle of a step: a permit may be lost, or a count, and others would wait for it for
-//! ever. The panic hook has said by then what happened.
+//! User code is called so that its panics stay with it. One that gets here all the same is a defect
+//! of the runtime, in the middle of a step: a permit may be lost, or a count, and others would wait
+//! for it for ever. The panic hook has said by then what happened.
 
 use std::mem;
 

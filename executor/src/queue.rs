@@ -10,13 +10,13 @@
 //!
 //! # A queue owns what is in it
 //!
-//! A queue of `T` takes items by value and gives them back by value, each exactly once (S2). Inside,
-//! an item is one word ([`Item::into_raw`]), because a thief has to read it before it knows that it
-//! may have it, and only a word can be read like that (see `local.rs`). So a runnable task is in one
-//! place (I1), and the compiler sees to it: who holds the `T` holds the task.
+//! A queue of `T` takes items by value and gives them back by value, each exactly once (S2).
+//! Inside, an item is one word ([`Item::into_raw`]), because a thief has to read it before it knows
+//! that it may have it, and only a word can be read like that (see `local.rs`). So a runnable task
+//! is in one place (I1), and the compiler sees to it: who holds the `T` holds the task.
 //!
-//! Several items that move together travel as a [`Batch`] or a [`List`] (`chain.rs`), linked through
-//! a word that each item brings along ([`Linked`]), so no queue ever allocates.
+//! Several items that move together travel as a [`Batch`] or a [`List`] (`chain.rs`), linked
+//! through a word that each item brings along ([`Linked`]), so no queue ever allocates.
 //!
 //! No code below this module parks or wakes a thread, reads the clock or calls into user code. Who
 //! has to be woken after a push is the scheduler's business.

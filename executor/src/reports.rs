@@ -1,8 +1,9 @@
 //! Where the runtime says what nobody asked for: a task that stalls, a panic that nobody joins.
 //!
-//! An event of `tracing`, if a subscriber listens on the thread that reports. Else a line on stderr, at most one a
-//! second for each runtime; the next line counts those that were left out. A stderr that takes nothing changes nothing.
-//! If stderr is full, the line is left out. The monitor writes such lines, and must not wait for a reader.
+//! An event of `tracing`, if a subscriber listens on the thread that reports. Else a line on
+//! stderr, at most one a second for each runtime; the next line counts those that were left out. A
+//! stderr that takes nothing changes nothing. If stderr is full, the line is left out. The monitor
+//! writes such lines, and must not wait for a reader.
 
 use std::{
     fmt,
@@ -66,7 +67,8 @@ impl Reporter {
         }
     }
 
-    /// Sends the event, or writes the words. The caller holds no lock: a subscriber is code of the user's.
+    /// Sends the event, or writes the words. The caller holds no lock: a subscriber is code of the
+    /// user's.
     pub(crate) fn tell(&self, event: impl FnOnce(), words: impl fmt::Display) {
         report(|| {
             // Also without a subscriber: `tracing` may hand it to the crate `log`.

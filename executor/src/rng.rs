@@ -1,7 +1,8 @@
-//! The random numbers of the scheduler: who is stolen from, in which order (F1: everybody is reached).
+//! The random numbers of the scheduler: who is stolen from, in which order (F1: everybody is
+//! reached).
 //!
-//! Xorshift (Marsaglia, "Xorshift RNGs", 2003), 64 bits of state: three shifts a number, good enough
-//! to spread thieves, and replayed from a seed.
+//! Xorshift (Marsaglia, "Xorshift RNGs", 2003), 64 bits of state: three shifts a number, good
+//! enough to spread thieves, and replayed from a seed.
 
 use std::cell::Cell;
 

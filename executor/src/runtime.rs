@@ -7,17 +7,20 @@
 //! Dropping a [`Runtime`] ends it, in this order:
 //!
 //! 1. Spawns are refused, and tasks are cancelled: workers drop their futures. Calls of
-//!    [`spawn_blocking`](crate::spawn_blocking) that were accepted before run. Timers and sockets work meanwhile.
-//! 2. After three quarters of [`Builder::shutdown_grace`], timers and sockets answer with errors, so that a thread that
-//!    waits for one of them comes out.
+//!    [`spawn_blocking`](crate::spawn_blocking) that were accepted before run. Timers and sockets
+//!    work meanwhile.
+//! 2. After three quarters of [`Builder::shutdown_grace`], timers and sockets answer with errors,
+//!    so that a thread that waits for one of them comes out.
 //! 3. The threads end, with their thread-locals, and the descriptors are closed.
 //!
-//! The drop waits for all of this, at most [`Builder::shutdown_grace`] long. After that, calls that have not begun are
-//! dropped, and what still runs is reported: its thread drops it when it returns.
+//! The drop waits for all of this, at most [`Builder::shutdown_grace`] long. After that, calls that
+//! have not begun are dropped, and what still runs is reported: its thread drops it when it
+//! returns.
 //!
-//! On a thread of the runtime itself (inside a task, a `block_on` or a hook) the drop does not wait, since the end would wait
-//! for that thread. On a thread of another runtime it waits, as in a [`block_in_place`](crate::block_in_place): that
-//! runtime's tasks go on elsewhere. See also [`Runtime::shutdown_timeout`] and [`Runtime::shutdown_background`].
+//! On a thread of the runtime itself (inside a task, a `block_on` or a hook) the drop does not
+//! wait, since the end would wait for that thread. On a thread of another runtime it waits, as in a
+//! [`block_in_place`](crate::block_in_place): that runtime's tasks go on elsewhere. See also
+//! [`Runtime::shutdown_timeout`] and [`Runtime::shutdown_background`].
 
 mod builder;
 mod cpus;
@@ -51,7 +54,8 @@ use crate::{
     task::JoinHandle,
 };
 
-/// The panic of `run` and `run_local` when they end without an output. Nobody else can end the runtime, which the call owns.
+/// The panic of `run` and `run_local` when they end without an output. Nobody else can end the
+/// runtime, which the call owns.
 const STOPPED: &str = "the root task was cancelled: another task panicked, and the runtime was built with \
                        `Builder::panic_stops_runtime`";
 
@@ -88,8 +92,8 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// If the system refuses the netpoll's file descriptors or a thread, or `WS_WORKERS` is not a number of
-    /// workers.
+    /// If the system refuses the netpoll's file descriptors or a thread, or `WS_WORKERS` is not a
+    /// number of workers.
     pub fn new() -> Result<Self, BuildError> {
         Builder::new().build()
     }
@@ -116,7 +120,8 @@ impl Runtime {
         self.handle.spawn(future)
     }
 
-    /// Runs a closure that blocks on a thread of this runtime; see [`spawn_blocking`](crate::spawn_blocking()).
+    /// Runs a closure that blocks on a thread of this runtime; see
+    /// [`spawn_blocking`](crate::spawn_blocking()).
     ///
     /// ```
     /// let runtime = ws::runtime::Runtime::new().unwrap();
@@ -161,7 +166,8 @@ impl Runtime {
     ///
     /// # Panics
     ///
-    /// If `future` does; and in virtual time, as [`Handle::block_on`], if too many threads are in the runtime.
+    /// If `future` does; and in virtual time, as [`Handle::block_on`], if too many threads are in
+    /// the runtime.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.handle.block_on(future)
@@ -169,15 +175,17 @@ impl Runtime {
 
     /// Makes this thread a worker until `root` is done, and ends the runtime then.
     ///
-    /// This is what `#[ws::main]` does. The root is an ordinary task, which other workers may steal; the
-    /// thread takes any work meanwhile, so a runtime with one worker needs no other thread for tasks. If this thread polls a task
-    /// that blocks, the root goes on elsewhere, and `run` returns when that task gives the thread back.
+    /// This is what `#[ws::main]` does. The root is an ordinary task, which other workers may
+    /// steal; the thread takes any work meanwhile, so a runtime with one worker needs no other
+    /// thread for tasks. If this thread polls a task that blocks, the root goes on elsewhere, and
+    /// `run` returns when that task gives the thread back.
     ///
     /// # Panics
     ///
-    /// If `root` does; if it is called inside a task or a `block_on`; and if the runtime stops because of
-    /// another task's panic ([`Builder::panic_stops_runtime`]). Also if more threads are in the runtime than twice
-    /// [`Builder::max_threads`], which takes as many calls of [`Handle::block_on`] at once.
+    /// If `root` does; if it is called inside a task or a `block_on`; and if the runtime stops
+    /// because of another task's panic ([`Builder::panic_stops_runtime`]). Also if more threads are
+    /// in the runtime than twice [`Builder::max_threads`], which takes as many calls of
+    /// [`Handle::block_on`] at once.
     ///
     /// # Examples
     ///
@@ -207,8 +215,8 @@ impl Runtime {
         }
     }
 
-    /// As [`run`](Self::run), with a root that stays on this thread and need not be `Send`. The thread runs what
-    /// [`Handle::block_on`] runs.
+    /// As [`run`](Self::run), with a root that stays on this thread and need not be `Send`. The
+    /// thread runs what [`Handle::block_on`] runs.
     ///
     /// # Panics
     ///
@@ -236,8 +244,8 @@ impl Runtime {
 
     /// Ends the runtime as its drop does, with `timeout` in place of [`Builder::shutdown_grace`].
     ///
-    /// What still runs then is reported by a `tracing` warning; its thread drops it when it returns.
-    /// On a thread of this runtime, inside a task say, it does not wait.
+    /// What still runs then is reported by a `tracing` warning; its thread drops it when it
+    /// returns. On a thread of this runtime, inside a task say, it does not wait.
     ///
     /// # Examples
     ///
@@ -255,8 +263,8 @@ impl Runtime {
         self.handle.shared().shut_down(Wait::AtMost(timeout));
     }
 
-    /// Ends the runtime without waiting. Its threads do what they do in a drop, and are given the time of
-    /// [`Builder::shutdown_grace`] for it.
+    /// Ends the runtime without waiting. Its threads do what they do in a drop, and are given the
+    /// time of [`Builder::shutdown_grace`] for it.
     pub fn shutdown_background(mut self) {
         self.ended = true;
         self.handle.shared().shut_down(Wait::Not);

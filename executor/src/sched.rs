@@ -8,11 +8,13 @@
 //! | what a P limits | [`Permit`](idle::Permit): `workers` of them | `idle.rs` |
 //! | `sched` | [`Shared`] | `shared.rs` |
 //!
-//! Go takes the P from a thread that is stuck in a system call. A Rust poll is stuck without notice and
-//! may push at any moment, so here a P stays with its thread, and only the permit moves (`idle.rs`).
+//! Go takes the P from a thread that is stuck in a system call. A Rust poll is stuck without notice
+//! and may push at any moment, so here a P stays with its thread, and only the permit moves
+//! (`idle.rs`).
 //!
-//! The protocols of sleep, wake and shutdown are written once, over a ground that the models can play
-//! (`ground.rs`, `sleep.rs`, `closing.rs`); the runtime brings `Shared` and [`Worker`] to them.
+//! The protocols of sleep, wake and shutdown are written once, over a ground that the models can
+//! play (`ground.rs`, `sleep.rs`, `closing.rs`); the runtime brings `Shared` and [`Worker`] to
+//! them.
 
 pub(crate) mod closing;
 pub(crate) mod ground;

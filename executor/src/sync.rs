@@ -2,8 +2,9 @@
 //!
 //! Everything in this crate that synchronises goes through here, so that a model under
 //! `--cfg ws_loom` drives the shipped type and not a copy. The switch is our own and not loom's
-//! `cfg(loom)`: that one would switch dependencies as well. With `--cfg ws_shuttle` besides, the same
-//! models run under `shuttle`, which tries random schedules where loom would not come to an end.
+//! `cfg(loom)`: that one would switch dependencies as well. With `--cfg ws_shuttle` besides, the
+//! same models run under `shuttle`, which tries random schedules where loom would not come to an
+//! end.
 //!
 //! Two things differ from `std`:
 //!
@@ -120,7 +121,8 @@ impl Condvar {
     }
 }
 
-/// A cell whose accesses loom can see. Shuttle, which stops threads only where they synchronise, sees none.
+/// A cell whose accesses loom can see. Shuttle, which stops threads only where they synchronise,
+/// sees none.
 #[cfg(any(not(ws_loom), ws_shuttle))]
 #[derive(Debug)]
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);

@@ -1,4 +1,5 @@
-//! Something that may happen often is done once in a while: a report of it, or a try that will mostly fail.
+//! Something that may happen often is done once in a while: a report of it, or a try that will
+//! mostly fail.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,8 @@ use crate::sync::Mutex;
 /// Time between two reports of one kind.
 pub(crate) const REPORT_EVERY: Duration = Duration::from_secs(1);
 
-/// Passes at most once in a period, by the clock of the system: that of the runtime may stand still. The others are counted.
+/// Passes at most once in a period, by the clock of the system: that of the runtime may stand
+/// still. The others are counted.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     period: Duration,

@@ -24,20 +24,22 @@
 //! # Precision
 //!
 //! A timer never fires early. It fires late by as long as it takes until a worker looks: typically
-//! less than a tenth of a millisecond on an idle machine, and under load until a worker has finished
-//! its current poll. The timers of a worker that is stuck in a poll are fired by others. Where tens of thousands a second fire,
-//! they do so together, every 200 microseconds, and any other timer of that time with them: to wake a thread for each handful
-//! would cost more than they do.
+//! less than a tenth of a millisecond on an idle machine, and under load until a worker has
+//! finished its current poll. The timers of a worker that is stuck in a poll are fired by others.
+//! Where tens of thousands a second fire, they do so together, every 200 microseconds, and any
+//! other timer of that time with them: to wake a thread for each handful would cost more than they
+//! do.
 //!
 //! Time is the system's monotonic clock, which on most systems stands still while the machine is
 //! suspended. A duration so long that no [`Instant`] can hold its end, like [`Duration::MAX`], is
-//! fine: such a timer never fires. Under `faketime`, which shows a process another clock, timers do not fire.
+//! fine: such a timer never fires. Under `faketime`, which shows a process another clock, timers do
+//! not fire.
 //!
 //! # Behind the scenes
 //!
-//! From the inside out: `heap` orders the timers of one P, `shard` puts it behind a lock and tells the
-//! netpoll of earlier deadlines, `clock` says what time it is, really or virtually. A [`Sleep`] arms
-//! its timer on the P that polls it; the other futures here are made of sleeps.
+//! From the inside out: `heap` orders the timers of one P, `shard` puts it behind a lock and tells
+//! the netpoll of earlier deadlines, `clock` says what time it is, really or virtually. A [`Sleep`]
+//! arms its timer on the P that polls it; the other futures here are made of sleeps.
 //!
 //! [`Duration::MAX`]: std::time::Duration::MAX
 

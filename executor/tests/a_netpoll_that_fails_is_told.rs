@@ -1,7 +1,9 @@
-//! L3, F6: a netpoll that the system refuses to look at, because somebody closed its descriptor or put another in its place, is
-//! said so, and once a second at most; what needs no socket goes on, and no thread turns in circles meanwhile.
+//! L3, F6: a netpoll that the system refuses to look at, because somebody closed its descriptor or
+//! put another in its place, is said so, and once a second at most; what needs no socket goes on,
+//! and no thread turns in circles meanwhile.
 //!
-//! Seen to fail with the pause left out of `wait_on` (32,000 looks in 76 ms), and with each failure reported (54).
+//! Seen to fail with the pause left out of `wait_on` (32,000 looks in 76 ms), and with each failure
+//! reported (54).
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "puts another file behind a descriptor")]
 
@@ -30,8 +32,8 @@ fn break_every_epoll() {
         if what.as_os_str() == "anon_inode:[eventpoll]" {
             let name = path.file_name().and_then(|name| name.to_str());
             let fd = name.and_then(|name| name.parse().ok()).expect("a number");
-            // SAFETY: a system call without pointers. Who owns the descriptor finds another file there, which is what
-            // is tested, and closes that in the end.
+            // SAFETY: a system call without pointers. Who owns the descriptor finds another file
+            // there, which is what is tested, and closes that in the end.
             let result = unsafe { libc::dup2(other.as_raw_fd(), fd) };
             assert_eq!(result, fd);
         }
@@ -65,7 +67,8 @@ fn a_netpoll_that_fails_is_told_and_waited_for_in_no_circle() {
             }
         });
         let (looked, took) = (looks() - before, began.elapsed());
-        // Each of the threads, this one included, waits so often; and each time that it has something to do.
+        // Each of the threads, this one included, waits so often; and each time that it has
+        // something to do.
         let waits = 3 * (u64::try_from(took.as_millis()).unwrap() + 1);
         assert!(looked <= waits + 1_000, "{looked} looks in {took:?}");
         drop(runtime);

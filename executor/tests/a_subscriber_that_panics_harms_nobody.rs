@@ -1,11 +1,12 @@
-//! J5, S6: the program's `tracing` subscriber is code that the scheduler calls, in the middle of a stalled
-//! join too. It panics at every event here: the panic is its own, and a join or scope still ends after
-//! its branches.
+//! J5, S6: the program's `tracing` subscriber is code that the scheduler calls, in the middle of a
+//! stalled join too. It panics at every event here: the panic is its own, and a join or scope still
+//! ends after its branches.
 //!
-//! The threads are so few that the wait for the branch has to report that there is no other: one is in
-//! `block_in_place`, one runs the branch, and one waits.
+//! The threads are so few that the wait for the branch has to report that there is no other: one is
+//! in `block_in_place`, one runs the branch, and one waits.
 //!
-//! Seen to fail with the report in `sched/threads.rs` not caught: the join unwound while its branch ran.
+//! Seen to fail with the report in `sched/threads.rs` not caught: the join unwound while its branch
+//! ran.
 
 mod common;
 
@@ -48,7 +49,8 @@ fn with_one_thread_less(gate: &Arc<Gate>) -> Runtime {
     runtime
 }
 
-/// Forks until a thief has the branch that opens `begun`, and leaves work for which a thread is wanted.
+/// Forks until a thief has the branch that opens `begun`, and leaves work for which a thread is
+/// wanted.
 fn until_it_is_stolen(begun: &Gate) {
     while !begun.is_open() {
         join(std::hint::spin_loop, || ());
@@ -56,7 +58,8 @@ fn until_it_is_stolen(begun: &Gate) {
     drop(spawn(async {}));
 }
 
-/// Runs something that forks a branch, which is to say that it has begun and then waits for the report.
+/// Runs something that forks a branch, which is to say that it has begun and then waits for the
+/// report.
 fn while_it_is_reported(what: fn(&Gate, &(dyn Fn() + Sync)) -> u32) {
     let before = EVENTS.get();
     let gate = Arc::new(Gate::default());

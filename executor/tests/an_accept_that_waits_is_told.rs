@@ -1,8 +1,9 @@
-//! Where a listener waits because the system has no room for a connection, each wait is counted, and it is reported once a
-//! second at most. Outside of a runtime nobody counts, and the listener is told that it cannot wait.
+//! Where a listener waits because the system has no room for a connection, each wait is counted,
+//! and it is reported once a second at most. Outside of a runtime nobody counts, and the listener
+//! is told that it cannot wait.
 //!
-//! It fails with each wait reported, and with a count of reports in place of waits. That `accept` says so is tested in
-//! `tests/accept_survives_a_full_epoll.rs`.
+//! It fails with each wait reported, and with a count of reports in place of waits. That `accept`
+//! says so is tested in `tests/accept_survives_a_full_epoll.rs`.
 
 mod common;
 

@@ -1,7 +1,8 @@
-//! L3: a runtime that has nothing to do uses no CPU, whatever it has done before and whatever waits: a task, a
-//! timer that is far away. All of its threads sleep, the monitor too.
+//! L3: a runtime that has nothing to do uses no CPU, whatever it has done before and whatever
+//! waits: a task, a timer that is far away. All of its threads sleep, the monitor too.
 //!
-//! It fails when sysmon in `sched/sysmon.rs` does not lie down for good, and when a worker's search does not end.
+//! It fails when sysmon in `sched/sysmon.rs` does not lie down for good, and when a worker's search
+//! does not end.
 //!
 //! CPU clocks of the runtime's threads are read, by their names; so this is a file with one test.
 
@@ -18,8 +19,8 @@ use ws_executor::{
 };
 use ws_reactor::ThreadId;
 
-/// For so many looks of a busy monitor, at least a millisecond apart, nothing moves. Many times of what an idle one
-/// rests at most between two looks.
+/// For so many looks of a busy monitor, at least a millisecond apart, nothing moves. Many times of
+/// what an idle one rests at most between two looks.
 const CALM: usize = 400;
 /// So many changes are too many: a runtime comes to rest after some.
 const CHANGES_MAX: usize = 2_000;

@@ -1,5 +1,6 @@
-//! S6, S7: what panics for a reason that the caller can mend says so at the caller's line: a timer whose runtime is gone, a
-//! thread too many in a runtime, and a root whose runtime another task's panic has ended.
+//! S6, S7: what panics for a reason that the caller can mend says so at the caller's line: a timer
+//! whose runtime is gone, a thread too many in a runtime, and a root whose runtime another task's
+//! panic has ended.
 //!
 //! Each fails if a `#[track_caller]` on its way is lost, or the cause in its message.
 

@@ -1,11 +1,12 @@
-//! L2, S6: without a `tracing` subscriber, a stall and a panic that nobody joins are told on stderr: one line a second at
-//! most, with a count of what was left out. A subscriber, or `Reports::TracingOnly`, keeps stderr quiet; and a stderr that
-//! takes nothing does no harm.
+//! L2, S6: without a `tracing` subscriber, a stall and a panic that nobody joins are told on
+//! stderr: one line a second at most, with a count of what was left out. A subscriber, or
+//! `Reports::TracingOnly`, keeps stderr quiet; and a stderr that takes nothing does no harm.
 //!
-//! Each test is a program of its own: it runs itself once more, as a child, and reads that one's stderr.
+//! Each test is a program of its own: it runs itself once more, as a child, and reads that one's
+//! stderr.
 //!
-//! It fails when `tell` in `reports.rs` does not look for a subscriber, or at what the builder said; when `admit_at` there
-//! lets every line pass; and when `write` there uses `eprintln!`.
+//! It fails when `tell` in `reports.rs` does not look for a subscriber, or at what the builder
+//! said; when `admit_at` there lets every line pass; and when `write` there uses `eprintln!`.
 
 mod common;
 
@@ -24,7 +25,8 @@ use ws_executor::{
 
 const CHILD: &str = "WS_TEST_CHILD_OF_REPORTS";
 
-/// The child runs the second function, and what it returns goes to its stdout. The parent runs the first.
+/// The child runs the second function, and what it returns goes to its stdout. The parent runs the
+/// first.
 fn with_child(
     test: &'static str,
     parent: impl FnOnce(Child) + Send + 'static,
@@ -71,7 +73,8 @@ fn runtime(reports: Reports) -> Runtime {
     builder.reports(reports).build().unwrap()
 }
 
-/// A task panics that nobody joins. It has been reported, if at all, when this returns the line where it was spawned.
+/// A task panics that nobody joins. It has been reported, if at all, when this returns the line
+/// where it was spawned.
 fn panics(runtime: &Runtime, name: &str) -> u32 {
     // It panics when its handle is gone.
     let gate = std::sync::Arc::new(Gate::default());
@@ -212,7 +215,8 @@ fn not_if_nobody_wants_it() {
     with_child("not_if_nobody_wants_it", parent, || {
         let quiet = runtime(Reports::TracingOnly);
         panics(&quiet, "quiet");
-        // The same stalls another runtime, with a hook and a longer threshold, which tells when it is over.
+        // The same stalls another runtime, with a hook and a longer threshold, which tells when it
+        // is over.
         let (begun, gate) = (
             std::sync::Arc::new(Gate::default()),
             std::sync::Arc::new(Gate::default()),

@@ -1,16 +1,19 @@
-//! L5: at the cap of `max_threads`, or when the system refuses a thread, nothing is lost and nothing hangs that
-//! could go on: the work waits for the threads that there are, it is reported, and once a thread can be had
-//! it is done. A thread that waits in `block_on` does it itself if the runtime could start no thread at all.
+//! L5: at the cap of `max_threads`, or when the system refuses a thread, nothing is lost and
+//! nothing hangs that could go on: the work waits for the threads that there are, it is reported,
+//! and once a thread can be had it is done. A thread that waits in `block_on` does it itself if the
+//! runtime could start no thread at all.
 //!
-//! It fails, by a hang, when `refused` in `sched/ground.rs` keeps the permit of a refused thread, when sysmon
-//! lies down although work is queued, and when nobody stands in for the threads that are missing
-//! (`must_stand_in` in `sched/wait.rs`). And, as root, when it is said more than once that there is no thread for sysmon.
+//! It fails, by a hang, when `refused` in `sched/ground.rs` keeps the permit of a refused thread,
+//! when sysmon lies down although work is queued, and when nobody stands in for the threads that
+//! are missing (`must_stand_in` in `sched/wait.rs`). And, as root, when it is said more than once
+//! that there is no thread for sysmon.
 //!
-//! And when the runtime has no keeper (`sched/keeper.rs`): a task that a thread from outside spawns while the system refuses
-//! threads waits for ever then. Exactly one thread must be enough.
+//! And when the runtime has no keeper (`sched/keeper.rs`): a task that a thread from outside spawns
+//! while the system refuses threads waits for ever then. Exactly one thread must be enough.
 //!
-//! The limits are the process's, so each scenario runs in a child: under `RLIMIT_AS`, which refuses a stack of
-//! 1 GiB, and, if this is root, which no limit on processes binds, under `RLIMIT_NPROC` with a user of its own.
+//! The limits are the process's, so each scenario runs in a child: under `RLIMIT_AS`, which refuses
+//! a stack of 1 GiB, and, if this is root, which no limit on processes binds, under `RLIMIT_NPROC`
+//! with a user of its own.
 
 #![expect(
     unsafe_code,
@@ -47,7 +50,8 @@ const NONE: &str = "none";
 const FEW: &str = "few";
 
 common::with_workers! {
-    /// As many tasks are stuck as there may be threads; what comes then waits, and is done in the end.
+    /// As many tasks are stuck as there may be threads; what comes then waits, and is done in the
+    /// end.
     fn at_the_cap(workers: usize) {
         listen_to_log();
         let most = workers + 2;
@@ -95,8 +99,9 @@ common::with_workers! {
     }
 }
 
-/// At the cap, with all threads stuck, a thread in `block_on` loses what it has spawned: its root does not come back, and
-/// the monitor gives it to others, of which none can be had. It does it itself then.
+/// At the cap, with all threads stuck, a thread in `block_on` loses what it has spawned: its root
+/// does not come back, and the monitor gives it to others, of which none can be had. It does it
+/// itself then.
 #[test]
 fn what_the_monitor_takes_from_a_block_on_comes_back() {
     limited(|| {
@@ -112,7 +117,8 @@ fn what_the_monitor_takes_from_a_block_on_comes_back() {
             })
             .collect();
         begun.wait_for(2);
-        // One that waits: for it the monitor takes the permit of whoever is stuck, also of the last.
+        // One that waits: for it the monitor takes the permit of whoever is stuck, also of the
+        // last.
         let waiting = runtime.spawn(async {});
         let metrics = || runtime.handle().metrics();
         let until = |is_so: &dyn Fn() -> bool| {
@@ -134,10 +140,12 @@ fn what_the_monitor_takes_from_a_block_on_comes_back() {
     });
 }
 
-/// All threads of a runtime with `workers + 2` of them are stuck until the gate opens, and a permit is free.
+/// All threads of a runtime with `workers + 2` of them are stuck until the gate opens, and a permit
+/// is free.
 fn all_stuck(workers: usize, announced: bool) -> (Runtime, Arc<Gate>, Vec<JoinHandle<()>>) {
     let most = workers + 2;
-    // A thread that announces its block gives its permit up by itself; from the others sysmon takes it.
+    // A thread that announces its block gives its permit up by itself; from the others sysmon takes
+    // it.
     let runtime = Builder::new()
         .workers(workers)
         .max_threads(most)
@@ -163,7 +171,8 @@ fn all_stuck(workers: usize, announced: bool) -> (Runtime, Arc<Gate>, Vec<JoinHa
         .collect();
     begun.wait_for(most);
     if !announced {
-        // One that waits: for it the monitor takes the permit of whoever is stuck, also of the last.
+        // One that waits: for it the monitor takes the permit of whoever is stuck, also of the
+        // last.
         tasks.push(runtime.spawn(async {}));
     }
     while runtime.handle().metrics().free_permits == 0 {
@@ -173,8 +182,8 @@ fn all_stuck(workers: usize, announced: bool) -> (Runtime, Arc<Gate>, Vec<JoinHa
 }
 
 common::with_workers! {
-    /// At the cap, the child of a `block_on` is woken by a foreign thread, and so goes to the queue of all. All of them are
-    /// stuck, and wait for that child.
+    /// At the cap, the child of a `block_on` is woken by a foreign thread, and so goes to the queue
+    /// of all. All of them are stuck, and wait for that child.
     fn a_child_that_a_foreign_thread_wakes_is_run_at_the_cap(workers: usize) {
         for announced in [true, false] {
             let (runtime, gate, tasks) = all_stuck(workers, announced);
@@ -292,8 +301,9 @@ fn few_threads(stack_size: Option<usize>) {
 
 /// Runs this test in a child, under the limit that the shell sets.
 fn in_a_child(test: &str, limit: &str, threads: &str, user: Option<u32>) {
-    // Copied and started one at a time: a child that another test starts meanwhile would inherit the descriptor through
-    // which the copy is written, and a file that is open for writing cannot be run.
+    // Copied and started one at a time: a child that another test starts meanwhile would inherit
+    // the descriptor through which the copy is written, and a file that is open for writing cannot
+    // be run.
     static STARTING: Mutex<()> = Mutex::new(());
     let mut program = env::current_exe().unwrap();
     let mut copied = None;
@@ -425,7 +435,8 @@ fn when_the_first_thread_is_refused() {
     });
 }
 
-/// The only thread of the runtime waits for a task for which the system refuses one. It need not refuse it for ever.
+/// The only thread of the runtime waits for a task for which the system refuses one. It need not
+/// refuse it for ever.
 #[test]
 fn when_the_only_thread_waits_for_one_that_is_refused() {
     as_another_user("when_the_only_thread_waits_for_one_that_is_refused", || {
@@ -473,8 +484,8 @@ fn when_the_only_thread_sleeps_in_a_block_on() {
     });
 }
 
-/// One thread can be had and no other. A monitor that takes it does the work with it, and there is a monitor again as soon as
-/// there can be one.
+/// One thread can be had and no other. A monitor that takes it does the work with it, and there is
+/// a monitor again as soon as there can be one.
 #[test]
 fn when_there_is_exactly_one_thread() {
     as_another_user("when_there_is_exactly_one_thread", || {

@@ -1,5 +1,6 @@
-//! From the fuzzer's bytes to steps: a byte says which step comes next, those after it are its numbers. Where the bytes
-//! end, the program ends. What a program does, and what it has to do, is in `executor/src/steps.rs`.
+//! From the fuzzer's bytes to steps: a byte says which step comes next, those after it are its
+//! numbers. Where the bytes end, the program ends. What a program does, and what it has to do, is
+//! in `executor/src/steps.rs`.
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 

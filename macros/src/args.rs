@@ -1,4 +1,5 @@
-//! Reads what stands in the parentheses: `workers = 4, crate = my::ws`, and on a test `paused, seed = 7`.
+//! Reads what stands in the parentheses: `workers = 4, crate = my::ws`, and on a test
+//! `paused, seed = 7`.
 //!
 //! # The grammar
 //!
@@ -12,24 +13,25 @@
 //!
 //! A paused test has one worker; `workers = 1` may say so.
 //!
-//! Each key stands at most once, and a key that is not listed here is an error that lists those that
-//! are: a misspelt knob that is passed over in silence would be worse than one that does not exist.
+//! Each key stands at most once, and a key that is not listed here is an error that lists those
+//! that are: a misspelt knob that is passed over in silence would be worse than one that does not
+//! exist.
 //!
 //! # A fault does not end the reading
 //!
 //! Whoever edits an attribute mostly has one wrong argument beside good ones. So [`Args::parse`]
-//! returns all that it understood together with all that it did not: after a fault it goes on behind
-//! the next comma. The expansion is then made from the good arguments and stands beside the errors,
-//! which keeps the function alive for the editor and keeps follow-up errors away.
+//! returns all that it understood together with all that it did not: after a fault it goes on
+//! behind the next comma. The expansion is then made from the good arguments and stands beside the
+//! errors, which keeps the function alive for the editor and keeps follow-up errors away.
 //!
 //! Every error points at the smallest text that has to change: an unknown or repeated key at the
 //! key, a bad value at the value; of two that contradict each other, at the one that has to go.
 //!
 //! # Why `workers` is a literal
 //!
-//! 0 can only be refused while compiling if the number is known to the macro. A number that is known
-//! at run time belongs to `ws::runtime::Builder` (or to the variable `WS_WORKERS`), which says so in
-//! an error of its own.
+//! 0 can only be refused while compiling if the number is known to the macro. A number that is
+//! known at run time belongs to `ws::runtime::Builder` (or to the variable `WS_WORKERS`), which
+//! says so in an error of its own.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::ext::IdentExt;

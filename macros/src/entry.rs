@@ -49,19 +49,20 @@
 //!
 //! Those above ours have been applied already. Those below it stay on the outer function, in their
 //! order: `#[should_panic]`, `#[ignore]`, `#[cfg]` and docs belong there, and lint levels reach the
-//! inner function from there. An attribute macro that wants to see an `async fn` has to stand above.
+//! inner function from there. An attribute macro that wants to see an `async fn` has to stand
+//! above.
 //!
 //! # Refusals
 //!
-//! [`inspect`] finds all faults at once, and what is emitted beside them is chosen so that the faults
-//! are the only errors. Where the function can still be called (`async` is missing, an attribute is
-//! doubled, an argument of ours is wrong) the normal expansion follows, as if repaired. Where it can
-//! not (parameters, generics, `unsafe`), the inner function keeps the whole signature and body, and
-//! the outer one does not call it. What is no function at all is given back as it came. In each case
-//! the body is compiled in full, so an editor goes on completing in it.
+//! [`inspect`] finds all faults at once, and what is emitted beside them is chosen so that the
+//! faults are the only errors. Where the function can still be called (`async` is missing, an
+//! attribute is doubled, an argument of ours is wrong) the normal expansion follows, as if
+//! repaired. Where it can not (parameters, generics, `unsafe`), the inner function keeps the whole
+//! signature and body, and the outer one does not call it. What is no function at all is given back
+//! as it came. In each case the body is compiled in full, so an editor goes on completing in it.
 //!
-//! The body is never parsed here: it travels as tokens, so a half-typed one is no fault of ours, and
-//! every span in it is the user's.
+//! The body is never parsed here: it travels as tokens, so a half-typed one is no fault of ours,
+//! and every span in it is the user's.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -100,8 +101,9 @@ impl Entry {
 
     /// Whether `attribute` makes an entry of the function already.
     ///
-    /// Only the last segment counts: `#[test]`, `#[core::prelude::v1::test]` and the test attributes
-    /// of other runtimes would each register the test, or start a runtime, a second time.
+    /// Only the last segment counts: `#[test]`, `#[core::prelude::v1::test]` and the test
+    /// attributes of other runtimes would each register the test, or start a runtime, a second
+    /// time.
     fn is_doubled_by(self, attribute: &Attribute) -> bool {
         attribute
             .path()

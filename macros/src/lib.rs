@@ -1,9 +1,9 @@
 //! `#[ws::main]` and `#[ws::test]`: from an `async fn` to a function that starts the runtime.
 //!
-//! Users reach both through the crate `ws`, which re-exports them. This crate depends on none of the
-//! runtime's: it writes paths such as `::ws::__private::Probe` into the user's code and never names a
-//! type of its own. For that reason the examples here are not compiled; those that are stand in the
-//! documentation of `ws`, and every rule below has a program under `tests/ui/`.
+//! Users reach both through the crate `ws`, which re-exports them. This crate depends on none of
+//! the runtime's: it writes paths such as `::ws::__private::Probe` into the user's code and never
+//! names a type of its own. For that reason the examples here are not compiled; those that are
+//! stand in the documentation of `ws`, and every rule below has a program under `tests/ui/`.
 //!
 //! | file | holds |
 //! | --- | --- |
@@ -34,11 +34,11 @@ use proc_macro::TokenStream;
 ///
 /// The thread that calls the function is one of the workers until the root is done. A root that is
 /// `Send` is an ordinary task: it starts on this thread, and any worker may steal it. Every other
-/// root is pinned to this thread, and waits while that thread polls another task: one that blocks or
-/// computes for long delays a pinned root as it delays no other task. What makes a root so is
-/// often a temporary that lives across an `.await`: `let` it end before. The output does not count for
-/// that on a function called `main`, so `Result<(), Box<dyn Error>>` leaves the root stealable. When
-/// the root is done, so is the runtime: tasks that still run are cancelled.
+/// root is pinned to this thread, and waits while that thread polls another task: one that blocks
+/// or computes for long delays a pinned root as it delays no other task. What makes a root so is
+/// often a temporary that lives across an `.await`: `let` it end before. The output does not count
+/// for that on a function called `main`, so `Result<(), Box<dyn Error>>` leaves the root stealable.
+/// When the root is done, so is the runtime: tasks that still run are cancelled.
 ///
 /// # Arguments
 ///
@@ -64,8 +64,8 @@ use proc_macro::TokenStream;
 /// process fails. If the runtime cannot be built, `error: ` and the reason are printed and the
 /// process fails.
 ///
-/// On a function with another name: anything. It becomes a plain function that starts a runtime with
-/// each call and returns what the body does.
+/// On a function with another name: anything. It becomes a plain function that starts a runtime
+/// with each call and returns what the body does.
 ///
 /// # Panics
 ///
@@ -81,8 +81,8 @@ use proc_macro::TokenStream;
 ///
 /// The compiler refuses, at the text that has to change: a function that is not `async`; one with
 /// arguments, generics or a `where` clause; `const`, `unsafe` and `extern` functions; methods; a
-/// second `main` attribute; `workers = 0`, unknown arguments and repeated ones. An associated function may not say `Self`,
-/// for its body becomes that of a function of its own.
+/// second `main` attribute; `workers = 0`, unknown arguments and repeated ones. An associated
+/// function may not say `Self`, for its body becomes that of a function of its own.
 ///
 /// A type that is `Send` only where a lifetime is `'static` and that the root holds across an
 /// `.await` is refused with "higher-ranked lifetime error"; a `Pin<Box<dyn Future<Output = ()>>>`
@@ -108,8 +108,8 @@ pub fn main(args: TokenStream, item: TokenStream) -> TokenStream {
 /// }
 /// ```
 ///
-/// `#[test]` is part of it. `#[should_panic]`, `#[ignore]` and `#[cfg]` work as they do there, and the
-/// root is stealable or pinned as under [`main`](macro@main).
+/// `#[test]` is part of it. `#[should_panic]`, `#[ignore]` and `#[cfg]` work as they do there, and
+/// the root is stealable or pinned as under [`main`](macro@main).
 ///
 /// # Arguments
 ///
@@ -125,10 +125,10 @@ pub fn main(args: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// # Virtual time
 ///
-/// Under `paused` the clock of `ws::time` stands still while anything can go on, and jumps to the next timer when
-/// all tasks wait: a sleep of a thousand hours takes none, and a timeout comes exactly when it is due. And the order in
-/// which ready tasks run is shuffled by a seed, so that a test does not pass by luck: all orders are equally
-/// likely, first in, first out or not.
+/// Under `paused` the clock of `ws::time` stands still while anything can go on, and jumps to the
+/// next timer when all tasks wait: a sleep of a thousand hours takes none, and a timeout comes
+/// exactly when it is due. And the order in which ready tasks run is shuffled by a seed, so that a
+/// test does not pass by luck: all orders are equally likely, first in, first out or not.
 ///
 /// ```
 /// use std::time::Duration;
@@ -142,17 +142,19 @@ pub fn main(args: TokenStream, item: TokenStream) -> TokenStream {
 /// }
 /// ```
 ///
-/// Without `seed` each run draws one, so that a suite meets more orders the more often it runs; a test that fails
-/// prints it, and `WS_TEST_SEED=N` in the environment, which counts for all tests without a seed of their own, or
-/// `seed = N` here repeats that run. What makes a run depend on the world, and so may keep it from being
-/// repeated, is listed at `ws::runtime::Builder::paused`, which is what `paused` stands for.
+/// Without `seed` each run draws one, so that a suite meets more orders the more often it runs; a
+/// test that fails prints it, and `WS_TEST_SEED=N` in the environment, which counts for all tests
+/// without a seed of their own, or `seed = N` here repeats that run. What makes a run depend on the
+/// world, and so may keep it from being repeated, is listed at `ws::runtime::Builder::paused`,
+/// which is what `paused` stands for.
 ///
-/// If nothing can go on any more, and nothing could wake any task, the test panics with a list of those that wait.
+/// If nothing can go on any more, and nothing could wake any task, the test panics with a list of
+/// those that wait.
 ///
 /// # What the function may return
 ///
-/// What std's `#[test]` may return. An `Err` is printed, and the test fails, with the words that std
-/// uses. With `#[should_panic]` the function returns nothing, as under std.
+/// What std's `#[test]` may return. An `Err` is printed, and the test fails, with the words that
+/// std uses. With `#[should_panic]` the function returns nothing, as under std.
 ///
 /// # Panics
 ///
@@ -161,8 +163,8 @@ pub fn main(args: TokenStream, item: TokenStream) -> TokenStream {
 /// # Errors
 ///
 /// The compiler refuses what it refuses for [`main`](macro@main); a second test attribute: with
-/// `#[test]` beside it the test would be registered twice; `paused` with more than one worker; and a seed without
-/// `paused`.
+/// `#[test]` beside it the test would be registered twice; `paused` with more than one worker; and
+/// a seed without `paused`.
 #[proc_macro_attribute]
 pub fn test(args: TokenStream, item: TokenStream) -> TokenStream {
     entry::expand(Entry::Test, args.into(), item.into()).into()

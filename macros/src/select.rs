@@ -1,15 +1,17 @@
-//! What `ws::select!` puts before the `select!` of `futures`: a unit of the budget is taken, and if none is left the
-//! task yields.
+//! What `ws::select!` puts before the `select!` of `futures`: a unit of the budget is taken, and if
+//! none is left the task yields.
 //!
-//! A `select!` with a `default` branch does not wait, so it may stand where nothing can be awaited, and it pays nothing.
-//! Whether there is such a branch is all that has to be read here. A macro by example cannot: it would walk through
-//! the tokens one by one, and meet the compiler's recursion limit in a branch of some length.
+//! A `select!` with a `default` branch does not wait, so it may stand where nothing can be awaited,
+//! and it pays nothing. Whether there is such a branch is all that has to be read here. A macro by
+//! example cannot: it would walk through the tokens one by one, and meet the compiler's recursion
+//! limit in a branch of some length.
 //!
 //! # A future that is not fused
 //!
-//! The `select!` of `futures` refuses it, and does not say what is missing. So the future of each branch passes through
-//! `fused`, whose bound has a message that says `.fuse()`. A future that is borrowed by name stays a name, which is what `futures`
-//! tells it by; it is checked beside the `select!`, in code that never runs.
+//! The `select!` of `futures` refuses it, and does not say what is missing. So the future of each
+//! branch passes through `fused`, whose bound has a message that says `.fuse()`. A future that is
+//! borrowed by name stays a name, which is what `futures` tells it by; it is checked beside the
+//! `select!`, in code that never runs.
 
 use proc_macro2::{Delimiter, Spacing, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
@@ -31,12 +33,14 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
     })
 }
 
-/// The branches, with a check around each future that is made in place; and the futures that are borrowed by name.
+/// The branches, with a check around each future that is made in place; and the futures that are
+/// borrowed by name.
 fn with_checks(branches: TokenStream, path: &TokenStream) -> (TokenStream, Vec<TokenStream>) {
     let mut tokens = branches.into_iter().peekable();
     let (mut checked, mut names) = (TokenStream::new(), Vec::new());
     while tokens.peek().is_some() {
-        // The pattern, up to a `=` that is no part of a longer operator; `default` and `complete` have none.
+        // The pattern, up to a `=` that is no part of a longer operator; `default` and `complete`
+        // have none.
         let mut before = ' ';
         let has_future = loop {
             let Some(token) = tokens.next() else {
@@ -65,8 +69,8 @@ fn with_checks(branches: TokenStream, path: &TokenStream) -> (TokenStream, Vec<T
             // No arrow: `futures` says so.
             checked.extend(future);
         }
-        // What the branch does: a block, or all up to a comma that is not between the `<` and the `>` of a path. Such a `<`
-        // follows a `::`, or begins the branch.
+        // What the branch does: a block, or all up to a comma that is not between the `<` and the
+        // `>` of a path. Such a `<` follows a `::`, or begins the branch.
         let mut begins = true;
         let (mut generics, mut before) = (0_usize, [' '; 2]);
         while let Some(token) = tokens.next() {
@@ -98,7 +102,8 @@ fn with_checks(branches: TokenStream, path: &TokenStream) -> (TokenStream, Vec<T
     (checked, names)
 }
 
-/// A future with its check; a name, whose check is elsewhere; or a reference, which is left to `futures`.
+/// A future with its check; a name, whose check is elsewhere; or a reference, which is left to
+/// `futures`.
 fn check(future: Vec<TokenTree>, path: &TokenStream, names: &mut Vec<TokenStream>) -> TokenStream {
     let is_name = future.iter().all(|token| match token {
         TokenTree::Ident(_) => true,

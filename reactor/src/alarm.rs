@@ -4,8 +4,9 @@
 //!
 //! A thread waits in the poller until the next timer of the runtime. Meanwhile other threads arm
 //! timers, thousands a second, and nearly all of them are later than the one that is waited for, or
-//! nobody waits. Those must pay a fence and a load. The few that are earlier must not pay for waking
-//! a thread that would only look and go back to sleep: they set the timer in the poll themselves.
+//! nobody waits. Those must pay a fence and a load. The few that are earlier must not pay for
+//! waking a thread that would only look and go back to sleep: they set the timer in the poll
+//! themselves.
 //!
 //! # The word
 //!
@@ -17,41 +18,44 @@
 //! | a time | waits, or is about to, until then | nothing if `d` is no earlier, else brings it forward |
 //! | [`NEVER`] | waits, or is about to, without a deadline yet | brings it forward |
 //!
-//! Every deadline is at least 1, so that "is it later than what the poller knows?" is one comparison
-//! for all three rows.
+//! Every deadline is at least 1, so that "is it later than what the poller knows?" is one
+//! comparison for all three rows.
 //!
 //! # Why no timer is slept through
 //!
 //! The two sides meet at a store-load race, each with a sequentially consistent fence:
 //!
-//! - arming: the timer goes into its heap (and the heap's first deadline is published), *fence*, load
-//!   `sleep_until`;
+//! - arming: the timer goes into its heap (and the heap's first deadline is published), *fence*,
+//!   load `sleep_until`;
 //! - waiting: store `NEVER` to `sleep_until`, *fence* (this is [`Alarm::prepare`]), then the caller
 //!   looks at all heaps once more and passes on what it found ([`Alarm::aim`]).
 //!
-//! One of the fences comes first in the order of all fences. If it is the armer's, the poller's look
-//! at the heaps sees the timer. If it is the poller's, the armer's load sees that somebody waits, and
-//! it brings the word forward. Both may happen, which does no harm: `aim` takes the earlier of the two.
+//! One of the fences comes first in the order of all fences. If it is the armer's, the poller's
+//! look at the heaps sees the timer. If it is the poller's, the armer's load sees that somebody
+//! waits, and it brings the word forward. Both may happen, which does no harm: `aim` takes the
+//! earlier of the two.
 //!
 //! # The timer is never set too late, and often too early
 //!
 //! Invariant, under the lock of `set_to`, while the poller waits: **the timer is set, and not later
-//! than `sleep_until`**, unless that is `NEVER`. The reverse does not hold. A deadline that has moved
-//! away (a timeout that was cancelled, which is what timeouts are for) leaves the timer as it is: the
-//! poller then wakes once for nothing, sets it right and sleeps on, instead of a system call on every
-//! wait. So a server whose requests each carry a timeout of seconds makes that call once in seconds.
+//! than `sleep_until`**, unless that is `NEVER`. The reverse does not hold. A deadline that has
+//! moved away (a timeout that was cancelled, which is what timeouts are for) leaves the timer as it
+//! is: the poller then wakes once for nothing, sets it right and sleeps on, instead of a system
+//! call on every wait. So a server whose requests each carry a timeout of seconds makes that call
+//! once in seconds.
 //!
-//! Once the timer's event has been fetched, the setting is used up, and `set_to` says so. If somebody
-//! has set it anew in that very moment, it is set twice; to decide by the clock instead would trust
-//! two readings of it with a lost timer.
+//! Once the timer's event has been fetched, the setting is used up, and `set_to` says so. If
+//! somebody has set it anew in that very moment, it is set twice; to decide by the clock instead
+//! would trust two readings of it with a lost timer.
 //!
 //! # Never early
 //!
-//! [`Alarm::is_due`] says yes only when the clock has reached the deadline, and the timer counts by the
-//! same clock (see `sys.rs`). Checked by `tests/timer_is_never_early.rs`; what comes before, by `models::alarm`.
+//! [`Alarm::is_due`] says yes only when the clock has reached the deadline, and the timer counts by
+//! the same clock (see `sys.rs`). Checked by `tests/timer_is_never_early.rs`; what comes before, by
+//! `models::alarm`.
 //!
-//! Where there is no timerfd, the poller has a timeout of its own, rounded up to mio's milliseconds,
-//! and bringing it forward means to wake the poller: [`Arm::Wake`].
+//! Where there is no timerfd, the poller has a timeout of its own, rounded up to mio's
+//! milliseconds, and bringing it forward means to wake the poller: [`Arm::Wake`].
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -106,17 +110,18 @@ impl Alarm {
     /// From now on, every deadline that is armed is seen by the wait that follows.
     pub(crate) fn prepare(&self) {
         self.sleep_until.store(NEVER, Ordering::Relaxed);
-        // Ordering: SeqCst pairs with the fence in `arm`. It closes the race between this store and the
-        // caller's look at the timers, which follows. Model `alarm::a_timer_that_is_armed_beside_a_wait`.
-        // It releases the store to `Netpoll::interrupt` as well, by way of the flag that the wait swaps next.
-        // Model `netpoll::an_interrupt_ends_the_wait`.
+        // Ordering: SeqCst pairs with the fence in `arm`. It closes the race between this store and
+        // the caller's look at the timers, which follows. Model
+        // `alarm::a_timer_that_is_armed_beside_a_wait`. It releases the store to
+        // `Netpoll::interrupt` as well, by way of the flag that the wait swaps next. Model
+        // `netpoll::an_interrupt_ends_the_wait`.
         fence(Ordering::SeqCst);
     }
 
     /// A timer was armed. Its deadline is asked for if somebody waits.
     pub(crate) fn arm(&self, deadline: impl FnOnce() -> Instant) -> Arm {
-        // Ordering: SeqCst pairs with the fence in `prepare`; see *Why no timer is slept through*. Model
-        // `alarm::a_timer_that_is_armed_beside_a_wait`.
+        // Ordering: SeqCst pairs with the fence in `prepare`; see *Why no timer is slept through*.
+        // Model `alarm::a_timer_that_is_armed_beside_a_wait`.
         fence(Ordering::SeqCst);
         let until = self.sleep_until.load(Ordering::Relaxed);
         if until == AWAKE {
@@ -138,14 +143,15 @@ impl Alarm {
         }
         match self.set(&mut set_to, deadline) {
             Ok(()) if Timer::KEEPS_TIME => Arm::Done,
-            // A timer that can not be set is an error for who waits: once awake it calls `aim` again,
-            // which meets the error too and returns it.
+            // A timer that can not be set is an error for who waits: once awake it calls `aim`
+            // again, which meets the error too and returns it.
             Ok(()) | Err(_) => Arm::Wake,
         }
     }
 
-    /// The poller is about to wait until `deadline`, or until what was armed since `prepare`. Called
-    /// before each round of the wait, and costs a system call only if the timer is set too late.
+    /// The poller is about to wait until `deadline`, or until what was armed since `prepare`.
+    /// Called before each round of the wait, and costs a system call only if the timer is set too
+    /// late.
     pub(crate) fn aim(&self, deadline: Option<Instant>) -> io::Result<()> {
         let mut set_to = self.set_to.lock();
         if let Some(deadline) = deadline {
@@ -184,8 +190,8 @@ impl Alarm {
         self.sleep_until.store(AWAKE, Ordering::Relaxed);
     }
 
-    /// Lowers the word. Says whether it did: not if it was as early, or nobody waits. Lock required:
-    /// that of `set_to`.
+    /// Lowers the word. Says whether it did: not if it was as early, or nobody waits. Lock
+    /// required: that of `set_to`.
     fn lower(&self, deadline: u64) -> bool {
         self.sleep_until
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |until| {

@@ -1,10 +1,11 @@
 //! On which CPUs a thread may run, and how to keep a thread that is about to wake off one of them.
 //!
-//! A worker that wakes another and computes on wants it on *another* CPU. The system does not always
-//! see to that: in a virtual machine an idle CPU is halted, its host counts it as preempted, and the
-//! guest's scheduler then does not take it for idle; so a thread that slept on the waker's CPU is
-//! queued behind the waker, for as long as that runs (seen here: 1 to 5 ms in one of ten wake-ups).
-//! To take the waker's CPU out of the sleeper's set for a moment leaves the system no choice.
+//! A worker that wakes another and computes on wants it on *another* CPU. The system does not
+//! always see to that: in a virtual machine an idle CPU is halted, its host counts it as preempted,
+//! and the guest's scheduler then does not take it for idle; so a thread that slept on the waker's
+//! CPU is queued behind the waker, for as long as that runs (seen here: 1 to 5 ms in one of ten
+//! wake-ups). To take the waker's CPU out of the sleeper's set for a moment leaves the system no
+//! choice.
 //!
 //! On other systems than Linux nothing is known and nothing is done.
 
@@ -52,9 +53,9 @@ pub fn current_cpu() -> Option<u32> {
 }
 
 impl ThreadId {
-    /// Takes `cpu` out of the set of CPUs that the thread may run on, and returns the set as it was.
-    /// None, and nothing is done, if the thread is gone, if it could not run on that CPU anyway, if it
-    /// could run on no other, or if the system does not allow it.
+    /// Takes `cpu` out of the set of CPUs that the thread may run on, and returns the set as it
+    /// was. None, and nothing is done, if the thread is gone, if it could not run on that CPU
+    /// anyway, if it could run on no other, or if the system does not allow it.
     ///
     /// Costs about 10 us when the caches are cold. A set that somebody else gives the thread until
     /// [`CpuSet::restore`] is lost.
@@ -65,8 +66,8 @@ impl ThreadId {
             let cpu = cpu as usize;
             // SAFETY: a set is a plain array of bits, for which all zeroes is a value.
             let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-            // SAFETY: the pointer is valid for a write of the size that goes with it. More CPUs than
-            // fit are an error.
+            // SAFETY: the pointer is valid for a write of the size that goes with it. More CPUs
+            // than fit are an error.
             let read =
                 unsafe { libc::sched_getaffinity(thread, size_of_val(&set), &raw mut set) } == 0;
             let fits = cpu < 8 * size_of_val(&set);

@@ -1,5 +1,5 @@
-//! The one door to the kernel's poll: mio and the timer of `sys.rs` in life, and in a model the kernel of
-//! `models/kernel.rs`. The rest of this crate is the same in both.
+//! The one door to the kernel's poll: mio and the timer of `sys.rs` in life, and in a model the
+//! kernel of `models/kernel.rs`. The rest of this crate is the same in both.
 
 #[cfg(not(all(test, ws_loom)))]
 pub(crate) use crate::sys::Timer;

@@ -1,14 +1,14 @@
 //! The netpoll of the `ws` runtime: readiness of sources, and the wakers that wait for it.
 //!
 //! It stands between the kernel and the scheduler, and knows nothing of tasks. What goes in are
-//! [sources](Source) (sockets, pipes, anything that epoll and its like can watch); what comes out are
-//! [wakers](std::task::Waker), in batches, for the scheduler to wake.
+//! [sources](Source) (sockets, pipes, anything that epoll and its like can watch); what comes out
+//! are [wakers](std::task::Waker), in batches, for the scheduler to wake.
 //!
-//! - A [`Netpoll`] holds the sources of one runtime. One thread at a time is its [`Poller`], which looks
-//!   or waits; others [interrupt](Netpoll::interrupt) it, or [bring its deadline
+//! - A [`Netpoll`] holds the sources of one runtime. One thread at a time is its [`Poller`], which
+//!   looks or waits; others [interrupt](Netpoll::interrupt) it, or [bring its deadline
 //!   forward](Netpoll::arm) without waking it.
-//! - A [`Registration`] is one source in it. Tasks wait for a [`Direction`] of it: one by poll functions,
-//!   and any number at once by futures.
+//! - A [`Registration`] is one source in it. Tasks wait for a [`Direction`] of it: one by poll
+//!   functions, and any number at once by futures.
 //!
 //! mio is named in this crate alone; what a user of sources needs of it is re-exported here.
 //!
@@ -62,9 +62,9 @@
 //!
 //! # Locks
 //!
-//! In this order: the driver (held by the [`Poller`]), the table, the wakers of one source; and on its
-//! own the setting of the timer. No waker is cloned, woken or dropped under any of them but the first,
-//! which nobody waits for.
+//! In this order: the driver (held by the [`Poller`]), the table, the wakers of one source; and on
+//! its own the setting of the timer. No waker is cloned, woken or dropped under any of them but the
+//! first, which nobody waits for.
 
 #![cfg_attr(
     all(test, ws_loom),

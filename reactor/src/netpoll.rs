@@ -4,8 +4,9 @@
 //!
 //! As in Go: tasks wait for sockets without a thread, and threads of the scheduler look here when
 //! they have nothing else to do, now and then when they have, and one of them waits here when there
-//! is nothing at all. The netpoll knows wakers and not tasks. It hands the wakers of ready sources to
-//! whoever looked, and that is the end of its business: which task runs where is the scheduler's.
+//! is nothing at all. The netpoll knows wakers and not tasks. It hands the wakers of ready sources
+//! to whoever looked, and that is the end of its business: which task runs where is the
+//! scheduler's.
 //!
 //! # One poller at a time
 //!
@@ -16,34 +17,37 @@
 //!
 //! # Waiting, step by step
 //!
-//! 1. [`Poller::prepare`]. From here on every [`Netpoll::arm`] and [`Netpoll::interrupt`] reaches the
-//!    wait.
+//! 1. [`Poller::prepare`]. From here on every [`Netpoll::arm`] and [`Netpoll::interrupt`] reaches
+//!    the wait.
 //! 2. The caller looks at its timers and queues once more. What was put there before a fence that
 //!    preceded ours, it sees now. What is put there later comes with an `arm` or `interrupt`, which
 //!    sees that somebody is about to wait.
 //! 3. [`Poller::wait`], or [`Poller::cancel`] if the look found something.
 //!
-//! A wait ends for one of three reasons ([`WaitResult`]), and only then: a waker is there to be woken,
-//! somebody interrupts, or the deadline has come. Edges for which no task waits are noted and do not
-//! end it, nor does a timer that was set for a deadline which no longer holds (see `alarm.rs`).
+//! A wait ends for one of three reasons ([`WaitResult`]), and only then: a waker is there to be
+//! woken, somebody interrupts, or the deadline has come. Edges for which no task waits are noted
+//! and do not end it, nor does a timer that was set for a deadline which no longer holds (see
+//! `alarm.rs`).
 //!
 //! # Nobody waits
 //!
-//! Somebody has to wait for a timer that was armed and for a source that was registered. Whether a thread does is one load,
-//! of what it says in step 1 (`Alarm::is_awaited`). If none does, the netpoll calls what [`Netpoll::on_unheard`] set: the scheduler
-//! knows whether a thread will still come by, or sends one. Two store-load races are met there, with a sequentially
-//! consistent fence on either side of each:
+//! Somebody has to wait for a timer that was armed and for a source that was registered. Whether a
+//! thread does is one load, of what it says in step 1 (`Alarm::is_awaited`). If none does, the
+//! netpoll calls what [`Netpoll::on_unheard`] set: the scheduler knows whether a thread will still
+//! come by, or sends one. Two store-load races are met there, with a sequentially consistent fence
+//! on either side of each:
 //!
-//! - A timer and a thread that is about to wait: see `alarm.rs`. A source needs no such meeting, since the kernel tells a
-//!   waiting thread of it.
-//! - A timer or source and a thread that leaves. The thread stores that it does not wait, fences, and looks whether anything
-//!   is to be waited for (`Ground::poll_as` in the executor). So either that look sees the timer or source, or the
-//!   thread that brought it sees that nobody waits.
+//! - A timer and a thread that is about to wait: see `alarm.rs`. A source needs no such meeting,
+//!   since the kernel tells a waiting thread of it.
+//! - A timer or source and a thread that leaves. The thread stores that it does not wait, fences,
+//!   and looks whether anything is to be waited for (`Ground::poll_as` in the executor). So either
+//!   that look sees the timer or source, or the thread that brought it sees that nobody waits.
 //!
 //! # An interrupt is not lost
 //!
 //! The flag `interrupted` is the interrupt, and the event in the poll only cuts a wait short. So it
-//! does not matter who fetches that event: a [`Poller::look`] may have it, and the flag still stands.
+//! does not matter who fetches that event: a [`Poller::look`] may have it, and the flag still
+//! stands.
 //!
 //! | interrupt | wait |
 //! | --- | --- |
@@ -51,14 +55,16 @@
 //! | 2. ends here if nobody waits | 2. swaps the flag to false; if it was true, does not block |
 //! | 3. writes the event | 3. blocks; then swaps the flag to false again |
 //!
-//! If the flag is raised before step 2 on the right, the wait does not block. If it is raised later, then
-//! step 1 on the left reads what step 2 on the right wrote, or what came after that, and so acquires what the fence
-//! of `prepare` releases: the interrupt sees that somebody waits, and its event ends the block. It needs no fence of
-//! its own, since both swap the same word. A caller that finds the flag raised leaves the rest to the thread that raised it. That
-//! thread is past its swap and will write, or has written, or did not need to. An event may be left over for
+//! If the flag is raised before step 2 on the right, the wait does not block. If it is raised
+//! later, then step 1 on the left reads what step 2 on the right wrote, or what came after that,
+//! and so acquires what the fence of `prepare` releases: the interrupt sees that somebody waits,
+//! and its event ends the block. It needs no fence of its own, since both swap the same word. A
+//! caller that finds the flag raised leaves the rest to the thread that raised it. That thread is
+//! past its swap and will write, or has written, or did not need to. An event may be left over for
 //! which the flag was taken already: the next wait fetches it, finds no flag, and sleeps on.
 //!
-//! Checked by `models::netpoll`, on a kernel that is played, and by `tests/interrupt_is_never_lost.rs` on the real one.
+//! Checked by `models::netpoll`, on a kernel that is played, and by
+//! `tests/interrupt_is_never_lost.rs` on the real one.
 //!
 //! # System calls
 //!
@@ -71,8 +77,8 @@
 //! - A thread of its own for polling: every event would cost two context switches.
 //! - A poll for each processor: registering moves with the task or events come to the wrong thread,
 //!   and an idle processor's events wait until somebody looks there.
-//! - Waking inside the dispatch: it runs user code under our locks (S8), and the scheduler can push a
-//!   batch at once, which it can not do with one wake-up after the other.
+//! - Waking inside the dispatch: it runs user code under our locks (S8), and the scheduler can push
+//!   a batch at once, which it can not do with one wake-up after the other.
 
 use std::fmt;
 use std::io;
@@ -180,15 +186,17 @@ impl Netpoll {
         }))
     }
 
-    /// Sets what is called where a timer was armed ([`arm`](Self::arm)) or a source registered, and nobody waits: on the thread
-    /// that did it, after the timer or source can be seen, and after a sequentially consistent fence. False if it was set before.
+    /// Sets what is called where a timer was armed ([`arm`](Self::arm)) or a source registered, and
+    /// nobody waits: on the thread that did it, after the timer or source can be seen, and after a
+    /// sequentially consistent fence. False if it was set before.
     pub fn on_unheard(&self, hook: impl Fn() + Send + Sync + 'static) -> bool {
         self.on_unheard.set(Box::new(hook)).is_ok()
     }
 
-    /// Sets what wakes those who wait for a source where no event does: it is closed, the netpoll ends, or a caller wants it.
-    /// On that thread, which may be in the drop of a source, so a panic must go no further. Without it each is woken in turn, and
-    /// one that blocks keeps the others waiting. False if it was set before.
+    /// Sets what wakes those who wait for a source where no event does: it is closed, the netpoll
+    /// ends, or a caller wants it. On that thread, which may be in the drop of a source, so a panic
+    /// must go no further. Without it each is woken in turn, and one that blocks keeps the others
+    /// waiting. False if it was set before.
     pub fn on_wake(&self, hook: impl Fn(Vec<Waker>) + Send + Sync + 'static) -> bool {
         self.on_wake.set(Box::new(hook)).is_ok()
     }
@@ -203,9 +211,9 @@ impl Netpoll {
 
     /// A source was registered.
     pub(crate) fn registered(&self) {
-        // Ordering: SeqCst pairs with the fence in `Ground::poll_as` of the executor: either this thread sees that nobody
-        // waits, or the thread that has left the wait sees the source (`has_sources`). Model
-        // `netpoll::a_source_is_registered_beside_a_thread_that_leaves`.
+        // Ordering: SeqCst pairs with the fence in `Ground::poll_as` of the executor: either this
+        // thread sees that nobody waits, or the thread that has left the wait sees the source
+        // (`has_sources`). Model `netpoll::a_source_is_registered_beside_a_thread_that_leaves`.
         fence(Ordering::SeqCst);
         if !self.alarm.is_awaited() {
             self.is_unheard();
@@ -229,18 +237,19 @@ impl Netpoll {
 
     /// Makes the thread that waits in [`Poller::wait`], or the next one that does, return soon.
     ///
-    /// May be called by any thread at any time. At most one system call, and none if nobody waits or
-    /// an interrupt is under way.
+    /// May be called by any thread at any time. At most one system call, and none if nobody waits
+    /// or an interrupt is under way.
     ///
     /// # Panics
     ///
     /// If the system refuses to wake the poller, which no system does while the netpoll is there: a
     /// scheduler that can not wake its threads is at its end.
     pub fn interrupt(&self) {
-        // Ordering: Release pairs with the Acquire in `take_interrupt`: the wait that takes the interrupt sees what
-        // each caller did before, also a caller that found the flag raised. Acquire pairs with the fence in
-        // `Alarm::prepare`, by way of the swap behind it: a caller that comes after that sees that somebody waits.
-        // Models `netpoll::an_interrupt_ends_the_wait` and `netpoll::two_interrupts_are_both_seen`.
+        // Ordering: Release pairs with the Acquire in `take_interrupt`: the wait that takes the
+        // interrupt sees what each caller did before, also a caller that found the flag raised.
+        // Acquire pairs with the fence in `Alarm::prepare`, by way of the swap behind it: a caller
+        // that comes after that sees that somebody waits. Models
+        // `netpoll::an_interrupt_ends_the_wait` and `netpoll::two_interrupts_are_both_seen`.
         if self.interrupted.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -249,11 +258,12 @@ impl Netpoll {
         }
     }
 
-    /// Takes note that a timer was armed: the thread that waits will return by then. If nobody waits, the deadline is not asked
-    /// for, and what [`on_unheard`](Self::on_unheard) set is called.
+    /// Takes note that a timer was armed: the thread that waits will return by then. If nobody
+    /// waits, the deadline is not asked for, and what [`on_unheard`](Self::on_unheard) set is
+    /// called.
     ///
-    /// The waiting thread is not woken for it. Costs a fence and a load if the deadline is no earlier than the one that is
-    /// waited for, and one system call if it is.
+    /// The waiting thread is not woken for it. Costs a fence and a load if the deadline is no
+    /// earlier than the one that is waited for, and one system call if it is.
     ///
     /// The timer has to be visible to whoever looks for timers between [`Poller::prepare`] and
     /// [`Poller::wait`] before this is called.
@@ -299,8 +309,8 @@ impl Netpoll {
     }
 
     fn take_interrupt(&self) -> bool {
-        // Ordering: Acquire pairs with the Release in `interrupt`. For its Acquire, the fence in `Alarm::prepare`
-        // stands before this.
+        // Ordering: Acquire pairs with the Release in `interrupt`. For its Acquire, the fence in
+        // `Alarm::prepare` stands before this.
         self.interrupted.swap(false, Ordering::Acquire)
     }
 }
@@ -315,8 +325,8 @@ impl fmt::Debug for Netpoll {
 }
 
 impl Poller<'_> {
-    /// Looks without blocking. Wakers of what became ready are appended to `ready`, for the caller to
-    /// wake.
+    /// Looks without blocking. Wakers of what became ready are appended to `ready`, for the caller
+    /// to wake.
     ///
     /// # Errors
     ///
@@ -336,16 +346,16 @@ impl Poller<'_> {
         self.netpoll.alarm.prepare();
     }
 
-    /// Step 2: waits until a waker can be woken, for an interrupt, or for the deadline: the earlier of
-    /// this one and what was armed since [`Poller::prepare`]. Without any, it waits for ever.
+    /// Step 2: waits until a waker can be woken, for an interrupt, or for the deadline: the earlier
+    /// of this one and what was armed since [`Poller::prepare`]. Without any, it waits for ever.
     ///
-    /// Without a `prepare` before, it does that first. Wakers are appended to `ready`, for the caller
-    /// to wake.
+    /// Without a `prepare` before, it does that first. Wakers are appended to `ready`, for the
+    /// caller to wake.
     ///
     /// # Errors
     ///
-    /// What the system says; being interrupted by a signal is not an error, and does not end the wait.
-    /// What was appended to `ready` before is to be woken all the same.
+    /// What the system says; being interrupted by a signal is not an error, and does not end the
+    /// wait. What was appended to `ready` before is to be woken all the same.
     pub fn wait(
         &mut self,
         deadline: Option<Instant>,

@@ -10,19 +10,20 @@
 //! ```
 //!
 //! A ready bit says "perhaps": an operation in that direction is worth trying. It is set by an
-//! event, and cleared by whoever tried and was told `EAGAIN`. epoll is asked for edges, so it speaks
-//! once: a bit that is cleared wrongly is a task that sleeps for ever, while a bit that is set
-//! wrongly costs one system call. Every rule below leans to that side.
+//! event, and cleared by whoever tried and was told `EAGAIN`. epoll is asked for edges, so it
+//! speaks once: a bit that is cleared wrongly is a task that sleeps for ever, while a bit that is
+//! set wrongly costs one system call. Every rule below leans to that side.
 //!
 //! The two *unknown* bits are those of a source that was registered just now. An operation is worth
-//! trying then, but nobody has said that the direction is ready. They go with the first operation that
-//! finds nothing, as a ready bit does, and an event says more than they do.
+//! trying then, but nobody has said that the direction is ready. They go with the first operation
+//! that finds nothing, as a ready bit does, and an event says more than they do.
 //!
-//! An error waits at a source for whichever direction comes first, and the other one may have a task that
-//! waits, too. So each has an error bit, and the direction that collects the error hides it from nobody.
+//! An error waits at a source for whichever direction comes first, and the other one may have a
+//! task that waits, too. So each has an error bit, and the direction that collects the error hides
+//! it from nobody.
 //!
-//! The word holds nothing of a direction that the interest leaves out. The kernel reports the end of every source,
-//! whatever it was asked for; see [`Report::within`].
+//! The word holds nothing of a direction that the interest leaves out. The kernel reports the end
+//! of every source, whatever it was asked for; see [`Report::within`].
 //!
 //! # The invariant: no edge is erased
 //!
@@ -30,10 +31,10 @@
 //!
 //! The danger is a clear that comes late: a task reads until `EAGAIN`, then data arrives and the
 //! poller sets the bit, then the task clears it. So every event adds one to the tick, an operation
-//! takes its snapshot *before* it asks the kernel, and a clear does nothing unless the tick is still
-//! that of the snapshot. If the tick is the same, no event was noted since before the operation, so
-//! what the operation saw is the newest there is; what arrived after it is an event still to be
-//! noted. With 53 bits the tick does not wrap in a lifetime.
+//! takes its snapshot *before* it asks the kernel, and a clear does nothing unless the tick is
+//! still that of the snapshot. If the tick is the same, no event was noted since before the
+//! operation, so what the operation saw is the newest there is; what arrived after it is an event
+//! still to be noted. With 53 bits the tick does not wrap in a lifetime.
 //!
 //! One tick serves both directions. An event between a snapshot for reading and its clear may have
 //! been about writing only; the clear is then skipped for nothing and costs one more `EAGAIN`. It
@@ -41,27 +42,30 @@
 //!
 //! # Closed
 //!
-//! End of file, hang-up and errors are edges as well, and after the last of them nothing ever comes.
-//! So [`Why::Asked`] and [`Why::Short`] leave the closed bits alone, and a closed direction stays
-//! ready. Two reasons clear them:
+//! End of file, hang-up and errors are edges as well, and after the last of them nothing ever
+//! comes. So [`Why::Asked`] and [`Why::Short`] leave the closed bits alone, and a closed direction
+//! stays ready. Two reasons clear them:
 //!
-//! - [`Why::KernelWouldBlock`]: a direction that is closed answers end of file or an error, so if the kernel says
-//!   `EAGAIN` the bit is out of date (a FIFO or pseudo-terminal whose other side
-//!   was opened again; a stream that was registered before it was connected, which epoll first reports as
-//!   hung up; an ICMP error that the last operation has collected).
-//! - [`Why::Reported`]: the kernel was made to say once more what holds. If the direction is closed still, that is
-//!   an event of its own, which comes after.
+//! - [`Why::KernelWouldBlock`]: a direction that is closed answers end of file or an error, so if
+//!   the kernel says `EAGAIN` the bit is out of date (a FIFO or pseudo-terminal whose other side
+//!   was opened again; a stream that was registered before it was connected, which epoll first
+//!   reports as hung up; an ICMP error that the last operation has collected).
+//! - [`Why::Reported`]: the kernel was made to say once more what holds. If the direction is closed
+//!   still, that is an event of its own, which comes after.
 //!
-//! Datagram sockets are the exception: a nonblocking read behind `SHUT_RD` says `EAGAIN` for ever, where a blocking one
-//! brings no bytes. So their reads ask before they try whether the direction is closed
-//! ([`Registration::is_closed`](crate::Registration::is_closed)), and take `EAGAIN` for that end.
+//! Datagram sockets are the exception: a nonblocking read behind `SHUT_RD` says `EAGAIN` for ever,
+//! where a blocking one brings no bytes. So their reads ask before they try whether the direction
+//! is closed ([`Registration::is_closed`](crate::Registration::is_closed)), and take `EAGAIN` for
+//! that end.
 //!
-//! The kernel does not report every end either: `SHUT_WR` on a Unix socket without room makes no event, although the
-//! next write fails at once. So whoever ends a direction notes that himself, as an event
-//! ([`Registration::note_end`](crate::Registration::note_end)). If the *peer* of a Unix stream ends its receiving side and
-//! keeps the socket, nobody can tell: who waits for room waits until it closes.
+//! The kernel does not report every end either: `SHUT_WR` on a Unix socket without room makes no
+//! event, although the next write fails at once. So whoever ends a direction notes that himself, as
+//! an event ([`Registration::note_end`](crate::Registration::note_end)). If the *peer* of a Unix
+//! stream ends its receiving side and keeps the socket, nobody can tell: who waits for room waits
+//! until it closes.
 //!
-//! Keeping the bits would make a loop of "wait, try" spin: `tests/sockets/a_fifo_that_is_opened_again_waits.rs` of the root.
+//! Keeping the bits would make a loop of "wait, try" spin:
+//! `tests/sockets/a_fifo_that_is_opened_again_waits.rs` of the root.
 //!
 //! # Who writes
 //!
@@ -72,8 +76,9 @@
 //! | [`ReadinessCell::deregister`] | the owner of the source, once |
 //! | [`ReadinessCell::shut_down`] | the end of the netpoll, once |
 //!
-//! The transitions and the tick are checked by the tests in this file, a late clear beside an event by
-//! `models::source`, and the edges themselves, on real sockets and pipes, by `tests/readiness_is_never_lost.rs`.
+//! The transitions and the tick are checked by the tests in this file, a late clear beside an event
+//! by `models::source`, and the edges themselves, on real sockets and pipes, by
+//! `tests/readiness_is_never_lost.rs`.
 
 use std::fmt;
 
@@ -291,8 +296,8 @@ impl Report {
         })
     }
 
-    /// What it says of the directions that were asked for. Hang-ups and errors are reported unasked, and a direction
-    /// that nobody may wait for must not begin to be ready by them.
+    /// What it says of the directions that were asked for. Hang-ups and errors are reported
+    /// unasked, and a direction that nobody may wait for must not begin to be ready by them.
     #[inline]
     pub(crate) fn within(self, interest: Interest) -> Self {
         let mut asked = 0;
@@ -328,9 +333,9 @@ pub(crate) enum Why {
 pub(crate) struct ReadinessCell(AtomicU64);
 
 impl ReadinessCell {
-    /// Of a source that was registered just now nothing is known, and operations are tried: whoever has
-    /// data to write, or knows that some is there to read, gets it with one system call and without a
-    /// look at epoll.
+    /// Of a source that was registered just now nothing is known, and operations are tried: whoever
+    /// has data to write, or knows that some is there to read, gets it with one system call and
+    /// without a look at epoll.
     pub(crate) fn fresh(interest: Interest) -> Self {
         let mut bits = 0;
         if interest.is_readable() {
@@ -347,15 +352,16 @@ impl ReadinessCell {
         // Ordering: Acquire pairs with the Release of `note`: who sees a tick also sees the kernel
         // as the poller saw it. And it keeps the load before the operation that follows. A snapshot
         // that was taken after its operation could carry the tick of an event which that operation
-        // did not see, and its clear would erase an edge. Model `source::a_read_that_finds_nothing_meets_an_event`.
+        // did not see, and its clear would erase an edge. Model
+        // `source::a_read_that_finds_nothing_meets_an_event`.
         Snapshot(self.0.load(Ordering::Acquire))
     }
 
     /// An event came.
     #[inline]
     pub(crate) fn note(&self, report: Report) {
-        // Ordering: Release pairs with the Acquire of `snapshot`, in the same model. Relaxed is enough for the
-        // failed load, which publishes nothing. The closure never answers `None`.
+        // Ordering: Release pairs with the Acquire of `snapshot`, in the same model. Relaxed is
+        // enough for the failed load, which publishes nothing. The closure never answers `None`.
         let noted = self
             .0
             .fetch_update(Ordering::Release, Ordering::Relaxed, |word| {
@@ -390,8 +396,8 @@ impl ReadinessCell {
 
     /// The owner takes the source out. Says whether this was the first time.
     pub(crate) fn deregister(&self) -> bool {
-        // Ordering: Relaxed. A waiter is told through the lock of the wakers; see `source.rs`. Model
-        // `source::a_deregistration_tells_who_waits`.
+        // Ordering: Relaxed. A waiter is told through the lock of the wakers; see `source.rs`.
+        // Model `source::a_deregistration_tells_who_waits`.
         let before = self.0.fetch_or(DEREGISTERED, Ordering::Relaxed);
         before & DEREGISTERED == 0
     }

@@ -2,10 +2,10 @@
 //!
 //! # What it is for
 //!
-//! A socket is registered once, for edges, for both directions, and stays so for its life. After that
-//! its owner does not talk to epoll any more: operations are tried first, and only one that is told
-//! "would block" waits for the next edge. A task that writes to a socket with room in it, or reads
-//! what is there, pays one system call and one load of the readiness word.
+//! A socket is registered once, for edges, for both directions, and stays so for its life. After
+//! that its owner does not talk to epoll any more: operations are tried first, and only one that is
+//! told "would block" waits for the next edge. A task that writes to a socket with room in it, or
+//! reads what is there, pays one system call and one load of the readiness word.
 //!
 //! # The loop
 //!
@@ -16,26 +16,27 @@
 //! 3. Clear the readiness of the snapshot, unless an event has come since (then to 1).
 //! 4. Put the waker in, and take another snapshot. An event since step 1: to 1. Otherwise pending.
 //!
-//! Step 4 asks for an event *since*, and not whether the direction is ready: a direction that is closed
-//! stays ready, and if an operation says "would block" all the same, because it has reasons of its own
-//! (a TLS record that is not complete), the loop would spin.
+//! Step 4 asks for an event *since*, and not whether the direction is ready: a direction that is
+//! closed stays ready, and if an operation says "would block" all the same, because it has reasons
+//! of its own (a TLS record that is not complete), the loop would spin.
 //!
-//! Why no edge is lost between these steps stands in `readiness.rs` (a late clear) and in `source.rs`
-//! (a late waker).
+//! Why no edge is lost between these steps stands in `readiness.rs` (a late clear) and in
+//! `source.rs` (a late waker).
 //!
 //! # Poll functions and futures
 //!
-//! Poll functions serve one task a direction: the last that polled is woken. Futures serve any number,
-//! and a future takes its waker along when it is dropped. Traits such as `AsyncRead` go by
+//! Poll functions serve one task a direction: the last that polled is woken. Futures serve any
+//! number, and a future takes its waker along when it is dropped. Traits such as `AsyncRead` go by
 //! [`Registration::poll_io`], since they have no place for a waker. `async fn`s go by
 //! [`Registration::async_io`], and a future or stream that is written by hand goes by a [`Waiter`].
 //!
 //! # Fresh sources
 //!
-//! Nothing is known of a source that was registered just now. An operation is tried, since that tells
-//! more than a look at epoll and is often the whole work. But whoever asks for readiness itself waits
-//! for the first event, which the kernel sends for what it finds at the registration: a source of
-//! which nothing was heard is not ready. The word has a bit a direction for this; see `readiness.rs`.
+//! Nothing is known of a source that was registered just now. An operation is tried, since that
+//! tells more than a look at epoll and is often the whole work. But whoever asks for readiness
+//! itself waits for the first event, which the kernel sends for what it finds at the registration:
+//! a source of which nothing was heard is not ready. The word has a bit a direction for this; see
+//! `readiness.rs`.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -55,10 +56,10 @@ use crate::wakers::{Key, quietly};
 
 /// A source that is registered with a [`Netpoll`], and the readiness of its two directions.
 ///
-/// It does not own the source, and removing a source from epoll needs the source. So the owner calls
-/// [`Registration::deregister`] before the source is closed or given away. A drop without it only
-/// takes away the token: the kernel forgets a descriptor when its last duplicate is closed, and events
-/// that come until then are ignored.
+/// It does not own the source, and removing a source from epoll needs the source. So the owner
+/// calls [`Registration::deregister`] before the source is closed or given away. A drop without it
+/// only takes away the token: the kernel forgets a descriptor when its last duplicate is closed,
+/// and events that come until then are ignored.
 ///
 /// # Examples
 ///
@@ -104,14 +105,14 @@ impl RefUnwindSafe for Registration {}
 impl Registration {
     /// Registers a source, once and for all, edge-triggered.
     ///
-    /// Operations are tried before anybody waits. Readiness itself begins with the first event, which the
-    /// kernel sends at once for what is ready already. A stream should be connected, or connecting, by now: epoll reports one that is
-    /// neither as hung up.
+    /// Operations are tried before anybody waits. Readiness itself begins with the first event,
+    /// which the kernel sends at once for what is ready already. A stream should be connected, or
+    /// connecting, by now: epoll reports one that is neither as hung up.
     ///
     /// # Errors
     ///
-    /// What the system says (regular files can not be registered, and there is a limit for each user),
-    /// and `ErrorKind::Other` if the netpoll was shut down.
+    /// What the system says (regular files can not be registered, and there is a limit for each
+    /// user), and `ErrorKind::Other` if the netpoll was shut down.
     pub fn new(
         netpoll: &Arc<Netpoll>,
         source: &mut impl Pollable,
@@ -127,8 +128,8 @@ impl Registration {
         Ok(registration)
     }
 
-    /// Takes the source out of the netpoll, and wakes whoever waits for it. Their operations, and all
-    /// later ones, fail with `ErrorKind::Other`.
+    /// Takes the source out of the netpoll, and wakes whoever waits for it. Their operations, and
+    /// all later ones, fail with `ErrorKind::Other`.
     ///
     /// Again, it does nothing.
     ///
@@ -156,8 +157,8 @@ impl Registration {
 
     /// Polls for readiness in a direction: perhaps an operation will succeed now.
     ///
-    /// Of all tasks that poll for a direction, the last one is woken. [`Registration::readiness`] serves any
-    /// number of them.
+    /// Of all tasks that poll for a direction, the last one is woken. [`Registration::readiness`]
+    /// serves any number of them.
     ///
     /// # Errors
     ///
@@ -197,7 +198,8 @@ impl Registration {
         }
     }
 
-    /// A place among those who wait for a direction, for a future or stream that is written by hand.
+    /// A place among those who wait for a direction, for a future or stream that is written by
+    /// hand.
     pub fn waiter(&self, direction: Direction) -> Waiter<'_> {
         Waiter {
             registration: self,
@@ -206,8 +208,8 @@ impl Registration {
         }
     }
 
-    /// Wakes all tasks that wait for a direction, as an event does, and changes nothing else: for news
-    /// that does not come from the system.
+    /// Wakes all tasks that wait for a direction, as an event does, and changes nothing else: for
+    /// news that does not come from the system.
     ///
     /// A panic of a waker goes no further than the panic hook.
     pub fn wake(&self, direction: Direction) {
@@ -216,8 +218,8 @@ impl Registration {
         self.netpoll.wake_all(waiting);
     }
 
-    /// Notes that the caller has ended a direction, just before: wakes all tasks that wait for it, and has operations
-    /// be tried from now on. The system does not report each such end.
+    /// Notes that the caller has ended a direction, just before: wakes all tasks that wait for it,
+    /// and has operations be tried from now on. The system does not report each such end.
     ///
     /// A panic of a waker goes no further than the panic hook.
     pub fn note_end(&self, direction: Direction) {
@@ -228,14 +230,15 @@ impl Registration {
 
     /// Whether a direction is known to be closed.
     ///
-    /// For reads of datagrams, which ask before they try: behind the end the system says `EAGAIN` to them for ever.
+    /// For reads of datagrams, which ask before they try: behind the end the system says `EAGAIN`
+    /// to them for ever.
     pub fn is_closed(&self, direction: Direction) -> bool {
         let snapshot = self.source.readiness.snapshot();
         snapshot.ready(direction).is_closed()
     }
 
-    /// Takes back what `ready` says, for a caller that has found it untrue. Does nothing if an event
-    /// has come since, and a closed direction stays ready.
+    /// Takes back what `ready` says, for a caller that has found it untrue. Does nothing if an
+    /// event has come since, and a closed direction stays ready.
     ///
     /// Only right after an operation that would block: a direction that is cleared while there is
     /// still something to read is not reported again.
@@ -243,16 +246,16 @@ impl Registration {
         self.source.readiness.clear(ready, Why::Asked);
     }
 
-    /// The same for a caller that has the source at hand: then the kernel is asked again whether a closed
-    /// direction is closed, and the direction stays ready no longer than that. One system call, for a closed
-    /// direction only.
+    /// The same for a caller that has the source at hand: then the kernel is asked again whether a
+    /// closed direction is closed, and the direction stays ready no longer than that. One system
+    /// call, for a closed direction only.
     pub fn clear_ready_of(&self, ready: Ready, source: &mut impl Pollable) {
         let Source {
             token, interest, ..
         } = *self.source;
         let registry = self.netpoll.registry();
-        // The kernel reports what holds now as an event of its own. If it refuses, the direction stays ready, and
-        // the next operation meets the error.
+        // The kernel reports what holds now as an event of its own. If it refuses, the direction
+        // stays ready, and the next operation meets the error.
         let why = if ready.is_closed() && source.reregister(registry, token, interest).is_ok() {
             Why::Reported
         } else {
@@ -286,11 +289,12 @@ impl Registration {
         answer
     }
 
-    /// Polls for whether there is nothing to try in a direction: then the waker is kept until the next edge,
-    /// or until another task polls.
+    /// Polls for whether there is nothing to try in a direction: then the waker is kept until the
+    /// next edge, or until another task polls.
     ///
-    /// False if an operation is worth trying, or fails because the source or the netpoll has ended. A caller that
-    /// counts its operations asks this first, since one that is not tried costs nothing.
+    /// False if an operation is worth trying, or fails because the source or the netpoll has ended.
+    /// A caller that counts its operations asks this first, since one that is not tried costs
+    /// nothing.
     #[inline]
     pub fn poll_waits(&self, cx: &mut Context<'_>, direction: Direction) -> bool {
         let waits = |snapshot: Snapshot| !snapshot.is_ready(direction) && !snapshot.is_ended();
@@ -299,11 +303,11 @@ impl Registration {
             && waits(self.source.readiness.snapshot())
     }
 
-    /// Polls an operation: calls `f` until it says anything but `ErrorKind::WouldBlock`, whenever the
-    /// direction is ready.
+    /// Polls an operation: calls `f` until it says anything but `ErrorKind::WouldBlock`, whenever
+    /// the direction is ready.
     ///
-    /// Of all tasks that poll for a direction, the last one is woken. [`Registration::async_io`] and
-    /// [`Waiter::poll_io`] serve any number of them.
+    /// Of all tasks that poll for a direction, the last one is woken. [`Registration::async_io`]
+    /// and [`Waiter::poll_io`] serve any number of them.
     ///
     /// # Errors
     ///
@@ -318,8 +322,8 @@ impl Registration {
         self.poll_attempts(cx, direction, |_| f())
     }
 
-    /// Does an operation: calls `f` until it says anything but `ErrorKind::WouldBlock`, whenever the
-    /// direction is ready.
+    /// Does an operation: calls `f` until it says anything but `ErrorKind::WouldBlock`, whenever
+    /// the direction is ready.
     ///
     /// # Errors
     ///
@@ -336,8 +340,8 @@ impl Registration {
         self.attempts(direction, |_| f()).await
     }
 
-    /// Tries an operation that may be about either direction, if one is ready, as [`Registration::try_io`] does; but
-    /// readiness stays, see [`Registration::poll_io_either`].
+    /// Tries an operation that may be about either direction, if one is ready, as
+    /// [`Registration::try_io`] does; but readiness stays, see [`Registration::poll_io_either`].
     ///
     /// # Errors
     ///
@@ -354,8 +358,9 @@ impl Registration {
 
     /// Polls an operation that may be about either direction, as [`Registration::poll_io`] does.
     ///
-    /// Its "would block" does not say which direction it is about, so it clears nothing: the other one may have
-    /// an edge that nobody has seen. Then it waits for the next edge of either, although one may count as ready.
+    /// Its "would block" does not say which direction it is about, so it clears nothing: the other
+    /// one may have an edge that nobody has seen. Then it waits for the next edge of either,
+    /// although one may count as ready.
     ///
     /// # Errors
     ///
@@ -460,8 +465,9 @@ impl Registration {
         }
     }
 
-    /// Clears after an operation that would block, and as much as its error is worth: one that comes
-    /// from the kernel has a number, and knows of everything; one that the operation made up does not.
+    /// Clears after an operation that would block, and as much as its error is worth: one that
+    /// comes from the kernel has a number, and knows of everything; one that the operation made up
+    /// does not.
     fn clear_blocked(&self, seen: Ready, error: &io::Error) {
         let why = match error.raw_os_error() {
             Some(_) => Why::KernelWouldBlock,
@@ -476,7 +482,8 @@ impl Registration {
     }
 }
 
-/// Step 2 of an operation that may be about either direction. `None` if there is nothing to do but wait.
+/// Step 2 of an operation that may be about either direction. `None` if there is nothing to do but
+/// wait.
 fn attempt_either<T>(
     snapshot: Snapshot,
     f: &mut impl FnMut() -> io::Result<T>,
@@ -492,7 +499,8 @@ fn attempt_either<T>(
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        // Wakers that poll functions have left behind go with the source, not under the table's lock. Their drop is user code.
+        // Wakers that poll functions have left behind go with the source, not under the table's
+        // lock. Their drop is user code.
         let source = self.netpoll.table.remove(&self.source);
         quietly(|| drop(source));
     }

@@ -15,8 +15,8 @@
 //! write their bit first and take the wakers afterwards. A task that sees the event at its second
 //! look goes on and leaves its waker behind: one wake-up too many, later, and never one too few.
 //!
-//! Checked by `models::source`; on a real kernel by `tests/second_look_sees_what_came.rs`, at that moment, and by
-//! `tests/readiness_is_never_lost.rs` with two threads.
+//! Checked by `models::source`; on a real kernel by `tests/second_look_sees_what_came.rs`, at that
+//! moment, and by `tests/readiness_is_never_lost.rs` with two threads.
 //!
 //! # Locks
 //!
@@ -109,7 +109,8 @@ impl Source {
         drop(removed);
     }
 
-    /// The poller's side of the meeting, and that of whoever ends a direction. Moves wakers and runs nothing.
+    /// The poller's side of the meeting, and that of whoever ends a direction. Moves wakers and
+    /// runs nothing.
     #[inline]
     pub(crate) fn note(&self, report: Report, ready: &mut Vec<Waker>) {
         let report = report.within(self.interest);
@@ -171,7 +172,8 @@ pub(crate) fn shut_down_error() -> io::Error {
 mod tests {
     use super::*;
 
-    // Without the counts of its `Arc`, which are 16 bytes more. Fails if something is put into it that few need.
+    // Without the counts of its `Arc`, which are 16 bytes more. Fails if something is put into it
+    // that few need.
     #[test]
     fn a_source_is_small() {
         assert!(size_of::<Source>() <= 80, "{}", size_of::<Source>());

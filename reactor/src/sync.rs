@@ -1,12 +1,13 @@
 //! The one door to locks and atomics: `std` in life, `loom` in a model.
 //!
-//! What synchronises in this crate goes through here, so that a model drives the shipped type and not a copy.
-//! The switch is that of the executor, `--cfg ws_loom`, and besides that this crate's own tests: for the
-//! executor's models this crate is a dependency, which they build as it ships. What the kernel does is behind
-//! a door of its own, `kernel.rs`.
+//! What synchronises in this crate goes through here, so that a model drives the shipped type and
+//! not a copy. The switch is that of the executor, `--cfg ws_loom`, and besides that this crate's
+//! own tests: for the executor's models this crate is a dependency, which they build as it ships.
+//! What the kernel does is behind a door of its own, `kernel.rs`.
 //!
-//! [`Mutex`] knows no poison. No user code runs under a lock of the runtime (S8), so a panic can not leave
-//! half-written state behind one, and poison would only turn somebody's panic into everybody's.
+//! [`Mutex`] knows no poison. No user code runs under a lock of the runtime (S8), so a panic can
+//! not leave half-written state behind one, and poison would only turn somebody's panic into
+//! everybody's.
 
 #[cfg(not(all(test, ws_loom)))]
 use std::sync as imp;
@@ -21,8 +22,8 @@ pub(crate) use loom::{
     thread,
 };
 
-// These hand over what the protocols here do not: `Arc` is a part of the interface, and what is set once is
-// set before anybody else has the netpoll.
+// These hand over what the protocols here do not: `Arc` is a part of the interface, and what is set
+// once is set before anybody else has the netpoll.
 pub(crate) use std::sync::{Arc, OnceLock};
 
 use std::sync::TryLockError;

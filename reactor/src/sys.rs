@@ -10,15 +10,15 @@
 //!
 //! # The safe interface
 //!
-//! [`Timer::set`] takes nanoseconds since [`Timer::origin`], an `Instant`, and sets the timer to that
-//! absolute time; a time that has passed expires at once. `Instant` does not tell its value, so
-//! [`Timer::new`] reads the origin first and the kernel's clock afterwards: the difference between
-//! the two reads makes the timer late by that much, and never early. The closest of a few such pairs
-//! is taken, in case the thread was preempted between the two reads.
+//! [`Timer::set`] takes nanoseconds since [`Timer::origin`], an `Instant`, and sets the timer to
+//! that absolute time; a time that has passed expires at once. `Instant` does not tell its value,
+//! so [`Timer::new`] reads the origin first and the kernel's clock afterwards: the difference
+//! between the two reads makes the timer late by that much, and never early. The closest of a few
+//! such pairs is taken, in case the thread was preempted between the two reads.
 //!
 //! The descriptor is never read. It is registered for edges, and setting it again both discards an
-//! expiration that nobody fetched and makes the next one an edge, so the read would be a system call
-//! without a use.
+//! expiration that nobody fetched and makes the next one an edge, so the read would be a system
+//! call without a use.
 //!
 //! On other systems [`Timer`] is an empty structure, [`Timer::KEEPS_TIME`] is false, and the poller
 //! hands its deadline to mio.

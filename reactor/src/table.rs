@@ -13,9 +13,9 @@
 //! older than the table: it was fetched, then its source was taken out and the index given to
 //! another; or the descriptor was duplicated, and epoll goes on reporting an open file that its
 //! owner thinks closed. So a token carries a generation, from one counter that each registration
-//! moves on, and an event finds its source only if the whole token is equal. The counter wraps after
-//! 2^32 registrations (2^16 where a `usize` has 32 bits). Should a stale event meet its own number
-//! again, it sets a ready bit that is not true, which costs one system call.
+//! moves on, and an event finds its source only if the whole token is equal. The counter wraps
+//! after 2^32 registrations (2^16 where a `usize` has 32 bits). Should a stale event meet its own
+//! number again, it sets a ready bit that is not true, which costs one system call.
 //!
 //! The two highest indices are never given out; their tokens belong to the netpoll itself.
 //!

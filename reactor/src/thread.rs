@@ -1,8 +1,9 @@
 //! What the system knows of a thread: whether it computes, waits, or is gone.
 //!
-//! A monitor that sees a thread make no progress wants to know why. The thread's CPU clock tells whether
-//! it has run since the last look; if it has not, its state tells whether it waits for something or only
-//! for a core: on a busy machine the clock of a runnable thread stands still in many looks.
+//! A monitor that sees a thread make no progress wants to know why. The thread's CPU clock tells
+//! whether it has run since the last look; if it has not, its state tells whether it waits for
+//! something or only for a core: on a busy machine the clock of a runnable thread stands still in
+//! many looks.
 //!
 //! On other systems than Linux nothing is known, and a monitor has to go by the time alone.
 
@@ -16,8 +17,8 @@
 
 use std::{fs::File, io::Read};
 
-/// The state of a thread is in so many bytes of its `stat`: a number of ten digits at most, and a name of 63 (`proc_task_name` in
-/// linux/fs/proc/array.c), come before it.
+/// The state of a thread is in so many bytes of its `stat`: a number of ten digits at most, and a
+/// name of 63 (`proc_task_name` in linux/fs/proc/array.c), come before it.
 const STATE_WITHIN: usize = 128;
 
 /// A thread of this process.
@@ -57,20 +58,21 @@ impl ThreadId {
         Self(id)
     }
 
-    /// The CPU time that it has used, in nanoseconds. None if it is gone, or the system does not tell.
+    /// The CPU time that it has used, in nanoseconds. None if it is gone, or the system does not
+    /// tell.
     pub fn cpu_time_ns(self) -> Option<u64> {
         #[cfg(target_os = "linux")]
         {
-            /// `CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED`: the lower bits of a clock id that names a
-            /// thread, the upper ones being the complement of its number (linux/posix-timers.h).
+            /// `CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED`: the lower bits of a clock id that names
+            /// a thread, the upper ones being the complement of its number (linux/posix-timers.h).
             const THREAD_CLOCK: libc::clockid_t = 0b110;
             let clock = (!self.0.cast_signed() << 3) | THREAD_CLOCK;
             let mut time = libc::timespec {
                 tv_sec: 0,
                 tv_nsec: 0,
             };
-            // SAFETY: `time` is valid for a write of one `timespec`; a clock that does not exist is an
-            // error.
+            // SAFETY: `time` is valid for a write of one `timespec`; a clock that does not exist is
+            // an error.
             let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
             (result == 0)
                 .then(|| time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned())
@@ -86,7 +88,8 @@ impl ThreadId {
         // The rest of it, and where it ends, would be read for nothing.
         let mut begin = [0; STATE_WITHIN];
         let read = stat.read(&mut begin).ok()?;
-        // The name of the thread, in parentheses, may contain anything; the state follows the last one.
+        // The name of the thread, in parentheses, may contain anything; the state follows the last
+        // one.
         let name_ends = begin[..read].windows(2).rposition(|two| two == b") ")?;
         Some(*begin.get(name_ends + 2)? != b'R')
     }
@@ -109,7 +112,8 @@ mod tests {
     fn a_thread_that_waits_is_told_from_one_that_computes() {
         let (tell, told) = std::sync::mpsc::channel();
         let (stop, wait) = std::sync::mpsc::channel::<()>();
-        // Fails for this name if the state is looked for behind the first parenthesis: "R" says that it runs.
+        // Fails for this name if the state is looked for behind the first parenthesis: "R" says
+        // that it runs.
         let thread = std::thread::Builder::new().name("waits) R".to_owned());
         let thread = thread.spawn(move || {
             tell.send(ThreadId::current()).unwrap();

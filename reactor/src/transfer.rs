@@ -4,19 +4,19 @@
 //!
 //! A task that has read all there is learns so from `EAGAIN`, by a second system call which moves
 //! nothing. For a server that answers requests that is one call in three. But if the first read was
-//! given room for 8192 bytes and brought 300, the socket was empty at that moment, and readiness can be
-//! cleared without the second call.
+//! given room for 8192 bytes and brought 300, the socket was empty at that moment, and readiness
+//! can be cleared without the second call.
 //!
 //! # Why no edge is lost
 //!
-//! A short read of a byte stream means: at some moment during the call the queue was empty. Whatever
-//! arrives after that moment is an edge of its own, and sets the ready bit again under a newer tick,
-//! which the clear respects. The same goes for a short write, a full queue and the room that is made
-//! later; the kernel marks the socket as out of room before it returns the short count, so the edge is
-//! certain.
+//! A short read of a byte stream means: at some moment during the call the queue was empty.
+//! Whatever arrives after that moment is an edge of its own, and sets the ready bit again under a
+//! newer tick, which the clear respects. The same goes for a short write, a full queue and the room
+//! that is made later; the kernel marks the socket as out of room before it returns the short
+//! count, so the edge is certain.
 //!
-//! End of file, hang-up and errors are edges too, and the last ones. They may lie behind the data that a
-//! short read has brought, so it matters when they were reported:
+//! End of file, hang-up and errors are edges too, and the last ones. They may lie behind the data
+//! that a short read has brought, so it matters when they were reported:
 //!
 //! - before the snapshot: then its closed or error bit is set, and a short transfer clears nothing;
 //! - between snapshot and clear: the tick differs, and nothing is cleared;
@@ -27,22 +27,24 @@
 //!
 //! # Where it would be wrong
 //!
-//! All this holds for a queue of bytes from which a read takes as much as fits. It was tried out, and
-//! does not hold in these cases, where data stays behind a short read and no edge follows:
+//! All this holds for a queue of bytes from which a read takes as much as fits. It was tried out,
+//! and does not hold in these cases, where data stays behind a short read and no edge follows:
 //!
-//! - **TCP with urgent data**: a read stops at the mark. epoll tells of urgent data only those who ask
-//!   for it, so the shortcut is taken only if the interest includes it ([`STREAM_INTEREST`] does) and
-//!   none was reported.
-//! - **Unix streams**: a read stops where a message with file descriptors (or other credentials) begins
-//!   or ends, whoever sends them, and nothing tells. Use [`Registration::poll_io`] for reading.
-//! - **Peeking** leaves the data where it is. **Datagrams**, packet pipes, terminals and devices have
-//!   boundaries of their own. [`Registration::poll_io`] for all of these.
+//! - **TCP with urgent data**: a read stops at the mark. epoll tells of urgent data only those who
+//!   ask for it, so the shortcut is taken only if the interest includes it ([`STREAM_INTEREST`]
+//!   does) and none was reported.
+//! - **Unix streams**: a read stops where a message with file descriptors (or other credentials)
+//!   begins or ends, whoever sends them, and nothing tells. Use [`Registration::poll_io`] for
+//!   reading.
+//! - **Peeking** leaves the data where it is. **Datagrams**, packet pipes, terminals and devices
+//!   have boundaries of their own. [`Registration::poll_io`] for all of these.
 //!
-//! - **More than one system call takes**: 1,024 slices, or 2 GiB. `len` is what one call is given at
-//!   most, and a transfer near 2 GiB clears nothing.
+//! - **More than one system call takes**: 1,024 slices, or 2 GiB. `len` is what one call is given
+//!   at most, and a transfer near 2 GiB clears nothing.
 //!
-//! So the functions here are for reading TCP streams and plain pipes, and for writing those and Unix
-//! streams. Elsewhere than on Linux they are `poll_io` and `async_io`: other kernels were not examined.
+//! So the functions here are for reading TCP streams and plain pipes, and for writing those and
+//! Unix streams. Elsewhere than on Linux they are `poll_io` and `async_io`: other kernels were not
+//! examined.
 //!
 //! Checked by `tests/short_transfers.rs`.
 
@@ -55,7 +57,8 @@ use crate::readiness::{Direction, Ready, Why};
 use crate::registration::Registration;
 
 /// What a byte stream is registered for: reading, writing, and on Linux urgent data, without which
-/// [`Registration::poll_read_with`] and [`Registration::async_read_with`] can not take their shortcut.
+/// [`Registration::poll_read_with`] and [`Registration::async_read_with`] can not take their
+/// shortcut.
 #[cfg(target_os = "linux")]
 pub const STREAM_INTEREST: Interest = Interest::READABLE
     .add(Interest::WRITABLE)
@@ -70,12 +73,12 @@ pub const STREAM_INTEREST: Interest = Interest::READABLE.add(Interest::WRITABLE)
 const MOVED_MAX: usize = 0x7fff_0000;
 
 impl Registration {
-    /// Polls a read of up to `len` bytes from a TCP stream or a pipe, and knows from a short one that the
-    /// next would block.
+    /// Polls a read of up to `len` bytes from a TCP stream or a pipe, and knows from a short one
+    /// that the next would block.
     ///
-    /// `f` says how many bytes it has read. It must not peek, and it must not be about a Unix stream, a
-    /// datagram socket or a device: their reads may be short while there is more. For those, see
-    /// [`Registration::poll_io`], which this is otherwise.
+    /// `f` says how many bytes it has read. It must not peek, and it must not be about a Unix
+    /// stream, a datagram socket or a device: their reads may be short while there is more. For
+    /// those, see [`Registration::poll_io`], which this is otherwise.
     ///
     /// # Errors
     ///
@@ -92,8 +95,8 @@ impl Registration {
         })
     }
 
-    /// Polls a write of up to `len` bytes to a byte stream, and knows from a short one that the next would
-    /// block.
+    /// Polls a write of up to `len` bytes to a byte stream, and knows from a short one that the
+    /// next would block.
     ///
     /// `f` says how many bytes it has written. For anything but streams and pipes, see
     /// [`Registration::poll_io`], which this is otherwise.
@@ -113,7 +116,8 @@ impl Registration {
         })
     }
 
-    /// Reads up to `len` bytes from a TCP stream or a pipe: [`Registration::poll_read_with`] as a future.
+    /// Reads up to `len` bytes from a TCP stream or a pipe: [`Registration::poll_read_with`] as a
+    /// future.
     ///
     /// # Errors
     ///
@@ -153,7 +157,8 @@ impl Registration {
         .await
     }
 
-    /// Clears readiness after a short transfer. None at all is the end of the stream, not a short one.
+    /// Clears readiness after a short transfer. None at all is the end of the stream, not a short
+    /// one.
     #[inline]
     fn note_transfer(&self, seen: Ready, moved: usize, len: usize) {
         if 0 < moved && moved < len && moved < MOVED_MAX && self.short_is_drained(seen.direction())

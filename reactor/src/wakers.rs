@@ -2,9 +2,9 @@
 //!
 //! # Two kinds
 //!
-//! - **A caller of poll functions** comes by with a [`Context`](std::task::Context) and leaves nothing
-//!   behind that would tell when it lost interest. One waker is kept, that of the last call, until the
-//!   next edge takes it.
+//! - **A caller of poll functions** comes by with a [`Context`](std::task::Context) and leaves
+//!   nothing behind that would tell when it lost interest. One waker is kept, that of the last
+//!   call, until the next edge takes it.
 //! - **Futures** own their entry, replace it when they are polled with another waker, and remove it
 //!   when they are dropped. There is an entry for each future that waits, and no other.
 //!
@@ -13,15 +13,15 @@
 //!
 //! # Why one waker for all poll functions
 //!
-//! The set is bounded by what waits now. A set that keeps every waker of every poll grows by one with
-//! each `block_on` and each child of a `FuturesUnordered` that gave up, until the next edge, which may
-//! never come; and each poll searches it. The price: two tasks that poll the same direction by poll
-//! functions steal the wake-up from each other. The poll functions say so, and their futures do not
-//! have this limit.
+//! The set is bounded by what waits now. A set that keeps every waker of every poll grows by one
+//! with each `block_on` and each child of a `FuturesUnordered` that gave up, until the next edge,
+//! which may never come; and each poll searches it. The price: two tasks that poll the same
+//! direction by poll functions steal the wake-up from each other. The poll functions say so, and
+//! their futures do not have this limit.
 //!
 //! An edge wakes all who wait: one of them gets the data, the others come back. That is right for a
-//! few tasks. Of many tasks that share a listener, all but one wake for nothing; give each a listener
-//! of its own.
+//! few tasks. Of many tasks that share a listener, all but one wake for nothing; give each a
+//! listener of its own.
 //!
 //! # Invariant: no waker is cloned, woken or dropped under the lock
 //!
@@ -32,8 +32,8 @@
 //! # Keys
 //!
 //! An edge empties the set, so a future's key may outlive its entry, and the index may have been
-//! given to another. The epoch tells: it grows with every edge that takes a future's entry, and a key of
-//! an older epoch has nothing in the set.
+//! given to another. The epoch tells: it grows with every edge that takes a future's entry, and a
+//! key of an older epoch has nothing in the set.
 
 use std::mem;
 use std::panic::{self, AssertUnwindSafe};
@@ -46,9 +46,9 @@ use slab::Slab;
 pub(crate) struct WakerSet {
     /// The last caller of a poll function.
     polled: Option<Waker>,
-    /// The futures, from when there was one. Apart, so that all that most sources use of both directions is beside their
-    /// readiness, in 80 bytes on a 64-bit machine, which are mostly in two cache lines: of a server's thousands they are
-    /// seldom in a cache when an edge comes.
+    /// The futures, from when there was one. Apart, so that all that most sources use of both
+    /// directions is beside their readiness, in 80 bytes on a 64-bit machine, which are mostly in
+    /// two cache lines: of a server's thousands they are seldom in a cache when an edge comes.
     futures: Option<Box<Futures>>,
 }
 
@@ -90,7 +90,8 @@ impl WakerSet {
 
     /// Moves all of them out, for an edge.
     ///
-    /// An edge comes for each request of a server, and mostly finds one caller of a poll function or nobody.
+    /// An edge comes for each request of a server, and mostly finds one caller of a poll function
+    /// or nobody.
     #[inline]
     pub(crate) fn take_into(&mut self, ready: &mut Vec<Waker>) {
         if let Some(polled) = self.polled.take() {
@@ -133,8 +134,9 @@ pub(crate) fn wake_all(wakers: Vec<Waker>) {
     }
 }
 
-/// Runs code of the user's whose panic is its own: the panic hook tells it, and it goes no further. The caller may be a
-/// drop while a thread unwinds, where a second panic ends the process. So may be the drop of the panic's payload.
+/// Runs code of the user's whose panic is its own: the panic hook tells it, and it goes no further.
+/// The caller may be a drop while a thread unwinds, where a second panic ends the process. So may
+/// be the drop of the panic's payload.
 pub(crate) fn quietly(f: impl FnOnce()) {
     let Err(payload) = panic::catch_unwind(AssertUnwindSafe(f)) else {
         return;
@@ -174,7 +176,8 @@ mod tests {
         taken
     }
 
-    // Fails if each waker is kept: a source whose edge never comes would collect them without bound.
+    // Fails if each waker is kept: a source whose edge never comes would collect them without
+    // bound.
     #[test]
     fn the_last_caller_of_a_poll_function_is_kept() {
         let mut set = WakerSet::default();

@@ -8,7 +8,8 @@ use std::{
 
 use mio::{Events, Interest, Poll, Token, unix::SourceFd};
 
-/// Whether a short write (up to `PIPE_BUF` bytes, 4,096 on Linux) would not wait now. A file is always writable.
+/// Whether a short write (up to `PIPE_BUF` bytes, 4,096 on Linux) would not wait now. A file is
+/// always writable.
 ///
 /// ```
 /// let (mut _reader, writer) = std::io::pipe().unwrap();

@@ -1,5 +1,5 @@
-//! A signal in the middle of a wait is neither an error nor a reason to return. On Linux even a stop and
-//! a continue interrupt `epoll_wait`, without any handler, and that is what is used here.
+//! A signal in the middle of a wait is neither an error nor a reason to return. On Linux even a
+//! stop and a continue interrupt `epoll_wait`, without any handler, and that is what is used here.
 //!
 //! Fails if the poll is not started again after `ErrorKind::Interrupted`.
 //!

@@ -1,10 +1,10 @@
 //! Copying from a reader to a writer.
 //!
-//! As `futures::io` has it, and two things more. It takes part in the budget: a round of reading and writing costs a
-//! unit unless the reader or the writer takes one itself. So a copy between two ends that are always ready, such as
-//! buffers in memory, gives way to other tasks and to a timeout around it (F2, F7). And while the reader
-//! has nothing, what was written is flushed: otherwise the other end of a buffered writer would wait for the rest of a
-//! message that has no rest.
+//! As `futures::io` has it, and two things more. It takes part in the budget: a round of reading
+//! and writing costs a unit unless the reader or the writer takes one itself. So a copy between two
+//! ends that are always ready, such as buffers in memory, gives way to other tasks and to a timeout
+//! around it (F2, F7). And while the reader has nothing, what was written is flushed: otherwise the
+//! other end of a buffered writer would wait for the rest of a message that has no rest.
 
 use std::io;
 use std::pin::Pin;
@@ -16,22 +16,22 @@ use ws_executor::budget;
 
 /// Copies everything from `reader` to `writer`, and returns how many bytes that were.
 ///
-/// It ends when the reader is at its end and everything is written and flushed; it does not close the writer. While
-/// the reader has nothing ready, what was written so far is flushed. It reads through a buffer of 8 KiB;
-/// for another size, make a [`BufReader`] and call [`copy_buf`].
+/// It ends when the reader is at its end and everything is written and flushed; it does not close
+/// the writer. While the reader has nothing ready, what was written so far is flushed. It reads
+/// through a buffer of 8 KiB; for another size, make a [`BufReader`] and call [`copy_buf`].
 ///
-/// It gives way: when the [budget](crate::task::coop) of its task is spent, other tasks run first, also if both
-/// ends are always ready.
+/// It gives way: when the [budget](crate::task::coop) of its task is spent, other tasks run first,
+/// also if both ends are always ready.
 ///
 /// # Errors
 ///
-/// Returns the first error of either end, and [`WriteZero`](io::ErrorKind::WriteZero) if the writer takes nothing
-/// more.
+/// Returns the first error of either end, and [`WriteZero`](io::ErrorKind::WriteZero) if the writer
+/// takes nothing more.
 ///
 /// # Cancel safety
 ///
-/// Not cancel safe: what was read and not yet written is lost when the future is dropped. To go on later, keep the
-/// future, and await `&mut copy`.
+/// Not cancel safe: what was read and not yet written is lost when the future is dropped. To go on
+/// later, keep the future, and await `&mut copy`.
 ///
 /// ```
 /// use ws::io::Cursor;
@@ -62,8 +62,8 @@ where
 ///
 /// # Cancel safety
 ///
-/// Cancel safe if the reader lives on, as with `&mut reader`: what was read and not written stays in its buffer. How
-/// many bytes were copied is lost.
+/// Cancel safe if the reader lives on, as with `&mut reader`: what was read and not written stays
+/// in its buffer. How many bytes were copied is lost.
 ///
 /// ```
 /// use ws::io::{BufReader, Cursor};
@@ -136,7 +136,8 @@ impl<R: AsyncBufRead, W: AsyncWrite + Unpin + ?Sized> Future for CopyBuf<'_, R, 
 }
 
 impl<R: AsyncBufRead, W: AsyncWrite + Unpin + ?Sized> CopyBuf<'_, R, W> {
-    /// Reads once if the buffer is empty, and writes once; at the end it flushes and says how much it was.
+    /// Reads once if the buffer is empty, and writes once; at the end it flushes and says how much
+    /// it was.
     fn poll_round(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<Option<u64>>> {
         let mut this = self.project();
         let mut writer = Pin::new(&mut **this.writer);

@@ -1,8 +1,8 @@
 //! Addresses as users write them, and what becomes of them.
 //!
-//! An address that is written in numbers is used as it is, on the spot. A name has to be looked up, which
-//! takes the system's resolver, which blocks for as long as it likes: that runs by `spawn_blocking`, so
-//! no task waits for it but the one that asked.
+//! An address that is written in numbers is used as it is, on the spot. A name has to be looked up,
+//! which takes the system's resolver, which blocks for as long as it likes: that runs by
+//! `spawn_blocking`, so no task waits for it but the one that asked.
 //!
 //! The trait is sealed, so that it can grow what a lookup of our own would need.
 
@@ -41,7 +41,8 @@ pub trait ToSocketAddrs: sealed::Resolve {}
 ///
 /// # Cancel safety
 ///
-/// Nothing is lost when the future is dropped. A lookup that has begun goes on, on its thread, and nobody gets the answer.
+/// Nothing is lost when the future is dropped. A lookup that has begun goes on, on its thread, and
+/// nobody gets the answer.
 ///
 /// # Examples
 ///
@@ -70,8 +71,8 @@ pub(crate) async fn resolve<A: ToSocketAddrs>(addr: &A) -> io::Result<Addrs> {
 }
 
 async fn look_up(name: String, port: u16) -> io::Result<Addrs> {
-    // The functions that make sockets have seen to it, each at its caller's line. Methods of a socket
-    // may be polled anywhere.
+    // The functions that make sockets have seen to it, each at its caller's line. Methods of a
+    // socket may be polled anywhere.
     if ws_executor::netpoll::current().is_none() {
         return Err(io::Error::other(
             "a name can be looked up inside of a ws runtime only",

@@ -1,10 +1,11 @@
 //! Connecting without blocking: start, wait for room to write, ask how it went.
 //!
-//! 1. `connect` on a nonblocking socket. `EINPROGRESS`, or `EINTR`, which leaves it in progress too.
-//! 2. Join the netpoll, and not before: epoll reports a socket that is neither connected nor connecting
-//!    as hung up.
-//! 3. Wait until it can be written to. `SO_ERROR` has the reason if it failed. Without one, a socket that
-//!    knows its peer is connected; one that does not was woken too early and waits on.
+//! 1. `connect` on a nonblocking socket. `EINPROGRESS`, or `EINTR`, which leaves it in progress
+//!    too.
+//! 2. Join the netpoll, and not before: epoll reports a socket that is neither connected nor
+//!    connecting as hung up.
+//! 3. Wait until it can be written to. `SO_ERROR` has the reason if it failed. Without one, a
+//!    socket that knows its peer is connected; one that does not was woken too early and waits on.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};

@@ -8,42 +8,47 @@
 //! | `EMFILE`, `ENFILE`, `ENOBUFS`, `ENOMEM`, `ENOSPC` | no descriptor, no memory, or no place in an epoll, for now | wait, then try again |
 //! | others | the listener is of no use | an error |
 //!
-//! The second kind is the dangerous one. The connection stays in the queue and the listener stays ready,
-//! so a loop that goes on at once spins at full speed, and one that ends takes the server down for what is
-//! over soon. The clients do not notice the wait: the kernel has answered them and keeps them in its
-//! queue. No event says that a descriptor is free again, so this is a timer: 1 ms at first, twice as
-//! much with each failure, 100 ms at most. (Go's `net/http` does the same with 5 ms and 1 s.)
+//! The second kind is the dangerous one. The connection stays in the queue and the listener stays
+//! ready, so a loop that goes on at once spins at full speed, and one that ends takes the server
+//! down for what is over soon. The clients do not notice the wait: the kernel has answered them and
+//! keeps them in its queue. No event says that a descriptor is free again, so this is a timer: 1 ms
+//! at first, twice as much with each failure, 100 ms at most. (Go's `net/http` does the same with 5
+//! ms and 1 s.)
 //!
-//! The timer is one of the current runtime, which may end during the wait, and need not be that of the socket. Then there
-//! is nothing to wait by any more, and the answer is an error, as that of every operation after the end.
+//! The timer is one of the current runtime, which may end during the wait, and need not be that of
+//! the socket. Then there is nothing to wait by any more, and the answer is an error, as that of
+//! every operation after the end.
 //!
-//! Linux hands errors of a new connection to `accept`, which accept(2) says to treat as "try again".
+//! Linux hands errors of a new connection to `accept`, which accept(2) says to treat as "try
+//! again".
 //!
 //! Each wait is counted (`Metrics::accepts_delayed`), and reported once a second at most.
 //!
 //! # Held connections
 //!
-//! The system may have room for a connection, and the netpoll none: `epoll_ctl` fails if there is no memory
-//! (`ENOMEM`), or if the user has as many registrations as the system allows (`ENOSPC`, see
-//! `/proc/sys/fs/epoll/max_user_watches`). The connection has left the kernel's queue by then, and cannot
-//! go back. So it goes into the listener's [`Held`], and each accept looks there before it asks the system:
+//! The system may have room for a connection, and the netpoll none: `epoll_ctl` fails if there is
+//! no memory (`ENOMEM`), or if the user has as many registrations as the system allows (`ENOSPC`,
+//! see `/proc/sys/fs/epoll/max_user_watches`). The connection has left the kernel's queue by then,
+//! and cannot go back. So it goes into the listener's [`Held`], and each accept looks there before
+//! it asks the system:
 //!
 //! | who puts one in | who takes one |
 //! | --- | --- |
 //! | 1. puts it in, under the lock | 1. looks there, then asks the system |
 //! | 2. wakes all who wait for the listener | 2. if it would block: puts its waker in, looks there again |
 //!
-//! *Invariant*: no task waits for the listener alone while a connection is held. A task that put its waker in
-//! before step 2 of the other side is woken by that. One that came later finds the connection at its
-//! second look. So every task that accepts has a try of its own, and a wait of its own after it; none
-//! depends on another, and a future may be dropped at any time. A held connection is closed with its listener, as
-//! those in the kernel's queue are.
+//! *Invariant*: no task waits for the listener alone while a connection is held. A task that put
+//! its waker in before step 2 of the other side is woken by that. One that came later finds the
+//! connection at its second look. So every task that accepts has a try of its own, and a wait of
+//! its own after it; none depends on another, and a future may be dropped at any time. A held
+//! connection is closed with its listener, as those in the kernel's queue are.
 //!
 //! # Connecting, and datagrams
 //!
-//! A Unix socket whose listener's queue is full answers `EAGAIN` to a nonblocking connect, and no event
-//! says when there is room. Nor does one after `EAGAIN` to a Unix datagram, if others have filled the queue of
-//! its receiver and the sender is not connected to that. The same wait serves both.
+//! A Unix socket whose listener's queue is full answers `EAGAIN` to a nonblocking connect, and no
+//! event says when there is room. Nor does one after `EAGAIN` to a Unix datagram, if others have
+//! filled the queue of its receiver and the sender is not connected to that. The same wait serves
+//! both.
 
 use std::io;
 use std::sync::Mutex;
@@ -91,8 +96,8 @@ impl Backoff {
         Poll::Ready(answer)
     }
 
-    /// Waits once, after `error`. Outside of a runtime there is no timer to wait by, and the error is the
-    /// answer.
+    /// Waits once, after `error`. Outside of a runtime there is no timer to wait by, and the error
+    /// is the answer.
     pub(crate) async fn wait_after(&mut self, error: io::Error) -> io::Result<()> {
         // A foreign executor that polls us has none.
         if netpoll::current().is_none() {
@@ -103,8 +108,8 @@ impl Backoff {
     }
 }
 
-/// Connections that left the system's queue and found no room in the netpoll, with the addresses of their peers; see
-/// *Held connections*.
+/// Connections that left the system's queue and found no room in the netpoll, with the addresses of
+/// their peers; see *Held connections*.
 pub(crate) struct Held<S, A>(Mutex<Vec<(S, A)>>);
 
 impl<S, A> Default for Held<S, A> {
@@ -155,7 +160,8 @@ impl<S, A> Held<S, A> {
     }
 }
 
-/// One who takes connections: its place among those who wait for the listener, and its patience with the system.
+/// One who takes connections: its place among those who wait for the listener, and its patience
+/// with the system.
 pub(crate) struct Accepting<'a, L, S, A> {
     listener: &'a AsyncFd<L>,
     held: &'a Held<S, A>,
@@ -243,7 +249,8 @@ mod tests {
 
     use super::*;
 
-    // Fails if the error of one connection is the answer, and if a success keeps the patience of before.
+    // Fails if the error of one connection is the answer, and if a success keeps the patience of
+    // before.
     #[test]
     fn a_broken_connection_is_passed_over_and_a_success_ends_the_patience() {
         crate::runtime::Runtime::new().unwrap().block_on(async {
@@ -355,7 +362,8 @@ mod tests {
         }
     }
 
-    // Fails without the upper limit: after ten seconds without room, the next try would be ten seconds away.
+    // Fails without the upper limit: after ten seconds without room, the next try would be ten
+    // seconds away.
     #[test]
     fn waits_grow_up_to_a_limit() {
         crate::runtime::Runtime::new().unwrap().block_on(async {

@@ -5,9 +5,9 @@
 //! | `split_mut` | [`ReadHalf`], [`WriteHalf`] | two futures of one task; borrowed, free of cost |
 //! | `into_split` | [`OwnedReadHalf`], [`OwnedWriteHalf`] | two tasks; each has a clone |
 //!
-//! Neither has a lock: the socket is one to the kernel anyway, and reading and writing wait apart. The
-//! dropped [`OwnedWriteHalf`] ends the sending side, as the drop of a whole stream would. A clone of a stream
-//! does not: the last one ends both sides.
+//! Neither has a lock: the socket is one to the kernel anyway, and reading and writing wait apart.
+//! The dropped [`OwnedWriteHalf`] ends the sending side, as the drop of a whole stream would. A
+//! clone of a stream does not: the last one ends both sides.
 //!
 //! # Examples
 //!

@@ -55,14 +55,14 @@ std_socket!(
 impl TcpListener {
     /// Listens on `addr`: on the first of its addresses that can be had.
     ///
-    /// Port 0 lets the system choose, and [`TcpListener::local_addr`] says what it chose. The socket has
-    /// `SO_REUSEADDR` set, so that a server can be started again at once, and a backlog of 1024; for other
-    /// choices there is [`TcpSocket`](super::TcpSocket).
+    /// Port 0 lets the system choose, and [`TcpListener::local_addr`] says what it chose. The
+    /// socket has `SO_REUSEADDR` set, so that a server can be started again at once, and a backlog
+    /// of 1024; for other choices there is [`TcpSocket`](super::TcpSocket).
     ///
     /// # Errors
     ///
-    /// The error of the last address that was tried, such as [`AddrInUse`](io::ErrorKind::AddrInUse), or
-    /// that of the lookup.
+    /// The error of the last address that was tried, such as
+    /// [`AddrInUse`](io::ErrorKind::AddrInUse), or that of the lookup.
     ///
     /// # Panics
     ///
@@ -111,11 +111,12 @@ listening_socket! {
     TcpStream, net::TcpStream, SocketAddr;
     /// Takes the next connection.
     ///
-    /// Connections that break before they are taken are passed over. When the system has no descriptor,
-    /// no memory or no place in an epoll for one (`EMFILE`, `ENFILE`, `ENOBUFS`, `ENOMEM`, `ENOSPC`), this
-    /// waits, tries again, and takes it once there is room: clients are kept waiting, and not lost. Each
-    /// such wait is counted in [`Metrics::accepts_delayed`](crate::runtime::Metrics::accepts_delayed), and a
-    /// warning goes to `tracing`, once a second at most.
+    /// Connections that break before they are taken are passed over. When the system has no
+    /// descriptor, no memory or no place in an epoll for one (`EMFILE`, `ENFILE`, `ENOBUFS`,
+    /// `ENOMEM`, `ENOSPC`), this waits, tries again, and takes it once there is room: clients are
+    /// kept waiting, and not lost. Each such wait is counted in
+    /// [`Metrics::accepts_delayed`](crate::runtime::Metrics::accepts_delayed), and a warning goes
+    /// to `tracing`, once a second at most.
     ///
     /// # Errors
     ///
@@ -130,10 +131,10 @@ listening_socket! {
     ///
     /// # Errors
     ///
-    /// What the system says, also of a connection that broke, and of room that it does not have (see
-    /// [`TcpListener::accept`]). After the latter, another poll without a wait would fail as well, and no
-    /// connection is lost: one that was taken and found no place in the epoll stays with the listener, and
-    /// the next poll or accept tries it first.
+    /// What the system says, also of a connection that broke, and of room that it does not have
+    /// (see [`TcpListener::accept`]). After the latter, another poll without a wait would fail as
+    /// well, and no connection is lost: one that was taken and found no place in the epoll stays
+    /// with the listener, and the next poll or accept tries it first.
     poll_accept;
 
     /// Returns the connections as a stream, which never ends.

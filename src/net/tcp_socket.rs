@@ -14,8 +14,8 @@ use super::tcp_listener::TcpListener;
 use super::tcp_stream::TcpStream;
 use crate::current::{self, in_runtime};
 
-/// How many connections wait to be accepted, unless the user says otherwise. The system has a limit of its
-/// own (`net.core.somaxconn`, 4096 since Linux 5.4).
+/// How many connections wait to be accepted, unless the user says otherwise. The system has a limit
+/// of its own (`net.core.somaxconn`, 4096 since Linux 5.4).
 pub(crate) const BACKLOG: i32 = 1024;
 
 /// A TCP socket that neither listens nor is connected yet.
@@ -132,8 +132,8 @@ impl TcpSocket {
             .ok_or_else(|| io::Error::other("a TCP socket has an address of another kind"))
     }
 
-    /// Lets an address be bound that an earlier connection still holds (`SO_REUSEADDR`). Listeners want
-    /// this; [`TcpListener::bind`] sets it.
+    /// Lets an address be bound that an earlier connection still holds (`SO_REUSEADDR`). Listeners
+    /// want this; [`TcpListener::bind`] sets it.
     ///
     /// # Errors
     ///
@@ -151,8 +151,8 @@ impl TcpSocket {
         self.socket.reuse_address()
     }
 
-    /// Lets several sockets listen on one port (`SO_REUSEPORT`); the system spreads the connections. All
-    /// of them have to say so.
+    /// Lets several sockets listen on one port (`SO_REUSEPORT`); the system spreads the
+    /// connections. All of them have to say so.
     ///
     /// # Errors
     ///
@@ -215,8 +215,8 @@ impl TcpSocket {
         self.socket.send_buffer_size()
     }
 
-    /// Says how much the system holds of what has arrived. Before it listens or connects is the time for
-    /// this: the window that the peer is offered depends on it. Linux doubles the figure.
+    /// Says how much the system holds of what has arrived. Before it listens or connects is the
+    /// time for this: the window that the peer is offered depends on it. Linux doubles the figure.
     ///
     /// # Errors
     ///

@@ -21,10 +21,10 @@ use crate::delegate::{std_socket, stream_socket};
 
 /// A TCP connection.
 ///
-/// Reads and writes by [`AsyncRead`] and [`AsyncWrite`](futures::io::AsyncWrite), as itself and as a reference. Closing it as an
-/// `AsyncWrite` ends the sending side and leaves the receiving side open; dropping it closes both.
-/// A clone is the same connection, which is closed when the last one is dropped; see *Clones* in
-/// [`ws::net`](crate::net#clones).
+/// Reads and writes by [`AsyncRead`] and [`AsyncWrite`](futures::io::AsyncWrite), as itself and as
+/// a reference. Closing it as an `AsyncWrite` ends the sending side and leaves the receiving side
+/// open; dropping it closes both. A clone is the same connection, which is closed when the last one
+/// is dropped; see *Clones* in [`ws::net`](crate::net#clones).
 ///
 /// # Examples
 ///
@@ -184,7 +184,8 @@ impl TcpStream {
         self.fd.get_ref().nodelay()
     }
 
-    /// Sends small writes at once (`TCP_NODELAY`), and does not hold them back to send more together.
+    /// Sends small writes at once (`TCP_NODELAY`), and does not hold them back to send more
+    /// together.
     ///
     /// # Errors
     ///
@@ -202,7 +203,8 @@ impl TcpStream {
         SockRef::from(self).keepalive()
     }
 
-    /// Has the system probe an idle peer, so that one that is gone is noticed; `None` switches it off.
+    /// Has the system probe an idle peer, so that one that is gone is noticed; `None` switches it
+    /// off.
     ///
     /// # Errors
     ///
@@ -238,9 +240,9 @@ impl TcpStream {
 
     /// Says what becomes of data that was not sent yet when the socket is closed (`SO_LINGER`).
     ///
-    /// With `None` the system goes on sending in the background. With a time of zero it drops the data
-    /// and resets the connection. With any other, the drop of the socket *blocks its thread*. The system counts whole
-    /// seconds, so a part of one counts as one.
+    /// With `None` the system goes on sending in the background. With a time of zero it drops the
+    /// data and resets the connection. With any other, the drop of the socket *blocks its thread*.
+    /// The system counts whole seconds, so a part of one counts as one.
     ///
     /// # Errors
     ///

@@ -16,8 +16,8 @@ use crate::delegate::{std_socket, waits};
 
 /// A UDP socket.
 ///
-/// Every method takes it by reference, so that one task may receive while others send. What is longer
-/// than the buffer that receives it is cut off.
+/// Every method takes it by reference, so that one task may receive while others send. What is
+/// longer than the buffer that receives it is cut off.
 ///
 /// # Examples
 ///
@@ -51,13 +51,13 @@ std_socket!(
 impl UdpSocket {
     /// Makes a socket with an address of this machine: the first of `addr` that can be had.
     ///
-    /// Port 0 lets the system choose. For options that have to be set before, make a socket of std's and
-    /// use [`UdpSocket::from_std`].
+    /// Port 0 lets the system choose. For options that have to be set before, make a socket of
+    /// std's and use [`UdpSocket::from_std`].
     ///
     /// # Errors
     ///
-    /// The error of the last address that was tried, such as [`AddrInUse`](io::ErrorKind::AddrInUse), or
-    /// that of the lookup.
+    /// The error of the last address that was tried, such as
+    /// [`AddrInUse`](io::ErrorKind::AddrInUse), or that of the lookup.
     ///
     /// # Panics
     ///
@@ -82,8 +82,8 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// The error of the last address that was tried, or that of the lookup, which needs a runtime around
-    /// it.
+    /// The error of the last address that was tried, or that of the lookup, which needs a runtime
+    /// around it.
     ///
     /// # Cancel safety
     ///
@@ -99,8 +99,8 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// What the system says. [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) is about an earlier
-    /// datagram, for which nobody was there.
+    /// What the system says. [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) is about an
+    /// earlier datagram, for which nobody was there.
     ///
     /// # Cancel safety
     ///

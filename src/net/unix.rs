@@ -1,7 +1,7 @@
 //! Unix sockets: streams, their listener, and datagrams.
 //!
-//! Addresses are those of std, by path or, on Linux, abstract. A path that begins with a zero byte is an
-//! abstract name, in every function that takes a path:
+//! Addresses are those of std, by path or, on Linux, abstract. A path that begins with a zero byte
+//! is an abstract name, in every function that takes a path:
 //!
 //! ```
 //! # #[cfg(target_os = "linux")] {
@@ -21,8 +21,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A path that was bound stays in the file system when its socket is closed, as with std, and has to be
-//! removed before it can be bound again.
+//! A path that was bound stays in the file system when its socket is closed, as with std, and has
+//! to be removed before it can be bound again.
 
 mod datagram;
 mod listener;
@@ -41,7 +41,8 @@ pub use datagram::UnixDatagram;
 pub use listener::{Incoming, UnixListener};
 pub use stream::UnixStream;
 
-/// The address that a path stands for: on Linux, one that begins with a zero byte is an abstract name.
+/// The address that a path stands for: on Linux, one that begins with a zero byte is an abstract
+/// name.
 fn path_addr(path: &Path) -> io::Result<SocketAddr> {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {
@@ -57,8 +58,8 @@ fn path_addr(path: &Path) -> io::Result<SocketAddr> {
     SocketAddr::from_pathname(path)
 }
 
-/// Turns an address of std's into one of `socket2`'s, which spells an abstract name as a path that begins
-/// with a zero byte, and no name as an empty one.
+/// Turns an address of std's into one of `socket2`'s, which spells an abstract name as a path that
+/// begins with a zero byte, and no name as an empty one.
 fn sock_addr(addr: &SocketAddr) -> io::Result<SockAddr> {
     if let Some(path) = addr.as_pathname() {
         return SockAddr::unix(path);

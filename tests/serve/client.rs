@@ -1,7 +1,7 @@
 //! A blocking HTTP client in plain std, so that what is tested is not what tests.
 //!
-//! It knows what the server sends: a status line, headers, and a body of a stated length. Every wait has
-//! an end, because a test that hangs tells nobody why.
+//! It knows what the server sends: a status line, headers, and a body of a stated length. Every
+//! wait has an end, because a test that hangs tells nobody why.
 
 use std::{
     collections::HashMap,

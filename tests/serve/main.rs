@@ -1,8 +1,8 @@
 //! The main job: the example `serve`, as a process, with real sockets and real files.
 //!
-//! Each test runs with one worker, with as many as most machines have cores, and with more than this one
-//! has. Where something has to have happened, the server's own metrics say when it has; nothing sleeps.
-//! `.ci/serve-curl.sh` repeats the like with curl.
+//! Each test runs with one worker, with as many as most machines have cores, and with more than
+//! this one has. Where something has to have happened, the server's own metrics say when it has;
+//! nothing sleeps. `.ci/serve-curl.sh` repeats the like with curl.
 
 #![cfg(unix)]
 
@@ -203,8 +203,8 @@ fn a_computation_holds_up_nobody() {
     // metrics are asked for and answered, on another connection.
     for workers in [1, 2] {
         let server = Server::start(Folder::new(), workers, &["--grace", "100"]);
-        // They compute again and again until somebody has seen them all at it, however long that takes on a busy machine,
-        // or has given up.
+        // They compute again and again until somebody has seen them all at it, however long that
+        // takes on a busy machine, or has given up.
         let looks = Arc::new(());
         let clients = (0..workers).map(|_| {
             let (mut client, looker) = (server.client(), Arc::downgrade(&looks));

@@ -67,7 +67,8 @@ pub(crate) struct End {
     pub(crate) code: Option<i32>,
     /// What it had not said before.
     pub(crate) stdout: String,
-    /// Without the runtime's reports of stalls: on a busy machine any task may wait long for a core.
+    /// Without the runtime's reports of stalls: on a busy machine any task may wait long for a
+    /// core.
     pub(crate) stderr: String,
 }
 
@@ -141,7 +142,8 @@ impl Server {
         value.unwrap_or_else(|| panic!("no {name} in {text}"))
     }
 
-    /// Asks until a number of its metrics is as it should be. Asking is itself a connection and a request.
+    /// Asks until a number of its metrics is as it should be. Asking is itself a connection and a
+    /// request.
     #[track_caller]
     pub(crate) fn wait_for(&self, name: &str, value: u64) {
         let start = Instant::now();
@@ -261,7 +263,8 @@ fn example() -> &'static Path {
     })
 }
 
-/// Whether it is newer than all that it was made of, which stands in the file that cargo puts beside it.
+/// Whether it is newer than all that it was made of, which stands in the file that cargo puts
+/// beside it.
 fn is_fresh(example: &Path) -> bool {
     let modified = |path: &Path| fs::metadata(path).and_then(|file| file.modified());
     let Ok(built) = modified(example) else {

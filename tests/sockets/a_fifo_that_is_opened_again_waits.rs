@@ -1,9 +1,11 @@
-//! A FIFO without writers is at its end, and stays ready: a read returns the end of file. Once another writer has opened
-//! it, there is nothing to read. A reader that finds that out waits for the writer, and does not spin.
+//! A FIFO without writers is at its end, and stays ready: a read returns the end of file. Once
+//! another writer has opened it, there is nothing to read. A reader that finds that out waits for
+//! the writer, and does not spin.
 //!
-//! The first test fails if an `EAGAIN` of the system leaves a closed direction ready (`clear_blocked` in
-//! `reactor/src/registration.rs`), the second if `AsyncFd::clear_ready` does. The third fails if `clear_ready_of` in
-//! `reactor/src/registration.rs` forgets the end without asking the system again.
+//! The first test fails if an `EAGAIN` of the system leaves a closed direction ready
+//! (`clear_blocked` in `reactor/src/registration.rs`), the second if `AsyncFd::clear_ready` does.
+//! The third fails if `clear_ready_of` in `reactor/src/registration.rs` forgets the end without
+//! asking the system again.
 
 use crate::net_support;
 
@@ -64,8 +66,8 @@ impl Fifo {
         Ok(())
     }
 
-    /// Asks for readiness until it has to wait, and calls `found_nothing` each time that it is ready. Says whether it
-    /// had to wait.
+    /// Asks for readiness until it has to wait, and calls `found_nothing` each time that it is
+    /// ready. Says whether it had to wait.
     async fn comes_to_wait(&self, found_nothing: impl Fn(ws::io::Ready)) -> io::Result<bool> {
         for _ in 0..ROUNDS {
             let polled = poll_fn(|cx| Poll::Ready(self.reader.poll_ready(cx, Direction::Read)));

@@ -1,11 +1,11 @@
-//! A listener survives a full table of descriptors: it waits, does not spin, and serves those who came
-//! meanwhile once there is room.
+//! A listener survives a full table of descriptors: it waits, does not spin, and serves those who
+//! came meanwhile once there is room.
 //!
-//! A mutant that returns `EMFILE` fails, one that tries again at once spins for ever, and one that clears
-//! the readiness of the listener never wakes up: the connections were reported already.
+//! A mutant that returns `EMFILE` fails, one that tries again at once spins for ever, and one that
+//! clears the readiness of the listener never wakes up: the connections were reported already.
 //!
-//! The limit is the process's, and other runtimes open and close descriptors as well, so the scenario runs
-//! in a child of its own for each number of workers, under `ulimit -n`.
+//! The limit is the process's, and other runtimes open and close descriptors as well, so the
+//! scenario runs in a child of its own for each number of workers, under `ulimit -n`.
 
 use crate::net_support;
 
@@ -40,7 +40,8 @@ where
     if let Ok(workers) = env::var(CHILD) {
         let workers = workers.parse().expect("the parent says a number");
         let _limit = Limit::new(workers);
-        // Without the monitor, which now and then opens a file for a moment and would find or leave no room.
+        // Without the monitor, which now and then opens a file for a moment and would find or leave
+        // no room.
         let builder = Builder::new().workers(workers).sysmon(false);
         return builder
             .build()
@@ -94,8 +95,8 @@ async fn accept_once_there_is_room<T>(
     let accepted = poll_fn(|cx| {
         polls += 1;
         if polls == POLLS {
-            // Each poll but the first came after a wait of 1, 2, 4 ms and so on, and timers are never
-            // early. Whoever wakes himself is here at once.
+            // Each poll but the first came after a wait of 1, 2, 4 ms and so on, and timers are
+            // never early. Whoever wakes himself is here at once.
             assert!(begin.elapsed() >= Duration::from_millis(7));
             hoard.clear();
         }

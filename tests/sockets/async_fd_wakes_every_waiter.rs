@@ -1,7 +1,7 @@
-//! Any number of tasks may await the same direction of a descriptor, and an event wakes them all; of those that
-//! poll it by poll functions, it wakes the last. What waits no more leaves nothing behind, and what was just
-//! registered is not ready. What goes into an `AsyncFd` may be a descriptor, a bare number or a mio source, and
-//! comes out as it was.
+//! Any number of tasks may await the same direction of a descriptor, and an event wakes them all;
+//! of those that poll it by poll functions, it wakes the last. What waits no more leaves nothing
+//! behind, and what was just registered is not ready. What goes into an `AsyncFd` may be a
+//! descriptor, a bare number or a mio source, and comes out as it was.
 //!
 //! A mutant that keeps one waker a direction for futures as well fails the first two tests.
 
@@ -42,7 +42,8 @@ fn tasks_that_wait_for_one_direction_all_go_on() {
                 let here = here.clone();
                 ws::spawn(async move {
                     let mut byte = [0];
-                    // Half of them wait for both directions, of which writing was not tried and never comes.
+                    // Half of them wait for both directions, of which writing was not tried and
+                    // never comes.
                     let both = Interest::READABLE | Interest::WRITABLE;
                     let interest = if task % 2 == 0 {
                         both
@@ -219,7 +220,8 @@ fn readiness_is_forgotten_on_demand() {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     here.clear_ready(ready);
                     let mut cx = Context::from_waker(Waker::noop());
-                    // An event of its registration may have come since; then it is not forgotten yet.
+                    // An event of its registration may have come since; then it is not forgotten
+                    // yet.
                     if here.poll_ready(&mut cx, Direction::Read).is_pending() {
                         there.write_all(b"x")?;
                     }
@@ -335,7 +337,8 @@ fn a_task_that_is_always_ready_lets_others_run() {
             let flag = Arc::new(AtomicBool::new(false));
             let other = flag.clone();
             let _other = ws::spawn(async move { other.store(true, Ordering::Release) });
-            // Nothing is read, so this is ready each time; on one worker the other task needs it to yield.
+            // Nothing is read, so this is ready each time; on one worker the other task needs it to
+            // yield.
             while !flag.load(Ordering::Acquire) {
                 let readable = Interest::READABLE;
                 match operation {
@@ -368,10 +371,10 @@ fn an_interest_in_both_looks_at_both() {
     });
 }
 
-// Fails if an operation is refused for the slice alone: a task that computes for so long before its first
-// operation would begin anew with each poll, and never come to it.
-/// Its panic is its own: the drop of what it waits for may come while a thread unwinds, where a second panic ends the
-/// process.
+// Fails if an operation is refused for the slice alone: a task that computes for so long before its
+// first operation would begin anew with each poll, and never come to it.
+/// Its panic is its own: the drop of what it waits for may come while a thread unwinds, where a
+/// second panic ends the process.
 #[test]
 fn a_waker_that_panics_harms_nobody_but_itself() {
     struct Bomb;
@@ -409,7 +412,8 @@ fn one_operation_goes_through_after_a_slice() {
     });
 }
 
-// Fails if an operation that waits keeps its unit: a task that polls many sources would be refused, and woken for nothing.
+// Fails if an operation that waits keeps its unit: a task that polls many sources would be refused,
+// and woken for nothing.
 #[test]
 fn a_poll_that_is_pending_costs_nothing() {
     // No monitor: the end of a slice takes the budget, too.
@@ -445,7 +449,8 @@ fn a_poll_that_is_pending_costs_nothing() {
     });
 }
 
-// Fails if the budget is asked before readiness: a task that has used it up would be woken for what is not there.
+// Fails if the budget is asked before readiness: a task that has used it up would be woken for what
+// is not there.
 #[test]
 fn what_is_not_ready_waits_without_a_budget_as_well() {
     with_workers(async || {
@@ -493,8 +498,8 @@ fn a_task_that_ignores_errors_lets_others_run() {
     });
 }
 
-// Fails if `try_io` does not ask for the interest, or if a hang-up, which is reported unasked, makes both directions
-// ready.
+// Fails if `try_io` does not ask for the interest, or if a hang-up, which is reported unasked,
+// makes both directions ready.
 #[test]
 fn a_direction_that_was_not_registered_is_an_error_for_ever() {
     async fn refuses<T>(fd: &AsyncFd<T>, interest: Interest, direction: Direction) {

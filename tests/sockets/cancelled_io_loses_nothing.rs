@@ -1,8 +1,8 @@
-//! An operation that is dropped before it is ready has moved nothing, and leaves the socket in order for
-//! the next one; a peek moves nothing in any case.
+//! An operation that is dropped before it is ready has moved nothing, and leaves the socket in
+//! order for the next one; a peek moves nothing in any case.
 //!
-//! A mutant whose dropped future leaves the readiness cleared, or takes along the waker of another, hangs
-//! here.
+//! A mutant whose dropped future leaves the readiness cleared, or takes along the waker of another,
+//! hangs here.
 
 use crate::net_support;
 
@@ -101,8 +101,8 @@ fn a_peek_leaves_everything_where_it_is() {
         client.write_all(b"peek").await?;
         let peeked = server.peek(&mut buffer[..2]).await?;
         assert_eq!(&buffer[..peeked], b"pe");
-        // All of it and less than there is room for: a reader would take that for a sign that nothing is
-        // left.
+        // All of it and less than there is room for: a reader would take that for a sign that
+        // nothing is left.
         let peeked = server.peek(&mut buffer).await?;
         assert_eq!(&buffer[..peeked], b"peek");
         let peeked = std::future::poll_fn(|cx| server.poll_peek(cx, &mut buffer)).await?;

@@ -1,10 +1,12 @@
-//! Clones of a socket are one socket: what one sends or ends, all do, and it is closed when the last of them goes.
+//! Clones of a socket are one socket: what one sends or ends, all do, and it is closed when the
+//! last of them goes.
 //!
-//! What one ends, the others are told, as those of std's blocking sockets are: also where the system makes no event of
-//! it (a Unix stream without room whose sending side ends) and where it says `EAGAIN` for ever (a Unix datagram socket
-//! whose receiving side has ended).
+//! What one ends, the others are told, as those of std's blocking sockets are: also where the
+//! system makes no event of it (a Unix stream without room whose sending side ends) and where it
+//! says `EAGAIN` for ever (a Unix datagram socket whose receiving side has ended).
 //!
-//! It fails if a clone closes the socket, or if `into_std` takes it out of the runtime while there are clones.
+//! It fails if a clone closes the socket, or if `into_std` takes it out of the runtime while there
+//! are clones.
 
 use crate::net_support;
 
@@ -203,7 +205,8 @@ fn a_writer_is_told_of_the_end_of_its_side() {
     });
 }
 
-// The first half fails without the look at the end in the reads of `UnixDatagram`, the second without `note_end`.
+// The first half fails without the look at the end in the reads of `UnixDatagram`, the second
+// without `note_end`.
 #[test]
 fn datagrams_are_told_of_the_end_of_their_side() {
     with_workers(async || {

@@ -1,5 +1,5 @@
-//! A copy hands on every byte, also to a writer that takes one at a time. It ends when all of it is flushed, and
-//! a flush that has begun goes on until it is done.
+//! A copy hands on every byte, also to a writer that takes one at a time. It ends when all of it is
+//! flushed, and a flush that has begun goes on until it is done.
 //!
 //! Each test names the change that makes it fail.
 
@@ -13,7 +13,8 @@ use std::task::{Context, Poll, Waker};
 use net_support::{Limit, runtime};
 use ws::io::{AsyncRead, AsyncWrite, BufReader};
 
-/// Keeps what was written and what of it was flushed. It takes one byte a call, and a flush takes a second call.
+/// Keeps what was written and what of it was flushed. It takes one byte a call, and a flush takes a
+/// second call.
 #[derive(Default)]
 struct Slow {
     written: Vec<u8>,

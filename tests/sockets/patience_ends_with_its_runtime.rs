@@ -1,7 +1,8 @@
-//! S7: where an operation tries again now and then, because no event tells of room, it ends with an error when the
-//! runtime ends that it waits by: `accept` and `incoming` without a descriptor, `connect` to a Unix listener whose queue is
-//! full, and `send_to` a Unix datagram socket whose queue is full. So it is also below `enter` of a runtime that had ended
-//! before, for a socket of one that lives.
+//! S7: where an operation tries again now and then, because no event tells of room, it ends with an
+//! error when the runtime ends that it waits by: `accept` and `incoming` without a descriptor,
+//! `connect` to a Unix listener whose queue is full, and `send_to` a Unix datagram socket whose
+//! queue is full. So it is also below `enter` of a runtime that had ended before, for a socket of
+//! one that lives.
 //!
 //! It fails with a panic if `Backoff` in `src/net/patience.rs` waits by a `Sleep`.
 
@@ -61,7 +62,8 @@ fn is_told_of_the_end<T>(
     let handle = waits_by.handle().clone();
     drop(waits_by);
     leave_no_room();
-    // The wait may have been over before the end: then it is tried again, and begins the next wait here.
+    // The wait may have been over before the end: then it is tried again, and begins the next wait
+    // here.
     let _guard = handle.enter();
     is_refused(operation(&mut Context::from_waker(Waker::noop())));
 }

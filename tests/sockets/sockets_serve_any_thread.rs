@@ -1,8 +1,10 @@
-//! Sockets work on any thread that has entered a runtime, under another executor: they are made there, wait there,
-//! and a name is looked up. A thread that has entered none may use those that there are.
+//! Sockets work on any thread that has entered a runtime, under another executor: they are made
+//! there, wait there, and a name is looked up. A thread that has entered none may use those that
+//! there are.
 //!
-//! Fails if `netpoll::current` knows the runtime's own threads alone (by a panic), and if a registration tells nobody
-//! that there is something to wait for (`Netpoll::on_unheard`; by a hang, but for the name, whose lookup starts a thread).
+//! Fails if `netpoll::current` knows the runtime's own threads alone (by a panic), and if a
+//! registration tells nobody that there is something to wait for (`Netpoll::on_unheard`; by a hang,
+//! but for the name, whose lookup starts a thread).
 
 use crate::net_support;
 
@@ -20,8 +22,8 @@ use ws::net::{TcpListener, TcpStream, UdpSocket, lookup_host};
 /// More than the system takes in at once, so that both ends wait.
 const LEN: usize = 4 << 20;
 
-/// Runs a scenario on a thread of `std` that has entered a runtime, under the executor of `futures`. Nothing else
-/// runs in that runtime, which has one worker, two or eight.
+/// Runs a scenario on a thread of `std` that has entered a runtime, under the executor of
+/// `futures`. Nothing else runs in that runtime, which has one worker, two or eight.
 fn where_it_is_entered<S, F>(scenario: S)
 where
     S: Fn() -> F + Copy + Send + 'static,

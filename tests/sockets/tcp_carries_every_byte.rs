@@ -1,5 +1,5 @@
-//! Every byte that is written to a TCP stream is read at the other end, once and in order, whichever way
-//! the stream is taken apart and whoever waits for whom.
+//! Every byte that is written to a TCP stream is read at the other end, once and in order,
+//! whichever way the stream is taken apart and whoever waits for whom.
 //!
 //! A mutant that clears readiness after a full read, or one that forgets the waker of a second
 //! direction, hangs here.
@@ -195,8 +195,8 @@ fn addresses_that_are_none_are_refused() {
     });
 }
 
-// Fails if a transfer of 1,024 slices counts as a short one of all of them: the system takes no more slices
-// at once (`IOV_MAX`), so nothing is said about the queue.
+// Fails if a transfer of 1,024 slices counts as a short one of all of them: the system takes no
+// more slices at once (`IOV_MAX`), so nothing is said about the queue.
 #[test]
 fn more_slices_than_one_system_call_takes() {
     const SLICES: usize = 3000;

@@ -1,5 +1,5 @@
-//! However a TCP connection ends, both sides learn it: a side that was ended is read to its end, a reset
-//! is an error, and a refusal is one. Nobody waits for ever.
+//! However a TCP connection ends, both sides learn it: a side that was ended is read to its end, a
+//! reset is an error, and a refusal is one. Nobody waits for ever.
 
 use crate::net_support;
 
@@ -64,7 +64,8 @@ fn a_dropped_write_half_ends_the_sending_side() {
     });
 }
 
-// Fails if the close of a half does nothing: while it lives, its drop does not end the sending side either.
+// Fails if the close of a half does nothing: while it lives, its drop does not end the sending side
+// either.
 #[test]
 fn a_closed_write_half_ends_the_sending_side() {
     with_workers(async || {

@@ -1,5 +1,5 @@
-//! What is set on a TCP socket is what the system then says of it, before and after it connects; and a
-//! socket goes to std and comes back as it was.
+//! What is set on a TCP socket is what the system then says of it, before and after it connects;
+//! and a socket goes to std and comes back as it was.
 
 use crate::net_support;
 
@@ -126,7 +126,8 @@ fn a_server_is_started_again_at_once() {
     });
 }
 
-// Fails if the backlog is not passed on: the kernel lets in one more than it says, and drops the rest.
+// Fails if the backlog is not passed on: the kernel lets in one more than it says, and drops the
+// rest.
 #[test]
 fn the_backlog_is_the_systems() {
     with_workers(async || {
@@ -135,7 +136,8 @@ fn the_backlog_is_the_systems() {
         let listener = socket.listen(1)?;
         let mut waiting = Vec::new();
         let full = loop {
-            // Over loopback the handshake mostly happens within the call, unless it is left unanswered: then for ever.
+            // Over loopback the handshake mostly happens within the call, unless it is left
+            // unanswered: then for ever.
             let connect = TcpStream::connect(listener.local_addr()?);
             match ws::time::timeout(Duration::from_millis(500), connect).await {
                 Ok(stream) => waiting.push(stream?),
@@ -181,7 +183,8 @@ fn to_std_and_back() {
     });
 }
 
-/// The flags that the system has for a descriptor. `O_CLOEXEC` is the same bit on all Linuxes we know of.
+/// The flags that the system has for a descriptor. `O_CLOEXEC` is the same bit on all Linuxes we
+/// know of.
 #[cfg(target_os = "linux")]
 #[track_caller]
 fn assert_closes_on_exec(fd: &impl AsFd) {

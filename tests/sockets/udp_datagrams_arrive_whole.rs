@@ -1,4 +1,5 @@
-//! Datagrams arrive whole, with the address of who sent them; a connected socket hears its peer alone.
+//! Datagrams arrive whole, with the address of who sent them; a connected socket hears its peer
+//! alone.
 
 use crate::net_support;
 

@@ -1,5 +1,5 @@
-//! Unix sockets carry what is sent, by path, by abstract name and in pairs; and a queue that is full is
-//! waited for, where the system tells when there is room and where it does not.
+//! Unix sockets carry what is sent, by path, by abstract name and in pairs; and a queue that is
+//! full is waited for, where the system tells when there is room and where it does not.
 
 use crate::net_support;
 
@@ -178,7 +178,8 @@ fn a_sender_waits_for_room() {
     });
 }
 
-// Fails (hangs) if `send_to` waits for an event: for a receiver that it is not connected to, none comes.
+// Fails (hangs) if `send_to` waits for an event: for a receiver that it is not connected to, none
+// comes.
 #[test]
 fn a_sender_that_is_not_connected_waits_for_room() {
     with_workers(async || {
@@ -188,7 +189,8 @@ fn a_sender_that_is_not_connected_waits_for_room() {
         // By another: what a socket has sent itself makes an event for it when it is received.
         let other = UnixDatagram::unbound()?;
         let mut sent = 0;
-        // Without a budget: a send that is refused for want of one would pass for a queue that is full.
+        // Without a budget: a send that is refused for want of one would pass for a queue that is
+        // full.
         while unconstrained(other.send_to(b"x", &path))
             .now_or_never()
             .transpose()?

@@ -1,4 +1,5 @@
-//! `#[ws::main]` and `#[ws::test]` under std's harness: what a function returns, and that it may panic or be pinned.
+//! `#[ws::main]` and `#[ws::test]` under std's harness: what a function returns, and that it may
+//! panic or be pinned.
 //!
 //! The programs that the compiler builds or refuses are in `tests/ui/`, a package of its own.
 

@@ -1,10 +1,11 @@
-//! F5, F6, J6: the network is served whatever the workers do. While all of them are stuck in polls that block or compute, a
-//! socket that becomes ready wakes its task, and that runs; while all have tasks that are always ready, the
-//! netpoll is looked at all the same; and a timer that a socket's task waits for as well fires.
+//! F5, F6, J6: the network is served whatever the workers do. While all of them are stuck in polls
+//! that block or compute, a socket that becomes ready wakes its task, and that runs; while all have
+//! tasks that are always ready, the netpoll is looked at all the same; and a timer that a socket's
+//! task waits for as well fires.
 //!
-//! It fails, by a hang, when sysmon in `sched/sysmon.rs` neither looks there itself nor takes a permit from a stuck
-//! worker for a thread that does: each of the two is enough. Beside workers that fork it hangs when sysmon takes no permit
-//! from those.
+//! It fails, by a hang, when sysmon in `sched/sysmon.rs` neither looks there itself nor takes a
+//! permit from a stuck worker for a thread that does: each of the two is enough. Beside workers
+//! that fork it hangs when sysmon takes no permit from those.
 
 use crate::net_support;
 

@@ -1,10 +1,11 @@
-//! J5, J6: the parallel iterators of orx-parallel run on the workers of a runtime: everything once, borrowing
-//! from the stack, from tasks, computations and plain threads; the tasks of the runtime go on meanwhile; and a panic reaches
-//! the caller.
+//! J5, J6: the parallel iterators of orx-parallel run on the workers of a runtime: everything once,
+//! borrowing from the stack, from tasks, computations and plain threads; the tasks of the runtime
+//! go on meanwhile; and a panic reaches the caller.
 //!
-//! It fails when `Scope::run` in `src/parallel.rs` runs the work at once, and when `fail` in `fork_join/scope.rs` keeps no panic. It
-//! hangs when sysmon in `sched/sysmon.rs` takes no permit from a computation that forks. The one that is dropped fails when no
-//! fork looks at the mark (`check` in `fork_join/compute.rs`), and when a scope unwinds between two of its branches.
+//! It fails when `Scope::run` in `src/parallel.rs` runs the work at once, and when `fail` in
+//! `fork_join/scope.rs` keeps no panic. It hangs when sysmon in `sched/sysmon.rs` takes no permit
+//! from a computation that forks. The one that is dropped fails when no fork looks at the mark
+//! (`check` in `fork_join/compute.rs`), and when a scope unwinds between two of its branches.
 
 use crate::net_support;
 

@@ -1,9 +1,11 @@
-//! F5, L6: whenever there is something to wait for and nobody runs, somebody waits for it in the netpoll, however the
-//! last threads lay down, whoever else looked there meanwhile, and whichever thread brought it.
+//! F5, L6: whenever there is something to wait for and nobody runs, somebody waits for it in the
+//! netpoll, however the last threads lay down, whoever else looked there meanwhile, and whichever
+//! thread brought it.
 //!
-//! The first fails, by a hang, when sysmon in `sched/sysmon.rs` does not call `ensure_poller` (nor stays up while a
-//! poller is lacked); the second, when a registration tells nobody (`Netpoll::on_unheard`); the third, which has no
-//! monitor, also when only threads that are no worker tell of it.
+//! The first fails, by a hang, when sysmon in `sched/sysmon.rs` does not call `ensure_poller` (nor
+//! stays up while a poller is lacked); the second, when a registration tells nobody
+//! (`Netpoll::on_unheard`); the third, which has no monitor, also when only threads that are no
+//! worker tell of it.
 
 use crate::net_support;
 
@@ -80,7 +82,8 @@ fn also_for_what_a_thread_registers_that_has_not_entered_the_runtime() {
     }
 }
 
-/// Waits, by another executor, for what a thread that is none of the runtime's writes once all the others are asleep.
+/// Waits, by another executor, for what a thread that is none of the runtime's writes once all the
+/// others are asleep.
 fn wait_for_a_socket() {
     let (here, mut there) = UnixStream::pair().unwrap();
     let mut here = Stream::from_std(here).unwrap();

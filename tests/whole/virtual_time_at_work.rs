@@ -1,7 +1,8 @@
-//! `#[ws::test(paused)]` as a user meets it: programs with sockets and long waits, and the seed that a failing test
-//! prints.
+//! `#[ws::test(paused)]` as a user meets it: programs with sockets and long waits, and the seed
+//! that a failing test prints.
 //!
-//! It was seen to fail when the netpoll is not looked at before the clock jumps, and when a failure prints nothing.
+//! It was seen to fail when the netpoll is not looked at before the clock jumps, and when a failure
+//! prints nothing.
 
 use crate::net_support;
 

@@ -1,14 +1,16 @@
-//! F7: what is always ready gives way: each asynchronous operation of `ws` alone, in a loop in which it is always ready; each
-//! combinator around something that is always ready; and each way that `task::coop` offers to others. Each ends its poll
-//! after the budget. So a timeout around it fires, and tasks behind it get their turn, with one worker and no monitor.
-//! And a timeout does not fire instead of an output that the budget held back.
+//! F7: what is always ready gives way: each asynchronous operation of `ws` alone, in a loop in
+//! which it is always ready; each combinator around something that is always ready; and each way
+//! that `task::coop` offers to others. Each ends its poll after the budget. So a timeout around it
+//! fires, and tasks behind it get their turn, with one worker and no monitor. And a timeout does
+//! not fire instead of an output that the budget held back.
 //!
-//! One operation a loop, so that each one that pays nothing is seen. What is ready only a limited number of times is
-//! polled once, with more of it than a budget takes (`ends_its_poll!`).
+//! One operation a loop, so that each one that pays nothing is seen. What is ready only a limited
+//! number of times is polled once, with more of it than a budget takes (`ends_its_poll!`).
 //!
-//! It fails when an operation takes no unit, when `budget::charged` takes none, when `poll_share` lets the first of several
-//! futures spend all, when `ws::io::copy` is that of `futures`, when a macro does not take a unit before it begins, when a
-//! `fork` that spawns takes none, and when a timeout elapses though its future was refused.
+//! It fails when an operation takes no unit, when `budget::charged` takes none, when `poll_share`
+//! lets the first of several futures spend all, when `ws::io::copy` is that of `futures`, when a
+//! macro does not take a unit before it begins, when a `fork` that spawns takes none, and when a
+//! timeout elapses though its future was refused.
 
 #![expect(
     clippy::async_yields_async,
@@ -445,7 +447,8 @@ fn ended_fd() -> AsyncFd<std::os::unix::net::UnixStream> {
     AsyncFd::new(here).unwrap()
 }
 
-/// A future that is ready after `MANY` operations, each of which is ready at once, is not ready in one poll.
+/// A future that is ready after `MANY` operations, each of which is ready at once, is not ready in
+/// one poll.
 fn ends_its_poll<P, F>(prepare: fn() -> P)
 where
     P: Future<Output = F>,
@@ -700,7 +703,8 @@ fn an_output_that_the_budget_held_back_beats_the_deadline() {
     assert_eq!(answer, Ok(7));
 }
 
-/// `select!` is that of `futures` in all else: `default` waits for nothing, also outside of async code, and a branch may leave the loop.
+/// `select!` is that of `futures` in all else: `default` waits for nothing, also outside of async
+/// code, and a branch may leave the loop.
 #[test]
 fn select_is_used_as_ever() {
     let mut never = pending::<u32>().fuse();

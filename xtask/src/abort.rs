@@ -1,8 +1,9 @@
-//! A program that is built with `panic = "abort"`: it works as any other, and the first panic, of whatever task, ends it
-//! with a message and the signal of an abort. Nobody waits for a task that will never say anything.
+//! A program that is built with `panic = "abort"`: it works as any other, and the first panic, of
+//! whatever task, ends it with a message and the signal of an abort. Nobody waits for a task that
+//! will never say anything.
 //!
-//! It is a step and not a test, since tests are always built to unwind, and everything below the program has to be
-//! built once more.
+//! It is a step and not a test, since tests are always built to unwind, and everything below the
+//! program has to be built once more.
 
 use std::{
     env,

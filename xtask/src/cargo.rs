@@ -18,11 +18,12 @@ pub(crate) fn target(root: &Path) -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |folder| root.join(folder))
 }
 
-/// The folders of the packages that have models. Each is named `ws-` and that, and has its mutants in `mutants/`.
+/// The folders of the packages that have models. Each is named `ws-` and that, and has its mutants
+/// in `mutants/`.
 pub(crate) const MODELLED: [&str; 2] = ["executor", "reactor"];
 
-/// `cargo test` of the models of these packages, in the workspace at `root`. Arguments that follow are a filter, or go to
-/// cargo.
+/// `cargo test` of the models of these packages, in the workspace at `root`. Arguments that follow
+/// are a filter, or go to cargo.
 pub(crate) fn models(root: &Path, target: &Path, folders: &[&str]) -> Command {
     let mut command = self::command(root);
     command

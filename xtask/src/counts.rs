@@ -1,16 +1,18 @@
 //! How many instructions the hot paths take, as valgrind counts them.
 //!
 //! A count does not depend on how busy the machine is, so it can guard what a time cannot. For each
-//! path the program `ws-count` runs twice, with different numbers of operations; what the second run
-//! takes more is divided by what it does more. So nothing has to be said about where the path begins
-//! and ends, and what it does on other threads counts too.
+//! path the program `ws-count` runs twice, with different numbers of operations; what the second
+//! run takes more is divided by what it does more. So nothing has to be said about where the path
+//! begins and ends, and what it does on other threads counts too.
 //!
 //! `benches/counts.txt` has the counts that are expected, and the compiler that they were counted
-//! with. More than 3 % above fails; for a steal, which takes two threads, 25 %. With another compiler nothing is compared,
-//! and that is said; where CI runs, it fails, or nobody would see that nothing is compared any more.
+//! with. More than 3 % above fails; for a steal, which takes two threads, 25 %. With another
+//! compiler nothing is compared, and that is said; where CI runs, it fails, or nobody would see
+//! that nothing is compared any more.
 //!
-//! gungraun was looked at and is good at the same, but keeps its baselines as profiles in the target
-//! folder, needs a runner of exactly its own version installed, and counts one function on one thread.
+//! gungraun was looked at and is good at the same, but keeps its baselines as profiles in the
+//! target folder, needs a runner of exactly its own version installed, and counts one function on
+//! one thread.
 
 use std::{
     collections::BTreeMap,
@@ -25,8 +27,8 @@ mod ordered;
 
 pub(crate) use ordered::check as ordered;
 
-/// The paths, and how often each is counted at most. The least counts: on one thread it is always the
-/// same, and how two of them interleave can only add to a thief's search.
+/// The paths, and how often each is counted at most. The least counts: on one thread it is always
+/// the same, and how two of them interleave can only add to a thief's search.
 const PATHS: &[(&str, usize)] = &[
     ("spawn_join", 1),
     ("yield", 1),
@@ -38,8 +40,8 @@ const PATHS: &[(&str, usize)] = &[
 const TOLERANCE: f64 = 3.0;
 /// Those of one worker: on one thread a count is always the same.
 const OF_ONE_WORKER: &[&str] = &["spawn_join", "yield", "wake", "ping_pong"];
-/// The others take two threads, and how they meet is up to the machine: the same build was seen 12 % above its own
-/// baseline in one run and at it in the next. So they may be this much above it.
+/// The others take two threads, and how they meet is up to the machine: the same build was seen 12
+/// % above its own baseline in one run and at it in the next. So they may be this much above it.
 const TOLERANCE_OF_TWO: f64 = 25.0;
 /// Operations in the shorter and in the longer run; multiples of what `steal` does in one go.
 const FEW: u64 = 1_280;

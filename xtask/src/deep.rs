@@ -1,10 +1,11 @@
 //! The checks that take too long, or want too many tools, for CI.
 //!
-//! `cargo xtask deep` runs all [`STEPS`], `cargo xtask deep NAME…` those that are named. What a step's programs say goes
-//! to `target/deep/logs/`; what came of it is one line in a table at the end. `docs/testing.md` has the last one.
+//! `cargo xtask deep` runs all [`STEPS`], `cargo xtask deep NAME…` those that are named. What a
+//! step's programs say goes to `target/deep/logs/`; what came of it is one line in a table at the
+//! end. `docs/testing.md` has the last one.
 //!
-//! A tool that is not there is a failure that says how to install it: a step that was left out looks too much like one
-//! that passed. Debian's packages are installed on the way.
+//! A tool that is not there is a failure that says how to install it: a step that was left out
+//! looks too much like one that passed. Debian's packages are installed on the way.
 
 mod dynamic;
 mod random;

@@ -1,12 +1,13 @@
 //! The layers of the executor: which module may use which.
 //!
-//! `executor/layers.txt` has the order, from the ground up: a line is a layer, and its modules may use those of the lines
-//! above it in the file. `A -> B` below the order is an import against it that is still there. So the list of those can
-//! only become shorter: an import against the order that is not listed fails, and so does a listed one that is gone.
+//! `executor/layers.txt` has the order, from the ground up: a line is a layer, and its modules may
+//! use those of the lines above it in the file. `A -> B` below the order is an import against it
+//! that is still there. So the list of those can only become shorter: an import against the order
+//! that is not listed fails, and so does a listed one that is gone.
 //!
-//! A module is a file or a folder directly below `executor/src`. What only tests and models use is left out. Paths are
-//! read from the text, behind `crate::` and `super::`, in `use` and elsewhere: comments and strings are passed over, and
-//! a macro that makes a path up is not seen.
+//! A module is a file or a folder directly below `executor/src`. What only tests and models use is
+//! left out. Paths are read from the text, behind `crate::` and `super::`, in `use` and elsewhere:
+//! comments and strings are passed over, and a macro that makes a path up is not seen.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -168,7 +169,8 @@ fn used_by(path: &[String], text: &str) -> Vec<(String, usize)> {
             }
             _ => continue,
         };
-        // `super` of a file in a folder is that folder; only what goes beyond the top one names another module.
+        // `super` of a file in a folder is that folder; only what goes beyond the top one names
+        // another module.
         if depth < path.len() {
             continue;
         }

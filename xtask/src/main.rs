@@ -8,9 +8,10 @@
 //! - `cargo xtask counts` counts the instructions of the hot paths under valgrind, and fails if one
 //!   takes more than its baseline; `counts bless` writes that, `counts sysmon` shows that the
 //!   monitor adds none, and `counts ordered` what tasks of the default priority pay for priorities.
-//! - `cargo xtask scaling [TABLE]` writes the tables of `docs/scaling.md` anew: `tasks`, `workers`, `timers`,
-//!   `connections`, `simulated`.
+//! - `cargo xtask scaling [TABLE]` writes the tables of `docs/scaling.md` anew: `tasks`, `workers`,
+//!   `timers`, `connections`, `simulated`.
 //! - `cargo xtask layers` compares the imports of the executor with the order of its layers.
+//! - `cargo xtask lines` looks for text beyond column 100.
 //! - `cargo xtask deep [STEP…]` runs what does not fit CI: sanitizers, valgrind, and more.
 #![expect(
     clippy::print_stdout,
@@ -22,6 +23,7 @@ mod cargo;
 mod counts;
 mod deep;
 mod layers;
+mod lines;
 mod mutants;
 mod quick;
 mod scaling;
@@ -33,7 +35,7 @@ use std::{
     process::ExitCode,
 };
 
-const USAGE: &str = "usage: cargo xtask quick | abort | models [FILTER] | mutants [NAME] | counts [bless|sysmon|ordered] | scaling [TABLE] | layers | deep [STEP…]";
+const USAGE: &str = "usage: cargo xtask quick | abort | models [FILTER] | mutants [NAME] | counts [bless|sysmon|ordered] | scaling [TABLE] | layers | lines | deep [STEP…]";
 
 /// What went wrong, in words.
 type Failure = String;
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         ["scaling"] => scaling::write(&root(), None),
         ["scaling", table] => scaling::write(&root(), Some(table)),
         ["quick"] => quick::check(&root()),
+        ["lines"] => lines::check(&root()),
         ["layers"] => layers::check(&root()),
         ["deep", ref steps @ ..] => deep::check(&root(), steps),
         _ => Err(USAGE.into()),

@@ -1,9 +1,9 @@
 //! Mutants: each has to make its model fail.
 //!
-//! A patch in the `mutants/` of a package with models begins with the line `# model: NAME`, and goes on as a unified diff
-//! from the workspace's root. Each is applied to a copy of the workspace, and the model is run there.
-//! A mutant is *killed* if the model fails. What does not apply, does not build, names no model, or
-//! does not end is an error, and so is a mutant that *survives*.
+//! A patch in the `mutants/` of a package with models begins with the line `# model: NAME`, and
+//! goes on as a unified diff from the workspace's root. Each is applied to a copy of the workspace,
+//! and the model is run there. A mutant is *killed* if the model fails. What does not apply, does
+//! not build, names no model, or does not end is an error, and so is a mutant that *survives*.
 
 use std::{
     collections::BTreeSet,

@@ -1,9 +1,10 @@
-//! The checks of a small change, in under two minutes on two cores once everything was built before: the form, the layers,
-//! clippy, the unit tests, and the page of guarantees. The rest is `.ci/run`'s.
+//! The checks of a small change, in under two minutes on two cores once everything was built
+//! before: the form, the layers, clippy, the unit tests, and the page of guarantees. The rest is
+//! `.ci/run`'s.
 
 use std::{path::Path, time::Instant};
 
-use crate::{Failure, cargo, layers};
+use crate::{Failure, cargo, layers, lines};
 
 /// Calls of cargo, the quickest first.
 const CALLS: &[&[&str]] = &[
@@ -16,6 +17,7 @@ const CALLS: &[&[&str]] = &[
 /// Runs them one after the other, up to the first that fails.
 pub(crate) fn check(root: &Path) -> Result<(), Failure> {
     timed("layers", || layers::check(root))?;
+    timed("lines", || lines::check(root))?;
     for arguments in CALLS {
         let words = format!("cargo {}", arguments.join(" "));
         timed(&words, || call(root, arguments, &words))?;

@@ -1,8 +1,8 @@
 //! Writes the tables of `docs/scaling.md`.
 //!
-//! Each stands between `<!-- table: NAME -->` and `<!-- end -->`. `simulated` comes of a test of the executor, which
-//! has the driver, with the costs that `ws-scaling costs` measures; the others of `ws-scaling NAME`. Below each stands what it was
-//! measured with.
+//! Each stands between `<!-- table: NAME -->` and `<!-- end -->`. `simulated` comes of a test of
+//! the executor, which has the driver, with the costs that `ws-scaling costs` measures; the others
+//! of `ws-scaling NAME`. Below each stands what it was measured with.
 
 use std::{env, fs, path::Path, process::Command};
 

@@ -2,8 +2,8 @@
 //!
 //! `ws-count PATH TIMES on|off`, the last of which is the monitor. The thread of `main` is the only
 //! worker, but for `steal`, which needs a second. The counts of two runs with different `TIMES` are
-//! subtracted, so the start and the end of the program are not in them. How often tasks were polled meanwhile
-//! is printed.
+//! subtracted, so the start and the end of the program are not in them. How often tasks were polled
+//! meanwhile is printed.
 
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 

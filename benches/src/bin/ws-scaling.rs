@@ -1,12 +1,13 @@
 //! How does the cost of an operation grow with tasks, workers, timers and connections?
 //!
-//! `ws-scaling` measures all of it and prints the tables of `docs/scaling.md`; `ws-scaling TABLE` one of them, and
-//! `ws-scaling costs` what the steps of the scheduler cost on this machine, for the simulated table.
-//! `cargo xtask scaling` runs them and puts them in.
+//! `ws-scaling` measures all of it and prints the tables of `docs/scaling.md`; `ws-scaling TABLE`
+//! one of them, and `ws-scaling costs` what the steps of the scheduler cost on this machine, for
+//! the simulated table. `cargo xtask scaling` runs them and puts them in.
 //!
-//! What is measured is CPU time, of all threads of a process of its own, for one operation. It does not count what other
-//! programs take, but it does grow when they take the caches. So each row is measured [`TURNS`] times, and the least is
-//! shown: nothing makes a program take less than it needs.
+//! What is measured is CPU time, of all threads of a process of its own, for one operation. It does
+//! not count what other programs take, but it does grow when they take the caches. So each row is
+//! measured [`TURNS`] times, and the least is shown: nothing makes a program take less than it
+//! needs.
 #![expect(
     clippy::print_stdout,
     reason = "a program that reports on its standard output"
@@ -268,7 +269,8 @@ impl Bell {
     }
 }
 
-/// Tasks that wait until all are there, and are woken one after the other. One operation is all that a task does.
+/// Tasks that wait until all are there, and are woken one after the other. One operation is all
+/// that a task does.
 async fn park_wake(tasks: usize) -> usize {
     let bells: Arc<[Bell]> = (0..tasks).map(|_| Bell::default()).collect();
     let waits = |number: usize| {
@@ -344,7 +346,8 @@ async fn sleeps(timers: usize) -> usize {
     timers
 }
 
-/// A task at each end of so many Unix sockets, eight bytes there and back. One operation is such a trip.
+/// A task at each end of so many Unix sockets, eight bytes there and back. One operation is such a
+/// trip.
 async fn echo(connections: usize, trips: usize) -> usize {
     let mut joins = Vec::new();
     for _ in 0..connections {
@@ -372,8 +375,9 @@ async fn echo(connections: usize, trips: usize) -> usize {
     connections * trips
 }
 
-/// What the scheduler's steps cost here, for the simulator: `name=ns` each. The least of many short samples, for the
-/// same reason as above; of a wake-up the lower quartile, for that one is never the same.
+/// What the scheduler's steps cost here, for the simulator: `name=ns` each. The least of many short
+/// samples, for the same reason as above; of a wake-up the lower quartile, for that one is never
+/// the same.
 fn costs() -> Result<(), Box<dyn Error>> {
     const TASKS: usize = 100;
     let spawns = async {

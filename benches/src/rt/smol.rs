@@ -1,9 +1,9 @@
 //! smol: `async-executor` with as many threads as workers, and `async-io` for timers and sockets.
 //!
-//! As the `smol` crate's own global executor is built: one executor in a `static`, and threads
-//! that run it inside `async_io::block_on`, which also drives the reactor. The thread that calls
-//! `block_on` runs its own future alone. Calls that block go to the pool of the `blocking` crate, of
-//! 500 threads.
+//! As the `smol` crate's own global executor is built: one executor in a `static`, and threads that
+//! run it inside `async_io::block_on`, which also drives the reactor. The thread that calls
+//! `block_on` runs its own future alone. Calls that block go to the pool of the `blocking` crate,
+//! of 500 threads.
 
 use std::future::Future;
 use std::io;

@@ -2,8 +2,8 @@
 //!
 //! Through the runtime's own `spawn_blocking`, with the number of threads that it allows by default
 //! (tokio 512; `ws` 512 less two for each worker; smol, through `blocking`, 500): many calls of a
-//! millisecond at once, which is a question of how soon there are threads enough; and one empty call
-//! from a task on an otherwise idle runtime, there and back.
+//! millisecond at once, which is a question of how soon there are threads enough; and one empty
+//! call from a task on an otherwise idle runtime, there and back.
 
 use std::thread;
 use std::time::{Duration, Instant};

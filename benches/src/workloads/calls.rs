@@ -53,8 +53,8 @@ fn empty<R: Rt>(handle: &R::Handle) {
 }
 
 fn spawning<R: Rt>(handle: &R::Handle) {
-    // The spawn is the handle's own, since not every runtime has a current one in `block_on`; it is made
-    // inside the call, as a function that is called into the runtime would.
+    // The spawn is the handle's own, since not every runtime has a current one in `block_on`; it is
+    // made inside the call, as a function that is called into the runtime would.
     handle.block_on(async { handle.spawn(async {}).await });
 }
 

@@ -1,8 +1,8 @@
 //! What does an asynchronous fork cost?
 //!
-//! Fibonacci's numbers without a cut-off, and skynet, where a call is a task: with `ws::fork`, which runs the
-//! child first, and on the others with a spawn, which is what they have. Both await the handles at the join
-//! point.
+//! Fibonacci's numbers without a cut-off, and skynet, where a call is a task: with `ws::fork`,
+//! which runs the child first, and on the others with a spawn, which is what they have. Both await
+//! the handles at the join point.
 
 use std::pin::Pin;
 

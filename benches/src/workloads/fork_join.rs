@@ -1,7 +1,8 @@
 //! What does a `join` cost, and what do two workers make of it?
 //!
-//! Eight programs, each once with one worker and once with two, on `ws`, rayon and chili: the same source,
-//! of which only `join` is another one ([`crate::joins`]). An operation is the whole program.
+//! Eight programs, each once with one worker and once with two, on `ws`, rayon and chili: the same
+//! source, of which only `join` is another one ([`crate::joins`]). An operation is the whole
+//! program.
 //!
 //! | column | is |
 //! | --- | --- |
@@ -11,8 +12,8 @@
 //! | `of_copies_%` | with two workers: their speed, of that of two copies of the program, each on a thread of its own with a pool of one worker. What is missing is what sharing costs |
 //! | `of_plain_%` | the same of two copies with plain calls: here the price of the joins is in it too |
 //!
-//! The parts take turns within the process, and a median is taken of each, so that all of them see the same
-//! machine.
+//! The parts take turns within the process, and a median is taken of each, so that all of them see
+//! the same machine.
 
 use std::sync::Barrier;
 use std::thread;

@@ -1,8 +1,8 @@
 //! How much stack does a join take?
 //!
-//! A recursion with a join in each level, through its first branch, and one through its second, beside
-//! the same with plain calls, which are not inlined. With one worker, so that all levels are on one stack. What
-//! counts is the larger of the two, above plain calls.
+//! A recursion with a join in each level, through its first branch, and one through its second,
+//! beside the same with plain calls, which are not inlined. With one worker, so that all levels are
+//! on one stack. What counts is the larger of the two, above plain calls.
 
 use std::hint::black_box;
 

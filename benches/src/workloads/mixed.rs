@@ -1,9 +1,11 @@
 //! How long does a message or a tick wait while a computation takes all workers?
 //!
-//! A TCP echo under load (eight connections, a message each millisecond on each of them, from another process), or
-//! 100 tasks that tick every 5 ms, beside a fork-join computation that takes both workers throughout: on `ws`, which has one set of
-//! threads for both, and on tokio with a pool of rayon's beside it. Beside the echo it forks all the time, and `Mjoins_per_s` is
-//! what it got done meanwhile; beside the ticks in between leaves of some milliseconds, of which there were `leaves_per_s`.
+//! A TCP echo under load (eight connections, a message each millisecond on each of them, from
+//! another process), or 100 tasks that tick every 5 ms, beside a fork-join computation that takes
+//! both workers throughout: on `ws`, which has one set of threads for both, and on tokio with a
+//! pool of rayon's beside it. Beside the echo it forks all the time, and `Mjoins_per_s` is what it
+//! got done meanwhile; beside the ticks in between leaves of some milliseconds, of which there were
+//! `leaves_per_s`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -139,7 +141,8 @@ fn leaves<J: for<'a> ForkJoin<Context<'a> = ()>>(context: &mut (), count: usize,
     a
 }
 
-/// Measures `work` beside rounds of a computation, each of which adds so much to the column of that name.
+/// Measures `work` beside rounds of a computation, each of which adds so much to the column of that
+/// name.
 fn beside<B, F>(
     work: F,
     round: impl Fn(&mut (), u64) -> u64 + Send + 'static,

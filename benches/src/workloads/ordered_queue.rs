@@ -1,10 +1,10 @@
 //! What does a push and a pop of an ordered queue cost, with 1, 2 and 8 threads?
 //!
 //! No runtime is involved: it is the queue under `ws`'s priorities, used alone, beside the ordered
-//! work-stealing queue of `open-coroutine-core` and a `BinaryHeap` under a mutex. Each thread has a queue of its
-//! own where the design has one, and some entries in it; it pushes one of another level and pops one, over and
-//! over. All three carry a box. The three take turns within one process, and the figure of each is the median
-//! of its turns; that of the row is `ws`'s.
+//! work-stealing queue of `open-coroutine-core` and a `BinaryHeap` under a mutex. Each thread has a
+//! queue of its own where the design has one, and some entries in it; it pushes one of another
+//! level and pops one, over and over. All three carry a box. The three take turns within one
+//! process, and the figure of each is the median of its turns; that of the row is `ws`'s.
 //!
 //! With 1,000 levels no two entries in a row are equal, and `ws`'s lanes are of little use.
 
@@ -102,8 +102,8 @@ impl Levels {
     }
 }
 
-/// Runs `work` on so many threads at once, and takes the time from their common start to the last one's end.
-/// What `prepare` makes of a thread's number is made and dropped outside of that.
+/// Runs `work` on so many threads at once, and takes the time from their common start to the last
+/// one's end. What `prepare` makes of a thread's number is made and dropped outside of that.
 fn timed<Q>(
     threads: usize,
     levels: u64,
@@ -193,8 +193,8 @@ fn heap(threads: usize, levels: u64, rounds: usize) -> Duration {
 #[cfg(feature = "open-coroutine")]
 type Peer = open_coroutine_core::common::ordered_work_steal::OrderedWorkStealQueue<Box<u64>>;
 
-/// The queue has a worker's end of a ring in it, which is not `Sync`; its own crate hands it to all threads by
-/// raw pointers.
+/// The queue has a worker's end of a ring in it, which is not `Sync`; its own crate hands it to all
+/// threads by raw pointers.
 #[cfg(feature = "open-coroutine")]
 #[derive(Debug)]
 struct Everywhere(&'static Peer);
@@ -211,8 +211,8 @@ impl Everywhere {
     unsafe_code,
     reason = "a peer that is shared as its own crate shares it"
 )]
-// SAFETY: as far as that crate is sound, which shares it in the same way: each thread pushes to the local queue
-// that it was given alone, and others reach that by its stealing end.
+// SAFETY: as far as that crate is sound, which shares it in the same way: each thread pushes to the
+// local queue that it was given alone, and others reach that by its stealing end.
 unsafe impl Sync for Everywhere {}
 
 #[cfg(feature = "open-coroutine")]

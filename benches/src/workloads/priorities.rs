@@ -1,12 +1,13 @@
 //! How long does an urgent task wait behind batch work?
 //!
-//! 10,000 tasks are always ready, and each of their polls computes for 10 us. A thread of its own sends the
-//! time to a waiting task now and then, which notes how old it is when it comes: what a health check would see.
-//! Before the others start, the same is measured on the idle runtime, in the same process.
+//! 10,000 tasks are always ready, and each of their polls computes for 10 us. A thread of its own
+//! sends the time to a waiting task now and then, which notes how old it is when it comes: what a
+//! health check would see. Before the others start, the same is measured on the idle runtime, in
+//! the same process.
 //!
-//! In `urgent_among_10k` each runtime does what it can: `ws` says that the waiting task is of the highest
-//! priority and the others of the lowest; the others have no such word. In `fifo_among_10k` nobody says
-//! anything.
+//! In `urgent_among_10k` each runtime does what it can: `ws` says that the waiting task is of the
+//! highest priority and the others of the lowest; the others have no such word. In `fifo_among_10k`
+//! nobody says anything.
 
 use std::hint;
 use std::sync::Arc;
@@ -22,7 +23,8 @@ const CROWD: usize = 10_000;
 const POLL: Duration = Duration::from_micros(10);
 /// Between two messages: long enough for an idle runtime to go to sleep.
 const PAUSE: Duration = Duration::from_millis(2);
-/// No more messages are sent after this: without priorities each takes as long as all polls of the crowd.
+/// No more messages are sent after this: without priorities each takes as long as all polls of the
+/// crowd.
 const LIMIT: Duration = Duration::from_secs(5);
 
 pub(super) fn rows<R: Rt>() -> [Row; 2] {

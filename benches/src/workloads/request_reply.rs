@@ -1,7 +1,8 @@
 //! What does a question from one task to another cost, and from `main` to a task?
 //!
-//! The root sends a request over a channel and awaits the answer, over and over: as a task, and in `block_on`.
-//! Where the thread of `main` is not a worker, each way of the latter is the wake-up of a thread.
+//! The root sends a request over a channel and awaits the answer, over and over: as a task, and in
+//! `block_on`. Where the thread of `main` is not a worker, each way of the latter is the wake-up of
+//! a thread.
 
 use async_channel::bounded;
 

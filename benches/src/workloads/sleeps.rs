@@ -1,8 +1,8 @@
 //! What do timers cost that do fire, and how late are they, when there are very many?
 //!
 //! 200,000 tasks sleep at the same time, each until its own moment of one second. The second is the
-//! workload's own, so what is compared is the CPU time for a task with its sleep; how late they woke
-//! stands beside it.
+//! workload's own, so what is compared is the CPU time for a task with its sleep; how late they
+//! woke stands beside it.
 
 use std::time::{Duration, Instant};
 

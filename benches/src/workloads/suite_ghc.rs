@@ -113,7 +113,8 @@ async fn sieve<R: Rt>(n: usize) {
     }
 }
 
-/// The last of the numbers that a sieve lets through which begins at `first`. The same machine code for all runtimes.
+/// The last of the numbers that a sieve lets through which begins at `first`. The same machine code
+/// for all runtimes.
 #[inline(never)]
 fn primes_from(first: u64) -> u64 {
     let mut found = Vec::new();

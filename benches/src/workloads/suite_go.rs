@@ -1,12 +1,13 @@
 //! How do runtimes do at the benchmarks of Go's scheduler?
 //!
 //! From `src/runtime/proc_test.go` and `src/time/sleep_test.go`: `PingPongHog`, `CreateGoroutines`,
-//! `CreateGoroutinesParallel`, `WakeupParallelSpinning` and `WakeupParallelSyscall` (each with a delay of
-//! 0 and of 50 us), `Sleep` and `StartStop` (timers that never fire), and the sieve of primes from its
-//! documentation. `peers/go` has the same on Go.
+//! `CreateGoroutinesParallel`, `WakeupParallelSpinning` and `WakeupParallelSyscall` (each with a
+//! delay of 0 and of 50 us), `Sleep` and `StartStop` (timers that never fire), and the sieve of
+//! primes from its documentation. `peers/go` has the same on Go.
 //!
-//! Go's programs are changed where tasks could not do the same, in `peers/go`, too: channels have one slot, where the
-//! originals have none; and the hog, which Go preempts, yields after each microsecond.
+//! Go's programs are changed where tasks could not do the same, in `peers/go`, too: channels have
+//! one slot, where the originals have none; and the hog, which Go preempts, yields after each
+//! microsecond.
 
 use std::hint;
 use std::sync::Arc;

@@ -1,12 +1,12 @@
 //! How do runtimes do at tokio's own benchmarks of its scheduler?
 //!
-//! `spawn_many_local`, `spawn_many_remote_idle`, `spawn_many_remote_busy1`, `spawn_many_remote_busy2`
-//! and `yield_many` of tokio's `benches/rt_multi_threaded.rs`, with its sizes (but that a task beside busy2 is spawned 1,000
-//! times, not 10,000). (Its `ping_pong` and
+//! `spawn_many_local`, `spawn_many_remote_idle`, `spawn_many_remote_busy1`,
+//! `spawn_many_remote_busy2` and `yield_many` of tokio's `benches/rt_multi_threaded.rs`, with its
+//! sizes (but that a task beside busy2 is spawned 1,000 times, not 10,000). (Its `ping_pong` and
 //! `chained_spawn` are `ping_pong_oneshot` and `chained_spawn` here.) The roots are tasks, and on
-//! `tokio-main` they are in `block_on`, as in the original. *Remote* is from a thread that the runtime
-//! does not know; *busy* is beside tasks that work for 10 us at a time: in 1 they yield, in 2
-//! each spawns its successor.
+//! `tokio-main` they are in `block_on`, as in the original. *Remote* is from a thread that the
+//! runtime does not know; *busy* is beside tasks that work for 10 us at a time: in 1 they yield, in
+//! 2 each spawns its successor.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

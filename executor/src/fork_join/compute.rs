@@ -1,20 +1,22 @@
 //! `compute`: a fork-join computation for async code to await.
 //!
-//! It is a task of its own, whose one poll is the closure, and goes to the global queue: a thread in
-//! `block_on`, which alone can run its root, never takes it from there. Before it begins, the worker gives the tasks that
-//! wait in its own queues to all: they need not wait for the end of a long poll. The rest is what every
-//! long poll has: sysmon, and *Give way at a fork* in `owner.rs`.
+//! It is a task of its own, whose one poll is the closure, and goes to the global queue: a thread
+//! in `block_on`, which alone can run its root, never takes it from there. Before it begins, the
+//! worker gives the tasks that wait in its own queues to all: they need not wait for the end of a
+//! long poll. The rest is what every long poll has: sysmon, and *Give way at a fork* in `owner.rs`.
 //!
 //! # Cancelling
 //!
-//! Dropping the future marks the computation as cancelled and asks all lanes, so that every thread comes by at
-//! its next join. There it finds the mark of what it runs, and unwinds, without the panic hook, up to the
-//! closure's caller: each join on the way ends after its branches, as for any panic. So nothing that a running
-//! branch uses is freed before its end. A thread knows what it runs by a pointer that goes with each
-//! promoted branch; it is valid, since the computation ends after all of its branches.
+//! Dropping the future marks the computation as cancelled and asks all lanes, so that every thread
+//! comes by at its next join. There it finds the mark of what it runs, and unwinds, without the
+//! panic hook, up to the closure's caller: each join on the way ends after its branches, as for any
+//! panic. So nothing that a running branch uses is freed before its end. A thread knows what it
+//! runs by a pointer that goes with each promoted branch; it is valid, since the computation ends
+//! after all of its branches.
 //!
-//! There is one ask, so it must not be lost: `mark.rs` says why it is not. And who finds the mark has the next join come by too: this one may not be able to unwind, in
-//! a destructor or where a branch of a scope is counted already, or the panic may be caught on the way.
+//! There is one ask, so it must not be lost: `mark.rs` says why it is not. And who finds the mark
+//! has the next join come by too: this one may not be able to unwind, in a destructor or where a
+//! branch of a scope is counted already, or the panic may be caught on the way.
 
 use std::{
     cell::Cell,
@@ -81,8 +83,8 @@ pub(super) fn within<R>(computation: usize, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Unwinds, if what this thread runs was cancelled. For who has just answered an ask. Where a panic aborts nothing can
-/// unwind: the computation goes on to its end, and nobody takes the result.
+/// Unwinds, if what this thread runs was cancelled. For who has just answered an ask. Where a panic
+/// aborts nothing can unwind: the computation goes on to its end, and nobody takes the result.
 pub(super) fn check() {
     if cfg!(panic = "unwind") && is_cancelled() {
         owner::come_by();
@@ -119,9 +121,10 @@ fn is_cancelled() -> bool {
 ///
 /// Dropping the future cancels the computation: it does not begin, or ends at the next
 /// [`join()`](crate::join) or [`scope`](crate::scope) that each of its threads comes to, by
-/// unwinding. The drop does not wait for that, and what the closure owns is dropped there. As by any
-/// unwinding, a `std::sync::Mutex` that is held across a join is poisoned by it. A program that is built
-/// with `panic = "abort"` cannot unwind: there a computation that has begun goes on to its end.
+/// unwinding. The drop does not wait for that, and what the closure owns is dropped there. As by
+/// any unwinding, a `std::sync::Mutex` that is held across a join is poisoned by it. A program that
+/// is built with `panic = "abort"` cannot unwind: there a computation that has begun goes on to its
+/// end.
 ///
 /// # Examples
 ///

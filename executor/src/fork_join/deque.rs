@@ -1,10 +1,11 @@
-//! The deque of sync branches: a chain that is its owner's alone, and an array where others take from.
+//! The deque of sync branches: a chain that is its owner's alone, and an array where others take
+//! from.
 //!
-//! A `join` pushes its second branch here, runs the first, and mostly finds the second where it put it.
-//! So the common case must cost next to nothing: no fence, no read-modify-write, no word that another
-//! thread writes. This is the split deque of Lace (van Dijk and van de Pol, *Lace: non-blocking split
-//! deque for work-stealing*, 2014), with thieves who claim before they read, and with a newest part that is not
-//! in the array yet.
+//! A `join` pushes its second branch here, runs the first, and mostly finds the second where it put
+//! it. So the common case must cost next to nothing: no fence, no read-modify-write, no word that
+//! another thread writes. This is the split deque of Lace (van Dijk and van de Pol, *Lace:
+//! non-blocking split deque for work-stealing*, 2014), with thieves who claim before they read, and
+//! with a newest part that is not in the array yet.
 //!
 //! ```text
 //! index    0 ........ head ........ split ........ top
@@ -15,11 +16,12 @@
 //!
 //! - `newest`, `top` and `split` are the owner's: plain cells of the [`Tail`].
 //! - `head` and a copy of `split` are one atomic word of the [`Lane`], which is what others see.
-//! - A push *links*: the job keeps who was the newest before it, and is the newest. That is all that most branches
-//!   ever see: a pop makes the one before it the newest again.
-//! - The owner *places* branches when it wants to know where they are, and all that are linked at once: they get the indices
-//!   from `top` on, the oldest the lowest, and their jobs keep these instead of the link. So a job says by itself where it
-//!   is, and a branch is placed once at most, however often somebody asks.
+//! - A push *links*: the job keeps who was the newest before it, and is the newest. That is all
+//!   that most branches ever see: a pop makes the one before it the newest again.
+//! - The owner *places* branches when it wants to know where they are, and all that are linked at
+//!   once: they get the indices from `top` on, the oldest the lowest, and their jobs keep these
+//!   instead of the link. So a job says by itself where it is, and a branch is placed once at most,
+//!   however often somebody asks.
 //! - It *promotes* branches by adding to `split` in the word: the oldest first, since they are
 //!   the largest. It does so only when somebody is hungry, or was (*After a steal* in `owner.rs`).
 //! - A thief claims the branch at `head` by a compare-and-swap that moves `head` on.
@@ -27,46 +29,48 @@
 //!
 //! # Hunger
 //!
-//! A thief that finds nothing says so by a flag, which the owner looks at before each push, as a goroutine's stack
-//! check does for its preemption. A thread without a P uses a tail whose flag is always up, so that one comparison finds out
-//! about both.
+//! A thief that finds nothing says so by a flag, which the owner looks at before each push, as a
+//! goroutine's stack check does for its preemption. A thread without a P uses a tail whose flag is
+//! always up, so that one comparison finds out about both.
 //!
 //! # *Mine or nothing*
 //!
-//! *Invariant*: every branch that is linked or has an index below `top` belongs to one frame of the owner's stack that waits
-//! for it, in the order of the frames; what is linked is newer than what is placed; and a frame gives its branch's place up
-//! only when that has ended, or was reclaimed.
+//! *Invariant*: every branch that is linked or has an index below `top` belongs to one frame of the
+//! owner's stack that waits for it, in the order of the frames; what is linked is newer than what
+//! is placed; and a frame gives its branch's place up only when that has ended, or was reclaimed.
 //!
-//! - Claims go from the oldest on. So if a frame finds its branch claimed, all older ones are claimed
-//!   as well, and the shared part is empty. A worker that pops at its own tail finds its own branch, or
-//!   nothing: never that of an older frame (J2).
-//! - A slot is written when its index is given to a branch, and not again before that branch has ended. So a
-//!   thief may read the slot *after* its claim, however late it comes to that, and no value of the word
-//!   that comes back (ABA) does harm: what is at `head` is what it claims.
-//! - The array may grow while thieves are on their way: the old one is kept, and a claimed slot is the
-//!   same in both.
+//! - Claims go from the oldest on. So if a frame finds its branch claimed, all older ones are
+//!   claimed as well, and the shared part is empty. A worker that pops at its own tail finds its
+//!   own branch, or nothing: never that of an older frame (J2).
+//! - A slot is written when its index is given to a branch, and not again before that branch has
+//!   ended. So a thief may read the slot *after* its claim, however late it comes to that, and no
+//!   value of the word that comes back (ABA) does harm: what is at `head` is what it claims.
+//! - The array may grow while thieves are on their way: the old one is kept, and a claimed slot is
+//!   the same in both.
 //!
 //! # *Two Ps on one stack*
 //!
-//! A thread that clears away for a runtime whose last thread was refused takes a P for that, and drops futures as
-//! its worker; and it may be deep in a join of another P when that happens. The joins of those destructors use
-//! the second P's tail; the frames below keep theirs, in the first P's lane, and use that
-//! tail again when the thread is back.
+//! A thread that clears away for a runtime whose last thread was refused takes a P for that, and
+//! drops futures as its worker; and it may be deep in a join of another P when that happens. The
+//! joins of those destructors use the second P's tail; the frames below keep theirs, in the first
+//! P's lane, and use that tail again when the thread is back.
 //!
 //! # Rejected
 //!
-//! `crossbeam-deque` for every branch: push and pop cost 12 ns together, five times what a join may.
+//! `crossbeam-deque` for every branch: push and pop cost 12 ns together, five times what a join
+//! may.
 //!
-//! A chain of the frames and nothing else (spice): finding the oldest is a walk for each promotion, which a recursion that is
-//! a million deep pays again and again. Here it pays once for each level: some 60 ns, where the stack is not in the cache any more, so
-//! that the first ask in such a recursion took 58 ms.
+//! A chain of the frames and nothing else (spice): finding the oldest is a walk for each promotion,
+//! which a recursion that is a million deep pays again and again. Here it pays once for each level:
+//! some 60 ns, where the stack is not in the cache any more, so that the first ask in such a
+//! recursion took 58 ms.
 //!
-//! Every branch into the array at once, as it was here before: a push loads where the array is and has two addresses to store,
-//! for some 0.8 ns of the 2.7 that a join of fib took above plain calls in a small model (Intel Xeon, the median of the code
-//! aligned in seven ways).
+//! Every branch into the array at once, as it was here before: a push loads where the array is and
+//! has two addresses to store, for some 0.8 ns of the 2.7 that a join of fib took above plain calls
+//! in a small model (Intel Xeon, the median of the code aligned in seven ways).
 //!
-//! The newest in a thread-local of its own: 0.4 ns more for fib and 0.5 less for skynet in the same model, and it has to be
-//! exchanged whenever the thread gets another P.
+//! The newest in a thread-local of its own: 0.4 ns more for fib and 0.5 less for skynet in the same
+//! model, and it has to be exchanged whenever the thread gets another P.
 //!
 //! Checked by `models::fork_join`.
 #![allow(unsafe_code)]
@@ -96,10 +100,11 @@ use crate::{
     },
 };
 
-/// Slots of the first array. A later one has the next power of two that is enough; guessed: a balanced recursion is less deep.
+/// Slots of the first array. A later one has the next power of two that is enough; guessed: a
+/// balanced recursion is less deep.
 const FIRST_CAPACITY: usize = if cfg!(ws_loom) { 1 } else { 128 };
-/// Indices are halves of a word. A branch beyond the last one stays linked, and nobody else sees it. (Tests come to the end
-/// sooner.)
+/// Indices are halves of a word. A branch beyond the last one stays linked, and nobody else sees
+/// it. (Tests come to the end sooner.)
 const MAX_CAPACITY: usize = if cfg!(test) { 1 << 10 } else { 1 << 31 };
 
 /// One in the half of the word that is `split`.
@@ -134,8 +139,8 @@ pub(crate) struct Lane {
     word: Padded<AtomicU64>,
     /// The owner's end, of which others touch the flag alone.
     tail: Tail,
-    /// A thread at a stalled join looks here for a branch: it is hungry, although it does not search and its
-    /// permit is not free.
+    /// A thread at a stalled join looks here for a branch: it is hungry, although it does not
+    /// search and its permit is not free.
     helper: AtomicBool,
     /// The first slot of the newest array.
     slots: AtomicPtr<Slot>,
@@ -183,7 +188,8 @@ impl Lane {
         word.split.saturating_sub(word.head)
     }
 
-    /// Whether a branch was promoted that its owner has not come back to: it is to be taken, or was stolen.
+    /// Whether a branch was promoted that its owner has not come back to: it is to be taken, or was
+    /// stolen.
     pub(crate) fn has_promoted(&self) -> bool {
         #[cfg(not(ws_loom))]
         if !self.jobs.is_empty() {
@@ -216,8 +222,8 @@ impl Lane {
         self.helper.load(Relaxed) && self.helper.swap(false, Relaxed)
     }
 
-    /// The owner's end, for this thread; also when it comes back to that from another P's, and a frame has
-    /// waited for a branch meanwhile.
+    /// The owner's end, for this thread; also when it comes back to that from another P's, and a
+    /// frame has waited for a branch meanwhile.
     ///
     /// # Safety
     ///
@@ -228,7 +234,8 @@ impl Lane {
         &self.tail
     }
 
-    /// Takes the oldest branch of a join, or else the oldest job: for a thread that has nothing of the user's below.
+    /// Takes the oldest branch of a join, or else the oldest job: for a thread that has nothing of
+    /// the user's below.
     #[cfg(not(ws_loom))]
     pub(crate) fn take(this: &Arc<Self>) -> Option<Branch> {
         Self::claim(this, 0).or_else(|| {
@@ -248,8 +255,8 @@ impl Lane {
         })
     }
 
-    /// Claims a branch that is a descendant of the one with that latch, which is run on this lane's thread
-    /// with its tail at `base`: see *The stalled join*.
+    /// Claims a branch that is a descendant of the one with that latch, which is run on this lane's
+    /// thread with its tail at `base`: see *The stalled join*.
     pub(crate) fn claim_descendant(this: &Arc<Self>, base: usize, latch: &Latch) -> Option<Branch> {
         let branch = Self::claim(this, base)?;
         // If it has ended meanwhile, this one is somebody else's, and goes back by its drop.
@@ -264,8 +271,8 @@ impl Lane {
             if word.head < base || word.head >= word.split {
                 return None;
             }
-            // Ordering: Acquire pairs with the Release of `promote`: the slot, the array and the job
-            // are there.
+            // Ordering: Acquire pairs with the Release of `promote`: the slot, the array and the
+            // job are there.
             match self
                 .word
                 .0
@@ -274,8 +281,8 @@ impl Lane {
                 Ok(_) => {
                     // Ordering: Acquire pairs with the Release of `grow`, if it is a later array.
                     let slots = self.slots.load(Acquire);
-                    // SAFETY: `head` is below `split`, so it lies in this array: it is the one that was
-                    // there at the promotion, or a later and larger one that has the same slot.
+                    // SAFETY: `head` is below `split`, so it lies in this array: it is the one that
+                    // was there at the promotion, or a later and larger one that has the same slot.
                     let slot = unsafe { &*slots.add(word.head) };
                     // By *Mine or nothing* nobody writes the slot before the branch has ended.
                     return NonNull::new(slot.load(Relaxed));
@@ -338,9 +345,11 @@ impl Drop for Branch {
             What::Half(job) => unsafe { Header::give_back(*job, &self.lane.bed) },
             #[cfg(not(ws_loom))]
             What::Job(job) => {
-                // Its owner may have seen no job in the lists meanwhile, and sleep. Once it is back the scope may end.
+                // Its owner may have seen no job in the lists meanwhile, and sleep. Once it is back
+                // the scope may end.
                 let home = job.scope().home().clone();
-                // SAFETY: this is the only use of it: the field is not dropped as a job, and `self` is gone afterwards.
+                // SAFETY: this is the only use of it: the field is not dropped as a job, and `self`
+                // is gone afterwards.
                 self.lane.jobs.put_back(unsafe { ptr::read(job) });
                 home.bed.unpark(|| ());
             }
@@ -348,7 +357,8 @@ impl Drop for Branch {
     }
 }
 
-/// What a job keeps for its owner: the one that was the newest before it, or null for what is placed; or its index.
+/// What a job keeps for its owner: the one that was the newest before it, or null for what is
+/// placed; or its index.
 ///
 /// A job's address is even. An index is shifted, and odd.
 #[derive(Clone, Copy)]
@@ -375,8 +385,8 @@ impl Link {
 
 /// The owner's end of a lane. A thread that has a P uses that of its P.
 ///
-/// It lies in the lane, and a thread knows it by one pointer: so a join loads that pointer, and finds all
-/// else at a fixed distance.
+/// It lies in the lane, and a thread knows it by one pointer: so a join loads that pointer, and
+/// finds all else at a fixed distance.
 pub(crate) struct Tail {
     /// See *Hunger*. In a line of its own, since others write it.
     asked: Padded<AtomicBool>,
@@ -390,8 +400,8 @@ pub(crate) struct Tail {
     split: Cell<usize>,
 }
 
-// SAFETY: its cells are used by the thread that has the P alone, by the contract of `Lane::attach`; others use
-// `asked`, which is atomic. Nobody changes the tail of who has no lane.
+// SAFETY: its cells are used by the thread that has the P alone, by the contract of `Lane::attach`;
+// others use `asked`, which is atomic. Nobody changes the tail of who has no lane.
 unsafe impl Sync for Tail {}
 // SAFETY: its pointers are to its own lane, to that lane's arrays, and to jobs, which may be sent.
 unsafe impl Send for Tail {}
@@ -460,8 +470,8 @@ impl Tail {
 
     /// Takes note of those who asked: the next push is undisturbed again.
     pub(crate) fn heed(&self) {
-        // Ordering: Relaxed: an ask that comes now is for the work that is promoted next, or is seen
-        // at the next push.
+        // Ordering: Relaxed: an ask that comes now is for the work that is promoted next, or is
+        // seen at the next push.
         self.asked.0.store(false, Relaxed);
     }
 
@@ -474,8 +484,8 @@ impl Tail {
     /// # Safety
     ///
     /// - This is attached.
-    /// - `job` stays where it is until [`pop`](Self::pop) or [`reclaim`](Self::reclaim) says that it is this thread's, or
-    ///   [`settle`](Self::settle) is called for its index.
+    /// - `job` stays where it is until [`pop`](Self::pop) or [`reclaim`](Self::reclaim) says that
+    ///   it is this thread's, or [`settle`](Self::settle) is called for its index.
     #[inline(always)]
     pub(crate) unsafe fn push(&self, job: NonNull<Header>) {
         // SAFETY: by contract it is there.
@@ -498,8 +508,9 @@ impl Tail {
 
     /// The same for a branch that was placed.
     ///
-    /// `extern "C"`, so that the compiler knows that nothing unwinds out of it: every level of joins would save a register for
-    /// what is to be done then. (What unwinds here, a debug assertion, ends the process either way; in a model only now.)
+    /// `extern "C"`, so that the compiler knows that nothing unwinds out of it: every level of
+    /// joins would save a register for what is to be done then. (What unwinds here, a debug
+    /// assertion, ends the process either way; in a model only now.)
     #[cold]
     #[inline(never)]
     pub(crate) extern "C" fn pop_placed(&self, index: usize) -> bool {
@@ -545,7 +556,8 @@ impl Tail {
     pub(crate) fn place(&self) {
         let linked = self.linked().count();
         if linked == 0 {
-            // Nothing is written here: who has no lane, and asks for its `base`, shares its tail with others.
+            // Nothing is written here: who has no lane, and asks for its `base`, shares its tail
+            // with others.
             return;
         }
         let end = self.top.get() + linked;
@@ -557,7 +569,8 @@ impl Tail {
         for (job, index) in self.linked().zip((0..end).rev()) {
             // `linked` has gone on by now, so the link may be written.
             if index < placed {
-                // SAFETY: it is linked, so it is private, and its frame waits for it; the index is not below `top`.
+                // SAFETY: it is linked, so it is private, and its frame waits for it; the index is
+                // not below `top`.
                 unsafe { self.put(job, index) };
             } else {
                 first_linked = Some(job);
@@ -571,7 +584,8 @@ impl Tail {
         }
     }
 
-    /// The branches that are linked, the newest first. Their links may be written once they were passed.
+    /// The branches that are linked, the newest first. Their links may be written once they were
+    /// passed.
     fn linked(&self) -> impl Iterator<Item = NonNull<Header>> {
         let mut next = self.newest.get();
         iter::from_fn(move || {
@@ -605,13 +619,14 @@ impl Tail {
         let lane = self.attached();
         self.slots.set(array.as_ptr());
         self.capacity.set(new);
-        // Ordering: Release pairs with the claim. Thieves that are on their way find their slot in the
-        // old array too.
+        // Ordering: Release pairs with the claim. Thieves that are on their way find their slot in
+        // the old array too.
         lane.slots.store(array.as_ptr().cast_mut(), Release);
         lane.arrays.lock().push(array);
     }
 
-    /// Lets others see the oldest branches that are private, so many at most. How many: the caller wakes somebody for them.
+    /// Lets others see the oldest branches that are private, so many at most. How many: the caller
+    /// wakes somebody for them.
     pub(crate) fn promote(&self, at_most: usize, computation: usize) -> usize {
         self.place();
         let count = at_most.min(self.top.get() - self.split.get());
@@ -641,8 +656,8 @@ impl Tail {
                 return false;
             }
             debug_assert_eq!(seen.split, index + 1, "a newer branch was left");
-            // Ordering: Relaxed: of two who want it one gets it. Who claims an older one after this still
-            // sees its promotion, since a read-modify-write does not end a release sequence.
+            // Ordering: Relaxed: of two who want it one gets it. Who claims an older one after this
+            // still sees its promotion, since a read-modify-write does not end a release sequence.
             match word.compare_exchange_weak(now, now - SPLIT, Relaxed, Relaxed) {
                 Ok(_) => {
                     self.split.set(index);
@@ -661,8 +676,8 @@ impl Tail {
             head: index,
             split: index,
         };
-        // Ordering: Relaxed: nothing is shown by it. The shared part is empty by *Mine or nothing*, so
-        // nobody else changes the word.
+        // Ordering: Relaxed: nothing is shown by it. The shared part is empty by *Mine or nothing*,
+        // so nobody else changes the word.
         self.attached().word.0.store(empty.into(), Relaxed);
         self.split.set(index);
         self.top.set(index);

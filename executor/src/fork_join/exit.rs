@@ -1,14 +1,16 @@
-//! The exit of a scope: a count of what has not ended, and whether its owner sleeps until that is zero.
+//! The exit of a scope: a count of what has not ended, and whether its owner sleeps until that is
+//! zero.
 //!
-//! *Invariant*: who counts down to zero is done with the scope, and so its owner may leave, and free the scope, as soon as it
-//! reads zero. Who finds that the owner sleeps and that it is the last takes what it needs to wake the owner *before* it
-//! counts down: a reference to the lane that has the owner's bed. If the owner was awake at that moment, it looks at the count
-//! once more before it sleeps.
+//! *Invariant*: who counts down to zero is done with the scope, and so its owner may leave, and
+//! free the scope, as soon as it reads zero. Who finds that the owner sleeps and that it is the
+//! last takes what it needs to wake the owner *before* it counts down: a reference to the lane that
+//! has the owner's bed. If the owner was awake at that moment, it looks at the count once more
+//! before it sleeps.
 //!
 //! # *A job for a sleeper*
 //!
-//! The owner also runs jobs of its scope that wait in a list, wherever that is: if no other thread can be had, nobody else
-//! does. So who puts a job into a list wakes an owner that sleeps.
+//! The owner also runs jobs of its scope that wait in a list, wherever that is: if no other thread
+//! can be had, nobody else does. So who puts a job into a list wakes an owner that sleeps.
 //!
 //! | owner | spawner |
 //! | --- | --- |
@@ -46,8 +48,9 @@ impl Exit {
         Self(AtomicUsize::new(0))
     }
 
-    /// One more to wait for. The owner does not leave meanwhile: it calls itself, or the caller is counted, or
-    /// it is another thread that has the scope from the owner's closure, which has not returned.
+    /// One more to wait for. The owner does not leave meanwhile: it calls itself, or the caller is
+    /// counted, or it is another thread that has the scope from the owner's closure, which has not
+    /// returned.
     pub(crate) fn begin(&self) {
         self.0.fetch_add(ONE, Relaxed);
     }
@@ -57,7 +60,8 @@ impl Exit {
     /// # Safety
     ///
     /// - `this` is valid up to the subtraction; the caller was counted.
-    /// - What `lane` returns stays valid without the scope. (It is called while the scope is there.)
+    /// - What `lane` returns stays valid without the scope. (It is called while the scope is
+    ///   there.)
     pub(crate) unsafe fn end<L: Deref<Target: AsRef<Parker>>>(
         this: *const Self,
         lane: impl Fn() -> L,
@@ -84,14 +88,16 @@ impl Exit {
 
     /// Whether all have ended.
     pub(crate) fn is_open(&self) -> bool {
-        // Ordering: Acquire pairs with `end`. No fence behind it, of which ThreadSanitizer knows nothing.
+        // Ordering: Acquire pairs with `end`. No fence behind it, of which ThreadSanitizer knows
+        // nothing.
         self.0.load(Acquire) < ONE
     }
 
     /// The owner is about to sleep. It looks at everything that it waits for once more, after this.
     pub(crate) fn fall_asleep(&self) {
         self.0.fetch_or(ASLEEP, Relaxed);
-        // Ordering: SeqCst: between the word and the look into the lists; pairs with the one in `is_asleep`.
+        // Ordering: SeqCst: between the word and the look into the lists; pairs with the one in
+        // `is_asleep`.
         fence(SeqCst);
     }
 
@@ -102,7 +108,8 @@ impl Exit {
 
     /// Whether the owner sleeps. If not, the owner sees what the caller has put into a list before.
     pub(crate) fn is_asleep(&self) -> bool {
-        // Ordering: SeqCst: between the push and the look at the word; pairs with the one in `fall_asleep`.
+        // Ordering: SeqCst: between the push and the look at the word; pairs with the one in
+        // `fall_asleep`.
         fence(SeqCst);
         self.0.load(Relaxed) & ASLEEP != 0
     }

@@ -1,48 +1,52 @@
 //! Async fork: the child runs first, and its parent is what thieves can take (J4).
 //!
-//! A spawned task waits in a queue while its parent goes on to the join point, and mostly finds it not
-//! ready there. A forked one runs at once, as a call would, and the parent's continuation waits meanwhile:
-//! the rest of its future, which is a task like any other. So when nobody steals, a join point is always
-//! ready, the order is that of plain calls, and the fork deque is no longer than the forks are deep.
+//! A spawned task waits in a queue while its parent goes on to the join point, and mostly finds it
+//! not ready there. A forked one runs at once, as a call would, and the parent's continuation waits
+//! meanwhile: the rest of its future, which is a task like any other. So when nobody steals, a join
+//! point is always ready, the order is that of plain calls, and the fork deque is no longer than
+//! the forks are deep.
 //!
 //! # The steps
 //!
-//! 1. The first poll of [`Fork`] makes the child's task, puts it into the `direct` slot of the worker's P,
-//!    wakes its own task, and is pending. A combinator between the two passes both on: it cannot tell this
-//!    from any other future that yields once. Where there is none, the waker is the task's own, and the wake is
-//!    a note on the P (`goes_on`), for the end of this very poll: no other thread has to know.
-//! 2. The poll of the parent ends. The worker finds the slot filled and the parent woken: it pushes the
-//!    parent to the tail of the fork deque, and its next step runs the child.
-//! 3. The child ends or waits for something. The worker takes the parent from the tail; or a thief has taken it
-//!    from the head, where the oldest are.
+//! 1. The first poll of [`Fork`] makes the child's task, puts it into the `direct` slot of the
+//!    worker's P, wakes its own task, and is pending. A combinator between the two passes both on:
+//!    it cannot tell this from any other future that yields once. Where there is none, the waker is
+//!    the task's own, and the wake is a note on the P (`goes_on`), for the end of this very poll:
+//!    no other thread has to know.
+//! 2. The poll of the parent ends. The worker finds the slot filled and the parent woken: it pushes
+//!    the parent to the tail of the fork deque, and its next step runs the child.
+//! 3. The child ends or waits for something. The worker takes the parent from the tail; or a thief
+//!    has taken it from the head, where the oldest are.
 //! 4. The second poll of [`Fork`] returns the handle, whether or not the child has run.
 //!
 //! # When it is a spawn
 //!
-//! The second fork in one poll (of a `join!` of two), a pinned parent, one of another priority than the default
-//! one, the root of a `block_on`, a thread without a permit: there the child goes to `runnext`, and the
-//! handle is ready at the first poll. (A priority orders the ordered queues alone; in the fork deque a parent
-//! would pass those that are above it, or wait behind those below.) If the
-//! parent's poll ends otherwise than woken (the fork was dropped, or is awaited by a future that wakes itself
-//! later), the child is spawned after the fact.
+//! The second fork in one poll (of a `join!` of two), a pinned parent, one of another priority than
+//! the default one, the root of a `block_on`, a thread without a permit: there the child goes to
+//! `runnext`, and the handle is ready at the first poll. (A priority orders the ordered queues
+//! alone; in the fork deque a parent would pass those that are above it, or wait behind those
+//! below.) If the parent's poll ends otherwise than woken (the fork was dropped, or is awaited by a
+//! future that wakes itself later), the child is spawned after the fact.
 //!
 //! # *A poll that goes on*
 //!
-//! The poll that has forked mostly ends at once. But it need not: of two futures in a `join!` one may fork, and
-//! the other compute or block, even until the child has run; and a foreign `block_on` inside the task is
-//! woken instead of it. So the child must be within reach of others meanwhile (I1, I5, L2): the `direct` slot is
-//! built as `runnext` is. It is emptied for others by
+//! The poll that has forked mostly ends at once. But it need not: of two futures in a `join!` one
+//! may fork, and the other compute or block, even until the child has run; and a foreign `block_on`
+//! inside the task is woken instead of it. So the child must be within reach of others meanwhile
+//! (I1, I5, L2): the `direct` slot is built as `runnext` is. It is emptied for others by
 //!
 //! - sysmon, when the poll has lasted for a slice, or its thread is blocked;
-//! - whoever takes the permit of the P, sysmon or the thread itself before it blocks announced, or gives way at a join.
+//! - whoever takes the permit of the P, sysmon or the thread itself before it blocks announced, or
+//!   gives way at a join.
 //!
-//! Rejected: to let thieves take it in round four, as they may what is in `runnext`. They wait for 10 us at most for
-//! the victim to move on, and one that is preempted for longer in the moment between its fork and the end of its
-//! poll lost the child instead of the parent: on a busy machine `tests/fork_runs_the_child_first.rs` saw it run
-//! with the thief. For the same reason no thread is woken for the child: the parent's push does so a
-//! moment later.
+//! Rejected: to let thieves take it in round four, as they may what is in `runnext`. They wait for
+//! 10 us at most for the victim to move on, and one that is preempted for longer in the moment
+//! between its fork and the end of its poll lost the child instead of the parent: on a busy machine
+//! `tests/fork_runs_the_child_first.rs` saw it run with the thief. For the same reason no thread is
+//! woken for the child: the parent's push does so a moment later.
 //!
-//! Checked by `models::permit::a_child_of_a_stuck_poll_is_taken`, and by the simulator, whose programs fork.
+//! Checked by `models::permit::a_child_of_a_stuck_poll_is_taken`, and by the simulator, whose
+//! programs fork.
 
 use std::{
     fmt,
@@ -60,14 +64,15 @@ use crate::{
 
 /// Runs a child task at once on this worker, and lets others take what comes after it.
 ///
-/// Awaited, it starts the child as if by a call, and gives a handle to await at the join point. If another
-/// worker is idle, it takes the rest of the current task meanwhile; else that goes on here when the
-/// child has ended or has to wait. So where [`spawn`](crate::spawn) puts the new task behind, this puts the
-/// current one behind: with one worker the order is that of plain calls.
+/// Awaited, it starts the child as if by a call, and gives a handle to await at the join point. If
+/// another worker is idle, it takes the rest of the current task meanwhile; else that goes on here
+/// when the child has ended or has to wait. So where [`spawn`](crate::spawn) puts the new task
+/// behind, this puts the current one behind: with one worker the order is that of plain calls.
 ///
 /// Inside [`spawn_local`](crate::spawn_local) and at the root of a `block_on` it is the same as
-/// [`spawn`](crate::spawn), since the current future must stay where it is; and so it is in a task of another
-/// [priority](crate::task::Priority) than the default one, whose place is among its equals.
+/// [`spawn`](crate::spawn), since the current future must stay where it is; and so it is in a task
+/// of another [priority](crate::task::Priority) than the default one, whose place is among its
+/// equals.
 ///
 /// # Panics
 ///
@@ -182,7 +187,8 @@ impl<F: Future> fmt::Debug for Fork<F> {
 ///
 /// # Cancel safety
 ///
-/// Dropped in the middle, the children that have begun go on by themselves, and the others never begin.
+/// Dropped in the middle, the children that have begun go on by themselves, and the others never
+/// begin.
 ///
 /// # Examples
 ///
@@ -248,8 +254,9 @@ mod tests {
         );
     }
 
-    /// J4: the fork deque is no longer than the forks are deep. Without sysmon: a thread whose permit was taken hands its
-    /// parents to the global queue, and who takes one from there may have some of its own.
+    /// J4: the fork deque is no longer than the forks are deep. Without sysmon: a thread whose
+    /// permit was taken hands its parents to the global queue, and who takes one from there may
+    /// have some of its own.
     #[test]
     fn the_fork_deque_is_no_longer_than_the_depth() {
         for workers in [1, 2] {

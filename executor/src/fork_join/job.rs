@@ -1,15 +1,17 @@
 //! A branch as others see it: a header with a table of two functions, in front of a closure.
 //!
-//! Who claims a branch from a lane gets the address of its [`Header`] and does one of two things with
-//! it, once: [`Header::run`], or [`Header::give_back`]. A job of a `join` lies on its owner's stack, one
-//! of a `scope` on the heap; both begin with the header (`repr(C)`), so that its address is the job's.
+//! Who claims a branch from a lane gets the address of its [`Header`] and does one of two things
+//! with it, once: [`Header::run`], or [`Header::give_back`]. A job of a `join` lies on its owner's
+//! stack, one of a `scope` on the heap; both begin with the header (`repr(C)`), so that its address
+//! is the job's.
 //!
-//! *Invariant*: a job stays where it is until its owner has popped or reclaimed it, or its latch (for a
-//! scope's job: the count of its scope) says that it was run or given back. The last access of a thief is
-//! the step that says so.
+//! *Invariant*: a job stays where it is until its owner has popped or reclaimed it, or its latch
+//! (for a scope's job: the count of its scope) says that it was run or given back. The last access
+//! of a thief is the step that says so.
 //!
-//! A job of a join is shared from its beginning: its address comes from a reference, and is in the deque while
-//! its owner holds others. So whatever is written to it lies in a cell, or is an atomic.
+//! A job of a join is shared from its beginning: its address comes from a reference, and is in the
+//! deque while its owner holds others. So whatever is written to it lies in a cell, or is an
+//! atomic.
 #![allow(unsafe_code)]
 
 use std::{
@@ -58,8 +60,8 @@ pub(crate) struct Header {
 
 /// What a promoted job has for those who may claim it.
 struct Open {
-    /// Who runs it, so that its owner can help: the P's index plus one, and the index in its lane from
-    /// which on its branches are this one's descendants. 0: nobody, or not yet.
+    /// Who runs it, so that its owner can help: the P's index plus one, and the index in its lane
+    /// from which on its branches are this one's descendants. 0: nobody, or not yet.
     thief: AtomicU64,
     latch: Latch,
     /// What its owner computes (`compute.rs`).
@@ -155,8 +157,8 @@ impl Header {
     /// - The caller has claimed the job, and this is the last that it does with it.
     /// - `bed` is that of the lane where it was claimed.
     unsafe fn set(this: NonNull<Self>, how: Settled, bed: &Parker) {
-        // SAFETY: what was claimed was promoted, and is there until the latch is set. No reference to it is
-        // alive by then.
+        // SAFETY: what was claimed was promoted, and is there until the latch is set. No reference
+        // to it is alive by then.
         unsafe {
             let open = this.as_ref().open.with(|contents| contents.cast::<Open>());
             Latch::set(&raw const (*open).latch, how, bed);
@@ -225,7 +227,8 @@ where
     ///
     /// # Safety
     ///
-    /// - Nobody else can, and nobody has: the caller popped, reclaimed or claimed the job, or got it back.
+    /// - Nobody else can, and nobody has: the caller popped, reclaimed or claimed the job, or got
+    ///   it back.
     #[inline(always)]
     pub(crate) unsafe fn take(&self) -> F {
         // SAFETY: by contract it is there, and the caller's alone.
@@ -250,7 +253,8 @@ where
         let job = unsafe { this.as_ref() };
         // SAFETY: as above.
         let closure = unsafe { job.take() };
-        // The caller of the join resumes the panic, so nobody sees what it broke without learning of it.
+        // The caller of the join resumes the panic, so nobody sees what it broke without learning
+        // of it.
         let result = catch_unwind(AssertUnwindSafe(closure));
         // SAFETY: nobody else looks at it before the latch is set.
         job.result.with_mut(|slot| unsafe { (*slot).write(result) });

@@ -1,8 +1,9 @@
 //! The jobs of a P: branches of scopes that wait to be run.
 //!
-//! A job is flat: it needs no frame of its owner's stack, and runs nothing below it. So it does not wait in the deque of the
-//! joins, whose every index belongs to a frame, but in a list beside it, in the same lane. The list has a lock. Whoever has
-//! the lane may push and take; the lock is held for a few instructions, and no code of the user's runs under it.
+//! A job is flat: it needs no frame of its owner's stack, and runs nothing below it. So it does not
+//! wait in the deque of the joins, whose every index belongs to a frame, but in a list beside it,
+//! in the same lane. The list has a lock. Whoever has the lane may push and take; the lock is held
+//! for a few instructions, and no code of the user's runs under it.
 //!
 //! | who | takes |
 //! | --- | --- |
@@ -10,9 +11,11 @@
 //! | the same, after a job | the newest of its own list, until that is empty |
 //! | the owner of a scope, at its end | jobs of this scope: the newest of its own list, or else the oldest of others' |
 //!
-//! The first two have no frame of the user's below. The third runs nothing but its own scope's jobs (J2).
+//! The first two have no frame of the user's below. The third runs nothing but its own scope's jobs
+//! (J2).
 //!
-//! A tree of branches is so walked depth first by each worker, and a thief gets the oldest branch, which is the largest.
+//! A tree of branches is so walked depth first by each worker, and a thief gets the oldest branch,
+//! which is the largest.
 #![allow(unsafe_code)]
 
 use std::{collections::VecDeque, ptr::NonNull};
@@ -40,7 +43,8 @@ pub(super) struct Header {
 #[must_use = "its scope waits for it"]
 pub(super) struct Job(NonNull<Header>);
 
-// SAFETY: a job is made to be run by another thread: its closure is `Send`, and its scope is `Sync`.
+// SAFETY: a job is made to be run by another thread: its closure is `Send`, and its scope is
+// `Sync`.
 unsafe impl Send for Job {}
 
 impl Job {

@@ -7,12 +7,12 @@
 //! | `DONE` | the branch has ended, its result is there | |
 //! | `RETURNED` | a helper had claimed it and must not run it: it is the owner's again, not begun | |
 //!
-//! *Invariant*: the swap to `DONE` or `RETURNED` is the last that anybody but the owner does to the job,
-//! which lies on the owner's stack. So the owner may go on as soon as it reads one of the two, and what
-//! the thief needs to wake it, the bed, lies in the lane, which stays.
+//! *Invariant*: the swap to `DONE` or `RETURNED` is the last that anybody but the owner does to the
+//! job, which lies on the owner's stack. So the owner may go on as soon as it reads one of the two,
+//! and what the thief needs to wake it, the bed, lies in the lane, which stays.
 //!
-//! A wake-up that is too late ends the owner's next wait on that bed for nothing, and every wait there is a
-//! loop around a state of its own.
+//! A wake-up that is too late ends the owner's next wait on that bed for nothing, and every wait
+//! there is a loop around a state of its own.
 //!
 //! Checked by `models::fork_join`.
 #![allow(unsafe_code)]

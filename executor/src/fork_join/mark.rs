@@ -1,9 +1,11 @@
 //! The mark of a computation that was cancelled, and how those who run it come to see it.
 //!
-//! Who cancels sets the mark and asks all lanes, once. An ask that stands already is left as it is ([`Lane::ask`]). Who answers one
-//! takes it back first ([`Tail::heed`]), and then looks at the mark.
+//! Who cancels sets the mark and asks all lanes, once. An ask that stands already is left as it is
+//! ([`Lane::ask`]). Who answers one takes it back first ([`Tail::heed`]), and then looks at the
+//! mark.
 //!
-//! *Invariant*: who runs a part of it finds the mark, or comes by at its next join and finds it then.
+//! *Invariant*: who runs a part of it finds the mark, or comes by at its next join and finds it
+//! then.
 //!
 //! | cancels | answers another's ask |
 //! | --- | --- |
@@ -11,10 +13,12 @@
 //! | 2. fence | 2. fence |
 //! | 3. asks, unless it finds that somebody has | 3. looks at the mark |
 //!
-//! Each stores first and then loads what the other has stored. Of the two fences one comes first: if it is the one on the left, step 3
-//! on the right finds the mark; if it is the one on the right, step 3 on the left finds the ask taken back, and asks.
+//! Each stores first and then loads what the other has stored. Of the two fences one comes first:
+//! if it is the one on the left, step 3 on the right finds the mark; if it is the one on the right,
+//! step 3 on the left finds the ask taken back, and asks.
 //!
-//! Rejected: an ask that is always stored. It is a line of a busy core that every ask would take from it.
+//! Rejected: an ask that is always stored. It is a line of a busy core that every ask would take
+//! from it.
 //!
 //! Checked by `models::fork_join::a_cancel_is_seen`.
 //!
@@ -39,13 +43,16 @@ impl Mark {
     /// Sets it. The caller asks all lanes then.
     pub(crate) fn set(&self) {
         self.0.store(true, Relaxed);
-        // Ordering: SeqCst: between the mark and the look at who has asked; pairs with the one in `is_set`.
+        // Ordering: SeqCst: between the mark and the look at who has asked; pairs with the one in
+        // `is_set`.
         fence(SeqCst);
     }
 
-    /// Whether it is set. If not, the lane that the caller has just taken an ask back from is asked when it is.
+    /// Whether it is set. If not, the lane that the caller has just taken an ask back from is asked
+    /// when it is.
     pub(crate) fn is_set(&self) -> bool {
-        // Ordering: SeqCst: between the ask that was taken back and the look at the mark; pairs with the one in `set`.
+        // Ordering: SeqCst: between the ask that was taken back and the look at the mark; pairs
+        // with the one in `set`.
         fence(SeqCst);
         self.0.load(Relaxed)
     }

@@ -2,87 +2,104 @@
 //!
 //! # *Give way at a fork*
 //!
-//! A computation is one long poll, and sysmon takes its permit after a slice if others need one (J6). The
-//! thread that gets the permit serves them, finds nothing more, and would then take a branch; so every
-//! slice one more thread would compute on the same cores. Therefore the monitor asks the lane as a thief does,
-//! and a thread that comes to a fork without its permit waits there until it gets one, as *Pinned work* in
-//! `sched/idle.rs` has it; and who finds no task gives its permit to such a thread before it takes a branch.
-//! A lock that the waiting thread holds is released later than otherwise, which no more than preemption
-//! can make two threads wait for each other.
+//! A computation is one long poll, and sysmon takes its permit after a slice if others need one
+//! (J6). The thread that gets the permit serves them, finds nothing more, and would then take a
+//! branch; so every slice one more thread would compute on the same cores. Therefore the monitor
+//! asks the lane as a thief does, and a thread that comes to a fork without its permit waits there
+//! until it gets one, as *Pinned work* in `sched/idle.rs` has it; and who finds no task gives its
+//! permit to such a thread before it takes a branch. A lock that the waiting thread holds is
+//! released later than otherwise, which no more than preemption can make two threads wait for each
+//! other.
 //!
-//! I/O and timers do not wait for the end of a slice. Sysmon takes the permit of a computation that forks after [`FORK_SLICE`] already: it
-//! is a *stray* then, until the end of its leaf. And where the leaves are shorter than that: who has tasks that they made ready, and finds no permit, leaves
-//! word ([`Shared::ask_at_forks`]) and asks all lanes; the first thread that comes to a fork takes the word, gives its
-//! permit to a thread for them, and waits for the next one. It does so at most once in [`FORK_SLICE`], so that a
-//! computation gets its part however much I/O there is. The word may be missed, or be too early for that: then it stays
-//! for the next who leaves one, and sysmon asks the lanes again whenever it looks.
+//! I/O and timers do not wait for the end of a slice. Sysmon takes the permit of a computation that
+//! forks after [`FORK_SLICE`] already: it is a *stray* then, until the end of its leaf. And where
+//! the leaves are shorter than that: who has tasks that they made ready, and finds no permit,
+//! leaves word ([`Shared::ask_at_forks`]) and asks all lanes; the first thread that comes to a fork
+//! takes the word, gives its permit to a thread for them, and waits for the next one. It does so at
+//! most once in [`FORK_SLICE`], so that a computation gets its part however much I/O there is. The
+//! word may be missed, or be too early for that: then it stays for the next who leaves one, and
+//! sysmon asks the lanes again whenever it looks.
 //!
 //! # *Strays*
 //!
-//! Until it comes to a fork, a thread whose permit was taken computes on, in a leaf of 30 ms for long. The permit is mostly free again at
-//! once, since tasks are short; and if it went to a thread that takes a branch, one more thread than there are cores would compute, which
-//! after the next tick loses its permit in turn. With leaves of 30 ms beside a tick each millisecond 11 threads computed on two cores.
+//! Until it comes to a fork, a thread whose permit was taken computes on, in a leaf of 30 ms for
+//! long. The permit is mostly free again at once, since tasks are short; and if it went to a thread
+//! that takes a branch, one more thread than there are cores would compute, which after the next
+//! tick loses its permit in turn. With leaves of 30 ms beside a tick each millisecond 11 threads
+//! computed on two cores.
 //!
-//! So nobody takes a branch for whom there is no core: the threads without work that have a permit, or could have one, are
-//! counted less the strays, and if none is left a search leaves the branches alone, no thread stays awake for them, and who is asked for
-//! one wakes nobody. The permit lies free meanwhile, for the next tick; and a stray that comes to its fork, or ends, finds it.
+//! So nobody takes a branch for whom there is no core: the threads without work that have a permit,
+//! or could have one, are counted less the strays, and if none is left a search leaves the branches
+//! alone, no thread stays awake for them, and who is asked for one wakes nobody. The permit lies
+//! free meanwhile, for the next tick; and a stray that comes to its fork, or ends, finds it.
 //!
-//! Sysmon says who is a stray: whoever computes in a poll without a permit, as that of which it took one does. It is none
-//! any more if it was on a core for less than a quarter of the time between two looks and is seen to wait for something else than
-//! a core; of one that only waits for a core, because there are more threads than cores already, the CPU time alone would say the same.
-//! Where one ends, sysmon asks all lanes, for those who slept have asked in vain, or not at all. A thread that comes back from a
-//! block that it announced, and finds no permit, counts until sysmon knows better.
+//! Sysmon says who is a stray: whoever computes in a poll without a permit, as that of which it
+//! took one does. It is none any more if it was on a core for less than a quarter of the time
+//! between two looks and is seen to wait for something else than a core; of one that only waits for
+//! a core, because there are more threads than cores already, the CPU time alone would say the
+//! same. Where one ends, sysmon asks all lanes, for those who slept have asked in vain, or not at
+//! all. A thread that comes back from a block that it announced, and finds no permit, counts until
+//! sysmon knows better.
 //!
-//! A stray holds up only those who compute as well, so a computation that forks need not have a slice before it becomes one: it gives
-//! its permit up for tasks after [`FORK_SLICE`], as long as no more than half of the workers have, nor as many computations have begun
-//! and have no permit as there are workers; for the tasks may compute, too, and each of them would begin one thread more. (After a slice there is no such bound, L2.) One that has
-//! not come to a fork, nor shown a branch to others, is not known to fork.
+//! A stray holds up only those who compute as well, so a computation that forks need not have a
+//! slice before it becomes one: it gives its permit up for tasks after [`FORK_SLICE`], as long as
+//! no more than half of the workers have, nor as many computations have begun and have no permit as
+//! there are workers; for the tasks may compute, too, and each of them would begin one thread more.
+//! (After a slice there is no such bound, L2.) One that has not come to a fork, nor shown a branch
+//! to others, is not known to fork.
 //!
-//! Seen on two cores, a computation of half a second in leaves of 1, 4 and 30 ms beside a task that sleeps for a millisecond at a time,
-//! medians of six: it took 23, 19 and 10 % longer than its leaves, then 5, 5 and 6 %; and the sleep ended 6.2, 10.4 and 12.0 ms late
-//! (p99), then 0.4, 0.2 and 0.2. (With tokio and rayon 1, 2 and 2 %, and 1.1 ms, with half as many ticks: there such a sleep takes two.)
+//! Seen on two cores, a computation of half a second in leaves of 1, 4 and 30 ms beside a task that
+//! sleeps for a millisecond at a time, medians of six: it took 23, 19 and 10 % longer than its
+//! leaves, then 5, 5 and 6 %; and the sleep ended 6.2, 10.4 and 12.0 ms late (p99), then 0.4, 0.2
+//! and 0.2. (With tokio and rayon 1, 2 and 2 %, and 1.1 ms, with half as many ticks: there such a
+//! sleep takes two.)
 //!
-//! What is not in an order with others here is a count that is a moment old: then a thread too many takes a branch, or one that could
-//! have had one sleeps until the next look of sysmon, which finds a free permit and a branch.
+//! What is not in an order with others here is a count that is a moment old: then a thread too many
+//! takes a branch, or one that could have had one sleeps until the next look of sysmon, which finds
+//! a free permit and a branch.
 //!
 //! # Whom it feeds
 //!
-//! A thread that searches and finds nothing asks every P. So a P that begins to fork beside idle threads has
-//! been asked already, by the last search that each of them made before it slept, and its first join
-//! promotes a branch and wakes one of them. A branch is promoted for each thread that
-//! searches or has a permit to come and search, less the strays, and for one that helps at a stalled join. If there are fewer branches
-//! than such threads, the next join promotes as well: else a thread that has three branches below a long leaf would keep two of
-//! them to itself. If there is no such thread, it promotes
-//! one at most (*After a steal*, which has the forks that are far apart, too), and wakes nobody that is not idle by
-//! then. So who gives its permit up at a stalled join asks all once more afterwards: nobody has searched with that
-//! permit, and its own asks may have been forgotten before.
+//! A thread that searches and finds nothing asks every P. So a P that begins to fork beside idle
+//! threads has been asked already, by the last search that each of them made before it slept, and
+//! its first join promotes a branch and wakes one of them. A branch is promoted for each thread
+//! that searches or has a permit to come and search, less the strays, and for one that helps at a
+//! stalled join. If there are fewer branches than such threads, the next join promotes as well:
+//! else a thread that has three branches below a long leaf would keep two of them to itself. If
+//! there is no such thread, it promotes one at most (*After a steal*, which has the forks that are
+//! far apart, too), and wakes nobody that is not idle by then. So who gives its permit up at a
+//! stalled join asks all once more afterwards: nobody has searched with that permit, and its own
+//! asks may have been forgotten before.
 //!
-//! The branches of a scope are in nobody's way: idle threads find them in the lists (`jobs.rs`) without asking. A spawn wakes one thread, if
-//! one is idle and nobody searches.
+//! The branches of a scope are in nobody's way: idle threads find them in the lists (`jobs.rs`)
+//! without asking. A spawn wakes one thread, if one is idle and nobody searches.
 //!
 //! With one worker nobody is fed but who has the permit, while this thread goes on without.
 //!
-//! A wake-up costs more than many a branch is worth. If the owner comes back to a branch for which it woke
-//! somebody, and finds it still there, the wake-up was in vain; after a few of these in a row it waits a
-//! while before the next one, each time twice as long, up to about a millisecond. (*The gate* in `sched/push.rs`
-//! does the same for tasks.) A branch that is stolen opens the gate.
+//! A wake-up costs more than many a branch is worth. If the owner comes back to a branch for which
+//! it woke somebody, and finds it still there, the wake-up was in vain; after a few of these in a
+//! row it waits a while before the next one, each time twice as long, up to about a millisecond.
+//! (*The gate* in `sched/push.rs` does the same for tasks.) A branch that is stolen opens the gate.
 //!
 //! # *After a steal*
 //!
-//! Where there are 100 us between two forks, as there are in a sort, a thief that asks first and waits for the next fork has gone
-//! to sleep by then, and a wake-up costs half as much again. So a steal of the last that the victim shares is an ask too, of the victim and of the thief: each of them
-//! promotes its oldest branch at its next fork, if it shares none, although nobody is hungry yet, and whoever ends first
-//! finds one. (So does who was asked for another reason, or by somebody who is gone.) What nobody takes costs a
-//! compare-and-swap when its owner comes back to it; and since the next oldest is half as large in a balanced recursion, that
-//! happens about as often as the recursion is deep, for each steal.
-//! Seen with two workers: a mergesort went from 89 % of the speed of two copies to 98 %.
+//! Where there are 100 us between two forks, as there are in a sort, a thief that asks first and
+//! waits for the next fork has gone to sleep by then, and a wake-up costs half as much again. So a
+//! steal of the last that the victim shares is an ask too, of the victim and of the thief: each of
+//! them promotes its oldest branch at its next fork, if it shares none, although nobody is hungry
+//! yet, and whoever ends first finds one. (So does who was asked for another reason, or by somebody
+//! who is gone.) What nobody takes costs a compare-and-swap when its owner comes back to it; and
+//! since the next oldest is half as large in a balanced recursion, that happens about as often as
+//! the recursion is deep, for each steal. Seen with two workers: a mergesort went from 89 % of the
+//! speed of two copies to 98 %.
 //!
-//! Who takes a branch back that others could have had for so long shares the next one at its next fork, too: the forks are far apart, and
-//! a thief that comes now would wait for one of them. That costs two readings of the clock and the compare-and-swap for each fork that is so far
-//! from the next. A matrix product whose leaves take 4 ms had a core idle for 4 to 9 ms at its end.
+//! Who takes a branch back that others could have had for so long shares the next one at its next
+//! fork, too: the forks are far apart, and a thief that comes now would wait for one of them. That
+//! costs two readings of the clock and the compare-and-swap for each fork that is so far from the
+//! next. A matrix product whose leaves take 4 ms had a core idle for 4 to 9 ms at its end.
 //!
-//! Such a branch is no reason to take a computing thread's permit: nobody is idle, or it would be gone (see *Others need one*
-//! in `sched/sysmon.rs`).
+//! Such a branch is no reason to take a computing thread's permit: nobody is idle, or it would be
+//! gone (see *Others need one* in `sched/sysmon.rs`).
 #![expect(
     unsafe_code,
     reason = "attaches the thread's tail to the lane of its P"
@@ -111,8 +128,8 @@ use crate::{
     },
 };
 
-/// For so long a stalled join helps or looks for something to help with, before it lets others have its
-/// permit. Guessed: about two wake-ups.
+/// For so long a stalled join helps or looks for something to help with, before it lets others have
+/// its permit. Guessed: about two wake-ups.
 const STALL_PATIENCE: Duration = Duration::from_micros(20);
 /// Looks at the latch between two looks at the clock.
 const STALL_LOOKS: u32 = 16;
@@ -122,34 +139,39 @@ pub(super) const GATE_TRUST: u32 = 3;
 const GATE_WAIT: Duration = Duration::from_micros(20);
 const GATE_DOUBLINGS: u32 = 6;
 
-/// For so long a computation keeps the permit that it waited for at a fork, whoever asks there, and so old is a poll at least of which
-/// sysmon takes it. Guessed: so long that the way to it, some 20 us of wake-ups, costs a fifth at most.
+/// For so long a computation keeps the permit that it waited for at a fork, whoever asks there, and
+/// so old is a poll at least of which sysmon takes it. Guessed: so long that the way to it, some 20
+/// us of wake-ups, costs a fifth at most.
 pub(crate) const FORK_SLICE: Duration = Duration::from_micros(100);
 
-/// Who could have had a branch for so long would have gone to sleep for want of it; see *After a steal*. Guessed: several times
-/// as long as a search and a wait for a branch take.
+/// Who could have had a branch for so long would have gone to sleep for want of it; see *After a
+/// steal*. Guessed: several times as long as a search and a wait for a branch take.
 const FAR_APART: Duration = Duration::from_micros(100);
 
 thread_local! {
     /// The tail of the lane of this thread's P, or [`NO_LANE`]. No destructor, like all of ours.
     static TAIL: Cell<*const Tail> = const { Cell::new(&raw const NO_LANE) };
-    /// The same for a join whose first closure has ended. It needs the tail at once, for a store that the next join's
-    /// loads may depend on. Kept on the stack meanwhile, it would be there only after a load of what was just stored. And read
-    /// from the same variable, the compiler keeps that one's offset in a register, which every call has to save, those that
-    /// do not fork among them.
+    /// The same for a join whose first closure has ended. It needs the tail at once, for a store
+    /// that the next join's loads may depend on. Kept on the stack meanwhile, it would be there
+    /// only after a load of what was just stored. And read from the same variable, the compiler
+    /// keeps that one's offset in a register, which every call has to save, those that do not fork
+    /// among them.
     ///
-    /// Seen before branches were linked, on an Intel Xeon (Emerald Rapids), where the address of the code alone makes a
-    /// difference of a third: with the code aligned in seven ways, a join of skynet took 1.0 to 1.8 ns above plain
-    /// calls (median 1.4), and 2.5 to 3.8 (2.9) with the tail on the stack and a destructor for panics.
+    /// Seen before branches were linked, on an Intel Xeon (Emerald Rapids), where the address of
+    /// the code alone makes a difference of a third: with the code aligned in seven ways, a join of
+    /// skynet took 1.0 to 1.8 ns above plain calls (median 1.4), and 2.5 to 3.8 (2.9) with the tail
+    /// on the stack and a destructor for panics.
     static TAIL_AFTER: Cell<*const Tail> = const { Cell::new(&raw const NO_LANE) };
     /// The scope whose closure, or whose branch, is the newest on this thread's stack.
     static SCOPE: Cell<Place> = const { Cell::new(Place::NONE) };
     static GATE: Gate = const { Gate::new() };
-    /// When this thread last promoted branches, in nanoseconds of its runtime's clock. Older ones are judged by it as well.
+    /// When this thread last promoted branches, in nanoseconds of its runtime's clock. Older ones
+    /// are judged by it as well.
     static PROMOTED_AT: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The scope that this thread is in, and the lane whose list gets what is spawned there: its frame looks at it afterwards.
+/// The scope that this thread is in, and the lane whose list gets what is spawned there: its frame
+/// looks at it afterwards.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) scope: *const Core,
@@ -218,9 +240,9 @@ impl Gate {
 ///
 /// # Safety
 ///
-/// - The reference is not used after this thread is attached or detached, unless it is attached to the same P
-///   again. While a branch is on the tail, its frame is above that of the worker that has the P; what attaches to
-///   another P is above in turn, and takes it back before it ends.
+/// - The reference is not used after this thread is attached or detached, unless it is attached to
+///   the same P again. While a branch is on the tail, its frame is above that of the worker that
+///   has the P; what attaches to another P is above in turn, and takes it back before it ends.
 #[inline(always)]
 pub(super) unsafe fn tail<'a>() -> &'a Tail {
     // SAFETY: a static, or that of this thread's P, which has it until `detach`.
@@ -256,8 +278,9 @@ pub(super) fn with_tail<R>(f: impl FnOnce(&Tail) -> R) -> R {
 
 /// This thread becomes `worker`.
 pub(crate) fn attach(worker: &Worker) {
-    // SAFETY: the worker's P, and so its lane, is this thread's until the worker's frame is left, which attaches
-    // to the one below or detaches. A frame that waits for a branch on the lane is above it, and ends before.
+    // SAFETY: the worker's P, and so its lane, is this thread's until the worker's frame is left,
+    // which attaches to the one below or detaches. A frame that waits for a branch on the lane is
+    // above it, and ends before.
     unsafe { set_tail(worker.lane().attach()) };
 }
 
@@ -439,8 +462,9 @@ pub(super) fn feed(tail: &Tail) {
                 // The next join has one more for them.
                 tail.ask_again();
             }
-            // Also if nobody is idle: who released a permit since then has not seen it.
-            // Ordering: SeqCst: between the promotion and the look at who is idle; pairs with that in `Idle::release`.
+            // Also if nobody is idle: who released a permit since then has not seen it. Ordering:
+            // SeqCst: between the promotion and the look at who is idle; pairs with that in
+            // `Idle::release`.
             fence(SeqCst);
             if shared.could_take() > 0 {
                 shared.wake_for(count);
@@ -449,8 +473,8 @@ pub(super) fn feed(tail: &Tail) {
         };
         let seen = tail.lane().map_or(0, Lane::shared);
         if hungry == 0 {
-            // With one worker the order is that of plain calls (J3), also where the first closure blocks and its permit goes to
-            // another thread, which would find the second.
+            // With one worker the order is that of plain calls (J3), also where the first closure
+            // blocks and its permit goes to another thread, which would find the second.
             let alone = shared.idle.workers() == 1;
             if !alone && seen == 0 {
                 promote(1);
@@ -471,8 +495,8 @@ pub(super) fn feed(tail: &Tail) {
 pub(super) fn wake_for_a_job(shared: &Shared) {
     let idle = &shared.idle;
     let now = || shared.time.clock().now_ns();
-    // Whoever searches wakes the next one when it has found something.
-    // Ordering: the caller has a fence between the push and this; pairs with that in `Idle::release`.
+    // Whoever searches wakes the next one when it has found something. Ordering: the caller has a
+    // fence between the push and this; pairs with that in `Idle::release`.
     if idle.free() > 0
         && idle.spinning() == 0
         && !shared.phase.is_closing()
@@ -505,7 +529,8 @@ pub(super) fn come_by_between_jobs() {
     });
 }
 
-/// Runs a job that was stolen, by a thread that has nothing of the user's below, and then those that it has spawned here.
+/// Runs a job that was stolen, by a thread that has nothing of the user's below, and then those
+/// that it has spawned here.
 pub(super) fn run_stolen(job: Job) {
     let lane = context::with_worker(|worker| {
         let worker = worker.expect("a worker has taken it");

@@ -1,17 +1,20 @@
 //! `scope`: any number of branches that borrow, and an end after all of them.
 //!
-//! A branch of a scope is a job on the heap (`jobs.rs`). A spawn puts it into a list of the lane and wakes a worker, if one is
-//! idle and nobody searches. So idle workers see every branch at once, also while its spawner computes or blocks, and branches
-//! that wait for each other all run if there are as many free workers.
+//! A branch of a scope is a job on the heap (`jobs.rs`). A spawn puts it into a list of the lane
+//! and wakes a worker, if one is idle and nobody searches. So idle workers see every branch at
+//! once, also while its spawner computes or blocks, and branches that wait for each other all run
+//! if there are as many free workers.
 //!
-//! The scope counts the branches that have not ended ([`Exit`]). All of them count in the same scope, also those that a branch
-//! spawns: a branch ends without waiting for them, and a chain of branches needs no stack.
+//! The scope counts the branches that have not ended ([`Exit`]). All of them count in the same
+//! scope, also those that a branch spawns: a branch ends without waiting for them, and a chain of
+//! branches needs no stack.
 //!
 //! # The end
 //!
-//! The owner of the scope runs jobs of its scope in a loop, the newest of its own list first. If its list has none, it takes
-//! one from another worker's list, the oldest first. If no list has one, all are being run elsewhere: the owner spins for a
-//! moment, gives its permit to another thread and sleeps (*A job for a sleeper* in `exit.rs`).
+//! The owner of the scope runs jobs of its scope in a loop, the newest of its own list first. If
+//! its list has none, it takes one from another worker's list, the oldest first. If no list has
+//! one, all are being run elsewhere: the owner spins for a moment, gives its permit to another
+//! thread and sleeps (*A job for a sleeper* in `exit.rs`).
 //!
 //! # Which list
 //!
@@ -21,18 +24,20 @@
 //! | a worker, in a branch that it has stolen | this worker's |
 //! | anybody else: inside a join's second half, or inside another scope; a plain thread | the owner's |
 //!
-//! In the first two rows the frame that looks at the list afterwards is below the spawn on the same stack. So no list has a job
-//! when its worker leaves it.
+//! In the first two rows the frame that looks at the list afterwards is below the spawn on the same
+//! stack. So no list has a job when its worker leaves it.
 //!
 //! # What a wake-up is worth
 //!
-//! *Whom it feeds* in `owner.rs` has the gate. It is the same one: after three wake-ups in a row from which nobody came in time
-//! to take a job, a spawn wakes nobody for 20 us to 1.3 ms. What waits meanwhile beside an idle worker is found by the monitor.
-//! A runtime without a monitor has no gate for jobs: else nobody would find them.
+//! *Whom it feeds* in `owner.rs` has the gate. It is the same one: after three wake-ups in a row
+//! from which nobody came in time to take a job, a spawn wakes nobody for 20 us to 1.3 ms. What
+//! waits meanwhile beside an idle worker is found by the monitor. A runtime without a monitor has
+//! no gate for jobs: else nobody would find them.
 //!
-//! Rejected: jobs in the deque of the joins, as it was here before. An index of the deque belongs to a frame, so a branch had
-//! to wait for all that it had spawned, on top of it, and a thread that came to one of its own branches while the deque was not its
-//! own to push to kept that branch to itself.
+//! Rejected: jobs in the deque of the joins, as it was here before. An index of the deque belongs
+//! to a frame, so a branch had to wait for all that it had spawned, on top of it, and a thread that
+//! came to one of its own branches while the deque was not its own to push to kept that branch to
+//! itself.
 #![allow(unsafe_code)]
 
 use std::{
@@ -57,27 +62,32 @@ use crate::{
     task::discard,
 };
 
-/// Runs a closure that may spawn branches, which may borrow from outside of it, and ends after all of them.
+/// Runs a closure that may spawn branches, which may borrow from outside of it, and ends after all
+/// of them.
 ///
-/// Idle workers see a branch as soon as it is spawned, and take the oldest first. This thread runs the others when the closure
-/// has ended, the newest first. It waits for those that are still being run, and runs nothing else meanwhile.
+/// Idle workers see a branch as soon as it is spawned, and take the oldest first. This thread runs
+/// the others when the closure has ended, the newest first. It waits for those that are still being
+/// run, and runs nothing else meanwhile.
 ///
-/// Branches may wait for each other, if there are as many workers that have nothing else to do. A branch that waits for one
-/// that is not begun, while all workers are busy or blocked in the same way, waits until the runtime has found out that they
-/// block, and lets other threads have their places; without the monitor it may wait for ever.
+/// Branches may wait for each other, if there are as many workers that have nothing else to do. A
+/// branch that waits for one that is not begun, while all workers are busy or blocked in the same
+/// way, waits until the runtime has found out that they block, and lets other threads have their
+/// places; without the monitor it may wait for ever.
 ///
-/// A branch costs an allocation and two short locks. It needs no stack of any other branch, so branches may spawn
-/// branches without a limit.
+/// A branch costs an allocation and two short locks. It needs no stack of any other branch, so
+/// branches may spawn branches without a limit.
 ///
 /// # Panics
 ///
-/// If the closure or a branch does, after all others have ended; of several panics the closure's, or else
-/// one of the branches', reaches the caller. A branch that has panicked does not keep others from being begun.
+/// If the closure or a branch does, after all others have ended; of several panics the closure's,
+/// or else one of the branches', reaches the caller. A branch that has panicked does not keep
+/// others from being begun.
 ///
 /// Outside of a runtime, as [`join()`](crate::join).
 ///
-/// Inside a [`compute()`](crate::compute) whose future was dropped it unwinds before it calls the closure, although nothing panicked,
-/// as [`join()`](crate::join) does. A scope that has begun by then spawns and runs its branches all the same; a fork inside of one unwinds.
+/// Inside a [`compute()`](crate::compute) whose future was dropped it unwinds before it calls the
+/// closure, although nothing panicked, as [`join()`](crate::join) does. A scope that has begun by
+/// then spawns and runs its branches all the same; a fork inside of one unwinds.
 ///
 /// # Examples
 ///
@@ -151,7 +161,8 @@ pub struct Scope<'scope> {
 #[derive(Debug)]
 pub(super) struct Core {
     exit: Exit,
-    /// The lane of its owner, who sleeps on the bed there. If the owner has no P, nobody else knows this lane.
+    /// The lane of its owner, who sleeps on the bed there. If the owner has no P, nobody else knows
+    /// this lane.
     home: Arc<Lane>,
     /// The owner's runtime, or null if it has no P.
     shared: *const Shared,
@@ -235,7 +246,8 @@ impl Core {
 
     /// The runtime whose workers may run its jobs.
     fn shared(&self) -> Option<&Shared> {
-        // SAFETY: null, or that of a worker whose frame is on the owner's stack, below this scope, and keeps it.
+        // SAFETY: null, or that of a worker whose frame is on the owner's stack, below this scope,
+        // and keeps it.
         unsafe { self.shared.as_ref() }
     }
 
@@ -359,13 +371,15 @@ where
         let Self {
             header, closure, ..
         } = *job;
-        // SAFETY: it is the core of such a scope, and nothing but a core; and it is there, since this job is counted.
+        // SAFETY: it is the core of such a scope, and nothing but a core; and it is there, since
+        // this job is counted.
         let scope = unsafe { header.scope.cast::<Scope<'scope>>().as_ref() };
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| closure(scope))) {
             scope.core.fail(payload);
         }
         let core = header.scope.as_ptr();
-        // SAFETY: the job was counted when it was spawned, and this is the last of it. The lane is kept by its own reference.
+        // SAFETY: the job was counted when it was spawned, and this is the last of it. The lane is
+        // kept by its own reference.
         unsafe { Exit::end(&raw const (*core).exit, || (*core).home.clone()) };
     }
 }

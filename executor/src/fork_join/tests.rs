@@ -1,29 +1,31 @@
-//! J5, S6: nothing unwinds past a branch that is out. A panic of the runtime's own code in the wait for it
-//! ends the process; and what the program's `tracing` subscriber does there is its own matter: see
-//! `tests/a_subscriber_that_panics_harms_nobody.rs`.
+//! J5, S6: nothing unwinds past a branch that is out. A panic of the runtime's own code in the wait
+//! for it ends the process; and what the program's `tracing` subscriber does there is its own
+//! matter: see `tests/a_subscriber_that_panics_harms_nobody.rs`.
 //!
-//! J3: a level of joins is small on the stack also where others ask for work. What it is where nobody does is in
-//! `tests/join_needs_little_stack.rs`, and fails by the same.
+//! J3: a level of joins is small on the stack also where others ask for work. What it is where
+//! nobody does is in `tests/join_needs_little_stack.rs`, and fails by the same.
 //!
-//! J5: a recursion of joins that is deeper than the deque is long ends as plain calls would, whoever asks. It fails when
-//! `place` in `fork_join/deque.rs` forgets what stays linked.
+//! J5: a recursion of joins that is deeper than the deque is long ends as plain calls would,
+//! whoever asks. It fails when `place` in `fork_join/deque.rs` forgets what stays linked.
 //!
-//! J1: the owner of a scope runs the newest branch first, from wherever it was spawned, and a scope that is inside leaves the
-//! branches of the outer one alone. It fails when `take_newest_of` in `fork_join/jobs.rs` takes the oldest, or one of any scope.
+//! J1: the owner of a scope runs the newest branch first, from wherever it was spawned, and a scope
+//! that is inside leaves the branches of the outer one alone. It fails when `take_newest_of` in
+//! `fork_join/jobs.rs` takes the oldest, or one of any scope.
 //!
-//! J2, J5: a thread that clears a runtime away above a join leaves that join's indices alone. It fails when
-//! an index counts for whatever lane the thread is attached to.
+//! J2, J5: a thread that clears a runtime away above a join leaves that join's indices alone. It
+//! fails when an index counts for whatever lane the thread is attached to.
 //!
-//! L1: who woke nobody for long in one runtime wakes somebody in the next. It fails when the times of two clocks are compared
-//! (`Gate::is_open` in `fork_join/owner.rs`).
+//! L1: who woke nobody for long in one runtime wakes somebody in the next. It fails when the times
+//! of two clocks are compared (`Gate::is_open` in `fork_join/owner.rs`).
 //!
-//! J1: the last branch of a scope finds who asked before it began. It fails when `come_by_between_jobs` in
-//! `fork_join/owner.rs` forgets who got nothing.
+//! J1: the last branch of a scope finds who asked before it began. It fails when
+//! `come_by_between_jobs` in `fork_join/owner.rs` forgets who got nothing.
 //!
-//! J5, L1: a branch that is handed back to a scope whose owner sleeps at its end gets the owner up. It hangs without the unpark of
-//! `drop` in `fork_join/deque.rs`.
+//! J5, L1: a branch that is handed back to a scope whose owner sleeps at its end gets the owner up.
+//! It hangs without the unpark of `drop` in `fork_join/deque.rs`.
 //!
-//! J3: with one worker nobody is fed who has no permit, though somebody asks. It fails when `feed` does not look how many there are.
+//! J3: with one worker nobody is fed who has no permit, though somebody asks. It fails when `feed`
+//! does not look how many there are.
 
 use std::{
     env,
@@ -289,7 +291,8 @@ fn a_gate_that_closed_in_one_runtime_is_open_in_another() {
     assert!(gate.is_open(|| 1), "that clock begins anew");
 }
 
-/// Runs `f` on one of two workers, while the other is busy, and so asks for nothing, until it is released.
+/// Runs `f` on one of two workers, while the other is busy, and so asks for nothing, until it is
+/// released.
 fn beside_a_busy_worker<R: Send + 'static>(
     f: impl FnOnce(mpsc::Sender<()>) -> R + Send + 'static,
 ) -> R {

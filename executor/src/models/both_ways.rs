@@ -8,13 +8,14 @@
 //! [`explore`] runs a model twice: once with the first party ahead of the others by default, once
 //! behind them.
 //!
-//! A party has to be a thread of its own for that. The main thread could let others go ahead only by
-//! a yield, and loom takes a yield as a promise that nothing old is read after it.
+//! A party has to be a thread of its own for that. The main thread could let others go ahead only
+//! by a yield, and loom takes a yield as a promise that nothing old is read after it.
 
 #[cfg(not(ws_shuttle))]
 use crate::sync::thread::spawn;
 
-/// Whether the first party of a model comes ahead of the others, if loom does not try another order.
+/// Whether the first party of a model comes ahead of the others, if loom does not try another
+/// order.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Turn {
     Ahead,
@@ -53,7 +54,8 @@ pub(super) fn explore(preemptions: usize, model: impl Fn(Turn) + Copy + Send + S
     }
 }
 
-/// Shuttle asks for what can be sent to a thread, as std does; but all of its threads take turns on one.
+/// Shuttle asks for what can be sent to a thread, as std does; but all of its threads take turns on
+/// one.
 #[cfg(ws_shuttle)]
 #[expect(unsafe_code, reason = "see above")]
 fn spawn<T: 'static>(f: impl FnOnce() -> T + 'static) -> Joined<T> {

@@ -1,7 +1,9 @@
-//! How a model is explored: under loom all schedules with a bounded number of preemptions, under shuttle random ones.
+//! How a model is explored: under loom all schedules with a bounded number of preemptions, under
+//! shuttle random ones.
 
-/// Explores `model` with at most `preemptions` of them, or fewer if `LOOM_MAX_PREEMPTIONS` says so. `WS_LOOM_MORE` is how
-/// many more there are to be: then many models do not come to an end, and are left after a minute.
+/// Explores `model` with at most `preemptions` of them, or fewer if `LOOM_MAX_PREEMPTIONS` says so.
+/// `WS_LOOM_MORE` is how many more there are to be: then many models do not come to an end, and are
+/// left after a minute.
 #[cfg(not(ws_shuttle))]
 pub(super) fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -16,9 +18,9 @@ pub(super) fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'stat
     builder.check(model);
 }
 
-/// Runs `model` under shuttle, in random schedules and in such as PCT makes, which lets a thread go as long as it can
-/// and changes its mind a few times. `WS_SHUTTLE_SCHEDULES` is how many of each. A failing schedule is printed, and
-/// `WS_SHUTTLE_REPLAY` runs that one.
+/// Runs `model` under shuttle, in random schedules and in such as PCT makes, which lets a thread go
+/// as long as it can and changes its mind a few times. `WS_SHUTTLE_SCHEDULES` is how many of each.
+/// A failing schedule is printed, and `WS_SHUTTLE_REPLAY` runs that one.
 #[cfg(ws_shuttle)]
 pub(super) fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     use shuttle::{

@@ -1,9 +1,10 @@
 //! The ground for the models: as many Ps and permits as one asks for, with queues of jobs.
 //!
-//! What a `Floor` and its `Worker`s bring is what `sched/ground.rs` and `sched/sleep.rs` ask for; the steps
-//! of sleep and wake are theirs. Nothing here is a step of a protocol, except the order in which a
-//! worker looks for work. A thread that cannot be started is one that the runtime's cap does not
-//! allow. Nobody waits in a netpoll, though one may count as doing so; but where there is a [`Net`], threads wait there.
+//! What a `Floor` and its `Worker`s bring is what `sched/ground.rs` and `sched/sleep.rs` ask for;
+//! the steps of sleep and wake are theirs. Nothing here is a step of a protocol, except the order
+//! in which a worker looks for work. A thread that cannot be started is one that the runtime's cap
+//! does not allow. Nobody waits in a netpoll, though one may count as doing so; but where there is
+//! a [`Net`], threads wait there.
 #![expect(unsafe_code, reason = "a job is one word, as a task is")]
 
 use std::{
@@ -123,7 +124,8 @@ pub(super) struct Floor {
     net: Option<Net>,
 }
 
-/// The netpoll, with one timer: what a thread in it and who arms owe each other (`Alarm` in `ws_reactor`), and no time.
+/// The netpoll, with one timer: what a thread in it and who arms owe each other (`Alarm` in
+/// `ws_reactor`), and no time.
 pub(super) struct Net {
     /// Whoever has it may poll.
     poller: Mutex<()>,
@@ -365,7 +367,8 @@ impl Floor {
         self.notify_owner(peer);
     }
 
-    /// One of the Ps counts as the one that waits in the netpoll, though its thread sleeps as others do.
+    /// One of the Ps counts as the one that waits in the netpoll, though its thread sleeps as
+    /// others do.
     pub(super) fn polled_by(&self, index: usize) {
         self.netpoll_waiter.store(index + 1, Release);
     }
@@ -468,7 +471,8 @@ impl Sleeper for Worker {
         unreachable!("a model has no time that goes by");
     }
 
-    /// Without a permit it goes to the global queue, and with one into the own, where one alone wakes nobody.
+    /// Without a permit it goes to the global queue, and with one into the own, where one alone
+    /// wakes nobody.
     fn wake_what_came(&self) {
         match self.brings.take() {
             Some(job) if self.bed().standing.has_permit() => {
@@ -508,7 +512,8 @@ impl Worker {
         }
     }
 
-    /// Is in the netpoll for something that is its own, and comes back from there, without a permit if none is free.
+    /// Is in the netpoll for something that is its own, and comes back from there, without a permit
+    /// if none is free.
     pub(super) fn come_from_the_netpoll(&self) {
         let net = self.floor.net();
         let Some(poller) = net.poller.try_lock() else {
@@ -521,8 +526,8 @@ impl Worker {
         self.try_run();
     }
 
-    /// Sleeps on its parker, since another was in the netpoll when it lay down. Then it finds nothing to do, and waits there
-    /// itself, until the floor is closed.
+    /// Sleeps on its parker, since another was in the netpoll when it lay down. Then it finds
+    /// nothing to do, and waits there itself, until the floor is closed.
     pub(super) fn wait_in_turn(self) {
         self.bed().parker.park();
         self.sleep();
@@ -557,7 +562,8 @@ impl Worker {
         self
     }
 
-    /// Has asked for a permit in vain, and is about to sleep: for before the model's other threads begin.
+    /// Has asked for a permit in vain, and is about to sleep: for before the model's other threads
+    /// begin.
     pub(super) fn wanting(self) -> Self {
         assert!(!self.ask_for_permit(), "no permit is free");
         self
@@ -641,7 +647,8 @@ impl Worker {
         })
     }
 
-    /// To the back of the local queue, or into the ordered one, and wakes a thread if one could take it.
+    /// To the back of the local queue, or into the ordered one, and wakes a thread if one could
+    /// take it.
     pub(super) fn push_back(&self, job: Job) {
         let pushed = match &self.ranks {
             Some(ranks) if job.is_ordered() => ranks.push(job),

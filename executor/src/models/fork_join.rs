@@ -13,10 +13,12 @@
 //! | `a_scope_is_left_after_its_branches` | two branches that end elsewhere, and an owner that sleeps and then frees the scope | 3 | 5.9 | `fork_exit_end_relaxed`, `fork_exit_open_relaxed`, `fork_exit_forgets_the_owner` |
 //! | `a_job_is_run_by_an_owner_that_sleeps` | a branch puts a job into a list while the owner of the scope falls asleep, and nobody else takes the job | 3 | 0.1 | `fork_exit_sleeper_no_fence`, `fork_exit_spawner_no_fence` |
 //!
-//! loom does not see the links, which are plain cells of the owner's: that nobody else looks at them is for ThreadSanitizer to say.
+//! loom does not see the links, which are plain cells of the owner's: that nobody else looks at
+//! them is for ThreadSanitizer to say.
 //!
-//! The owner's and the thief's letters are cells that only the protocol keeps apart; a job that is freed
-//! while somebody still looks at it, or whose closure is taken twice, is an access that loom reports.
+//! The owner's and the thief's letters are cells that only the protocol keeps apart; a job that is
+//! freed while somebody still looks at it, or whose closure is taken twice, is an access that loom
+//! reports.
 #![expect(unsafe_code, reason = "letters that only the protocol keeps apart")]
 
 use std::{cell::Cell, mem, ptr};
@@ -66,8 +68,8 @@ impl Owner {
         self.join_promoting(1, a, b, stall)
     }
 
-    /// A join after whose push so many branches are promoted, of those that are there. With 0 nobody asked: its own is only
-    /// linked.
+    /// A join after whose push so many branches are promoted, of those that are there. With 0
+    /// nobody asked: its own is only linked.
     fn join_promoting<RA, RB>(
         &self,
         count: usize,

@@ -8,9 +8,10 @@
 //! | `the_role_is_taken_again_beside_a_start` | a thread that stood in ends while another keeper is started, or refused: one thread has the role | 3 | 0.1 | `keeper_starts_without_the_lock`, `keeper_does_not_ask_for_the_role`, `keeper_forgets_the_role` |
 //! | `the_end_beside_the_reserves_sleep_is_seen` | the runtime ends while the reserve is about to sleep again | 3 | 0.1 | `keeper_takes_the_note_of_the_end` |
 //!
-//! The environment is a `House` whose system gives or refuses each thread as the model says. Its threads run jobs from the global
-//! queue, and end when there are none. A job that is never run is a deadlock, which loom reports, and so is a reserve that misses
-//! the end. The time between two tries is over at once, and a try that is refused lets other threads get on.
+//! The environment is a `House` whose system gives or refuses each thread as the model says. Its
+//! threads run jobs from the global queue, and end when there are none. A job that is never run is
+//! a deadlock, which loom reports, and so is a reserve that misses the end. The time between two
+//! tries is over at once, and a try that is refused lets other threads get on.
 
 use std::{
     array,
@@ -64,7 +65,8 @@ struct House {
     all_done: Parker,
 }
 
-/// Whether the system gives the threads that it is asked for, the first one first. The last answer is that to all further ones.
+/// Whether the system gives the threads that it is asked for, the first one first. The last answer
+/// is that to all further ones.
 struct System {
     answers: &'static [bool],
     asked: Counter,
@@ -386,7 +388,8 @@ fn a_refusal_beside_the_reserves_sleep_is_seen() {
 #[test]
 fn a_refusal_beside_a_thread_that_is_started_is_seen() {
     explore(2, |turn| {
-        // The jobs wait for each other. The first thread is given, and the second only to the third try.
+        // The jobs wait for each other. The first thread is given, and the second only to the third
+        // try.
         let house = House::new(2, &[true, false, false, true, false], 2);
         // Its pusher relied on the thread that the next one starts.
         house.grq.push(Job::new(0));

@@ -1,5 +1,5 @@
-//! Models that loom would not come to an end with: all parties at once, more of them, and more work. Shuttle runs them, in
-//! random schedules.
+//! Models that loom would not come to an end with: all parties at once, more of them, and more
+//! work. Shuttle runs them, in random schedules.
 //!
 //! | model | parties | shows |
 //! | --- | --- | --- |
@@ -7,8 +7,9 @@
 //! | `a_worker_for_each_permit` | three workers with three permits, a submitter of batches, and sysmon | the same where nobody has to wait for a permit |
 //! | `everybody_at_the_end` in `shutdown.rs` | two threads, two wakers, a guest with a task, and who shuts down and waits | each future is dropped once, and the house goes |
 //!
-//! Seen to fail under `permit_rise_looks_first`: that is how the fault was found that the mutant brings back, in which
-//! three threads have to meet. Shuttle is sequentially consistent: a missing fence it cannot see.
+//! Seen to fail under `permit_rise_looks_first`: that is how the fault was found that the mutant
+//! brings back, in which three threads have to meet. Shuttle is sequentially consistent: a missing
+//! fence it cannot see.
 
 use std::sync::{
     Arc,
@@ -22,7 +23,8 @@ use super::{
 };
 use crate::{sched::ground::Ground, sync::thread};
 
-/// A job with a number below this puts another one into the ring of who does it, with that much added.
+/// A job with a number below this puts another one into the ring of who does it, with that much
+/// added.
 const PARENTS: usize = 100;
 /// The pinned job.
 const PINNED: usize = 7;
@@ -41,7 +43,8 @@ impl Tally {
         })
     }
 
-    /// A worker that does what it finds until all is done. Who does the last job sends the others home.
+    /// A worker that does what it finds until all is done. Who does the last job sends the others
+    /// home.
     fn work(self: Arc<Self>, worker: Worker) {
         while let Found::Job(number) = worker.next() {
             if number < PARENTS {

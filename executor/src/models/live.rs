@@ -1,10 +1,10 @@
 //! The live table: each reference of the table is released once, by the one who may; a cell is not
 //! freed while a reader looks at it; an index is given out once.
 //!
-//! The cells here are never really freed before a model ends, but note that they would have been, so
-//! that a look at a freed one is a failed assertion. What a reader writes under its claim, and what
-//! a remover writes before it removes, has no synchronisation of its own: loom objects if the table
-//! does not order it before the release of the reference.
+//! The cells here are never really freed before a model ends, but note that they would have been,
+//! so that a look at a freed one is a failed assertion. What a reader writes under its claim, and
+//! what a remover writes before it removes, has no synchronisation of its own: loom objects if the
+//! table does not order it before the release of the reference.
 //!
 //! A table has segments of two and four slots here. The bound is that of preemptions; the seconds
 //! are of one core of a busy 2-core machine.

@@ -1,10 +1,11 @@
-//! The ordered queues: as in `queue.rs`, nothing is lost and nothing is taken twice (S2), and a thief sees
-//! what was written before the push (I10), also when it takes from several lanes and when a lane changes its
-//! level meanwhile.
+//! The ordered queues: as in `queue.rs`, nothing is lost and nothing is taken twice (S2), and a
+//! thief sees what was written before the push (I10), also when it takes from several lanes and
+//! when a lane changes its level meanwhile.
 //!
 //! A queue has two lanes here, and each ring four slots, as many as the queue.
 //!
-//! The bound is that of preemptions. All together take half a minute on one core of a busy 2-core machine.
+//! The bound is that of preemptions. All together take half a minute on one core of a busy 2-core
+//! machine.
 //!
 //! | model | shows | bound | killed by it |
 //! | --- | --- | --- | --- |

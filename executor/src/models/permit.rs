@@ -1,5 +1,5 @@
-//! Permits and standings: `sched/idle.rs`, *Parking is a claim* and *Pinned work*; and `sched/ground.rs`, who gets a
-//! permit that was taken for the sake of others.
+//! Permits and standings: `sched/idle.rs`, *Parking is a claim* and *Pinned work*; and
+//! `sched/ground.rs`, who gets a permit that was taken for the sake of others.
 //!
 //! | model | shows | bound | seconds | mutants that fail it |
 //! | --- | --- | --- | --- | --- |

@@ -148,8 +148,8 @@ fn slot_is_used_again() {
         let (queue, stealer) = local_queue();
         push(&queue, 0..CAPACITY as u32);
         let owner = move || {
-            // The ring is full, so the item goes to a slot that the thief has left, or takes half of
-            // the ring out.
+            // The ring is full, so the item goes to a slot that the thief has left, or takes half
+            // of the ring out.
             let taken = match queue.push(Job::new(4)) {
                 Ok(()) => vec![],
                 Err(batch) => batch.into_list().map(Job::id).collect(),
@@ -171,8 +171,8 @@ fn pop_makes_room() {
         let (queue, stealer) = local_queue();
         push(&queue, 0..CAPACITY as u32);
         let owner = move || {
-            // If the pop comes behind the steal, the ring has room for two more items, in slots that
-            // the owner knows to be free only by its own pop.
+            // If the pop comes behind the steal, the ring has room for two more items, in slots
+            // that the owner knows to be free only by its own pop.
             let mut popped: Vec<u32> = queue.pop().map(Job::id).into_iter().collect();
             push(&queue, 4..5);
             popped.extend(queue.pop().map(Job::id));

@@ -13,10 +13,10 @@
 //! | `a_p_that_is_taken_again_is_told_of_the_closing` | the same for a P whose last thread has gone | 3 | 0.3 | `slots_taken_again_is_not_listed` |
 //! | `a_thread_that_ends_by_itself_leaves_nothing_behind` | the last thread sweeps if nobody has | 3 | 0.7 | `shutdown_last_thread_does_not_sweep` |
 //!
-//! The ground is a `House` with threads that have no work of their own, so no permit moves; its tasks,
-//! their live table and the global queue are the shipped ones. Every hold on the house is counted, and who
-//! comes in touches a cell that the last hold touches when it goes: a house that goes too early is a race
-//! that loom reports, and one that never goes is seen at the end.
+//! The ground is a `House` with threads that have no work of their own, so no permit moves; its
+//! tasks, their live table and the global queue are the shipped ones. Every hold on the house is
+//! counted, and who comes in touches a cell that the last hold touches when it goes: a house that
+//! goes too early is a race that loom reports, and one that never goes is seen at the end.
 #![expect(
     unsafe_code,
     reason = "a home finds its house by the address that it carries, as in `sched/incoming.rs`"
@@ -358,8 +358,8 @@ impl House {
             .with(|gone| assert!(!unsafe { *gone }, "the house is gone"));
     }
 
-    /// A live task that is queued, on the way to its queue. It leaves its waker `outside` and waits, or is
-    /// ready at once.
+    /// A live task that is queued, on the way to its queue. It leaves its waker `outside` and
+    /// waits, or is ready at once.
     fn spawn(&self, outside: Option<Outside>) -> Task {
         self.spawn_in(0, outside)
     }
@@ -668,7 +668,8 @@ fn a_task_that_enters_at_the_end_has_a_house() {
             own.0.left(None, None);
             own.0.guest_left();
             drop(own);
-            // A waker has it by now, on its way to the push: the house is there because the task is alive.
+            // A waker has it by now, on its way to the push: the house is there because the task is
+            // alive.
             schedule(&address.homes[0].0, task);
         };
         let ends = move || {

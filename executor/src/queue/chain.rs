@@ -222,7 +222,8 @@ impl<T: Linked> List<T> {
         head
     }
 
-    /// Takes items from the front: `max` of them, or all if there are fewer, or those up to the first that is `last`.
+    /// Takes items from the front: `max` of them, or all if there are fewer, or those up to the
+    /// first that is `last`.
     pub(super) fn split_until(&mut self, max: usize, last: impl Fn(&T) -> bool) -> Self {
         let mut head = Self::new();
         while head.len < max

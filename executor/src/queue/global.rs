@@ -10,11 +10,12 @@
 //! ```
 //!
 //! What is pushed goes on top of a stack, the *inbox*: an item, or a whole chain that was linked
-//! before ([`Batch`]), by one exchange that succeeds unless another push or a swap did. Poppers take
-//! the mutex, and take from the front of a list. When the list is too short, the popper swaps the
-//! whole inbox out and appends it, the oldest first. So each pusher's items come out in its order,
-//! and each item is turned round once. Nobody takes a single item out of the inbox, so there is no
-//! ABA: an exchange that finds the same top again finds the same stack, or one that is as good.
+//! before ([`Batch`]), by one exchange that succeeds unless another push or a swap did. Poppers
+//! take the mutex, and take from the front of a list. When the list is too short, the popper swaps
+//! the whole inbox out and appends it, the oldest first. So each pusher's items come out in its
+//! order, and each item is turned round once. Nobody takes a single item out of the inbox, so there
+//! is no ABA: an exchange that finds the same top again finds the same stack, or one that is as
+//! good.
 //!
 //! To turn a long inbox round is one cache miss after the other, under the mutex. So a pusher that
 //! makes the inbox deep carries it over at once, while its items are still in the cache, if the
@@ -23,16 +24,18 @@
 //! # Empty or not
 //!
 //! A worker that is about to park looks here last, behind a `SeqCst` fence, and a pusher looks for
-//! sleepers behind another. If a push happened before the look, or its fence came before the look's,
-//! [`GlobalQueue::is_empty`] must not say yes unless the item was taken out. It looks at the inbox
-//! first and at `in_list` second. While the inbox is carried over to the list an item is in neither;
-//! therefore *`in_list` is not zero from before the swap until the list is empty*. Who finds the
-//! inbox swapped out has read what the swap or something later wrote, and so sees at least the mark
-//! that was set before it. What a popper passes by on its way to an item further back is out
-//! of the list meanwhile, and counts as in it: `in_list` is written once, when the list is whole again.
+//! sleepers behind another. If a push happened before the look, or its fence came before the
+//! look's, [`GlobalQueue::is_empty`] must not say yes unless the item was taken out. It looks at
+//! the inbox first and at `in_list` second. While the inbox is carried over to the list an item is
+//! in neither; therefore *`in_list` is not zero from before the swap until the list is empty*. Who
+//! finds the inbox swapped out has read what the swap or something later wrote, and so sees at
+//! least the mark that was set before it. What a popper passes by on its way to an item further
+//! back is out of the list meanwhile, and counts as in it: `in_list` is written once, when the list
+//! is whole again.
 //!
 //! It does not ask [`GlobalQueue::len`]. That one counts an item a moment before it can be taken,
-//! and a worker which believed it would search without end while the pusher is preempted in between.
+//! and a worker which believed it would search without end while the pusher is preempted in
+//! between.
 //!
 //! # What was rejected
 //!

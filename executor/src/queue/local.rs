@@ -25,15 +25,15 @@
 //! A compare-and-swap of the head fails only because another one succeeded (S5). No operation takes
 //! a lock (I9) or allocates.
 //!
-//! The owner remembers the tail, which it alone writes, and the last head that it has seen. The true
-//! head can only be further on, so while the remembered one shows room there is room: most pushes
-//! do not touch the line that thieves write. For the same reason a pop tries the remembered head
-//! first: a failed exchange answers with the true one.
+//! The owner remembers the tail, which it alone writes, and the last head that it has seen. The
+//! true head can only be further on, so while the remembered one shows room there is room: most
+//! pushes do not touch the line that thieves write. For the same reason a pop tries the remembered
+//! head first: a failed exchange answers with the true one.
 //!
 //! # Why the slots may be relaxed
 //!
-//! *A thief sees what was pushed (I10).* It loads the tail `Acquire`, which pairs with the `Release`
-//! store of the push, so the slot and all that the pusher wrote before are visible to it.
+//! *A thief sees what was pushed (I10).* It loads the tail `Acquire`, which pairs with the
+//! `Release` store of the push, so the slot and all that the pusher wrote before are visible to it.
 //!
 //! *A slot is not written while somebody may still read it.* A thief reads its slots before its
 //! exchange decides. If that succeeds, its `Release` half comes after the reads. The owner writes
@@ -45,9 +45,9 @@
 //! not a data race.
 //!
 //! *The head is not beyond the tail.* Whoever moved the head to `h` had seen a tail of `h` or more.
-//! Its exchange is `Release` and the load of the head is `Acquire` and comes first, so the tail that
-//! is loaded next is no older. The other way, the head may be old when the tail is loaded; if more
-//! than 256 lie between the two, it surely is, and somebody else has had success.
+//! Its exchange is `Release` and the load of the head is `Acquire` and comes first, so the tail
+//! that is loaded next is no older. The other way, the head may be old when the tail is loaded; if
+//! more than 256 lie between the two, it surely is, and somebody else has had success.
 //!
 //! # What was rejected
 //!
@@ -365,9 +365,9 @@ impl<T: Item> Stealer<T> {
         Steal::Stolen { first, count }
     }
 
-    /// Takes the oldest `max` items, as far as there are so many and at most half a ring at a time, and
-    /// gives them to `into` in their order. Returns how many. None: somebody else took something
-    /// meanwhile, and there may be more.
+    /// Takes the oldest `max` items, as far as there are so many and at most half a ring at a time,
+    /// and gives them to `into` in their order. Returns how many. None: somebody else took
+    /// something meanwhile, and there may be more.
     pub(crate) fn take(&self, max: usize, mut into: impl FnMut(T)) -> Option<usize> {
         // Ordering: `Acquire`, both, as in `steal_into`.
         let head = self.ring.head.load(Acquire);

@@ -22,13 +22,14 @@
 //! The token is the task's address and no counter. The same address can come back: the task ran and
 //! was woken again, or its memory belongs to a new task. Such a steal is a move like any other, for
 //! the compare-and-swap reads the newest value and takes what is there *now*, with all that its
-//! owner wrote before. Only the courtesy of I8 is at stake, and that has a second witness: the thief
-//! compares the victim's count of polls, which the scheduler keeps beside this slot.
+//! owner wrote before. Only the courtesy of I8 is at stake, and that has a second witness: the
+//! thief compares the victim's count of polls, which the scheduler keeps beside this slot.
 //!
 //! # Two of them
 //!
-//! A P has a second such slot, `direct`, for the child that its running poll has forked (`fork_join/fork.rs`).
-//! Thieves leave that one alone: see *A poll that goes on* there for who takes from it.
+//! A P has a second such slot, `direct`, for the child that its running poll has forked
+//! (`fork_join/fork.rs`). Thieves leave that one alone: see *A poll that goes on* there for who
+//! takes from it.
 //!
 //! # Where it is checked
 //!
@@ -132,8 +133,8 @@ impl<T: Item> RunNextStealer<T> {
     /// Takes the item if it is still the one that `expected` was given for.
     pub(crate) fn steal(&self, expected: Token) -> Option<T> {
         let expected = ptr::without_provenance_mut(expected.0);
-        // Ordering: `Acquire` pairs with the `Release` of `put` (I10). Nothing is released: the owner
-        // learns nothing from an empty slot.
+        // Ordering: `Acquire` pairs with the `Release` of `put` (I10). Nothing is released: the
+        // owner learns nothing from an empty slot.
         let taken = self
             .slot
             .item

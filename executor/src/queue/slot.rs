@@ -1,4 +1,5 @@
-//! One slot of a ring: a word that the owner writes and thieves read before they know that they may.
+//! One slot of a ring: a word that the owner writes and thieves read before they know that they
+//! may.
 //!
 //! A slot is an atomic pointer that is read and written `Relaxed`. All order comes from the indices
 //! around it (see *Why the slots may be relaxed* in `local.rs`), which has a consequence for the

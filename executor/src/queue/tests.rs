@@ -1,5 +1,5 @@
-//! I1, S2: the queues against simple ones, under random operations and under real threads; what all tests of
-//! queues share. Tests of one guarantee are in files of their own, named after it.
+//! I1, S2: the queues against simple ones, under random operations and under real threads; what all
+//! tests of queues share. Tests of one guarantee are in files of their own, named after it.
 //!
 //! `WS_TEST_SCALE` scales the work of those with threads, in percent.
 

@@ -13,9 +13,9 @@ use crate::{
     time::Clock,
 };
 
-/// The least stack that a worker gets along with. In a debug build a task that only yields overflows one of 24 KiB, and one that
-/// spawns, sleeps and blocks overflows one of 28, but not one of 32 (measured on x86-64 Linux). The rest is for other systems
-/// and for what tasks call.
+/// The least stack that a worker gets along with. In a debug build a task that only yields
+/// overflows one of 24 KiB, and one that spawns, sleeps and blocks overflows one of 28, but not one
+/// of 32 (measured on x86-64 Linux). The rest is for other systems and for what tasks call.
 const STACK_SIZE_MIN: usize = 64 * 1024;
 /// A stack beyond this is a mistake: the threads of a runtime would not fit into an address space.
 const STACK_SIZE_MAX: usize = 1 << 30;
@@ -23,8 +23,8 @@ const STACK_SIZE_MAX: usize = 1 << 30;
 const BLOCKING: usize = 512;
 /// Ps are numbered by 16 bits, and there are up to two for each thread.
 const THREADS_MAX: usize = 1 << 15;
-/// Workers beyond this are a mistake: the order of random victims, and the final look at all queues,
-/// would cost more than the work.
+/// Workers beyond this are a mistake: the order of random victims, and the final look at all
+/// queues, would cost more than the work.
 const WORKERS_MAX: usize = 1024;
 /// The most records that a P's log of events may have: 40 MiB.
 #[cfg(any(test, feature = "events"))]
@@ -123,12 +123,12 @@ impl Builder {
         self
     }
 
-    /// How many threads the runtime may have, those that block included, and the monitor's not; more
-    /// than `workers`, and at most 32768.
+    /// How many threads the runtime may have, those that block included, and the monitor's not;
+    /// more than `workers`, and at most 32768.
     ///
-    /// Twice `workers` of them are kept for tasks, so at most `max_threads - 2 * workers` closures of
-    /// [`spawn_blocking`](crate::spawn_blocking) run at a time, and always one. By default that is 512, for any number of
-    /// workers.
+    /// Twice `workers` of them are kept for tasks, so at most `max_threads - 2 * workers` closures
+    /// of [`spawn_blocking`](crate::spawn_blocking) run at a time, and always one. By default that
+    /// is 512, for any number of workers.
     pub fn max_threads(mut self, threads: usize) -> Self {
         self.max_threads = Some(threads);
         self
@@ -150,15 +150,15 @@ impl Builder {
         self
     }
 
-    /// How long a thread without work waits before it ends. One that waits in the netpoll, or has pinned
-    /// tasks, stays.
+    /// How long a thread without work waits before it ends. One that waits in the netpoll, or has
+    /// pinned tasks, stays.
     pub fn keep_alive(mut self, keep_alive: Duration) -> Self {
         self.keep_alive = keep_alive;
         self
     }
 
-    /// How long the drop of a runtime waits for tasks in the middle of a poll, for destructors, and for blocking calls
-    /// that were accepted; see [*Ending*](super#ending).
+    /// How long the drop of a runtime waits for tasks in the middle of a poll, for destructors, and
+    /// for blocking calls that were accepted; see [*Ending*](super#ending).
     pub fn shutdown_grace(mut self, grace: Duration) -> Self {
         self.shutdown_grace = grace;
         self
@@ -170,11 +170,12 @@ impl Builder {
         self
     }
 
-    /// Whether a worker takes a task of a lower priority only while it knows of none of a higher one. Without
-    /// this the lowest get a turn now and then: see [`Priority`](crate::task::Priority#fairness).
+    /// Whether a worker takes a task of a lower priority only while it knows of none of a higher
+    /// one. Without this the lowest get a turn now and then: see
+    /// [`Priority`](crate::task::Priority#fairness).
     ///
-    /// With it, one task that is always ready keeps all of a lower priority from its worker, those of the
-    /// default priority too.
+    /// With it, one task that is always ready keeps all of a lower priority from its worker, those
+    /// of the default priority too.
     ///
     /// ```
     /// let runtime = ws::runtime::Builder::new().strict_priorities(true).build()?;
@@ -188,7 +189,8 @@ impl Builder {
     /// Whether a monitor thread watches the workers. Without it a task that blocks its thread, or
     /// computes for long, holds up what only its worker can do; nothing else changes.
     ///
-    /// The thread is there in either case. Without a monitor it sleeps until the system refuses a thread.
+    /// The thread is there in either case. Without a monitor it sleeps until the system refuses a
+    /// thread.
     pub fn sysmon(mut self, yes: bool) -> Self {
         self.sysmon = yes;
         self
@@ -210,28 +212,32 @@ impl Builder {
         self
     }
 
-    /// What is done with the report of a stall. Without a hook it is a warning for `tracing`, or a line on stderr: see
-    /// [`reports`](Self::reports). A panic of the hook is caught.
+    /// What is done with the report of a stall. Without a hook it is a warning for `tracing`, or a
+    /// line on stderr: see [`reports`](Self::reports). A panic of the hook is caught.
     ///
-    /// *A stall* is a part of a task's poll that takes longer than the [`stall_threshold`](Self::stall_threshold): from
-    /// the begin of the poll to its end. A poll that forks, as that of [`compute`](crate::compute), begins anew at each
-    /// [`join`](crate::join()) and each branch of a [`scope`](crate::scope), so one long leaf is a stall, and many short
-    /// ones are none. What is announced to block ([`spawn_blocking`](crate::spawn_blocking),
-    /// [`block_in_place`](crate::block_in_place)) is none either, and neither is the root of a `block_on`, nor a branch
-    /// that another thread has taken.
+    /// *A stall* is a part of a task's poll that takes longer than the
+    /// [`stall_threshold`](Self::stall_threshold): from the begin of the poll to its end. A poll
+    /// that forks, as that of [`compute`](crate::compute), begins anew at each
+    /// [`join`](crate::join()) and each branch of a [`scope`](crate::scope), so one long leaf is a
+    /// stall, and many short ones are none. What is announced to block
+    /// ([`spawn_blocking`](crate::spawn_blocking), [`block_in_place`](crate::block_in_place)) is
+    /// none either, and neither is the root of a `block_on`, nor a branch that another thread has
+    /// taken.
     ///
     /// A stall has several reports, and [`StallReport::phase`] tells which one this is:
     ///
-    /// 1. [`Begun`](super::StallPhase::Begun), when it has lasted for the threshold. There is one such report a second at
-    ///    most; [`suppressed`](StallReport::suppressed) counts the stalls that were left out. Nothing more is reported about them.
-    /// 2. [`GoesOn`](super::StallPhase::GoesOn), whenever it has lasted twice as long as at its last report, and a second
-    ///    longer. There is one such report a second at most, too.
-    /// 3. [`Ended`](super::StallPhase::Ended), with its whole time. Each stall that was reported has this report, unless
-    ///    the runtime ends before.
+    /// 1. [`Begun`](super::StallPhase::Begun), when it has lasted for the threshold. There is one
+    ///    such report a second at most; [`suppressed`](StallReport::suppressed) counts the stalls
+    ///    that were left out. Nothing more is reported about them.
+    /// 2. [`GoesOn`](super::StallPhase::GoesOn), whenever it has lasted twice as long as at its
+    ///    last report, and a second longer. There is one such report a second at most, too.
+    /// 3. [`Ended`](super::StallPhase::Ended), with its whole time. Each stall that was reported
+    ///    has this report, unless the runtime ends before.
     ///
-    /// The monitor ([`sysmon`](Self::sysmon)) finds stalls as it looks at the threads, at least every 10 ms while one of them
-    /// may stall. Times are as precise as that, and reports as late. Without the monitor there are no reports. The hook runs
-    /// on the monitor's thread, which helps nobody meanwhile: keep it short.
+    /// The monitor ([`sysmon`](Self::sysmon)) finds stalls as it looks at the threads, at least
+    /// every 10 ms while one of them may stall. Times are as precise as that, and reports as late.
+    /// Without the monitor there are no reports. The hook runs on the monitor's thread, which helps
+    /// nobody meanwhile: keep it short.
     ///
     /// ```
     /// use ws::runtime::{Builder, StallKind, StallPhase};
@@ -251,14 +257,16 @@ impl Builder {
         self
     }
 
-    /// Where stalls are reported that no [`on_stall`](Self::on_stall) hook takes, and panics of tasks that nobody joins.
+    /// Where stalls are reported that no [`on_stall`](Self::on_stall) hook takes, and panics of
+    /// tasks that nobody joins.
     ///
-    /// By default they are events of `tracing`: warnings and errors. Where no subscriber listens on the thread that
-    /// reports, they are lines on stderr, which begin with `ws:`. A runtime writes one line a second at most, and the next
-    /// line tells how many were left out. A stderr that takes nothing does no harm.
+    /// By default they are events of `tracing`: warnings and errors. Where no subscriber listens on
+    /// the thread that reports, they are lines on stderr, which begin with `ws:`. A runtime writes
+    /// one line a second at most, and the next line tells how many were left out. A stderr that
+    /// takes nothing does no harm.
     ///
-    /// A panic of a task is also shown by the panic hook, which prints the message and the place by default. The report adds
-    /// which task it was, and where that was spawned:
+    /// A panic of a task is also shown by the panic hook, which prints the message and the place by
+    /// default. The report adds which task it was, and where that was spawned:
     ///
     /// ```text
     /// thread 'ws-worker-0' panicked at src/main.rs:7:9:
@@ -267,8 +275,8 @@ impl Builder {
     /// ws: task 4, spawned at src/main.rs:15:5, blocks its thread for 100.2ms (CPU time 31µs)
     /// ```
     ///
-    /// Nobody joins a task if its handle was dropped before the task ended. A handle that is dropped later loses the panic
-    /// without a report.
+    /// Nobody joins a task if its handle was dropped before the task ended. A handle that is
+    /// dropped later loses the panic without a report.
     ///
     /// ```
     /// use ws::runtime::{Builder, Reports};
@@ -290,31 +298,36 @@ impl Builder {
 
     /// Whether time is virtual: for tests. `#[ws::test(paused)]` builds such a runtime.
     ///
-    /// The clock of [`time`](crate::time) stands still while anything can go on, and jumps to the next timer when
-    /// all tasks wait. So a sleep of a day takes no time, and a timeout comes exactly when it is due. It moves only
-    /// during [`Runtime::run`] and [`Runtime::block_on`], on whose thread the tasks run. The clock of std goes on
-    /// as ever, and what asks that one is not affected.
+    /// The clock of [`time`](crate::time) stands still while anything can go on, and jumps to the
+    /// next timer when all tasks wait. So a sleep of a day takes no time, and a timeout comes
+    /// exactly when it is due. It moves only during [`Runtime::run`] and [`Runtime::block_on`], on
+    /// whose thread the tasks run. The clock of std goes on as ever, and what asks that one is not
+    /// affected.
     ///
-    /// There is one worker and no sysmon, and another number of [`workers`](Self::workers) is an error. Which of the tasks that are ready runs next is drawn from the
-    /// [`seed`](Self::seed): *the order of tasks is shuffled*. At each step each task that is ready has the same chance, so
-    /// every order is possible, and the same seed gives the same order again. A
-    /// [`spawn_pinned`](crate::spawn_pinned) takes two steps to begin. Queues and `runnext` promise nothing here. Without a seed `WS_TEST_SEED` gives it; if
-    /// that is not set it is random, so that a test meets other orders every time, and
-    /// [`Handle::seed`](super::Handle::seed) tells what it was.
+    /// There is one worker and no sysmon, and another number of [`workers`](Self::workers) is an
+    /// error. Which of the tasks that are ready runs next is drawn from the [`seed`](Self::seed):
+    /// *the order of tasks is shuffled*. At each step each task that is ready has the same chance,
+    /// so every order is possible, and the same seed gives the same order again. A
+    /// [`spawn_pinned`](crate::spawn_pinned) takes two steps to begin. Queues and `runnext` promise
+    /// nothing here. Without a seed `WS_TEST_SEED` gives it; if that is not set it is random, so
+    /// that a test meets other orders every time, and [`Handle::seed`](super::Handle::seed) tells
+    /// what it was.
     ///
-    /// A run repeats itself if nothing in it depends on the world. These do: sockets (what the kernel
-    /// has ready is seen before the clock jumps, what is on its way is not), closures of
-    /// [`spawn_blocking`](crate::spawn_blocking) and [`block_in_place`](crate::block_in_place) (the clock
-    /// waits for them, and other tasks run beside them), wakes by threads of others (the clock does not know of
-    /// them; see [`time::hold`](crate::time::hold)), `futures::select!`, which has random numbers of its
-    /// own (`select_biased!` has none), and the random state of std's hash maps.
+    /// A run repeats itself if nothing in it depends on the world. These do: sockets (what the
+    /// kernel has ready is seen before the clock jumps, what is on its way is not), closures of
+    /// [`spawn_blocking`](crate::spawn_blocking) and [`block_in_place`](crate::block_in_place) (the
+    /// clock waits for them, and other tasks run beside them), wakes by threads of others (the
+    /// clock does not know of them; see [`time::hold`](crate::time::hold)), `futures::select!`,
+    /// which has random numbers of its own (`select_biased!` has none), and the random state of
+    /// std's hash maps.
     ///
     /// All tasks run on the thread of the root. If one of them waits in a
-    /// [`Handle::block_on`](super::Handle::block_on) of its own, the root waits below it: `.await` instead. Closures of
-    /// `spawn_blocking` run on other threads, as long as there may be more
+    /// [`Handle::block_on`](super::Handle::block_on) of its own, the root waits below it: `.await`
+    /// instead. Closures of `spawn_blocking` run on other threads, as long as there may be more
     /// ([`max_threads`](Self::max_threads)).
     ///
-    /// [`should_yield`](crate::task::should_yield) is false: a slice does not end while the clock stands still.
+    /// [`should_yield`](crate::task::should_yield) is false: a slice does not end while the clock
+    /// stands still.
     ///
     /// ```
     /// use std::time::Duration;
@@ -333,58 +346,62 @@ impl Builder {
         self
     }
 
-    /// In a [`paused`](Self::paused) runtime: when everything waits for so long in real time, and neither a timer
-    /// nor a socket nor a blocking call can end that, `run` and `block_on` panic with a list of the tasks.
+    /// In a [`paused`](Self::paused) runtime: when everything waits for so long in real time, and
+    /// neither a timer nor a socket nor a blocking call can end that, `run` and `block_on` panic
+    /// with a list of the tasks.
     ///
-    /// Only a wake by a thread of others could still come: the default is meant to be longer than any of these
-    /// takes in a test. [`time::hold`](crate::time::hold) puts the verdict off.
+    /// Only a wake by a thread of others could still come: the default is meant to be longer than
+    /// any of these takes in a test. [`time::hold`](crate::time::hold) puts the verdict off.
     pub fn deadlock_after(mut self, patience: Duration) -> Self {
         self.deadlock_after = patience;
         self
     }
 
-    /// Keeps a log of what the scheduler does, with so many records for each P, of 40 bytes each; the oldest are
-    /// overwritten. [`Handle::events`](super::Handle::events) reads it. Off by default. At most 2^20 (1,048,576) records.
-    /// Needs the feature `events`.
+    /// Keeps a log of what the scheduler does, with so many records for each P, of 40 bytes each;
+    /// the oldest are overwritten. [`Handle::events`](super::Handle::events) reads it. Off by
+    /// default. At most 2^20 (1,048,576) records. Needs the feature `events`.
     #[cfg(any(test, feature = "events"))]
     pub fn events(mut self, records: usize) -> Self {
         self.events = Some(records);
         self
     }
 
-    /// Runs on every thread that polls tasks, before its first one: on each thread of the runtime, and on a thread that
-    /// calls `block_on`, [`Runtime::run`](super::Runtime::run) or a function with `#[ws::main]`, at the begin of each call
-    /// that is not inside another.
+    /// Runs on every thread that polls tasks, before its first one: on each thread of the runtime,
+    /// and on a thread that calls `block_on`, [`Runtime::run`](super::Runtime::run) or a function
+    /// with `#[ws::main]`, at the begin of each call that is not inside another.
     ///
-    /// A `block_on` inside a task or another `block_on` runs no hook, also if the two are of different runtimes: the
-    /// hooks of `a` do not run for an `a.block_on` inside a `b.block_on`, though that thread polls its future.
+    /// A `block_on` inside a task or another `block_on` runs no hook, also if the two are of
+    /// different runtimes: the hooks of `a` do not run for an `a.block_on` inside a `b.block_on`,
+    /// though that thread polls its future.
     ///
-    /// The hook may block. Its thread holds up nobody meanwhile: other threads start, as many as there are permits
-    /// free, and more if their hooks take long. Without [`sysmon`](Self::sysmon) there are no more. But it must not wait
-    /// for a task of this runtime: every thread that could poll the task begins with this hook.
+    /// The hook may block. Its thread holds up nobody meanwhile: other threads start, as many as
+    /// there are permits free, and more if their hooks take long. Without [`sysmon`](Self::sysmon)
+    /// there are no more. But it must not wait for a task of this runtime: every thread that could
+    /// poll the task begins with this hook.
     pub fn on_thread_start(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.start = Some(StdArc::new(hook));
         self
     }
 
-    /// Runs on the same threads after their last task. While the runtime ends, nobody serves its timers and sockets any
-    /// more, and an operation that waits for one in there gets an error, or panics if it can have none. A runtime that is dropped in there, or in the hook of
-    /// the start, ends as one that is dropped in a task of its own: the drop does not wait.
+    /// Runs on the same threads after their last task. While the runtime ends, nobody serves its
+    /// timers and sockets any more, and an operation that waits for one in there gets an error, or
+    /// panics if it can have none. A runtime that is dropped in there, or in the hook of the start,
+    /// ends as one that is dropped in a task of its own: the drop does not wait.
     pub fn on_thread_stop(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.stop = Some(StdArc::new(hook));
         self
     }
 
-    /// Runs on a thread that goes to sleep for want of work, or waits in a `block_on`. It may block: others have the
-    /// permit. The thread that waits for timers and sockets runs it before that wait, and while it blocks only the
-    /// monitor serves them, every 10 ms: keep it short.
+    /// Runs on a thread that goes to sleep for want of work, or waits in a `block_on`. It may
+    /// block: others have the permit. The thread that waits for timers and sockets runs it before
+    /// that wait, and while it blocks only the monitor serves them, every 10 ms: keep it short.
     pub fn on_thread_park(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.park = Some(StdArc::new(hook));
         self
     }
 
-    /// Runs on a thread that wakes from such a sleep. It counts as a poll: if it blocks, the monitor gives its permit to
-    /// others.
+    /// Runs on a thread that wakes from such a sleep. It counts as a poll: if it blocks, the
+    /// monitor gives its permit to others.
     pub fn on_thread_unpark(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.unpark = Some(StdArc::new(hook));
         self
@@ -392,20 +409,24 @@ impl Builder {
 
     /// Builds the runtime.
     ///
-    /// One thread is started here: the monitor. Workers are started when there is work for them. If the system refuses a
-    /// worker later, the work waits, and the monitor tries again; if the runtime has no other thread, the monitor runs the
-    /// tasks itself. In a [`paused`](Self::paused) runtime no thread is started here.
+    /// One thread is started here: the monitor. Workers are started when there is work for them. If
+    /// the system refuses a worker later, the work waits, and the monitor tries again; if the
+    /// runtime has no other thread, the monitor runs the tasks itself. In a
+    /// [`paused`](Self::paused) runtime no thread is started here.
     ///
-    /// On Linux the threads of the runtime have the CPUs, the niceness and the signal mask of the thread that calls this,
-    /// whichever thread starts them. If that one has a higher niceness, and the process may not lower it, a thread
-    /// keeps it. [`on_thread_start`](Self::on_thread_start) may change all three.
+    /// On Linux the threads of the runtime have the CPUs, the niceness and the signal mask of the
+    /// thread that calls this, whichever thread starts them. If that one has a higher niceness, and
+    /// the process may not lower it, a thread keeps it. [`on_thread_start`](Self::on_thread_start)
+    /// may change all three.
     ///
-    /// A child that is made by `fork` without `exec` has a copy of the runtime without its threads: no worker
-    /// polls tasks there, and no monitor watches. Build a runtime in the child, and do not use the copy.
+    /// A child that is made by `fork` without `exec` has a copy of the runtime without its threads:
+    /// no worker polls tasks there, and no monitor watches. Build a runtime in the child, and do
+    /// not use the copy.
     ///
     /// # Errors
     ///
-    /// If a knob is out of its range, which the error names, or the system refuses the netpoll or the thread.
+    /// If a knob is out of its range, which the error names, or the system refuses the netpoll or
+    /// the thread.
     pub fn build(self) -> Result<Runtime, BuildError> {
         let clock = if self.paused {
             Clock::stopped()

@@ -52,8 +52,8 @@ pub struct TaskDump {
 }
 
 impl TaskDump {
-    /// `running` has the addresses of all tasks that are being polled, `now_ms` the runtime's clock,
-    /// not before the task was found.
+    /// `running` has the addresses of all tasks that are being polled, `now_ms` the runtime's
+    /// clock, not before the task was found.
     pub(crate) fn new(task: &TaskRef, running: &[u64], now_ms: u32) -> Self {
         let header = task.header();
         let state = if running.contains(&header.address()) {

@@ -17,8 +17,8 @@ use crate::{
 
 /// A way to a runtime, for any thread: spawn on it, enter it, wait on it.
 ///
-/// It does not keep the runtime running: when the [`Runtime`](super::Runtime) is dropped, tasks that
-/// are spawned by a handle are cancelled at once.
+/// It does not keep the runtime running: when the [`Runtime`](super::Runtime) is dropped, tasks
+/// that are spawned by a handle are cancelled at once.
 #[derive(Clone, Debug)]
 pub struct Handle {
     shared: Arc<Shared>,
@@ -71,8 +71,8 @@ impl Handle {
             .ok_or_else(TryCurrentError::new)
     }
 
-    /// Makes this runtime the current one of this thread until the guard is dropped: `spawn`, timers and
-    /// sockets find it.
+    /// Makes this runtime the current one of this thread until the guard is dropped: `spawn`,
+    /// timers and sockets find it.
     ///
     /// ```
     /// let runtime = ws::runtime::Runtime::new().unwrap();
@@ -113,42 +113,45 @@ impl Handle {
         task::spawn_blocking_on(&self.shared, f, None, std::panic::Location::caller())
     }
 
-    /// Waits for `future` on this thread, which takes part in the runtime meanwhile: with a worker's
-    /// permit if one is free it runs what `future` makes runnable, and nothing else.
+    /// Waits for `future` on this thread, which takes part in the runtime meanwhile: with a
+    /// worker's permit if one is free it runs what `future` makes runnable, and nothing else.
     ///
-    /// As soon as `future` waits for a timer or a socket, the thread leaves its tasks to the others, for one that blocks
-    /// would block `future` as well. While `future` waits for nothing but tasks, locks or channels, a task that blocks on
-    /// this very thread holds it up, for as long as it blocks. That is so in [`block_in_place`](crate::block_in_place) and in
-    /// a `block_on` inside the task, too: these let the other tasks go on, but `future` cannot leave its thread. If the task
-    /// waits for `future`, both wait for ever. Any of these avoids it:
+    /// As soon as `future` waits for a timer or a socket, the thread leaves its tasks to the
+    /// others, for one that blocks would block `future` as well. While `future` waits for nothing
+    /// but tasks, locks or channels, a task that blocks on this very thread holds it up, for as
+    /// long as it blocks. That is so in [`block_in_place`](crate::block_in_place) and in a
+    /// `block_on` inside the task, too: these let the other tasks go on, but `future` cannot leave
+    /// its thread. If the task waits for `future`, both wait for ever. Any of these avoids it:
     ///
-    /// - [`Runtime::run`](super::Runtime::run), or `#[ws::main]` with a body that is `Send`: there the root is a task, and
-    ///   another thread polls it;
+    /// - [`Runtime::run`](super::Runtime::run), or `#[ws::main]` with a body that is `Send`: there
+    ///   the root is a task, and another thread polls it;
     /// - [`spawn_blocking`](crate::spawn_blocking()) for what blocks;
     /// - a [`timeout`](crate::time::timeout()) around what `future` waits for.
     ///
-    /// Inside a task it announces a block (see [`block_in_place`](crate::block_in_place)) and waits. Tasks
-    /// that `spawn_local` has pinned to this very thread go on meanwhile, as they would if the caller awaited
-    /// `future`: hold no lock or borrow across the call that they take too. They do not inside a
-    /// [`join`](crate::join), a [`scope`](crate::scope()) or a [`compute`](crate::compute), which must not wait for
-    /// one of them; but they may inside the second branch of a join, which is a plain call if nobody takes it.
-    /// Calls that nest in this way return in reverse order: one returns after those which tasks began meanwhile
-    /// on its thread.
+    /// Inside a task it announces a block (see [`block_in_place`](crate::block_in_place)) and
+    /// waits. Tasks that `spawn_local` has pinned to this very thread go on meanwhile, as they
+    /// would if the caller awaited `future`: hold no lock or borrow across the call that they take
+    /// too. They do not inside a [`join`](crate::join), a [`scope`](crate::scope()) or a
+    /// [`compute`](crate::compute), which must not wait for one of them; but they may inside the
+    /// second branch of a join, which is a plain call if nobody takes it. Calls that nest in this
+    /// way return in reverse order: one returns after those which tasks began meanwhile on its
+    /// thread.
     ///
-    /// Inside a task, where the runtime can have no further thread, at its cap or because the system refuses one,
-    /// nobody takes the permit over: `future` waits for ever there if it waits for another task that only this
-    /// thread could run.
+    /// Inside a task, where the runtime can have no further thread, at its cap or because the
+    /// system refuses one, nobody takes the permit over: `future` waits for ever there if it waits
+    /// for another task that only this thread could run.
     ///
-    /// `future` need not be `Send`. Tasks that were pinned to this thread by `spawn_local` are dropped
-    /// when it returns.
+    /// `future` need not be `Send`. Tasks that were pinned to this thread by `spawn_local` are
+    /// dropped when it returns.
     ///
     /// # Panics
     ///
-    /// If `future` does; and inside a task, if the tasks that are pinned to this thread call this one above the other
-    /// until half of the thread's stack is used. In a hook for parking, in a waker, and in a destructor at the end of another
-    /// call, if `spawn_local` was called there before and this one would wait: what it has pinned cannot run before that code
-    /// returns. If time is virtual ([`Builder::paused`](super::Builder::paused)), also if
-    /// more threads are in the runtime than twice [`Builder::max_threads`](super::Builder::max_threads).
+    /// If `future` does; and inside a task, if the tasks that are pinned to this thread call this
+    /// one above the other until half of the thread's stack is used. In a hook for parking, in a
+    /// waker, and in a destructor at the end of another call, if `spawn_local` was called there
+    /// before and this one would wait: what it has pinned cannot run before that code returns. If
+    /// time is virtual ([`Builder::paused`](super::Builder::paused)), also if more threads are in
+    /// the runtime than twice [`Builder::max_threads`](super::Builder::max_threads).
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         sched::block_on(&self.shared, future)
@@ -167,10 +170,11 @@ impl Handle {
         self.shared.metrics()
     }
 
-    /// All tasks that are alive, with what they are doing; also while some of them hold their threads.
+    /// All tasks that are alive, with what they are doing; also while some of them hold their
+    /// threads.
     ///
-    /// Nothing is polled and nobody waits for it. Tasks come and go meanwhile, so the rows are not of one
-    /// moment.
+    /// Nothing is polled and nobody waits for it. Tasks come and go meanwhile, so the rows are not
+    /// of one moment.
     ///
     /// ```
     /// use ws::{runtime::{Runtime, TaskState}, task};
@@ -189,8 +193,8 @@ impl Handle {
         self.shared.dump()
     }
 
-    /// The seed of the scheduler's random choices: the one of [`Builder::seed`](super::Builder::seed), or the one
-    /// that was drawn.
+    /// The seed of the scheduler's random choices: the one of
+    /// [`Builder::seed`](super::Builder::seed), or the one that was drawn.
     ///
     /// ```
     /// let runtime = ws::runtime::Builder::new().seed(7).build().unwrap();

@@ -8,53 +8,62 @@
 //! | any other | by need a P, and a permit if one is free | its root, and what that made runnable, unless the root waits for a timer or a source |
 //! | is inside a task or a `block_on` already | nothing: it announces a block | its root, and what is pinned to it |
 //!
-//! So what `main` spawns is a local push, and an answer to it is a switch and not a thread wake-up; a
-//! short call from a foreign thread runs to its end on that thread; and no worker's loop is ever
+//! So what `main` spawns is a local push, and an answer to it is a switch and not a thread wake-up;
+//! a short call from a foreign thread runs to its end on that thread; and no worker's loop is ever
 //! nested in a task's poll: the third case is in `nested.rs`.
 //!
 //! *By need*: the root is first polled as any foreign future would be. The thread sits down, and so
 //! becomes a worker of the second kind, when the root spawns, wakes a task, arms a timer, or has to
-//! wait. The root may be polled without a permit at any time, for it is the thread's own; tasks may not
-//! (S3).
+//! wait. The root may be polled without a permit at any time, for it is the thread's own; tasks may
+//! not (S3).
 //!
 //! # *Whose thread it is*
 //!
-//! A root need not be `Send`, so no other thread can poll it, and a task that blocks on its thread blocks the root. So the
-//! thread polls tasks only while its root waits for nothing but them, as far as the runtime can tell. If a poll of the root left a
-//! timer or a source of the runtime pending, the thread is the root's alone until the `block_on` ends: it polls the root and
-//! what is pinned to the thread, and hands in every other task. So `timeout(50 ms, spawn(..))` fires on time, whatever the task
-//! does. It costs what it costs with other runtimes: a wake-up of a thread for an answer, instead of a switch.
+//! A root need not be `Send`, so no other thread can poll it, and a task that blocks on its thread
+//! blocks the root. So the thread polls tasks only while its root waits for nothing but them, as
+//! far as the runtime can tell. If a poll of the root left a timer or a source of the runtime
+//! pending, the thread is the root's alone until the `block_on` ends: it polls the root and what is
+//! pinned to the thread, and hands in every other task. So `timeout(50 ms, spawn(..))` fires on
+//! time, whatever the task does. It costs what it costs with other runtimes: a wake-up of a thread
+//! for an answer, instead of a switch.
 //!
-//! A root that waits for a lock or a channel alone may be held up: the runtime cannot tell whether one of its own tasks
-//! or somebody else holds the other end, and the fast answer needs the first. A root that is a task (`Runtime::run`) is held up by
-//! nothing, for any worker polls it; only the return of `run` waits until its thread comes back.
+//! A root that waits for a lock or a channel alone may be held up: the runtime cannot tell whether
+//! one of its own tasks or somebody else holds the other end, and the fast answer needs the first.
+//! A root that is a task (`Runtime::run`) is held up by nothing, for any worker polls it; only the
+//! return of `run` waits until its thread comes back.
 //!
-//! The mark is never taken back before the end of the `block_on`: a later poll of the root may poll another branch alone,
-//! while the timer is still armed. At the cap *standing in* comes before it.
+//! The mark is never taken back before the end of the `block_on`: a later poll of the root may poll
+//! another branch alone, while the timer is still armed. At the cap *standing in* comes before it.
 //!
 //! # *Standing in*
 //!
-//! A runtime that cannot have a thread has only these threads left (L5). One that waits for its root takes
-//! from the global queue, strangers included, if a thread was refused, a permit is free and work is queued, and
+//! A runtime that cannot have a thread has only these threads left (L5). One that waits for its
+//! root takes from the global queue, strangers included, if a thread was refused, a permit is free
+//! and work is queued, and
 //!
 //! - the runtime has no thread at all; or
-//! - this thread's own work went to the others: it gave it away for want of a permit (a thread that is refused holds
-//!   one for a moment, so that nobody can have it), or sysmon took it with the permit, in the middle of a poll of the root; or
-//! - it has spawned something in this call, something of its P is alive, and no thread is parked, who would come for what
-//!   is queued. (What an earlier thread spawned on that P counts as alive, too: so it may take strangers for nothing.)
+//! - this thread's own work went to the others: it gave it away for want of a permit (a thread that
+//!   is refused holds one for a moment, so that nobody can have it), or sysmon took it with the
+//!   permit, in the middle of a poll of the root; or
+//! - it has spawned something in this call, something of its P is alive, and no thread is parked,
+//!   who would come for what is queued. (What an earlier thread spawned on that P counts as alive,
+//!   too: so it may take strangers for nothing.)
 //!
-//! What was left to them would be left for good. The third also has what became runnable without this thread: its child was
-//! woken by a foreign thread, or by one that was stuck then and lost its queue, or waits for a child of its own that is
-//! queued. The stuck threads may wait for just that. At the cap, where threads exist and are stuck, others' work is not taken
-//! for any other reason: it may well block, and this thread was promised its own root. One that spawned nothing never does.
+//! What was left to them would be left for good. The third also has what became runnable without
+//! this thread: its child was woken by a foreign thread, or by one that was stuck then and lost its
+//! queue, or waits for a child of its own that is queued. The stuck threads may wait for just that.
+//! At the cap, where threads exist and are stuck, others' work is not taken for any other reason:
+//! it may well block, and this thread was promised its own root. One that spawned nothing never
+//! does.
 //!
-//! Who is to stand in is awake in time: whoever pushes with a permit free, or frees one while work is queued, tries for a
-//! thread, and its refusal wakes all that wait for a root (`Ground::refused`); that goes without sysmon. It takes a free
-//! permit, though, and from a thread that is stuck without a word only sysmon takes it.
+//! Who is to stand in is awake in time: whoever pushes with a permit free, or frees one while work
+//! is queued, tries for a thread, and its refusal wakes all that wait for a root
+//! (`Ground::refused`); that goes without sysmon. It takes a free permit, though, and from a thread
+//! that is stuck without a word only sysmon takes it.
 //!
-//! Rejected: to tell the P whose home the task has, in the push to the global queue. It would miss what a stuck thread had in its
-//! queue, and a child's child, or cost a look at each task of every batch.
-//! Checked by `tests/work_waits_when_there_is_no_thread.rs`.
+//! Rejected: to tell the P whose home the task has, in the push to the global queue. It would miss
+//! what a stuck thread had in its queue, and a child's child, or cost a look at each task of every
+//! batch. Checked by `tests/work_waits_when_there_is_no_thread.rs`.
 
 use std::{
     cell::{Cell, OnceCell},
@@ -204,7 +213,8 @@ impl Wake for Root {
     }
 }
 
-/// Whether a waker is one of a root. It may miss one, for a table of functions may be there several times.
+/// Whether a waker is one of a root. It may miss one, for a table of functions may be there several
+/// times.
 pub(super) fn is_of_a_root(waker: &Waker) -> bool {
     static TABLE: OnceLock<&'static RawWakerVTable> = OnceLock::new();
     let table = *TABLE.get_or_init(|| Waker::from(Root::new()).vtable());
@@ -229,7 +239,8 @@ impl Seat<'_> {
     /// This thread's worker. None if the runtime has no P left: then the root runs without.
     pub(crate) fn sit_down(&self) -> Option<&Worker> {
         if self.worker.get().is_none() {
-            // If there is none to be had, that is reported here and not below: who listens may spawn, and so sit down.
+            // If there is none to be had, that is reported here and not below: who listens may
+            // spawn, and so sit down.
             self.shared.ensure_keeper();
         }
         let worker = self.worker.get_or_init(|| {
@@ -250,8 +261,8 @@ impl Seat<'_> {
     }
 }
 
-/// The thread has run the hook for its start, and will run that for its end: before it has a P, and after that. A call in
-/// such a hook has no hooks of its own.
+/// The thread has run the hook for its start, and will run that for its end: before it has a P, and
+/// after that. A call in such a hook has no hooks of its own.
 struct Attends<'a>(Option<&'a Shared>);
 
 impl<'a> Attends<'a> {
@@ -345,8 +356,8 @@ pub(crate) fn run<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
     work_until_done(shared, future)
 }
 
-/// The same with a root that stays on this thread, which is that root's. `None` if another task's panic has stopped the
-/// runtime: the root is dropped then, as one of [`run`] is cancelled.
+/// The same with a root that stays on this thread, which is that root's. `None` if another task's
+/// panic has stopped the runtime: the root is dropped then, as one of [`run`] is cancelled.
 ///
 /// # Panics
 ///
@@ -409,8 +420,8 @@ fn work_until_done<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
     result.unwrap_or_else(|payload| resume_unwind(payload))
 }
 
-/// Polls `future` when it is notified, and otherwise does what the worker's steps say. The scopes of task-locals that the
-/// caller is in are those of `future`, and not of the tasks.
+/// Polls `future` when it is notified, and otherwise does what the worker's steps say. The scopes
+/// of task-locals that the caller is in are those of `future`, and not of the tasks.
 fn drive<F: Future>(
     worker: &Worker,
     waker: &Waker,
@@ -471,7 +482,8 @@ mod tests {
         assert!(root.is_notified(), "the first poll is due");
     }
 
-    /// The bit that asks a P to look at the global queue more often may be left from a worker that had the P before.
+    /// The bit that asks a P to look at the global queue more often may be left from a worker that
+    /// had the P before.
     #[test]
     fn a_thread_in_block_on_takes_nothing_from_all_though_it_is_asked() {
         use crate::{context, sched::processor::attention, task::yield_now};

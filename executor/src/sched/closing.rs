@@ -1,7 +1,8 @@
 //! The phases of a shutdown, and the steps that every thread has to take in the same order.
 //!
-//! Here is the part of a shutdown that is a protocol between threads, over the environment trait `Ground`. The runtime and the
-//! models implement it. Who starts each phase, and how long it lasts, is in `shutdown.rs`.
+//! Here is the part of a shutdown that is a protocol between threads, over the environment trait
+//! `Ground`. The runtime and the models implement it. Who starts each phase, and how long it lasts,
+//! is in `shutdown.rs`.
 //!
 //! # *Who may do what in which phase*
 //!
@@ -15,16 +16,20 @@
 //!
 //! Each phase has an owner, who begins it:
 //!
-//! - `DRAINING`: the thread that ends the runtime, the *ender* ([`Closing::begin_draining`]). It marks every live task but blocking
-//!   calls, and queues those that were idle. It drops nothing: that is user code, which runs on workers.
-//! - `CLOSING`: the ender, when no task is alive or the grace is over ([`Closing::begin_shutdown`]).
+//! - `DRAINING`: the thread that ends the runtime, the *ender* ([`Closing::begin_draining`]). It
+//!   marks every live task but blocking calls, and queues those that were idle. It drops nothing:
+//!   that is user code, which runs on workers.
+//! - `CLOSING`: the ender, when no task is alive or the grace is over
+//!   ([`Closing::begin_shutdown`]).
 //! - `CLOSED` and `ENDED`: the last thread that ends ([`Closing::thread_gone`]).
 //!
-//! If the runtime is ended inside a task, nobody waits for it there, and a thread in the background is the ender.
+//! If the runtime is ended inside a task, nobody waits for it there, and a thread in the background
+//! is the ender.
 //!
 //! # Seven meetings
 //!
-//! Each is of two parties that write one thing, fence, and read the other's; so one of them sees the other.
+//! Each is of two parties that write one thing, fence, and read the other's; so one of them sees
+//! the other.
 //!
 //! | one | other | or else |
 //! | --- | --- | --- |
@@ -36,20 +41,22 @@
 //! | the end: phase `CLOSED`, fence, `ENDED`, then counts the live tasks under the lock of `kept` | a thread that is not counted enters a task, then looks at the phase ([`Closing::guest_left`]) | the runtime goes while the task is alive |
 //! | from `DRAINING` on: a table's last task leaves it, fence, then its thread counts those of all tables | the same with another table, or with another task of this one; or the ender, which counts after its own fence | each sees the other's task, and nobody tells the ender |
 //!
-//! The fourth one has no fence where a task ends while the runtime is open, for that is the way of every task. It needs none on a thread
-//! that the end has waited for. Other threads that have a P are in `block_on`: they look once more when
-//! they have left it. The same holds for the seventh: a thread that did not see the phase when it ended a task is asked
-//! like every other, and counts then.
+//! The fourth one has no fence where a task ends while the runtime is open, for that is the way of
+//! every task. It needs none on a thread that the end has waited for. Other threads that have a P
+//! are in `block_on`: they look once more when they have left it. The same holds for the seventh: a
+//! thread that did not see the phase when it ended a task is asked like every other, and counts
+//! then.
 //!
-//! Nor has the sixth one a fence where a task enters. Those threads hold the runtime until they look, with the fence of
-//! their leaving; a thread without a P that spawns looks after its push, with the fence of that.
+//! Nor has the sixth one a fence where a task enters. Those threads hold the runtime until they
+//! look, with the fence of their leaving; a thread without a P that spawns looks after its push,
+//! with the fence of that.
 //!
 //! # *The runtime's hold on itself*
 //!
-//! From its draining on the runtime keeps an owned hold on itself, until it has ended and no task is
-//! alive. A waker that has just made a task queued is between that step and its push, and finds the
-//! runtime by the task's home alone: the task is live, so the runtime is there. Whoever lets go has a
-//! hold of his own, and so does everybody who is inside one of these functions.
+//! From its draining on the runtime keeps an owned hold on itself, until it has ended and no task
+//! is alive. A waker that has just made a task queued is between that step and its push, and finds
+//! the runtime by the task's home alone: the task is live, so the runtime is there. Whoever lets go
+//! has a hold of his own, and so does everybody who is inside one of these functions.
 //!
 //! Checked by `models::shutdown`, `closing/tests.rs`, `tests/shutdown_drops_everything.rs`,
 //! `tests/shutdown_bears_what_goes_on.rs` and `tests/the_end_has_phases.rs`.
@@ -136,8 +143,8 @@ impl Phase {
 
     fn set_closed(&self) {
         self.word.swap(CLOSED, AcqRel);
-        // Ordering: SeqCst: the third meeting, and the fourth and the sixth; pairs with the fence in `Idle::submit`,
-        // after which `Ground::pushed` and `Closing::guest_left` look.
+        // Ordering: SeqCst: the third meeting, and the fourth and the sixth; pairs with the fence
+        // in `Idle::submit`, after which `Ground::pushed` and `Closing::guest_left` look.
         fence(SeqCst);
     }
 
@@ -161,7 +168,8 @@ pub(crate) struct Threads {
     pub(crate) started: usize,
 }
 
-/// What a shutdown needs beyond [`Ground`]. The methods without a body are what a runtime has to bring.
+/// What a shutdown needs beyond [`Ground`]. The methods without a body are what a runtime has to
+/// bring.
 pub(crate) trait Closing: Ground {
     /// An owned hold on the runtime.
     type Hold;
@@ -176,7 +184,8 @@ pub(crate) trait Closing: Ground {
     fn live_tasks(&self) -> usize;
     /// Marks every live task as cancelled. Those that were idle are the caller's from now on.
     fn cancel_all(&self, dispose: impl FnMut(Self::Task));
-    /// Marks every live task but blocking calls as cancelled, and queues those that were idle for a thread that drops them.
+    /// Marks every live task but blocking calls as cancelled, and queues those that were idle for a
+    /// thread that drops them.
     fn abort_all(&self);
     /// Asks a P's thread to come by [`drain_own`](Self::drain_own) between two polls.
     fn ask(&self, peer: &Self::Peer);
@@ -194,13 +203,15 @@ pub(crate) trait Closing: Ground {
         self.threads().lock().count > 0
     }
 
-    /// Cancels every task. Blocking calls go on. True for the first call, and if no shutdown has begun.
+    /// Cancels every task. Blocking calls go on. True for the first call, and if no shutdown has
+    /// begun.
     fn begin_draining(&self) -> bool {
         if !self.phase().drain() {
             return false;
         }
         self.keep();
-        // Ordering: SeqCst: the first meeting; pairs with the fences in `drain_own`, and before `guest_left`.
+        // Ordering: SeqCst: the first meeting; pairs with the fences in `drain_own`, and before
+        // `guest_left`.
         fence(SeqCst);
         self.abort_all();
         for peer in self.peers() {
@@ -212,16 +223,20 @@ pub(crate) trait Closing: Ground {
         true
     }
 
-    /// On a P's own thread, after it found that it was asked or told: it sees the phase from here on.
+    /// On a P's own thread, after it found that it was asked or told: it sees the phase from here
+    /// on.
     fn was_called(&self) {
-        // Ordering: Acquire: pairs with the fences in `begin_draining`, `begin_shutdown` and `welcome`, which stand between the
-        // phase and the word to this thread. Without it a thread could leave in a phase that it takes for an earlier one.
+        // Ordering: Acquire: pairs with the fences in `begin_draining`, `begin_shutdown` and
+        // `welcome`, which stand between the phase and the word to this thread. Without it a thread
+        // could leave in a phase that it takes for an earlier one.
         fence(Acquire);
     }
 
-    /// On a P's own thread, between two polls, after it was asked: cancels what it entered behind the ender's back.
+    /// On a P's own thread, between two polls, after it was asked: cancels what it entered behind
+    /// the ender's back.
     fn drain_own(&self, abort_own: impl FnOnce()) {
-        // Ordering: SeqCst: the first meeting, between what this thread has entered and what it sees; and the seventh.
+        // Ordering: SeqCst: the first meeting, between what this thread has entered and what it
+        // sees; and the seventh.
         fence(SeqCst);
         abort_own();
         self.task_ended(|| true);
@@ -236,7 +251,8 @@ pub(crate) trait Closing: Ground {
         // Ordering: SeqCst: the second meeting; pairs with the fence in `welcome`.
         fence(SeqCst);
         self.dismiss_monitor();
-        // All are told before the first begins to clear away: what its drops wake is not polled again.
+        // All are told before the first begins to clear away: what its drops wake is not polled
+        // again.
         for peer in self.peers() {
             self.tell(peer);
         }
@@ -246,9 +262,11 @@ pub(crate) trait Closing: Ground {
         true
     }
 
-    /// A P that was just taken, whose bit is set by now, may have missed what was said to the others.
+    /// A P that was just taken, whose bit is set by now, may have missed what was said to the
+    /// others.
     fn welcome(&self, peer: &Self::Peer) {
-        // Ordering: SeqCst: the second meeting; pairs with the fences in `begin_draining` and `begin_shutdown`.
+        // Ordering: SeqCst: the second meeting; pairs with the fences in `begin_draining` and
+        // `begin_shutdown`.
         fence(SeqCst);
         if self.phase().is_ending() {
             self.ask(peer);
@@ -294,7 +312,8 @@ pub(crate) trait Closing: Ground {
             self.phase().set_closed();
             self.drain_global();
             self.shut_down_resources();
-            // Under the lock, so that the one who waits cannot miss it between its look and its wait.
+            // Under the lock, so that the one who waits cannot miss it between its look and its
+            // wait.
             let threads = self.threads().lock();
             self.phase().end();
             self.changed().notify_all();
@@ -303,14 +322,15 @@ pub(crate) trait Closing: Ground {
         }
     }
 
-    /// A task left its live table, in which `is_last` says whether there are others: if the runtime ends, somebody may
-    /// wait for the last one. The tables of all are counted only if it was the last of its own.
+    /// A task left its live table, in which `is_last` says whether there are others: if the runtime
+    /// ends, somebody may wait for the last one. The tables of all are counted only if it was the
+    /// last of its own.
     fn task_ended(&self, is_last: impl FnOnce() -> bool) {
         if !self.phase().is_ending() {
             return;
         }
-        // Ordering: SeqCst: the seventh meeting; pairs with itself, after the last task of another table, or another task
-        // of this one.
+        // Ordering: SeqCst: the seventh meeting; pairs with itself, after the last task of another
+        // table, or another task of this one.
         fence(SeqCst);
         if is_last() && self.live_tasks() == 0 {
             drop(self.threads().lock());
@@ -319,8 +339,9 @@ pub(crate) trait Closing: Ground {
         }
     }
 
-    /// A thread that is not counted has left its P, or has queued a task from outside. Tasks that ended on it were perhaps
-    /// the last; and the end may have come and let go while it entered others, that are alive.
+    /// A thread that is not counted has left its P, or has queued a task from outside. Tasks that
+    /// ended on it were perhaps the last; and the end may have come and let go while it entered
+    /// others, that are alive.
     fn guest_left(&self) {
         if self.phase().is_ending() {
             self.keep();
@@ -339,8 +360,9 @@ pub(crate) trait Closing: Ground {
 
     /// Takes the runtime's hold on itself from it, when it has ended and no task is alive.
     ///
-    /// The end and the last task have both held the lock of `threads` since their own step, so the later
-    /// one sees the other's. They are counted under the lock of `kept`: who keeps it for a task has entered that before.
+    /// The end and the last task have both held the lock of `threads` since their own step, so the
+    /// later one sees the other's. They are counted under the lock of `kept`: who keeps it for a
+    /// task has entered that before.
     fn let_go(&self) {
         let mut kept = self.kept().lock();
         if self.phase().is_ended() && self.live_tasks() == 0 {
@@ -350,8 +372,8 @@ pub(crate) trait Closing: Ground {
         }
     }
 
-    /// Waits until no task is alive. `left` says how long one may still wait; None: no longer. False if it was so long
-    /// that this was not reached.
+    /// Waits until no task is alive. `left` says how long one may still wait; None: no longer.
+    /// False if it was so long that this was not reached.
     fn wait_for_the_last_task(&self, left: impl FnMut() -> Option<Duration>) -> bool {
         self.wait_until(|| self.live_tasks() == 0, left)
     }

@@ -1,27 +1,33 @@
-//! *A crowd of callers*: threads that call into the runtime while others, who were interrupted, have the permits (H4).
+//! *A crowd of callers*: threads that call into the runtime while others, who were interrupted,
+//! have the permits (H4).
 //!
-//! Many threads that call at a time share few permits, and each needs one for a microsecond. If the system takes a thread off
-//! its core in that moment, its permit is away for some milliseconds. The next caller finds none, so its child goes to the
-//! workers; these have the permits from then on, child after child, and a thread has to be woken for each. That does not end by
-//! itself, for there is always one more caller.
+//! Many threads that call at a time share few permits, and each needs one for a microsecond. If the
+//! system takes a thread off its core in that moment, its permit is away for some milliseconds. The
+//! next caller finds none, so its child goes to the workers; these have the permits from then on,
+//! child after child, and a thread has to be woken for each. That does not end by itself, for there
+//! is always one more caller.
 //!
-//! So where there are more than [`CROWD`] calls for each permit, one that has none gives its core up before it hands on
-//! the first task that it spawns, [`YIELDS`] times at most: who was interrupted goes on, and leaves its permit; or the workers come to the
-//! end of what is queued. Seen with 64 threads, each of whose calls spawns a task and awaits it (AMD EPYC, 2 cores, Linux
-//! 6.18): 4.2 us a call and 0.9 switches without it; 0.8 us and 0.02 with it (smol 3.8 us). What a yield does is the kernel's
-//! affair; where it does nothing, it costs two system calls.
+//! So where there are more than [`CROWD`] calls for each permit, one that has none gives its core
+//! up before it hands on the first task that it spawns, [`YIELDS`] times at most: who was
+//! interrupted goes on, and leaves its permit; or the workers come to the end of what is queued.
+//! Seen with 64 threads, each of whose calls spawns a task and awaits it (AMD EPYC, 2 cores, Linux
+//! 6.18): 4.2 us a call and 0.9 switches without it; 0.8 us and 0.02 with it (smol 3.8 us). What a
+//! yield does is the kernel's affair; where it does nothing, it costs two system calls.
 //!
-//! Where the permits are with workers that compute it is in vain, and others have the core meanwhile, for a slice of the
-//! system's, say. Where that was so it is mostly let pass (`worth.rs`). Without a crowd nobody does it: beside two workers that always
-//! had short polls to make, calls of three threads had the same p99 with it, but a p999 of 3 ms where it was 1. Who waits in a call
-//! for long counts for a crowd as well: in one nearly all wait.
+//! Where the permits are with workers that compute it is in vain, and others have the core
+//! meanwhile, for a slice of the system's, say. Where that was so it is mostly let pass
+//! (`worth.rs`). Without a crowd nobody does it: beside two workers that always had short polls to
+//! make, calls of three threads had the same p99 with it, but a p999 of 3 ms where it was 1. Who
+//! waits in a call for long counts for a crowd as well: in one nearly all wait.
 //!
-//! A wake, a timer, a socket or a `block_on` inside does not do so. Wakers are often called under a lock, and none of these
-//! needs a permit to go on. (A spawn under a lock may, as it may be interrupted there.)
+//! A wake, a timer, a socket or a `block_on` inside does not do so. Wakers are often called under a
+//! lock, and none of these needs a permit to go on. (A spawn under a lock may, as it may be
+//! interrupted there.)
 //!
-//! Rejected: only where a permit is with another caller; once the workers have them all, it does not end. And not to try again for
-//! 16 or 64 times as long as it took in vain: in a crowd that is long, for each has the core for its slice, and nothing was gained.
-//! Checked by the tests below; the benchmarks `call_spawn_foreign_64` and `ghc_callback001` show what it is for.
+//! Rejected: only where a permit is with another caller; once the workers have them all, it does
+//! not end. And not to try again for 16 or 64 times as long as it took in vain: in a crowd that is
+//! long, for each has the core for its slice, and nothing was gained. Checked by the tests below;
+//! the benchmarks `call_spawn_foreign_64` and `ghc_callback001` show what it is for.
 
 use std::time::Duration;
 
@@ -36,15 +42,16 @@ use super::{
 };
 use crate::sync::atomic::Ordering::Relaxed;
 
-/// So often a call that has no permit gives its core up. Guessed: before there had to be a crowd a call took 0.84 us with one, 0.70 with two
-/// and 0.70 with four.
+/// So often a call that has no permit gives its core up. Guessed: before there had to be a crowd a
+/// call took 0.84 us with one, 0.70 with two and 0.70 with four.
 const YIELDS: u32 = 2;
 /// So many calls for each permit are no crowd yet. Guessed.
 const CROWD: usize = 2;
-/// In vain and longer than this, both together, it cost more than it gains, which is some 4 us. 10 and 50 us did as well.
+/// In vain and longer than this, both together, it cost more than it gains, which is some 4 us. 10
+/// and 50 us did as well.
 const YIELDS_TAKE: Duration = Duration::from_micros(20);
-/// So often in a row it may be in vain before it is let pass, and the most times that are let pass in a row. Guessed: each
-/// may cost the caller some milliseconds.
+/// So often in a row it may be in vain before it is let pass, and the most times that are let pass
+/// in a row. Guessed: each may cost the caller some milliseconds.
 const YIELDS_TRUST: u32 = 1;
 const YIELDS_MAX: u32 = 1024;
 
@@ -54,7 +61,8 @@ pub(super) fn yielding() -> Worth {
 }
 
 impl Worker {
-    /// A task was spawned, and is about to be handed on for want of a permit; see the module's head. `yields` gives the core up.
+    /// A task was spawned, and is about to be handed on for want of a permit; see the module's
+    /// head. `yields` gives the core up.
     #[cold]
     pub(super) fn come_into_a_crowd(&self, mut yields: impl FnMut()) {
         let peer = self.peer();
@@ -185,7 +193,8 @@ mod tests {
         leave([first, second, third]);
     }
 
-    /// How often a call in a crowd gives its core up while no permit is free. What it spawns cannot run yet.
+    /// How often a call in a crowd gives its core up while no permit is free. What it spawns cannot
+    /// run yet.
     fn yields_in<T>(runtime: &Runtime, call: impl Future<Output = T>) -> u64 {
         let shared = runtime.handle().shared();
         let mut others = None;

@@ -1,11 +1,11 @@
-//! What the protocols of permits, sleep and shutdown stand on, and the side of them that is nobody's own:
-//! how a permit finds a thread.
+//! What the protocols of permits, sleep and shutdown stand on, and the side of them that is
+//! nobody's own: how a permit finds a thread.
 //!
-//! [`Ground`] names the few things that those protocols need of the runtime around them: the counts, the
-//! global queue, the Ps, a way into the netpoll, and what to do when no thread sleeps that could be
-//! woken. Everything else is here, once: for the runtime, whose ground is `Shared`, and for the models,
-//! whose ground is played by `models/floor.rs` with Ps that have no tasks, clocks or sockets. So a model
-//! drives what ships.
+//! [`Ground`] names the few things that those protocols need of the runtime around them: the
+//! counts, the global queue, the Ps, a way into the netpoll, and what to do when no thread sleeps
+//! that could be woken. Everything else is here, once: for the runtime, whose ground is `Shared`,
+//! and for the models, whose ground is played by `models/floor.rs` with Ps that have no tasks,
+//! clocks or sockets. So a model drives what ships.
 //!
 //! | file | trait | whose side | protocols of `idle.rs` and others |
 //! | --- | --- | --- | --- |
@@ -17,27 +17,31 @@
 //!
 //! # Who is woken
 //!
-//! A wake-up begins with a permit and the duty to spin, taken in one step (`Idle::submit`). They go to a
-//! parked thread; the one that waits in the netpoll is the last to be disturbed. If none is parked, a
-//! thread is started. If that is refused they go back, and *the refused look*: others may have pushed
-//! meanwhile, saw a spinner, and relied on it; and one that wants a permit may have found this one taken.
+//! A wake-up begins with a permit and the duty to spin, taken in one step (`Idle::submit`). They go
+//! to a parked thread; the one that waits in the netpoll is the last to be disturbed. If none is
+//! parked, a thread is started. If that is refused they go back, and *the refused look*: others may
+//! have pushed meanwhile, saw a spinner, and relied on it; and one that wants a permit may have
+//! found this one taken.
 //!
 //! # What a release owes
 //!
-//! Who gives a permit up looks, after its fence, at three things in this order: who wants a permit for
-//! pinned work; whether work is queued, for its pusher found no permit free and woke nobody; and whether
-//! somebody waits in the netpoll, if there is anything to wait for. Where the permit was taken away for the sake of others,
-//! who wants one comes last.
+//! Who gives a permit up looks, after its fence, at three things in this order: who wants a permit
+//! for pinned work; whether work is queued, for its pusher found no permit free and woke nobody;
+//! and whether somebody waits in the netpoll, if there is anything to wait for. Where the permit
+//! was taken away for the sake of others, who wants one comes last.
 //!
 //! # *Who is heard*
 //!
-//! Something that is awaited (an armed timer, a registered source) is *heard* if one of two facts holds:
+//! Something that is awaited (an armed timer, a registered source) is *heard* if one of two facts
+//! holds:
 //!
 //! - **A thread waits** in the netpoll, or is about to, until the timer's moment at the latest.
-//! - **A permit is held.** Its holder looks at what is awaited after it has given the permit up (*What a release owes*).
+//! - **A permit is held.** Its holder looks at what is awaited after it has given the permit up
+//!   (*What a release owes*).
 //!
-//! *Invariant* (L6): whatever is awaited is heard, short transitions aside. Three steps may end that, and each is followed by a
-//! look at the facts. If neither holds, a thread is woken, which finds nothing to run and goes to wait in the netpoll:
+//! *Invariant* (L6): whatever is awaited is heard, short transitions aside. Three steps may end
+//! that, and each is followed by a look at the facts. If neither holds, a thread is woken, which
+//! finds nothing to run and goes to wait in the netpoll:
 //!
 //! | the step | ends | the look |
 //! | --- | --- | --- |
@@ -45,35 +49,39 @@
 //! | a permit is given up | the second fact | [`ensure_poller`](Ground::ensure_poller), or the thread goes to the netpoll itself |
 //! | a thread leaves the netpoll | the first fact | it goes there again, or it tries for a permit |
 //!
-//! Nothing else counts: not what the thread is that arms (a worker, one in an announced block, in a nested `block_on`, in a
-//! hook, or none of this runtime's), not whose timers they are. So no other place decides who is heard.
+//! Nothing else counts: not what the thread is that arms (a worker, one in an announced block, in a
+//! nested `block_on`, in a hook, or none of this runtime's), not whose timers they are. So no other
+//! place decides who is heard.
 //!
-//! Each step ends with a sequentially consistent fence before its look. Of two steps that overlap, the one whose fence comes
-//! second sees what the other one did:
+//! Each step ends with a sequentially consistent fence before its look. Of two steps that overlap,
+//! the one whose fence comes second sees what the other one did:
 //!
 //! - *An arm and a release*: either the armer sees the free permit, or the releaser sees the timer.
-//! - *An arm and a thread that leaves the netpoll*: if the armer still saw that thread wait, then it is that thread which sees
-//!   the timer when it waits again, or finds a permit or all of them taken. In the last case their holders see the timer.
-//! - *A release and a thread that leaves the netpoll*: either the releaser sees that nobody waits, or the other thread sees the
-//!   free permit and takes it. Hence the fence in [`poll_as`](Ground::poll_as), after the right to poll was given back: a
-//!   releaser that goes to the netpoll itself must not find the door closed by a thread that goes away.
+//! - *An arm and a thread that leaves the netpoll*: if the armer still saw that thread wait, then
+//!   it is that thread which sees the timer when it waits again, or finds a permit or all of them
+//!   taken. In the last case their holders see the timer.
+//! - *A release and a thread that leaves the netpoll*: either the releaser sees that nobody waits,
+//!   or the other thread sees the free permit and takes it. Hence the fence in
+//!   [`poll_as`](Ground::poll_as), after the right to poll was given back: a releaser that goes to
+//!   the netpoll itself must not find the door closed by a thread that goes away.
 //!
-//! A shard tells only a deadline that is earlier than all that it has (`time/shard.rs`): one that is later is heard with the
-//! earlier one, for whoever fires that looks at the next one.
+//! A shard tells only a deadline that is earlier than all that it has (`time/shard.rs`): one that
+//! is later is heard with the earlier one, for whoever fires that looks at the next one.
 //!
-//! A permit may be held by a thread that is stuck without a word. Then sysmon fires the timers and looks at the netpoll
-//! (`sysmon.rs`). Where no thread can be had, sysmon does so too, and threads that wait for a root are told, since they can
-//! wait in the netpoll as well as anybody.
+//! A permit may be held by a thread that is stuck without a word. Then sysmon fires the timers and
+//! looks at the netpoll (`sysmon.rs`). Where no thread can be had, sysmon does so too, and threads
+//! that wait for a root are told, since they can wait in the netpoll as well as anybody.
 //!
 //! Checked by `models::heard`.
 //!
-//! Rejected: to let a worker that arms rely on itself ("it will look before it sleeps"). It may be in a block that has no end
-//! but this timer's, or have no permit and go away.
+//! Rejected: to let a worker that arms rely on itself ("it will look before it sleeps"). It may be
+//! in a block that has no end but this timer's, or have no permit and go away.
 //!
 //! # Rejected
 //!
-//! The whole scheduler under loom, with tasks, contexts and a netpoll: more steps than it can explore. A
-//! copy of these steps for the models, which is what there was: its mutants proved that the copy bites.
+//! The whole scheduler under loom, with tasks, contexts and a netpoll: more steps than it can
+//! explore. A copy of these steps for the models, which is what there was: its mutants proved that
+//! the copy bites.
 //!
 //! Checked by `models::idle`, `models::permit` and `models::shutdown`.
 
@@ -123,8 +131,8 @@ pub(crate) trait Bed {
     fn steal_next(&self) -> Option<Self::Task>;
     /// Something of its own was given to all, without its thread's doing.
     fn was_taken_from(&self) {}
-    /// Whether its thread has left a task alone in `runnext`, and has not come back to it since; see *The
-    /// gate* in `push.rs`.
+    /// Whether its thread has left a task alone in `runnext`, and has not come back to it since;
+    /// see *The gate* in `push.rs`.
     fn has_alone(&self) -> bool;
     /// Whether there is a task in its queues that others could take: not a branch of a join.
     fn has_queued(&self) -> bool {
@@ -158,10 +166,11 @@ pub(crate) trait Ground: Sized {
     fn takes_branches(&self) -> bool {
         true
     }
-    /// Starts a thread that begins with a permit, as a spinner; or calls [`refused`](Self::refused).
+    /// Starts a thread that begins with a permit, as a spinner; or calls
+    /// [`refused`](Self::refused).
     fn start_thread(&self, permit: Permit, spinning: Spinning);
-    /// Wakes a P's own thread, wherever it sleeps. An unpark is kept until its next sleep, so that what was
-    /// done before it is seen.
+    /// Wakes a P's own thread, wherever it sleeps. An unpark is kept until its next sleep, so that
+    /// what was done before it is seen.
     fn notify_owner(&self, peer: &Self::Peer);
     /// Drops what came out of a queue when nobody is left to run it.
     fn cancel(task: Self::Task);
@@ -206,8 +215,9 @@ pub(crate) trait Ground: Sized {
     /// is the pusher's to drop; see *Clearing away* in `shutdown.rs`.
     fn pushed(&self) {
         self.idle().rouse_monitor();
-        // Ordering: the fence in `Idle::submit`, which `wake_for` came by, stands between the push and this
-        // look; it pairs with the one in `set_closed`, between the phase and the look at the queue.
+        // Ordering: the fence in `Idle::submit`, which `wake_for` came by, stands between the push
+        // and this look; it pairs with the one in `set_closed`, between the phase and the look at
+        // the queue.
         if self.phase().is_closed() {
             self.drain_global();
         }
@@ -239,8 +249,8 @@ pub(crate) trait Ground: Sized {
             || (self.peers().any(Self::Peer::has_branch) && self.takes_branches())
     }
 
-    /// As [`any_work`](Self::any_work), with tasks that are left alone: for spinners, on whom those rely who
-    /// leave them.
+    /// As [`any_work`](Self::any_work), with tasks that are left alone: for spinners, on whom those
+    /// rely who leave them.
     fn any_left(&self) -> bool {
         self.any_work() || self.peers().any(Self::Peer::has_alone)
     }
@@ -289,8 +299,8 @@ pub(crate) trait Ground: Sized {
     fn refused(&self, permit: Permit, spinning: Spinning) {
         self.idle().release(permit, Some(spinning));
         self.after_release();
-        // Ordering: SeqCst, with the fence: a thread in `block_on` that is about to wait sees this, or is
-        // seen waiting; pairs with the fence in `wait_for_root`.
+        // Ordering: SeqCst, with the fence: a thread in `block_on` that is about to wait sees this,
+        // or is seen waiting; pairs with the fence in `wait_for_root`.
         self.refusal().store(true, Relaxed);
         fence(SeqCst);
         // The set tells whether there is anybody to wake, so that this does not go round for ever.
@@ -323,9 +333,9 @@ pub(crate) trait Ground: Sized {
         }
     }
 
-    /// Gives up a permit that was taken for the sake of others: it goes to a thread for the queue, or one that goes to wait
-    /// in the netpoll, before it goes to who wants one. Computations that wait at their forks want one too, and would
-    /// hand it round among themselves.
+    /// Gives up a permit that was taken for the sake of others: it goes to a thread for the queue,
+    /// or one that goes to wait in the netpoll, before it goes to who wants one. Computations that
+    /// wait at their forks want one too, and would hand it round among themselves.
     fn release_for_work(&self, permit: Permit, backlog: usize) {
         self.idle().release(permit, None);
         if backlog > 0 {
@@ -368,15 +378,16 @@ pub(crate) trait Ground: Sized {
         permit.map_or(Ok(()), Err)
     }
 
-    /// Gives up spinning without a permit. The last spinner sees to what was pushed in reliance on it.
+    /// Gives up spinning without a permit. The last spinner sees to what was pushed in reliance on
+    /// it.
     fn stop_spinning(&self, spinning: Spinning) {
         if self.idle().stop_spinning(spinning) && self.any_left() {
             self.wake_for(1);
         }
     }
 
-    /// A thread has left its P, with the permit and the spinning that it had. Whatever it had, there is a
-    /// fence between what it did before and what it sees afterwards.
+    /// A thread has left its P, with the permit and the spinning that it had. Whatever it had,
+    /// there is a fence between what it did before and what it sees afterwards.
     fn left(&self, permit: Option<Permit>, spinning: Option<Spinning>) {
         match (permit, spinning) {
             (Some(permit), spinning) => self.release(permit, spinning),
@@ -386,8 +397,8 @@ pub(crate) trait Ground: Sized {
         }
     }
 
-    /// Takes the permit of a P that is stuck, and what is in its queues, and gives both to others. False if
-    /// it has no permit any more.
+    /// Takes the permit of a P that is stuck, and what is in its queues, and gives both to others.
+    /// False if it has no permit any more.
     ///
     /// `scratch` is an empty queue, and is one again afterwards.
     fn revoke(&self, peer: &Self::Peer, scratch: &LocalQueue<Self::Task>) -> bool {
@@ -432,14 +443,15 @@ pub(crate) trait Ground: Sized {
 
     // --- somebody in the netpoll ---
 
-    /// Polls as the thread of P `index` and gives the right to poll back, before anything else that thread may do.
+    /// Polls as the thread of P `index` and gives the right to poll back, before anything else that
+    /// thread may do.
     fn poll_as<P>(&self, index: usize, mut poller: P, poll: impl FnOnce(&mut P)) {
         self.enter_netpoll(index);
         poll(&mut poller);
         self.leave_netpoll();
         drop(poller);
-        // Ordering: SeqCst: between this thread's leave and its look at the permits; pairs with the fence in `Idle::release`,
-        // see *Who is heard*.
+        // Ordering: SeqCst: between this thread's leave and its look at the permits; pairs with the
+        // fence in `Idle::release`, see *Who is heard*.
         fence(SeqCst);
     }
 
@@ -459,8 +471,9 @@ pub(crate) trait Ground: Sized {
         self.netpoll_waiter().load(Acquire) == 0
     }
 
-    /// A timer was armed or moved to an earlier time, or a source registered, and nobody waited in the netpoll: sees to it that
-    /// it is heard, see *Who is heard*. After a sequentially consistent fence, which is the netpoll's.
+    /// A timer was armed or moved to an earlier time, or a source registered, and nobody waited in
+    /// the netpoll: sees to it that it is heard, see *Who is heard*. After a sequentially
+    /// consistent fence, which is the netpoll's.
     fn heard(&self) {
         if self.is_unattended() {
             self.wake_for(1);

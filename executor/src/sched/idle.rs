@@ -4,8 +4,8 @@
 //!
 //! `counts` holds two numbers: `free`, the permits that nobody holds, and `spinning` (Go's
 //! `nmspinning`), the holders who have no work and look for some. `parked` is a bit set of the Ps
-//! whose thread can be handed a permit. Each P has a `Standing` of its own, which is the truth; the bit
-//! is only the way to find it.
+//! whose thread can be handed a permit. Each P has a `Standing` of its own, which is the truth; the
+//! bit is only the way to find it.
 //!
 //! | standing | its thread | permit | left by |
 //! | --- | --- | --- | --- |
@@ -16,24 +16,25 @@
 //! | `WAITING` | sleeps, and wants only its own root | no | its thread |
 //! | `WANTING` | sleeps, and has work that is pinned to it | no | who hands it a permit; its thread |
 //!
-//! Every change away from `RUNNING` or `PARKED` is a compare-and-swap, since two parties may want it,
-//! and the winner of the first *has the permit* and must hand it on or release it. That makes the
-//! [`Permit`] a token: it exists as a value only on its way.
+//! Every change away from `RUNNING` or `PARKED` is a compare-and-swap, since two parties may want
+//! it, and the winner of the first *has the permit* and must hand it on or release it. That makes
+//! the [`Permit`] a token: it exists as a value only on its way.
 //!
 //! # *The spinning hand-over*
 //!
-//! *Invariant* (I5): while work is queued and a permit is free, a thread spins, or is being woken. (A branch of a join counts as
-//! queued only while there is a core for it: *Strays* in `fork_join/owner.rs`.)
+//! *Invariant* (I5): while work is queued and a permit is free, a thread spins, or is being woken.
+//! (A branch of a join counts as queued only while there is a core for it: *Strays* in
+//! `fork_join/owner.rs`.)
 //!
-//! - **Submit**: push; fence; look at `counts`. If a permit is free and nobody spins, take both (one
-//!   compare-and-swap) and wake a parked thread with them.
-//! - **Retire**: standing to `PARKED`, set the bit; give up spinning and permit (one step); fence; look
-//!   at every queue once more. If there is work, undo.
+//! - **Submit**: push; fence; look at `counts`. If a permit is free and nobody spins, take both
+//!   (one compare-and-swap) and wake a parked thread with them.
+//! - **Retire**: standing to `PARKED`, set the bit; give up spinning and permit (one step); fence;
+//!   look at every queue once more. If there is work, undo.
 //!
 //! The two fences are sequentially consistent, so of a submit and a retire that overlap, either the
-//! submit sees the free permit and the gone spinner, or the retire sees the push. Work that is pushed
-//! while somebody spins is that spinner's business: when it finds work, and was the last spinner, it
-//! wakes another if anything is left ([`Idle::stop_spinning`] has the same fence).
+//! submit sees the free permit and the gone spinner, or the retire sees the push. Work that is
+//! pushed while somebody spins is that spinner's business: when it finds work, and was the last
+//! spinner, it wakes another if anything is left ([`Idle::stop_spinning`] has the same fence).
 //!
 //! Every release of a permit goes through the same look, also that of a thread that did not spin: a
 //! submit that found no permit free has woken nobody.
@@ -45,28 +46,30 @@
 //!
 //! Work that only one thread may do cannot wait for a spinner. A thread that has some, and finds no
 //! permit free, stands at `WANTING`, sets its bit in `wanting`, fences, and tries once more. Who
-//! releases a permit looks at `wanting` after its fence and hands it straight on; a worker that never
-//! runs dry looks there at every 61st tick, and gives its own permit up.
+//! releases a permit looks at `wanting` after its fence and hands it straight on; a worker that
+//! never runs dry looks there at every 61st tick, and gives its own permit up.
 //!
 //! # The monitor's bed
 //!
 //! sysmon sleeps for good while all permits are free. The top bit of `counts` says that it does: it
 //! sets the bit in one step with the observation that nobody holds a permit, and whoever takes the
-//! first permit clears it in the same step, and so knows that sysmon is to be woken. No fence, and no
-//! load beyond the one that is made anyway.
+//! first permit clears it in the same step, and so knows that sysmon is to be woken. No fence, and
+//! no load beyond the one that is made anyway.
 //!
-//! *A long rest*: where nothing but computations that fork goes on sysmon rests for longer than a task that is queued for all
-//! should wait for its look (`sysmon/calm.rs`; where it rests as long because it is *crowded* that may wait). It says so by a flag, fences, and looks at the
-//! queue once more; who pushes comes by the fence of `submit`, and looks at the flag. So of a rest and a push that overlap, either
-//! sysmon sees the task and does not rest, or the pusher sees the flag and wakes it.
+//! *A long rest*: where nothing but computations that fork goes on sysmon rests for longer than a
+//! task that is queued for all should wait for its look (`sysmon/calm.rs`; where it rests as long
+//! because it is *crowded* that may wait). It says so by a flag, fences, and looks at the queue
+//! once more; who pushes comes by the fence of `submit`, and looks at the flag. So of a rest and a
+//! push that overlap, either sysmon sees the task and does not rest, or the pusher sees the flag
+//! and wakes it.
 //!
 //! # *Parking is a claim*
 //!
-//! A waker clears a bit, then swaps that P's standing from `PARKED` to `RUNNING`; only the winner of
-//! that swap hands its permit over. The owner who changes its mind swaps in the same way, from `PARKED` and
-//! nothing else: a permit may have come, with the spinning that goes with it, and been revoked again, and the
-//! standing then looks like that of a thread that has nothing. A bit that
-//! is left behind is harmless (the swap fails, the waker goes on to the next), and a bit is never
+//! A waker clears a bit, then swaps that P's standing from `PARKED` to `RUNNING`; only the winner
+//! of that swap hands its permit over. The owner who changes its mind swaps in the same way, from
+//! `PARKED` and nothing else: a permit may have come, with the spinning that goes with it, and been
+//! revoked again, and the standing then looks like that of a thread that has nothing. A bit that is
+//! left behind is harmless (the swap fails, the waker goes on to the next), and a bit is never
 //! missing: the owner sets it after its standing, so who clears it finds the standing `PARKED`, or
 //! already claimed by somebody else.
 //!
@@ -76,8 +79,9 @@
 //! list had to be kept in step. One word with the sleepers' bits in it: 512 threads do not fit.
 //! Storing the standing instead of swapping: a permit is lost or doubled, as the mutants show.
 //!
-//! The words, and single steps on them, are here; the steps between them are in `ground.rs` (who pushes, and
-//! who releases) and `sleep.rs` (who sleeps). Checked by `models::idle` and `models::permit`.
+//! The words, and single steps on them, are here; the steps between them are in `ground.rs` (who
+//! pushes, and who releases) and `sleep.rs` (who sleeps). Checked by `models::idle` and
+//! `models::permit`.
 
 use super::park::Parker;
 use crate::{
@@ -183,8 +187,8 @@ impl Idle {
     /// After a push: takes a permit for a new spinner, if nobody spins and one is free. The caller
     /// wakes a thread with them, or releases them.
     pub(crate) fn submit(&self, backlog: usize) -> Option<(Permit, Spinning)> {
-        // Ordering: SeqCst: the fence of *The spinning hand-over*; it stands between the caller's push
-        // and the look at the counts, and pairs with those in `release` and `stop_spinning`.
+        // Ordering: SeqCst: the fence of *The spinning hand-over*; it stands between the caller's
+        // push and the look at the counts, and pairs with those in `release` and `stop_spinning`.
         fence(SeqCst);
         // One spinner for one task; for a batch as many as it is worth, by halves of the machine.
         let most = (backlog as u32).min(self.workers.div_ceil(2)).max(1);
@@ -210,8 +214,8 @@ impl Idle {
         Spinning(())
     }
 
-    /// A spinner found work. True if it was the last one: then it looks whether there is more, and if
-    /// so submits once more.
+    /// A spinner found work. True if it was the last one: then it looks whether there is more, and
+    /// if so submits once more.
     pub(crate) fn stop_spinning(&self, spinning: Spinning) -> bool {
         let Spinning(()) = spinning;
         // Ordering: AcqRel, and the fence, as in `release`: pushes that relied on this spinner are
@@ -248,7 +252,8 @@ impl Idle {
                 .is_ok()
     }
 
-    /// sysmon is about to begin *a long rest*. False if it had better look: something is queued by now.
+    /// sysmon is about to begin *a long rest*. False if it had better look: something is queued by
+    /// now.
     pub(crate) fn monitor_may_rest(&self, has_queued: impl FnOnce() -> bool) -> bool {
         self.monitor_rests.store(true, Relaxed);
         // Ordering: SeqCst: between the flag and the queue; pairs with the fence in `submit`.
@@ -286,8 +291,8 @@ impl Idle {
     /// One compare-and-swap that adds what `change` says; false if it says no.
     #[inline]
     fn update(&self, change: impl Fn(Counts) -> Option<u64>) -> bool {
-        // Ordering: Relaxed: `submit` has its fence before, and the others decide nothing by a refusal
-        // that is not looked at again.
+        // Ordering: Relaxed: `submit` has its fence before, and the others decide nothing by a
+        // refusal that is not looked at again.
         let mut word = self.counts.load(Relaxed);
         while let Some(delta) = change(Counts::from(word)) {
             // Ordering: Acquire: work under the permit comes after its last holder's release.
@@ -375,8 +380,8 @@ impl Standing {
     }
 
     fn hand(&self, from: u32, permit: Permit) -> Result<(), Permit> {
-        // Ordering: Release: the woken thread sees what the waker did; Acquire: the waker comes after
-        // its parking.
+        // Ordering: Release: the woken thread sees what the waker did; Acquire: the waker comes
+        // after its parking.
         match self.0.compare_exchange(from, RUNNING, AcqRel, Acquire) {
             Ok(_) => {
                 let Permit(()) = permit;
@@ -386,8 +391,8 @@ impl Standing {
         }
     }
 
-    /// Its thread gives up running. None if the permit was revoked: then there is none to release, and
-    /// the standing is set all the same.
+    /// Its thread gives up running. None if the permit was revoked: then there is none to release,
+    /// and the standing is set all the same.
     pub(crate) fn park(&self) -> Option<Permit> {
         self.leave(PARKED)
     }
@@ -403,14 +408,14 @@ impl Standing {
     }
 
     fn leave(&self, to: u32) -> Option<Permit> {
-        // A swap: only its own thread comes here, and finds RUNNING or, if it lost against `revoke`,
-        // STUCK.
-        // Ordering: Acquire takes over from a revoker; Release, for a waker who claims it.
+        // A swap: only its own thread comes here, and finds RUNNING or, if it lost against
+        // `revoke`, STUCK. Ordering: Acquire takes over from a revoker; Release, for a waker who
+        // claims it.
         (self.0.swap(to, AcqRel) == RUNNING).then_some(Permit(()))
     }
 
-    /// Takes the permit of a P that is stuck; its thread itself may do so (`block_in_place`). None if
-    /// somebody else was first.
+    /// Takes the permit of a P that is stuck; its thread itself may do so (`block_in_place`). None
+    /// if somebody else was first.
     pub(crate) fn revoke(&self) -> Option<Permit> {
         // Ordering: AcqRel, as in `leave`.
         self.0
@@ -426,8 +431,8 @@ impl Standing {
         debug_assert!(before != RUNNING, "it has a permit");
     }
 
-    /// Its own thread, which was parked, gets up without a permit. False if it was handed one meanwhile, also if that
-    /// was revoked again: the spinning that came with it is this thread's.
+    /// Its own thread, which was parked, gets up without a permit. False if it was handed one
+    /// meanwhile, also if that was revoked again: the spinning that came with it is this thread's.
     pub(crate) fn rise(&self) -> bool {
         // Ordering: as in `awake`.
         self.0

@@ -1,7 +1,8 @@
-//! The ways by which tasks come in from outside a worker: wakes, spawns of foreign threads, and the ends of
-//! tasks.
+//! The ways by which tasks come in from outside a worker: wakes, spawns of foreign threads, and the
+//! ends of tasks.
 //!
-//! - A task that is woken on a worker of its runtime, which holds its permit, goes to that P (`push.rs`);
+//! - A task that is woken on a worker of its runtime, which holds its permit, goes to that P
+//!   (`push.rs`);
 //! - any other goes to the global queue, from where the workers take it in batches;
 //! - a pinned one goes to the inbox of its P, whose own thread is woken.
 //!
@@ -40,8 +41,8 @@ pub(crate) static HOME: Functions = Functions {
 
 /// The runtime of a home.
 fn of(home: &Home) -> &Shared {
-    // SAFETY: `Shared::new` put its own address there. Callers hold a live task of this home, or are
-    // threads of the runtime, so the runtime is there.
+    // SAFETY: `Shared::new` put its own address there. Callers hold a live task of this home, or
+    // are threads of the runtime, so the runtime is there.
     unsafe { &*home.runtime().cast::<Shared>() }
 }
 
@@ -69,7 +70,8 @@ fn remove(home: &Home, index: u32) -> Removed<TaskRef> {
     removed
 }
 
-/// A task has panicked that nobody joins. The panic hook has said where and why, and not in which task.
+/// A task has panicked that nobody joins. The panic hook has said where and why, and not in which
+/// task.
 fn report_panic(home: &Home, header: &Header) {
     let subject = Subject {
         id: header.id(),
@@ -161,9 +163,10 @@ impl Shared {
             worker.home_is_at(parts.home),
             "a pinned task's home is its thread's"
         );
-        // SAFETY: the home is that of this worker's P. `Worker::spawn` and `schedule` put a pinned task
-        // into the pinned queue of its home's P or its inbox, from which only that P's thread takes
-        // (I7), and the thread keeps the P while it has pinned tasks: `clear_away` ends them first.
+        // SAFETY: the home is that of this worker's P. `Worker::spawn` and `schedule` put a pinned
+        // task into the pinned queue of its home's P or its inbox, from which only that P's thread
+        // takes (I7), and the thread keeps the P while it has pinned tasks: `clear_away` ends them
+        // first.
         unsafe { Task::new_pinned(future, parts) }
     }
 

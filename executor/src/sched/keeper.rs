@@ -1,12 +1,15 @@
-//! The keeper: a thread that a runtime has from its build to its end, so that a thread is left where the system refuses one.
+//! The keeper: a thread that a runtime has from its build to its end, so that a thread is left
+//! where the system refuses one.
 //!
-//! The system may refuse a thread at any moment (`pids.max`, `RLIMIT_NPROC`, memory). A wake has no way to report that, and a
-//! task that was spawned is accepted. So some thread has to try again, and it has to exist before the refusal.
-//! `Builder::build` starts it, where a refusal is an error that the caller sees.
+//! The system may refuse a thread at any moment (`pids.max`, `RLIMIT_NPROC`, memory). A wake has no
+//! way to report that, and a task that was spawned is accepted. So some thread has to try again,
+//! and it has to exist before the refusal. `Builder::build` starts it, where a refusal is an error
+//! that the caller sees.
 //!
-//! *Invariant* (L5): while work is queued, a permit is free and the system has refused a thread, a thread of the runtime looks
-//! for work, or tries for a thread every 10 ms. *Known gap*: if the runtime has one thread in all, and a task blocks that
-//! one, nothing is tried until the task comes back.
+//! *Invariant* (L5): while work is queued, a permit is free and the system has refused a thread, a
+//! thread of the runtime looks for work, or tries for a thread every 10 ms. *Known gap*: if the
+//! runtime has one thread in all, and a task blocks that one, nothing is tried until the task comes
+//! back.
 //!
 //! # The role
 //!
@@ -18,47 +21,56 @@
 //! | *is in reserve*, with `sysmon(false)` | sleeps until the system refuses a thread, then tries every 10 ms until no work waits | it stands in |
 //! | *stands in* | is a worker like any other: it is counted, has a P, and runs the hooks; the role is free | it ends as a worker does |
 //!
-//! It stands in if work waits, a try for a thread has just been refused, and the runtime has no thread. So the monitor never
-//! takes the only thread from the tasks. While the role is free, each thread that begins tries to start another keeper, and so
-//! does each worker that goes to sleep, every 10 ms at most. A thread that stood in takes the role again if it is still free when
-//! it has ended as a worker; otherwise it ends.
+//! It stands in if work waits, a try for a thread has just been refused, and the runtime has no
+//! thread. So the monitor never takes the only thread from the tasks. While the role is free, each
+//! thread that begins tries to start another keeper, and so does each worker that goes to sleep,
+//! every 10 ms at most. A thread that stood in takes the role again if it is still free when it has
+//! ended as a worker; otherwise it ends.
 //!
-//! *Invariant*: one thread at most has the role, and while none has it, a thread that stood in is a worker and will take it again.
-//! A start of another keeper may meet the end of that worker, and be refused afterwards. So the role changes under a lock, which a
-//! starter holds until it has the system's answer.
+//! *Invariant*: one thread at most has the role, and while none has it, a thread that stood in is a
+//! worker and will take it again. A start of another keeper may meet the end of that worker, and be
+//! refused afterwards. So the role changes under a lock, which a starter holds until it has the
+//! system's answer.
 //!
-//! Not while the runtime has a thread, even if that one is stuck: the second thread could be blocked as well, and then
-//! nothing would be tried any more.
+//! Not while the runtime has a thread, even if that one is stuck: the second thread could be
+//! blocked as well, and then nothing would be tried any more.
 //!
-//! The gap is open because a try needs a thread that runs. If the thread that stood in blocks, the runtime has no
-//! other one. A signal handler must not start a thread. A push from another thread of the program could try, but no push
-//! need come. A keeper that never stands in would close the gap, at the price that a runtime with one thread runs no task.
+//! The gap is open because a try needs a thread that runs. If the thread that stood in blocks, the
+//! runtime has no other one. A signal handler must not start a thread. A push from another thread
+//! of the program could try, but no push need come. A keeper that never stands in would close the
+//! gap, at the price that a runtime with one thread runs no task.
 //!
 //! # *No refusal is missed*
 //!
-//! - *The monitor* sleeps for good only while all permits are free, and the thread that takes one wakes it (*The monitor's bed* in
-//!   `idle.rs`). A thread that is refused has taken a permit. The monitor stays up while work waits.
-//! - *The reserve* sleeps on the same parker. A thread that the system refuses unparks it, after its push and after
-//!   the mark of the refusal; so does the end of the runtime. The reserve takes such a note first and looks afterwards, at
-//!   the queues and at the phase. So it sees what the note is about, or the next sleep ends at once. Its look needs no fence: the
-//!   unpark comes after the fence of the refused thread's release, so a task whose pusher relied on that thread is seen as well.
-//! - *Whether the reserve tries again* is decided by the queues and the permits alone. The mark may be gone: a thread that was
-//!   started before the refusal may take it back after that, when its starter gets on.
+//! - *The monitor* sleeps for good only while all permits are free, and the thread that takes one
+//!   wakes it (*The monitor's bed* in `idle.rs`). A thread that is refused has taken a permit. The
+//!   monitor stays up while work waits.
+//! - *The reserve* sleeps on the same parker. A thread that the system refuses unparks it, after
+//!   its push and after the mark of the refusal; so does the end of the runtime. The reserve takes
+//!   such a note first and looks afterwards, at the queues and at the phase. So it sees what the
+//!   note is about, or the next sleep ends at once. Its look needs no fence: the unpark comes after
+//!   the fence of the refused thread's release, so a task whose pusher relied on that thread is
+//!   seen as well.
+//! - *Whether the reserve tries again* is decided by the queues and the permits alone. The mark may
+//!   be gone: a thread that was started before the refusal may take it back after that, when its
+//!   starter gets on.
 //!
 //! # Rejected
 //!
-//! - To start it by need. There is no moment later on at which a refusal could be told: `spawn` would have to fail, and a
-//!   wake cannot.
-//! - To start a worker instead of the monitor. A parked worker waits in the netpoll. A program that does all its work in
-//!   `block_on` would then be woken by another thread for each of its sockets.
-//! - No thread where `sysmon(false)` asks for no monitor. The first task from outside could wait for ever there.
+//! - To start it by need. There is no moment later on at which a refusal could be told: `spawn`
+//!   would have to fail, and a wake cannot.
+//! - To start a worker instead of the monitor. A parked worker waits in the netpoll. A program that
+//!   does all its work in `block_on` would then be woken by another thread for each of its sockets.
+//! - No thread where `sysmon(false)` asks for no monitor. The first task from outside could wait
+//!   for ever there.
 //!
-//! What it costs at the build, and what the first task gains: `docs/decisions/2026-11-24-read-from-outside.md`.
+//! What it costs at the build, and what the first task gains:
+//! `docs/decisions/2026-11-24-read-from-outside.md`.
 //!
 //! # The environment
 //!
-//! The steps are written once, in [`Keeping`]; the runtime and the models implement it. How a keeper is started in a runtime is in
-//! `keeper/life.rs`.
+//! The steps are written once, in [`Keeping`]; the runtime and the models implement it. How a
+//! keeper is started in a runtime is in `keeper/life.rs`.
 //!
 //! Checked by `models::keeper`; `tests/work_waits_when_there_is_no_thread.rs`.
 
@@ -79,7 +91,8 @@ use crate::{
     throttle::{REPORT_EVERY, Throttle},
 };
 
-/// Time between two tries. As the longest period of the monitor. A model has no clock: there the time is over at once.
+/// Time between two tries. As the longest period of the monitor. A model has no clock: there the
+/// time is over at once.
 pub(super) const RETRY: Duration = Duration::from_millis(if cfg!(ws_loom) { 0 } else { 10 });
 
 /// Whether a thread has the role.
@@ -94,7 +107,8 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Not wanted where the clock is a driver's: there are no threads, or tasks run during `block_on` alone.
+    /// Not wanted where the clock is a driver's: there are no threads, or tasks run during
+    /// `block_on` alone.
     pub(crate) fn new(wanted: bool) -> Self {
         Self {
             is_taken: AtomicBool::new(!wanted),
@@ -128,9 +142,11 @@ impl Keeper {
     }
 }
 
-/// What the keeper needs of the runtime beyond [`Closing`]. The methods without a body are what a runtime has to bring.
+/// What the keeper needs of the runtime beyond [`Closing`]. The methods without a body are what a
+/// runtime has to bring.
 pub(crate) trait Keeping: Closing {
-    /// What a thread has that begins as a worker: its P, and the permit of a spinner or as its hooks want it.
+    /// What a thread has that begins as a worker: its P, and the permit of a spinner or as its
+    /// hooks want it.
     type Seat;
 
     fn keeper(&self) -> &Keeper;
@@ -138,11 +154,12 @@ pub(crate) trait Keeping: Closing {
     fn has_reserve(&self) -> bool;
     /// Whether a thread could be woken or started, as far as one can see.
     fn could_have_a_thread(&self) -> bool;
-    /// This thread takes the first steps of a worker. None: it may not, and permit and spinning are *refused*.
+    /// This thread takes the first steps of a worker. None: it may not, and permit and spinning are
+    /// *refused*.
     fn become_worker(&self, permit: Permit, spinning: Spinning) -> Option<Self::Seat>;
 
-    /// The life of a thread that has the role, as a keeper and as a worker by turns. True if it has ended as a worker, false if
-    /// the runtime closes.
+    /// The life of a thread that has the role, as a keeper and as a worker by turns. True if it has
+    /// ended as a worker, false if the runtime closes.
     fn live_as_keeper(
         &self,
         wait: impl Fn() -> Option<Self::Seat>,
@@ -165,7 +182,8 @@ pub(crate) trait Keeping: Closing {
         }
     }
 
-    /// The system has refused a thread, which is counted no more. What it was handed goes back, unless others have that.
+    /// The system has refused a thread, which is counted no more. What it was handed goes back,
+    /// unless others have that.
     fn was_refused_by_the_system(&self, handed: Option<(Permit, Spinning)>) {
         if let Some((permit, spinning)) = handed {
             self.refused(permit, spinning);
@@ -195,8 +213,8 @@ pub(crate) trait Keeping: Closing {
             if let Some(seat) = self.stand_in() {
                 return Some(seat);
             }
-            // Its own try has left a note as well, which must not end the next sleep. What other notes are about is looked
-            // at behind this.
+            // Its own try has left a note as well, which must not end the next sleep. What other
+            // notes are about is looked at behind this.
             parker.wake_up();
             // Not the mark of the refusal: see *Whether the reserve tries again*.
             waits = self.lacks_a_thread();

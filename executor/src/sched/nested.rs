@@ -1,41 +1,46 @@
 //! *Above a poll*: a `block_on` inside a task, or inside another `block_on`.
 //!
-//! The thread announces a block, so its permit and its queue go to others (`blocking.rs`), and it polls its
-//! own future, which needs no permit. Nobody else can run what is pinned to it. That may well be what the
-//! future waits for, be it through a handle or through a channel, which nobody can tell: so while it waits,
-//! the thread runs its pinned tasks, one poll at a time. To them such a `block_on` is what an `.await` is.
+//! The thread announces a block, so its permit and its queue go to others (`blocking.rs`), and it
+//! polls its own future, which needs no permit. Nobody else can run what is pinned to it. That may
+//! well be what the future waits for, be it through a handle or through a channel, which nobody can
+//! tell: so while it waits, the thread runs its pinned tasks, one poll at a time. To them such a
+//! `block_on` is what an `.await` is.
 //!
 //! 1. The future is due: it is polled.
-//! 2. A pinned task is due: the block ends, the thread gets a permit as for any pinned work (*Pinned work* in
-//!    `idle.rs`), polls it on top of the poll that called, and announces the block again, which hands on what the
-//!    task has made runnable. If the future is due before there is a permit, it comes first.
+//! 2. A pinned task is due: the block ends, the thread gets a permit as for any pinned work
+//!    (*Pinned work* in `idle.rs`), polls it on top of the poll that called, and announces the
+//!    block again, which hands on what the task has made runnable. If the future is due before
+//!    there is a permit, it comes first.
 //! 3. Neither: it sleeps where others look for its P's thread, for they wake that for pinned work.
 //!
-//! *Invariant*: below a pinned task that is polled here, there is the poll of another task of this P or of its
-//! root. That one is in no queue, so none is polled twice (S1); it finds what the P knows about the
-//! running poll as it left it. The task above sees no scope of a task-local that the poll below is in (`task/local.rs`).
+//! *Invariant*: below a pinned task that is polled here, there is the poll of another task of this
+//! P or of its root. That one is in no queue, so none is polled twice (S1); it finds what the P
+//! knows about the running poll as it left it. The task above sees no scope of a task-local that
+//! the poll below is in (`task/local.rs`).
 //!
 //! Not run are pinned tasks
 //!
-//! - above a branch of a `join`, a `scope` or a `compute`: branches below would mix with those of the task, and
-//!   meet a stranger (J2). They wait until the branch has ended.
-//!   Not so above the second branch of a join that is in no other, where the thread of that join runs it itself: it is a call like any
-//!   other then, with no branch below it, and to take note of it would be a store in each join.
-//! - above code that runs between two polls: hooks, wakers, destructors at the end of a `block_on`. The P
-//!   is not at rest there. They wait until that code returns. So if it has pinned a task itself, and would sleep, it panics:
-//!   it may well wait for that task, which would be for ever.
+//! - above a branch of a `join`, a `scope` or a `compute`: branches below would mix with those of
+//!   the task, and meet a stranger (J2). They wait until the branch has ended. Not so above the
+//!   second branch of a join that is in no other, where the thread of that join runs it itself: it
+//!   is a call like any other then, with no branch below it, and to take note of it would be a
+//!   store in each join.
+//! - above code that runs between two polls: hooks, wakers, destructors at the end of a `block_on`.
+//!   The P is not at rest there. They wait until that code returns. So if it has pinned a task
+//!   itself, and would sleep, it panics: it may well wait for that task, which would be for ever.
 //!
-//! Polls nest, so a `block_on` below goes on only when those above it have returned, though its own future
-//! may be ready long before.
+//! Polls nest, so a `block_on` below goes on only when those above it have returned, though its own
+//! future may be ready long before.
 //!
-//! *Bound*: half of a thread's stack. If the calls on a thread take more than that, measured from the first of them, the
-//! newest panics instead of polling one more task above itself: that panic belongs to the task that called, and the stack's
-//! end would be the end of the process. The other half is for the code of the tasks. The size of a thread that is not the
-//! runtime's is not known; it counts as if it were.
+//! *Bound*: half of a thread's stack. If the calls on a thread take more than that, measured from
+//! the first of them, the newest panics instead of polling one more task above itself: that panic
+//! belongs to the task that called, and the stack's end would be the end of the process. The other
+//! half is for the code of the tasks. The size of a thread that is not the runtime's is not known;
+//! it counts as if it were.
 //!
-//! Rejected: a panic, as tokio has it. Whether a thread has pinned tasks depends, for a task that may be stolen, on
-//! which thread polls it; so it would come now and then, or else there is no `block_on` in tasks at all, and
-//! it is of use: in a callback of a library that knows no futures.
+//! Rejected: a panic, as tokio has it. Whether a thread has pinned tasks depends, for a task that
+//! may be stolen, on which thread polls it; so it would come now and then, or else there is no
+//! `block_on` in tasks at all, and it is of use: in a callback of a library that knows no futures.
 //!
 //! Checked by `tests/block_on_runs_pinned_tasks.rs`, and by `nested/tests.rs`, in steps.
 
@@ -99,7 +104,8 @@ fn wait_above<F: Future>(
         if worker.run_pinned_above(root) {
             continue;
         }
-        // What woke it in its poll may have ended the sleep of a call above that: it is the same place.
+        // What woke it in its poll may have ended the sleep of a call above that: it is the same
+        // place.
         if !root.is_notified() {
             // Another runtime's clock does not wait for this thread.
             let is_own = std::ptr::eq(Arc::as_ptr(worker.shared()), shared);
@@ -112,7 +118,8 @@ fn wait_above<F: Future>(
 const STACK: usize = 2 << 20;
 
 thread_local! {
-    /// Where the stack was in the first of the calls that nest on this thread; 0 while there is none.
+    /// Where the stack was in the first of the calls that nest on this thread; 0 while there is
+    /// none.
     static FIRST: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -191,8 +198,9 @@ impl Worker {
         }
     }
 
-    /// Sleeps until the root goes on. If nobody tries for a thread where the system has refused one, this thread does: it may
-    /// be the only one, and its own future may wait for a task that waits for a thread.
+    /// Sleeps until the root goes on. If nobody tries for a thread where the system has refused
+    /// one, this thread does: it may be the only one, and its own future may wait for a task that
+    /// waits for a thread.
     fn sleep_above(&self, root: &Root) {
         if self.shared.has_a_keeper() {
             return root.parker().park();
@@ -206,7 +214,8 @@ impl Worker {
         let (p, peer) = (&*self.p, self.peer());
         let running = peer.running.load(Relaxed);
         if matches!(running, 0 | BRANCH | USER_CODE) || fork_join::is_inside() {
-            // A clock that jumps waits for what is in the inbox, and this thread may wait for the clock.
+            // A clock that jumps waits for what is in the inbox, and this thread may wait for the
+            // clock.
             p.take_in();
             assert!(
                 running != USER_CODE || !self.pinned_between.get() || root.is_notified(),

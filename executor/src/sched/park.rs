@@ -9,13 +9,14 @@
 //! | `POLLING` | waits in the netpoll | an unpark, or an event |
 //! | `NOTIFIED` | an unpark came that was not consumed | its thread, who returns at once |
 //!
-//! *Invariant*: after an unpark the thread's current or next sleep ends. The thread falls asleep by a
-//! compare-and-swap from `EMPTY`, an unpark swaps `NOTIFIED` in, so one of the two sees the other: the
-//! thread does not sleep, or the unpark learns where it sleeps and goes there. An interrupt of the
-//! netpoll that comes too late ends the next wait there for nothing; every caller looks again anyway.
+//! *Invariant*: after an unpark the thread's current or next sleep ends. The thread falls asleep by
+//! a compare-and-swap from `EMPTY`, an unpark swaps `NOTIFIED` in, so one of the two sees the
+//! other: the thread does not sleep, or the unpark learns where it sleeps and goes there. An
+//! interrupt of the netpoll that comes too late ends the next wait there for nothing; every caller
+//! looks again anyway.
 //!
-//! It is not `std::thread::park`: a task may use that for itself (a nested executor does), and would
-//! eat our wake-ups. And a P changes its thread, so the parker must not know one.
+//! It is not `std::thread::park`: a task may use that for itself (a nested executor does), and
+//! would eat our wake-ups. And a P changes its thread, so the parker must not know one.
 //!
 //! Checked by `models::park`.
 
@@ -72,7 +73,8 @@ impl Parker {
         !self.wake_up()
     }
 
-    /// Waits in the netpoll, which is what `poll` does; unless there was an unpark. Whether there was one by the end.
+    /// Waits in the netpoll, which is what `poll` does; unless there was an unpark. Whether there
+    /// was one by the end.
     pub(crate) fn park_polling(&self, poll: impl FnOnce()) -> bool {
         if self.fall_asleep(POLLING) {
             poll();

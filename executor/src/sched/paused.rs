@@ -1,29 +1,32 @@
-//! Virtual time: a runtime whose clock stands still while anything can go on, and jumps to the next timer when
-//! nothing can.
+//! Virtual time: a runtime whose clock stands still while anything can go on, and jumps to the next
+//! timer when nothing can.
 //!
-//! It is for tests. A sleep of a thousand hours takes none, a timeout comes exactly when it is due, and the order
-//! in which ready tasks run follows from a seed, so that a run can be repeated. Such a runtime has one permit and
-//! no sysmon, which would look at the real clock.
+//! It is for tests. A sleep of a thousand hours takes none, a timeout comes exactly when it is due,
+//! and the order in which ready tasks run follows from a seed, so that a run can be repeated. Such
+//! a runtime has one permit and no sysmon, which would look at the real clock.
 //!
 //! # *The jump*
 //!
 //! *Invariant*: the clock moves only while nothing in the runtime can go on before it does.
 //!
-//! Every thread that has a P is counted as *awake* from its first step to its last, but for the time in which it
-//! sleeps: a worker in [`Worker::wait_paused`], a nested `block_on` in [`Shared::park_above`]. A thread in a blocking
-//! closure, in a stalled join or in the middle of a poll sleeps nowhere here, so it is awake, and the clock waits for
-//! it. Who falls asleep counts itself down, and if it was the last:
+//! Every thread that has a P is counted as *awake* from its first step to its last, but for the
+//! time in which it sleeps: a worker in [`Worker::wait_paused`], a nested `block_on` in
+//! [`Shared::park_above`]. A thread in a blocking closure, in a stalled join or in the middle of a
+//! poll sleeps nowhere here, so it is awake, and the clock waits for it. Who falls asleep counts
+//! itself down, and if it was the last:
 //!
-//! 1. it is the one in the netpoll: it looks whether the next step is somebody's already (`all_wait`), asks the netpoll
-//!    without waiting, and if nothing came of that, moves the clock to the next deadline and fires what is due;
-//! 2. it is not: it interrupts the one who is, who counts itself up, comes round, counts itself down, and is the
-//!    last now; or, if nobody is there, has a thread started for that.
+//! 1. it is the one in the netpoll: it looks whether the next step is somebody's already
+//!    (`all_wait`), asks the netpoll without waiting, and if nothing came of that, moves the clock
+//!    to the next deadline and fires what is due;
+//! 2. it is not: it interrupts the one who is, who counts itself up, comes round, counts itself
+//!    down, and is the last now; or, if nobody is there, has a thread started for that.
 //!
-//! A thread that was woken and has not yet counted itself up is not overlooked: what it was woken for can be seen. A
-//! permit was handed to it, so none is free; or its root is notified; or a task lies in its inbox. Foreign
-//! threads are seen from the moment at which their task is in a queue. A thread that sleeps in a nested `block_on` cannot poll
-//! the roots below that one before it is done, so only the uppermost root of each thread counts; and where it may not poll its
-//! pinned tasks either, it takes them out of the inbox before it sleeps.
+//! A thread that was woken and has not yet counted itself up is not overlooked: what it was woken
+//! for can be seen. A permit was handed to it, so none is free; or its root is notified; or a task
+//! lies in its inbox. Foreign threads are seen from the moment at which their task is in a queue. A
+//! thread that sleeps in a nested `block_on` cannot poll the roots below that one before it is
+//! done, so only the uppermost root of each thread counts; and where it may not poll its pinned
+//! tasks either, it takes them out of the inbox before it sleeps.
 //!
 //! | holds the clock | does not |
 //! | --- | --- |
@@ -35,43 +38,51 @@
 //!
 //! # *An advance*
 //!
-//! `time::advance` waits for a moment and for quiet: it is ready when the clock is there and everything that could go on at
-//! that moment has done so. It is no timer, since a timer's waker is one of several that become ready together. It has a
-//! place in `State::advances` instead. When all wait, the thread in the netpoll compares the next timer with the earliest
-//! advance: a timer that is not later goes first; otherwise the clock moves to the advance, which is woken alone.
+//! `time::advance` waits for a moment and for quiet: it is ready when the clock is there and
+//! everything that could go on at that moment has done so. It is no timer, since a timer's waker is
+//! one of several that become ready together. It has a place in `State::advances` instead. When all
+//! wait, the thread in the netpoll compares the next timer with the earliest advance: a timer that
+//! is not later goes first; otherwise the clock moves to the advance, which is woken alone.
 //!
 //! # Sockets
 //!
-//! The netpoll is asked before each jump, so what the kernel has ready by then comes before the next timer.
-//! What is still on its way does not count, and with it the run depends on the world.
+//! The netpoll is asked before each jump, so what the kernel has ready by then comes before the
+//! next timer. What is still on its way does not count, and with it the run depends on the world.
 //!
 //! # *The shuffle*
 //!
-//! At each step one of the tasks that are ready is drawn, each with the same chance, whatever queue it is in and for
-//! whatever reason it got there. So all orders are possible that a program may meet under any number of workers, as far
-//! as they differ between polls, and a seed picks one. This gives up what the queues promise otherwise: first in,
-//! first out (H1), `runnext` and the slice (F4). What is left of fairness: of `n` ready tasks each is next with a chance
-//! of one in `n`, so none waits for ever (but with probability nought), and a poll has its budget (F2). A forked child
-//! runs first, as always (J4), and tasks with a priority come before all that have a lower one, in their order
-//! (O1). Drawn is from one generator for the whole runtime, so that it does not matter
-//! which thread has the permit.
+//! At each step one of the tasks that are ready is drawn, each with the same chance, whatever queue
+//! it is in and for whatever reason it got there. So all orders are possible that a program may
+//! meet under any number of workers, as far as they differ between polls, and a seed picks one.
+//! This gives up what the queues promise otherwise: first in, first out (H1), `runnext` and the
+//! slice (F4). What is left of fairness: of `n` ready tasks each is next with a chance of one in
+//! `n`, so none waits for ever (but with probability nought), and a poll has its budget (F2). A
+//! forked child runs first, as always (J4), and tasks with a priority come before all that have a
+//! lower one, in their order (O1). Drawn is from one generator for the whole runtime, so that it
+//! does not matter which thread has the permit.
 //!
-//! It costs normal runtimes nothing: a bit in the attention word, which each step reads anyway, leads here.
+//! It costs normal runtimes nothing: a bit in the attention word, which each step reads anyway,
+//! leads here.
 //!
 //! # *Nothing can wake*
 //!
-//! When all wait, no timer is armed and no socket is registered, then only a thread that is none of ours could
-//! go on with it. One that blocks a pool of its own for a file is legitimate, so the verdict is not given at once
-//! but after a real time, [`Builder::deadlock_after`](crate::runtime::Builder::deadlock_after): then every root
-//! panics, with a list of the tasks that wait.
+//! When all wait, no timer is armed and no socket is registered, then only a thread that is none of
+//! ours could go on with it. One that blocks a pool of its own for a file is legitimate, so the
+//! verdict is not given at once but after a real time,
+//! [`Builder::deadlock_after`](crate::runtime::Builder::deadlock_after): then every root panics,
+//! with a list of the tasks that wait.
 //!
 //! # Rejected
 //!
-//! - A jump by whoever is last, wherever it sleeps: the one in the netpoll may have an event in hand.
-//! - To run blocking closures in place, for a fixed order: a closure that waits for a task would wait for ever.
-//! - To shuffle only what became ready together: the order of two wake-ups is what a test is mostly wrong about.
+//! - A jump by whoever is last, wherever it sleeps: the one in the netpoll may have an event in
+//!   hand.
+//! - To run blocking closures in place, for a fixed order: a closure that waits for a task would
+//!   wait for ever.
+//! - To shuffle only what became ready together: the order of two wake-ups is what a test is mostly
+//!   wrong about.
 //!
-//! Checked by `paused/tests.rs`, in steps, and by `tests/virtual_time.rs` and `tests/a_seed_draws_the_order.rs`.
+//! Checked by `paused/tests.rs`, in steps, and by `tests/virtual_time.rs` and
+//! `tests/a_seed_draws_the_order.rs`.
 
 use std::{
     fmt::Write,
@@ -122,8 +133,8 @@ struct State {
     holds: usize,
     /// Those who let time pass nevertheless.
     advances: Slab<Advance>,
-    /// Futures that a thread waits for, in `run` or in `block_on`. Those of one thread in their order: the last one first has
-    /// to be done.
+    /// Futures that a thread waits for, in `run` or in `block_on`. Those of one thread in their
+    /// order: the last one first has to be done.
     roots: Vec<(ThreadId, SharedRoot)>,
     /// The verdict was given.
     stuck: bool,
@@ -337,7 +348,8 @@ impl Shared {
         }
     }
 
-    /// A thread in a nested `block_on` sleeps until that can go on. It is one of this runtime's if `is_own`.
+    /// A thread in a nested `block_on` sleeps until that can go on. It is one of this runtime's if
+    /// `is_own`.
     pub(super) fn park_above(&self, is_own: bool, park: impl FnOnce()) {
         let Some(paused) = &self.paused else {
             return park();
@@ -466,8 +478,8 @@ impl Shared {
 }
 
 impl Worker {
-    /// What `wait_on` does where time is virtual: sleeps in the netpoll, where the clock may be moved, or if
-    /// somebody else is there on `parker`. True if `keep_alive` went by.
+    /// What `wait_on` does where time is virtual: sleeps in the netpoll, where the clock may be
+    /// moved, or if somebody else is there on `parker`. True if `keep_alive` went by.
     #[cold]
     #[inline(never)]
     pub(super) fn wait_paused(
@@ -501,8 +513,8 @@ impl Worker {
         false
     }
 
-    /// *The shuffle*. None if nothing is ready here, or there is no permit for it: then the ordinary search
-    /// goes on.
+    /// *The shuffle*. None if nothing is ready here, or there is no permit for it: then the
+    /// ordinary search goes on.
     #[cold]
     #[inline(never)]
     pub(super) fn draw(&self, paused: &Paused) -> Option<Step> {

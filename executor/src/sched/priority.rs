@@ -1,9 +1,9 @@
 //! Priorities: where tasks above and below the default one stand in `find_runnable`.
 //!
-//! A task of another priority than the default is queued in an ordered queue (`queue/ordered.rs`): its P's
-//! own, or, from outside or for want of room, the shared one. All others go the usual way, and pay one
-//! relaxed load in each step for the question whether there has ever been any other: four instructions of a
-//! step's 114, or five, as `cargo xtask counts ordered` shows.
+//! A task of another priority than the default is queued in an ordered queue (`queue/ordered.rs`):
+//! its P's own, or, from outside or for want of room, the shared one. All others go the usual way,
+//! and pay one relaxed load in each step for the question whether there has ever been any other:
+//! four instructions of a step's 114, or five, as `cargo xtask counts ordered` shows.
 //!
 //! # What a step takes
 //!
@@ -11,40 +11,43 @@
 //!
 //! 1. *A turn for those below*, at every 61st tick; see *Fairness*.
 //! 2. After [`OWN_MAX`] tasks of its own, the highest of the shared queue (O4).
-//! 3. At every 61st tick, half of what the P has that publishes the highest level, if that is above all that is
-//!    at hand: the P may be stuck, and its own thread not come by for long (O4).
+//! 3. At every 61st tick, half of what the P has that publishes the highest level, if that is above
+//!    all that is at hand: the P may be stuck, and its own thread not come by for long (O4).
 //! 4. The highest above the default, its own or shared, its own if they are level (O1).
-//! 5. `runnext`, the LRQ; and then a batch of the global queue, which has tasks of the default priority.
+//! 5. `runnext`, the LRQ; and then a batch of the global queue, which has tasks of the default
+//!    priority.
 //! 6. The highest of the others, its own or shared.
-//! 7. Others' tasks: in each round first the ordered ones above the default, then the LRQs, and at its end the
-//!    ordered ones below (O3).
+//! 7. Others' tasks: in each round first the ordered ones above the default, then the LRQs, and at
+//!    its end the ordered ones below (O3).
 //!
-//! In 3, 4 and 6 it looks at the shared queue's highest level at every step, which is one more load, and not
-//! only when it runs dry or after 60 tasks: a request that comes from a foreign thread would otherwise wait
-//! behind 60 polls of batch work. A worker with nothing of its own looks at the others first, and takes from
-//! the shared queue what is above that (O3): what others have may be taken by them at any moment, so the shared
-//! level is asked for again when that failed.
+//! In 3, 4 and 6 it looks at the shared queue's highest level at every step, which is one more
+//! load, and not only when it runs dry or after 60 tasks: a request that comes from a foreign
+//! thread would otherwise wait behind 60 polls of batch work. A worker with nothing of its own
+//! looks at the others first, and takes from the shared queue what is above that (O3): what others
+//! have may be taken by them at any moment, so the shared level is asked for again when that
+//! failed.
 //!
 //! # What a push wakes
 //!
-//! A thread, if a permit is free and nobody searches: as for a task that goes to the back of an LRQ. *The gate*
-//! in `push.rs` is not for these: it lets a task wait for the poll that woke it, and one that somebody calls
-//! urgent is not to wait beside a free permit.
+//! A thread, if a permit is free and nobody searches: as for a task that goes to the back of an
+//! LRQ. *The gate* in `push.rs` is not for these: it lets a task wait for the poll that woke it,
+//! and one that somebody calls urgent is not to wait beside a free permit.
 //!
 //! # Fairness
 //!
-//! Strict order starves what is low. So at every 61st tick one of four has its turn, and the next one if it has
-//! nothing: the lowest of the own and the shared queue, the default ones (`runnext`, the LRQ), and, level by
-//! level, any of the own and any of the shared queue. The lowest is so taken within 4 * 61 = 244 ticks of its P,
-//! and it does not matter whether it is moved to the shared queue meanwhile:
-//! [`Priority`](crate::task::Priority) says 250. `Builder::strict_priorities` does without, and without step 2,
-//! and lets the global queue wait while anything above it is at hand.
+//! Strict order starves what is low. So at every 61st tick one of four has its turn, and the next
+//! one if it has nothing: the lowest of the own and the shared queue, the default ones (`runnext`,
+//! the LRQ), and, level by level, any of the own and any of the shared queue. The lowest is so
+//! taken within 4 * 61 = 244 ticks of its P, and it does not matter whether it is moved to the
+//! shared queue meanwhile: [`Priority`](crate::task::Priority) says 250.
+//! `Builder::strict_priorities` does without, and without step 2, and lets the global queue wait
+//! while anything above it is at hand.
 //!
 //! # Moves
 //!
-//! A task carries its priority, and no queue does, so it survives every move (overflow, steal, hand-in,
-//! revocation, wake from a foreign thread): who queues a task asks it anew. That is also when a changed
-//! priority begins to count.
+//! A task carries its priority, and no queue does, so it survives every move (overflow, steal,
+//! hand-in, revocation, wake from a foreign thread): who queues a task asks it anew. That is also
+//! when a changed priority begins to count.
 //!
 //! Checked by `priority/tests.rs` and by `tests/priorities_*.rs`; the queues by `models::ordered`.
 
@@ -69,8 +72,9 @@ pub(super) const ABOVE: i64 = DEFAULT_PRIORITY + 1;
 pub(super) const ANY: i64 = i64::MIN;
 /// So many tasks of its own queue a P takes before the shared one has its turn (O4).
 const OWN_MAX: u32 = 60;
-/// So many ticks after the last turn for those below, or the last look at all others, the next one is due: at
-/// the latest two ticks later, since the global queue and a pinned task may both be first.
+/// So many ticks after the last turn for those below, or the last look at all others, the next one
+/// is due: at the latest two ticks later, since the global queue and a pinned task may both be
+/// first.
 const TURN_TICKS: u64 = 59;
 /// Who has a turn; see *Fairness*.
 const TURNS: usize = 4;
@@ -148,8 +152,8 @@ impl Worker {
         }
     }
 
-    /// Into the ordered queue, or with the lower half of it to the shared one. Whether the caller should see
-    /// to a thread for it.
+    /// Into the ordered queue, or with the lower half of it to the shared one. Whether the caller
+    /// should see to a thread for it.
     pub(super) fn push_ordered_quietly(&self, task: Task) -> bool {
         if !self.peer().standing.has_permit() {
             self.peer().counters.handed_in.add(1);
@@ -172,8 +176,8 @@ impl Worker {
 
     // --- the next task ---
 
-    /// What comes before `runnext`. The caller has asked whether the ordered queues are used at all.
-    /// Cold, so that the step of all others keeps its shape.
+    /// What comes before `runnext`. The caller has asked whether the ordered queues are used at
+    /// all. Cold, so that the step of all others keeps its shape.
     #[cold]
     pub(super) fn ordered_first(&self) -> Option<Task> {
         let task = self.take_first();
@@ -239,7 +243,8 @@ impl Worker {
         own.max(self.shared.ordered.top())
     }
 
-    /// The highest of the own and the shared queue, if it is `floor` or above; the own one if they are level.
+    /// The highest of the own and the shared queue, if it is `floor` or above; the own one if they
+    /// are level.
     fn highest(&self, floor: i64) -> Option<Task> {
         let shared = match self.scope {
             Scope::All => self.shared.ordered.top().filter(|&top| top >= floor),
@@ -288,8 +293,8 @@ impl Worker {
         Some(self.took(first))
     }
 
-    /// The upper half of what the P has that publishes the highest level, if that is `floor` or above: one to
-    /// run, the rest into the own queue.
+    /// The upper half of what the P has that publishes the highest level, if that is `floor` or
+    /// above: one to run, the rest into the own queue.
     pub(super) fn steal_ordered(&self, floor: i64) -> Option<Task> {
         let mut best = None;
         let listed = self.list();
@@ -322,7 +327,8 @@ impl Worker {
         first
     }
 
-    /// Counts ticks while somebody waits in the ordered queues, and says when it is time for a turn.
+    /// Counts ticks while somebody waits in the ordered queues, and says when it is time for a
+    /// turn.
     fn turn_is_due(&self, tick: u64) -> bool {
         let next = &self.p.ranks.next_turn;
         let waits = self.top_at_hand().is_some();

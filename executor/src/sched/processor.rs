@@ -1,10 +1,10 @@
 //! P: the queues and the state of one polling thread.
 //!
-//! A P has two faces. The [`Processor`] is an owned value: who has it may push, pop, spawn and arm, so
-//! it travels by move from the pool of vacant ones to a thread and back, and no field of it needs an
-//! atomic. The [`Peer`] is what the others see of it: the stealing ends of its queues, its standing,
-//! its timers, its counters. It lives as long as the runtime, so that a thief or a waker never has to
-//! ask whether it is still there; which of them a walk visits is in `slots.rs`.
+//! A P has two faces. The [`Processor`] is an owned value: who has it may push, pop, spawn and arm,
+//! so it travels by move from the pool of vacant ones to a thread and back, and no field of it
+//! needs an atomic. The [`Peer`] is what the others see of it: the stealing ends of its queues, its
+//! standing, its timers, its counters. It lives as long as the runtime, so that a thief or a waker
+//! never has to ask whether it is still there; which of them a walk visits is in `slots.rs`.
 
 use std::{
     cell::{Cell, RefCell},
@@ -56,7 +56,8 @@ pub(crate) mod attention {
     pub(crate) const PAUSED: u32 = 4;
     /// Its polls are slow, and the global queue waits.
     pub(crate) const GLOBAL: u32 = 8;
-    /// The root of its `block_on` waits for a timer or a source; see *Whose thread it is* in `block_on.rs`.
+    /// The root of its `block_on` waits for a timer or a source; see *Whose thread it is* in
+    /// `block_on.rs`.
     pub(crate) const ROOT_WAITS: u32 = 16;
     /// The runtime drains: what its thread has entered last is to be cancelled.
     pub(crate) const DRAIN: u32 = 32;
@@ -90,22 +91,25 @@ pub(crate) struct Peer {
     pub(crate) thread: AtomicU32,
     /// The task that it polls, by its address in the live table; 0: none.
     pub(crate) running: AtomicU64,
-    /// It computed when sysmon last looked, or took its permit: a *stray*, if its standing is `Stuck`. Written by sysmon, and by
-    /// its thread when it comes back from a block without a permit.
+    /// It computed when sysmon last looked, or took its permit: a *stray*, if its standing is
+    /// `Stuck`. Written by sysmon, and by its thread when it comes back from a block without a
+    /// permit.
     pub(crate) computes: AtomicBool,
-    /// Its thread is in code that it has announced to block (`blocking.rs`). Written by that thread.
+    /// Its thread is in code that it has announced to block (`blocking.rs`). Written by that
+    /// thread.
     pub(crate) announced: AtomicBool,
     /// Its thread is in `block_on`, and takes nothing of others. Written by that thread.
     pub(crate) own: AtomicBool,
-    /// While it is parked: its thread has pinned tasks or a root, which wait for whatever it runs; see *Bound threads* in
-    /// `blocking.rs`. Written by that thread.
+    /// While it is parked: its thread has pinned tasks or a root, which wait for whatever it runs;
+    /// see *Bound threads* in `blocking.rs`. Written by that thread.
     pub(crate) bound: AtomicBool,
-    /// A blocking call that a bound thread has handed to this one, and whether there is one. Put there before the
-    /// standing says that it has a permit; see *Bound threads*.
+    /// A blocking call that a bound thread has handed to this one, and whether there is one. Put
+    /// there before the standing says that it has a permit; see *Bound threads*.
     pub(crate) handed: Mutex<Option<Task>>,
     pub(crate) is_handed: AtomicBool,
-    /// It gave what it made runnable to others for want of a permit, or sysmon did; see *Standing in* in `block_on.rs`.
-    /// Set before the fence of `Ground::refused`, and looked at after that of `wait_for_root`.
+    /// It gave what it made runnable to others for want of a permit, or sysmon did; see *Standing
+    /// in* in `block_on.rs`. Set before the fence of `Ground::refused`, and looked at after that of
+    /// `wait_for_root`.
     pub(crate) gave_away: AtomicBool,
     /// Counts its thread's steps: a victim that moved on shows it here.
     pub(crate) ticks: AtomicU64,
@@ -113,8 +117,8 @@ pub(crate) struct Peer {
     pub(crate) forked: AtomicU64,
     /// How often its thread came to a fork after somebody had asked. Written by that thread.
     pub(crate) came_by: Counter,
-    /// *The gate* in `push.rs`: the step in which its thread left a task alone in `runnext` for others, and
-    /// the one in which it woke somebody for that.
+    /// *The gate* in `push.rs`: the step in which its thread left a task alone in `runnext` for
+    /// others, and the one in which it woke somebody for that.
     pub(crate) alone: AtomicU64,
     pub(crate) offered: AtomicU64,
     /// Where its thread sleeps.
@@ -179,8 +183,8 @@ impl Bed for Peer {
 }
 
 impl Peer {
-    /// Whether its thread is in a branch of a join, somebody was shown one of what it runs, or it came to a fork in this step
-    /// after somebody had asked.
+    /// Whether its thread is in a branch of a join, somebody was shown one of what it runs, or it
+    /// came to a fork in this step after somebody had asked.
     pub(crate) fn forks(&self) -> bool {
         self.running.load(Relaxed) == BRANCH
             || self.lane.has_promoted()
@@ -231,25 +235,30 @@ pub(crate) struct Processor {
     pub(crate) ranks: Ranks,
     /// The owner's end of the fork deque.
     pub(crate) parents: ForkDeque<Task>,
-    /// A child that was just forked, and runs next; see *A poll that goes on* in `fork_join/fork.rs`.
+    /// A child that was just forked, and runs next; see *A poll that goes on* in
+    /// `fork_join/fork.rs`.
     pub(crate) direct: RunNext<Task>,
-    /// This P has forked at least once: until then its thread does not look into `direct` and `parents`.
+    /// This P has forked at least once: until then its thread does not look into `direct` and
+    /// `parents`.
     pub(crate) forks: Cell<bool>,
     /// The address of the task that is polled, if others may take it.
     pub(crate) may_fork: Cell<Option<NonZeroUsize>>,
-    /// The address of the one that has forked in its poll, and goes on after that: a wake that nobody had to count.
+    /// The address of the one that has forked in its poll, and goes on after that: a wake that
+    /// nobody had to count.
     pub(crate) goes_on: Cell<Option<NonZeroUsize>>,
     pub(crate) live: LiveOwner<TaskRef>,
     /// Pinned tasks that are ready.
     pub(crate) pinned: RefCell<VecDeque<Task>>,
-    /// The blocking call that is polled asks for another thread; see *Bound threads* in `blocking.rs`.
+    /// The blocking call that is polled asks for another thread; see *Bound threads* in
+    /// `blocking.rs`.
     pub(crate) passes_on: Cell<bool>,
     /// Pinned tasks that live on this P's thread.
     pub(crate) pinned_live: Cell<usize>,
     pub(crate) rng: Rng,
     /// Ids that are set aside for this P: next and end.
     pub(crate) ids: Cell<(u64, u64)>,
-    /// *The gate* in `push.rs`: whether to wake a thread for a lone `runnext`, and when that was done last.
+    /// *The gate* in `push.rs`: whether to wake a thread for a lone `runnext`, and when that was
+    /// done last.
     pub(super) gate: Worth,
     pub(crate) woke_at: Cell<Option<u64>>,
     /// Whether to linger as a spinner; see `search.rs`.
@@ -260,11 +269,12 @@ pub(crate) struct Processor {
     pub(crate) now_ms: Cell<u32>,
     /// When *the exchange* had its turn last, by that clock.
     pub(super) exchanged_ms: Cell<u32>,
-    /// When the time slice that is running began, in nanoseconds of the runtime's clock; None: since the
-    /// last look at it. A slice is what a task and those that it wakes into `runnext` have together.
+    /// When the time slice that is running began, in nanoseconds of the runtime's clock; None:
+    /// since the last look at it. A slice is what a task and those that it wakes into `runnext`
+    /// have together.
     pub(crate) slice_began: Cell<Option<u64>>,
-    /// When a computation on this thread last got a permit that it had waited for at a fork, in nanoseconds of the
-    /// runtime's clock.
+    /// When a computation on this thread last got a permit that it had waited for at a fork, in
+    /// nanoseconds of the runtime's clock.
     pub(crate) forks_since: Cell<u64>,
     /// Tasks that are woken now come from one batch of the netpoll or the timers: how many so far.
     pub(crate) batch: Cell<Option<usize>>,

@@ -16,23 +16,24 @@
 //!
 //! A task that is woken into an empty `runnext` will be run by this thread in a moment, and to wake
 //! another for it would be for nothing: two tasks that talk to each other would keep a second core
-//! busy (tokio #4941, #8065; golang/go #18237). But if this thread computes on, the task sits there. So
-//! a lone `runnext` wakes a thread, and the worker looks at the clock, once after the wake-up and once
-//! when it comes back to its queue: if that was within [`GATE_PATIENCE`] the wake-up was not needed.
-//! After a few of these in a row twice as many as before pass without one, up to [`GATE_MAX`]; if it
-//! took longer, none. A ring of tasks with one token soon wakes nobody, and a task that spawns a child
-//! and computes on has it started elsewhere at once. (Whether the woken thread got something to do is no
-//! measure: the wake-up itself takes so long that it is often there first.) The wake-up is an offer: a thief
-//! that still finds the P at the same step takes the task without the usual patience, for the wake-up
-//! took longer than that. And the woken thread is kept off this one's CPU; see `apart.rs`. If a thread spins
-//! already it is relied upon: it looks for tasks that are left alone before it sleeps (`Ground::any_left`).
+//! busy (tokio #4941, #8065; golang/go #18237). But if this thread computes on, the task sits
+//! there. So a lone `runnext` wakes a thread, and the worker looks at the clock, once after the
+//! wake-up and once when it comes back to its queue: if that was within [`GATE_PATIENCE`] the
+//! wake-up was not needed. After a few of these in a row twice as many as before pass without one,
+//! up to [`GATE_MAX`]; if it took longer, none. A ring of tasks with one token soon wakes nobody,
+//! and a task that spawns a child and computes on has it started elsewhere at once. (Whether the
+//! woken thread got something to do is no measure: the wake-up itself takes so long that it is
+//! often there first.) The wake-up is an offer: a thief that still finds the P at the same step
+//! takes the task without the usual patience, for the wake-up took longer than that. And the woken
+//! thread is kept off this one's CPU; see `apart.rs`. If a thread spins already it is relied upon:
+//! it looks for tasks that are left alone before it sleeps (`Ground::any_left`).
 //!
 //! # Without a permit
 //!
 //! Between two polls a thread without a permit owns an empty P. In the middle of a poll, after a
 //! revocation, or while a `block_on` found no permit, what is spawned or woken goes to the global
-//! queue: in the local one it would be seen by those only who run dry. A call whose first task is of
-//! the default priority tries for a permit once more before: `crowd.rs`.
+//! queue: in the local one it would be seen by those only who run dry. A call whose first task is
+//! of the default priority tries for a permit once more before: `crowd.rs`.
 
 use std::{panic::Location, ptr::NonNull, task::Waker, time::Duration};
 
@@ -51,18 +52,18 @@ use crate::{
     time::TimerShard,
 };
 
-/// The most wake-ups for a lone `runnext` that are let pass in a row. Measured with the ring and the
-/// spawn-then-compute benchmarks: at 4096 the ring keeps 0.5 % of a second core busy.
+/// The most wake-ups for a lone `runnext` that are let pass in a row. Measured with the ring and
+/// the spawn-then-compute benchmarks: at 4096 the ring keeps 0.5 % of a second core busy.
 const GATE_MAX: u32 = 4096;
-/// Wake-ups in vain in a row before the first one passes. Guessed: a program's first spawns tell little
-/// about the next.
+/// Wake-ups in vain in a row before the first one passes. Guessed: a program's first spawns tell
+/// little about the next.
 const GATE_TRUST: u32 = 3;
-/// A worker that comes back to its queue sooner than this after a wake-up would have run the task itself
-/// about as early: a wake-up takes 5 to 30 us here.
+/// A worker that comes back to its queue sooner than this after a wake-up would have run the task
+/// itself about as early: a wake-up takes 5 to 30 us here.
 const GATE_PATIENCE: Duration = Duration::from_micros(20);
 
-/// A blocking call that is spawned where no more tasks than these wait runs next, and sends them to the global queue. Guessed:
-/// to move them takes less time than to wake the thread that they go to.
+/// A blocking call that is spawned where no more tasks than these wait runs next, and sends them to
+/// the global queue. Guessed: to move them takes less time than to wake the thread that they go to.
 const CALL_MOVES_MAX: usize = 8;
 
 /// What became of a task that is to be a child.
@@ -73,7 +74,8 @@ pub(crate) enum Forked {
         /// The parent goes on after that by itself. If not, the caller has to wake it.
         goes_on: bool,
     },
-    /// It was spawned: the running poll is not that of a task that others may take, or it has forked already.
+    /// It was spawned: the running poll is not that of a task that others may take, or it has
+    /// forked already.
     Spawned,
 }
 
@@ -133,7 +135,8 @@ impl Worker {
         }
     }
 
-    /// A task that has just forked: to the tail of the fork deque, and wakes a thread that could take it.
+    /// A task that has just forked: to the tail of the fork deque, and wakes a thread that could
+    /// take it.
     pub(super) fn push_parent(&self, task: Task) {
         event!(self, ParentOffered, &task, 0);
         self.p.parents.push(task);
@@ -161,8 +164,8 @@ impl Worker {
         }
         let peer = self.peer();
         let ticks = peer.ticks.load(Relaxed);
-        // Ordering: Relaxed: the fence of `submit` follows. If a thread spins, it is relied upon: it sees
-        // this at the end of its search, or is seen not to spin.
+        // Ordering: Relaxed: the fence of `submit` follows. If a thread spins, it is relied upon:
+        // it sees this at the end of its search, or is seen not to spin.
         peer.alone.store(ticks, Relaxed);
         if let Some((permit, spinning)) = self.shared.idle.submit(1) {
             peer.counters.wakeups.add(1);
@@ -183,10 +186,12 @@ impl Worker {
         }
     }
 
-    /// A task that goes on: behind all that waits here, or, if there is no room, behind all that waits for all.
+    /// A task that goes on: behind all that waits here, or, if there is no room, behind all that
+    /// waits for all.
     ///
-    /// It does not send half of the queue there, as one that is new does: that has not had its turn. With 10,000 tasks that always
-    /// want to go on, each that came from the global queue did so to 128, and some waited for twelve turns of all.
+    /// It does not send half of the queue there, as one that is new does: that has not had its
+    /// turn. With 10,000 tasks that always want to go on, each that came from the global queue did
+    /// so to 128, and some waited for twelve turns of all.
     #[inline]
     pub(super) fn push_again(&self, task: Task) {
         if self.p.lrq.is_full() {
@@ -210,8 +215,8 @@ impl Worker {
         }
     }
 
-    /// To the back of the local queue, or with half of it to the global one. Whether the caller should
-    /// see to a thread for it.
+    /// To the back of the local queue, or with half of it to the global one. Whether the caller
+    /// should see to a thread for it.
     pub(super) fn push_quietly(&self, task: Task) -> bool {
         if !self.peer().standing.has_permit() {
             self.peer().counters.handed_in.add(1);
@@ -292,8 +297,8 @@ impl Worker {
         self.shared.push_foreign(task);
     }
 
-    /// A blocking call is about to run here: whether another thread is to do that, and can be had. The call's poll has to
-    /// end then, woken. See *Bound threads* in `blocking.rs`.
+    /// A blocking call is about to run here: whether another thread is to do that, and can be had.
+    /// The call's poll has to end then, woken. See *Bound threads* in `blocking.rs`.
     pub(crate) fn passes_call_on(&self) -> bool {
         let shared = &self.shared;
         let passes_on = self.is_bound()
@@ -309,8 +314,8 @@ impl Worker {
         self.root.is_some() || self.p.pinned_live.get() > 0
     }
 
-    /// Gives a call to a thread that nothing waits for, with a free permit or else this thread's own; the step
-    /// that follows then does without.
+    /// Gives a call to a thread that nothing waits for, with a free permit or else this thread's
+    /// own; the step that follows then does without.
     #[cold]
     pub(super) fn pass_on(&self, call: Task) {
         let shared = &*self.shared;
@@ -328,7 +333,8 @@ impl Worker {
         }
     }
 
-    /// Enters a new task that runs as soon as the running poll has ended, with `waker`, which it was polled with.
+    /// Enters a new task that runs as soon as the running poll has ended, with `waker`, which it
+    /// was polled with.
     pub(crate) fn fork(&self, task: Task, waker: &Waker) -> Forked {
         let parent = self.p.may_fork.get();
         let Some(parent) = parent.filter(|_| self.peer().standing.has_permit()) else {
@@ -364,7 +370,8 @@ impl Worker {
         Some(task)
     }
 
-    /// Counts a task that goes to the global queue as any foreign thread's does, unless it will be refused.
+    /// Counts a task that goes to the global queue as any foreign thread's does, unless it will be
+    /// refused.
     pub(crate) fn spawns_for_all(&self) {
         if !self.shared.phase.is_ending() {
             self.peer().counters.spawned_for_all.add(1);

@@ -1,15 +1,19 @@
-//! The search for others' work: up to four rounds over all other Ps, as a spinner, and what a thread does before it
-//! gives up; and *the queues that stand still* (`find.rs`).
+//! The search for others' work: up to four rounds over all other Ps, as a spinner, and what a
+//! thread does before it gives up; and *the queues that stand still* (`find.rs`).
 //!
-//! A round goes over all other Ps that had a thread when the search began (`slots.rs`), in a random order, and takes from each in this order: the oldest task that waits for a
-//! child that it forked, half of its local queue, a branch of a join that it shares. The first round leaves branches alone:
-//! a P that computes shares one nearly always, and tasks of others come before it; the others do so while there is no core for one
-//! more thread that computes (*Strays* in `fork_join/owner.rs`). Only the fourth also takes its
-//! `runnext`, and only if the P has not moved since the first, for a task there is about to run. Ordered tasks are looked for
-//! before a round (those above the default) and after it (`priority.rs`). At the end the timers of all Ps are fired.
+//! A round goes over all other Ps that had a thread when the search began (`slots.rs`), in a random
+//! order, and takes from each in this order: the oldest task that waits for a child that it forked,
+//! half of its local queue, a branch of a join that it shares. The first round leaves branches
+//! alone: a P that computes shares one nearly always, and tasks of others come before it; the
+//! others do so while there is no core for one more thread that computes (*Strays* in
+//! `fork_join/owner.rs`). Only the fourth also takes its `runnext`, and only if the P has not moved
+//! since the first, for a task there is about to run. Ordered tasks are looked for before a round
+//! (those above the default) and after it (`priority.rs`). At the end the timers of all Ps are
+//! fired.
 //!
-//! Who holds a permit through all this may lose it in the middle: it was lent to a thread that wants one, or sysmon has
-//! not heard of this thread for long. So who called looks at the permit again, whatever was found (`beyond_local`).
+//! Who holds a permit through all this may lose it in the middle: it was lent to a thread that
+//! wants one, or sysmon has not heard of this thread for long. So who called looks at the permit
+//! again, whatever was found (`beyond_local`).
 
 use std::{cell::Ref, time::Duration};
 
@@ -30,25 +34,26 @@ use crate::{
     task::Task,
 };
 
-/// How long the last round of stealing waits for a victim to move on before it takes its `runnext`: Go
-/// sleeps 3 us before each of its rounds (F4: about 12 us).
+/// How long the last round of stealing waits for a victim to move on before it takes its `runnext`:
+/// Go sleeps 3 us before each of its rounds (F4: about 12 us).
 const RUNNEXT_PATIENCE: Duration = Duration::from_micros(10);
-/// A spinner looks at so many Ps' queues again before it parks while others run, and there are so many pauses
-/// of the core between two looks at all: about 5 us together with two Ps here, a third of what a wake-up costs.
-/// Measured with the fan-in and the spawn-join benchmarks: it halves the parks of the second, and takes 10 %
-/// off the time of both; three times as long gains no more.
+/// A spinner looks at so many Ps' queues again before it parks while others run, and there are so
+/// many pauses of the core between two looks at all: about 5 us together with two Ps here, a third
+/// of what a wake-up costs. Measured with the fan-in and the spawn-join benchmarks: it halves the
+/// parks of the second, and takes 10 % off the time of both; three times as long gains no more.
 const LINGER_LOOKS: usize = 256;
 const LINGER_PAUSES: u32 = 4;
-/// So often in a row it may be in vain before it is tried less often. Guessed. Of 4,000 times in the spawn-join benchmark 22
-/// were in vain, and of 2,000 in an HTTP server all, whose work comes by the netpoll: there it was a tenth of the CPU time in
-/// user mode, and threads parked as often without it.
+/// So often in a row it may be in vain before it is tried less often. Guessed. Of 4,000 times in
+/// the spawn-join benchmark 22 were in vain, and of 2,000 in an HTTP server all, whose work comes
+/// by the netpoll: there it was a tenth of the CPU time in user mode, and threads parked as often
+/// without it.
 const LINGER_TRUST: u32 = 4;
 /// The most times that are let pass in a row. Guessed.
 const LINGER_MAX: u32 = 64;
 /// So many other Ps are looked at after the netpoll: each costs a load from another core's cache.
 const STILL_LOOKS: usize = 4;
-/// One that has not moved for so long stands still. Most polls are shorter, and a thread that the system takes off its core is away
-/// for milliseconds.
+/// One that has not moved for so long stands still. Most polls are shorter, and a thread that the
+/// system takes off its core is away for milliseconds.
 pub(super) const STILL_FOR: Duration = Duration::from_micros(100);
 /// How long a search waits for a P that was asked for a branch: a wake-up costs more.
 const BRANCH_PATIENCE: Duration = Duration::from_micros(10);
@@ -119,7 +124,8 @@ impl Worker {
                 if let Some(task) = self.steal_half(victim) {
                     return Search::Found(task);
                 }
-                // Tasks first, of whichever P: a branch is a long poll, and its owner comes back to it.
+                // Tasks first, of whichever P: a branch is a long poll, and its owner comes back to
+                // it.
                 let branches = round > 0 && computes;
                 if branches && victim.lane.has_shared() && self.gives_way() {
                     return Search::Nothing;
@@ -173,7 +179,8 @@ impl Worker {
         }
     }
 
-    /// See *The queues that stand still* in `find.rs`. The netpoll has brought so many, which are still to be woken.
+    /// See *The queues that stand still* in `find.rs`. The netpoll has brought so many, which are
+    /// still to be woken.
     pub(super) fn relieve_the_still(&self, brought: usize) {
         // What it brought has to fit behind that: what overflows is what is in front.
         let at_most = brought.min(self.p.lrq.room().saturating_sub(brought));
@@ -200,7 +207,8 @@ impl Worker {
                 since + STILL_FOR.as_nanos() as u64 <= now && self.relieve(victim, at_most)
             });
         if relieved {
-            // What the netpoll brought waits now, and perhaps more: who looked last may have missed it on its way.
+            // What the netpoll brought waits now, and perhaps more: who looked last may have missed
+            // it on its way.
             self.found_work();
             self.wake_one();
         }
@@ -241,9 +249,9 @@ impl Worker {
         }
     }
 
-    /// A spinner that found nothing, while others compute, looks on for a little: they may be about to
-    /// push, and a sleep and a wake-up cost more than this. Where that was mostly in vain, it mostly parks at once. True
-    /// if there is something.
+    /// A spinner that found nothing, while others compute, looks on for a little: they may be about
+    /// to push, and a sleep and a wake-up cost more than this. Where that was mostly in vain, it
+    /// mostly parks at once. True if there is something.
     pub(super) fn linger(&self) -> bool {
         // On a stage nobody moves meanwhile.
         let others_run =
@@ -259,8 +267,8 @@ impl Worker {
         found
     }
 
-    /// Waits a moment for a victim to come to its `runnext` by itself, unless it asked for a thief. True
-    /// if it does not.
+    /// Waits a moment for a victim to come to its `runnext` by itself, unless it asked for a thief.
+    /// True if it does not.
     fn stays(&self, victim: &Peer, token: Token, ticks: u64) -> bool {
         if victim.ticks.load(Relaxed) == ticks && victim.offered.load(Relaxed) == ticks {
             return true;
@@ -277,8 +285,8 @@ impl Worker {
         }
     }
 
-    /// *Give way at a fork*: before this thread takes a branch, one that has begun with one goes on. True
-    /// if the permit is gone.
+    /// *Give way at a fork*: before this thread takes a branch, one that has begun with one goes
+    /// on. True if the permit is gone.
     fn gives_way(&self) -> bool {
         if !self.shared.idle.wanting().is_empty() {
             self.lend_permit();

@@ -1,8 +1,8 @@
 //! What all threads of a runtime share: its Ps, its timers, its counts.
 //!
-//! `Shared` is the ground that the protocols stand on (`ground.rs`, `closing.rs`); here is what it brings to
-//! them. How work comes in is in `incoming.rs`, how threads are started in `threads.rs`, how it ends in
-//! `shutdown.rs`.
+//! `Shared` is the ground that the protocols stand on (`ground.rs`, `closing.rs`); here is what it
+//! brings to them. How work comes in is in `incoming.rs`, how threads are started in `threads.rs`,
+//! how it ends in `shutdown.rs`.
 
 use std::{collections::HashSet, io, mem, sync::Weak, task::Waker};
 
@@ -54,7 +54,8 @@ use crate::{
 pub(crate) struct Shared {
     /// Itself, for who has only a reference.
     this: Weak<Shared>,
-    /// Itself once more, from the beginning of its end; see *The runtime's hold on itself* in `closing.rs`.
+    /// Itself once more, from the beginning of its end; see *The runtime's hold on itself* in
+    /// `closing.rs`.
     kept: Mutex<Option<Arc<Shared>>>,
     pub(crate) config: Config,
     pub(crate) idle: Idle,
@@ -71,7 +72,8 @@ pub(crate) struct Shared {
     /// The home of what foreign threads spawn.
     pub(super) foreign: Home,
     pub(super) foreign_live: Mutex<LiveOwner<TaskRef>>,
-    /// How many of the live tasks are carriers whose pinned task lives as well; see `task/pinned.rs`.
+    /// How many of the live tasks are carriers whose pinned task lives as well; see
+    /// `task/pinned.rs`.
     pub(crate) carried: AtomicUsize,
     foreign_timers: Arc<TimerShard>,
     /// Timers answer with errors from now on, also those of a P that is made later.
@@ -220,8 +222,8 @@ impl Shared {
         self.peer(index)
     }
 
-    /// How many threads may take a branch of a join: the permits that are free or searched with, less one for each stray, which has
-    /// the core; see *Strays* in `fork_join/owner.rs`.
+    /// How many threads may take a branch of a join: the permits that are free or searched with,
+    /// less one for each stray, which has the core; see *Strays* in `fork_join/owner.rs`.
     pub(crate) fn could_take(&self) -> usize {
         match self.idle.free() + self.idle.spinning() {
             0 => 0,
@@ -238,8 +240,8 @@ impl Shared {
     pub(crate) fn take_processor(&self) -> Option<Box<Processor>> {
         let processor = self.slots.take(|index| self.make_processor(index))?;
         self.welcome(&processor.peer);
-        // Ordering: after the fence in `welcome`, which pairs with the one in `shut_down_timers`: either the end sees this P, or
-        // this thread sees the end.
+        // Ordering: after the fence in `welcome`, which pairs with the one in `shut_down_timers`:
+        // either the end sees this P, or this thread sees the end.
         if self.timers_over.load(Relaxed) {
             let mut wakers = Vec::new();
             processor.peer.timers.shut_down(&mut wakers);
@@ -330,12 +332,13 @@ impl Shared {
         &self.foreign_timers
     }
 
-    /// Takes all timers, so that who polls one from now on learns of the end: also on a P without a thread and without a
-    /// timer, where a sleep that was made there may yet be armed.
+    /// Takes all timers, so that who polls one from now on learns of the end: also on a P without a
+    /// thread and without a timer, where a sleep that was made there may yet be armed.
     fn shut_down_timers(&self) {
         let mut wakers = Vec::new();
         self.timers_over.store(true, Relaxed);
-        // Ordering: SeqCst: between the flag and the look at the Ps; pairs with the fence in `welcome`.
+        // Ordering: SeqCst: between the flag and the look at the Ps; pairs with the fence in
+        // `welcome`.
         fence(SeqCst);
         for peer in self.all_peers() {
             peer.timers.shut_down(&mut wakers);

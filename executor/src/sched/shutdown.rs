@@ -1,10 +1,12 @@
 //! The end of a runtime: every future is dropped, by a thread that may drop it, and it ends.
 //!
-//! The phases, and who may do what in which of them: `closing.rs`. Here is who begins each phase, and when.
+//! The phases, and who may do what in which of them: `closing.rs`. Here is who begins each phase,
+//! and when.
 //!
 //! # The steps of an end
 //!
-//! The *ender* sees to the steps. Who that is, and whether the thread that drops the runtime waits, depends on that thread:
+//! The *ender* sees to the steps. Who that is, and whether the thread that drops the runtime waits,
+//! depends on that thread:
 //!
 //! | the thread is | ender | waits |
 //! | --- | --- | --- |
@@ -12,42 +14,51 @@
 //! | the same of another runtime | itself | yes: an announced block, so others have its permit |
 //! | any other | itself | yes |
 //!
-//! 1. The ender begins the draining: spawns are refused, and every live task but blocking calls is cancelled. Workers go on as
-//!    before. They drop the futures, run the calls, fire timers and poll sockets. A destructor is a poll like any other:
-//!    the monitor takes the permit of one that blocks.
-//! 2. The ender waits until no task is alive, for three quarters of the grace. After that, timers and sockets answer
-//!    with errors. So a thread that waits for one of them has a quarter of the grace to come out.
-//! 3. When no task is alive, or the grace is over, the ender begins the closing: the threads end. If tasks are left, a thread in the
-//!    background clears away what can be cleared, and the ender does not wait for it.
-//! 4. The ender waits for the last thread, and joins all of them (*Joining* in `threads.rs`). An ender in the background does
-//!    not join: the drop of the runtime does, if it comes later. In the closing nobody serves timers and sockets. So if a thread
-//!    is still there after a moment, they answer with errors: a hook for the end of a thread may wait for one.
-//! 5. If the grace is over before that, the ender reports what is left and goes on. The threads that are left hold the runtime's
-//!    memory, and clear away when they return.
+//! 1. The ender begins the draining: spawns are refused, and every live task but blocking calls is
+//!    cancelled. Workers go on as before. They drop the futures, run the calls, fire timers and
+//!    poll sockets. A destructor is a poll like any other: the monitor takes the permit of one that
+//!    blocks.
+//! 2. The ender waits until no task is alive, for three quarters of the grace. After that, timers
+//!    and sockets answer with errors. So a thread that waits for one of them has a quarter of the
+//!    grace to come out.
+//! 3. When no task is alive, or the grace is over, the ender begins the closing: the threads end.
+//!    If tasks are left, a thread in the background clears away what can be cleared, and the ender
+//!    does not wait for it.
+//! 4. The ender waits for the last thread, and joins all of them (*Joining* in `threads.rs`). An
+//!    ender in the background does not join: the drop of the runtime does, if it comes later. In
+//!    the closing nobody serves timers and sockets. So if a thread is still there after a moment,
+//!    they answer with errors: a hook for the end of a thread may wait for one.
+//! 5. If the grace is over before that, the ender reports what is left and goes on. The threads
+//!    that are left hold the runtime's memory, and clear away when they return.
 //!
-//! The ender runs no destructor of a task, so the grace bounds its wait whatever users do. Exceptions:
+//! The ender runs no destructor of a task, so the grace bounds its wait whatever users do.
+//! Exceptions:
 //!
 //! - If the system refuses every thread, the ender clears away itself.
-//! - If the runtime has no thread at the end, the ender wakes those who wait for timers and sockets.
+//! - If the runtime has no thread at the end, the ender wakes those who wait for timers and
+//!   sockets.
 //!
-//! With the clock of a driver there are no threads, and nobody can wait: the end begins with the closing.
+//! With the clock of a driver there are no threads, and nobody can wait: the end begins with the
+//! closing.
 //!
 //! # Clearing away
 //!
-//! In the closing each thread: (1) cancels what is pinned to it, and waits for none of that to be left; (2) marks
-//! every live task as cancelled; whom it finds idle it takes and drops there and then, and a pinned one
-//! it sends to its own thread; (3) empties its own queues and the global one, dropping what comes out.
+//! In the closing each thread: (1) cancels what is pinned to it, and waits for none of that to be
+//! left; (2) marks every live task as cancelled; whom it finds idle it takes and drops there and
+//! then, and a pinned one it sends to its own thread; (3) empties its own queues and the global
+//! one, dropping what comes out.
 //!
 //! *Invariant*: when all threads have left and nobody is in the middle of a wake, no task is alive.
-//! A live task is idle, or queued, or running. One that is idle at (2) is dropped there. One that is
-//! queued, or on its way into a queue, is marked: whoever takes it out drops it. That is a thread at
-//! (3), or, if all have left before the push, the pusher: it pushes, fences, and looks at the phase;
-//! the last thread sets the phase, fences, and looks at the queue. One that runs is marked, and its
-//! runner drops it after the poll (S7: *what a stuck thread is polling is dropped by that thread*).
+//! A live task is idle, or queued, or running. One that is idle at (2) is dropped there. One that
+//! is queued, or on its way into a queue, is marked: whoever takes it out drops it. That is a
+//! thread at (3), or, if all have left before the push, the pusher: it pushes, fences, and looks at
+//! the phase; the last thread sets the phase, fences, and looks at the queue. One that runs is
+//! marked, and its runner drops it after the poll (S7: *what a stuck thread is polling is dropped
+//! by that thread*).
 //!
 //! Checked by `models::shutdown`, by `tests/shutdown_drops_everything.rs`,
-//! `tests/shutdown_bears_what_goes_on.rs` and `tests/the_end_has_phases.rs`, and by `shutdown/tests.rs` for a waker in flight and for
-//! who waits.
+//! `tests/shutdown_bears_what_goes_on.rs` and `tests/the_end_has_phases.rs`, and by
+//! `shutdown/tests.rs` for a waker in flight and for who waits.
 
 #[cfg(all(test, not(ws_loom)))]
 pub(super) mod tests;
@@ -76,16 +87,17 @@ use crate::{
 
 /// Names of tasks in a report at most.
 const REPORTED_MAX: usize = 10;
-/// Tasks that are queued at once when all are cancelled: workers begin to drop them while the rest is looked for. As many as a local
-/// queue holds.
+/// Tasks that are queued at once when all are cancelled: workers begin to drop them while the rest
+/// is looked for. As many as a local queue holds.
 const ABORTED_AT_ONCE: usize = 256;
 
-/// How long a thread may take to leave before timers and sockets answer with errors: nobody serves them in the closing, and
-/// the thread may wait for one. Longer than a thread takes that waits for nothing.
+/// How long a thread may take to leave before timers and sockets answer with errors: nobody serves
+/// them in the closing, and the thread may wait for one. Longer than a thread takes that waits for
+/// nothing.
 const CLOSING_PATIENCE: Duration = Duration::from_millis(20);
 
-/// Whether an ender joins the threads. One in the background does not: nobody waits for it, and the drop of the runtime, which
-/// may come meanwhile, would find nothing to join.
+/// Whether an ender joins the threads. One in the background does not: nobody waits for it, and the
+/// drop of the runtime, which may come meanwhile, would find nothing to join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Joins {
     Yes,
@@ -106,8 +118,8 @@ thread_local! {
     static IN_A_HOOK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs a hook on a thread that counts as one of the runtime's, though it is no worker: who ends a runtime in there
-/// does not wait for this thread.
+/// Runs a hook on a thread that counts as one of the runtime's, though it is no worker: who ends a
+/// runtime in there does not wait for this thread.
 pub(super) fn in_a_hook(hook: impl FnOnce()) {
     IN_A_HOOK.set(true);
     // It does not unwind: a hook's panic is caught.
@@ -152,7 +164,8 @@ impl Shared {
         report(|| {
             tracing::error!("a task panicked: the runtime shuts down, as its builder asked for");
         });
-        // Threads that have a root of their own go on with that, but for the root of `Runtime::run_local`.
+        // Threads that have a root of their own go on with that, but for the root of
+        // `Runtime::run_local`.
         if self.stage.is_some() {
             self.end_at_once(None);
         } else if self.begin_draining() {
@@ -164,11 +177,12 @@ impl Shared {
         }
     }
 
-    /// Whether a task's panic has ended the runtime; if not, `main` is woken when one does. For the root of
-    /// `Runtime::run_local`: its caller owns the runtime, so nobody else can have ended it.
+    /// Whether a task's panic has ended the runtime; if not, `main` is woken when one does. For the
+    /// root of `Runtime::run_local`: its caller owns the runtime, so nobody else can have ended it.
     ///
-    /// The look at the phase comes after the entry of the waker. So one of two happens: [`task_panicked`](Self::task_panicked)
-    /// finds the waker, or this thread takes the lock after it and sees the phase, which was set before.
+    /// The look at the phase comes after the entry of the waker. So one of two happens:
+    /// [`task_panicked`](Self::task_panicked) finds the waker, or this thread takes the lock after
+    /// it and sees the phase, which was set before.
     pub(super) fn is_stopped_by_a_panic(&self, main: &Waker) -> bool {
         if !self.config.panic_stops_runtime {
             return false;
@@ -213,11 +227,13 @@ impl Shared {
 
     /// The same for who must not wait.
     fn end_in_the_background(self: &Arc<Self>) {
-        // A hook for the end of a thread may wait for a timer: then somebody has to see to that end.
+        // A hook for the end of a thread may wait for a timer: then somebody has to see to that
+        // end.
         if self.live_tasks() == 0 && self.has_threads() && !self.config.hooks.has_stop() {
             self.begin_shutdown();
-            // This look takes the lock of `threads` after the phase was set, so a thread that is counted here sees the phase
-            // when it goes. If the last one went between the two looks, it did not, and nobody else would end the runtime.
+            // This look takes the lock of `threads` after the phase was set, so a thread that is
+            // counted here sees the phase when it goes. If the last one went between the two looks,
+            // it did not, and nobody else would end the runtime.
             if !self.has_threads()
                 && !self.in_the_background("end", |shared| shared.help_to_clear())
             {
@@ -260,7 +276,8 @@ impl Shared {
         !self.has_threads() && self.refusal.load(Relaxed)
     }
 
-    /// Runs `f` on a thread of its own, which is named for what it does. False if the system refuses that.
+    /// Runs `f` on a thread of its own, which is named for what it does. False if the system
+    /// refuses that.
     pub(super) fn in_the_background(
         self: &Arc<Self>,
         what: &'static str,
@@ -275,7 +292,8 @@ impl Shared {
         started.is_ok()
     }
 
-    /// Marks the live tasks of a table but blocking calls as cancelled, and queues those that were idle.
+    /// Marks the live tasks of a table but blocking calls as cancelled, and queues those that were
+    /// idle.
     pub(super) fn abort_of(&self, home: &Home) {
         let mut batch = Batch::new();
         home.live().sweep(|task| {
@@ -391,8 +409,8 @@ impl Worker {
         self.p.pinned_live.set(self.p.pinned_live.get() - 1);
     }
 
-    /// Drops all tasks that are pinned to this thread (I7). That needs no permit, and may take as long as their
-    /// destructors like, so others have the permit meanwhile (S9).
+    /// Drops all tasks that are pinned to this thread (I7). That needs no permit, and may take as
+    /// long as their destructors like, so others have the permit meanwhile (S9).
     pub(super) fn clear_pinned(&self) {
         if self.p.pinned_live.get() == 0 {
             return;

@@ -1,13 +1,14 @@
-//! The scheduler under a seed: many virtual workers of the real scheduler on one thread, and one choice at a
-//! time of who goes on.
+//! The scheduler under a seed: many virtual workers of the real scheduler on one thread, and one
+//! choice at a time of who goes on.
 //!
 //! # How it works
 //!
-//! The runtime is an ordinary one, with a virtual clock. Whatever would be a thread is a [`Thread`] here: a
-//! `Worker` and the point at which it stands. The driver chooses, from the seed, one of those who can go on,
-//! and lets it take one step: find and poll one task, lie down, look up, fall asleep, come round.
-//! These are the functions that a real thread runs in its loop (`find.rs`, `sleep.rs`); only the loop is
-//! the driver's. sysmon's looks, calls from foreign threads and the passing of time are chosen in the same way.
+//! The runtime is an ordinary one, with a virtual clock. Whatever would be a thread is a [`Thread`]
+//! here: a `Worker` and the point at which it stands. The driver chooses, from the seed, one of
+//! those who can go on, and lets it take one step: find and poll one task, lie down, look up, fall
+//! asleep, come round. These are the functions that a real thread runs in its loop (`find.rs`,
+//! `sleep.rs`); only the loop is the driver's. sysmon's looks, calls from foreign threads and the
+//! passing of time are chosen in the same way.
 //!
 //! | a real thread | here |
 //! | --- | --- |
@@ -19,39 +20,42 @@
 //!
 //! # A poll that blocks
 //!
-//! [`block`] and [`compute`] are called by tasks: they let *the driver run on the stack of the poll* until
-//! their time is over. So others go on meanwhile, sysmon finds the thread stuck, takes its permit, and
-//! starts others. A poll comes back when those above it on the stack have, perhaps later than it would have
-//! by itself: that is one of the things that threads do.
+//! [`block`] and [`compute`] are called by tasks: they let *the driver run on the stack of the
+//! poll* until their time is over. So others go on meanwhile, sysmon finds the thread stuck, takes
+//! its permit, and starts others. A poll comes back when those above it on the stack have, perhaps
+//! later than it would have by itself: that is one of the things that threads do.
 //!
 //! # What is asserted
 //!
-//! After every step (`check.rs`): permits (S3), spinners (I6), one queue for every runnable task and none for
-//! others (I1, I2), bounds of queues and steals (of I3, I4 and O2), no queued task beside a free permit that nobody is
-//! woken for (I5), and the turn of the global queue (L4, F3). While it runs: one poll at a time (S1), pinned
-//! tasks on their thread (I7), no task queued for long (F1, F2, L2); each closure of a tree is called once, or at most once if the
-//! first branch of its join panics or its computation is dropped, and the panics come out that should (J5, J6). At the end:
-//! everything that the program says happened, and nothing is left (L1, S2).
+//! After every step (`check.rs`): permits (S3), spinners (I6), one queue for every runnable task
+//! and none for others (I1, I2), bounds of queues and steals (of I3, I4 and O2), no queued task
+//! beside a free permit that nobody is woken for (I5), and the turn of the global queue (L4, F3).
+//! While it runs: one poll at a time (S1), pinned tasks on their thread (I7), no task queued for
+//! long (F1, F2, L2); each closure of a tree is called once, or at most once if the first branch of
+//! its join panics or its computation is dropped, and the panics come out that should (J5, J6). At
+//! the end: everything that the program says happened, and nothing is left (L1, S2).
 //!
-//! It was seen to fail when a push into the own ring wakes nobody, a release or the last spinner does not look,
-//! the last look is left out, the 61st tick passes the global queue by, sysmon never revokes, pinned tasks go to
-//! the global queue, and when nobody sweeps at the end. It does not see what only an order within a step can
-//! show, nor a slice that does not end (`runnext_does_not_starve.rs` does).
+//! It was seen to fail when a push into the own ring wakes nobody, a release or the last spinner
+//! does not look, the last look is left out, the 61st tick passes the global queue by, sysmon never
+//! revokes, pinned tasks go to the global queue, and when nobody sweeps at the end. It does not see
+//! what only an order within a step can show, nor a slice that does not end
+//! (`runnext_does_not_starve.rs` does).
 //!
 //! # A seed
 //!
-//! The seed decides the number of workers, the program and every choice. A failure prints it, with the last turns
-//! and the last events (`events.rs`):
-//! `WS_SIM_SEED=N cargo test -p ws-executor --lib sim` replays that seed alone. `WS_TEST_SCALE` is the percentage of
-//! the usual number of seeds.
+//! The seed decides the number of workers, the program and every choice. A failure prints it, with
+//! the last turns and the last events (`events.rs`):
+//! `WS_SIM_SEED=N cargo test -p ws-executor --lib sim` replays that seed alone. `WS_TEST_SCALE` is
+//! the percentage of the usual number of seeds.
 //!
 //! # Not here
 //!
 //! Orders within a step: these are the models' (`models/`). Sockets. Threads in `block_on`.
 //!
-//! A stalled join, and a scope that waits: who steals a branch runs above its owner on the one stack, so the branch has ended before
-//! that goes on; to leave it in the middle each virtual thread would need a stack of its own. And a wait for a permit at
-//! a fork, which there is only beside a real sysmon: here one is tried for, and the fork goes on without.
+//! A stalled join, and a scope that waits: who steals a branch runs above its owner on the one
+//! stack, so the branch has ended before that goes on; to leave it in the middle each virtual
+//! thread would need a stack of its own. And a wait for a permit at a fork, which there is only
+//! beside a real sysmon: here one is tried for, and the fork goes on without.
 
 mod branches;
 mod check;
@@ -195,8 +199,8 @@ impl Driver {
         self.rng.below(n) == 0
     }
 
-    /// Lets somebody take a step; if nobody can, time goes by. False if there is nothing to wait for either.
-    /// `until` is a moment at which somebody else goes on.
+    /// Lets somebody take a step; if nobody can, time goes by. False if there is nothing to wait
+    /// for either. `until` is a moment at which somebody else goes on.
     fn step(&self, until: Option<u64>) -> bool {
         self.take_up_new_threads();
         self.steps.set(self.steps.get() + 1);

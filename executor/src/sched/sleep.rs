@@ -1,43 +1,47 @@
 //! A thread's side of its permit: how it gets one, gives it up, sleeps and gets up.
 //!
-//! The protocols are *The spinning hand-over*, *Pinned work* and *Parking is a claim* in `idle.rs`. Here
-//! are the steps of the thread that has the P, over the `Ground` that it stands on; the runtime's threads
-//! take them (`Worker`, in `wait.rs`), and those of the models.
+//! The protocols are *The spinning hand-over*, *Pinned work* and *Parking is a claim* in `idle.rs`.
+//! Here are the steps of the thread that has the P, over the `Ground` that it stands on; the
+//! runtime's threads take them (`Worker`, in `wait.rs`), and those of the models.
 //!
 //! # Parking
 //!
-//! 1. *Lie down*: the standing becomes `PARKED`, the bit is set, spinning and permit are given up in one
-//!    step, and everything is looked at once more. If there is work: up again, as a spinner, for more may
-//!    have come than it is going to take, from those who relied on it.
-//! 2. *Look up*, before every sleep: was a permit handed over? Is there work that only this thread may do?
-//!    Is the runtime being shut down?
+//! 1. *Lie down*: the standing becomes `PARKED`, the bit is set, spinning and permit are given up
+//!    in one step, and everything is looked at once more. If there is work: up again, as a spinner,
+//!    for more may have come than it is going to take, from those who relied on it.
+//! 2. *Look up*, before every sleep: was a permit handed over? Is there work that only this thread
+//!    may do? Is the runtime being shut down?
 //! 3. Sleep: [`Sleeper::wait`], in the netpoll if nobody else is there.
 //! 4. *Come round*: what the netpoll brought needs a permit to be run; who slept in vain for
 //!    long enough may end. Then again from 2, or from 1 if it was up for that.
 //!
-//! Each of these is a function that does not block, and [`Sleeper::park`] is the loop around them, so a
-//! driver that is not a thread takes the same steps one at a time.
+//! Each of these is a function that does not block, and [`Sleeper::park`] is the loop around them,
+//! so a driver that is not a thread takes the same steps one at a time.
 //!
 //! # Handed over, and taken away again
 //!
-//! A thread that finds its standing `RUNNING` was handed a permit, and counts as a spinner. `STUCK` means
-//! the same: sysmon took the permit away again before the thread came to its senses, but the
-//! spinning is still its own to give up. Only its owner leaves these two standings, so what it finds there
-//! stays true until it acts.
+//! A thread that finds its standing `RUNNING` was handed a permit, and counts as a spinner. `STUCK`
+//! means the same: sysmon took the permit away again before the thread came to its senses, but the
+//! spinning is still its own to give up. Only its owner leaves these two standings, so what it
+//! finds there stays true until it acts.
 //!
 //! # User code where a thread lies
 //!
-//! A spinner is relied upon by all who push, so one that has been handed a permit and runs a user's code before it looks
-//! up leaves them alone for as long as that takes. So:
+//! A spinner is relied upon by all who push, so one that has been handed a permit and runs a user's
+//! code before it looks up leaves them alone for as long as that takes. So:
 //!
-//! - Who was brought something by the netpoll gets up before it wakes that: with a permit if one is free, else without
-//!   (`STUCK`), so that it is handed none meanwhile; then it lies down again, with the last look that belongs to it.
-//! - So does a thread before the hook for its sleep: it gets up without a permit, runs the hook, and lies down again.
-//! - The hook for the end of a sleep, and a waker that is not a task's, count as a poll of a thread that does not spin
-//!   (`Worker::enter_user_code`). If one was handed a permit where it lies, it takes note first ([`Sleeper::is_up`]).
+//! - Who was brought something by the netpoll gets up before it wakes that: with a permit if one is
+//!   free, else without (`STUCK`), so that it is handed none meanwhile; then it lies down again,
+//!   with the last look that belongs to it.
+//! - So does a thread before the hook for its sleep: it gets up without a permit, runs the hook,
+//!   and lies down again.
+//! - The hook for the end of a sleep, and a waker that is not a task's, count as a poll of a thread
+//!   that does not spin (`Worker::enter_user_code`). If one was handed a permit where it lies, it
+//!   takes note first ([`Sleeper::is_up`]).
 //! - Code that announces a block does the same, and gives up both the permit and the spinning.
 //!
-//! Checked by `sleep/tests.rs`, by `wait/tests.rs` and, with wakers that block, by the simulated programs.
+//! Checked by `sleep/tests.rs`, by `wait/tests.rs` and, with wakers that block, by the simulated
+//! programs.
 //!
 //! Checked by `models::idle` and `models::permit`.
 
@@ -88,13 +92,15 @@ pub(crate) trait Sleeper {
     fn bed(&self) -> &<Self::Ground as Ground>::Peer;
     /// Whether it spins. Handed over with a permit, it is taken note of by the next look up.
     fn spinning(&self) -> &Cell<Option<Spinning>>;
-    /// Whether it has lain down: a permit that is handed over now, and the spinning with it, is not taken note of yet.
+    /// Whether it has lain down: a permit that is handed over now, and the spinning with it, is not
+    /// taken note of yet.
     fn lies(&self) -> &Cell<bool>;
     /// Moves its own queues to the global one.
     fn hand_in(&self);
     /// Whether there is work that only this thread may do.
     fn has_private(&self) -> bool;
-    /// Whether some of that can be done without a permit, or there is no point in doing it any more.
+    /// Whether some of that can be done without a permit, or there is no point in doing it any
+    /// more.
     fn needs_no_permit(&self) -> bool;
     /// Whether it has to get up because the runtime is shut down.
     fn is_called(&self) -> bool;
@@ -129,8 +135,8 @@ pub(crate) trait Sleeper {
         }
     }
 
-    /// For a thread that has no permit: after a revocation, or in a `block_on` that found none. It tries
-    /// for one; if there is none, its P's work goes to the others, and it tries once more.
+    /// For a thread that has no permit: after a revocation, or in a `block_on` that found none. It
+    /// tries for one; if there is none, its P's work goes to the others, and it tries once more.
     fn regain(&self) -> bool {
         if let Some(spinning) = self.spinning().take() {
             self.ground().stop_spinning(spinning);
@@ -163,8 +169,8 @@ pub(crate) trait Sleeper {
         }
     }
 
-    /// Gives its permit to somebody who has pinned work and none. If it did, the step that follows has no
-    /// permit, hands in what is here, and parks.
+    /// Gives its permit to somebody who has pinned work and none. If it did, the step that follows
+    /// has no permit, hands in what is here, and parks.
     fn lend_permit(&self) {
         let standing = self.bed().standing();
         if let Some(permit) = standing.revoke()
@@ -174,8 +180,8 @@ pub(crate) trait Sleeper {
         }
     }
 
-    /// Is about to block in the middle of a poll: gives permit and queue to others, if they were not taken
-    /// from it before.
+    /// Is about to block in the middle of a poll: gives permit and queue to others, if they were
+    /// not taken from it before.
     fn begin_blocking(&self) {
         if let Some(permit) = self.bed().standing().revoke() {
             self.hand_in();
@@ -200,7 +206,8 @@ pub(crate) trait Sleeper {
             if !self.rise() {
                 return Awake::Go;
             }
-            // Nobody hands a permit to a thread that runs a hook, and would not come to use it before that is back.
+            // Nobody hands a permit to a thread that runs a hook, and would not come to use it
+            // before that is back.
             self.call_park_hook();
             if self.lie_down() {
                 self.call_unpark_hook();
@@ -263,8 +270,9 @@ pub(crate) trait Sleeper {
         false
     }
 
-    /// The arrival of a thread that nobody counts as one to come for work, in a P that was vacant. It can be handed a permit
-    /// before `can_be_woken` is called, and looks at the queues after that.
+    /// The arrival of a thread that nobody counts as one to come for work, in a P that was vacant.
+    /// It can be handed a permit before `can_be_woken` is called, and looks at the queues after
+    /// that.
     fn arrive_lying(&self, can_be_woken: impl FnOnce()) -> Awake {
         let bed = self.bed();
         bed.standing().arrive();
@@ -297,8 +305,8 @@ pub(crate) trait Sleeper {
         Look::Nothing
     }
 
-    /// After a sleep. None if it sleeps on: also if a permit was handed over, for the next look takes note
-    /// of it, and of the spinning that came with it.
+    /// After a sleep. None if it sleeps on: also if a permit was handed over, for the next look
+    /// takes note of it, and of the spinning that came with it.
     fn come_round(&self, slept: Slept) -> Option<Awake> {
         let standing = self.bed().standing();
         let mut stands = false;
@@ -309,9 +317,11 @@ pub(crate) trait Sleeper {
             self.stand_up(permit, None);
             stands = true;
         } else if slept.ready && self.rise() {
-            // Nobody hands a permit to a thread that runs wakers, and would not come to use it before they are back.
+            // Nobody hands a permit to a thread that runs wakers, and would not come to use it
+            // before they are back.
             self.wake_what_came();
-            // A waker that blocked may have come back with a permit, and what came after it is in the own queues.
+            // A waker that blocked may have come back with a permit, and what came after it is in
+            // the own queues.
             let stands = standing.has_permit() || self.lie_down();
             return stands.then_some(Awake::Go);
         } else if slept.expired
@@ -325,8 +335,8 @@ pub(crate) trait Sleeper {
         stands.then_some(Awake::Go)
     }
 
-    /// Whether its thread is up, so that its permit is its own affair. One that was handed a permit where it lies takes
-    /// note of that now.
+    /// Whether its thread is up, so that its permit is its own affair. One that was handed a permit
+    /// where it lies takes note of that now.
     fn is_up(&self) -> bool {
         let up = matches!(
             self.bed().standing().load(),
@@ -376,8 +386,8 @@ pub(crate) trait Sleeper {
 
     // --- pinned work ---
 
-    /// Gets a permit for work that this thread alone can do, and waits for one on `parker` if it must; see
-    /// *Pinned work* in `idle.rs`. Returns without one when it is not needed any more.
+    /// Gets a permit for work that this thread alone can do, and waits for one on `parker` if it
+    /// must; see *Pinned work* in `idle.rs`. Returns without one when it is not needed any more.
     fn get_permit(&self, parker: &Parker) {
         while !self.ask_for_permit() {
             parker.park();
@@ -387,8 +397,9 @@ pub(crate) trait Sleeper {
         }
     }
 
-    /// Gives the permit to others in the middle of a poll, and waits on `parker` for the next one. It stands at `WANTING`
-    /// before anybody else can run: who then finds no more to do gives it back, and takes nothing of this thread's.
+    /// Gives the permit to others in the middle of a poll, and waits on `parker` for the next one.
+    /// It stands at `WANTING` before anybody else can run: who then finds no more to do gives it
+    /// back, and takes nothing of this thread's.
     fn give_way(&self, parker: &Parker) {
         let bed = self.bed();
         let Some(permit) = bed.standing().revoke() else {

@@ -1,9 +1,10 @@
 //! *Slots*: which Ps have a thread, and which of the others still have live tasks.
 //!
-//! A P is made when a thread needs one and all others have a thread. It is never freed before its runtime, so a thief or
-//! a waker never asks whether it is still there. But threads come and go: after a burst of 480 blocking calls there are 480
-//! Ps, and two threads. What a search, a last look or a shutdown costs follows from what lives now. So each P has a
-//! slot, and sets of bits say which slots a walk visits:
+//! A P is made when a thread needs one and all others have a thread. It is never freed before its
+//! runtime, so a thief or a waker never asks whether it is still there. But threads come and go:
+//! after a burst of 480 blocking calls there are 480 Ps, and two threads. What a search, a last
+//! look or a shutdown costs follows from what lives now. So each P has a slot, and sets of bits say
+//! which slots a walk visits:
 //!
 //! | set | a slot is in it | who walks it |
 //! | --- | --- | --- |
@@ -11,46 +12,56 @@
 //! | `populated` | the same; then until the P's live table is empty | who looks for live tasks: the dump, the shutdown's sweep, the count of live tasks |
 //! | the listed shards (`time/shard.rs`) | from the P's first timer; then until the P has neither a thread nor a timer | who looks for deadlines |
 //!
-//! A thread takes the vacant P of the lowest index, so live slots stay at the front, and one load tells about 64 of
-//! them. All Ps that were ever made are visited only by what has to count or end them all: the metrics, whose
-//! totals do not go backwards, the log of events, and the end of timers.
+//! A thread takes the vacant P of the lowest index, so live slots stay at the front, and one load
+//! tells about 64 of them. All Ps that were ever made are visited only by what has to count or end
+//! them all: the metrics, whose totals do not go backwards, the log of events, and the end of
+//! timers.
 //!
 //! # The steps
 //!
-//! - *Take*, under the lock of `vacant`: takes the P out, sets both bits. Then the thread may use it.
-//! - *Give back*: the thread has moved its queues to the global one and its standing is `VACANT`. Under the lock: clears
-//!   `occupied`, and `populated` if the live table is empty; puts the P back.
-//! - *Forget*, by a walk over `populated` that found a table empty: under the lock, if no thread has the P and the table
-//!   is still empty, clears the bit. The walk does not wait for the lock: a later walk does it.
+//! - *Take*, under the lock of `vacant`: takes the P out, sets both bits. Then the thread may use
+//!   it.
+//! - *Give back*: the thread has moved its queues to the global one and its standing is `VACANT`.
+//!   Under the lock: clears `occupied`, and `populated` if the live table is empty; puts the P
+//!   back.
+//! - *Forget*, by a walk over `populated` that found a table empty: under the lock, if no thread
+//!   has the P and the table is still empty, clears the bit. The walk does not wait for the lock: a
+//!   later walk does it.
 //!
 //! # Why a walk misses nothing
 //!
-//! *Invariant*: what is in a queue of a P was put there after its bit in `occupied` was set, and is gone before the bit is
-//! cleared; a task that is in a live table was entered after its bit in `populated` was set, and has left before that is
-//! cleared.
+//! *Invariant*: what is in a queue of a P was put there after its bit in `occupied` was set, and is
+//! gone before the bit is cleared; a task that is in a live table was entered after its bit in
+//! `populated` was set, and has left before that is cleared.
 //!
-//! - *A P that was just taken.* The bit comes before the push in the owner's program, so also before the fence of
-//!   that push (`Idle::submit`), or of the standing, or of whatever the walk is ordered with. A walk that has to see the push
-//!   by its own fence sees the bit as well. The last look before a sleep so needs no step of its own (*The spinning
-//!   hand-over* in `idle.rs`). The owner of a P enters its first task after it took the P, and the same holds.
-//! - *A P that is given back.* Its tasks went to the global queue by a push, with the fence of a push, before its bit was
-//!   cleared. A walk that comes too late to see the P is in the place of one that found its queues empty; the push has
-//!   seen to a thread.
-//! - *A thief in the middle of its walk* still looks at a P that was given back, or that has another thread by now. Both are
-//!   harmless: the stealing ends stay valid, a vacant P has nothing, and a P with a thread is a victim like any other.
-//! - *A shutdown that begins* tells every P in `occupied`. A P that was taken before meanwhile, or again, looks at the phase
-//!   after its bit was set (`Closing::welcome`, the second meeting in `closing.rs`).
-//! - *Forget beside a take*: both hold the lock of `vacant`, so the thread that takes the P sets the bit after it was
-//!   cleared. Without a thread nothing enters the table.
+//! - *A P that was just taken.* The bit comes before the push in the owner's program, so also
+//!   before the fence of that push (`Idle::submit`), or of the standing, or of whatever the walk is
+//!   ordered with. A walk that has to see the push by its own fence sees the bit as well. The last
+//!   look before a sleep so needs no step of its own (*The spinning hand-over* in `idle.rs`). The
+//!   owner of a P enters its first task after it took the P, and the same holds.
+//! - *A P that is given back.* Its tasks went to the global queue by a push, with the fence of a
+//!   push, before its bit was cleared. A walk that comes too late to see the P is in the place of
+//!   one that found its queues empty; the push has seen to a thread.
+//! - *A thief in the middle of its walk* still looks at a P that was given back, or that has
+//!   another thread by now. Both are harmless: the stealing ends stay valid, a vacant P has
+//!   nothing, and a P with a thread is a victim like any other.
+//! - *A shutdown that begins* tells every P in `occupied`. A P that was taken before meanwhile, or
+//!   again, looks at the phase after its bit was set (`Closing::welcome`, the second meeting in
+//!   `closing.rs`).
+//! - *Forget beside a take*: both hold the lock of `vacant`, so the thread that takes the P sets
+//!   the bit after it was cleared. Without a thread nothing enters the table.
 //!
 //! # Rejected
 //!
-//! - A dense array of indices that is copied with each change: readers need an epoch, or a lock, for its memory.
-//! - To clear `populated` where a table's last task leaves it: one more question on the way of every task.
-//! - Two sets, one of threads and one of vacant Ps with tasks: a walk that reads both misses a P that goes from one to
-//!   the other meanwhile. So the second contains the first.
+//! - A dense array of indices that is copied with each change: readers need an epoch, or a lock,
+//!   for its memory.
+//! - To clear `populated` where a table's last task leaves it: one more question on the way of
+//!   every task.
+//! - Two sets, one of threads and one of vacant Ps with tasks: a walk that reads both misses a P
+//!   that goes from one to the other meanwhile. So the second contains the first.
 //!
-//! Checked by `models::slots`, `models::shutdown`, and `shared/tests/slots.rs`, which counts the Ps that are visited.
+//! Checked by `models::slots`, `models::shutdown`, and `shared/tests/slots.rs`, which counts the Ps
+//! that are visited.
 
 use crate::{
     bit_set::{BitSet, Iter},
@@ -95,7 +106,8 @@ impl<T: Slot> Slots<T> {
         }
     }
 
-    /// The vacant P of the lowest index, or else a new one. None if there are as many as there may be.
+    /// The vacant P of the lowest index, or else a new one. None if there are as many as there may
+    /// be.
     pub(crate) fn take(&self, make: impl FnOnce(usize) -> T) -> Option<T> {
         let mut vacant = self.vacant.lock();
         let slot = match vacant.pop() {
@@ -154,7 +166,8 @@ impl<T: Slot> Slots<T> {
         self.populated.iter(self.made())
     }
 
-    /// Takes a P without a thread and without live tasks off that list, for a walk that found it there.
+    /// Takes a P without a thread and without live tasks off that list, for a walk that found it
+    /// there.
     pub(crate) fn forget(&self, index: usize, has_live: impl FnOnce() -> bool) {
         if self.is_occupied(index) {
             return;

@@ -1,9 +1,10 @@
-//! The seam to a driver that steps workers by itself: what a runtime with a virtual clock has in place of the
-//! operating system.
+//! The seam to a driver that steps workers by itself: what a runtime with a virtual clock has in
+//! place of the operating system.
 //!
-//! Threads that the scheduler starts wait here until the driver takes them up, and the driver says here which
-//! of them are blocked, which sysmon would otherwise ask the system. A runtime with a real clock has no stage,
-//! and looks here only where it is about to start a thread, or has found one stuck.
+//! Threads that the scheduler starts wait here until the driver takes them up, and the driver says
+//! here which of them are blocked, which sysmon would otherwise ask the system. A runtime with a
+//! real clock has no stage, and looks here only where it is about to start a thread, or has found
+//! one stuck.
 
 #[cfg(test)]
 use std::task::Waker;

@@ -1,16 +1,18 @@
-//! Stalls: when they are reported, to whom, and what is said. sysmon finds them (*A stall* in `sysmon.rs`).
+//! Stalls: when they are reported, to whom, and what is said. sysmon finds them (*A stall* in
+//! `sysmon.rs`).
 //!
-//! - A stall that reaches the threshold is reported, at most one in [`REPORT_EVERY`]. The others are counted, and the next
-//!   report says how many; nothing more is heard of them.
-//! - While a stall that was reported goes on, it is reported whenever it has lasted twice as long as at its last report. These
-//!   reports have the same limit, for themselves: they take no turn from a stall that is new. A task that is stuck for a day
-//!   is reported some 17 times.
-//! - The end of a stall that was reported is always reported, with its whole time. There are no more of these than of
-//!   the first, so they have no limit of their own.
+//! - A stall that reaches the threshold is reported, at most one in [`REPORT_EVERY`]. The others
+//!   are counted, and the next report says how many; nothing more is heard of them.
+//! - While a stall that was reported goes on, it is reported whenever it has lasted twice as long
+//!   as at its last report. These reports have the same limit, for themselves: they take no turn
+//!   from a stall that is new. A task that is stuck for a day is reported some 17 times.
+//! - The end of a stall that was reported is always reported, with its whole time. There are no
+//!   more of these than of the first, so they have no limit of their own.
 //!
-//! Nobody stays awake for the second and the third. A thread that is stuck beside an idle runtime has lost its permit or has the
-//! last one. If it has one, sysmon does not sleep for good; if it has none, it takes one when its poll has ended, which
-//! wakes sysmon (*The monitor's bed* in `idle.rs`). And where sysmon sleeps for good, it gets up when a report is due.
+//! Nobody stays awake for the second and the third. A thread that is stuck beside an idle runtime
+//! has lost its permit or has the last one. If it has one, sysmon does not sleep for good; if it
+//! has none, it takes one when its poll has ended, which wakes sysmon (*The monitor's bed* in
+//! `idle.rs`). And where sysmon sleeps for good, it gets up when a report is due.
 
 use std::{fmt, panic::Location, sync::Arc as StdArc, time::Duration};
 
@@ -22,7 +24,8 @@ use crate::{
     throttle::REPORT_EVERY,
 };
 
-/// A thread computes if it is on a core for one part in so many of the time, as in `sysmon/strays.rs`.
+/// A thread computes if it is on a core for one part in so many of the time, as in
+/// `sysmon/strays.rs`.
 const COMPUTES: u64 = 4;
 
 /// When and how stalls are reported.
@@ -86,10 +89,11 @@ pub struct StallReport {
     pub phase: StallPhase,
     /// What the thread did for most of the time, if the system tells.
     pub kind: StallKind,
-    /// How long the stall has lasted; in the last report, how long it was. The monitor sees a begin and an end up to one
-    /// of its looks late, mostly 10 ms or less.
+    /// How long the stall has lasted; in the last report, how long it was. The monitor sees a begin
+    /// and an end up to one of its looks late, mostly 10 ms or less.
     pub running_for: Duration,
-    /// How much of that time the thread was on a core. `None` where the system does not tell: it does on Linux.
+    /// How much of that time the thread was on a core. `None` where the system does not tell: it
+    /// does on Linux.
     pub cpu_time: Option<Duration>,
     /// Stalls that were not reported since the last report, for there were too many.
     pub suppressed: u64,
@@ -112,13 +116,15 @@ pub enum StallPhase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StallKind {
-    /// It was on a core for less than a quarter of the time, and was seen to wait for something else: a lock, a file, a
-    /// sleep.
+    /// It was on a core for less than a quarter of the time, and was seen to wait for something
+    /// else: a lock, a file, a sleep.
     Blocked,
-    /// It was on a core for a quarter of the time or more. All stalls are of this kind where the system does not tell.
+    /// It was on a core for a quarter of the time or more. All stalls are of this kind where the
+    /// system does not tell.
     Computing,
-    /// It was on a core for less than a quarter of the time, and was only seen to wait for a core: there are more threads
-    /// than cores, or a quota of CPU time is used up. The task is not at fault.
+    /// It was on a core for less than a quarter of the time, and was only seen to wait for a core:
+    /// there are more threads than cores, or a quota of CPU time is used up. The task is not at
+    /// fault.
     Descheduled,
 }
 
@@ -166,8 +172,8 @@ impl Measured {
         self.kind != StallKind::Computing
     }
 
-    /// It has lasted for so many nanoseconds, its thread was on a core for `used` of them, and was seen to wait for
-    /// something else than a core or not.
+    /// It has lasted for so many nanoseconds, its thread was on a core for `used` of them, and was
+    /// seen to wait for something else than a core or not.
     pub(super) fn new(lasted: u64, used: Option<u64>, waited: bool) -> Self {
         // Two clocks, which are not read at the same time.
         let used = used.map(|used| used.min(lasted));
@@ -207,7 +213,8 @@ struct Open {
 }
 
 impl Open {
-    /// When it will have lasted twice as long as at the last report, which was [`REPORT_EVERY`] before that.
+    /// When it will have lasted twice as long as at the last report, which was [`REPORT_EVERY`]
+    /// before that.
     fn repeats_at(&self) -> u64 {
         let lasted = self.report.running_for;
         let next = (2 * lasted).max(lasted + REPORT_EVERY);

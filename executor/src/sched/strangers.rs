@@ -1,12 +1,16 @@
-//! Strangers: wakers that are neither of a task nor of a root, so that waking them is anybody's code, which may block.
+//! Strangers: wakers that are neither of a task nor of a root, so that waking them is anybody's
+//! code, which may block.
 //!
-//! A look at the netpoll or at the timers brings wakers of both kinds, and so does the end of a runtime. A stranger that blocks
-//! must not keep the others from being woken (S9), nor the monitor from its looks (L2). Hence:
+//! A look at the netpoll or at the timers brings wakers of both kinds, and so does the end of a
+//! runtime. A stranger that blocks must not keep the others from being woken (S9), nor the monitor
+//! from its looks (L2). Hence:
 //!
 //! 1. *Tasks and roots first.* Their wake never blocks.
-//! 2. *No other stranger in hand.* Who brings several strangers puts them into a list of the runtime, and takes them out one
-//!    at a time, as any other thread may. If one blocks, the rest is in the list.
-//! 3. *Somebody sees to the list.* If nothing was taken from it for a while, one more thread in the background starts to take.
+//! 2. *No other stranger in hand.* Who brings several strangers puts them into a list of the
+//!    runtime, and takes them out one at a time, as any other thread may. If one blocks, the rest
+//!    is in the list.
+//! 3. *Somebody sees to the list.* If nothing was taken from it for a while, one more thread in the
+//!    background starts to take.
 //!
 //! | brings them | wakes them | sees to the list |
 //! | --- | --- | --- |
@@ -15,22 +19,26 @@
 //! | who closes a socket, or wakes who waits for it | itself | the monitor |
 //! | the same where there is no monitor, or the runtime ends; and the end | threads in the background | itself, until the list is empty |
 //!
-//! A lone stranger does not come into the list, but for those of the monitor and of the end, which go on to others behind it.
-//! Where the system refuses a thread, and with the clock of a driver, who sees to the list takes from it itself.
+//! A lone stranger does not come into the list, but for those of the monitor and of the end, which
+//! go on to others behind it. Where the system refuses a thread, and with the clock of a driver,
+//! who sees to the list takes from it itself.
 //!
-//! *Known gap*: without a monitor, what a worker has left in the list waits for the next worker that brings a stranger.
+//! *Known gap*: without a monitor, what a worker has left in the list waits for the next worker
+//! that brings a stranger.
 //!
 //! # The monitor does not oversleep
 //!
-//! It sleeps for good only while all permits are free, after a look at the list. Who puts strangers there looks at the permits
-//! afterwards, and wakes the monitor if all are free. The look and the entry are under one lock. So if the look missed the
-//! entry, this thread sees the permits as the monitor did, or a later state of them: then somebody has taken one, and has woken the monitor.
+//! It sleeps for good only while all permits are free, after a look at the list. Who puts strangers
+//! there looks at the permits afterwards, and wakes the monitor if all are free. The look and the
+//! entry are under one lock. So if the look missed the entry, this thread sees the permits as the
+//! monitor did, or a later state of them: then somebody has taken one, and has woken the monitor.
 //!
 //! # Rejected
 //!
-//! - A task for each stranger, or for the rest of a batch. A `FuturesUnordered` has a stranger for each of its futures: a batch
-//!   with a few of them would wake a thread each time.
-//! - Threads of the runtime for what the monitor brings. All permits may be held by polls that compute, for a slice of 10 ms.
+//! - A task for each stranger, or for the rest of a batch. A `FuturesUnordered` has a stranger for
+//!   each of its futures: a batch with a few of them would wake a thread each time.
+//! - Threads of the runtime for what the monitor brings. All permits may be held by polls that
+//!   compute, for a slice of 10 ms.
 //!
 //! Checked by `tests/liveness/a_waker_that_blocks_holds_up_nobody.rs` and
 //! `tests/whole/a_waker_that_blocks_holds_up_no_socket.rs`.
@@ -43,8 +51,8 @@ use crate::{
     task::{task_of, wake_quietly},
 };
 
-/// How long the list may stand still, while somebody takes from it, before one more thread does. The period of the monitor
-/// while something is under way.
+/// How long the list may stand still, while somebody takes from it, before one more thread does.
+/// The period of the monitor while something is under way.
 const PATIENCE: Duration = Duration::from_millis(1);
 
 /// The list.
@@ -185,7 +193,8 @@ impl Shared {
         }
     }
 
-    /// One more thread takes from the list until it is empty: one in the background, if it can be had.
+    /// One more thread takes from the list until it is empty: one in the background, if it can be
+    /// had.
     fn wake_strangers_apart(self: &Arc<Self>) {
         let apart = !self.has_a_drivers_clock()
             && self.in_the_background("wake", |shared| {

@@ -2,8 +2,8 @@
 //!
 //! # What it looks at
 //!
-//! Each P's `ticks`, which its thread counts up at every step. A P that runs and whose ticks stand still
-//! from one look to the next is *in a long poll*, since the first of these looks.
+//! Each P's `ticks`, which its thread counts up at every step. A P that runs and whose ticks stand
+//! still from one look to the next is *in a long poll*, since the first of these looks.
 //!
 //! | for as long | and | it does |
 //! | --- | --- | --- |
@@ -17,68 +17,77 @@
 //! | 100 us | the same, in a computation that forks, and for tasks (*Strays* in `fork_join/owner.rs`) | the same, for one a look |
 //! | the threshold, without a fork | unless it is announced to block | reports it, once, and at most once a second |
 //!
-//! *Others need one*: tasks are queued, in this P's own queue included, or, if its thread is blocked, branches of a join are
-//! there to be taken, which who computes will take in the end; or nobody waits in the netpoll
-//! although there is something to wait for; or somebody waited there, had ready tasks and found no
-//! permit for them, in which case it also wakes sysmon at once ([`Shared::need_permit`]).
+//! *Others need one*: tasks are queued, in this P's own queue included, or, if its thread is
+//! blocked, branches of a join are there to be taken, which who computes will take in the end; or
+//! nobody waits in the netpoll although there is something to wait for; or somebody waited there,
+//! had ready tasks and found no permit for them, in which case it also wakes sysmon at once
+//! ([`Shared::need_permit`]).
 //!
-//! It takes two looks to tell who is blocked. The second comes 20 us after the first if somebody asked for
-//! a permit, or if others need one and the thread of a poll that the first look saw begin is on no core (its CPU
-//! clock stands still between two readings) and does not wait for one.
+//! It takes two looks to tell who is blocked. The second comes 20 us after the first if somebody
+//! asked for a permit, or if others need one and the thread of a poll that the first look saw begin
+//! is on no core (its CPU clock stands still between two readings) and does not wait for one.
 //!
-//! *A stall* begins with its poll, or with a fork that the poll came to, and ends with the next fork or with the poll: a
-//! computation that goes on forking is not stuck. A fork tells nobody that it happens, for that would cost every join a
-//! store. Therefore the monitor asks the lane of each P in a long poll, as a thief does (*Hunger* in
-//! `fork_join/deque.rs`), and the next fork there answers: its thread counts `came_by`. At each look at which the count has
-//! moved, the monitor takes the stall to begin anew, and asks again. A poll that lasts from one look to the next without a
-//! join costs a load; one that joins has one slow join for each look.
-//! The first ask comes with the second look at a poll. Hence a stall behind the last join of a poll that made all of its
-//! joins before that look may be reported one look too early.
+//! *A stall* begins with its poll, or with a fork that the poll came to, and ends with the next
+//! fork or with the poll: a computation that goes on forking is not stuck. A fork tells nobody that
+//! it happens, for that would cost every join a store. Therefore the monitor asks the lane of each
+//! P in a long poll, as a thief does (*Hunger* in `fork_join/deque.rs`), and the next fork there
+//! answers: its thread counts `came_by`. At each look at which the count has moved, the monitor
+//! takes the stall to begin anew, and asks again. A poll that lasts from one look to the next
+//! without a join costs a load; one that joins has one slow join for each look. The first ask comes
+//! with the second look at a poll. Hence a stall behind the last join of a poll that made all of
+//! its joins before that look may be reported one look too early.
 //!
-//! A P whose permit was taken in the middle of a poll stays in view until it is reported, and for as long as its thread computes, also
-//! when all others have gone to sleep by then.
+//! A P whose permit was taken in the middle of a poll stays in view until it is reported, and for
+//! as long as its thread computes, also when all others have gone to sleep by then.
 //!
-//! Beside that: a thread is woken when work waits, a permit is free and nobody spins (which lasts only where the
-//! system refuses threads: then it tries again and again, and does not lie down before it has one; if the runtime has no thread at
-//! all it becomes a worker itself, see `keeper.rs`), and the netpoll is
-//! looked at when nobody has for 10 ms (F5). If all lie down and nobody waits in the netpoll, it wakes somebody
-//! to go there: whoever lay down last may have met sysmon's own look at it, and have gone to sleep elsewhere.
+//! Beside that: a thread is woken when work waits, a permit is free and nobody spins (which lasts
+//! only where the system refuses threads: then it tries again and again, and does not lie down
+//! before it has one; if the runtime has no thread at all it becomes a worker itself, see
+//! `keeper.rs`), and the netpoll is looked at when nobody has for 10 ms (F5). If all lie down and
+//! nobody waits in the netpoll, it wakes somebody to go there: whoever lay down last may have met
+//! sysmon's own look at it, and have gone to sleep elsewhere.
 //!
 //! # Blocked or computing?
 //!
-//! A blocked thread is revoked at once, or after *a short wait*: its core is free, and another thread uses it. A computing one
-//! keeps its permit for a slice of 10 ms, for one more thread would only compete with it. (One that forks does not: it comes to a fork
-//! soon, and waits there.) Blocked is a
-//! thread whose CPU clock has not moved between two looks *and* that is not runnable: the second
-//! question costs 3 us and is asked only then, for on a busy machine the clock of a thread that waits
-//! for a core stands still as well; nor a second time in a poll where it makes no difference, beside a free permit mostly. Where the system does not tell,
-//! all count as computing.
+//! A blocked thread is revoked at once, or after *a short wait*: its core is free, and another
+//! thread uses it. A computing one keeps its permit for a slice of 10 ms, for one more thread would
+//! only compete with it. (One that forks does not: it comes to a fork soon, and waits there.)
+//! Blocked is a thread whose CPU clock has not moved between two looks *and* that is not runnable:
+//! the second question costs 3 us and is asked only then, for on a busy machine the clock of a
+//! thread that waits for a core stands still as well; nor a second time in a poll where it makes no
+//! difference, beside a free permit mostly. Where the system does not tell, all count as computing.
 //!
 //! # The price
 //!
-//! A look costs a load for each P, and 0.3 us for each reading of a CPU clock. It is the waking that costs, so
-//! the period is 20 us only for a millisecond after it had to act, and not for a computation that forks, and doubles from then on (measured with both of two cores
-//! busy: 20 us costs 12 %, 100 us 7 %, 1 ms up to 5 %): to 1 ms while every permit is taken or a
-//! thread is stuck without one (it may take one at any moment and be stuck again, and a slice is counted
-//! from the first look), and to 10 ms otherwise.
+//! A look costs a load for each P, and 0.3 us for each reading of a CPU clock. It is the waking
+//! that costs, so the period is 20 us only for a millisecond after it had to act, and not for a
+//! computation that forks, and doubles from then on (measured with both of two cores busy: 20 us
+//! costs 12 %, 100 us 7 %, 1 ms up to 5 %): to 1 ms while every permit is taken or a thread is
+//! stuck without one (it may take one at any moment and be stuck again, and a slice is counted from
+//! the first look), and to 10 ms otherwise.
 //!
-//! *Crowded*: where other programs want the cores too, each time it wakes a worker may lose its core to them for milliseconds: with
-//! a look every millisecond a busy HTTP server whose client was on the same two cores took 5 % more CPU, and its threads
-//! lost their cores 0.007 times a request and not 0.003. So while every permit is taken, and for a while after it saw a thread
-//! that has one wait for a core, the period is 4 ms; but 1 ms where something is under way: a thread is stuck; a poll is long,
-//! by the CPU time that it took or because it blocks; or the global queue waits for *slow polls* (`find.rs`). Who blocks is found
-//! within 4 ms then, and who computes loses its permit after 14 ms.
+//! *Crowded*: where other programs want the cores too, each time it wakes a worker may lose its
+//! core to them for milliseconds: with a look every millisecond a busy HTTP server whose client was
+//! on the same two cores took 5 % more CPU, and its threads lost their cores 0.007 times a request
+//! and not 0.003. So while every permit is taken, and for a while after it saw a thread that has
+//! one wait for a core, the period is 4 ms; but 1 ms where something is under way: a thread is
+//! stuck; a poll is long, by the CPU time that it took or because it blocks; or the global queue
+//! waits for *slow polls* (`find.rs`). Who blocks is found within 4 ms then, and who computes loses
+//! its permit after 14 ms.
 //!
-//! After five looks in a row that saw no permit taken it sleeps for good; see *The monitor's bed* in `idle.rs`.
+//! After five looks in a row that saw no permit taken it sleeps for good; see *The monitor's bed*
+//! in `idle.rs`.
 //!
-//! *Calm*: where nothing but computations that fork goes on, the period is 4 ms as well; see `calm.rs`.
+//! *Calm*: where nothing but computations that fork goes on, the period is 4 ms as well; see
+//! `calm.rs`.
 //!
-//! Rejected: to leave the core to who runs there when it wakes (`SCHED_BATCH`), while no poll is long. A busy HTTP server took
-//! 2 % less CPU, and its threads lost their cores less often, 0.006 times a request instead of 0.008. But where other programs
-//! ran, with less weight than this one, ticks beside blocked threads came 1.2 ms late instead of 0.3 (p99).
+//! Rejected: to leave the core to who runs there when it wakes (`SCHED_BATCH`), while no poll is
+//! long. A busy HTTP server took 2 % less CPU, and its threads lost their cores less often, 0.006
+//! times a request instead of 0.008. But where other programs ran, with less weight than this one,
+//! ticks beside blocked threads came 1.2 ms late instead of 0.3 (p99).
 //!
-//! Revocation, and what the stuck thread does when it returns: `idle.rs`, the standing. What is in the
-//! stuck P's ring is taken from it and given to all, since thieves come only when they run dry.
+//! Revocation, and what the stuck thread does when it returns: `idle.rs`, the standing. What is in
+//! the stuck P's ring is taken from it and given to all, since thieves come only when they run dry.
 
 mod calm;
 mod short_wait;
@@ -128,14 +137,16 @@ const CROWDED: Duration = Duration::from_millis(4);
 const CROWDED_LOOKS: u32 = 64;
 /// The longest period otherwise. As in Go.
 const SLOW: Duration = Duration::from_millis(10);
-/// Looks without a permit taken before it sleeps for good. Guessed: so many that a program that calls
-/// in now and then does not wake it each time.
+/// Looks without a permit taken before it sleeps for good. Guessed: so many that a program that
+/// calls in now and then does not wake it each time.
 const IDLE_LOOKS: u32 = 5;
 /// How long a poll may take before it is asked to yield, and its permit may go to others.
 const SLICE_NS: u64 = 10_000_000;
-/// A P that makes 61 ticks in this time looks at the global queue often enough. As far apart as sysmon's looks are.
+/// A P that makes 61 ticks in this time looks at the global queue often enough. As far apart as
+/// sysmon's looks are.
 const LOOK_NS: u64 = SLOW_BUSY.as_nanos() as u64;
-/// A poll that takes so much CPU time from one look to the next is long, and not one that waited for a core most of the time.
+/// A poll that takes so much CPU time from one look to the next is long, and not one that waited
+/// for a core most of the time.
 const COMPUTES_NS: u64 = LOOK_NS / 2;
 /// How late a timer may be before sysmon fires it: its own P fires it at the next step.
 const TIMER_GRACE_NS: u64 = 100_000;
@@ -203,8 +214,8 @@ impl Shared {
 
     /// Whether there is such a word.
     pub(super) fn is_asked_at_forks(&self) -> bool {
-        // Ordering: SeqCst: between the change of the lane's flag by who comes to a fork and this look: who sees
-        // nothing here is asked.
+        // Ordering: SeqCst: between the change of the lane's flag by who comes to a fork and this
+        // look: who sees nothing here is asked.
         fence(SeqCst);
         self.sysmon.asks_at_forks.load(Relaxed)
     }
@@ -275,10 +286,11 @@ pub(super) struct Monitor {
     crowded: u32,
     /// This look saw a poll that is new, whose thread has the last permit, and is on no core.
     doubts: bool,
-    /// The next look is due at once: somebody needs a permit, and one look does not tell whether those who
-    /// hold them are blocked.
+    /// The next look is due at once: somebody needs a permit, and one look does not tell whether
+    /// those who hold them are blocked.
     again: bool,
-    /// This look has taken the permit of a computation that forks. One is enough, until that has run dry or the next look.
+    /// This look has taken the permit of a computation that forks. One is enough, until that has
+    /// run dry or the next look.
     took: bool,
     short_waits: ShortWaits,
     strangers: Watch,
@@ -377,8 +389,8 @@ impl Monitor {
 
     /// After a sleep for good.
     pub(super) fn get_up(&mut self) {
-        // What began meanwhile is not as old as what was seen last. What stalled is the same poll still, or has other
-        // ticks by now.
+        // What began meanwhile is not as old as what was seen last. What stalled is the same poll
+        // still, or has other ticks by now.
         for seen in &mut self.seen {
             *seen = match seen.told {
                 Told::Nothing => Seen::default(),
@@ -449,8 +461,8 @@ impl Monitor {
         }
         self.calm.look(shared, now);
         self.hooks_begin = shared.look_at_start_hooks(now);
-        // Somebody spins in almost every case; the fence in `submit` settles the others. Where no thread
-        // can be had, it is tried again at the slow pace.
+        // Somebody spins in almost every case; the fence in `submit` settles the others. Where no
+        // thread can be had, it is tried again at the slow pace.
         if shared.idle.could_wake() && shared.any_work() && shared.could_have_a_thread() {
             shared.wake_for(1);
             acted |= !shared.refusal.load(Relaxed);
@@ -465,7 +477,8 @@ impl Monitor {
         (self.hooks_begin || self.shared.refusal.load(Relaxed)) && self.shared.any_work()
     }
 
-    /// After a look: what the last one saw of a P whose thread has gone says nothing about the next thread.
+    /// After a look: what the last one saw of a P whose thread has gone says nothing about the next
+    /// thread.
     fn forget(&mut self, index: usize, now: u64) {
         if !self.shared.slots.is_occupied(index) {
             let seen = self.seen[index];
@@ -579,7 +592,8 @@ impl Monitor {
             shared.look_at_stray(peer, cpu, computes);
         }
         let spare = shared.idle.free() > 0;
-        // For a report, it also matters what a thread does that moves a little from each look to the next.
+        // For a report, it also matters what a thread does that moves a little from each look to
+        // the next.
         let unsaid = (stalls || reported) && !seen.waited && (stood_still || stall.hardly_ran());
         // Beside a free permit only for these, and once to know whether it is *crowded*.
         let matters = !spare || peer.direct.peek().is_some() || !seen.asked;
@@ -644,7 +658,8 @@ impl Monitor {
             || !shared.idle.wanting().is_empty()
     }
 
-    /// The same, but for branches and for who wants a permit to go on, mostly a computation at its fork.
+    /// The same, but for branches and for who wants a permit to go on, mostly a computation at its
+    /// fork.
     fn tasks_need_a_permit(&self, peer: &Peer) -> bool {
         let shared = &self.shared;
         let has_tasks = |peer: &Peer| peer.has_queued() || !peer.parents.is_empty();

@@ -1,55 +1,66 @@
 //! Threads of the runtime: how one is started, and how many there may be.
 //!
-//! A thread is started when a permit and the duty to spin find nobody parked (`ground.rs`, *Who is woken*).
-//! It is counted before it exists, under the lock that a shutdown looks at, so that the closing either
-//! refuses it or waits for it. What the cap or the system refuses is counted, and reported once a second at most. Nothing is
-//! lost: the P goes back to the vacant ones, and permit and spinning are *refused*.
+//! A thread is started when a permit and the duty to spin find nobody parked (`ground.rs`, *Who is
+//! woken*). It is counted before it exists, under the lock that a shutdown looks at, so that the
+//! closing either refuses it or waits for it. What the cap or the system refuses is counted, and
+//! reported once a second at most. Nothing is lost: the P goes back to the vacant ones, and permit
+//! and spinning are *refused*.
 //!
 //! # *What a thread begins with*
 //!
-//! CPUs, niceness and signal mask of a thread are those of the thread that makes it. That may be a thread of others in the middle of
-//! a wake, which is pinned to a CPU. So each thread of the runtime first takes those of the thread that built the
-//! runtime, noted at the build. A start hook comes later and may change them. `apart.rs` changes the CPUs of parked threads
-//! alone, so it never meets this step.
+//! CPUs, niceness and signal mask of a thread are those of the thread that makes it. That may be a
+//! thread of others in the middle of a wake, which is pinned to a CPU. So each thread of the
+//! runtime first takes those of the thread that built the runtime, noted at the build. A start hook
+//! comes later and may change them. `apart.rs` changes the CPUs of parked threads alone, so it
+//! never meets this step.
 //!
-//! Rejected: to have the monitor start every thread, so that no thread is made inside a wake. The task would wait for a second
-//! thread to wake up first, and where the monitor is stuck in a report hook, for that.
+//! Rejected: to have the monitor start every thread, so that no thread is made inside a wake. The
+//! task would wait for a second thread to wake up first, and where the monitor is stuck in a report
+//! hook, for that.
 //!
 //! Checked by `tests/threads_are_as_their_builder_was.rs`.
 //!
 //! # *Joining*
 //!
-//! When the drop of a runtime returns, its threads have ended, with the thread-locals of users that they had. So each thread
-//! that is started leaves its handle in [`Joins`].
+//! When the drop of a runtime returns, its threads have ended, with the thread-locals of users that
+//! they had. So each thread that is started leaves its handle in [`Joins`].
 //!
-//! - A thread that ends for want of work leaves its handle in `ended`, and joins the one that it finds there. So at most one
-//!   handle of a thread that has ended waits there, and who joins that one has joined those before.
-//! - The end takes all handles but that of its own thread, and has them joined by a thread in the background: a destructor of
-//!   a thread-local is user code, and the wait for it is bounded by the grace.
-//! - If the system refuses that thread, the ender waits within the grace until each of them has returned, and joins it then. In
-//!   this case alone a destructor of a thread-local that blocks holds up the ender.
+//! - A thread that ends for want of work leaves its handle in `ended`, and joins the one that it
+//!   finds there. So at most one handle of a thread that has ended waits there, and who joins that
+//!   one has joined those before.
+//! - The end takes all handles but that of its own thread, and has them joined by a thread in the
+//!   background: a destructor of a thread-local is user code, and the wait for it is bounded by the
+//!   grace.
+//! - If the system refuses that thread, the ender waits within the grace until each of them has
+//!   returned, and joins it then. In this case alone a destructor of a thread-local that blocks
+//!   holds up the ender.
 //!
-//! If a thread-local has the runtime and drops it when its thread ends, another thread may wait for that one. Then the grace ends
-//! the wait.
+//! If a thread-local has the runtime and drops it when its thread ends, another thread may wait for
+//! that one. Then the grace ends the wait.
 //!
-//! A handle is there before its thread can look for it: the lock is held while the thread is started.
+//! A handle is there before its thread can look for it: the lock is held while the thread is
+//! started.
 //!
 //! # *Threads in their start hook*
 //!
-//! A thread runs its start hook before its first task, and the hook may block. So it has no permit and no duty to spin
-//! meanwhile: who starts it releases both, and it comes out of the hook as a thread that lies down, with the last look that
-//! belongs to that. Whatever was pushed while it was in its hook it sees then.
+//! A thread runs its start hook before its first task, and the hook may block. So it has no permit
+//! and no duty to spin meanwhile: who starts it releases both, and it comes out of the hook as a
+//! thread that lies down, with the last look that belongs to that. Whatever was pushed while it was
+//! in its hook it sees then.
 //!
-//! Nothing counts such a thread as one that will come, so each push would start one more. Therefore only as many are in their
-//! hook as permits are free, besides those that the monitor gave up waiting for. It gives up one after [`HOOK_PATIENCE`] with
-//! work queued beside a free permit, the second after twice that time, and so on: a hook of half a second costs six threads.
+//! Nothing counts such a thread as one that will come, so each push would start one more. Therefore
+//! only as many are in their hook as permits are free, besides those that the monitor gave up
+//! waiting for. It gives up one after [`HOOK_PATIENCE`] with work queued beside a free permit, the
+//! second after twice that time, and so on: a hook of half a second costs six threads.
 //!
-//! Both the count and its end are under a lock, and a thread that comes out of its hook can be handed a permit before it counts
-//! itself out. A pusher that finds too many in their hook has pushed before, and the thread looks at the queues after it has
-//! counted itself out: so it sees the push. A pusher that comes later finds it asleep, and starts none.
+//! Both the count and its end are under a lock, and a thread that comes out of its hook can be
+//! handed a permit before it counts itself out. A pusher that finds too many in their hook has
+//! pushed before, and the thread looks at the queues after it has counted itself out: so it sees
+//! the push. A pusher that comes later finds it asleep, and starts none.
 //!
-//! A pusher may have found nobody parked before a thread came out of its hook, and look at the count afterwards. So it looks
-//! once more for a parked thread. Without that look the runtime started a thread more than it has permits, now and then.
+//! A pusher may have found nobody parked before a thread came out of its hook, and look at the
+//! count afterwards. So it looks once more for a parked thread. Without that look the runtime
+//! started a thread more than it has permits, now and then.
 //!
 //! Checked by `tests/a_hook_that_blocks_holds_up_nobody.rs`.
 
@@ -92,8 +103,8 @@ struct Joined {
     changed: Condvar,
 }
 
-/// How long threads may be in their start hook before another one is started for the work that waits, in nanoseconds. A
-/// slice.
+/// How long threads may be in their start hook before another one is started for the work that
+/// waits, in nanoseconds. A slice.
 const HOOK_PATIENCE: u64 = 10_000_000;
 
 /// Time between two looks whether a thread has returned. Guessed.
@@ -105,7 +116,8 @@ pub(crate) struct InStartHook {
     count: usize,
     /// So many of them nobody waits for any more.
     late: usize,
-    /// Since when work waits for them, as far as the monitor saw, in nanoseconds of the runtime's clock.
+    /// Since when work waits for them, as far as the monitor saw, in nanoseconds of the runtime's
+    /// clock.
     since: Option<u64>,
 }
 
@@ -160,7 +172,8 @@ impl Shared {
         }
     }
 
-    /// Joins all threads but this one. `left` says how long one may still wait. False if that was not long enough.
+    /// Joins all threads but this one. `left` says how long one may still wait. False if that was
+    /// not long enough.
     pub(super) fn join_threads(&self, mut left: impl FnMut() -> Option<Duration>) -> bool {
         let own = thread::current().id();
         let handles: Vec<_> = {
@@ -272,8 +285,9 @@ impl Shared {
         back
     }
 
-    /// The first steps of a thread: it is counted, and has a P. With a hook for its start, permit and spinning come back,
-    /// and the caller puts them off when the thread is there; otherwise the thread has them. None: it was refused, or put off.
+    /// The first steps of a thread: it is counted, and has a P. With a hook for its start, permit
+    /// and spinning come back, and the caller puts them off when the thread is there; otherwise the
+    /// thread has them. None: it was refused, or put off.
     pub(super) fn begin_thread(
         &self,
         permit: Permit,
@@ -307,10 +321,12 @@ impl Shared {
     /// Whether one more thread may begin with its start hook; it is counted then.
     fn start_hook_begins(&self) -> bool {
         let mut hooks = self.in_start_hook.lock();
-        // A thread that lies down enters its bit and then gives its permit back; one that gets up takes a permit and then
-        // takes its bit away. So between two looks at the permits each thread is seen as the one or the other.
+        // A thread that lies down enters its bit and then gives its permit back; one that gets up
+        // takes a permit and then takes its bit away. So between two looks at the permits each
+        // thread is seen as the one or the other.
         let free = self.idle.free();
-        // Ordering: SeqCst: the three looks are made in this order; pairs with the exchanges of `Idle` and of the bits.
+        // Ordering: SeqCst: the three looks are made in this order; pairs with the exchanges of
+        // `Idle` and of the bits.
         fence(SeqCst);
         let is_one_parked = !self.idle.parked().is_empty();
         fence(SeqCst);
@@ -321,15 +337,16 @@ impl Shared {
         begins
     }
 
-    /// A thread is through with its hook, or was not started. It looks at the queues afterwards, or the caller does.
+    /// A thread is through with its hook, or was not started. It looks at the queues afterwards, or
+    /// the caller does.
     pub(super) fn start_hook_ended(&self) {
         let mut hooks = self.in_start_hook.lock();
         hooks.count -= 1;
         hooks.late = hooks.late.min(hooks.count);
     }
 
-    /// Permit and spinning go back, for a thread that is on its way. Others may have pushed meanwhile, saw a spinner, and
-    /// relied on it.
+    /// Permit and spinning go back, for a thread that is on its way. Others may have pushed
+    /// meanwhile, saw a spinner, and relied on it.
     pub(super) fn put_off(&self, permit: Permit, spinning: Spinning) {
         self.idle.release(permit, Some(spinning));
         self.after_release();
@@ -338,7 +355,8 @@ impl Shared {
         }
     }
 
-    /// The monitor looks at the threads in their start hook. Whether work may have to wait for them.
+    /// The monitor looks at the threads in their start hook. Whether work may have to wait for
+    /// them.
     pub(super) fn look_at_start_hooks(&self, now: u64) -> bool {
         let mut hooks = self.in_start_hook.lock();
         if hooks.count == 0 || self.idle.free() == 0 || !self.any_work() {
@@ -382,7 +400,8 @@ impl Shared {
         self.peers().filter(is_unbound)
     }
 
-    /// Hands a call to one of these or to a new thread, with a permit and the duty to search. It comes back if there is none.
+    /// Hands a call to one of these or to a new thread, with a permit and the duty to search. It
+    /// comes back if there is none.
     pub(super) fn hand_call(
         &self,
         mut call: Task,
@@ -390,7 +409,8 @@ impl Shared {
         spinning: Spinning,
     ) -> Result<(), Task> {
         for peer in self.unbound() {
-            // It is there before its thread is up: that may be shut down and leave in its next step.
+            // It is there before its thread is up: that may be shut down and leave in its next
+            // step.
             if let Err(back) = peer.hand_call(call) {
                 call = back;
                 continue;

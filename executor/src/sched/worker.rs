@@ -1,7 +1,8 @@
 //! M: a thread that has a P.
 //!
-//! What it does next is in `find.rs`, what becomes of tasks that it wakes in `push.rs`, how it sleeps in
-//! `sleep.rs` and `wait.rs`, how it ends in `shutdown.rs`. Here is what it is, and how it polls.
+//! What it does next is in `find.rs`, what becomes of tasks that it wakes in `push.rs`, how it
+//! sleeps in `sleep.rs` and `wait.rs`, how it ends in `shutdown.rs`. Here is what it is, and how it
+//! polls.
 
 use std::{
     cell::{Cell, RefCell},
@@ -84,22 +85,26 @@ pub(crate) struct Worker {
     pub(super) seen: RefCell<Vec<Seen>>,
     /// See [`Worker::list`].
     pub(super) listed: RefCell<Vec<usize>>,
-    /// The ticks of every P when this worker last came by with something from the netpoll, and since when it has seen them.
+    /// The ticks of every P when this worker last came by with something from the netpoll, and
+    /// since when it has seen them.
     pub(super) passed: RefCell<Vec<(u64, u64)>>,
     /// This thread passed on a stranger's event while it waited in the netpoll.
     pub(super) passed_on: Cell<bool>,
-    /// In `block_on`: takes from the global queue at the next step; see *Standing in* in `block_on.rs`.
+    /// In `block_on`: takes from the global queue at the next step; see *Standing in* in
+    /// `block_on.rs`.
     pub(super) stands_in: Cell<bool>,
     /// What its P counted as spawned when this thread took it.
     pub(super) spawned_before: u64,
     /// While it waits for a permit above a poll: what it waits for there; see `nested.rs`.
     pub(super) above: RefCell<Option<std::sync::Arc<Root>>>,
-    /// The user's code that runs between two polls has pinned a task to this thread; see `nested.rs`.
+    /// The user's code that runs between two polls has pinned a task to this thread; see
+    /// `nested.rs`.
     pub(super) pinned_between: Cell<bool>,
 }
 
-/// The life of a worker thread. Its P runs already, with the permit of a spinner; if there is a hook for its start, it has
-/// neither, and comes as who lies down (*Threads in their start hook* in `threads.rs`). What was handed to it comes first.
+/// The life of a worker thread. Its P runs already, with the permit of a spinner; if there is a
+/// hook for its start, it has neither, and comes as who lies down (*Threads in their start hook* in
+/// `threads.rs`). What was handed to it comes first.
 pub(super) fn main(shared: &Arc<Shared>, processor: Box<Processor>, call: Option<Task>) {
     work(shared, processor, call);
     shared.join_the_one_before();
@@ -270,7 +275,8 @@ impl Worker {
         p.may_fork.set(if may_fork { address } else { None });
         let outcome = budget::with_budget(|| task.run(|| p.goes_on.get() == address));
         p.may_fork.set(None);
-        // Also if the poll ended its task. The note of a task below this one stays: that is in the middle of its poll.
+        // Also if the poll ended its task. The note of a task below this one stays: that is in the
+        // middle of its poll.
         if p.goes_on.get() == address {
             p.goes_on.set(None);
         }
@@ -307,11 +313,12 @@ impl Worker {
         }
     }
 
-    /// The poll has forked a child: its task becomes the parent that thieves may take, and the child is
-    /// next. The outcome comes back if there is no such parent: the poll ended its task, or the fork
-    /// was awaited by something else that has yet to wake it.
+    /// The poll has forked a child: its task becomes the parent that thieves may take, and the
+    /// child is next. The outcome comes back if there is no such parent: the poll ended its task,
+    /// or the fork was awaited by something else that has yet to wake it.
     ///
-    /// Others may have taken the child, or do it now. The parent waits on the fork deque all the same then.
+    /// Others may have taken the child, or do it now. The parent waits on the fork deque all the
+    /// same then.
     fn forked(&self, outcome: Outcome) -> Option<Outcome> {
         match outcome {
             Outcome::Requeue(parent)
@@ -349,8 +356,9 @@ impl Worker {
         self.peer().running.store(0, Relaxed);
     }
 
-    /// Runs code of the user's that is in no poll: a hook, a destructor, a waker. To everybody else it is a poll, so nobody
-    /// relies on this thread as a spinner, and sysmon takes its permit if it blocks (S9).
+    /// Runs code of the user's that is in no poll: a hook, a destructor, a waker. To everybody else
+    /// it is a poll, so nobody relies on this thread as a spinner, and sysmon takes its permit if
+    /// it blocks (S9).
     ///
     /// The caller looks at the permit again afterwards.
     pub(super) fn enter_user_code<R>(&self, f: impl FnOnce() -> R) -> R {
@@ -407,11 +415,12 @@ impl Worker {
         }
     }
 
-    /// The running task is about to block its thread: gives permit and queue to others, if they were not
-    /// taken from it before. False inside a closure that is announced already, and while the thread is not up.
+    /// The running task is about to block its thread: gives permit and queue to others, if they
+    /// were not taken from it before. False inside a closure that is announced already, and while
+    /// the thread is not up.
     pub(crate) fn announce_blocking(&self) -> bool {
-        // Hooks and foreign wakers also run where it parks or waits: there others may hand it a permit at any time, and
-        // it takes none.
+        // Hooks and foreign wakers also run where it parks or waits: there others may hand it a
+        // permit at any time, and it takes none.
         if self.peer().announced.load(Relaxed) || !self.is_up() {
             return false;
         }
@@ -423,7 +432,8 @@ impl Worker {
         true
     }
 
-    /// It is back. If no permit is free it ends its poll without one, and then parks; or waits for one at its next fork.
+    /// It is back. If no permit is free it ends its poll without one, and then parks; or waits for
+    /// one at its next fork.
     pub(crate) fn end_blocking(&self) {
         self.peer().announced.store(false, Relaxed);
         if !self.try_run() {
@@ -435,9 +445,9 @@ impl Worker {
         event!(self, Return, &(), self.peer().standing.has_permit());
     }
 
-    /// *Give way at a fork*: a poll that lost its permit, or gives it to I/O and timers, waits for another before it forks
-    /// on. Without sysmon it only tries: it lost the permit by announcing a block, and ends its poll without, as any such
-    /// poll does.
+    /// *Give way at a fork*: a poll that lost its permit, or gives it to I/O and timers, waits for
+    /// another before it forks on. Without sysmon it only tries: it lost the permit by announcing a
+    /// block, and ends its poll without, as any such poll does.
     pub(crate) fn come_to_a_fork(&self) {
         let ticks = self.peer().ticks.load(Relaxed);
         self.peer().forked.store(ticks, Relaxed);
@@ -461,13 +471,14 @@ impl Worker {
             self.get_permit(self.parker());
             self.p.forks_since.set(self.now());
         } else {
-            // Who has the permit may wait for a lock that this poll holds, and nobody would take it from there.
+            // Who has the permit may wait for a lock that this poll holds, and nobody would take it
+            // from there.
             self.try_run();
         }
     }
 
-    /// Whether somebody has ready tasks and no permit for them, and it is this thread's turn to give up its own. Not in
-    /// the root of a `block_on`, which may go on without one.
+    /// Whether somebody has ready tasks and no permit for them, and it is this thread's turn to
+    /// give up its own. Not in the root of a `block_on`, which may go on without one.
     fn is_asked_at_fork(&self) -> bool {
         (self.scope == Scope::All || self.peer().running.load(Relaxed) != ROOT)
             && self.shared.is_asked_at_forks()

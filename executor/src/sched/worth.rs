@@ -1,8 +1,9 @@
 //! Whether something that may be in vain pays, by what came of it the last times.
 //!
-//! What is tried and was in vain so often in a row that it is not trusted any more is let pass once, then two times
-//! in a row, then four, and so on up to a limit; each time between it is tried. One success, and it is trusted again.
-//! Programs are of one kind or of the other, so that this costs little either way.
+//! What is tried and was in vain so often in a row that it is not trusted any more is let pass
+//! once, then two times in a row, then four, and so on up to a limit; each time between it is
+//! tried. One success, and it is trusted again. Programs are of one kind or of the other, so that
+//! this costs little either way.
 
 use std::cell::Cell;
 
@@ -30,8 +31,8 @@ impl Worth {
         }
     }
 
-    /// Whether to try it this time. What comes of it is to be [`settle`](Self::settle)d; if it was not tried after all, it is due
-    /// the next time as well.
+    /// Whether to try it this time. What comes of it is to be [`settle`](Self::settle)d; if it was
+    /// not tried after all, it is due the next time as well.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
         let left = self.pass.get();

@@ -1,4 +1,5 @@
-//! I1, I8, S2: runnext beside an `Option`, and the fork deque beside a `VecDeque`, each by its owner and by a thief.
+//! I1, I8, S2: runnext beside an `Option`, and the fork deque beside a `VecDeque`, each by its
+//! owner and by a thief.
 
 use std::collections::VecDeque;
 
@@ -43,7 +44,8 @@ pub fn run(steps: &[Step]) {
                 let job = source.next();
                 let new = job.value().id;
                 assert_eq!(next.put(job).map(id), in_next.replace(new));
-                // The memory of a job that has ended may be that of this one: a token is good for what is there.
+                // The memory of a job that has ended may be that of this one: a token is good for
+                // what is there.
                 seen = None;
             }
             Step::TakeNext => assert_eq!(next.take().map(id), in_next.take()),

@@ -1,4 +1,5 @@
-//! I1, I4, S2: two LRQs beside two `VecDeque`s. Each owner pushes and pops, overflows, and steals from the other.
+//! I1, I4, S2: two LRQs beside two `VecDeque`s. Each owner pushes and pops, overflows, and steals
+//! from the other.
 
 use std::collections::VecDeque;
 

@@ -92,7 +92,8 @@ pub fn run(steps: &[Step]) {
         assert_eq!(stealer.is_empty(), model.0.is_empty());
         let top = model.top().unwrap_or(i64::MIN);
         assert!(stealer.top() >= top, "what is published is the top, or old");
-        // The owner counts what it does itself, and a thief's work only once that makes a difference.
+        // The owner counts what it does itself, and a thief's work only once that makes a
+        // difference.
         is_counted &= !matches!(step, Step::Steal | Step::TakeAll);
         let (room, lanes) = queue.room();
         assert!(room == CAPACITY - model.0.len() || room < CAPACITY - model.0.len() && !is_counted);

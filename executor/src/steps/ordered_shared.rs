@@ -17,7 +17,8 @@ pub enum Step {
     Pop,
     /// The oldest of the lowest level is popped, if it is below this.
     PopLowestBelow(Option<i64>),
-    /// Those of at least the first are taken, the highest first: at most so many, of at most so many levels and one.
+    /// Those of at least the first are taken, the highest first: at most so many, of at most so
+    /// many levels and one.
     Take(i64, usize, usize),
 }
 

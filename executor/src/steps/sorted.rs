@@ -1,4 +1,5 @@
-//! What an ordered queue is: a `Vec` that is sorted, the highest first, and the oldest first among equals (O1).
+//! What an ordered queue is: a `Vec` that is sorted, the highest first, and the oldest first among
+//! equals (O1).
 
 use std::{cmp::Reverse, ops::RangeBounds};
 

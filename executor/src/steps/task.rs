@@ -1,11 +1,13 @@
-//! I1, I2, S1, S2, S6, H3: one task beside a few flags: whether it waits, is queued, runs or is done; who refers to it;
-//! and whose its output is.
+//! I1, I2, S1, S2, S6, H3: one task beside a few flags: whether it waits, is queued, runs or is
+//! done; who refers to it; and whose its output is.
 //!
-//! The task is the shipped one, in a cell and in a live table. Its scheduler is a queue of this thread. What its polls
-//! do is in the program as well: they wake it, keep its waker, abort it, drop its handle, and end in one of several ways.
+//! The task is the shipped one, in a cell and in a live table. Its scheduler is a queue of this
+//! thread. What its polls do is in the program as well: they wake it, keep its waker, abort it,
+//! drop its handle, and end in one of several ways.
 //!
-//! Three things are compared after each step: the state word with the flags; the number of references with what
-//! this program holds; and what is alive of the future, the output and the wakers of the two who may join it.
+//! Three things are compared after each step: the state word with the flags; the number of
+//! references with what this program holds; and what is alive of the future, the output and the
+//! wakers of the two who may join it.
 
 use std::{
     any::Any,
@@ -29,8 +31,8 @@ use crate::task::{
     live::{LiveOwner, live_table},
 };
 
-/// A poll may do something, and then ends. Of wakers, references and joiners there may be any number, and a number means
-/// the one that is left of it when they are counted around.
+/// A poll may do something, and then ends. Of wakers, references and joiners there may be any
+/// number, and a number means the one that is left of it when they are counted around.
 #[derive(Debug, Clone)]
 pub enum Step {
     /// Somebody does something.
@@ -58,7 +60,8 @@ pub enum Act {
     Abort(usize),
     /// The task is aborted through its handle.
     AbortByHandle,
-    /// The handle is polled by this joiner: two outsiders, and the task itself, by a waker of its own.
+    /// The handle is polled by this joiner: two outsiders, and the task itself, by a waker of its
+    /// own.
     Join(usize),
     /// The handle is dropped.
     Detach,

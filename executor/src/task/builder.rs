@@ -50,10 +50,11 @@ where
 /// # Panics
 ///
 /// - On a thread that is neither a worker nor in a `block_on` of the current runtime.
-/// - In a `block_on` while twice [`max_threads`](crate::runtime::Builder::max_threads) threads are workers of its runtime
-///   or in a `block_on` of it.
-/// - In a `block_on` of one runtime that is called inside a task, a blocking call or a `block_on` of another, unless the
-///   thread is also a worker of the first, or in an outer `block_on` of it. Use [`spawn_pinned`] there.
+/// - In a `block_on` while twice [`max_threads`](crate::runtime::Builder::max_threads) threads are
+///   workers of its runtime or in a `block_on` of it.
+/// - In a `block_on` of one runtime that is called inside a task, a blocking call or a `block_on`
+///   of another, unless the thread is also a worker of the first, or in an outer `block_on` of it.
+///   Use [`spawn_pinned`] there.
 ///
 /// # Examples
 ///
@@ -83,8 +84,8 @@ where
 ///
 /// The factory is `Send`, what it makes need not be.
 ///
-/// Where the system refuses threads, that may be a thread in [`Handle::block_on`] which stands in for them. Then the task is
-/// cancelled when that call returns.
+/// Where the system refuses threads, that may be a thread in [`Handle::block_on`] which stands in
+/// for them. Then the task is cancelled when that call returns.
 ///
 /// # Panics
 ///
@@ -118,10 +119,11 @@ where
 /// Runs a closure that blocks on a thread where that holds up no task, timer or socket.
 ///
 /// At most `max_threads - 2 * workers` such closures run at a time; the others wait, and can be
-/// aborted until they begin. A closure that was accepted runs also if the runtime is ended before it has begun, if
-/// [`shutdown_grace`](crate::runtime::Builder::shutdown_grace) is long enough for that. What is pinned to a worker (`spawn_local`, `spawn_pinned`, the root of
-/// [`Runtime::run_local`](crate::runtime::Runtime::run_local)) waits for a closure that this worker runs, which it does
-/// only where no other thread can be had.
+/// aborted until they begin. A closure that was accepted runs also if the runtime is ended before
+/// it has begun, if [`shutdown_grace`](crate::runtime::Builder::shutdown_grace) is long enough for
+/// that. What is pinned to a worker (`spawn_local`, `spawn_pinned`, the root of
+/// [`Runtime::run_local`](crate::runtime::Runtime::run_local)) waits for a closure that this worker
+/// runs, which it does only where no other thread can be had.
 ///
 /// # Panics
 ///
@@ -292,8 +294,8 @@ where
     }
 }
 
-/// Spawns on the current runtime, as a child that runs before its parent goes on, which is polled with `waker`; or else as
-/// any other.
+/// Spawns on the current runtime, as a child that runs before its parent goes on, which is polled
+/// with `waker`; or else as any other.
 #[track_caller]
 pub(crate) fn fork_at<F>(
     future: F,
@@ -339,8 +341,8 @@ where
     })
 }
 
-/// Spawns into the global queue of the current runtime: for whoever comes first, and not a thread in
-/// `block_on`, which would hold up its own root.
+/// Spawns into the global queue of the current runtime: for whoever comes first, and not a thread
+/// in `block_on`, which would hold up its own root.
 #[track_caller]
 pub(crate) fn spawn_for_all<F>(
     future: F,

@@ -1,12 +1,13 @@
 //! Giving way: the budget of a poll, for operations that are not of `ws`.
 //!
-//! A task has a budget in each poll, and every operation of `ws` that is ready takes a unit of it. When none is
-//! left, or the task's time slice is over, the next operation is pending and the task goes to the back of the queue; so a loop
-//! over sockets that are always ready lets other tasks run, and a [`timeout`](crate::time::timeout) around it fires.
+//! A task has a budget in each poll, and every operation of `ws` that is ready takes a unit of it.
+//! When none is left, or the task's time slice is over, the next operation is pending and the task
+//! goes to the back of the queue; so a loop over sockets that are always ready lets other tasks
+//! run, and a [`timeout`](crate::time::timeout) around it fires.
 //!
-//! Other libraries' channels and locks know nothing of that. A loop over them that is always ready never ends its
-//! poll: its neighbours wait until another thread takes them over, and a timeout around it never fires. Three ways to
-//! make such a loop give way, from the simplest on:
+//! Other libraries' channels and locks know nothing of that. A loop over them that is always ready
+//! never ends its poll: its neighbours wait until another thread takes them over, and a timeout
+//! around it never fires. Three ways to make such a loop give way, from the simplest on:
 //!
 //! - [`consume_budget`]`().await` once in each round;
 //! - [`cooperative`] around the future that is awaited;
@@ -55,8 +56,8 @@ pin_project! {
 
 /// Makes a future take part in the budget: when it is ready it costs one unit.
 ///
-/// If no unit is left, the future is not polled, and the task yields. What operations of `ws` inside take
-/// counts as well, so there is nothing to wrap around those.
+/// If no unit is left, the future is not polled, and the task yields. What operations of `ws`
+/// inside take counts as well, so there is nothing to wrap around those.
 ///
 /// # Cancel safety
 ///
@@ -83,8 +84,9 @@ impl<F: Future> Future for Coop<F> {
 
 /// Takes a unit of the budget, and yields first if none is left.
 ///
-/// For loops whose rounds wait for nothing of `ws`. Outside a task it does nothing. It gives way once at most: a
-/// neighbour in the same task that spends the whole budget in each poll does not hold it up.
+/// For loops whose rounds wait for nothing of `ws`. Outside a task it does nothing. It gives way
+/// once at most: a neighbour in the same task that spends the whole budget in each poll does not
+/// hold it up.
 ///
 /// # Cancel safety
 ///

@@ -1,8 +1,8 @@
 //! Where a task comes from, and where it goes when it is woken.
 //!
-//! A home has a live table, and three functions of the scheduler: one takes a task which has just become queued, one
-//! takes it out of the table, and one reports that it has panicked. So `task/` knows nothing of queues and
-//! workers, and a model of the task can bring a scheduler of its own.
+//! A home has a live table, and three functions of the scheduler: one takes a task which has just
+//! become queued, one takes it out of the table, and one reports that it has panicked. So `task/`
+//! knows nothing of queues and workers, and a model of the task can bring a scheduler of its own.
 //!
 //! There is one home for each P, and one for what foreign threads spawn.
 #![expect(
@@ -60,8 +60,8 @@ pub(crate) struct Home {
     functions: &'static Functions,
 }
 
-// SAFETY: the address of the runtime is only carried here. The scheduler's functions, who turn it into
-// a reference, say why they may; everything else in a home is `Send` and `Sync` by itself.
+// SAFETY: the address of the runtime is only carried here. The scheduler's functions, who turn it
+// into a reference, say why they may; everything else in a home is `Send` and `Sync` by itself.
 unsafe impl Send for Home {}
 // SAFETY: as above.
 unsafe impl Sync for Home {}

@@ -18,13 +18,13 @@ use crate::budget;
 
 /// Awaits a task's output. Dropping it lets the task go on by itself.
 ///
-/// A task whose handle was dropped and that panics is reported by a `tracing` error; the panic hook has
-/// run before that in any case.
+/// A task whose handle was dropped and that panics is reported by a `tracing` error; the panic hook
+/// has run before that in any case.
 ///
 /// # Cancel safety
 ///
-/// Awaiting it by reference, as `&mut handle`, is cancel safe: the output stays in the task until it is
-/// taken.
+/// Awaiting it by reference, as `&mut handle`, is cancel safe: the output stays in the task until
+/// it is taken.
 ///
 /// # Examples
 ///
@@ -39,11 +39,13 @@ pub struct JoinHandle<T> {
     cell: JoinCell<T>,
 }
 
-// What fits into two registers is returned in them. A handle of four words, one of them with padding, cost a spawn
-// 15 ns, for each time that it moved it was read with other widths than it was written with.
+// What fits into two registers is returned in them. A handle of four words, one of them with
+// padding, cost a spawn 15 ns, for each time that it moved it was read with other widths than it
+// was written with.
 const _: () = assert!(size_of::<JoinHandle<String>>() == 2 * size_of::<usize>());
 
-// Libraries keep handles in what threads share. The output need not be `Sync` for that: no method by reference reaches it.
+// Libraries keep handles in what threads share. The output need not be `Sync` for that: no method
+// by reference reaches it.
 const _: () = {
     const fn check<T: Send + Sync + Unpin + 'static>() {}
     check::<JoinHandle<std::cell::Cell<u8>>>();
@@ -72,10 +74,11 @@ impl<T> JoinHandle<T> {
         self.cell.header().id()
     }
 
-    /// Asks for the task to be cancelled: a worker drops its future, soon, and joining it gives an error
-    /// that says so. A task that is done, or becomes ready first, gives its output as usual.
+    /// Asks for the task to be cancelled: a worker drops its future, soon, and joining it gives an
+    /// error that says so. A task that is done, or becomes ready first, gives its output as usual.
     ///
-    /// Cheap, from any thread, at any moment of the task's life. The future is never dropped in here.
+    /// Cheap, from any thread, at any moment of the task's life. The future is never dropped in
+    /// here.
     ///
     /// ```
     /// let runtime = ws::runtime::Runtime::new().unwrap();
@@ -119,8 +122,8 @@ impl<T> JoinHandle<T> {
 
     /// Changes the task's priority, from any thread, at any moment of its life.
     ///
-    /// It counts when the task is queued the next time: a task that waits in a queue already may keep its
-    /// place there until it has run.
+    /// It counts when the task is queued the next time: a task that waits in a queue already may
+    /// keep its place there until it has run.
     ///
     /// ```
     /// use ws::task::Priority;
@@ -340,8 +343,8 @@ fn message(payload: &(dyn Any + Send)) -> Option<&str> {
     text.or_else(|| payload.downcast_ref::<&'static str>().copied())
 }
 
-/// An error of [`ErrorKind::Other`](io::ErrorKind::Other) that has this one inside, for `?` where an `io::Result` is
-/// expected.
+/// An error of [`ErrorKind::Other`](io::ErrorKind::Other) that has this one inside, for `?` where
+/// an `io::Result` is expected.
 ///
 /// ```
 /// async fn sum() -> std::io::Result<u32> {

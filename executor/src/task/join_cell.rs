@@ -27,8 +27,9 @@ pub(crate) struct JoinCell<T> {
     output: PhantomData<T>,
 }
 
-/// How far the handle has come: one word, so that a handle is two and moves in registers. A number up to
-/// [`Phase::STRANGER`], or the address of the task whose own waker is in the slot, while `WAKER` is set.
+/// How far the handle has come: one word, so that a handle is two and moves in registers. A number
+/// up to [`Phase::STRANGER`], or the address of the task whose own waker is in the slot, while
+/// `WAKER` is set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Phase(usize);
 
@@ -37,7 +38,8 @@ impl Phase {
     const NEW: Self = Self(0);
     /// The output was moved out.
     const TAKEN: Self = Self(1);
-    /// The waker in the slot is no task's. Its two words are not kept, and so it is put there anew at every poll.
+    /// The waker in the slot is no task's. Its two words are not kept, and so it is put there anew
+    /// at every poll.
     const STRANGER: Self = Self(2);
 
     fn waits_with(waker: &Waker) -> Self {
@@ -54,8 +56,8 @@ unsafe impl<T: Send> Sync for JoinCell<T> {}
 impl<T> Unpin for JoinCell<T> {}
 
 impl<T> JoinCell<T> {
-    /// For the task at `ptr`, whose output is a `T`, and which counts a reference and a `JOIN` bit for
-    /// this value.
+    /// For the task at `ptr`, whose output is a `T`, and which counts a reference and a `JOIN` bit
+    /// for this value.
     pub(super) fn new(ptr: NonNull<Header>) -> Self {
         Self {
             ptr,
@@ -102,8 +104,8 @@ impl<T> JoinCell<T> {
         }
         self.phase = Phase::TAKEN;
         let mut output = MaybeUninit::<Result<T, Failure>>::uninit();
-        // SAFETY: DONE and our JOIN bit make the output ours; the phase says that it is moved out; `T`
-        // is the output's type by the constructors of this type.
+        // SAFETY: DONE and our JOIN bit make the output ours; the phase says that it is moved out;
+        // `T` is the output's type by the constructors of this type.
         unsafe {
             let to = NonNull::new_unchecked(output.as_mut_ptr()).cast();
             (self.header().vtable.read_output)(self.ptr, to);

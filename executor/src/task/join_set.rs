@@ -2,25 +2,26 @@
 //!
 //! # How it works
 //!
-//! Each member's handle is polled once, when it comes into the set, with a waker that knows the member's
-//! place in the set. When the task ends, that waker puts the place on the *ready list*, and wakes
-//! whoever waits for the set. Joining takes the oldest place off the list and reads that task's output.
-//! So a member costs a constant amount of work, however many there are: nobody ever looks at all of
-//! them, and a `join_next` that is dropped has changed nothing.
+//! Each member's handle is polled once, when it comes into the set, with a waker that knows the
+//! member's place in the set. When the task ends, that waker puts the place on the *ready list*,
+//! and wakes whoever waits for the set. Joining takes the oldest place off the list and reads that
+//! task's output. So a member costs a constant amount of work, however many there are: nobody ever
+//! looks at all of them, and a `join_next` that is dropped has changed nothing.
 //!
-//! A task that has ended already when it comes into the set becomes no member: its output waits in `early`, and
-//! [`EARLY`] stands on the ready list in the place of a member's, so that it has its turn.
+//! A task that has ended already when it comes into the set becomes no member: its output waits in
+//! `early`, and [`EARLY`] stands on the ready list in the place of a member's, so that it has its
+//! turn.
 //!
-//! *Invariant*: a member's place is on the ready list, or a waker for it is registered with its task. A
-//! task wakes its joiner once, so a place stands on the list at most once; and [`EARLY`] as often as there are outputs in
-//! `early`.
+//! *Invariant*: a member's place is on the ready list, or a waker for it is registered with its
+//! task. A task wakes its joiner once, so a place stands on the list at most once; and [`EARLY`] as
+//! often as there are outputs in `early`.
 //!
 //! # What was rejected
 //!
-//! `FuturesUnordered<JoinHandle<T>>` is as cheap a member (one allocation, one queue operation each), but
-//! registers at the first poll instead: the first `join_next` after 100,000 spawns polls them all in
-//! one go. And to ask it without waiting means to poll it with another waker, which forgets the one of
-//! whoever waits.
+//! `FuturesUnordered<JoinHandle<T>>` is as cheap a member (one allocation, one queue operation
+//! each), but registers at the first poll instead: the first `join_next` after 100,000 spawns polls
+//! them all in one go. And to ask it without waiting means to poll it with another waker, which
+//! forgets the one of whoever waits.
 //!
 //! The ready list has a lock, and each end of a task takes it for a few instructions. No waker is
 //! cloned, woken or dropped under it (S8).
@@ -52,8 +53,8 @@ use crate::{
 /// On the ready list: the oldest output of `early`. No slab has so many members.
 const EARLY: usize = usize::MAX;
 
-/// Tasks that are joined in the order in which they end, and aborted together. One that has ended before it comes into the
-/// set counts as one that ends then.
+/// Tasks that are joined in the order in which they end, and aborted together. One that has ended
+/// before it comes into the set counts as one that ends then.
 ///
 /// Dropping the set aborts all tasks in it.
 ///
@@ -266,8 +267,8 @@ impl<T: 'static> JoinSet<T> {
 
     /// Takes a task that was spawned in any other way into the set.
     ///
-    /// A task that has ended already counts as one that ends now: several such tasks come in the order in which they were
-    /// inserted.
+    /// A task that has ended already counts as one that ends now: several such tasks come in the
+    /// order in which they were inserted.
     ///
     /// # Panics
     ///
@@ -363,7 +364,8 @@ impl<T: 'static> JoinSet<T> {
     ///
     /// # Panics
     ///
-    /// If one of them panicked, with its payload; or if one was cancelled. The others are aborted then.
+    /// If one of them panicked, with its payload; or if one was cancelled. The others are aborted
+    /// then.
     ///
     /// # Cancel safety
     ///
@@ -388,8 +390,8 @@ impl<T: 'static> JoinSet<T> {
         outputs
     }
 
-    /// Asks for all tasks to be cancelled; see [`JoinHandle::abort`]. They stay in the set, and joining
-    /// them says how each ended.
+    /// Asks for all tasks to be cancelled; see [`JoinHandle::abort`]. They stay in the set, and
+    /// joining them says how each ended.
     pub fn abort_all(&mut self) {
         for (_, member) in &self.members {
             member.abort();
@@ -445,7 +447,8 @@ impl<T: 'static> JoinSet<T> {
     }
 }
 
-/// Polls a handle outside of the budget: a member is polled because it has ended, or to be registered.
+/// Polls a handle outside of the budget: a member is polled because it has ended, or to be
+/// registered.
 fn poll_member<T>(member: &mut JoinHandle<T>, waker: &Waker) -> Poll<Result<T, JoinError>> {
     budget::unbudgeted(|| Pin::new(member).poll(&mut Context::from_waker(waker)))
 }

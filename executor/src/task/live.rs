@@ -7,8 +7,8 @@
 //!
 //! # How it works
 //!
-//! A table is a row of slots, one word each, in segments of 64, 128, 256 … slots. A slot never moves
-//! and segments are freed with the table only, so an index is all that a task keeps of it.
+//! A table is a row of slots, one word each, in segments of 64, 128, 256 … slots. A slot never
+//! moves and segments are freed with the table only, so an index is all that a task keeps of it.
 //!
 //! | word | state | what may happen |
 //! | --- | --- | --- |
@@ -23,18 +23,18 @@
 //! - *Remove*, on any thread: swaps the slot to free. The owner puts the index on its private list
 //!   with that same swap. Any other thread puts it on the stack of *returned* indices, by one
 //!   compare-and-swap. Only the owner takes from there, and takes all, so there is no ABA.
-//! - *Look*, by a reader: claims the slot by a compare-and-swap, counts one more reference, and takes
-//!   the claim back by another. Readers are serialised by a mutex that nobody else knows.
+//! - *Look*, by a reader: claims the slot by a compare-and-swap, counts one more reference, and
+//!   takes the claim back by another. Readers are serialised by a mutex that nobody else knows.
 //!
 //! # Who releases the table's reference
 //!
-//! While a slot is claimed the cell must not be freed, and the remover must not wait. So *the table's
-//! reference belongs to who finds the other one gone*:
+//! While a slot is claimed the cell must not be freed, and the remover must not wait. So *the
+//! table's reference belongs to who finds the other one gone*:
 //!
 //! - The remover's swap shows no claim: no reader is looking, and none can begin. The remover
 //!   releases it.
-//! - The swap shows a claim: the reader is in the middle, its unclaim will fail, and it releases the
-//!   reference after it has counted its own. [`Removed::ReaderReleases`].
+//! - The swap shows a claim: the reader is in the middle, its unclaim will fail, and it releases
+//!   the reference after it has counted its own. [`Removed::ReaderReleases`].
 //!
 //! The unclaim can not be fooled by a slot that was freed and entered again meanwhile: it compares
 //! with the address of a cell whose last reference is not released, for the reader itself has it to
@@ -42,9 +42,9 @@
 //!
 //! # Counting
 //!
-//! The owner's word counts what it entered less what it removed, and it alone writes it. The word of
-//! the returned stack counts in its upper half what others removed, in the same exchange. Both wrap at
-//! 2^32, more than a table has slots, so their difference is right.
+//! The owner's word counts what it entered less what it removed, and it alone writes it. The word
+//! of the returned stack counts in its upper half what others removed, in the same exchange. Both
+//! wrap at 2^32, more than a table has slots, so their difference is right.
 //!
 //! # What was rejected
 //!
@@ -74,9 +74,11 @@ use crate::sync::atomic::{
 };
 use crate::sync::{Arc, Mutex};
 
-/// Set by a reader on the pointer in a slot, taken back by it: do not release the table's reference.
+/// Set by a reader on the pointer in a slot, taken back by it: do not release the table's
+/// reference.
 const CLAIM: usize = 1;
-/// Set on what is not a pointer but the link of a free list: the index behind it plus one, times four.
+/// Set on what is not a pointer but the link of a free list: the index behind it plus one, times
+/// four.
 const FREE: usize = 2;
 const TAGS: usize = CLAIM | FREE;
 
@@ -93,8 +95,8 @@ const SEGMENTS: usize = 26;
 #[cfg(ws_loom)]
 const SEGMENTS: usize = 2;
 
-/// Who sweeps notes at every so many slots how far it has come; and who has not come on in [`STAND_BY`] is slow, at more than
-/// 0.4 us a task: two that met in the allocator lost 0.16.
+/// Who sweeps notes at every so many slots how far it has come; and who has not come on in
+/// [`STAND_BY`] is slow, at more than 0.4 us a task: two that met in the allocator lost 0.16.
 const NOTED_EACH: u32 = 512;
 const STAND_BY: Duration = Duration::from_micros(200);
 /// Nobody stands by for less than that: it is over sooner.
@@ -254,8 +256,8 @@ impl<R: Reference> LiveTable<R> {
         loop {
             let count = (before >> 32).wrapping_add(1) << 32;
             let after = count | u64::from(index + 1);
-            // Ordering: `Release` pairs with the `Acquire` in `take_returned`, for the links, and with
-            // that in `len`.
+            // Ordering: `Release` pairs with the `Acquire` in `take_returned`, for the links, and
+            // with that in `len`.
             match returned.compare_exchange_weak(before, after, Release, Relaxed) {
                 Ok(_) => return removed,
                 Err(now) => before = now,
@@ -265,8 +267,8 @@ impl<R: Reference> LiveTable<R> {
         }
     }
 
-    /// Calls `f` with a reference of its own to each live task: to all that were entered before this
-    /// call and are not removed before its end, and perhaps to others.
+    /// Calls `f` with a reference of its own to each live task: to all that were entered before
+    /// this call and are not removed before its end, and perhaps to others.
     ///
     /// No lock is held while `f` runs, and neither removers nor the owner ever wait for this.
     pub(crate) fn for_each(&self, mut f: impl FnMut(R)) {
@@ -279,12 +281,14 @@ impl<R: Reference> LiveTable<R> {
 
     /// As [`for_each`](Self::for_each), for who takes the tasks out.
     ///
-    /// Two that went the same way would meet at every slot, and at every cell in the allocator: a million tasks took three
-    /// times as long so. From both ends they still meet in the allocator, which has one lock for what one thread made, and it was
-    /// 321 ns a task where one alone took some 150. So who comes second stands by while the first is quick, and then looks at
-    /// all slots from the other end, of which most are free by then: what was entered behind the first one's back is seen, and a
-    /// destructor that blocks the first one keeps nothing but its own task. Where nothing is left, nobody looks at
-    /// the slots: at the end of a runtime that has many threads each of them comes by.
+    /// Two that went the same way would meet at every slot, and at every cell in the allocator: a
+    /// million tasks took three times as long so. From both ends they still meet in the allocator,
+    /// which has one lock for what one thread made, and it was 321 ns a task where one alone took
+    /// some 150. So who comes second stands by while the first is quick, and then looks at all
+    /// slots from the other end, of which most are free by then: what was entered behind the first
+    /// one's back is seen, and a destructor that blocks the first one keeps nothing but its own
+    /// task. Where nothing is left, nobody looks at the slots: at the end of a runtime that has
+    /// many threads each of them comes by.
     pub(crate) fn sweep(&self, mut f: impl FnMut(R)) {
         struct Over<'a>(&'a AtomicBool);
         impl Drop for Over<'_> {
@@ -334,8 +338,8 @@ impl<R: Reference> LiveTable<R> {
 
     /// How many tasks there are, or were a moment ago.
     pub(crate) fn len(&self) -> usize {
-        // Ordering: `Acquire` pairs with the `Release` in `remove`: what was returned was entered in
-        // the count below.
+        // Ordering: `Acquire` pairs with the `Release` in `remove`: what was returned was entered
+        // in the count below.
         let returned = (self.0.returned.load(Acquire) >> 32) as u32;
         let count = self.0.by_owner.count.load(Relaxed);
         count.wrapping_sub(returned) as usize
@@ -366,17 +370,17 @@ impl<R: Reference> Table<R> {
         // Ordering: `Acquire` pairs with the `Release` in `grow`: the slots are initialised.
         let slots = NonNull::new(self.segments[segment].load(Acquire))
             .expect("an index that was given out has a segment");
-        // SAFETY: the segment has `BASE << segment` slots and `offset` is below that. It lives as long
-        // as the table.
+        // SAFETY: the segment has `BASE << segment` slots and `offset` is below that. It lives as
+        // long as the table.
         unsafe { slots.add(offset).as_ref() }
     }
 
     /// Frees the slot, linked to the free index before `next`, and says who releases the reference.
     #[inline]
     fn take_out(&self, index: u32, next: u32) -> Removed<R> {
-        // Ordering: `Acquire` pairs with the unclaim of a reader, so that what it did under its claim
-        // comes before the release of the reference. `Release` pairs with the `Acquire` of an unclaim
-        // that fails: what the remover did to the cell comes before the reader's release.
+        // Ordering: `Acquire` pairs with the unclaim of a reader, so that what it did under its
+        // claim comes before the release of the reference. `Release` pairs with the `Acquire` of an
+        // unclaim that fails: what the remover did to the cell comes before the reader's release.
         let before = self.slot(index).swap(link_to(next), AcqRel);
         assert!(is_live(before), "a task is removed once");
         if before.addr() & CLAIM != 0 {

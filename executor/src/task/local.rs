@@ -1,34 +1,36 @@
 //! Values that belong to a task, as thread-locals belong to a thread.
 //!
-//! [`LocalKey::scope`] wraps a future together with its value. A task-local is a thread-local slot that
-//! points to the value while that future is polled or dropped. So the value goes with the future to
-//! whatever thread polls it, scopes nest, and outside of a scope there is nothing.
+//! [`LocalKey::scope`] wraps a future together with its value. A task-local is a thread-local slot
+//! that points to the value while that future is polled or dropped. So the value goes with the
+//! future to whatever thread polls it, scopes nest, and outside of a scope there is nothing.
 //!
-//! A guard puts back what the slot held before, so a panic in the poll leaves the slot as it was. The future
-//! is dropped inside its scope, where its destructors see the value; the value is dropped after it, outside.
+//! A guard puts back what the slot held before, so a panic in the poll leaves the slot as it was.
+//! The future is dropped inside its scope, where its destructors see the value; the value is
+//! dropped after it, outside.
 //!
 //! A scope takes part in the budget as every combinator does: see `budget.rs`.
 //!
 //! # *Levels*
 //!
-//! A thread in a `block_on` polls tasks, and the `block_on` may lie inside a scope. That scope is the caller's,
-//! and the root's, which is a part of the caller; the tasks must not see it. So each scope notes the thread's
-//! level, a scope of another level counts as none, and a thread that polls for others than its caller is one
-//! level higher ([`Apart`]). The level changes where such polls begin and end, and at each poll of the root
-//! between them. A poll of a task costs nothing more.
+//! A thread in a `block_on` polls tasks, and the `block_on` may lie inside a scope. That scope is
+//! the caller's, and the root's, which is a part of the caller; the tasks must not see it. So each
+//! scope notes the thread's level, a scope of another level counts as none, and a thread that polls
+//! for others than its caller is one level higher ([`Apart`]). The level changes where such polls
+//! begin and end, and at each poll of the root between them. A poll of a task costs nothing more.
 //!
 //! # Why the pointer is valid
 //!
-//! This is an unsafe island. A scope is a call of a closure: the value is borrowed until that call ends, and
-//! before it ends the guard has put back the pointer of the scope below. So whatever the slot points to belongs
-//! to a call that is still on this thread's stack. [`LocalKey::try_with`] lends the value to a closure alone,
-//! which returns before that call does. All who reach it share it; only the owner of the scope, which
-//! is in the call, could change it. A scope inside [`LocalKey::with`] leaves the value below alone.
+//! This is an unsafe island. A scope is a call of a closure: the value is borrowed until that call
+//! ends, and before it ends the guard has put back the pointer of the scope below. So whatever the
+//! slot points to belongs to a call that is still on this thread's stack. [`LocalKey::try_with`]
+//! lends the value to a closure alone, which returns before that call does. All who reach it share
+//! it; only the owner of the scope, which is in the call, could change it. A scope inside
+//! [`LocalKey::with`] leaves the value below alone.
 //!
 //! The slot has no destructor, so it serves in those of thread-locals, too.
 //!
-//! Rejected: the value itself in the slot. `with` has to borrow the slot then, and a task that is polled by a
-//! `block_on` inside `with` could enter no scope of the key.
+//! Rejected: the value itself in the slot. `with` has to borrow the slot then, and a task that is
+//! polled by a `block_on` inside `with` could enter no scope of the key.
 #![allow(unsafe_code)]
 
 use std::{
@@ -127,7 +129,8 @@ thread_local! {
     static LEVEL: Cell<u32> = const { Cell::new(0) };
 }
 
-/// While it is there, this thread sees no scope that was entered before. See *Levels* in the module's head.
+/// While it is there, this thread sees no scope that was entered before. See *Levels* in the
+/// module's head.
 pub(crate) struct Apart {
     before: u32,
 }
@@ -156,8 +159,8 @@ impl Drop for Apart {
     }
 }
 
-/// A key made by [`task_local!`](crate::task_local): gives each future that is run in a scope of it a
-/// value of its own.
+/// A key made by [`task_local!`](crate::task_local): gives each future that is run in a scope of it
+/// a value of its own.
 pub struct LocalKey<T: 'static> {
     slot: &'static thread::LocalKey<Slot<T>>,
 }
@@ -170,9 +173,10 @@ impl<T: 'static> LocalKey<T> {
 
     /// Gives `future` a value: while it is polled, and while it is dropped, the key holds that.
     ///
-    /// It is not handed on to tasks that the future spawns: give it to them by a scope of their own. Nor do other
-    /// tasks see it that this thread polls while the future is in a [`block_on`](crate::runtime::Handle::block_on).
-    /// The future that the `block_on` waits for sees it, for that is a part of its caller.
+    /// It is not handed on to tasks that the future spawns: give it to them by a scope of their
+    /// own. Nor do other tasks see it that this thread polls while the future is in a
+    /// [`block_on`](crate::runtime::Handle::block_on). The future that the `block_on` waits for
+    /// sees it, for that is a part of its caller.
     ///
     /// # Panics
     ///
@@ -198,8 +202,9 @@ impl<T: 'static> LocalKey<T> {
 
     /// Runs a closure in a scope.
     ///
-    /// A [`block_on`](crate::runtime::Handle::block_on) in it is a part of the closure; the tasks that the thread
-    /// polls meanwhile are not. The root of a [`Runtime::run`](crate::runtime::Runtime::run) is a task itself.
+    /// A [`block_on`](crate::runtime::Handle::block_on) in it is a part of the closure; the tasks
+    /// that the thread polls meanwhile are not. The root of a
+    /// [`Runtime::run`](crate::runtime::Runtime::run) is a task itself.
     ///
     /// # Panics
     ///

@@ -7,20 +7,20 @@
 //! +-----------------------------------------------------------+------+------+
 //! ```
 //!
-//! A task that has nothing of its own is *plain*: both bits are clear. So who queues a task asks one word,
-//! in the line that it has in its cache anyway, whether it may go the usual way.
+//! A task that has nothing of its own is *plain*: both bits are clear. So who queues a task asks
+//! one word, in the line that it has in its cache anyway, whether it may go the usual way.
 //!
-//! A task is given a [`Full`] when it is made with a name or a priority, or when its priority is changed for
-//! the first time: by one exchange, which only one of several wins. From then on the word stays as it is
-//! until the task's memory goes, so that a reference into it is good as long as one to the task. The two cells of
-//! a `spawn_pinned` share one (`pinned.rs`).
+//! A task is given a [`Full`] when it is made with a name or a priority, or when its priority is
+//! changed for the first time: by one exchange, which only one of several wins. From then on the
+//! word stays as it is until the task's memory goes, so that a reference into it is good as long as
+//! one to the task. The two cells of a `spawn_pinned` share one (`pinned.rs`).
 //!
-//! *Invariant*: each question is answered from one reading of the word. The word changes its meaning once, at any
-//! moment: who looks at the tag in one reading and takes the address from another one takes a `Full` for a
-//! `Location`.
+//! *Invariant*: each question is answered from one reading of the word. The word changes its
+//! meaning once, at any moment: who looks at the tag in one reading and takes the address from
+//! another one takes a `Full` for a `Location`.
 //!
-//! Checked by `models::task::a_place_is_read_beside_the_first_priority`, with the mutant `task_meta_is_read_twice`,
-//! and by `tests/dump_shows_what_is_alive.rs`.
+//! Checked by `models::task::a_place_is_read_beside_the_first_priority`, with the mutant
+//! `task_meta_is_read_twice`, and by `tests/dump_shows_what_is_alive.rs`.
 #![expect(unsafe_code, reason = "a tagged pointer")]
 
 use std::{marker::PhantomData, panic::Location, ptr::NonNull, sync::Arc};
@@ -65,7 +65,8 @@ pub(super) struct Meta {
     owns: PhantomData<Arc<Full>>,
 }
 
-// SAFETY: it is a `&'static Location` or an `Arc` of what others may share, for only an atomic number in it is ever changed.
+// SAFETY: it is a `&'static Location` or an `Arc` of what others may share, for only an atomic
+// number in it is ever changed.
 unsafe impl Send for Meta {}
 // SAFETY: as above.
 unsafe impl Sync for Meta {}
@@ -104,7 +105,8 @@ fn full_of(word: *mut ()) -> Option<NonNull<Full>> {
 /// - The word is the result of an acquire load from a [`Meta`] that lives as long as `'a`.
 unsafe fn seen<'a>(word: *mut ()) -> Seen<'a> {
     match full_of(word) {
-        // SAFETY: a tagged word is the `Arc` that `leak_extra` made, and it stays until the drop of its `Meta`.
+        // SAFETY: a tagged word is the `Arc` that `leak_extra` made, and it stays until the drop of
+        // its `Meta`.
         Some(full) => Seen::Full(unsafe { full.as_ref() }),
         None => {
             let location = word.map_addr(|address| address & !TAGS).cast_const();
@@ -135,13 +137,14 @@ impl Meta {
         }
     }
 
-    /// The name, the place and the priority of this task for a pinned one. Who changes the priority of either changes that of
-    /// both, if there is room for one already.
+    /// The name, the place and the priority of this task for a pinned one. Who changes the priority
+    /// of either changes that of both, if there is room for one already.
     pub(super) fn share_pinned(&self) -> Self {
         // Ordering: Acquire as in `read`.
         let word = self.word.load(Acquire);
         if let Some(full) = full_of(word) {
-            // SAFETY: a tagged word is the `Arc` that `leak_extra` made, and `self` keeps one count of it.
+            // SAFETY: a tagged word is the `Arc` that `leak_extra` made, and `self` keeps one count
+            // of it.
             unsafe { Arc::increment_strong_count(full.as_ptr()) };
         }
         Self {
@@ -213,8 +216,8 @@ impl Meta {
             ..Extra::default()
         };
         let new = leak_extra(extra, location, before.addr() & PINNED);
-        // Ordering: Release: who finds the address finds what is there. Acquire: the box of who was faster
-        // is used here.
+        // Ordering: Release: who finds the address finds what is there. Acquire: the box of who was
+        // faster is used here.
         let Err(now) = self.word.compare_exchange(before, new, Release, Acquire) else {
             return;
         };

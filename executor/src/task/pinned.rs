@@ -1,13 +1,13 @@
 //! A task whose future is made on the thread that it stays on: `spawn_pinned`.
 //!
-//! A cell is made for one home, and which thread the task comes to is open when its handle is needed. So there are
-//! two cells. The *carrier* is a plain task: it takes the factory to some worker, pins the real task there, and
-//! joins it. The handle is the carrier's.
+//! A cell is made for one home, and which thread the task comes to is open when its handle is
+//! needed. So there are two cells. The *carrier* is a plain task: it takes the factory to some
+//! worker, pins the real task there, and joins it. The handle is the carrier's.
 //!
-//! To users the two are one task. They have one id, name, place and priority, which lie in one [`Meta`] of both: a
-//! new priority is seen in the task. It plays no part for either. A dump shows the carrier only until there is a pinned
-//! task of the same id. `Metrics::live_tasks` counts one of two that live ([`Half`]),
-//! and `spawned` and `completed` count the carrier alone.
+//! To users the two are one task. They have one id, name, place and priority, which lie in one
+//! [`Meta`] of both: a new priority is seen in the task. It plays no part for either. A dump shows
+//! the carrier only until there is a pinned task of the same id. `Metrics::live_tasks` counts one
+//! of two that live ([`Half`]), and `spawned` and `completed` count the carrier alone.
 //!
 //! [`Meta`]: super::meta::Meta
 
@@ -50,8 +50,8 @@ where
                 Ok(output) => output,
                 Err(error) => match error.try_into_panic() {
                     Ok(payload) => std::panic::resume_unwind(payload),
-                    // The runtime shuts down, or the thread was one in `block_on` that stood in: this task ends
-                    // as the other did, with the poll in which it aborts itself.
+                    // The runtime shuts down, or the thread was one in `block_on` that stood in:
+                    // this task ends as the other did, with the poll in which it aborts itself.
                     Err(_) => {
                         if let Ok(itself) = own_handle.await {
                             itself.abort();

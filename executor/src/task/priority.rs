@@ -7,39 +7,40 @@ use crate::context;
 
 /// How urgent a task is: a worker takes the greater first. See *Order among equals* for the rest.
 ///
-/// Any `i64` is a priority, and so is a deadline or a class of service that was turned into one. What is
-/// not said otherwise has [`DEFAULT`](Self::DEFAULT), also what a task of another priority spawns; a child that
-/// is to inherit is given [`Priority::current`].
+/// Any `i64` is a priority, and so is a deadline or a class of service that was turned into one.
+/// What is not said otherwise has [`DEFAULT`](Self::DEFAULT), also what a task of another priority
+/// spawns; a child that is to inherit is given [`Priority::current`].
 ///
 /// Set it with [`Builder::priority`](super::Builder::priority), and change it with
 /// [`JoinHandle::set_priority`](super::JoinHandle::set_priority).
 ///
 /// # What it means
 ///
-/// A worker that is done with a poll takes, of what it knows, first tasks above the default priority, then
-/// those of the default priority, then those below. A poll is never interrupted, and a task that waits for
-/// a socket or a timer is in no queue, whatever its priority. Nothing is inherited: a task that waits for one
-/// of a lower priority waits as long as that does.
+/// A worker that is done with a poll takes, of what it knows, first tasks above the default
+/// priority, then those of the default priority, then those below. A poll is never interrupted, and
+/// a task that waits for a socket or a timer is in no queue, whatever its priority. Nothing is
+/// inherited: a task that waits for one of a lower priority waits as long as that does.
 ///
-/// What each worker knows is its own queue and the queue that all share, and, now and then, the most urgent
-/// of the others'. So with several workers the order is not exact: a less urgent task may run on one worker
-/// while a more urgent one waits, for a moment, on another. Tasks that are pinned to a thread
-/// ([`spawn_local`](crate::spawn_local), [`spawn_pinned`](crate::spawn_pinned)) take turns among themselves,
-/// and their priority plays no part.
+/// What each worker knows is its own queue and the queue that all share, and, now and then, the
+/// most urgent of the others'. So with several workers the order is not exact: a less urgent task
+/// may run on one worker while a more urgent one waits, for a moment, on another. Tasks that are
+/// pinned to a thread ([`spawn_local`](crate::spawn_local), [`spawn_pinned`](crate::spawn_pinned))
+/// take turns among themselves, and their priority plays no part.
 ///
 /// # Order among equals
 ///
-/// Tasks of one priority that a worker has in its own queue run in the order in which they came there. That queue has 256
-/// places. What finds none goes to the queue that all share, and may run after tasks that came later; many different
-/// priorities at a time can fill the places sooner. Of the default priority, the task that was spawned or woken last may
-/// run first, since it is what the worker has in its caches.
+/// Tasks of one priority that a worker has in its own queue run in the order in which they came
+/// there. That queue has 256 places. What finds none goes to the queue that all share, and may run
+/// after tasks that came later; many different priorities at a time can fill the places sooner. Of
+/// the default priority, the task that was spawned or woken last may run first, since it is what
+/// the worker has in its caches.
 ///
 /// # Fairness
 ///
-/// However many others are ready, of the tasks of the lowest priority in its reach a worker polls one at least
-/// once in 250 ticks (a tick is about a poll), unless the runtime was built with
-/// [`strict_priorities`](crate::runtime::Builder::strict_priorities). If several of that priority wait, they take
-/// turns.
+/// However many others are ready, of the tasks of the lowest priority in its reach a worker polls
+/// one at least once in 250 ticks (a tick is about a poll), unless the runtime was built with
+/// [`strict_priorities`](crate::runtime::Builder::strict_priorities). If several of that priority
+/// wait, they take turns.
 ///
 /// # Examples
 ///
@@ -95,11 +96,13 @@ impl Priority {
         Self(number)
     }
 
-    /// The priority of the task that is being polled on this thread, and [`DEFAULT`](Self::DEFAULT) where none is.
+    /// The priority of the task that is being polled on this thread, and [`DEFAULT`](Self::DEFAULT)
+    /// where none is.
     ///
-    /// It asks the table of live tasks: more than a load, and nothing for an inner loop. A root, a branch of
-    /// [`join()`](crate::join) or [`scope`](crate::scope) that another worker took, and the closure of a
-    /// [`compute`](crate::compute()) have none of their own, so they find the default: ask before the fork.
+    /// It asks the table of live tasks: more than a load, and nothing for an inner loop. A root, a
+    /// branch of [`join()`](crate::join) or [`scope`](crate::scope) that another worker took, and
+    /// the closure of a [`compute`](crate::compute()) have none of their own, so they find the
+    /// default: ask before the fork.
     ///
     /// ```
     /// use ws::task::{Builder, Priority};

@@ -133,8 +133,8 @@ unsafe fn poll<F: Future>(ptr: NonNull<Header>, cx: &mut Context<'_>) -> Option<
     let polled = catch_unwind(AssertUnwindSafe(|| {
         cell.stage.with_mut(|stage| {
             let unwinding = Unwinding(stage);
-            // SAFETY: the holder of the `Task` alone touches the stage; the cell never moves, so the
-            // future is pinned in it.
+            // SAFETY: the holder of the `Task` alone touches the stage; the cell never moves, so
+            // the future is pinned in it.
             let future = unsafe { Pin::new_unchecked(&mut *(*stage).future) };
             let polled = future.poll(cx);
             mem::forget(unwinding);
@@ -147,7 +147,8 @@ unsafe fn poll<F: Future>(ptr: NonNull<Header>, cx: &mut Context<'_>) -> Option<
         Ok(Poll::Ready(output)) => Some(unsafe { replace_future(cell, Ok(output)) }),
         Err(payload) => {
             let failure = ManuallyDrop::new(Err(Failure::panic(payload)));
-            // SAFETY: `Unwinding` has dropped the future: the place is empty, and large enough for either.
+            // SAFETY: `Unwinding` has dropped the future: the place is empty, and large enough for
+            // either.
             cell.stage
                 .with_mut(|stage| unsafe { (*stage).output = failure });
             Some(Ended::Panicked)
@@ -155,15 +156,16 @@ unsafe fn poll<F: Future>(ptr: NonNull<Header>, cx: &mut Context<'_>) -> Option<
     }
 }
 
-/// Drops a future whose poll panics, while that unwinds, as it would be on a plain thread: its destructors see
-/// [`std::thread::panicking`]. The panic that is joined is that of the poll; a second one would abort, so it ends here.
+/// Drops a future whose poll panics, while that unwinds, as it would be on a plain thread: its
+/// destructors see [`std::thread::panicking`]. The panic that is joined is that of the poll; a
+/// second one would abort, so it ends here.
 struct Unwinding<F: Future>(*mut Stage<F>);
 
 impl<F: Future> Drop for Unwinding<F> {
     fn drop(&mut self) {
         quietly("the drop of a future that panicked", || {
-            // SAFETY: it is made in `poll` alone, whose caller holds the `Task` with the future in place, and dropped only if
-            // the future is not used again.
+            // SAFETY: it is made in `poll` alone, whose caller holds the `Task` with the future in
+            // place, and dropped only if the future is not used again.
             unsafe { ManuallyDrop::drop(&mut (*self.0).future) }
         });
     }
@@ -346,7 +348,8 @@ impl Task {
         Self::allocate::<F, false>(future, parts.home, parts.id, parts.born_ms, meta)
     }
 
-    /// The same for the future that `carrier` has taken to its thread: to users the two tasks are one.
+    /// The same for the future that `carrier` has taken to its thread: to users the two tasks are
+    /// one.
     ///
     /// # Safety
     ///
@@ -401,8 +404,8 @@ impl Task {
         self.header().index.store(index, Relaxed);
     }
 
-    /// For a task that came too late and was never entered: drops its future here and now; its handle
-    /// says cancelled.
+    /// For a task that came too late and was never entered: drops its future here and now; its
+    /// handle says cancelled.
     pub(crate) fn refuse(self) {
         // SAFETY: we hold the `Task`, and it is not done.
         let ended = unsafe { (self.header().vtable.cancel)(self.0) };
@@ -420,8 +423,8 @@ impl Task {
         self.0.addr()
     }
 
-    /// Polls the task once, or drops its future if it was cancelled. If `goes_on` after a poll that is not ready, it
-    /// is as if the task had been woken during it.
+    /// Polls the task once, or drops its future if it was cancelled. If `goes_on` after a poll that
+    /// is not ready, it is as if the task had been woken during it.
     pub(crate) fn run(self, goes_on: impl FnOnce() -> bool) -> Outcome {
         let ptr = self.0;
         let header = self.header();
@@ -429,8 +432,8 @@ impl Task {
         if seen.is_cancelled() {
             return self.cancel();
         }
-        // SAFETY: the waker lends the runner's hold on the cell; it is never dropped, so it takes no
-        // reference, and it does not outlive this call.
+        // SAFETY: the waker lends the runner's hold on the cell; it is never dropped, so it takes
+        // no reference, and it does not outlive this call.
         let waker = ManuallyDrop::new(unsafe {
             Waker::from_raw(RawWaker::new(ptr.as_ptr().cast(), &WAKER))
         });
@@ -460,7 +463,8 @@ impl Task {
 
     fn finish(self, ended: Ended) -> Outcome {
         self.end(ended, |header| {
-            // SAFETY: the home outlives every live task, and this one is live until `remove` returns.
+            // SAFETY: the home outlives every live task, and this one is live until `remove`
+            // returns.
             unsafe { header.home.as_ref() }.remove(header.index.load(Relaxed))
         })
     }
@@ -514,8 +518,8 @@ pub(crate) fn quietly(what: &'static str, f: impl FnOnce()) {
     }
 }
 
-/// Sends an event to the program's `tracing` subscriber, which is code of the user's as well. If that
-/// panics there is nobody left to tell but the panic hook.
+/// Sends an event to the program's `tracing` subscriber, which is code of the user's as well. If
+/// that panics there is nobody left to tell but the panic hook.
 pub(crate) fn report(event: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(event)) {
         discard(payload);
@@ -545,8 +549,8 @@ impl Header {
         self.born_ms
     }
 
-    /// Whether it is one of the many that have neither a thread, a name nor a priority of their own: the
-    /// question that comes first wherever a task is queued.
+    /// Whether it is one of the many that have neither a thread, a name nor a priority of their
+    /// own: the question that comes first wherever a task is queued.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         self.meta.is_plain()
@@ -566,7 +570,8 @@ impl Header {
         self.meta.is_carried()
     }
 
-    /// Whether it is pinned, and whether others may take it from the fork deque, where a priority plays no part.
+    /// Whether it is pinned, and whether others may take it from the fork deque, where a priority
+    /// plays no part.
     #[inline]
     pub(crate) fn ways(&self) -> (bool, bool) {
         if self.is_plain() {

@@ -1,8 +1,8 @@
 //! Counted references to a task: to look at it, to wake it, to abort it.
 //!
 //! An unsafe island. A `Waker` of a task is such a reference, and nothing more: its data is the
-//! header's address, and its functions are steps of the state word. What a reference reaches are the
-//! header's atomics and its immutable fields.
+//! header's address, and its functions are steps of the state word. What a reference reaches are
+//! the header's atomics and its immutable fields.
 #![allow(unsafe_code)]
 
 use std::{
@@ -35,8 +35,8 @@ impl TaskRef {
         unsafe { self.0.as_ref() }
     }
 
-    /// Marks the task as cancelled. If it was idle, it is queued from now on, and the caller decides
-    /// by which way it comes to a thread that drops it.
+    /// Marks the task as cancelled. If it was idle, it is queued from now on, and the caller
+    /// decides by which way it comes to a thread that drops it.
     #[must_use]
     pub(crate) fn cancel(&self) -> Option<Task> {
         match self.header().state.transition_to_cancelled() {
@@ -99,8 +99,8 @@ impl fmt::Debug for TaskRef {
 
 /// Gives a task that has just become queued to its home.
 pub(super) fn schedule(task: Task) {
-    // SAFETY: the task is queued and nobody has popped it, so it is live, and its home is there. The
-    // home's `schedule` keeps the runtime alive beyond the push by itself.
+    // SAFETY: the task is queued and nobody has popped it, so it is live, and its home is there.
+    // The home's `schedule` keeps the runtime alive beyond the push by itself.
     let home = unsafe { task.header().home.as_ref() };
     home.schedule(task);
 }
@@ -109,8 +109,8 @@ pub(super) fn schedule(task: Task) {
 pub(super) static WAKER: RawWakerVTable =
     RawWakerVTable::new(waker_clone, waker_wake, waker_wake_by_ref, waker_drop);
 
-/// The [address](Task::address) of the task that a waker wakes, unless it is a stranger's, such as one that a combinator has
-/// put in between.
+/// The [address](Task::address) of the task that a waker wakes, unless it is a stranger's, such as
+/// one that a combinator has put in between.
 #[inline]
 pub(crate) fn task_of(waker: &Waker) -> Option<NonZeroUsize> {
     let is_ours = std::ptr::eq(waker.vtable(), &WAKER);

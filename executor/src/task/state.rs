@@ -35,14 +35,14 @@
 //!
 //! Against the usual pair of bits (*running*, *notified*) this saves a read-modify-write at the
 //! beginning of each poll, and for a task that yields also the one at its end: it sees by a plain
-//! load that it was woken meanwhile, and goes back to a queue with its count as it is. A runner that
-//! knows by itself that the task is to go on (it has forked) does the same without any wake.
+//! load that it was woken meanwhile, and goes back to a queue with its count as it is. A runner
+//! that knows by itself that the task is to go on (it has forked) does the same without any wake.
 //!
 //! The count cannot overflow: a waker that finds it beyond [`WAKES_MAX`] leaves it as it is, by a
-//! read-modify-write that publishes what it wrote, and a runner that began its poll with such a count
-//! can not tell whether there were wakes meanwhile: it queues the task once more, with a count of one.
-//! (Rejected: to add and to take back. The runner may settle in between what is about to be taken
-//! back, and the count goes below zero.)
+//! read-modify-write that publishes what it wrote, and a runner that began its poll with such a
+//! count can not tell whether there were wakes meanwhile: it queues the task once more, with a
+//! count of one. (Rejected: to add and to take back. The runner may settle in between what is about
+//! to be taken back, and the count goes below zero.)
 //!
 //! # Who may touch what
 //!
@@ -53,8 +53,8 @@
 //! | the waker slot, `WAKER` clear | the handle | the handle |
 //! | the waker slot, `WAKER` set | nobody | the runner, who takes the waker out |
 //!
-//! (The handle keeps the address of the task whose waker it put there, so that a second poll with the same
-//! waker need not look into a slot that the runner may be emptying.)
+//! (The handle keeps the address of the task whose waker it put there, so that a second poll with
+//! the same waker need not look into a slot that the runner may be emptying.)
 //!
 //! # References
 //!
@@ -261,8 +261,8 @@ impl State {
     fn wake_uncounted(&self) -> bool {
         let mut current = self.0.load(Relaxed);
         while Snapshot(current).wakes() > WAKES_MAX {
-            // Ordering: Release, as a wake that counts: the next poll's load reads from this, or from
-            // what came after it.
+            // Ordering: Release, as a wake that counts: the next poll's load reads from this, or
+            // from what came after it.
             match self
                 .0
                 .compare_exchange_weak(current, current, AcqRel, Relaxed)
@@ -321,8 +321,8 @@ impl State {
         }
     }
 
-    /// Settles a poll that the runner itself follows by another, as if it had been woken during the poll: the count
-    /// stays above zero.
+    /// Settles a poll that the runner itself follows by another, as if it had been woken during the
+    /// poll: the count stays above zero.
     pub(crate) fn settle_to_go_on(&self, seen: Snapshot) -> Settle {
         // Ordering: Relaxed: as in `settle`.
         let now = Snapshot(self.0.load(Relaxed));
@@ -335,8 +335,8 @@ impl State {
         }
     }
 
-    /// Settles all but one of the wakes that were seen, and goes on: where wakes during the poll may not have counted, or are
-    /// not needed.
+    /// Settles all but one of the wakes that were seen, and goes on: where wakes during the poll
+    /// may not have counted, or are not needed.
     #[cold]
     fn settle_but_one(&self, seen: Snapshot) -> Settle {
         // Ordering: as in `settle`.
@@ -435,9 +435,10 @@ impl State {
     /// Gives a reference back. Whether it was the last, and the cell is to be freed.
     #[must_use]
     pub(crate) fn drop_reference(&self) -> bool {
-        // Ordering: Acquire: the free comes after what all owners did. References are made from references, and each owner
-        // sees its own counted; or from the runner's waker, which has none, but while there is a runner the live
-        // table's is counted as well. So who sees one sees the last, and nobody makes another.
+        // Ordering: Acquire: the free comes after what all owners did. References are made from
+        // references, and each owner sees its own counted; or from the runner's waker, which has
+        // none, but while there is a runner the live table's is counted as well. So who sees one
+        // sees the last, and nobody makes another.
         if Snapshot(self.0.load(Acquire)).references() == 1 {
             return true;
         }
@@ -477,7 +478,8 @@ mod tests {
         assert_eq!(state.settle(seen), Settle::Idle);
     }
 
-    /// What a yield saves (*The wake count*): the task goes back to a queue with its count as it is.
+    /// What a yield saves (*The wake count*): the task goes back to a queue with its count as it
+    /// is.
     #[test]
     fn a_task_that_yields_is_not_settled_each_time() {
         let state = State::new();

@@ -1,9 +1,9 @@
 //! For tests in virtual time: who has the clock stand still, and who lets it go on.
 //!
-//! In a [paused](crate::runtime::Builder::paused) runtime the clock jumps by itself as soon as all tasks wait. That
-//! is all that most tests need. A [`Hold`] stops that, for a test that wants to look around between two timers,
-//! or while a thread works that the runtime knows nothing of; [`advance`] then lets time pass by so much. The
-//! rules are in `sched/paused.rs`.
+//! In a [paused](crate::runtime::Builder::paused) runtime the clock jumps by itself as soon as all
+//! tasks wait. That is all that most tests need. A [`Hold`] stops that, for a test that wants to
+//! look around between two timers, or while a thread works that the runtime knows nothing of;
+//! [`advance`] then lets time pass by so much. The rules are in `sched/paused.rs`.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -16,9 +16,10 @@ use crate::time::{Instant, current};
 
 /// Stops the clock of a paused runtime until the guard is dropped.
 ///
-/// The clock does not jump, however long all tasks wait; only [`advance`] moves it. There may be several guards at a
-/// time. Keep one while a thread which is not the runtime's works on something that a task waits for: otherwise
-/// timeouts come before it is done. In a runtime with real time it does nothing, so that a library may use it.
+/// The clock does not jump, however long all tasks wait; only [`advance`] moves it. There may be
+/// several guards at a time. Keep one while a thread which is not the runtime's works on something
+/// that a task waits for: otherwise timeouts come before it is done. In a runtime with real time it
+/// does nothing, so that a library may use it.
 ///
 /// # Panics
 ///
@@ -67,9 +68,9 @@ impl fmt::Debug for Hold {
 
 /// Lets virtual time pass, also while a [`Hold`] stops it.
 ///
-/// What is due meanwhile happens, at its own time and in its order, before this is ready. That includes what is due at the
-/// very end: this is ready when the time has passed, and everything waits again. Two advances that end at the same
-/// moment are ready together.
+/// What is due meanwhile happens, at its own time and in its order, before this is ready. That
+/// includes what is due at the very end: this is ready when the time has passed, and everything
+/// waits again. Two advances that end at the same moment are ready together.
 ///
 /// A runtime's clock is good for 500 years: an advance beyond them never ends.
 ///

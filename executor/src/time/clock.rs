@@ -9,10 +9,10 @@
 //! it: the simulator and tests of timers do. Code that asks a [`Clock`] and not the system runs
 //! under both.
 //!
-//! A deadline 500 years or more after the epoch counts as [`NEVER`]. So `sleep(Duration::MAX)`
-//! has an instant to show although no instant is far enough, and a virtual clock that jumps to the
-//! next deadline does not jump there. The price: a clock is good for 500 years, which is what a test
-//! of a calendar may ask of a virtual one.
+//! A deadline 500 years or more after the epoch counts as [`NEVER`]. So `sleep(Duration::MAX)` has
+//! an instant to show although no instant is far enough, and a virtual clock that jumps to the next
+//! deadline does not jump there. The price: a clock is good for 500 years, which is what a test of
+//! a calendar may ask of a virtual one.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,8 @@ use crate::sync::{
 };
 use crate::time::heap::NEVER;
 
-/// Further ahead than a program looks, and near enough to fit 64 bits of nanoseconds and a `std` instant on all systems.
+/// Further ahead than a program looks, and near enough to fit 64 bits of nanoseconds and a `std`
+/// instant on all systems.
 pub(crate) const FAR: Duration = Duration::from_secs(500 * 365 * 24 * 60 * 60);
 
 /// A source of time for one runtime.
@@ -98,8 +99,8 @@ impl Clock {
         matches!(self, Self::Virtual { .. })
     }
 
-    /// Passes a moment of waiting for the clock: the thread's, or on a virtual clock a microsecond, since
-    /// nobody else would move that.
+    /// Passes a moment of waiting for the clock: the thread's, or on a virtual clock a microsecond,
+    /// since nobody else would move that.
     pub(crate) fn pause(&self) {
         match self {
             Self::Real { .. } => hint::spin_loop(),

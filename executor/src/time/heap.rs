@@ -23,9 +23,9 @@
 //!
 //! # Invariants
 //!
-//! 1. Each `Armed` or `Dead` entry has exactly one node, and a `Fired` one has none. A slot is given
-//!    back only when neither node nor [`Key`] is left, so a stale key or node cannot exist, and no
-//!    generation is needed to recognise one.
+//! 1. Each `Armed` or `Dead` entry has exactly one node, and a `Fired` one has none. A slot is
+//!    given back only when neither node nor [`Key`] is left, so a stale key or node cannot exist,
+//!    and no generation is needed to recognise one.
 //! 2. A node is never later than its entry. So a top that agrees with its entry ("settled") is the
 //!    earliest timer of all.
 //! 3. At most [`EXACT_LEN`] entries are dead, or no more than are armed: whoever makes it one more
@@ -36,9 +36,9 @@
 //!
 //! # What it costs, and what else was tried
 //!
-//! Nanoseconds for each timer, on one thread of an EPYC with 1 MiB of L2, without the lock; the best
-//! of seven runs each, beside two heaps that remove a cancelled node at once, for which each entry
-//! must know where its node is:
+//! Nanoseconds for each timer, on one thread of an EPYC with 1 MiB of L2, without the lock; the
+//! best of seven runs each, beside two heaps that remove a cancelled node at once, for which each
+//! entry must know where its node is:
 //!
 //! | | this heap | 4-ary, at once | the same, four nodes to a cache line |
 //! | --- | --- | --- | --- |
@@ -52,13 +52,14 @@
 //!
 //! Most timers are timeouts, and most timeouts are cancelled, many at once when many connections
 //! end; that is where the cancel without a sift wins. With few timers it loses some nanoseconds to
-//! the fourth invariant. Its price is a sweep of some milliseconds now and then at a million timers,
-//! and twice the memory at worst. Go's timers are a 4-ary heap with the deadline beside the pointer
-//! and lazy deletion for the same reasons (`src/runtime/time.go`, "zombies").
+//! the fourth invariant. Its price is a sweep of some milliseconds now and then at a million
+//! timers, and twice the memory at worst. Go's timers are a 4-ary heap with the deadline beside the
+//! pointer and lazy deletion for the same reasons (`src/runtime/time.go`, "zombies").
 //!
-//! A `sleep` of a minute that is made, polled once and dropped in a task where it is the only timer takes 676 instructions
-//! (tokio's 688, by valgrind in `timers_arm_drop_1M`), a fifth of the time of it in the clock; the rest are the lock, twice,
-//! the waker, the reference to the shard, and the word to the netpoll.
+//! A `sleep` of a minute that is made, polled once and dropped in a task where it is the only timer
+//! takes 676 instructions (tokio's 688, by valgrind in `timers_arm_drop_1M`), a fifth of the time
+//! of it in the clock; the rest are the lock, twice, the waker, the reference to the shard, and the
+//! word to the netpoll.
 //!
 //! A hashed wheel arms and cancels in a few nanoseconds as well, but knows deadlines only to its
 //! tick. A tick of a millisecond would be ten times the lateness that is wanted here, a much finer
@@ -221,7 +222,8 @@ impl TimerHeap {
             return None;
         };
         // Later than the entry is later than the node as well (invariant 2). The order is part of
-        // the comparison, or a reset to the same deadline just after `order` wrapped would break it.
+        // the comparison, or a reset to the same deadline just after `order` wrapped would break
+        // it.
         if (new, new_order) > (*deadline, *order) {
             (*deadline, *order) = (new, new_order);
             self.tidy();
@@ -366,8 +368,8 @@ impl TimerHeap {
         Step::Settling
     }
 
-    /// Removes all dead nodes, moves the postponed ones, and makes a heap of what is left: all of it is
-    /// settled.
+    /// Removes all dead nodes, moves the postponed ones, and makes a heap of what is left: all of
+    /// it is settled.
     fn sweep(&mut self) {
         let slots = &mut self.slots;
         self.nodes

@@ -11,9 +11,9 @@ use crate::time::clock::FAR;
 
 /// A moment of a monotonic clock.
 ///
-/// It is [`std::time::Instant`] with one difference: [`now`](Self::now) asks the clock of the runtime
-/// it is called in, which in simulations and in tests of timers may be a virtual one. The two convert
-/// into each other for free.
+/// It is [`std::time::Instant`] with one difference: [`now`](Self::now) asks the clock of the
+/// runtime it is called in, which in simulations and in tests of timers may be a virtual one. The
+/// two convert into each other for free.
 ///
 /// ```
 /// use std::time::Duration;
@@ -120,8 +120,8 @@ impl Instant {
         self.0.checked_duration_since(earlier.0)
     }
 
-    /// Returns the time from `earlier` to this instant; zero if `earlier` is the later one. The same
-    /// as [`duration_since`](Self::duration_since), under the name that `std` has for it.
+    /// Returns the time from `earlier` to this instant; zero if `earlier` is the later one. The
+    /// same as [`duration_since`](Self::duration_since), under the name that `std` has for it.
     #[must_use]
     pub fn saturating_duration_since(&self, earlier: Instant) -> Duration {
         self.duration_since(earlier)

@@ -1,7 +1,8 @@
 //! Ticking again and again.
 //!
-//! An interval is a [`Sleep`] that is reset when it ends. It is armed only while somebody waits for a
-//! tick, and a tick is always the moment it was due at, so that lateness does not add up, unless `Delay` is asked for.
+//! An interval is a [`Sleep`] that is reset when it ends. It is armed only while somebody waits for
+//! a tick, and a tick is always the moment it was due at, so that lateness does not add up, unless
+//! `Delay` is asked for.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -75,8 +76,8 @@ fn check(period: Duration) {
 
 /// What an [`Interval`] does after ticks were missed, because nobody asked for them in time.
 ///
-/// `Delay` counts every lateness, so the lateness of each tick adds up. (tokio's `Delay` overlooks five milliseconds, and
-/// ticks early by as much after a late tick.)
+/// `Delay` counts every lateness, so the lateness of each tick adds up. (tokio's `Delay` overlooks
+/// five milliseconds, and ticks early by as much after a late tick.)
 ///
 /// With a period of 100 ms, and a tick that is taken 250 ms late, which is when 350 ms show on the
 /// clock:

@@ -1,9 +1,9 @@
 //! The timers of one P behind a lock, and the deadline that everybody may read without it.
 //!
 //! A task arms its sleeps in the shard of the P that polls it. That P's thread fires what is due,
-//! mostly without contention; but any thread may, so that the timers of a stuck P fire on time (F6),
-//! and any thread may cancel: a task that moved takes its sleeps along and leaves their entries
-//! where they are.
+//! mostly without contention; but any thread may, so that the timers of a stuck P fire on time
+//! (F6), and any thread may cancel: a task that moved takes its sleeps along and leaves their
+//! entries where they are.
 //!
 //! # Who does what
 //!
@@ -37,25 +37,28 @@
 //!
 //! (With *a crowd of timers*, in `sched/wait.rs`, it waits up to 200 us longer than that.)
 //!
-//! If nobody waits in step 3, the armer sees to it that somebody will: *Who is heard* in `sched/ground.rs`.
+//! If nobody waits in step 3, the armer sees to it that somebody will: *Who is heard* in
+//! `sched/ground.rs`.
 //!
 //! Only a deadline that becomes *earlier* is told. One that becomes later (fired, cancelled) is
 //! published, and a thread that already waits for the old one looks once for nothing.
 //!
 //! # Listed shards
 //!
-//! A runtime has a shard for each P that it ever had, and few of them have timers. So those that may have some are *listed*: a
-//! bit each, in a set that who looks for deadlines walks. The bit changes under the shard's lock alone:
+//! A runtime has a shard for each P that it ever had, and few of them have timers. So those that
+//! may have some are *listed*: a bit each, in a set that who looks for deadlines walks. The bit
+//! changes under the shard's lock alone:
 //!
-//! - Whoever arms a timer where there was none sets the bit, before the deadline is published. It stays while a thread has the P,
-//!   so that one timer after the other costs one look at it.
-//! - Who walks the set and finds a listed shard without a deadline, whose P has no thread, takes the lock and clears the bit,
-//!   if there is still none. (Any thread may arm a timer there: a sleep that was made on that P and is polled outside of the
-//!   runtime.)
+//! - Whoever arms a timer where there was none sets the bit, before the deadline is published. It
+//!   stays while a thread has the P, so that one timer after the other costs one look at it.
+//! - Who walks the set and finds a listed shard without a deadline, whose P has no thread, takes
+//!   the lock and clears the bit, if there is still none. (Any thread may arm a timer there: a
+//!   sleep that was made on that P and is polled outside of the runtime.)
 //!
-//! Step 1 of who arms is then "set the bit, publish the deadline". An arm that finds the bit set has the write of that bit before
-//! its own fence, by the lock. So a waiter whose fence comes second sees the bit in step 3 and then the deadline; if it sees
-//! the bit cleared, the shard was empty after this timer was armed: it has fired, or was cancelled.
+//! Step 1 of who arms is then "set the bit, publish the deadline". An arm that finds the bit set
+//! has the write of that bit before its own fence, by the lock. So a waiter whose fence comes
+//! second sees the bit in step 3 and then the deadline; if it sees the bit cleared, the shard was
+//! empty after this timer was armed: it has fired, or was cancelled.
 //!
 //! # After shutdown
 //!
@@ -75,8 +78,9 @@ use crate::sync::{Arc, Mutex};
 use crate::time::clock::Clock;
 use crate::time::heap::{Key, Look, NEVER, TimerHeap, Update};
 
-/// How many nodes one hold of the lock may fire. Long enough to be worth the lock, short enough that
-/// the first of many due tasks runs soon and that nobody who arms waits for more than some 20 us.
+/// How many nodes one hold of the lock may fire. Long enough to be worth the lock, short enough
+/// that the first of many due tasks runs soon and that nobody who arms waits for more than some 20
+/// us.
 const FIRE_BATCH: usize = 256;
 
 /// A cheap reference to one shard.
@@ -94,7 +98,8 @@ pub(crate) struct TimeDriver {
 pub(crate) struct ShutDown;
 
 impl ShutDown {
-    /// Tells the task that waits for the timer, at its line: there is nothing it could still wait for.
+    /// Tells the task that waits for the timer, at its line: there is nothing it could still wait
+    /// for.
     #[track_caller]
     pub(crate) fn panic(self) -> ! {
         panic!("a timer of ws::time was polled after its runtime had shut down: it can never fire")
@@ -166,8 +171,9 @@ impl TimeDriver {
         &self.clock
     }
 
-    /// Sees to it that somebody looks at the timers at `deadline`: a thread that waits in the netpoll, or whoever is found by
-    /// *Who is heard* in `sched/ground.rs`. It was published before: see *A deadline is not overslept* in the module's head.
+    /// Sees to it that somebody looks at the timers at `deadline`: a thread that waits in the
+    /// netpoll, or whoever is found by *Who is heard* in `sched/ground.rs`. It was published
+    /// before: see *A deadline is not overslept* in the module's head.
     fn tell(&self, deadline: u64) {
         self.netpoll.arm(|| {
             // A thread cannot wait for a virtual time: an instant of the past makes it look again.
@@ -315,8 +321,8 @@ impl TimerShard {
         Ok(state.heap.is_fired(key))
     }
 
-    /// Moves an armed timer to another deadline; it keeps its waker. If it has fired already, or the
-    /// runtime has shut down, the timer is gone: `None`.
+    /// Moves an armed timer to another deadline; it keeps its waker. If it has fired already, or
+    /// the runtime has shut down, the timer is gone: `None`.
     pub(crate) fn reset(&self, key: Key, deadline: u64) -> Option<Key> {
         let mut state = self.state.lock();
         if state.shut_down {
@@ -366,8 +372,8 @@ impl TimerShard {
         debug_assert!(earlier.is_none(), "firing makes no deadline earlier");
     }
 
-    /// Ends all timers for good: adds the wakers of those that were armed to `batch`, for the caller
-    /// to wake, so that whoever waits sees that it is over. Doing so again does nothing.
+    /// Ends all timers for good: adds the wakers of those that were armed to `batch`, for the
+    /// caller to wake, so that whoever waits sees that it is over. Doing so again does nothing.
     pub(crate) fn shut_down(&self, batch: &mut Vec<Waker>) {
         let mut state = self.state.lock();
         state.shut_down = true;
@@ -388,8 +394,8 @@ impl TimerShard {
     }
 
     fn published(&self) -> u64 {
-        // Ordering: Relaxed. Who is about to wait has a SeqCst fence before this (*A deadline is not
-        // overslept*); who acts on the value takes the lock first.
+        // Ordering: Relaxed. Who is about to wait has a SeqCst fence before this (*A deadline is
+        // not overslept*); who acts on the value takes the lock first.
         self.next.load(Ordering::Relaxed)
     }
 

@@ -38,8 +38,8 @@ const UNCHECKED_MIN: Duration = Duration::from_millis(100);
 
 /// Waits until `duration` has passed.
 ///
-/// It never ends early. A moment that is 500 years or more after the start of the runtime, as after [`Duration::MAX`], never
-/// comes.
+/// It never ends early. A moment that is 500 years or more after the start of the runtime, as after
+/// [`Duration::MAX`], never comes.
 ///
 /// # Panics
 ///
@@ -47,8 +47,8 @@ const UNCHECKED_MIN: Duration = Duration::from_millis(100);
 ///
 /// # Cancel safety
 ///
-/// Dropping the future disarms the timer, and nothing else happens. Awaiting a new `sleep` starts the
-/// wait from the beginning; to go on with the same one, await `&mut sleep`.
+/// Dropping the future disarms the timer, and nothing else happens. Awaiting a new `sleep` starts
+/// the wait from the beginning; to go on with the same one, await `&mut sleep`.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -96,12 +96,12 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 
 /// The future of [`sleep`] and [`sleep_until`].
 ///
-/// It can be [`reset`](Self::reset) to another deadline at any time, also after it has ended, which is
-/// cheaper than a new one. It is `Unpin`, so a struct can hold one and poll it through
+/// It can be [`reset`](Self::reset) to another deadline at any time, also after it has ended, which
+/// is cheaper than a new one. It is `Unpin`, so a struct can hold one and poll it through
 /// `Pin::new(&mut sleep)`, and a loop can await `&mut sleep` in one arm of a `select!`.
 ///
-/// After it has ended, polling it again gives `Ready` again, or is pending while the budget of the poll is spent, and [`FusedFuture::is_terminated`] is
-/// true until it is reset.
+/// After it has ended, polling it again gives `Ready` again, or is pending while the budget of the
+/// poll is spent, and [`FusedFuture::is_terminated`] is true until it is reset.
 ///
 /// # Panics
 ///
@@ -129,8 +129,8 @@ pub struct Sleep {
     key: Option<Key>,
     /// Whether a poll was ready since the last reset.
     elapsed: bool,
-    /// While armed: whether it was reset to a moment that had passed. It is to fire for a task that waits, but its next poll is
-    /// ready before that.
+    /// While armed: whether it was reset to a moment that had passed. It is to fire for a task that
+    /// waits, but its next poll is ready before that.
     late: bool,
     /// Whether the first poll arms it unseen, see [`UNCHECKED_MIN`].
     unchecked: bool,
@@ -202,9 +202,9 @@ impl Sleep {
 
     /// Waits for another deadline instead, earlier or later, also if the old one has passed.
     ///
-    /// A task that is waiting for this future is woken at the new deadline; it need not poll it again
-    /// for that, unless the old one had passed. If the new deadline has passed, the next poll is ready. On a
-    /// `Pin<&mut Sleep>`, `sleep.reset(deadline)` works as well.
+    /// A task that is waiting for this future is woken at the new deadline; it need not poll it
+    /// again for that, unless the old one had passed. If the new deadline has passed, the next poll
+    /// is ready. On a `Pin<&mut Sleep>`, `sleep.reset(deadline)` works as well.
     ///
     /// ```
     /// use std::time::Duration;
@@ -227,7 +227,8 @@ impl Sleep {
             self.key = self
                 .home
                 .reset(key, self.home.clock().to_ns(deadline.into_std()));
-            // One that is put off, as the timeout of a connection is at each read, costs no look at the clock.
+            // One that is put off, as the timeout of a connection is at each read, costs no look at
+            // the clock.
             self.late = forward && self.key.is_some() && self.has_passed();
         }
     }
@@ -283,7 +284,8 @@ impl Sleep {
         }
     }
 
-    /// Its runtime has shut down, and with it the timers. Those whose deadline has passed have ended all the same.
+    /// Its runtime has shut down, and with it the timers. Those whose deadline has passed have
+    /// ended all the same.
     fn end(&mut self, over: ShutDown) -> Poll<Result<(), ShutDown>> {
         if !self.has_passed() {
             return Poll::Ready(Err(over));

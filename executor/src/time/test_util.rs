@@ -22,8 +22,8 @@ impl Bench {
         }
     }
 
-    /// A waker that looks at the timers when it is dropped for good, as a user's may. Under their lock
-    /// that would be a deadlock (S8).
+    /// A waker that looks at the timers when it is dropped for good, as a user's may. Under their
+    /// lock that would be a deadlock (S8).
     pub(crate) fn nosy_waker(&self) -> Waker {
         struct Nosy(TimerHandle);
         impl Wake for Nosy {

@@ -1,26 +1,28 @@
 //! Giving a future only so long.
 //!
-//! The future is polled first, so one that is ready at the last moment wins. Then the timer is looked
-//! at, outside of the cooperative budget: otherwise a future that spends the whole budget in each poll
-//! would never be stopped (F7).
+//! The future is polled first, so one that is ready at the last moment wins. Then the timer is
+//! looked at, outside of the cooperative budget: otherwise a future that spends the whole budget in
+//! each poll would never be stopped (F7).
 //!
 //! # The last poll
 //!
-//! *Invariant*: a timeout elapses only after its future was polled behind the deadline, and was not refused a unit
-//! in that poll. A future that is refused has not said whether it is ready. So if the deadline has passed and the
-//! budget refused something in the poll of the future, the future is polled once more, with a whole budget of
-//! its own. If it spends that as well and is still pending, the time is over.
+//! *Invariant*: a timeout elapses only after its future was polled behind the deadline, and was not
+//! refused a unit in that poll. A future that is refused has not said whether it is ready. So if
+//! the deadline has passed and the budget refused something in the poll of the future, the future
+//! is polled once more, with a whole budget of its own. If it spends that as well and is still
+//! pending, the time is over.
 //!
-//! So a future that would be ready within one budget never loses to a deadline, whatever others in its task have
-//! spent. The price is at most one budget more for each timeout that elapses.
+//! So a future that would be ready within one budget never loses to a deadline, whatever others in
+//! its task have spent. The price is at most one budget more for each timeout that elapses.
 //!
 //! # What it pays
 //!
-//! A timeout costs one unit when it elapses, and one when its future is ready without having paid. A
-//! timeout that begins asks for a unit, and yields once before it polls anything if none is left; so a loop around
-//! `timeout(Duration::ZERO, ..)` or `timeout(.., ready(()))` ends its poll like any other (F2). After that it asks no
-//! more: another future of the same task may spend the budget in every poll, and the deadline holds all the same.
-//! Each timeout begins once and ends once, so this lets no loop go on.
+//! A timeout costs one unit when it elapses, and one when its future is ready without having paid.
+//! A timeout that begins asks for a unit, and yields once before it polls anything if none is left;
+//! so a loop around `timeout(Duration::ZERO, ..)` or `timeout(.., ready(()))` ends its poll like
+//! any other (F2). After that it asks no more: another future of the same task may spend the budget
+//! in every poll, and the deadline holds all the same. Each timeout begins once and ends once, so
+//! this lets no loop go on.
 
 use std::error::Error;
 use std::fmt;
@@ -38,9 +40,10 @@ use crate::time::{Instant, Sleep, current};
 /// Runs a future for at most `duration`.
 ///
 /// The result is the future's output, or [`Elapsed`] if the time was over first; the future is then
-/// dropped with the [`Timeout`]. If both happen between two polls, the output wins, also if the task has spent its
-/// [budget](crate::task::coop) by then: the future gets one more poll, with a budget of its own.
-/// A deadline that is 500 years or more after the start of the runtime, as after [`Duration::MAX`], never comes.
+/// dropped with the [`Timeout`]. If both happen between two polls, the output wins, also if the
+/// task has spent its [budget](crate::task::coop) by then: the future gets one more poll, with a
+/// budget of its own. A deadline that is 500 years or more after the start of the runtime, as after
+/// [`Duration::MAX`], never comes.
 ///
 /// A future can only be stopped where it awaits: one that computes or blocks for long inside a poll
 /// is stopped after that.

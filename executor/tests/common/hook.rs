@@ -12,7 +12,8 @@ use std::{
     task::{RawWaker, RawWakerVTable, Waker},
 };
 
-/// What a waker does when it is first cloned and whenever it is dropped, and how often it was woken.
+/// What a waker does when it is first cloned and whenever it is dropped, and how often it was
+/// woken.
 pub(crate) struct Hook {
     on_clone: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     on_drop: Box<dyn Fn() + Send + Sync>,
@@ -30,8 +31,9 @@ impl Hook {
             wakes: AtomicUsize::new(0),
         });
         let data = Arc::into_raw(hook.clone()).cast();
-        // SAFETY: `data` is a count of an `Arc<Hook>`, which is `Send` and `Sync`, and the functions of `HOOKED` keep to
-        // the contract of a waker: `clone` adds a count, `wake` and `drop` take one, `wake_by_ref` takes none.
+        // SAFETY: `data` is a count of an `Arc<Hook>`, which is `Send` and `Sync`, and the
+        // functions of `HOOKED` keep to the contract of a waker: `clone` adds a count, `wake` and
+        // `drop` take one, `wake_by_ref` takes none.
         let waker = unsafe { Waker::from_raw(RawWaker::new(data, &HOOKED)) };
         (hook, waker)
     }

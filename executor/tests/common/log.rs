@@ -2,7 +2,8 @@
 
 use std::{fmt::Debug, sync::Once};
 
-/// Calls a function at each event that is logged in this process. A process has one such function, the first.
+/// Calls a function at each event that is logged in this process. A process has one such function,
+/// the first.
 pub(crate) fn subscribe(on_event: fn(&tracing::Event<'_>)) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -23,7 +24,8 @@ pub(crate) fn line(event: &tracing::Event<'_>) -> String {
     line.0
 }
 
-/// With something in it: what is empty has an address behind its allocation, and LeakSanitizer would not see who keeps it.
+/// With something in it: what is empty has an address behind its allocation, and LeakSanitizer
+/// would not see who keeps it.
 struct Listener(fn(&tracing::Event<'_>));
 
 impl tracing::Subscriber for Listener {

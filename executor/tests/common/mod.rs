@@ -1,5 +1,5 @@
-//! What the tests share: runs with 1, 2 and 8 workers under a time limit, gates and counts to wait for
-//! events instead of sleeping, and ears for what is logged and which panics the hook saw.
+//! What the tests share: runs with 1, 2 and 8 workers under a time limit, gates and counts to wait
+//! for events instead of sleeping, and ears for what is logged and which panics the hook saw.
 #![allow(
     dead_code,
     unused_imports,
@@ -35,8 +35,8 @@ use ws_executor::{
     task::JoinHandle,
 };
 
-/// A test that takes longer hangs. No test asserts anything about time. `WS_TEST_PATIENCE` multiplies it, for checkers
-/// that slow everything down.
+/// A test that takes longer hangs. No test asserts anything about time. `WS_TEST_PATIENCE`
+/// multiplies it, for checkers that slow everything down.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn limit() -> Duration {
@@ -86,8 +86,8 @@ pub(crate) fn limited(test: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// For [`Builder::shutdown_grace`]: an end that is longer under way than a test may take hangs, as any other test, and one
-/// that comes back has dropped everything.
+/// For [`Builder::shutdown_grace`]: an end that is longer under way than a test may take hangs, as
+/// any other test, and one that comes back has dropped everything.
 pub(crate) const GRACE: Duration = Duration::from_secs(3600);
 
 pub(crate) fn runtime(workers: usize) -> Runtime {
@@ -95,8 +95,8 @@ pub(crate) fn runtime(workers: usize) -> Runtime {
     builder.build().unwrap()
 }
 
-/// Waits until the monitor of a runtime has looked so often from now on: for what must not happen meanwhile. It looks as
-/// long as something runs there, or waits for a thread.
+/// Waits until the monitor of a runtime has looked so often from now on: for what must not happen
+/// meanwhile. It looks as long as something runs there, or waits for a thread.
 pub(crate) fn pass_looks(runtime: &Runtime, count: u64) {
     let until = runtime.handle().metrics().monitor_looks + count;
     while runtime.handle().metrics().monitor_looks < until {
@@ -184,7 +184,8 @@ impl Gate {
     }
 }
 
-/// Takes all permits of a runtime that is otherwise idle, by tasks that do not come back before the gate is open.
+/// Takes all permits of a runtime that is otherwise idle, by tasks that do not come back before the
+/// gate is open.
 pub(crate) fn take_all_permits(
     runtime: &Runtime,
     workers: usize,
@@ -202,8 +203,8 @@ pub(crate) fn take_all_permits(
     (gate, takers)
 }
 
-/// Keeps a value until the process ends, for tests whose closures are not to carry counts of references. What was only
-/// leaked would be a finding of LeakSanitizer.
+/// Keeps a value until the process ends, for tests whose closures are not to carry counts of
+/// references. What was only leaked would be a finding of LeakSanitizer.
 pub(crate) fn forever<T: Any + Send + Sync>(value: T) -> &'static T {
     static KEPT: Mutex<Vec<&'static (dyn Any + Send + Sync)>> = Mutex::new(Vec::new());
     let value: &'static T = Box::leak(Box::new(value));

@@ -1,9 +1,10 @@
-//! `task::id`, `task::try_id` and `task::name`: the code of a task finds its own task, wherever it runs: in a poll, in a
-//! destructor, above a `block_in_place`, in the closure of a `spawn_blocking`. What is no task finds none.
+//! `task::id`, `task::try_id` and `task::name`: the code of a task finds its own task, wherever it
+//! runs: in a poll, in a destructor, above a `block_in_place`, in the closure of a
+//! `spawn_blocking`. What is no task finds none.
 //!
-//! It fails when `running_task` in `sched/priority.rs` answers for a root, and when `Worker::poll` forgets the task before
-//! its future is dropped. That of a `spawn_pinned` finds what its handle says, unless `new_carried` leaves out
-//! what is its carrier's.
+//! It fails when `running_task` in `sched/priority.rs` answers for a root, and when `Worker::poll`
+//! forgets the task before its future is dropped. That of a `spawn_pinned` finds what its handle
+//! says, unless `new_carried` leaves out what is its carrier's.
 
 use crate::common;
 

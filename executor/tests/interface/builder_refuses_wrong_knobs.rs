@@ -1,4 +1,5 @@
-//! A knob that is out of its range is a `BuildError` that names it; nothing is built, and nothing panics.
+//! A knob that is out of its range is a `BuildError` that names it; nothing is built, and nothing
+//! panics.
 //!
 //! It fails when a check of `runtime/builder.rs` is left out.
 

@@ -1,9 +1,12 @@
-//! L2, in what users see of it: `Handle::dump` shows every live task, with its name, where it was spawned, what it
-//! is doing and how old it is, also while every worker is stuck. It polls nothing, and waits for nobody.
+//! L2, in what users see of it: `Handle::dump` shows every live task, with its name, where it was
+//! spawned, what it is doing and how old it is, also while every worker is stuck. It polls nothing,
+//! and waits for nobody.
 //!
-//! It fails when `TaskDump::new` does not look at who is running (a stuck task then counts as queued), when
-//! `Shared::dump` leaves out the home of what foreign threads spawn, when a task's place and its priority are
-//! taken from two readings of their word, when a carrier is shown or counted beside its pinned task, and when `end` in `task/raw.rs` wakes the joiner before the task has left its table.
+//! It fails when `TaskDump::new` does not look at who is running (a stuck task then counts as
+//! queued), when `Shared::dump` leaves out the home of what foreign threads spawn, when a task's
+//! place and its priority are taken from two readings of their word, when a carrier is shown or
+//! counted beside its pinned task, and when `end` in `task/raw.rs` wakes the joiner before the task
+//! has left its table.
 
 use crate::common;
 
@@ -146,7 +149,8 @@ common::with_workers! {
         }
     }
 
-    /// Again and again while tasks come, go and move: it shows those that live all the time, each once.
+    /// Again and again while tasks come, go and move: it shows those that live all the time, each
+    /// once.
     fn beside_everything(workers: usize) {
         let runtime = runtime(workers);
         let parked = Arc::new(Count::new());
@@ -183,7 +187,8 @@ common::with_workers! {
         }
     }
 
-    /// A task that is given its first priority keeps its place, for whoever reads it in that moment.
+    /// A task that is given its first priority keeps its place, for whoever reads it in that
+    /// moment.
     fn beside_one_that_sets_priorities(workers: usize) {
         const TASKS: usize = 20_000;
         for _ in 0..common::scaled(10) {

@@ -1,10 +1,11 @@
-//! The hooks of the builder: `on_thread_start` runs once on each thread of the runtime, before its first
-//! task, and `on_thread_stop` once after its last; so they do on a thread in `block_on` or `Runtime::run`, once a
-//! call. Each park has its unpark, also that of a root that waits. A hook that panics harms
-//! nobody, and no lock of the runtime is held in one (S6, S8, S9).
+//! The hooks of the builder: `on_thread_start` runs once on each thread of the runtime, before its
+//! first task, and `on_thread_stop` once after its last; so they do on a thread in `block_on` or
+//! `Runtime::run`, once a call. Each park has its unpark, also that of a root that waits. A hook
+//! that panics harms nobody, and no lock of the runtime is held in one (S6, S8, S9).
 //!
-//! It fails when `call_start` stands in the worker's loop instead of before it, `call_stop` before `clear_away`, a hook
-//! is called without its catch, and where `block_on` or `wait_for_root` calls none.
+//! It fails when `call_start` stands in the worker's loop instead of before it, `call_stop` before
+//! `clear_away`, a hook is called without its catch, and where `block_on` or `wait_for_root` calls
+//! none.
 
 use crate::common;
 
@@ -102,8 +103,8 @@ common::with_workers! {
         assert_eq!(seen.parked.load(SeqCst), seen.unparked.load(SeqCst));
     }
 
-    /// A task that is pinned to a thread is dropped before that thread's stop hook, also if the runtime ends so abruptly
-    /// that the thread drops it on its way out.
+    /// A task that is pinned to a thread is dropped before that thread's stop hook, also if the
+    /// runtime ends so abruptly that the thread drops it on its way out.
     fn stop_comes_after_the_drop_of_what_is_pinned(workers: usize) {
         let (builder, _) = watched(workers);
         let runtime = builder.sysmon(false).build().unwrap();

@@ -1,10 +1,10 @@
-//! `JoinSet`: every member is joined once, in the order in which they end, whether it gives an output,
-//! panics or is aborted; waiting is cancel safe; a set of 100,000 costs no more for each than a small one;
-//! dropping it aborts them all, and detaching lets them go on.
+//! `JoinSet`: every member is joined once, in the order in which they end, whether it gives an
+//! output, panics or is aborted; waiting is cancel safe; a set of 100,000 costs no more for each
+//! than a small one; dropping it aborts them all, and detaching lets them go on.
 //!
-//! It fails when a member's waker does not put its place on the ready list, when the drop does not abort, when
-//! `poll_pop` does not look again after the clone of the waiter's waker, when `detach_all` wakes nobody, and when
-//! `join_all` detaches the others before it panics.
+//! It fails when a member's waker does not put its place on the ready list, when the drop does not
+//! abort, when `poll_pop` does not look again after the clone of the waiter's waker, when
+//! `detach_all` wakes nobody, and when `join_all` detaches the others before it panics.
 
 use crate::common;
 
@@ -110,7 +110,8 @@ common::with_workers! {
         });
     }
 
-    /// One that has ended outside of the set counts as one that ends when it is inserted, and overtakes nobody.
+    /// One that has ended outside of the set counts as one that ends when it is inserted, and
+    /// overtakes nobody.
     fn what_is_inserted_overtakes_nobody(workers: usize) {
         let runtime = runtime(workers);
         runtime.block_on(async {
@@ -360,8 +361,9 @@ common::with_workers! {
         assert!(matches!(set.poll_join_next(&mut cx), Poll::Ready(Some(Ok(5)))));
     }
 
-    /// The set is asked with a waker whose clone runs until the member has ended: after the first look at the ready list,
-    /// and before that waker is in. Its drop panics besides, which costs nobody the member.
+    /// The set is asked with a waker whose clone runs until the member has ended: after the first
+    /// look at the ready list, and before that waker is in. Its drop panics besides, which costs
+    /// nobody the member.
     fn a_member_that_ends_while_the_waiter_comes(workers: usize) {
         listen_to_panics();
         for rude in [false, true] {

@@ -1,7 +1,9 @@
-//! Several runtimes in one process, a runtime in a `static`, and one used from another's tasks: each task
-//! runs on the threads of its own runtime, and each `spawn` goes to the runtime that is current.
+//! Several runtimes in one process, a runtime in a `static`, and one used from another's tasks:
+//! each task runs on the threads of its own runtime, and each `spawn` goes to the runtime that is
+//! current.
 //!
-//! It fails when `with_worker_of` in `context.rs` takes the thread's worker whatever its runtime is.
+//! It fails when `with_worker_of` in `context.rs` takes the thread's worker whatever its runtime
+//! is.
 
 use crate::common;
 
@@ -128,7 +130,8 @@ common::with_workers! {
             here.await.unwrap();
             ws_executor::spawn(async { assert!(on("outer")) }).await.unwrap();
         });
-        // The guards are not held across an await, but the compiler cannot know: it is a local future.
+        // The guards are not held across an await, but the compiler cannot know: it is a local
+        // future.
         outer.block_on(task).unwrap();
     }
 

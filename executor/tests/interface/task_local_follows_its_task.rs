@@ -1,9 +1,10 @@
-//! `task_local!`: a value is there while its future is polled or dropped, on whatever thread, and nowhere
-//! else: not in other tasks, not after a panic, not outside. A `block_on` inside a scope polls other tasks
-//! outside of it.
+//! `task_local!`: a value is there while its future is polled or dropped, on whatever thread, and
+//! nowhere else: not in other tasks, not after a panic, not outside. A `block_on` inside a scope
+//! polls other tasks outside of it.
 //!
-//! It fails when the guard in `LocalKey::enter` does not put back, when the drop of a `TaskLocalFuture` does
-//! not enter the scope, and without the `Apart` of `drive`, `wait_above` or `clear_away`.
+//! It fails when the guard in `LocalKey::enter` does not put back, when the drop of a
+//! `TaskLocalFuture` does not enter the scope, and without the `Apart` of `drive`, `wait_above` or
+//! `clear_away`.
 
 use crate::common;
 
@@ -160,7 +161,8 @@ common::with_workers! {
         });
     }
 
-    /// What is pinned to the thread is dropped at the end of the `block_on`, and by no part of the caller.
+    /// What is pinned to the thread is dropped at the end of the `block_on`, and by no part of the
+    /// caller.
     fn what_a_block_on_leaves_is_dropped_outside(workers: usize) {
         let runtime = runtime(workers);
         // In the first poll, and in a later one.

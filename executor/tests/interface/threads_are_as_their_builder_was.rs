@@ -1,10 +1,12 @@
-//! L5: the threads of a runtime have the CPUs, the niceness and the signal mask of the thread that built it, whichever thread
-//! started them.
+//! L5: the threads of a runtime have the CPUs, the niceness and the signal mask of the thread that
+//! built it, whichever thread started them.
 //!
-//! It fails when `Shared::start` in `sched/threads.rs` does not apply what was noted at the build, and, for one of the three, when
-//! `Inherited::apply` in `reactor/src/inherited.rs` leaves that one out.
+//! It fails when `Shared::start` in `sched/threads.rs` does not apply what was noted at the build,
+//! and, for one of the three, when `Inherited::apply` in `reactor/src/inherited.rs` leaves that one
+//! out.
 //!
-//! The niceness can be lowered by root alone; otherwise a thread keeps that of the thread that started it.
+//! The niceness can be lowered by root alone; otherwise a thread keeps that of the thread that
+//! started it.
 
 #![cfg(target_os = "linux")]
 #![expect(unsafe_code, reason = "std changes neither niceness nor signal masks")]
@@ -33,7 +35,8 @@ impl Own {
             line.unwrap().trim().to_owned()
         };
         let stat = fs::read_to_string("/proc/thread-self/stat").unwrap();
-        // The state is the first field behind the name, and the third of all; the niceness is the 19th.
+        // The state is the first field behind the name, and the third of all; the niceness is the
+        // 19th.
         let (_, fields) = stat.rsplit_once(") ").unwrap();
         Self {
             cpus: field("Cpus_allowed_list:"),
@@ -69,8 +72,8 @@ fn become_another() {
     assert_eq!(blocked, 0);
 }
 
-/// Three threads of the runtime at once: two for tasks and one for a call, all of them started by the calling thread or
-/// one another.
+/// Three threads of the runtime at once: two for tasks and one for a call, all of them started by
+/// the calling thread or one another.
 fn of_three_threads(handle: &Handle) -> Vec<Own> {
     let (begun, gate) = (Arc::new(Count::new()), Arc::new(Gate::default()));
     let own = || {

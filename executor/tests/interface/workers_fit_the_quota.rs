@@ -1,10 +1,12 @@
-//! The bound on workers by default: the CPUs that the process may use, by affinity and by cgroup quota, rounded up;
-//! `WS_WORKERS` overrides them.
+//! The bound on workers by default: the CPUs that the process may use, by affinity and by cgroup
+//! quota, rounded up; `WS_WORKERS` overrides them.
 //!
-//! It fails when `cpus::available` does not read the quota itself (std rounds 1.5 CPUs down), or not round up.
+//! It fails when `cpus::available` does not read the quota itself (std rounds 1.5 CPUs down), or
+//! not round up.
 //!
-//! The quota is a process's, so the test runs itself in a child within a group of its own. Only root may make
-//! one, and only where the hierarchy can be written; elsewhere the test says that it is skipped.
+//! The quota is a process's, so the test runs itself in a child within a group of its own. Only
+//! root may make one, and only where the hierarchy can be written; elsewhere the test says that it
+//! is skipped.
 
 #![cfg(target_os = "linux")]
 

@@ -1,8 +1,9 @@
-//! F2: a task whose operations on resources of `ws` are always ready yields after its budget, and the others get their turn;
-//! one that asks for no budget does not yield.
+//! F2: a task whose operations on resources of `ws` are always ready yields after its budget, and
+//! the others get their turn; one that asks for no budget does not yield.
 //!
-//! It fails when `poll_proceed` in `budget.rs` is always ready, and when `with_budget` does not fill the budget for each poll
-//! (then every operation yields), and when an operation alone does not ask it: `poll_join_next`, say.
+//! It fails when `poll_proceed` in `budget.rs` is always ready, and when `with_budget` does not
+//! fill the budget for each poll (then every operation yields), and when an operation alone does
+//! not ask it: `poll_join_next`, say.
 
 use crate::common;
 
@@ -125,8 +126,8 @@ common::with_workers! {
         runtime.block_on(task).unwrap();
     }
 
-    /// Each kind of operation alone: where several stand in one loop, one that pays is enough. Without a monitor nothing
-    /// else ends a poll.
+    /// Each kind of operation alone: where several stand in one loop, one that pays is enough.
+    /// Without a monitor nothing else ends a poll.
     fn each_operation_pays(workers: usize) {
         use Operation::{Join, JoinSet, JoinSetEarly, JoinSetWithId, Sleep};
         let runtime = Builder::new().workers(workers).sysmon(false).build().unwrap();
@@ -147,7 +148,8 @@ common::with_workers! {
         runtime.block_on(task).unwrap();
     }
 
-    /// A neighbour in the same task that spends the whole budget in each poll keeps nobody from a begin.
+    /// A neighbour in the same task that spends the whole budget in each poll keeps nobody from a
+    /// begin.
     fn a_begin_is_refused_once(workers: usize) {
         let runtime = Builder::new().workers(workers).sysmon(false).build().unwrap();
         let task = runtime.spawn(async {
@@ -167,7 +169,8 @@ common::with_workers! {
         runtime.block_on(task).unwrap();
     }
 
-    /// Its neighbours in the queue go on: one that is never done, and others that only want a turn each.
+    /// Its neighbours in the queue go on: one that is never done, and others that only want a turn
+    /// each.
     fn and_others_have_their_turn(workers: usize) {
         // Nobody takes a permit away: what runs, runs for the budget.
         let runtime = Builder::new().workers(workers).sysmon(false).build().unwrap();

@@ -1,8 +1,10 @@
-//! S9: hooks, wakers and destructors that block hold up nobody. Each blocks until a task has run that has to do so meanwhile,
-//! so one that holds a permit, or the duty to search, is a hang; with one worker there is no other permit.
+//! S9: hooks, wakers and destructors that block hold up nobody. Each blocks until a task has run
+//! that has to do so meanwhile, so one that holds a permit, or the duty to search, is a hang; with
+//! one worker there is no other permit.
 //!
-//! They fail, each for its part, where a thread has its permit in its start hook, where `Sleeper::sleep` does not get up for
-//! its hook, and where `enter_user_code` does not say that something runs.
+//! They fail, each for its part, where a thread has its permit in its start hook, where
+//! `Sleeper::sleep` does not get up for its hook, and where `enter_user_code` does not say that
+//! something runs.
 
 use crate::common;
 

@@ -1,10 +1,10 @@
-//! S9, F6: a root that waits for a timer goes on when that fires, whatever the tasks do that it spawned: one that blocks
-//! is polled by another thread than the root's. In each test the task blocks until the root has gone on, so a
-//! root that is held up is a hang.
+//! S9, F6: a root that waits for a timer goes on when that fires, whatever the tasks do that it
+//! spawned: one that blocks is polled by another thread than the root's. In each test the task
+//! blocks until the root has gone on, so a root that is held up is a hang.
 //!
-//! They fail without `Worker::root_waits`, the one about a root that is always ready where `leave_tasks_to_others` in
-//! `sched/find.rs` hands nothing in while the root is ready, and the one about `unconstrained` where `Unconstrained::poll` keeps what it saw to
-//! itself.
+//! They fail without `Worker::root_waits`, the one about a root that is always ready where
+//! `leave_tasks_to_others` in `sched/find.rs` hands nothing in while the root is ready, and the one
+//! about `unconstrained` where `Unconstrained::poll` keeps what it saw to itself.
 
 use crate::common;
 

@@ -1,13 +1,14 @@
-//! L2, F2, F6: a task that blocks its thread, or computes on without a yield, holds up nobody, and need not say so.
-//! The tasks behind it run elsewhere, also those that it has spawned or woken itself; the timers of its
-//! thread fire; a task that asks whether it should yield is told so once its slice is over. Only what is
-//! pinned to the stuck thread waits for it (I7).
+//! L2, F2, F6: a task that blocks its thread, or computes on without a yield, holds up nobody, and
+//! need not say so. The tasks behind it run elsewhere, also those that it has spawned or woken
+//! itself; the timers of its thread fire; a task that asks whether it should yield is told so once
+//! its slice is over. Only what is pinned to the stuck thread waits for it (I7).
 //!
-//! It fails, by a hang, when `look_at` in `sched/sysmon.rs` never revokes a permit; when `revoke` there leaves
-//! what is in the stuck P's queues (with one worker nobody comes by); when sysmon does not fire late timers;
-//! and when it does not ask for a yield after the slice.
+//! It fails, by a hang, when `look_at` in `sched/sysmon.rs` never revokes a permit; when `revoke`
+//! there leaves what is in the stuck P's queues (with one worker nobody comes by); when sysmon does
+//! not fire late timers; and when it does not ask for a yield after the slice.
 //!
-//! (The netpoll beside stuck workers, F5: `tests/whole/netpoll_is_never_starved.rs` of the root package.)
+//! (The netpoll beside stuck workers, F5: `tests/whole/netpoll_is_never_starved.rs` of the root
+//! package.)
 
 use crate::common;
 

@@ -1,8 +1,9 @@
-//! F6, S8: a waker is cloned while no lock is held, so its timer may fire in the middle of that, or its runtime may end. The
-//! poll that clones it looks once more, and is ready, or panics as any later one would: it does not wait for ever.
+//! F6, S8: a waker is cloned while no lock is held, so its timer may fire in the middle of that, or
+//! its runtime may end. The poll that clones it looks once more, and is ready, or panics as any
+//! later one would: it does not wait for ever.
 //!
-//! The first fails when `TimerShard::poll` takes the look before the clone for an answer, or keeps the waker of a timer that has
-//! fired; the second when it does not ask for the end once more.
+//! The first fails when `TimerShard::poll` takes the look before the clone for an answer, or keeps
+//! the waker of a timer that has fired; the second when it does not ask for the end once more.
 
 use crate::common;
 

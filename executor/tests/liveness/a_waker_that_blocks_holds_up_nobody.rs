@@ -1,11 +1,13 @@
-//! S9, L2: a waker that is of no task, and blocks, holds up nobody: neither tasks and other such wakers that become ready with
-//! it, nor the monitor, nor the end of the runtime. Here the wakers wait for each other, or for a task.
+//! S9, L2: a waker that is of no task, and blocks, holds up nobody: neither tasks and other such
+//! wakers that become ready with it, nor the monitor, nor the end of the runtime. Here the wakers
+//! wait for each other, or for a task.
 //!
-//! It fails, by a hang, when `Worker::wake_batch` wakes in the order in which it finds them; when `one_at_a_time` in
-//! `sched/strangers.rs` keeps the rest of them in hand; when the monitor wakes them itself; and when `Shared::wake_all` does
-//! in the end of a runtime.
+//! It fails, by a hang, when `Worker::wake_batch` wakes in the order in which it finds them; when
+//! `one_at_a_time` in `sched/strangers.rs` keeps the rest of them in hand; when the monitor wakes
+//! them itself; and when `Shared::wake_all` does in the end of a runtime.
 //!
-//! (The same with sockets: `tests/whole/a_waker_that_blocks_holds_up_no_socket.rs` of the root package.)
+//! (The same with sockets: `tests/whole/a_waker_that_blocks_holds_up_no_socket.rs` of the root
+//! package.)
 
 use crate::common;
 

@@ -1,8 +1,9 @@
-//! Another executor's `block_on` inside a task or a blocking closure gets on, however much it does (F2): the budget of
-//! the poll below it does not hold it up for ever.
+//! Another executor's `block_on` inside a task or a blocking closure gets on, however much it does
+//! (F2): the budget of the poll below it does not hold it up for ever.
 //!
-//! It fails when a poll that is refused again and again is never granted anything in `budget.rs` (directly, after the
-//! slice), and when `block_in_place` leaves the budget as it is (`is_not_limited_where_it_blocks`).
+//! It fails when a poll that is refused again and again is never granted anything in `budget.rs`
+//! (directly, after the slice), and when `block_in_place` leaves the budget as it is
+//! (`is_not_limited_where_it_blocks`).
 
 use crate::common;
 

@@ -1,10 +1,11 @@
-//! What a thread does in `block_on`: it polls its own root, and the tasks that this made runnable on it, but
-//! never a stranger's. Its future need not be `Send`, it may be called inside a task, by many threads at a
-//! time, and while every permit is taken (S3, H4). With as many such threads as permits, all busy, strangers have their turn all
-//! the same (L4).
+//! What a thread does in `block_on`: it polls its own root, and the tasks that this made runnable
+//! on it, but never a stranger's. Its future need not be `Send`, it may be called inside a task, by
+//! many threads at a time, and while every permit is taken (S3, H4). With as many such threads as
+//! permits, all busy, strangers have their turn all the same (L4).
 //!
-//! It fails when `step` in `sched/find.rs` goes on to the global queue, or steals, in `Scope::Own`; and the one about
-//! roots that are always ready, by a hang, when a thread there keeps its permit whatever waits (`leaves_others_out`).
+//! It fails when `step` in `sched/find.rs` goes on to the global queue, or steals, in `Scope::Own`;
+//! and the one about roots that are always ready, by a hang, when a thread there keeps its permit
+//! whatever waits (`leaves_others_out`).
 
 use crate::common;
 
@@ -41,8 +42,8 @@ impl AsyncGate {
 }
 
 common::with_workers! {
-    /// As many roots as there are permits, each always ready and with a task on its own P, and a task that any worker may
-    /// run: it does run (L4).
+    /// As many roots as there are permits, each always ready and with a task on its own P, and a
+    /// task that any worker may run: it does run (L4).
     fn roots_that_are_always_ready_leave_a_permit_to_others(workers: usize) {
         let runtime = runtime(workers);
         let (busy, over) = (Arc::new(Count::new()), Arc::new(AtomicBool::new(false)));
@@ -71,8 +72,8 @@ common::with_workers! {
         });
     }
 
-    /// Thousands of strangers, from the global queue and from other workers' queues, while the thread waits
-    /// and while it runs its own tasks.
+    /// Thousands of strangers, from the global queue and from other workers' queues, while the
+    /// thread waits and while it runs its own tasks.
     fn no_stranger_runs_on_it(workers: usize) {
         let runtime = runtime(workers);
         let (wrong, ran) = (Arc::new(AtomicUsize::new(0)), Arc::new(Count::new()));

@@ -1,10 +1,12 @@
-//! I7, S3: `block_on` inside a task holds up nothing that is pinned to its thread: where `.await` would let
-//! those tasks go on, it does. They stay on their thread, hold a permit, and know their own runtime.
+//! I7, S3: `block_on` inside a task holds up nothing that is pinned to its thread: where `.await`
+//! would let those tasks go on, it does. They stay on their thread, hold a permit, and know their
+//! own runtime.
 //!
-//! It fails when `run_pinned_above` in `sched/nested.rs` finds nothing, keeps the permit, does not enter the
-//! task's runtime, does not look whether it is above a join, or cancels nothing at a shutdown; and when `wait_above` sleeps
-//! without a look at its own root, when `run_pinned_above` in `sched/nested.rs` does not look at `pinned_between`, or sees to a poller only when it sleeps; and it aborts when a call does not look how much
-//! stack is left.
+//! It fails when `run_pinned_above` in `sched/nested.rs` finds nothing, keeps the permit, does not
+//! enter the task's runtime, does not look whether it is above a join, or cancels nothing at a
+//! shutdown; and when `wait_above` sleeps without a look at its own root, when `run_pinned_above`
+//! in `sched/nested.rs` does not look at `pinned_between`, or sees to a poller only when it sleeps;
+//! and it aborts when a call does not look how much stack is left.
 
 use crate::common;
 
@@ -26,7 +28,8 @@ use ws_executor::{
     time::timeout,
 };
 
-/// A task that is pinned to this thread and answers questions with their double and how many there were.
+/// A task that is pinned to this thread and answers questions with their double and how many there
+/// were.
 fn actor() -> mpsc::UnboundedSender<(u32, oneshot::Sender<(u32, u32)>)> {
     let (ask, mut asked) = mpsc::unbounded::<(u32, oneshot::Sender<(u32, u32)>)>();
     let here = thread::current().id();
@@ -133,7 +136,8 @@ common::with_workers! {
         }
     }
 
-    /// The stack has an end: a call that would come near it panics, in the task that called, and the process lives on.
+    /// The stack has an end: a call that would come near it panics, in the task that called, and
+    /// the process lives on.
     fn too_many_above_each_other(workers: usize) {
         /// What the call above said that had no room left, or nothing if there is none.
         fn tower(height: u32, ended: &Arc<Count>) -> String {
@@ -163,7 +167,8 @@ common::with_workers! {
         ended.wait_for(HEIGHT as usize);
     }
 
-    /// A call in the middle of another's poll sleeps where that one does, and is woken there in its stead.
+    /// A call in the middle of another's poll sleeps where that one does, and is woken there in its
+    /// stead.
     fn woken_while_another_call_sleeps(workers: usize) {
         let runtime = runtime(workers);
         let tasks: Vec<_> = (0..2 * workers).map(|_| runtime.spawn(async {
@@ -181,8 +186,8 @@ common::with_workers! {
         }
     }
 
-    /// A call that wakes itself in each of its polls never sleeps, and somebody fires its timers all the same. Without a monitor
-    /// nobody does who was not woken for it.
+    /// A call that wakes itself in each of its polls never sleeps, and somebody fires its timers
+    /// all the same. Without a monitor nobody does who was not woken for it.
     fn busy_with_itself_beside_a_timer(workers: usize) {
         let builder = Builder::new().workers(workers).sysmon(false);
         let runtime = builder.build().unwrap();
@@ -246,7 +251,8 @@ common::with_workers! {
         }
     }
 
-    /// A pinned task that never ends is dropped with the runtime, on its thread, and who waits for it hears of it.
+    /// A pinned task that never ends is dropped with the runtime, on its thread, and who waits for
+    /// it hears of it.
     fn the_runtime_ends_meanwhile(workers: usize) {
         let (waits, dropped) = (Arc::new(Count::new()), Arc::new(Count::new()));
         let runtime = runtime(workers);
@@ -273,7 +279,8 @@ common::with_workers! {
         drop(tasks);
     }
 
-    /// Between two polls no pinned task can run, so a wait for one panics, and says what to do instead.
+    /// Between two polls no pinned task can run, so a wait for one panics, and says what to do
+    /// instead.
     fn not_between_two_polls(workers: usize) {
         let waits = |place: &'static str, told: &std::sync::mpsc::Sender<&'static str>| {
             let wait = || Handle::current().block_on(async { spawn_local(async {}).await });

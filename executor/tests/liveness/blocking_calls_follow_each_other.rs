@@ -1,11 +1,13 @@
-//! L5: a burst of `spawn_blocking` costs no hand-off for each. A thread that comes back from a call takes the next one,
-//! also where no permit is free; not one that has pinned work, which nobody else may do. And what else is queued is not sent
-//! round with every call.
+//! L5: a burst of `spawn_blocking` costs no hand-off for each. A thread that comes back from a call
+//! takes the next one, also where no permit is free; not one that has pinned work, which nobody
+//! else may do. And what else is queued is not sent round with every call.
 //!
-//! It fails when `step_without_permit` does not look for the next call, when `next_call` does not ask for pinned tasks, and
-//! when `spawn_call` puts all calls into `runnext`, or those of a `block_on`, or those of a `block_on` with a priority into its P's
-//! ordered queue. A thread that pinned tasks or a root wait for passes its calls on, which it does not when `passes_call_on` says no. A call
-//! is left when `hand_call` in `sched/threads.rs` does not take it out of the P of a thread that got up by itself.
+//! It fails when `step_without_permit` does not look for the next call, when `next_call` does not
+//! ask for pinned tasks, and when `spawn_call` puts all calls into `runnext`, or those of a
+//! `block_on`, or those of a `block_on` with a priority into its P's ordered queue. A thread that
+//! pinned tasks or a root wait for passes its calls on, which it does not when `passes_call_on`
+//! says no. A call is left when `hand_call` in `sched/threads.rs` does not take it out of the P of
+//! a thread that got up by itself.
 
 use crate::common;
 
@@ -124,7 +126,8 @@ common::with_workers! {
         assert_eq!(runtime.block_on(burst).unwrap(), CALLS * (CALLS - 1) / 2);
         let metrics = runtime.handle().metrics();
         let moved: u64 = metrics.processors.iter().map(|p| p.global).sum();
-        // A task is polled twice and a call once, each from the global queue at most. Seen otherwise: 245 moves a call.
+        // A task is polled twice and a call once, each from the global queue at most. Seen
+        // otherwise: 245 moves a call.
         assert!(moved <= 10 * CALLS, "{moved} tasks came from the global queue");
     }
 }
@@ -163,7 +166,8 @@ common::with_workers! {
         }
     }
 
-    /// The same for a call that a foreign thread spawns, and the worker finds when it has nothing else to do.
+    /// The same for a call that a foreign thread spawns, and the worker finds when it has nothing
+    /// else to do.
     fn a_pinned_task_is_not_held_up_by_the_calls_of_others(workers: usize) {
         let runtime = unwatched(workers);
         let (gate, idle) = (Arc::new(Gate::default()), Arc::new(Count::new()));
@@ -192,7 +196,8 @@ common::with_workers! {
         }
     }
 
-    /// The threads that calls are handed to end all the time, and so does the runtime: each call is run, or dropped.
+    /// The threads that calls are handed to end all the time, and so does the runtime: each call is
+    /// run, or dropped.
     fn no_call_is_left_with_a_thread_that_ends(workers: usize) {
         for _ in 0..50 {
             let alive = Arc::new(());

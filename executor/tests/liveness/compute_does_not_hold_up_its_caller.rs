@@ -1,9 +1,10 @@
-//! J6: `compute` runs a computation beside the tasks of its caller's worker. Dropped, it is cancelled at its
-//! forks, and nothing that it uses is freed before its end.
+//! J6: `compute` runs a computation beside the tasks of its caller's worker. Dropped, it is
+//! cancelled at its forks, and nothing that it uses is freed before its end.
 //!
-//! A computation that is not cancelled goes on for ever here: seen with a `scope` that begins whether somebody asked or
-//! not, with `come_by_between_jobs` in `fork_join/owner.rs` without its look at the mark, and with a `check` that does not ask again.
-//! One that has not begun begins if the drop of the future aborts no task.
+//! A computation that is not cancelled goes on for ever here: seen with a `scope` that begins
+//! whether somebody asked or not, with `come_by_between_jobs` in `fork_join/owner.rs` without its
+//! look at the mark, and with a `check` that does not ask again. One that has not begun begins if
+//! the drop of the future aborts no task.
 
 use crate::common;
 
@@ -44,8 +45,8 @@ fn for_ever(depth: usize, alive: &AtomicUsize) {
     }
 }
 
-/// Begins a computation and drops it, when it has said that it is in the middle; ends when the computation
-/// has. It gets that to say, and a gate that opens when it is cancelled.
+/// Begins a computation and drops it, when it has said that it is in the middle; ends when the
+/// computation has. It gets that to say, and a gate that opens when it is cancelled.
 fn cancel_in_the_middle(workers: usize, computation: fn(&Gate, &Gate)) {
     let runtime = runtime(workers);
     let ended = Arc::new(Count::new());

@@ -1,9 +1,10 @@
-//! F6, for a thread of the user's own: a timer that a thread outside the runtime arms, by an entered
-//! handle and another executor, fires although the runtime has no thread yet; and a task that is spawned
-//! while no thread is there runs.
+//! F6, for a thread of the user's own: a timer that a thread outside the runtime arms, by an
+//! entered handle and another executor, fires although the runtime has no thread yet; and a task
+//! that is spawned while no thread is there runs.
 //!
-//! It fails by a hang when nobody is woken to wait in the netpoll after the timer is armed; and, where the thread is in
-//! another runtime or in none, when that one is asked for it and not the timer's.
+//! It fails by a hang when nobody is woken to wait in the netpoll after the timer is armed; and,
+//! where the thread is in another runtime or in none, when that one is asked for it and not the
+//! timer's.
 
 use crate::common;
 

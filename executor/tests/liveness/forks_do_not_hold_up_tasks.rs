@@ -1,7 +1,8 @@
-//! J6: a computation that forks on all workers for long does not hold up timers, I/O and other tasks.
+//! J6: a computation that forks on all workers for long does not hold up timers, I/O and other
+//! tasks.
 //!
-//! It fails when `is_asked_at_fork` in `sched/worker.rs` always says no, and when `come_to_a_fork` in `sched/worker.rs` goes on
-//! without a permit.
+//! It fails when `is_asked_at_fork` in `sched/worker.rs` always says no, and when `come_to_a_fork`
+//! in `sched/worker.rs` goes on without a permit.
 
 use crate::common;
 
@@ -18,8 +19,8 @@ use ws_executor::{
     time::sleep,
 };
 
-/// So often sysmon has a reason to take permits away. With one worker 3 threads were seen, and 220 to 238 where one that has
-/// lost its permit goes on.
+/// So often sysmon has a reason to take permits away. With one worker 3 threads were seen, and 220
+/// to 238 where one that has lost its permit goes on.
 const TICKS: usize = 300;
 
 /// Forks until it is told to stop: a computation of which there is always more.
@@ -35,8 +36,8 @@ fn compute(stop: &AtomicBool, depth: usize) {
     }
 }
 
-/// What timers and I/O make ready does not wait for the end of a slice: the computation gives way at a fork. One worker, so
-/// that no steals fill the log.
+/// What timers and I/O make ready does not wait for the end of a slice: the computation gives way
+/// at a fork. One worker, so that no steals fill the log.
 #[test]
 fn a_computation_gives_way_at_a_fork() {
     common::limited(|| {
@@ -87,7 +88,8 @@ common::with_workers! {
         });
     }
 
-    /// However often permits are taken, few threads compute at a time: the others wait at their forks.
+    /// However often permits are taken, few threads compute at a time: the others wait at their
+    /// forks.
     fn the_threads_do_not_add_up(workers: usize) {
         let runtime = runtime(workers);
         let stop = common::forever(AtomicBool::new(false));
@@ -109,9 +111,9 @@ common::with_workers! {
     }
 }
 
-/// Whoever has begun with a branch has it to the end, so a thread that goes on without its permit is one more for each that
-/// sysmon takes. One worker, since more of them than there are cores hold each other up, and a thread
-/// without a core comes to no fork.
+/// Whoever has begun with a branch has it to the end, so a thread that goes on without its permit
+/// is one more for each that sysmon takes. One worker, since more of them than there are cores hold
+/// each other up, and a thread without a core comes to no fork.
 #[test]
 fn who_has_lost_its_permit_waits_at_its_next_fork() {
     fn go_on(stop: &AtomicBool, depth: usize) {

@@ -1,9 +1,10 @@
-//! L4, F3: each worker looks at the global queue first at least once in 61 of its ticks, however much local
-//! work it has. A task that a foreign thread spawns comes to its first poll, while every worker has tasks
-//! that are always ready.
+//! L4, F3: each worker looks at the global queue first at least once in 61 of its ticks, however
+//! much local work it has. A task that a foreign thread spawns comes to its first poll, while every
+//! worker has tasks that are always ready.
 //!
-//! It fails when `every_61st` in `sched/find.rs` does not look at the global queue; the last three when it makes no
-//! exchange, when it takes one task from there and no batch, and when sysmon asks nobody to look there more often.
+//! It fails when `every_61st` in `sched/find.rs` does not look at the global queue; the last three
+//! when it makes no exchange, when it takes one task from there and no batch, and when sysmon asks
+//! nobody to look there more often.
 
 use crate::common;
 
@@ -24,7 +25,8 @@ use ws_executor::{
     task,
 };
 
-/// A tick may end without a poll, and never with two; so in `TICKS` polls of one thread there is a look.
+/// A tick may end without a poll, and never with two; so in `TICKS` polls of one thread there is a
+/// look.
 const TICKS: usize = 61;
 
 /// Tasks that yield for ever, `each` on each worker; they count the polls of their thread.
@@ -91,8 +93,8 @@ common::with_workers! {
         hogs.end(&runtime);
     }
 
-    /// While the global queue is never empty, no more than 61 polls of local tasks lie between two of its
-    /// tasks on one thread.
+    /// While the global queue is never empty, no more than 61 polls of local tasks lie between two
+    /// of its tasks on one thread.
     fn within_61_ticks_of_each_worker(workers: usize) {
         // Without sysmon, who would bring another thread for those that are held up.
         let runtime = Builder::new().workers(workers).sysmon(false).build().unwrap();
@@ -160,8 +162,9 @@ common::with_workers! {
     }
 }
 
-/// With thousands of tasks that are always ready, most of which wait in the global queue, a new one has its turn when the
-/// others have had some; with a look at every 61st tick alone they have 58. With one worker, since another's may stand still for as long as the system likes.
+/// With thousands of tasks that are always ready, most of which wait in the global queue, a new one
+/// has its turn when the others have had some; with a look at every 61st tick alone they have 58.
+/// With one worker, since another's may stand still for as long as the system likes.
 #[test]
 fn a_long_global_queue_gets_its_share() {
     common::limited(|| a_queue_gets_its_share(3_000));
@@ -173,7 +176,8 @@ fn a_short_global_queue_gets_its_share() {
     common::limited(|| a_queue_gets_its_share(500));
 }
 
-/// So many tasks that always want to go on, until the flag is set; all have begun. Each poll counts, and spins so often.
+/// So many tasks that always want to go on, until the flag is set; all have begun. Each poll
+/// counts, and spins so often.
 fn always_ready(
     runtime: &Runtime,
     tasks: usize,
@@ -251,7 +255,8 @@ fn a_short_local_queue_fills_up() {
     });
 }
 
-/// Where polls are slow, those in the global queue do not wait for 61 of them each: sysmon counts time.
+/// Where polls are slow, those in the global queue do not wait for 61 of them each: sysmon counts
+/// time.
 #[test]
 fn slow_polls_do_not_hold_it_up() {
     const TASKS: usize = 50;

@@ -1,9 +1,9 @@
-//! The bound on threads: only as many exist as are of use. One that had nothing to do for `Builder::keep_alive`
-//! ends, and is started again when it is needed. One that others rely on stays: with pinned tasks (I7), or as the
-//! one that waits in the netpoll.
+//! The bound on threads: only as many exist as are of use. One that had nothing to do for
+//! `Builder::keep_alive` ends, and is started again when it is needed. One that others rely on
+//! stays: with pinned tasks (I7), or as the one that waits in the netpoll.
 //!
-//! It fails, by a hang, when `sleep` in `sched/sleep.rs` does not leave after the time is over; by a pinned task on a
-//! stranger's thread when it does not look at `pinned_live`.
+//! It fails, by a hang, when `sleep` in `sched/sleep.rs` does not leave after the time is over; by
+//! a pinned task on a stranger's thread when it does not look at `pinned_live`.
 
 use crate::common;
 

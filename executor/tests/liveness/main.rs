@@ -1,4 +1,5 @@
-//! What always happens in the end (L), and nobody at the cost of others (F): work is found, timers fire, what blocks holds up nobody.
+//! What always happens in the end (L), and nobody at the cost of others (F): work is found, timers
+//! fire, what blocks holds up nobody.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,10 +1,10 @@
-//! I5, L1, F1, H2: while work is queued and a permit is free, a thread comes for it, wherever the work is: in the global
-//! queue, or with a worker that has plenty and does not come to it itself. Each free worker finds its way to
-//! the one that has work.
+//! I5, L1, F1, H2: while work is queued and a permit is free, a thread comes for it, wherever the
+//! work is: in the global queue, or with a worker that has plenty and does not come to it itself.
+//! Each free worker finds its way to the one that has work.
 //!
-//! As many tasks as there are permits for have to meet. It fails, by a hang, when `wake_for` in `sched/ground.rs` wakes
-//! nobody, when `found_work` in `sched/sleep.rs` does not wake another for what is left, and when a search
-//! leaves a victim out (`random_order` in `rng.rs`).
+//! As many tasks as there are permits for have to meet. It fails, by a hang, when `wake_for` in
+//! `sched/ground.rs` wakes nobody, when `found_work` in `sched/sleep.rs` does not wake another for
+//! what is left, and when a search leaves a victim out (`random_order` in `rng.rs`).
 
 use crate::common;
 
@@ -58,7 +58,8 @@ common::with_workers! {
         });
     }
 
-    /// F1, H2: all the work is with one worker, which is stuck; every other one comes and takes some.
+    /// F1, H2: all the work is with one worker, which is stuck; every other one comes and takes
+    /// some.
     fn from_the_only_one_that_has_work(workers: usize) {
         // Sysmon looks after what is alone in `runnext`.
         let runtime = common::runtime(workers);

@@ -1,6 +1,7 @@
-//! L5: there is always a thread for every permit. Closures of `spawn_blocking` run on the threads that
-//! are left under `max_threads`; the others wait for room as parked tasks. So jobs that wait for async
-//! work come to an end, and a job that is aborted while it waits, or panics, holds up nobody.
+//! L5: there is always a thread for every permit. Closures of `spawn_blocking` run on the threads
+//! that are left under `max_threads`; the others wait for room as parked tasks. So jobs that wait
+//! for async work come to an end, and a job that is aborted while it waits, or panics, holds up
+//! nobody.
 //!
 //! It fails when `Config::blocking_max` does not hold threads back, when `Room` loses the turn of
 //! a job that was aborted in its queue, and when `Task::run` polls a call that was aborted.
@@ -167,7 +168,8 @@ common::with_workers! {
         assert_eq!(ran.load(SeqCst), 6);
     }
 
-    /// A job that is aborted before any thread has come to it never runs, though there is room for it.
+    /// A job that is aborted before any thread has come to it never runs, though there is room for
+    /// it.
     fn an_aborted_job_does_not_begin(workers: usize) {
         // Without a monitor nobody takes a permit from a taker.
         let runtime = Builder::new().workers(workers).sysmon(false).build().unwrap();
@@ -260,8 +262,9 @@ fn block_in_place_outside_just_calls() {
     limited(|| assert_eq!(ws_executor::block_in_place(|| 5), 5));
 }
 
-/// By default the cap follows the number of workers: with more than 512 workers the runtime starts, and blocking calls run
-/// side by side. With a cap of 512 for all it did not start, and 256 workers left room for one call.
+/// By default the cap follows the number of workers: with more than 512 workers the runtime starts,
+/// and blocking calls run side by side. With a cap of 512 for all it did not start, and 256 workers
+/// left room for one call.
 #[test]
 fn by_default_there_is_room_beside_many_workers() {
     limited(|| {

@@ -1,14 +1,15 @@
-//! L2: a poll that takes long is reported, with its task, where that was spawned, how long it runs, how much of
-//! that time its thread was on a core, and whether it blocks, computes or waits for a core; once a poll, and at most
-//! once a second, the rest being counted. While it goes on it is reported again, at growing distances, and so is its
-//! end, with the whole time. What announces that it blocks is not reported, and a runtime without a threshold reports
-//! nothing.
+//! L2: a poll that takes long is reported, with its task, where that was spawned, how long it runs,
+//! how much of that time its thread was on a core, and whether it blocks, computes or waits for a
+//! core; once a poll, and at most once a second, the rest being counted. While it goes on it is
+//! reported again, at growing distances, and so is its end, with the whole time. What announces
+//! that it blocks is not reported, and a runtime without a threshold reports nothing.
 //!
 //! A computation is reported if it comes to no fork for that long.
 //!
-//! It fails when `look_at` in `sched/sysmon.rs` does not ask the lane, when it forgets a stuck P once its permit was taken, when `begun` in
-//! `sched/stall.rs` does not hold back a report within the second, when a monitor that sleeps for good sleeps through
-//! the next report, and when `begin_blocking` in `sched/worker.rs` does not say that it is announced.
+//! It fails when `look_at` in `sched/sysmon.rs` does not ask the lane, when it forgets a stuck P
+//! once its permit was taken, when `begun` in `sched/stall.rs` does not hold back a report within
+//! the second, when a monitor that sleeps for good sleeps through the next report, and when
+//! `begin_blocking` in `sched/worker.rs` does not say that it is announced.
 
 use crate::common;
 
@@ -123,7 +124,8 @@ common::with_workers! {
         }
     }
 
-    /// Others go on with its permit at once, and then everything comes to rest: it stalls all the same.
+    /// Others go on with its permit at once, and then everything comes to rest: it stalls all the
+    /// same.
     fn a_task_whose_permit_was_taken(workers: usize) {
         let (runtime, reports) = reporting(workers);
         let (gate, stuck) = common::take_all_permits(&runtime, workers);
@@ -154,13 +156,15 @@ common::with_workers! {
         assert!(report.running_for >= THRESHOLD);
         assert_ne!(report.kind, StallKind::Blocked);
         runtime.block_on(task).unwrap();
-        // The monitor reads the clock and the CPU clock one after the other, and caps the second by the first.
+        // The monitor reads the clock and the CPU clock one after the other, and caps the second by
+        // the first.
         let report = reports.wait_for_phase(report.id, StallPhase::Ended);
         assert_eq!(report.cpu_time.is_some(), cfg!(target_os = "linux"));
         assert!(report.cpu_time.is_none_or(|time| !time.is_zero() && time <= report.running_for));
     }
 
-    /// With one worker its permit is taken. Then nothing goes on, and the monitor sleeps between its reports.
+    /// With one worker its permit is taken. Then nothing goes on, and the monitor sleeps between
+    /// its reports.
     fn a_stall_is_reported_to_its_end(workers: usize) {
         let (runtime, reports) = reporting(workers);
         let gate = Arc::new(Gate::default());
@@ -177,7 +181,8 @@ common::with_workers! {
         let ended = reports.wait_for_phase(id, StallPhase::Ended);
         assert!(ended.running_for >= goes_on.running_for);
         assert_eq!(ended.kind, goes_on.kind);
-        // On a busy machine it may have had no core on its way to the gate; which kind it is: the unit tests.
+        // On a busy machine it may have had no core on its way to the gate; which kind it is: the
+        // unit tests.
         let (words, how) = (ended.to_string(), match ended.kind {
             StallKind::Blocked => "blocked its thread",
             StallKind::Descheduled => "waited for a core",
@@ -186,7 +191,8 @@ common::with_workers! {
         assert!(words.contains(how), "{words}");
     }
 
-    /// A computation that goes on forking is not stuck: what begins later and blocks is reported, and not the computation.
+    /// A computation that goes on forking is not stuck: what begins later and blocks is reported,
+    /// and not the computation.
     fn not_a_computation_that_joins(workers: usize) {
         let (runtime, reports) = reporting(workers);
         for number in 1.. {
@@ -235,8 +241,8 @@ common::with_workers! {
         runtime.block_on(computation).unwrap().unwrap();
     }
 
-    /// All permits are taken from stuck tasks, and everything else comes to rest: each stalls all the same,
-    /// and those that are not reported are counted in the next report.
+    /// All permits are taken from stuck tasks, and everything else comes to rest: each stalls all
+    /// the same, and those that are not reported are counted in the next report.
     fn at_most_one_a_second(workers: usize) {
         const STUCK: usize = 5;
         let (runtime, reports) = reporting(workers);

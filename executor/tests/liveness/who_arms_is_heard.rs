@@ -1,10 +1,10 @@
-//! L6: a timer fires on whatever thread it was armed or brought forward, and in whatever state that thread was: in an
-//! announced block, in a nested `block_on`, in a `block_on` without a permit that is gone by then, on a foreign thread, and
-//! where another thread resets the `Sleep`.
+//! L6: a timer fires on whatever thread it was armed or brought forward, and in whatever state that
+//! thread was: in an announced block, in a nested `block_on`, in a `block_on` without a permit that
+//! is gone by then, on a foreign thread, and where another thread resets the `Sleep`.
 //!
-//! There is no monitor here, which would hide it: nobody else looks at the timers. Each scenario hangs when `Ground::heard`
-//! wakes nobody; that of the other thread's `reset`, and those of blocked sections, also when only threads that are no worker
-//! ask for it.
+//! There is no monitor here, which would hide it: nobody else looks at the timers. Each scenario
+//! hangs when `Ground::heard` wakes nobody; that of the other thread's `reset`, and those of
+//! blocked sections, also when only threads that are no worker ask for it.
 
 use crate::common;
 

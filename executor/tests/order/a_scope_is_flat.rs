@@ -1,10 +1,11 @@
-//! J1: the branches of a scope are jobs. Any idle worker sees them at once, whoever spawned them and from wherever, and no
-//! branch runs on top of another one's stack frame. J5: the scope ends after all of them.
+//! J1: the branches of a scope are jobs. Any idle worker sees them at once, whoever spawned them
+//! and from wherever, and no branch runs on top of another one's stack frame. J5: the scope ends
+//! after all of them.
 //!
-//! It fails when a branch runs what it has spawned before it ends (`run` in `fork_join/scope.rs`), when `spawn` wakes nobody,
-//! when the
-//! owner of a scope does not look at other workers' lists before it sleeps, and when a runtime without a monitor heeds the gate
-//! (`wake_for_a_job` in `fork_join/owner.rs`).
+//! It fails when a branch runs what it has spawned before it ends (`run` in `fork_join/scope.rs`),
+//! when `spawn` wakes nobody, when the owner of a scope does not look at other workers' lists
+//! before it sleeps, and when a runtime without a monitor heeds the gate (`wake_for_a_job` in
+//! `fork_join/owner.rs`).
 
 use crate::common;
 
@@ -204,7 +205,8 @@ fn scopes_end_where_there_are_no_more_threads() {
     });
 }
 
-/// Three threads: one blocks, one runs a branch that waits for what it has spawned, and the owner of the scope.
+/// Three threads: one blocks, one runs a branch that waits for what it has spawned, and the owner
+/// of the scope.
 #[test]
 fn the_owner_runs_what_nobody_else_can() {
     common::limited(|| {

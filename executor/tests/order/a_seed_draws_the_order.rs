@@ -1,4 +1,5 @@
-//! O1: in a paused runtime the order of ready tasks follows from the seed, and the draw is among tasks of one priority.
+//! O1: in a paused runtime the order of ready tasks follows from the seed, and the draw is among
+//! tasks of one priority.
 //!
 //! It was seen to fail when the shuffle always takes the first.
 

@@ -1,13 +1,15 @@
-//! J1, J3, J4: who runs what in fib(4), by the scheduler's own log. With one worker the order is that of plain calls;
-//! with two, the parent's id is in the thief's log, the oldest first, and the fork deque is no longer than the depth.
+//! J1, J3, J4: who runs what in fib(4), by the scheduler's own log. With one worker the order is
+//! that of plain calls; with two, the parent's id is in the thief's log, the oldest first, and the
+//! fork deque is no longer than the depth.
 //!
-//! The walk by continuations with two workers is taken by threads here, which wait for each other at its steps; the same
-//! a step at a time, with all that waits on the deques, is in `sched/find/tests/fib_4.rs`, which also says
-//! what this runtime does otherwise than the walk.
+//! The walk by continuations with two workers is taken by threads here, which wait for each other
+//! at its steps; the same a step at a time, with all that waits on the deques, is in
+//! `sched/find/tests/fib_4.rs`, which also says what this runtime does otherwise than the walk.
 //!
-//! It fails when `forked` in `sched/worker.rs` puts the child where thieves can take it and keeps the parent, and when
-//! `ForkStealer::steal` takes the newest; and the count of stolen branches when `search` in `sched/search.rs`, or `help` in
-//! `fork_join/owner.rs`, does not note what it takes. (For one that a search has waited for: `sched/find/tests/branches.rs`.)
+//! It fails when `forked` in `sched/worker.rs` puts the child where thieves can take it and keeps
+//! the parent, and when `ForkStealer::steal` takes the newest; and the count of stolen branches
+//! when `search` in `sched/search.rs`, or `help` in `fork_join/owner.rs`, does not note what it
+//! takes. (For one that a search has waited for: `sched/find/tests/branches.rs`.)
 
 use crate::common;
 
@@ -152,8 +154,8 @@ fn first(events: &[Event], kind: EventKind, task: Id) -> Event {
     *found.unwrap_or_else(|| panic!("no {kind:?} of {task} in {events:#?}"))
 }
 
-/// The steps of the walk at which a thread waits for the other one, and the tasks by what they compute: `4.2` is the fib(2)
-/// that fib(4) has forked.
+/// The steps of the walk at which a thread waits for the other one, and the tasks by what they
+/// compute: `4.2` is the fib(2) that fib(4) has forked.
 #[derive(Default)]
 struct Walk {
     main_went_on: Gate,
@@ -211,8 +213,8 @@ impl Walk {
         fib_2.await.unwrap() + fib_1.await.unwrap()
     }
 
-    /// What became of the tasks on that P, up to one event and with it; and how long its fork deque was at most, whoever
-    /// took from there.
+    /// What became of the tasks on that P, up to one event and with it; and how long its fork deque
+    /// was at most, whoever took from there.
     fn told(
         &self,
         events: &[Event],
@@ -224,7 +226,8 @@ impl Walk {
         let names = self.names.lock().unwrap();
         let names: HashMap<Id, &str> = names.iter().map(|(name, id)| (*id, *name)).collect();
         let (mut told, mut over) = (Vec::new(), false);
-        // What two threads note at one moment is in the order of their Ps, so this may be below nothing for a moment.
+        // What two threads note at one moment is in the order of their Ps, so this may be below
+        // nothing for a moment.
         let (mut now, mut longest) = (0_isize, 0);
         for event in events {
             let here = event.processor == Some(processor);
@@ -254,7 +257,8 @@ impl Walk {
     }
 }
 
-/// T2 takes the continuation of main, which stalls, and that of fib(4); T1 pops that of fib(3), twice.
+/// T2 takes the continuation of main, which stalls, and that of fib(4); T1 pops that of fib(3),
+/// twice.
 #[test]
 fn two_workers_walk_through_it_by_continuations() {
     limited(|| {
@@ -385,7 +389,8 @@ fn a_stolen_branch_is_in_the_thief_s_log() {
 /// However a branch was taken: by a search, or at a stalled join.
 #[test]
 fn every_branch_that_ran_elsewhere_is_in_a_log() {
-    /// What is forked here is taken by others; and the last of it forks in turn, for whoever waits for that.
+    /// What is forked here is taken by others; and the last of it forks in turn, for whoever waits
+    /// for that.
     fn branch(elsewhere: &AtomicUsize, depth: usize) {
         let (taken, owner) = (AtomicBool::new(false), thread::current().id());
         let note = || {

@@ -1,14 +1,17 @@
-//! J4: a forked task runs at once, and its parent is what thieves take: the parent's name is in the thief's
-//! log. With one worker the order is that of plain calls.
+//! J4: a forked task runs at once, and its parent is what thieves take: the parent's name is in the
+//! thief's log. With one worker the order is that of plain calls.
 //!
-//! The steps of the walk through fib(4) by continuations, one by one; the whole of it is in `fib_4_as_the_log_tells_it.rs`. They
-//! fail when `forked` in `sched/worker.rs` puts the parent before the child.
+//! The steps of the walk through fib(4) by continuations, one by one; the whole of it is in
+//! `fib_4_as_the_log_tells_it.rs`. They fail when `forked` in `sched/worker.rs` puts the parent
+//! before the child.
 //!
-//! And a child does not wait for the end of the poll that forked it, when that waits for the child or computes
-//! on: other threads take it then (I1, I5, L2). Seen to hang when sysmon and thieves look at `runnext` alone.
+//! And a child does not wait for the end of the poll that forked it, when that waits for the child
+//! or computes on: other threads take it then (I1, I5, L2). Seen to hang when sysmon and thieves
+//! look at `runnext` alone.
 //!
-//! What is dropped in the middle fails when `fork` begins before its first poll, and when its drop aborts the child. The
-//! `select!` in random order fails when a fork keeps no handle for its second poll, and when every fork is a spawn.
+//! What is dropped in the middle fails when `fork` begins before its first poll, and when its drop
+//! aborts the child. The `select!` in random order fails when a fork keeps no handle for its second
+//! poll, and when every fork is a spawn.
 
 use crate::common;
 
@@ -90,13 +93,14 @@ fn one_worker_runs_fib_4_as_plain_calls_do() {
     });
 }
 
-/// Two threads and no third: the monitor would let one in for a thread that is blocked or has no core.
+/// Two threads and no third: the monitor would let one in for a thread that is blocked or has no
+/// core.
 fn two_workers() -> Runtime {
     Builder::new().workers(2).sysmon(false).build().unwrap()
 }
 
-/// The child blocks its thread until its parent has gone on, which it can only elsewhere: the parent is in
-/// the thief's log, and the child is where the parent was.
+/// The child blocks its thread until its parent has gone on, which it can only elsewhere: the
+/// parent is in the thief's log, and the child is where the parent was.
 #[test]
 fn the_thief_takes_the_parent() {
     common::limited(|| {
@@ -227,7 +231,8 @@ common::with_workers! {
             let (mut sum, mut others) = (0, [0; 3]);
             for round in 0..ROUNDS {
                 let mut forked = fork(async move { round }).fuse();
-                // Never ready; ready in the poll that forks, which polls the fork again; woken in that poll, to be ready in the next.
+                // Never ready; ready in the poll that forks, which polls the fork again; woken in
+                // that poll, to be ready in the next.
                 let other = match round % 3 {
                     0 => pending().boxed(),
                     1 => ready(()).boxed(),
@@ -326,8 +331,8 @@ common::with_workers! {
     }
 }
 
-/// At the 61st tick a task of the global queue comes before the child that was just forked. That one is not out of
-/// sight meanwhile, though the thread does not come back to it.
+/// At the 61st tick a task of the global queue comes before the child that was just forked. That
+/// one is not out of sight meanwhile, though the thread does not come back to it.
 #[test]
 fn a_child_that_has_to_wait_is_in_reach_of_thieves() {
     const CHILDREN: usize = 2_000;
@@ -371,7 +376,8 @@ fn a_child_that_has_to_wait_is_in_reach_of_thieves() {
                 let (free, counts, waited) = (free.clone(), counts.clone(), waited.clone());
                 runtime.spawn(async move {
                     let newest = counts.1.load(Relaxed).saturating_sub(1);
-                    // Only the first one that comes before a child, and while the other worker is held.
+                    // Only the first one that comes before a child, and while the other worker is
+                    // held.
                     if !free.is_open() && !counts.2[newest].is_open() && newest % 7 != 0 {
                         waited.fetch_add(1, Relaxed);
                         free.open();

@@ -1,7 +1,8 @@
-//! J5: a `join` ends after both of its branches, also if one panics, and the panic reaches its caller.
+//! J5: a `join` ends after both of its branches, also if one panics, and the panic reaches its
+//! caller.
 //!
-//! It fails when `Abandon` in `fork_join.rs` does not wait for a branch that is out, forgets one that nobody has begun, drops
-//! it before the panic goes on, or lets the panic of a destructor out.
+//! It fails when `Abandon` in `fork_join.rs` does not wait for a branch that is out, forgets one
+//! that nobody has begun, drops it before the panic goes on, or lets the panic of a destructor out.
 
 use crate::common;
 
@@ -78,13 +79,15 @@ common::with_workers! {
     }
 }
 
-/// A thread that computes alone keeps its permit, also where the monitor would take it for one that blocks.
+/// A thread that computes alone keeps its permit, also where the monitor would take it for one that
+/// blocks.
 fn alone() -> Runtime {
     Builder::new().workers(1).sysmon(false).build().unwrap()
 }
 
-/// What the second branch would have had is dropped by a thread that panics, so a guard there sees that it is not as it should
-/// be: whether others may take that branch, as they may the first one of a `block_on`, or not.
+/// What the second branch would have had is dropped by a thread that panics, so a guard there sees
+/// that it is not as it should be: whether others may take that branch, as they may the first one
+/// of a `block_on`, or not.
 #[test]
 fn a_branch_that_did_not_begin_is_dropped_in_a_panic() {
     listen_to_panics();
@@ -138,7 +141,8 @@ fn the_result_of_a_branch_that_was_stolen_is_dropped_in_a_panic() {
 common::with_workers! {
     /// The second branch panics: nobody gets what the first one returned, and it is dropped, once.
     ///
-    /// Fails if the result of the first is forgotten then (`First` in `fork_join.rs` without its `Drop`).
+    /// Fails if the result of the first is forgotten then (`First` in `fork_join.rs` without its
+    /// `Drop`).
     fn the_result_of_the_other_branch_is_dropped(workers: usize) {
         listen_to_panics();
         runtime(workers).block_on(async {
@@ -154,7 +158,8 @@ common::with_workers! {
     }
 }
 
-/// The first branch panics while the second runs elsewhere: the caller sees the panic when that has ended.
+/// The first branch panics while the second runs elsewhere: the caller sees the panic when that has
+/// ended.
 #[test]
 fn the_caller_sees_a_panic_after_the_other_branch_has_ended() {
     common::limited(|| {

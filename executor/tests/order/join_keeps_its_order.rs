@@ -1,9 +1,10 @@
-//! J1, J3: the first closure of a `join` runs at once and here, the second waits at the tail of this
-//! worker's deque, and a thief takes the oldest. With one worker the order is that of plain calls.
+//! J1, J3: the first closure of a `join` runs at once and here, the second waits at the tail of
+//! this worker's deque, and a thief takes the oldest. With one worker the order is that of plain
+//! calls.
 //!
-//! The walk through fib(4) by tasks with one and two workers, as a log of who ran what. A join pushes one of its two
-//! branches and calls the other, which by the walk its thread would pop in the next step; so the order of the steps is
-//! the same, and a deque has one branch less.
+//! The walk through fib(4) by tasks with one and two workers, as a log of who ran what. A join
+//! pushes one of its two branches and calls the other, which by the walk its thread would pop in
+//! the next step; so the order of the steps is the same, and a deque has one branch less.
 //!
 //! It fails when `join_on` in `fork_join.rs` calls the first closure after the second.
 
@@ -87,8 +88,8 @@ fn one_worker_runs_fib_4_as_plain_calls_do() {
     });
 }
 
-/// T1 is held in the innermost call of fib(3) until T2 has taken the oldest branch, which is fib(2) of the
-/// root; T2 is held in it until T1 has finished fib(3), and so runs all of it.
+/// T1 is held in the innermost call of fib(3) until T2 has taken the oldest branch, which is fib(2)
+/// of the root; T2 is held in it until T1 has finished fib(3), and so runs all of it.
 #[test]
 fn with_two_workers_the_thief_takes_the_oldest_branch_of_fib_4() {
     common::limited(|| {
@@ -137,9 +138,10 @@ fn with_two_workers_the_thief_takes_the_oldest_branch_of_fib_4() {
     });
 }
 
-/// T2 steals fib(3), and T1 comes to the join before that is done. The fib(2) that T2 has forked is then for T1, or, if T1
-/// found nothing for some microseconds and gave its permit up, for who got that: never for T2, which sits in fib(1)
-/// meanwhile. (With a clock that stands still it is always T1: `sched/find/tests/fib_4.rs`.)
+/// T2 steals fib(3), and T1 comes to the join before that is done. The fib(2) that T2 has forked is
+/// then for T1, or, if T1 found nothing for some microseconds and gave its permit up, for who got
+/// that: never for T2, which sits in fib(1) meanwhile. (With a clock that stands still it is always
+/// T1: `sched/find/tests/fib_4.rs`.)
 #[test]
 fn with_two_workers_the_branch_of_a_stolen_fib_3_goes_back_to_its_owner_s_permit() {
     #[derive(Default)]
@@ -203,9 +205,10 @@ fn with_two_workers_the_branch_of_a_stolen_fib_3_goes_back_to_its_owner_s_permit
     });
 }
 
-/// A chain of joins, whose innermost call forks on until the others have taken all branches above it:
-/// they take them in the order in which they were pushed. Without sysmon, which gives the permit of a thief that has lost its core
-/// for long to a second one: they would note what they took in any order.
+/// A chain of joins, whose innermost call forks on until the others have taken all branches above
+/// it: they take them in the order in which they were pushed. Without sysmon, which gives the
+/// permit of a thief that has lost its core for long to a second one: they would note what they
+/// took in any order.
 #[test]
 fn branches_are_stolen_from_the_oldest_on() {
     const DEPTH: usize = 6;

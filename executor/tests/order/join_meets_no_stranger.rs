@@ -1,10 +1,11 @@
 //! J2: at a join whose branch is not ready, a worker runs nothing but descendants of that branch.
 //!
-//! So a lock that is held across a join cannot meet itself: the case of rayon #592, where a thread that
-//! waits in a join, with a lock in its hands, picks up another job that wants the same lock.
+//! So a lock that is held across a join cannot meet itself: the case of rayon #592, where a thread
+//! that waits in a join, with a lock in its hands, picks up another job that wants the same lock.
 //!
-//! It fails when `help` in `fork_join/owner.rs` takes whatever branch is shared, and when `stall` there sleeps with its
-//! permit, does not ask anew when it has given that up, or helps while it unwinds.
+//! It fails when `help` in `fork_join/owner.rs` takes whatever branch is shared, and when `stall`
+//! there sleeps with its permit, does not ask anew when it has given that up, or helps while it
+//! unwinds.
 
 use crate::common;
 
@@ -58,8 +59,8 @@ common::with_workers! {
         assert_eq!(*lock.lock().unwrap(), 164 * (55 + 89));
     }
 
-    /// Each task marks its thread while it is inside a join; a task or a branch of another that began
-    /// there would find the mark.
+    /// Each task marks its thread while it is inside a join; a task or a branch of another that
+    /// began there would find the mark.
     fn no_task_runs_inside_a_join(workers: usize) {
         thread_local! {
             static INSIDE: Cell<usize> = const { Cell::new(0) };
@@ -95,8 +96,8 @@ common::with_workers! {
     }
 }
 
-/// Three permits are taken: by who is stalled, by the thief of its branch, and by a stranger who shares one. That is for a
-/// thread which has the permit that the first gives up.
+/// Three permits are taken: by who is stalled, by the thief of its branch, and by a stranger who
+/// shares one. That is for a thread which has the permit that the first gives up.
 #[test]
 fn a_stalled_join_leaves_the_branch_of_a_stranger_to_others() {
     #[derive(Default)]
@@ -151,7 +152,8 @@ fn a_stalled_join_gives_its_permit_to_another_thread() {
                 || {
                     begun.open();
                     ws_executor::spawn(async { ran.add() });
-                    // This thread sits here; the other one is stalled. Only a third can run the task.
+                    // This thread sits here; the other one is stalled. Only a third can run the
+                    // task.
                     ran.wait_for(1);
                     end.open();
                 },
@@ -192,8 +194,8 @@ fn fork_until(done: &AtomicBool) {
     }
 }
 
-/// Who waits at a stalled join helps, or gives its permit to somebody who asks: so what the thief forks is taken,
-/// at every such join. An ask that was forgotten left the thief alone for good.
+/// Who waits at a stalled join helps, or gives its permit to somebody who asks: so what the thief
+/// forks is taken, at every such join. An ask that was forgotten left the thief alone for good.
 #[test]
 fn what_a_thief_forks_is_taken_while_the_owner_waits() {
     common::limited(|| {
@@ -236,7 +238,8 @@ fn what_a_thief_forks_is_taken_while_the_owner_unwinds() {
     });
 }
 
-/// A thread whose first branch panicked waits for the second one, and helps with nothing: what it ran could not unwind.
+/// A thread whose first branch panicked waits for the second one, and helps with nothing: what it
+/// ran could not unwind.
 #[test]
 fn who_unwinds_runs_no_branch() {
     common::limited(|| {

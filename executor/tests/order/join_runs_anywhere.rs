@@ -1,9 +1,10 @@
-//! Where a `join` may be called: in tasks, pinned ones too, in every kind of `block_on`, in branches, on a
-//! thread that has entered a runtime; and outside of all of them it says so, and where it was called. So do `scope`, `fork`
-//! and `compute`.
+//! Where a `join` may be called: in tasks, pinned ones too, in every kind of `block_on`, in
+//! branches, on a thread that has entered a runtime; and outside of all of them it says so, and
+//! where it was called. So do `scope`, `fork` and `compute`.
 //!
-//! It fails when `prepare` in `fork_join/owner.rs` takes a thread that has no lane for one that there is no P for; and
-//! for the last two, when `fork_at` or `spawn_for_all` in `task/builder.rs` says nothing of the place.
+//! It fails when `prepare` in `fork_join/owner.rs` takes a thread that has no lane for one that
+//! there is no P for; and for the last two, when `fork_at` or `spawn_for_all` in `task/builder.rs`
+//! says nothing of the place.
 
 use crate::common;
 
@@ -49,8 +50,8 @@ common::with_workers! {
             assert_eq!(fib(10), 55);
         }
         drop(entered);
-        // Once more, and a branch is taken by a worker of that runtime; at a later fork, if workers were woken in vain
-        // before and none is called for this one.
+        // Once more, and a branch is taken by a worker of that runtime; at a later fork, if workers
+        // were woken in vain before and none is called for this one.
         let _entered = runtime.enter();
         let taken = Gate::default();
         let ((), by) = join(
@@ -75,8 +76,8 @@ common::with_workers! {
         });
     }
 
-    /// A left-leaning tree: each level waits for the whole rest in its first branch. More branches wait
-    /// than a deque first has room for.
+    /// A left-leaning tree: each level waits for the whole rest in its first branch. More branches
+    /// wait than a deque first has room for.
     fn a_tree_that_leans_to_one_side(workers: usize) {
         fn lean(depth: u64) -> u64 {
             if depth == 0 {

@@ -1,5 +1,6 @@
-//! O5: the lowest priority moves. However many others are ready, a task of it is polled at least once in 250
-//! ticks of its worker, and those between have their turn as well; unless the runtime has strict priorities.
+//! O5: the lowest priority moves. However many others are ready, a task of it is polled at least
+//! once in 250 ticks of its worker, and those between have their turn as well; unless the runtime
+//! has strict priorities.
 //!
 //! They fail without `take_turn` in `sched/priority.rs`; the one for strict priorities, with it.
 
@@ -20,7 +21,8 @@ use ws_executor::{
 const BOUND: usize = 250;
 
 fn one_worker(strict: bool) -> Runtime {
-    // No sysmon: on a busy machine it would end slices, and the order would not be the queue's alone.
+    // No sysmon: on a busy machine it would end slices, and the order would not be the queue's
+    // alone.
     let builder = Builder::new().workers(1).sysmon(false);
     builder.strict_priorities(strict).build().unwrap()
 }

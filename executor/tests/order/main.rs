@@ -1,4 +1,5 @@
-//! What comes before what: priorities (O), fork and join (J), the seeded order and the clock of a paused runtime.
+//! What comes before what: priorities (O), fork and join (J), the seeded order and the clock of a
+//! paused runtime.
 
 #[path = "../common/mod.rs"]
 mod common;

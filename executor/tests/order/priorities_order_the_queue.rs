@@ -1,10 +1,11 @@
-//! O1, O2, O3, O4: tasks have a priority. A worker takes the higher ones first, and equals in their order; its queue is
-//! bounded, and what does not fit goes where its priority belongs; who has nothing steals the high ones; and a
-//! high one in the queue of a stuck worker does not wait.
+//! O1, O2, O3, O4: tasks have a priority. A worker takes the higher ones first, and equals in their
+//! order; its queue is bounded, and what does not fit goes where its priority belongs; who has
+//! nothing steals the high ones; and a high one in the queue of a stuck worker does not wait.
 //!
-//! Most of it is about one worker that is active while the others are held, so that the order is exact. They fail
-//! when `highest` in `sched/priority.rs` takes what it finds first, when `push_full` in `queue/ordered/local.rs`
-//! gives the new task away, when `ordered_first` does not look at others, when `running_priority` is that of no task.
+//! Most of it is about one worker that is active while the others are held, so that the order is
+//! exact. They fail when `highest` in `sched/priority.rs` takes what it finds first, when
+//! `push_full` in `queue/ordered/local.rs` gives the new task away, when `ordered_first` does not
+//! look at others, when `running_priority` is that of no task.
 
 use crate::common;
 
@@ -20,8 +21,8 @@ use ws_executor::{
     task::{self, Priority},
 };
 
-/// A runtime of which one worker is active: all others are in the middle of a poll until the gate opens, and
-/// nobody takes their permits.
+/// A runtime of which one worker is active: all others are in the middle of a poll until the gate
+/// opens, and nobody takes their permits.
 struct OneActive {
     runtime: Runtime,
     gate: Arc<Gate>,

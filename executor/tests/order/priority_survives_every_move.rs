@@ -1,10 +1,11 @@
-//! A task keeps its priority on every way that it goes: overflow, steal, wake from a foreign thread, yield,
-//! budget, hand-over of a blocked worker's queue, revocation of a stuck one's. And a new priority counts at the
-//! next queueing. (O1, with the moves of I1.)
+//! A task keeps its priority on every way that it goes: overflow, steal, wake from a foreign
+//! thread, yield, budget, hand-over of a blocked worker's queue, revocation of a stuck one's. And a
+//! new priority counts at the next queueing. (O1, with the moves of I1.)
 //!
-//! They fail when a way puts tasks into a plain queue without asking `is_ordered`: `push` in `sched/ground.rs`,
-//! `push_special` and `requeue_special` in `sched/push.rs`; and when `hand_in` in `sched/wait.rs` leaves the ordered
-//! queue where it is. A revocation is looked at where it is made, in `sched/priority/tests.rs`.
+//! They fail when a way puts tasks into a plain queue without asking `is_ordered`: `push` in
+//! `sched/ground.rs`, `push_special` and `requeue_special` in `sched/push.rs`; and when `hand_in`
+//! in `sched/wait.rs` leaves the ordered queue where it is. A revocation is looked at where it is
+//! made, in `sched/priority/tests.rs`.
 
 use crate::common;
 
@@ -275,7 +276,8 @@ fn a_worker_that_is_stuck() {
         let (spawner, end) = (order.clone(), Arc::new(Gate::default()));
         let held = end.clone();
         begin(&runtime, move || {
-            // Whoever comes for its permit too early, as this thread lost its core, has this to do until all are there.
+            // Whoever comes for its permit too early, as this thread lost its core, has this to do
+            // until all are there.
             let all = Arc::new(Gate::default());
             let are_there = all.clone();
             let first = task::Builder::new().priority(Priority::HIGHEST);
@@ -295,8 +297,8 @@ fn a_worker_that_is_stuck() {
     });
 }
 
-/// What is low goes to a worker that never runs dry, and so takes nothing low from another: only if it is handed
-/// in, to the queue that all share.
+/// What is low goes to a worker that never runs dry, and so takes nothing low from another: only if
+/// it is handed in, to the queue that all share.
 #[test]
 fn what_a_worker_has_that_says_it_blocks_is_handed_in() {
     common::limited(|| {
@@ -348,7 +350,8 @@ fn a_steal() {
         thief.open();
         let names = order.wait_for(9);
         end.open();
-        // The default ones come from another queue, and one of them from `runnext`, which is stolen last.
+        // The default ones come from another queue, and one of them from `runnext`, which is stolen
+        // last.
         let ordered = |names: &[&'static str]| -> Vec<_> {
             names
                 .iter()
@@ -410,7 +413,8 @@ fn a_task_changes_its_own() {
     });
 }
 
-/// In the fork deque a parent would pass those above it, or wait behind those below: so its child waits.
+/// In the fork deque a parent would pass those above it, or wait behind those below: so its child
+/// waits.
 #[test]
 fn a_fork_is_a_spawn() {
     limited_with_strict(|runtime| {
@@ -481,7 +485,8 @@ common::with_workers! {
         }
     }
 
-    /// S1, S2: tasks of all priorities that spawn, yield, sleep, block, wake and change their own, all at once.
+    /// S1, S2: tasks of all priorities that spawn, yield, sleep, block, wake and change their own,
+    /// all at once.
     fn nothing_is_lost(workers: usize) {
         for seed in 1..=10_u64 {
             let builder = Builder::new().workers(workers).seed(seed);
@@ -501,7 +506,8 @@ common::with_workers! {
     }
 }
 
-/// Does this and that, has two children of other priorities unless `depth` is 0, and counts its end.
+/// Does this and that, has two children of other priorities unless `depth` is 0, and counts its
+/// end.
 fn program(
     seed: u64,
     depth: u32,

@@ -1,8 +1,9 @@
-//! J5: a `scope` ends after everything that was spawned in it, from wherever, and a panic reaches its caller
-//! then. J2: while it waits, nothing foreign runs on its thread.
+//! J5: a `scope` ends after everything that was spawned in it, from wherever, and a panic reaches
+//! its caller then. J2: while it waits, nothing foreign runs on its thread.
 //!
-//! It fails when `drain` in `fork_join/scope.rs` does not wait for branches that are out, when `fail` in `fork_join/scope.rs`
-//! keeps no panic, and when `take_newest_of` in `fork_join/jobs.rs` does not ask of which scope a job is.
+//! It fails when `drain` in `fork_join/scope.rs` does not wait for branches that are out, when
+//! `fail` in `fork_join/scope.rs` keeps no panic, and when `take_newest_of` in `fork_join/jobs.rs`
+//! does not ask of which scope a job is.
 
 use crate::common;
 

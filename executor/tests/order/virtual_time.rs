@@ -1,8 +1,9 @@
-//! In a paused runtime time stands still while anything can go on, and jumps when all tasks wait. The order of ready
-//! tasks is the subject of `a_seed_draws_the_order.rs`.
+//! In a paused runtime time stands still while anything can go on, and jumps when all tasks wait.
+//! The order of ready tasks is the subject of `a_seed_draws_the_order.rs`.
 //!
-//! It was seen to fail when a blocking call does not hold the clock, when the last thread to sleep does not interrupt
-//! the one in the netpoll, when the look for notified roots is left out, and when an `advance` that was dropped still counts.
+//! It was seen to fail when a blocking call does not hold the clock, when the last thread to sleep
+//! does not interrupt the one in the netpoll, when the look for notified roots is left out, and
+//! when an `advance` that was dropped still counts.
 
 use crate::common;
 
@@ -422,7 +423,8 @@ fn a_hold_stops_the_clock_and_advance_moves_it() {
     });
 }
 
-/// What is due at the end of an advance has run when the advance is ready, whatever the order; and all that it leads to.
+/// What is due at the end of an advance has run when the advance is ready, whatever the order; and
+/// all that it leads to.
 #[test]
 fn an_advance_to_the_very_moment_of_a_timer_ends_behind_it() {
     with_seeds(|| async {
@@ -552,7 +554,8 @@ fn wakes_of_other_threads_are_seen() {
     });
 }
 
-/// Its thread is not up yet when another one sleeps in the netpoll, which wakes it on its way there.
+/// Its thread is not up yet when another one sleeps in the netpoll, which wakes it on its way
+/// there.
 #[test]
 fn a_root_that_was_woken_holds_the_clock() {
     const OTHER: &str = "other";

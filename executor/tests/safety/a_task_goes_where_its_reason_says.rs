@@ -1,8 +1,10 @@
-//! H1, F4, I2: the place in the queue follows the reason: a new task and a woken one are next, and what they displace goes to
-//! the back; one that yielded goes to the back. A storm of new tasks does not starve the old ones.
+//! H1, F4, I2: the place in the queue follows the reason: a new task and a woken one are next, and
+//! what they displace goes to the back; one that yielded goes to the back. A storm of new tasks
+//! does not starve the old ones.
 //!
-//! It fails when `push_next` in `sched/push.rs` drops to the back instead, and when `poll` in `sched/worker.rs` puts a
-//! task that yielded into `runnext`. The order is that of one worker, where nobody steals; the last test has all.
+//! It fails when `push_next` in `sched/push.rs` drops to the back instead, and when `poll` in
+//! `sched/worker.rs` puts a task that yielded into `runnext`. The order is that of one worker,
+//! where nobody steals; the last test has all.
 
 use crate::common;
 

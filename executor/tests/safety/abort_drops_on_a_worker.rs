@@ -1,9 +1,9 @@
-//! H3: `abort` is safe at any moment of a task's life, its future is dropped on a worker and never inside
-//! the call, and whoever joins the task learns that it was cancelled.
+//! H3: `abort` is safe at any moment of a task's life, its future is dropped on a worker and never
+//! inside the call, and whoever joins the task learns that it was cancelled.
 //!
 //! It fails when `TaskRef::abort` drops the future itself instead of queueing the task, when the
-//! runner does not look at the cancel mark after a poll (`Settle::Cancel` in `task/state.rs`), and when a handle takes
-//! that mark for the end.
+//! runner does not look at the cancel mark after a poll (`Settle::Cancel` in `task/state.rs`), and
+//! when a handle takes that mark for the end.
 
 use crate::common;
 

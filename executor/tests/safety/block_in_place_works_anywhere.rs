@@ -1,9 +1,12 @@
-//! L5, S3: `block_in_place` gives the permit away for as long as its closure runs, wherever it is called: in a task,
-//! in a pinned one, in `block_on`, in `run`, inside itself, in a job of `spawn_blocking`, without a free
-//! permit, outside of any runtime. It returns what the closure returns, and passes its panic on.
+//! L5, S3: `block_in_place` gives the permit away for as long as its closure runs, wherever it is
+//! called: in a task, in a pinned one, in `block_on`, in `run`, inside itself, in a job of
+//! `spawn_blocking`, without a free permit, outside of any runtime. It returns what the closure
+//! returns, and passes its panic on.
 //!
-//! It fails, by a hang, when `begin_blocking` in `sched/sleep.rs` does not release the permit, or keeps the
-//! queue (`hand_in`); when a thread in `block_on` has no seat before it blocks (`take_seat` in `blocking.rs`); when a nested `block_on` sees to no poller (`wait_above` in `sched/nested.rs`); and when `Back` in `blocking.rs` is not dropped on a panic.
+//! It fails, by a hang, when `begin_blocking` in `sched/sleep.rs` does not release the permit, or
+//! keeps the queue (`hand_in`); when a thread in `block_on` has no seat before it blocks
+//! (`take_seat` in `blocking.rs`); when a nested `block_on` sees to no poller (`wait_above` in
+//! `sched/nested.rs`); and when `Back` in `blocking.rs` is not dropped on a panic.
 
 use crate::common;
 
@@ -31,8 +34,8 @@ fn runtime(workers: usize) -> Runtime {
         .unwrap()
 }
 
-/// Blocks until tasks have run that are spawned here, and so are in this thread's queue: one, which is in
-/// `runnext`, and some more.
+/// Blocks until tasks have run that are spawned here, and so are in this thread's queue: one, which
+/// is in `runnext`, and some more.
 fn blocks_for_its_own_queue() {
     for count in [1, 5] {
         let ran = Arc::new(Count::new());
@@ -170,8 +173,8 @@ common::with_workers! {
         assert_eq!(runtime.block_on(task).unwrap(), 5);
     }
 
-    /// The timer is armed after the permit was given away, when all others sleep already: somebody has to wait for
-    /// it, and the thread that armed it does not.
+    /// The timer is armed after the permit was given away, when all others sleep already: somebody
+    /// has to wait for it, and the thread that armed it does not.
     fn around_a_block_on_that_sleeps(workers: usize) {
         let sleeps = || async {
             let short = time::sleep(Duration::from_millis(1));

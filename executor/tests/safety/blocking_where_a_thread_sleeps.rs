@@ -1,8 +1,9 @@
-//! User code that runs while a thread lies down or gets up, in a hook or in a foreign waker, may call what a poll may:
-//! `block_in_place`, `join`, `block_on`. The permits and the count of the spinning stay what they are (S3, I1).
+//! User code that runs while a thread lies down or gets up, in a hook or in a foreign waker, may
+//! call what a poll may: `block_in_place`, `join`, `block_on`. The permits and the count of the
+//! spinning stay what they are (S3, I1).
 //!
-//! It fails when `announce_blocking` or `come_to_a_fork` in `sched/worker.rs` do their part for a thread that is
-//! parked: it takes a permit that nobody gives back.
+//! It fails when `announce_blocking` or `come_to_a_fork` in `sched/worker.rs` do their part for a
+//! thread that is parked: it takes a permit that nobody gives back.
 
 use crate::common;
 
@@ -115,8 +116,8 @@ common::with_workers! {
         }
     }
 
-    /// A thread waits in the netpoll and finds a timer due while another one has the permit; in the waker it finds that
-    /// permit free again.
+    /// A thread waits in the netpoll and finds a timer due while another one has the permit; in the
+    /// waker it finds that permit free again.
     fn in_a_foreign_waker(workers: usize) {
         for call in CALLS {
             let parked = Arc::new(Count::new());

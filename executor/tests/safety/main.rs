@@ -1,4 +1,5 @@
-//! What must never happen (S, I), and what every task may rely on (H): nothing lost, nothing twice, nothing on a wrong thread.
+//! What must never happen (S, I), and what every task may rely on (H): nothing lost, nothing twice,
+//! nothing on a wrong thread.
 
 #[path = "../common/mod.rs"]
 mod common;

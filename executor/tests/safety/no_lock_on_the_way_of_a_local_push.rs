@@ -1,7 +1,7 @@
 //! I9: no mutex is taken on the way of a local push, a local pop or a steal.
 //!
-//! It fails when one of the files that they are made of names a lock, or calls into one that does. (That they get
-//! on while others are stopped in the middle is what the models of the queues show.)
+//! It fails when one of the files that they are made of names a lock, or calls into one that does.
+//! (That they get on while others are stopped in the middle is what the models of the queues show.)
 
 /// The ring, `runnext`, and the slots of both.
 const FILES: [(&str, &str); 3] = [

@@ -1,9 +1,9 @@
-//! S6: a panic in a task, in poll, in drop of the future, the output or the payload, reaches whoever joins
-//! it and nobody else. The worker lives on, and the panic hook has run.
+//! S6: a panic in a task, in poll, in drop of the future, the output or the payload, reaches
+//! whoever joins it and nobody else. The worker lives on, and the panic hook has run.
 //!
 //! It fails when a catch of `task/raw.rs` is taken out, in `poll` or in `replace_future` or in
-//! `drop_quietly`: the worker's thread dies, and the test hangs or sees a second thread start. The payloads that nobody
-//! sees are counted: one is left when `quietly` or `Scope::fail` forgets it.
+//! `drop_quietly`: the worker's thread dies, and the test hangs or sees a second thread start. The
+//! payloads that nobody sees are counted: one is left when `quietly` or `Scope::fail` forgets it.
 
 use crate::common;
 
@@ -42,8 +42,8 @@ fn counting(workers: usize) -> (Runtime, Arc<AtomicUsize>) {
     listen_to_log();
     let started = Arc::new(AtomicUsize::new(0));
     let hook = started.clone();
-    // Without sysmon: on a busy machine it may take the permit of a thread that waits for a core, and
-    // then another thread is started rightly.
+    // Without sysmon: on a busy machine it may take the permit of a thread that waits for a core,
+    // and then another thread is started rightly.
     let builder = Builder::new()
         .workers(workers)
         .sysmon(false)
@@ -54,7 +54,8 @@ fn counting(workers: usize) -> (Runtime, Arc<AtomicUsize>) {
     (builder.build().unwrap(), started)
 }
 
-/// The runtime still runs tasks, on the threads that it had: no more than `workers` were ever started.
+/// The runtime still runs tasks, on the threads that it had: no more than `workers` were ever
+/// started.
 fn lives_on(runtime: &Runtime, started: &AtomicUsize, workers: usize) {
     let done = Arc::new(Count::new());
     for _ in 0..1000 {
@@ -142,8 +143,8 @@ common::with_workers! {
         lives_on(&runtime, &started, workers);
     }
 
-    /// The future is dropped while the panic of its poll unwinds, as on a plain thread: its destructors see that, and one
-    /// that panics in spite of it is reported.
+    /// The future is dropped while the panic of its poll unwinds, as on a plain thread: its
+    /// destructors see that, and one that panics in spite of it is reported.
     fn in_poll_is_seen_by_destructors(workers: usize) {
         let (runtime, started) = counting(workers);
         let seen = Arc::new(AtomicUsize::new(0));
@@ -280,8 +281,8 @@ common::with_workers! {
         runtime.block_on(task).unwrap();
     }
 
-    /// So does the drop of one that is exchanged for another, or has lost its joiner: whoever polls the handle gets the
-    /// output, and whoever drops it goes on.
+    /// So does the drop of one that is exchanged for another, or has lost its joiner: whoever polls
+    /// the handle gets the output, and whoever drops it goes on.
     fn in_the_drop_of_a_joiners_waker(workers: usize) {
         let (runtime, started) = counting(workers);
         for _ in 0..50 {
@@ -330,8 +331,8 @@ common::with_workers! {
         lives_on(&runtime, &started, workers);
     }
 
-    /// A payload that goes to nobody, or comes second, is dropped. So is one whose drop panics: what is given up then
-    /// is the payload of that.
+    /// A payload that goes to nobody, or comes second, is dropped. So is one whose drop panics:
+    /// what is given up then is the payload of that.
     fn that_nobody_sees_is_freed(workers: usize) {
         struct Payload(Arc<AtomicUsize>, bool);
         impl Drop for Payload {
@@ -403,8 +404,8 @@ common::with_workers! {
         assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"expected: root of run"));
     }
 
-    /// `Builder::panic_stops_runtime`: every other task is cancelled, also one that waits for ever, and
-    /// nothing can be spawned any more.
+    /// `Builder::panic_stops_runtime`: every other task is cancelled, also one that waits for ever,
+    /// and nothing can be spawned any more.
     fn stops_the_runtime_if_asked_for(workers: usize) {
         listen_to_panics();
         for inside in [false, true] {
@@ -447,8 +448,8 @@ common::with_workers! {
         assert_stopped(&*payload);
     }
 
-    /// The same under `run_local`, whose root is no task. It awaits its task or it does not, and the panic comes from another
-    /// thread or from its own.
+    /// The same under `run_local`, whose root is no task. It awaits its task or it does not, and
+    /// the panic comes from another thread or from its own.
     fn stops_run_local_if_asked_for(workers: usize) {
         listen_to_panics();
         for (joins, paused) in [(false, false), (true, false), (false, true), (true, true)] {

@@ -1,11 +1,13 @@
-//! H6: the programs of GHC's benchmark suite for parallel programs (nofib's `smp` folder) run here in the same shapes, and
-//! come to the right result: callback001, callback002, chan, sieve, threads001, threads003, threads006, threads007.
+//! H6: the programs of GHC's benchmark suite for parallel programs (nofib's `smp` folder) run here
+//! in the same shapes, and come to the right result: callback001, callback002, chan, sieve,
+//! threads001, threads003, threads006, threads007.
 //!
-//! Here they are small, and looked at from outside only. What they cost, beside the peers and GHC itself, are the
-//! benchmarks `ghc_*` (`benches/src/workloads/suite_ghc.rs`, where a test keeps the eight rows).
+//! Here they are small, and looked at from outside only. What they cost, beside the peers and GHC
+//! itself, are the benchmarks `ghc_*` (`benches/src/workloads/suite_ghc.rs`, where a test keeps the
+//! eight rows).
 //!
-//! It was seen to fail when `push_next` in `sched/push.rs` drops what it displaces: `chan`, `sieve`, `threads001`, `threads003`
-//! and `threads006` hang.
+//! It was seen to fail when `push_next` in `sched/push.rs` drops what it displaces: `chan`,
+//! `sieve`, `threads001`, `threads003` and `threads006` hang.
 
 use crate::common;
 
@@ -139,7 +141,8 @@ common::with_workers! {
         assert_eq!(sum, 1000 * VALUES * (VALUES - 1) / 2 + VALUES * STAGES);
     }
 
-    /// Tasks that are cancelled in turn, whether or not they have run: each is gone once, and is joined.
+    /// Tasks that are cancelled in turn, whether or not they have run: each is gone once, and is
+    /// joined.
     fn threads006(workers: usize) {
         const TASKS: usize = 5_000;
         let gone = Arc::new(Count::new());

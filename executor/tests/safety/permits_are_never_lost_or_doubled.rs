@@ -1,14 +1,16 @@
-//! S1, S2, S3, I1, I2, I6: at most `workers` threads run tasks, whatever these do. Tasks that block, spin, yield,
-//! panic, wake, abort and spawn at random leave nothing behind: each future is polled by one thread at a
-//! time and dropped once, each handle resolves, and at the end there are as many permits as at the beginning.
+//! S1, S2, S3, I1, I2, I6: at most `workers` threads run tasks, whatever these do. Tasks that
+//! block, spin, yield, panic, wake, abort and spawn at random leave nothing behind: each future is
+//! polled by one thread at a time and dropped once, each handle resolves, and at the end there are
+//! as many permits as at the beginning.
 //!
-//! It fails when `begin_blocking` in `sched/sleep.rs` does not release the permit that it took (one is
-//! lost: a hang), when `Standing::revoke` stores instead of swapping (one is doubled), and when
+//! It fails when `begin_blocking` in `sched/sleep.rs` does not release the permit that it took (one
+//! is lost: a hang), when `Standing::revoke` stores instead of swapping (one is doubled), and when
 //! `Settle` in `task/state.rs` forgets a wake that came during the poll (a task is lost: a hang).
 //!
-//! *Running* is counted by the polls. A thread that was in a blocking call may end its poll without a
-//! permit, and one that sysmon has revoked is beyond the count: so polls are counted up to their first
-//! blocking call, and the bound is asserted in the runs without sysmon. With it the permits are counted at rest.
+//! *Running* is counted by the polls. A thread that was in a blocking call may end its poll without
+//! a permit, and one that sysmon has revoked is beyond the count: so polls are counted up to their
+//! first blocking call, and the bound is asserted in the runs without sysmon. With it the permits
+//! are counted at rest.
 
 use crate::common;
 
@@ -257,7 +259,8 @@ fn rounds(workers: usize, sysmon: bool, from: u64) {
             }
             assert!(ended >= 5);
             comes_to_rest(runtime.handle(), workers);
-            // S2. The count of live tasks is summed up home by home, while the last may come and go.
+            // S2. The count of live tasks is summed up home by home, while the last may come and
+            // go.
             while tally.made.load(SeqCst) != tally.dropped.load(SeqCst) {
                 std::thread::yield_now();
             }

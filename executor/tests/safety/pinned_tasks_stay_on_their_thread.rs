@@ -1,8 +1,9 @@
-//! I7: a pinned (`!Send`) task is only ever polled and dropped on its own thread, whoever wakes it; those of
-//! a `block_on` are dropped when it returns, on that thread. A busy runtime does not starve them.
+//! I7: a pinned (`!Send`) task is only ever polled and dropped on its own thread, whoever wakes it;
+//! those of a `block_on` are dropped when it returns, on that thread. A busy runtime does not
+//! starve them.
 //!
-//! It fails when `push_foreign` in `sched/incoming.rs` puts a pinned task into the global queue, and
-//! (starvation) when neither a worker's 61st tick nor the monitor looks at who wants a permit.
+//! It fails when `push_foreign` in `sched/incoming.rs` puts a pinned task into the global queue,
+//! and (starvation) when neither a worker's 61st tick nor the monitor looks at who wants a permit.
 
 use crate::common;
 
@@ -166,7 +167,8 @@ common::with_workers! {
         assert_eq!(moved.load(SeqCst), 0);
     }
 
-    /// `spawn_pinned` goes to a worker, not to the thread in `block_on`, which would cancel it at its end.
+    /// `spawn_pinned` goes to a worker, not to the thread in `block_on`, which would cancel it at
+    /// its end.
     fn spawn_pinned_outlives_its_block_on(workers: usize) {
         let runtime = runtime(workers);
         for _ in 0..20 {
@@ -275,7 +277,8 @@ common::with_workers! {
         assert_eq!(moved.load(SeqCst), 0, "dropped on another thread");
     }
 
-    /// A thread in `block_on` finds no permit free, and no worker ever runs dry; its pinned tasks run.
+    /// A thread in `block_on` finds no permit free, and no worker ever runs dry; its pinned tasks
+    /// run.
     fn not_starved_by_a_busy_runtime(workers: usize) {
         let runtime = runtime(workers);
         let (stop, tasks) = busy(&runtime, workers);

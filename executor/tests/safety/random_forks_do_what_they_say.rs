@@ -1,21 +1,26 @@
-//! J2, J5, J6, S2, S6: random programs whose tasks join, open scopes, compute and fork, beside others that yield, wait for one
-//! another and for a thread that is none of ours, panic and are aborted; on the real runtime with 1, 2 and 8 workers.
+//! J2, J5, J6, S2, S6: random programs whose tasks join, open scopes, compute and fork, beside
+//! others that yield, wait for one another and for a thread that is none of ours, panic and are
+//! aborted; on the real runtime with 1, 2 and 8 workers.
 //!
-//! A model knows what each task and each closure must have done: it is the program itself, read without a scheduler. Each closure
-//! was called once, or never if it is the second of a join whose first has panicked; a computation whose future was dropped
-//! has called each of its own at most once. Each was dropped once, each task has ended once, and all sums are right. What a closure
-//! lends to its branches is there until all of them have ended, also where a panic goes by; and of the panics that there are
-//! one reaches the caller that may. What begins on a stack is a descendant of what is below it there.
+//! A model knows what each task and each closure must have done: it is the program itself, read
+//! without a scheduler. Each closure was called once, or never if it is the second of a join whose
+//! first has panicked; a computation whose future was dropped has called each of its own at most
+//! once. Each was dropped once, each task has ended once, and all sums are right. What a closure
+//! lends to its branches is there until all of them have ended, also where a panic goes by; and of
+//! the panics that there are one reaches the caller that may. What begins on a stack is a
+//! descendant of what is below it there.
 //!
-//! It fails when a join that unwinds does not wait for a branch that is out, or forgets one that nobody has begun (`Abandon` in
-//! `fork_join.rs`); when the panic of a stolen branch, or of a scope's, is lost; when `spawn` in `fork_join/scope.rs` loses what it
-//! cannot push; when `is_open` in `fork_join/exit.rs` is true too early; when `help` in `fork_join/owner.rs` takes any branch; when
-//! `run_pinned_above` in `sched/nested.rs` does not look whether it is above a branch; when `within` in `fork_join/compute.rs` leaves
-//! its mark behind; and when `forked` in `sched/worker.rs` loses a child whose parent does not go on. It hangs when `set` in
+//! It fails when a join that unwinds does not wait for a branch that is out, or forgets one that
+//! nobody has begun (`Abandon` in `fork_join.rs`); when the panic of a stolen branch, or of a
+//! scope's, is lost; when `spawn` in `fork_join/scope.rs` loses what it cannot push; when `is_open`
+//! in `fork_join/exit.rs` is true too early; when `help` in `fork_join/owner.rs` takes any branch;
+//! when `run_pinned_above` in `sched/nested.rs` does not look whether it is above a branch; when
+//! `within` in `fork_join/compute.rs` leaves its mark behind; and when `forked` in
+//! `sched/worker.rs` loses a child whose parent does not go on. It hangs when `set` in
 //! `fork_join/latch.rs` wakes nobody, and crashes when a branch is run twice.
 //!
-//! A program follows from its seed, which is printed; `WS_TEST_SEED=N` runs that one alone, many times, since the threads
-//! go another way each time.
+//! A program follows from its seed, which is printed; `WS_TEST_SEED=N` runs that one alone, many
+//! times, since the threads go another way each time.
 
 use crate::common;
 #[path = "random_forks/program.rs"]

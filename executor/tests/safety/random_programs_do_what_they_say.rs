@@ -1,13 +1,14 @@
-//! S1, S2, S6, I1, I2: random programs of spawn, yield, wake, sleep, block, panic, abort and join, on the real runtime
-//! with 1, 2 and 8 workers, against a model that knows what each of their tasks must have done.
+//! S1, S2, S6, I1, I2: random programs of spawn, yield, wake, sleep, block, panic, abort and join,
+//! on the real runtime with 1, 2 and 8 workers, against a model that knows what each of their tasks
+//! must have done.
 //!
-//! The model is the program itself, read without a scheduler: what each task returns, that it is polled until its
-//! end and no more, how often at least and, where nothing but itself decides it, how often exactly; and that its
-//! future is dropped once. Of a task that is aborted, and of what it would have spawned, it knows that it ended once if
-//! it began.
+//! The model is the program itself, read without a scheduler: what each task returns, that it is
+//! polled until its end and no more, how often at least and, where nothing but itself decides it,
+//! how often exactly; and that its future is dropped once. Of a task that is aborted, and of what
+//! it would have spawned, it knows that it ended once if it began.
 //!
-//! It fails when `settle` in `task/state.rs` forgets a wake that came during the poll (a hang), and when `yield_now` is
-//! pending twice, which stands for any poll too many.
+//! It fails when `settle` in `task/state.rs` forgets a wake that came during the poll (a hang), and
+//! when `yield_now` is pending twice, which stands for any poll too many.
 
 use crate::common;
 
@@ -254,8 +255,8 @@ fn value(child: &Program, result: Result<usize, JoinError>) -> usize {
     }
 }
 
-/// Compares what the tasks of `program` did with what they should have done. `surely` unless one of those above it was
-/// aborted.
+/// Compares what the tasks of `program` did with what they should have done. `surely` unless one of
+/// those above it was aborted.
 fn check(program: &Program, shared: &Shared, surely: bool) {
     let record = &shared.records[program.id];
     let begun = record.begun.load(SeqCst);

@@ -1,8 +1,8 @@
 //! S1, S2, I1, I2: nothing is lost, nothing runs twice, under a random load of every kind.
 //!
-//! Tasks that spawn, yield, wake each other, sleep, block, panic, abort and join, on 1, 2 and 8 workers,
-//! driven from a worker, from `block_on` and from foreign threads. Every task counts its end exactly
-//! once, and the counts must match.
+//! Tasks that spawn, yield, wake each other, sleep, block, panic, abort and join, on 1, 2 and 8
+//! workers, driven from a worker, from `block_on` and from foreign threads. Every task counts its
+//! end exactly once, and the counts must match.
 
 use crate::common;
 

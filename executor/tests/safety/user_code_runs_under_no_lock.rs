@@ -1,8 +1,9 @@
-//! S8: no waker, destructor or hook of the user runs under a lock of the runtime. Each of those here calls back into
-//! everything that has one: timers, the live table, the queue of blocking jobs, joins, other tasks; and comes to
-//! its end, wherever it is called from.
+//! S8: no waker, destructor or hook of the user runs under a lock of the runtime. Each of those
+//! here calls back into everything that has one: timers, the live table, the queue of blocking
+//! jobs, joins, other tasks; and comes to its end, wherever it is called from.
 //!
-//! It fails, by a hang, when `cancel` in `time/shard.rs` drops the waker before it gives up its lock.
+//! It fails, by a hang, when `cancel` in `time/shard.rs` drops the waker before it gives up its
+//! lock.
 
 use crate::common;
 
@@ -77,7 +78,8 @@ fn calls_everything(handle: &Handle) {
     let _ = sleep.as_mut().poll(&mut Context::from_waker(Waker::noop()));
 }
 
-/// Polls the future with wakers that are busybodies, a new one at each poll, so that the last is replaced.
+/// Polls the future with wakers that are busybodies, a new one at each poll, so that the last is
+/// replaced.
 struct Meddled<F>(Pin<Box<F>>, Handle, Arc<AtomicUsize>);
 
 impl<F: Future> Future for Meddled<F> {
@@ -122,7 +124,8 @@ common::with_workers! {
         assert!(calls.load(SeqCst) > 20, "busybodies were dropped");
     }
 
-    /// What waits in a timer, in a join or for room has the last reference to its waker, which goes with it.
+    /// What waits in a timer, in a join or for room has the last reference to its waker, which goes
+    /// with it.
     fn wakers_of_what_is_aborted(workers: usize) {
         let runtime = Builder::new().workers(workers).max_threads(2 * workers + 1).build().unwrap();
         let (handle, calls) = (runtime.handle(), Arc::new(AtomicUsize::new(0)));
@@ -173,8 +176,8 @@ common::with_workers! {
         runtime.block_on(first).unwrap();
     }
 
-    /// Futures, outputs and closures that call back when they are dropped: at the end, by an abort, by the
-    /// shutdown of the runtime.
+    /// Futures, outputs and closures that call back when they are dropped: at the end, by an abort,
+    /// by the shutdown of the runtime.
     fn destructors(workers: usize) {
         let runtime = common::runtime(workers);
         let dropped = Arc::new(Count::new());

@@ -1,10 +1,10 @@
-//! S7: a blocking call that never returns does not hold up the end of its runtime. The drop waits for
-//! `Builder::shutdown_grace` and no longer, and then reports who is left, with name and place; a shutdown in
-//! the background does not wait. Jobs that have not begun by then are cancelled. When a call does return, its
-//! thread clears up behind it.
+//! S7: a blocking call that never returns does not hold up the end of its runtime. The drop waits
+//! for `Builder::shutdown_grace` and no longer, and then reports who is left, with name and place;
+//! a shutdown in the background does not wait. Jobs that have not begun by then are cancelled. When
+//! a call does return, its thread clears up behind it.
 //!
-//! It fails when `wait_for_the_end` in `sched/shutdown.rs` does not look at the grace (a hang), and when
-//! `report_left` there is left out.
+//! It fails when `wait_for_the_end` in `sched/shutdown.rs` does not look at the grace (a hang), and
+//! when `report_left` there is left out.
 
 use crate::common;
 
@@ -141,7 +141,8 @@ common::with_workers! {
         blocked.return_at_last();
     }
 
-    /// They return when everything else is gone: the runtime, the handles, the thread that ended it.
+    /// They return when everything else is gone: the runtime, the handles, the thread that ended
+    /// it.
     fn it_returns_when_nobody_is_left(workers: usize) {
         let (runtime, mut blocked) = blocked(workers, "alone");
         thread::spawn(move || runtime.shutdown_timeout(Duration::ZERO)).join().unwrap();

@@ -1,6 +1,7 @@
-//! S7, S8: the end of a runtime bears what goes on meanwhile. Threads spawn, wake and leave while it ends; destructors
-//! and thread-locals use it; wakers and handles that outlive it do nothing, or are told. Every future is dropped all
-//! the same. Where they wait, and who ends the runtime, is in `shutdown_drops_everything.rs`.
+//! S7, S8: the end of a runtime bears what goes on meanwhile. Threads spawn, wake and leave while
+//! it ends; destructors and thread-locals use it; wakers and handles that outlive it do nothing, or
+//! are told. Every future is dropped all the same. Where they wait, and who ends the runtime, is in
+//! `shutdown_drops_everything.rs`.
 //!
 //! It fails when one of the three steps of *Clearing away* in `sched/shutdown.rs` is left out.
 
@@ -178,8 +179,8 @@ common::with_workers! {
         }
     }
 
-    /// Wakers in use on foreign threads while it ends: what is between "queued" and the queue then is
-    /// dropped all the same.
+    /// Wakers in use on foreign threads while it ends: what is between "queued" and the queue then
+    /// is dropped all the same.
     fn while_others_wake(workers: usize) {
         for _ in 0..30 {
             let runtime = runtime(workers);
@@ -216,8 +217,8 @@ common::with_workers! {
         }
     }
 
-    /// The last thread goes for want of work just when the end begins. Another one, in `block_on`, waits in
-    /// the netpoll, so no thread has to stay for that.
+    /// The last thread goes for want of work just when the end begins. Another one, in `block_on`,
+    /// waits in the netpoll, so no thread has to stay for that.
     fn while_the_last_thread_leaves(workers: usize) {
         let rounds = if cfg!(debug_assertions) { 300 } else { 1000 };
         for _ in 0..rounds {

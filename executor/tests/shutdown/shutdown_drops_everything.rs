@@ -1,7 +1,7 @@
-//! S7, S8: the end of a runtime drops every future, wherever it waits, on a thread where that is sound, and
-//! it ends: on a foreign thread, inside a task of the same runtime or of another, inside `block_on`. What a
-//! stuck thread polls is dropped by that thread when it returns, and is reported. What uses the runtime meanwhile and
-//! afterwards is in `shutdown_bears_what_goes_on.rs`.
+//! S7, S8: the end of a runtime drops every future, wherever it waits, on a thread where that is
+//! sound, and it ends: on a foreign thread, inside a task of the same runtime or of another, inside
+//! `block_on`. What a stuck thread polls is dropped by that thread when it returns, and is
+//! reported. What uses the runtime meanwhile and afterwards is in `shutdown_bears_what_goes_on.rs`.
 //!
 //! It fails when one of the three steps of *Clearing away* in `sched/shutdown.rs` is left out.
 
@@ -243,8 +243,8 @@ common::with_workers! {
         crowd.goes();
     }
 
-    /// It waits there, too, and what is announced is a block: a task of the other runtime goes on, and lets the end come. Both
-    /// before the thread of a `block_on` has a permit and after that.
+    /// It waits there, too, and what is announced is a block: a task of the other runtime goes on,
+    /// and lets the end come. Both before the thread of a `block_on` has a permit and after that.
     fn a_drop_inside_another_runtime_waits_and_holds_up_nobody(workers: usize) {
         for how in 0..5 {
             let runtime = runtime(workers);
@@ -289,7 +289,8 @@ common::with_workers! {
         }
     }
 
-    /// The thread is that runtime's own, though it has polled nothing yet: it does not wait for itself.
+    /// The thread is that runtime's own, though it has polled nothing yet: it does not wait for
+    /// itself.
     fn at_once_inside_its_own_block_on(workers: usize) {
         let runtime = runtime(workers);
         let gate = Arc::new(Gate::default());
@@ -348,7 +349,8 @@ common::with_workers! {
         assert_eq!(other.join().unwrap(), 5);
     }
 
-    /// A thread that is stuck in a poll is reported with its task's name, and drops it when it returns.
+    /// A thread that is stuck in a poll is reported with its task's name, and drops it when it
+    /// returns.
     fn a_stuck_task_is_reported_and_dropped_later(workers: usize) {
         listen_to_log();
         let runtime = runtime(workers);

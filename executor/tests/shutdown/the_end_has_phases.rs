@@ -1,9 +1,11 @@
-//! S7: the end of a runtime has phases. While it drains, no new task begins, every task is cancelled, and blocking calls that were
-//! accepted run; timers still fire. When nothing is left, its threads end and are joined. When the grace is over, the end
-//! goes on without the thread that asked for it, whatever a user's destructor does.
+//! S7: the end of a runtime has phases. While it drains, no new task begins, every task is
+//! cancelled, and blocking calls that were accepted run; timers still fire. When nothing is left,
+//! its threads end and are joined. When the grace is over, the end goes on without the thread that
+//! asked for it, whatever a user's destructor does.
 //!
-//! It fails when `begin_draining` in `sched/closing.rs` cancels blocking calls as well; when `shut_down` in `sched/shutdown.rs`
-//! begins with the closing; when it clears away on the thread of its caller; and when it does not join the threads.
+//! It fails when `begin_draining` in `sched/closing.rs` cancels blocking calls as well; when
+//! `shut_down` in `sched/shutdown.rs` begins with the closing; when it clears away on the thread of
+//! its caller; and when it does not join the threads.
 
 use crate::common;
 
@@ -136,8 +138,8 @@ common::with_workers! {
         other.join().unwrap();
     }
 
-    /// One that waits for good is told in time, so that its thread is out before the grace is over; or soon afterwards, on a
-    /// machine that is busy.
+    /// One that waits for good is told in time, so that its thread is out before the grace is over;
+    /// or soon afterwards, on a machine that is busy.
     fn who_waits_for_a_timer_is_told_of_the_end(workers: usize) {
         for background in [false, true] {
             let builder = Builder::new().workers(workers);
@@ -205,7 +207,8 @@ common::with_workers! {
         }
     }
 
-    /// A destructor that does not return before the end has, of a task that waits and of one that was never polled.
+    /// A destructor that does not return before the end has, of a task that waits and of one that
+    /// was never polled.
     fn a_destructor_does_not_hold_up_who_ends_it(workers: usize) {
         for is_polled in [true, false] {
             let (runtime, gate) = (runtime(workers), Arc::new(Gate::default()));
@@ -322,7 +325,8 @@ common::with_workers! {
         assert_eq!(dropped.get(), set.get());
     }
 
-    /// A thread-local has the runtime: the wait for the thread that it is on, and for one that waits for that, has an end.
+    /// A thread-local has the runtime: the wait for the thread that it is on, and for one that
+    /// waits for that, has an end.
     fn a_thread_local_ends_its_own_runtime(workers: usize) {
         type Last = OnDrop<Box<dyn FnMut()>>;
         thread_local! {
@@ -332,7 +336,8 @@ common::with_workers! {
         let runtime = builder.shutdown_grace(SHORT).build().unwrap();
         let handle = runtime.handle().clone();
         let (own, ended) = (Arc::new(Mutex::new(Some(runtime))), Arc::new(Count::new()));
-        // Two threads, of which one at most waits in the netpoll for good. The first that ends has the runtime.
+        // Two threads, of which one at most waits in the netpoll for good. The first that ends has
+        // the runtime.
         let together = Arc::new(Count::new());
         let calls = [(); 2].map(|()| {
             let (own, together, ended) = (own.clone(), together.clone(), ended.clone());

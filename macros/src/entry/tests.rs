@@ -1,7 +1,7 @@
 //! What the two attributes make of a function, token by token, and what their errors point at.
 //!
-//! Spans can be read here because the tests switch on the positions of `proc-macro2`. What the compiler
-//! says to an expansion is for the programs under `tests/ui/`.
+//! Spans can be read here because the tests switch on the positions of `proc-macro2`. What the
+//! compiler says to an expansion is for the programs under `tests/ui/`.
 
 use super::*;
 

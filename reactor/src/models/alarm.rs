@@ -1,4 +1,5 @@
-//! The alarm: *Why no timer is slept through* and the invariant of the timer's setting, in `alarm.rs`.
+//! The alarm: *Why no timer is slept through* and the invariant of the timer's setting, in
+//! `alarm.rs`.
 //!
 //! | model | shows | bound | seconds | mutants that fail it |
 //! | --- | --- | --- | --- | --- |
@@ -6,8 +7,8 @@
 //! | `two_timers_one_after_the_other` | the same for the wait that follows: the setting of the timer was used up | 2 | 0.1 | `alarm_rang_keeps_the_setting` |
 //! | `two_threads_arm_beside_a_wait` | of two deadlines that are armed at once the earlier one ends the wait | 2 | 1.2 | `alarm_lower_stores` |
 //!
-//! A timer that is slept through is a deadlock, which loom reports. Where there is no timerfd, and bringing a deadline
-//! forward means to wake the poller, no model looks.
+//! A timer that is slept through is a deadlock, which loom reports. Where there is no timerfd, and
+//! bringing a deadline forward means to wake the poller, no model looks.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +24,8 @@ use crate::{
 /// No model lasts so long.
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The timers of a runtime. There is one that is a long way off, and others come that are due at once.
+/// The timers of a runtime. There is one that is a long way off, and others come that are due at
+/// once.
 struct Timers {
     netpoll: Arc<Netpoll>,
     /// Before the origin of the netpoll's timer.
@@ -53,7 +55,8 @@ impl Timers {
         self.netpoll.arm(|| self.past + HOUR);
     }
 
-    /// Waits as a worker does: looks at the timers once more before. Then fires what is due, and says how many.
+    /// Waits as a worker does: looks at the timers once more before. Then fires what is due, and
+    /// says how many.
     fn wait(&self) -> usize {
         let mut poller = self.netpoll.try_poller().expect("nobody else polls");
         poller.prepare();

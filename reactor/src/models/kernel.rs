@@ -1,13 +1,15 @@
-//! The kernel of the models: what the netpoll asks of epoll, eventfd and timerfd, made of loom's locks.
+//! The kernel of the models: what the netpoll asks of epoll, eventfd and timerfd, made of loom's
+//! locks.
 //!
-//! - A poll hands out all that was reported since the last one, and waits if there is nothing. Each token is in
-//!   it once.
-//! - A model has no clock. A timer that is set to the origin or before expires at once, and one that is set to
-//!   any later time never does. Setting it takes an expiration back that nobody has fetched.
+//! - A poll hands out all that was reported since the last one, and waits if there is nothing. Each
+//!   token is in it once.
+//! - A model has no clock. A timer that is set to the origin or before expires at once, and one
+//!   that is set to any later time never does. Setting it takes an expiration back that nobody has
+//!   fetched.
 //!
-//! The lock makes whatever is reported visible to the poll that fetches it, as the kernel's own locks do. It
-//! is not taken where the shipped code makes no system call, so it hides no order that the code has to
-//! bring by itself.
+//! The lock makes whatever is reported visible to the poll that fetches it, as the kernel's own
+//! locks do. It is not taken where the shipped code makes no system call, so it hides no order that
+//! the code has to bring by itself.
 
 use std::{
     io, slice,
@@ -196,8 +198,8 @@ pub(crate) trait Source {
 /// A pipe, with the end that is read in a netpoll.
 #[derive(Debug, Default)]
 pub(super) struct Pipe {
-    /// How many bytes were written. Read and written as weakly as can be: the order of a read and of what is
-    /// known of readiness is the reactor's to bring.
+    /// How many bytes were written. Read and written as weakly as can be: the order of a read and
+    /// of what is known of readiness is the reactor's to bring.
     written: AtomicUsize,
     /// How many were read, by one thread.
     read: AtomicUsize,
@@ -269,8 +271,8 @@ pub(super) fn look(netpoll: &Netpoll) {
     wake_all(ready);
 }
 
-/// A task that has a thread to itself: it sleeps until it is woken. If nothing wakes it, it is a deadlock, which
-/// loom reports.
+/// A task that has a thread to itself: it sleeps until it is woken. If nothing wakes it, it is a
+/// deadlock, which loom reports.
 pub(super) fn block_on<T>(mut poll: impl FnMut(&mut Context<'_>) -> TaskPoll<T>) -> T {
     let sleeper = Arc::new(Sleeper::default());
     let waker = sleeper.clone().into();

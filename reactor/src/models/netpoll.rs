@@ -1,4 +1,5 @@
-//! Who waits in the netpoll, and who calls: *An interrupt is not lost* and *Nobody waits* in `netpoll.rs`.
+//! Who waits in the netpoll, and who calls: *An interrupt is not lost* and *Nobody waits* in
+//! `netpoll.rs`.
 //!
 //! | model | shows | bound | seconds | mutants that fail it |
 //! | --- | --- | --- | --- | --- |

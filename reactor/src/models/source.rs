@@ -1,4 +1,5 @@
-//! A source and who waits for it: *The meeting* in `source.rs`, and *no edge is erased* in `readiness.rs`.
+//! A source and who waits for it: *The meeting* in `source.rs`, and *no edge is erased* in
+//! `readiness.rs`.
 //!
 //! | model | shows | bound | seconds | mutants that fail it |
 //! | --- | --- | --- | --- | --- |

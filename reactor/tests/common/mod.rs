@@ -24,7 +24,8 @@ pub(crate) fn patience() -> Duration {
     PATIENCE * times
 }
 
-/// Rounds of two threads that are to meet by chance: so many, or as many as the machine gets done in a while.
+/// Rounds of two threads that are to meet by chance: so many, or as many as the machine gets done
+/// in a while.
 const ROUNDS: usize = 20_000;
 const ROUNDS_TIME: Duration = Duration::from_secs(10);
 
@@ -33,8 +34,8 @@ pub(crate) fn is_last(round: usize, begin: Instant) -> bool {
     round + 1 == ROUNDS || begin.elapsed() > ROUNDS_TIME
 }
 
-/// A turn in a loop that waits for another thread: mostly so short that the two can meet anywhere, and now and then it
-/// gives up the core, of which there may be only one.
+/// A turn in a loop that waits for another thread: mostly so short that the two can meet anywhere,
+/// and now and then it gives up the core, of which there may be only one.
 pub(crate) fn spin(turn: usize) {
     if turn % 64 == 63 {
         thread::yield_now();
@@ -43,7 +44,8 @@ pub(crate) fn spin(turn: usize) {
     }
 }
 
-/// Ends the process if the test that holds it hangs: a mutant is to fail, and not to stop everything.
+/// Ends the process if the test that holds it hangs: a mutant is to fail, and not to stop
+/// everything.
 pub(crate) struct TimeLimit {
     _is_over: mpsc::Sender<()>,
 }

@@ -1,10 +1,11 @@
-//! A full table of file descriptors is an error that goes through, and costs no readiness: once there is
-//! room again, the connection that could not be accepted is still there to be tried.
+//! A full table of file descriptors is an error that goes through, and costs no readiness: once
+//! there is room again, the connection that could not be accepted is still there to be tried.
 //!
-//! Fails if an error other than "would block" clears readiness: there is no second edge for a connection
-//! that is in the queue already.
+//! Fails if an error other than "would block" clears readiness: there is no second edge for a
+//! connection that is in the queue already.
 //!
-//! The limit belongs to a process, so the test runs itself in a second one, under a limit that is small.
+//! The limit belongs to a process, so the test runs itself in a second one, under a limit that is
+//! small.
 
 use crate::common;
 

@@ -1,7 +1,8 @@
-//! An interrupt ends the wait that is going on, or else the next one, whoever fetches its event; and it
-//! ends only one.
+//! An interrupt ends the wait that is going on, or else the next one, whoever fetches its event;
+//! and it ends only one.
 //!
-//! Each test names the change that makes it fail. None of them relies on which of two threads is first.
+//! Each test names the change that makes it fail. None of them relies on which of two threads is
+//! first.
 
 use crate::common;
 
@@ -85,7 +86,8 @@ fn an_edge_that_nobody_waits_for_does_not_end_the_wait() {
     assert_eq!(wait_until(&netpoll, Some(soon)).0, TIMED_OUT);
 }
 
-// Fails if wakers that were there before the wait count as its own: it would end at once, for no reason.
+// Fails if wakers that were there before the wait count as its own: it would end at once, for no
+// reason.
 #[test]
 fn what_was_brought_before_does_not_end_the_wait() {
     let _limit = TimeLimit::new();
@@ -97,7 +99,8 @@ fn what_was_brought_before_does_not_end_the_wait() {
     assert_eq!(ready.len(), 1);
 }
 
-// Fails if the end of a wait is not written down: every interrupt from then on would be a system call.
+// Fails if the end of a wait is not written down: every interrupt from then on would be a system
+// call.
 #[test]
 fn nobody_is_awaited_once_the_wait_is_over() {
     let _limit = TimeLimit::new();

@@ -85,7 +85,8 @@ fn an_edge_wakes_once() {
     }
 }
 
-// Fails if a direction keeps one future only, keeps each caller of a poll function, or if the kinds share a slot.
+// Fails if a direction keeps one future only, keeps each caller of a poll function, or if the kinds
+// share a slot.
 #[test]
 fn all_who_wait_are_woken() {
     let _limit = TimeLimit::new();
@@ -170,8 +171,8 @@ fn a_late_clear_leaves_the_newer_edge() {
     assert!(polled.is_ready());
 }
 
-// Fails if `poll_io` or `async_io` trusts a "would block" that is older than the last event: the edge
-// comes while the operation runs, after it has looked at the socket.
+// Fails if `poll_io` or `async_io` trusts a "would block" that is older than the last event: the
+// edge comes while the operation runs, after it has looked at the socket.
 #[test]
 fn an_edge_in_the_middle_of_an_operation_is_tried_again() {
     let _limit = TimeLimit::new();
@@ -309,7 +310,8 @@ fn a_stale_event_does_not_reach_the_next_owner_of_the_slot() {
     assert!(poll().is_ready());
 }
 
-// Fails if a registration leaves the table by its index alone: it was taken out before, and the index is another's now.
+// Fails if a registration leaves the table by its index alone: it was taken out before, and the
+// index is another's now.
 #[test]
 fn a_late_drop_does_not_take_the_next_owner_of_the_slot_along() {
     let _limit = TimeLimit::new();
@@ -330,8 +332,8 @@ fn a_late_drop_does_not_take_the_next_owner_of_the_slot_along() {
     assert_eq!(look(&netpoll), 1);
 }
 
-// Fails if `Ready` shows the closed bit of the other direction, or if an event that closes a direction sets its ready bit
-// alone: `clear_ready` would clear that, and no further edge comes.
+// Fails if `Ready` shows the closed bit of the other direction, or if an event that closes a
+// direction sets its ready bit alone: `clear_ready` would clear that, and no further edge comes.
 #[test]
 fn each_direction_is_closed_by_itself_and_stays_closed() {
     let _limit = TimeLimit::new();
@@ -396,9 +398,9 @@ fn what_the_system_refuses_is_an_error_and_leaves_nothing() {
     assert!(!netpoll.has_sources());
 }
 
-// Fails if a task does not look again after it has put its waker in, or if the poller takes the wakers
-// before it notes the event; not in every run, since the two threads have to meet. Whoever is missed
-// waits until the test gives up.
+// Fails if a task does not look again after it has put its waker in, or if the poller takes the
+// wakers before it notes the event; not in every run, since the two threads have to meet. Whoever
+// is missed waits until the test gives up.
 #[test]
 fn a_task_and_the_poller_do_not_miss_each_other() {
     let _limit = TimeLimit::new();

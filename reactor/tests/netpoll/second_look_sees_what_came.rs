@@ -1,9 +1,9 @@
-//! What comes after a task has found nothing ready, and before its waker is in, wakes nobody: so every way to wait looks
-//! a second time, and sees it.
+//! What comes after a task has found nothing ready, and before its waker is in, wakes nobody: so
+//! every way to wait looks a second time, and sees it.
 //!
-//! The moment is hit in every run. A task's waker is cloned between its first look and the lock of the wakers, and a
-//! clone is user code: that of the waker here lets the thing happen. (It runs under no lock, S8; under one, the test
-//! would hang.)
+//! The moment is hit in every run. A task's waker is cloned between its first look and the lock of
+//! the wakers, and a clone is user code: that of the waker here lets the thing happen. (It runs
+//! under no lock, S8; under one, the test would hang.)
 //!
 //! An island of `unsafe`: `std` has no safe waker with a clone of one's own.
 #![expect(unsafe_code, reason = "a waker with a clone of its own")]
@@ -34,8 +34,9 @@ impl Hook {
             wakes: AtomicUsize::new(0),
         });
         let data = Arc::into_raw(hook.clone()).cast();
-        // SAFETY: `data` is a count of an `Arc<Hook>`, which is `Send` and `Sync`, and the functions of `HOOKED` keep to
-        // the contract of a waker: `clone` adds a count, `wake` and `drop` take one, `wake_by_ref` takes none.
+        // SAFETY: `data` is a count of an `Arc<Hook>`, which is `Send` and `Sync`, and the
+        // functions of `HOOKED` keep to the contract of a waker: `clone` adds a count, `wake` and
+        // `drop` take one, `wake_by_ref` takes none.
         let waker = unsafe { Waker::from_raw(RawWaker::new(data, &HOOKED)) };
         (hook, waker)
     }
@@ -103,7 +104,8 @@ impl News {
     }
 }
 
-/// Lets each kind of news come to a task that is about to wait. `is_pending` polls, and says whether it would wait.
+/// Lets each kind of news come to a task that is about to wait. `is_pending` polls, and says
+/// whether it would wait.
 fn news_is_not_missed(is_pending: impl Fn(&Registered<UnixStream>, &mut Context<'_>) -> bool) {
     for news in [
         News::Edge,
@@ -131,7 +133,8 @@ fn news_is_not_missed(is_pending: impl Fn(&Registered<UnixStream>, &mut Context<
     }
 }
 
-// Fails without the second look of `poll_waits`; at the last two, if it does not ask whether the source has ended.
+// Fails without the second look of `poll_waits`; at the last two, if it does not ask whether the
+// source has ended.
 #[test]
 fn by_poll_waits() {
     news_is_not_missed(|here, cx| here.registration.poll_waits(cx, Direction::Read));

@@ -1,5 +1,5 @@
-//! A short read or write saves the system call that would only say "would block", and loses nothing:
-//! neither the end of the stream, nor an edge, nor what lies behind urgent data.
+//! A short read or write saves the system call that would only say "would block", and loses
+//! nothing: neither the end of the stream, nor an edge, nor what lies behind urgent data.
 //!
 //! Each test names the change that makes it fail. The savings are Linux's alone.
 
@@ -147,7 +147,8 @@ fn an_end_that_is_noted_during_the_read_is_seen() {
     assert!(matches!(polled, Poll::Ready(Ok(0))));
 }
 
-// Fails if the end comes after the clear and its edge is not noted: the waiting task sleeps for ever.
+// Fails if the end comes after the clear and its edge is not noted: the waiting task sleeps for
+// ever.
 #[test]
 fn an_end_after_the_short_read_wakes() {
     let _limit = TimeLimit::new();
@@ -161,7 +162,8 @@ fn an_end_after_the_short_read_wakes() {
     });
 }
 
-// Fails if a new registration's first event is not noted: here the end is older than the registration.
+// Fails if a new registration's first event is not noted: here the end is older than the
+// registration.
 #[test]
 fn an_end_before_the_registration_is_seen_behind_a_short_read() {
     let _limit = TimeLimit::new();
@@ -176,8 +178,8 @@ fn an_end_before_the_registration_is_seen_behind_a_short_read() {
     assert_eq!(reader.poll(), Poll::Ready(0));
 }
 
-// Fails if a short read is trusted although urgent data was reported, or the interest in it is missing
-// from STREAM_INTEREST and not asked for: "ccc" stays behind the mark, and no edge follows.
+// Fails if a short read is trusted although urgent data was reported, or the interest in it is
+// missing from STREAM_INTEREST and not asked for: "ccc" stays behind the mark, and no edge follows.
 #[test]
 fn what_lies_behind_urgent_data_is_read() {
     let _limit = TimeLimit::new();
@@ -193,8 +195,8 @@ fn what_lies_behind_urgent_data_is_read() {
     reader.read_all(&netpoll, 6);
 }
 
-// Fails if a short write does not clear readiness (a second call), or its edge is lost (the wait times
-// out).
+// Fails if a short write does not clear readiness (a second call), or its edge is lost (the wait
+// times out).
 #[test]
 fn a_short_write_waits_for_room() {
     let _limit = TimeLimit::new();

@@ -1,5 +1,5 @@
-//! When the netpoll ends, and when a source is taken out, whoever waits is woken and told so, and every
-//! later operation says the same. Wakers run without a lock (S8).
+//! When the netpoll ends, and when a source is taken out, whoever waits is woken and told so, and
+//! every later operation says the same. Wakers run without a lock (S8).
 //!
 //! Each test names the change that makes it fail.
 
@@ -200,8 +200,8 @@ fn wakers_run_without_a_lock() {
             }))
         };
         {
-            // Each is held by the netpoll alone: the one of the poll function, the one of the future,
-            // and the one that replaces it.
+            // Each is held by the netpoll alone: the one of the poll function, the one of the
+            // future, and the one that replaces it.
             let waker = nosy();
             let mut cx = Context::from_waker(&waker);
             let polled = here.registration.poll_ready(&mut cx, Direction::Read);

@@ -1,5 +1,5 @@
-//! F6: a wait ends by its deadline, never before it, and one that is armed by another thread counts as much
-//! as the one that the wait began with. How late it may be is measured by the benchmarks.
+//! F6: a wait ends by its deadline, never before it, and one that is armed by another thread counts
+//! as much as the one that the wait began with. How late it may be is measured by the benchmarks.
 //!
 //! Each test names the change that makes it fail.
 
@@ -90,9 +90,9 @@ fn a_wait_that_has_begun_is_brought_forward() {
     }
 }
 
-// Fails without the two fences, in a run that is unlucky enough; and at once if `arm` does not look at
-// who waits. The deadline is put where the waiting thread looks only before it waits, as the scheduler's
-// timers are.
+// Fails without the two fences, in a run that is unlucky enough; and at once if `arm` does not look
+// at who waits. The deadline is put where the waiting thread looks only before it waits, as the
+// scheduler's timers are.
 #[test]
 fn arming_and_waiting_do_not_miss_each_other() {
     let _limit = TimeLimit::new();
@@ -109,7 +109,8 @@ fn arming_and_waiting_do_not_miss_each_other() {
                 let ns = u64::try_from((deadline - origin).as_nanos()).unwrap();
                 first.store(ns, Ordering::Relaxed);
                 netpoll.arm(|| deadline);
-                // Near to the other thread's next look; but on a busy machine it wants this core for that.
+                // Near to the other thread's next look; but on a busy machine it wants this core
+                // for that.
                 while seen.load(Ordering::Relaxed) <= round {
                     thread::yield_now();
                 }
@@ -152,7 +153,8 @@ fn a_deadline_that_moved_away_does_not_end_the_wait() {
     waits_exactly(&netpoll, Duration::from_millis(15));
 }
 
-// Fails if an alarm that a look has fetched still counts as set: the second wait would last for ever.
+// Fails if an alarm that a look has fetched still counts as set: the second wait would last for
+// ever.
 #[test]
 fn an_alarm_that_a_look_has_fetched_is_set_again() {
     let _limit = TimeLimit::new();

@@ -49,8 +49,8 @@ std_socket!(
 );
 
 impl UnixDatagram {
-    /// Makes a socket at a path, which is made and must not be there yet; or, on Linux, at an abstract name,
-    /// which is a path that begins with a zero byte.
+    /// Makes a socket at a path, which is made and must not be there yet; or, on Linux, at an
+    /// abstract name, which is a path that begins with a zero byte.
     ///
     /// # Errors
     ///
@@ -142,8 +142,8 @@ impl UnixDatagram {
     ///
     /// # Errors
     ///
-    /// What the system says, such as [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if that was
-    /// closed.
+    /// What the system says, such as [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if
+    /// that was closed.
     ///
     /// # Cancel safety
     ///
@@ -156,8 +156,8 @@ impl UnixDatagram {
 
     /// Sends a datagram to the socket at a path.
     ///
-    /// While that socket's queue is full, this tries again now and then: no system tells when there is
-    /// room. To one that it is connected to, [`UnixDatagram::send`] is told.
+    /// While that socket's queue is full, this tries again now and then: no system tells when there
+    /// is room. To one that it is connected to, [`UnixDatagram::send`] is told.
     ///
     /// # Errors
     ///
@@ -219,8 +219,8 @@ impl UnixDatagram {
         self.fd.io(Interest::READABLE, || self.recv_now(buf)).await
     }
 
-    /// Receives a datagram, and says who sent it. Once the receiving side has ended and nothing is left, no bytes
-    /// from an unnamed address.
+    /// Receives a datagram, and says who sent it. Once the receiving side has ended and nothing is
+    /// left, no bytes from an unnamed address.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! A Unix stream.
 //!
-//! Reads do without the shortcut of TCP's: the kernel ends a read of a Unix stream where descriptors or
-//! credentials were sent along, so a short one does not say that there is no more.
+//! Reads do without the shortcut of TCP's: the kernel ends a read of a Unix stream where
+//! descriptors or credentials were sent along, so a short one does not say that there is no more.
 
 use std::future::Future;
 use std::io::{self, IoSliceMut};
@@ -26,10 +26,10 @@ const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
 
 /// A connection between two Unix sockets.
 ///
-/// Reads and writes by [`AsyncRead`] and [`AsyncWrite`](futures::io::AsyncWrite), as itself and as a reference. Closing it as an
-/// `AsyncWrite` ends the sending side and leaves the receiving side open; dropping it closes both.
-/// A clone is the same connection, which is closed when the last one is dropped; see *Clones* in
-/// [`ws::net`](crate::net#clones).
+/// Reads and writes by [`AsyncRead`] and [`AsyncWrite`](futures::io::AsyncWrite), as itself and as
+/// a reference. Closing it as an `AsyncWrite` ends the sending side and leaves the receiving side
+/// open; dropping it closes both. A clone is the same connection, which is closed when the last one
+/// is dropped; see *Clones* in [`ws::net`](crate::net#clones).
 ///
 /// # Examples
 ///

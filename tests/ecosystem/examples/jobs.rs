@@ -1,36 +1,38 @@
-//! A job worker on RabbitMQ. Any number of these processes, on any number of machines, share a queue of jobs.
+//! A job worker on RabbitMQ. Any number of these processes, on any number of machines, share a
+//! queue of jobs.
 //!
 //! ```text
 //! jobs publish amqp://guest:guest@127.0.0.1:5672/%2f 1000
 //! jobs work    amqp://guest:guest@127.0.0.1:5672/%2f
 //! ```
 //!
-//! A job is a number; its result is how many primes there are below a hundred thousand more than it. That stands
-//! for any work that keeps a CPU busy.
+//! A job is a number; its result is how many primes there are below a hundred thousand more than
+//! it. That stands for any work that keeps a CPU busy.
 //!
 //! # What holds it together
 //!
-//! 1. The broker keeps a job until it is acknowledged. A worker that dies, by `kill -9` or with its machine, has
-//!    not acknowledged its jobs, so the broker gives them to others. So it does with those of a worker that it does not hear
-//!    for two heartbeats (`?heartbeat=10` in the URL).
-//! 2. A job is acknowledged after the broker has confirmed that it has the result. So no job is lost: it has a
-//!    result, or it is still there.
+//! 1. The broker keeps a job until it is acknowledged. A worker that dies, by `kill -9` or with its
+//!    machine, has not acknowledged its jobs, so the broker gives them to others. So it does with
+//!    those of a worker that it does not hear for two heartbeats (`?heartbeat=10` in the URL).
+//! 2. A job is acknowledged after the broker has confirmed that it has the result. So no job is
+//!    lost: it has a result, or it is still there.
 //! 3. `acknowledged N` is printed after the queue has answered a question that was asked behind the
 //!    acknowledgement. Such a job is never given out again.
-//! 4. A broker that goes away is waited for. What was not acknowledged comes again, and a worker that gets such a job
-//!    prints `again N`.
-//! 5. Every answer of the broker is waited for for a limited time. A worker that gets none connects again.
+//! 4. A broker that goes away is waited for. What was not acknowledged comes again, and a worker
+//!    that gets such a job prints `again N`.
+//! 5. Every answer of the broker is waited for for a limited time. A worker that gets none connects
+//!    again.
 //!
-//! Between 2 and 3 a worker may die with a result that is there and a job that is not acknowledged. That job
-//! is done again, and has two results. A result carries the number of its job, and whoever collects results
-//! drops the second. (Rejected: result and acknowledgement as one transaction of the broker's. RabbitMQ promises
-//! that one is all or nothing within one queue, and these are two.)
+//! Between 2 and 3 a worker may die with a result that is there and a job that is not acknowledged.
+//! That job is done again, and has two results. A result carries the number of its job, and whoever
+//! collects results drops the second. (Rejected: result and acknowledgement as one transaction of
+//! the broker's. RabbitMQ promises that one is all or nothing within one queue, and these are two.)
 //!
 //! # Where `ws` comes in
 //!
-//! Connections, heartbeats and jobs are tasks. The computing is `spawn_blocking`, so that a heartbeat is
-//! answered while all CPUs compute. The broker hands out two jobs for each CPU (`basic_qos`): one computes
-//! while the other's result is on its way.
+//! Connections, heartbeats and jobs are tasks. The computing is `spawn_blocking`, so that a
+//! heartbeat is answered while all CPUs compute. The broker hands out two jobs for each CPU
+//! (`basic_qos`): one computes while the other's result is on its way.
 
 use std::{error::Error, io::Write, process::ExitCode, time::Duration};
 
@@ -61,16 +63,18 @@ const RECONNECT: Duration = Duration::from_millis(250);
 
 /// How long the broker may take until a connection is ready for work, or closed.
 ///
-/// lapin 4.12 has a way of never answering by itself, when the broker is not there. Its thread is refused, notes the
-/// error in the status of the connection, rejects the steps of the handshake that are registered so far, and ends
-/// (`IoLoop::start`). `Connection::start` looks at the status first and registers the step after that, and if the
-/// refusal falls between the two, nobody is left to answer. So it was on one of 8,518 refused connections in a
-/// row, and on one of three with a pause of 20 ms at that place of lapin's. (Each refusal also leaves two tasks behind
-/// for good.) With more than one attempt, by `ConnectionProperties::with_backoff`, a refusal comes too late for it.
+/// lapin 4.12 has a way of never answering by itself, when the broker is not there. Its thread is
+/// refused, notes the error in the status of the connection, rejects the steps of the handshake
+/// that are registered so far, and ends (`IoLoop::start`). `Connection::start` looks at the status
+/// first and registers the step after that, and if the refusal falls between the two, nobody is
+/// left to answer. So it was on one of 8,518 refused connections in a row, and on one of three with
+/// a pause of 20 ms at that place of lapin's. (Each refusal also leaves two tasks behind for good.)
+/// With more than one attempt, by `ConnectionProperties::with_backoff`, a refusal comes too late
+/// for it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long the broker may take to have a message on its disk, or to answer a question. One that is short of memory
-/// or disk takes no messages meanwhile.
+/// How long the broker may take to have a message on its disk, or to answer a question. One that is
+/// short of memory or disk takes no messages meanwhile.
 const ANSWER: Duration = Duration::from_secs(60);
 
 /// How long the last jobs and the goodbye may take.
@@ -198,7 +202,8 @@ struct AtWork {
 
 /// Works until SIGTERM, which is `Ok`, or until the broker is gone.
 async fn work_on_a_connection(url: &str, terminate: &mut Signal) -> Result<AtWork> {
-    // A broker that is about to start or to stop may take a connection and never answer on it, or see above.
+    // A broker that is about to start or to stop may take a connection and never answer on it, or
+    // see above.
     let (connection, channel, consumer) = timeout(PATIENCE, subscribe(url)).await??;
     let jobs = JoinSet::new();
     let mut at_work = AtWork {

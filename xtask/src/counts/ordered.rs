@@ -1,13 +1,14 @@
 //! What tasks of the default priority pay for the others (O5).
 //!
-//! The tree is copied and `ws-count` built twice there, the second time with `benches/no_ordered_look.patch`,
-//! which takes away every look at the ordered queues that a step of the scheduler has for tasks that are in none.
-//! The same folder and the same target folder for both: names and paths have a part in how code is laid out.
+//! The tree is copied and `ws-count` built twice there, the second time with
+//! `benches/no_ordered_look.patch`, which takes away every look at the ordered queues that a step
+//! of the scheduler has for tasks that are in none. The same folder and the same target folder for
+//! both: names and paths have a part in how code is laid out.
 //!
-//! The difference of the counts is divided by the polls, since a step looks once before each. The look is four
-//! instructions: the address of what all workers share, the load, its test and its branch. With a branch more
-//! the compiler orders what follows in another way, which costs the way from the LRQ a jump. So what fails is more
-//! than [`LOOK_MAX`].
+//! The difference of the counts is divided by the polls, since a step looks once before each. The
+//! look is four instructions: the address of what all workers share, the load, its test and its
+//! branch. With a branch more the compiler orders what follows in another way, which costs the way
+//! from the LRQ a jump. So what fails is more than [`LOOK_MAX`].
 
 use std::{fs, path::Path, process::Command};
 
@@ -55,8 +56,8 @@ pub(crate) fn check(root: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Builds the copy with the target folder of the workspace, where what it depends on is built already, and keeps
-/// the program where the next build does not replace it.
+/// Builds the copy with the target folder of the workspace, where what it depends on is built
+/// already, and keeps the program where the next build does not replace it.
 fn build(root: &Path, copy: &Path, kept: &Path) -> Result<Counter, Failure> {
     let counter = Counter::build_in(copy, &crate::cargo::target(root))?;
     fs::copy(&counter.program, kept).map_err(at(kept))?;

@@ -1,4 +1,5 @@
-//! The test suites under checkers that watch each access: what loom cannot see, since it knows the shim alone.
+//! The test suites under checkers that watch each access: what loom cannot see, since it knows the
+//! shim alone.
 //!
 //! | step | shows | iterations |
 //! | --- | --- | --- |
@@ -7,9 +8,9 @@
 //! | `tsan` | accesses that nothing orders; std has to be rebuilt for it, or every lock of std looks like none | a fifth |
 //! | `memcheck` | use of what was never written, and leaks, of one thread at a time | a hundredth |
 //!
-//! The sanitizers are flags that only a nightly compiler takes, or one that is told to by `RUSTC_BOOTSTRAP`. The sources of
-//! std come with a compiler of Debian's, which so builds everything for `tsan`; the sanitizer's own runtime is that
-//! of the usual toolchain.
+//! The sanitizers are flags that only a nightly compiler takes, or one that is told to by
+//! `RUSTC_BOOTSTRAP`. The sources of std come with a compiler of Debian's, which so builds
+//! everything for `tsan`; the sanitizer's own runtime is that of the usual toolchain.
 
 use std::{ffi::OsStr, fs, os::unix, path::PathBuf, process::Command, time::Duration};
 
@@ -30,8 +31,8 @@ const UNFIT: [&str; 7] = [
     "--skip",
     "when_the_user_has_too_many_threads",
 ];
-/// What is definitely lost alone: a thread that is on its way out when a test program ends still has a block or two. Some tests
-/// have more than the 500 threads that valgrind has room for.
+/// What is definitely lost alone: a thread that is on its way out when a test program ends still
+/// has a block or two. Some tests have more than the 500 threads that valgrind has room for.
 const MEMCHECK: &str = "valgrind -q --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite \
      --error-exitcode=9 --fair-sched=yes --max-threads=2000";
 const LIMIT: Duration = Duration::from_secs(2 * 60 * 60);
@@ -39,8 +40,8 @@ const LIMIT: Duration = Duration::from_secs(2 * 60 * 60);
 pub(super) fn asan(shop: &Shop) -> Outcome {
     serve(shop, "asan", "address", &[])?;
     let mut command = sanitized(shop, "asan", "address", 100);
-    // Leaks are another step's, so that they can be told apart. What measures the stack by the address of a local variable
-    // needs that to be on the stack.
+    // Leaks are another step's, so that they can be told apart. What measures the stack by the
+    // address of a local variable needs that to be on the stack.
     command.env(
         "ASAN_OPTIONS",
         "detect_leaks=0:detect_stack_use_after_return=0",
@@ -96,8 +97,8 @@ pub(super) fn memcheck(shop: &Shop) -> Outcome {
     log.tests(Some("    at 0x"))
 }
 
-/// Has a sanitizer built into what a command of cargo's builds. The target is named so that build scripts and macros are
-/// built without it.
+/// Has a sanitizer built into what a command of cargo's builds. The target is named so that build
+/// scripts and macros are built without it.
 fn sanitize(command: &mut Command, sanitizer: &str) {
     command
         .env("RUSTC_BOOTSTRAP", "1")
@@ -108,7 +109,8 @@ fn sanitize(command: &mut Command, sanitizer: &str) {
     }
 }
 
-/// Builds the example that the tests start: by themselves they would build it without the target's name.
+/// Builds the example that the tests start: by themselves they would build it without the target's
+/// name.
 fn serve(
     shop: &Shop,
     step: &str,

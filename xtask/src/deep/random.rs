@@ -27,7 +27,8 @@ pub(super) fn loom_full(shop: &Shop) -> Outcome {
     log.tests(None)
 }
 
-/// The executor's models under shuttle, with those of `models/large.rs`, which loom would not come to an end with.
+/// The executor's models under shuttle, with those of `models/large.rs`, which loom would not come
+/// to an end with.
 pub(super) fn shuttle(shop: &Shop) -> Outcome {
     let mut command = cargo::models(&shop.root, &shop.folder("shuttle"), &["executor"]);
     command
@@ -38,8 +39,9 @@ pub(super) fn shuttle(shop: &Shop) -> Outcome {
     log.tests(None)
 }
 
-/// Every target of the package `fuzz`, for [`FUZZ_FOR`] each, under AddressSanitizer and LeakSanitizer. What was found to
-/// reach new code is kept in the step's folder, and is where the next run begins; what fails is in the log.
+/// Every target of the package `fuzz`, for [`FUZZ_FOR`] each, under AddressSanitizer and
+/// LeakSanitizer. What was found to reach new code is kept in the step's folder, and is where the
+/// next run begins; what fails is in the log.
 pub(super) fn fuzz(shop: &Shop) -> Outcome {
     need_cargo("fuzz")?;
     let mut reached = Vec::new();
@@ -50,7 +52,8 @@ pub(super) fn fuzz(shop: &Shop) -> Outcome {
         fs::create_dir_all(&corpus).map_err(at(&corpus))?;
         let mut command = shop.cargo("fuzz");
         command
-            // The sanitizers and the counters of branches are flags of a nightly; any compiler has them.
+            // The sanitizers and the counters of branches are flags of a nightly; any compiler has
+            // them.
             .env("RUSTC_BOOTSTRAP", "1")
             // It adds its own to these.
             .env("RUSTFLAGS", FUZZ_FLAGS)
@@ -83,12 +86,13 @@ const FUZZ_FLAGS: &str = "--cfg ws_fuzz";
 /// Long enough that each target stops finding new code, and not more.
 const FUZZ_FOR: Duration = Duration::from_secs(5 * 60);
 
-/// `cargo mutants`, folder by folder: each function's body replaced, each operator exchanged, one at a time. What
-/// tells nothing is left out in `.cargo/mutants.toml`, with the reason.
+/// `cargo mutants`, folder by folder: each function's body replaced, each operator exchanged, one
+/// at a time. What tells nothing is left out in `.cargo/mutants.toml`, with the reason.
 ///
-/// A mutant is tried with the unit tests that are near to the file, which are built and run in a few seconds, and
-/// what they miss once more with all tests of the executor. Then a mutant must be in the table of docs/testing.md, which
-/// says why nobody can notice it. It makes none of memory orderings: those are patches of ours, in `mutants/`.
+/// A mutant is tried with the unit tests that are near to the file, which are built and run in a
+/// few seconds, and what they miss once more with all tests of the executor. Then a mutant must be
+/// in the table of docs/testing.md, which says why nobody can notice it. It makes none of memory
+/// orderings: those are patches of ours, in `mutants/`.
 pub(super) fn mutants(shop: &Shop) -> Outcome {
     need_cargo("mutants")?;
     let page = shop.root.join("docs/testing.md");
@@ -96,8 +100,8 @@ pub(super) fn mutants(shop: &Shop) -> Outcome {
     let mut tried = Vec::new();
     let mut unknown = Vec::new();
     for (folder, near) in NEAR {
-        // What stands behind `--` is for the tests alone, and `--cargo-arg` for the build as well: so that no test
-        // programs are built that are not run.
+        // What stands behind `--` is for the tests alone, and `--cargo-arg` for the build as well:
+        // so that no test programs are built that are not run.
         let first = ["--timeout", "60", "--cargo-arg=--lib", "--", "--"];
         let first = [&first, *near].concat();
         // What was caught before is not tried again.
@@ -130,8 +134,8 @@ fn outcomes(shop: &Shop, folder: &str) -> PathBuf {
     shop.folder("mutants-auto").join(folder)
 }
 
-/// A mutant with which a test hangs was noticed. The tool would try it again in the second pass, and wait for the longer
-/// time limit: in `sched/`, where every tenth hangs, for days.
+/// A mutant with which a test hangs was noticed. The tool would try it again in the second pass,
+/// and wait for the longer time limit: in `sched/`, where every tenth hangs, for days.
 fn take_hangs_for_caught(outcomes: &Path) -> Result<(), String> {
     let file = |name| outcomes.join("mutants.out").join(name);
     let read = |path: PathBuf| fs::read_to_string(&path).map_err(at(&path));
@@ -148,7 +152,8 @@ fn cargo_mutants(shop: &Shop, folder: &str, name: &str, args: &[&str]) -> Outcom
     command
         .env("WS_TEST_SCALE", "20")
         .env("CARGO_PROFILE_DEV_DEBUG", "0")
-        // A program of steps that fails is enough; it need not be a short one, and nobody will want it again.
+        // A program of steps that fails is enough; it need not be a short one, and nobody will want
+        // it again.
         .env("PROPTEST_MAX_SHRINK_ITERS", "0")
         .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1")
         .args(["mutants", "--package", "ws-executor", "-j1", "--no-shuffle"])
@@ -166,8 +171,8 @@ fn cargo_mutants(shop: &Shop, folder: &str, name: &str, args: &[&str]) -> Outcom
     }
 }
 
-/// Whether a line of the page has a mutant, given as `executor/src/FILE:LINE:COLUMN: WHAT`: by its `FILE` and its `WHAT`,
-/// for lines move.
+/// Whether a line of the page has a mutant, given as `executor/src/FILE:LINE:COLUMN: WHAT`: by its
+/// `FILE` and its `WHAT`, for lines move.
 fn is_listed(page: &str, mutant: &str) -> bool {
     let Some((place, what)) = mutant.split_once(": ") else {
         return false;

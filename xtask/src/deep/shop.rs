@@ -1,4 +1,5 @@
-//! Where the steps work, and what they have in common: programs with their output in a log, and what a log says.
+//! Where the steps work, and what they have in common: programs with their output in a log, and
+//! what a log says.
 
 use std::{
     fs::{self, File},
@@ -51,8 +52,9 @@ impl Shop {
         command
     }
 
-    /// `cargo test` of the two crates with threads and unsafe code in them, as a checker wants it: all of it, whatever
-    /// fails, with `percent` of the iterations. Time limits are for tests that hang, and a checker is slow.
+    /// `cargo test` of the two crates with threads and unsafe code in them, as a checker wants it:
+    /// all of it, whatever fails, with `percent` of the iterations. Time limits are for tests that
+    /// hang, and a checker is slow.
     pub(super) fn tests(&self, step: &str, percent: usize) -> Command {
         let mut command = self.cargo(step);
         command
@@ -69,7 +71,8 @@ impl Shop {
         command
     }
 
-    /// Runs a program to its end, with all that it says in the log `name`. One that takes longer than `limit` is stopped.
+    /// Runs a program to its end, with all that it says in the log `name`. One that takes longer
+    /// than `limit` is stopped.
     pub(super) fn run(
         &self,
         name: &str,
@@ -95,7 +98,8 @@ impl Shop {
                 break status;
             }
             if Instant::now() >= until {
-                // Cargo's children end with their output, which nobody reads any more, or by their own limits.
+                // Cargo's children end with their output, which nobody reads any more, or by their
+                // own limits.
                 child.kill().map_err(at(&path))?;
                 child.wait().map_err(at(&path))?;
                 return Err(format!(
@@ -114,8 +118,8 @@ impl Shop {
 }
 
 impl Log {
-    /// What a run of tests came to; `sign` stands in each report of the checker. Fails if a test did, if there is a
-    /// report, or if no test ran.
+    /// What a run of tests came to; `sign` stands in each report of the checker. Fails if a test
+    /// did, if there is a report, or if no test ran.
     pub(super) fn tests(&self, sign: Option<&str>) -> super::Outcome {
         let passed = self.passed();
         let reports = sign.map_or(0, |sign| {
@@ -187,8 +191,8 @@ pub(super) fn need_cargo(name: &str) -> Result<(), Failure> {
     }
 }
 
-/// Installs packages of Debian's. The lists are brought up to date first: an image's old ones name compilers that are too
-/// old for this workspace.
+/// Installs packages of Debian's. The lists are brought up to date first: an image's old ones name
+/// compilers that are too old for this workspace.
 pub(super) fn apt(shop: &Shop, packages: &[&str]) -> Result<(), Failure> {
     let install = ["install", "-y", "--no-install-recommends"];
     let install = [&install, packages].concat();

@@ -1,7 +1,9 @@
-//! Programs that work on arrays: few joins, with much between them. The sorts end up waiting for memory.
+//! Programs that work on arrays: few joins, with much between them. The sorts end up waiting for
+//! memory.
 //!
-//! The loops between the joins are the same machine code at the same address for all pools, and for the plain calls: functions that are not
-//! inlined. In each pool's own copy of the program, `join_quicksort_1w` took 280 or 296 ms, depending on where the linker had put that copy.
+//! The loops between the joins are the same machine code at the same address for all pools, and for
+//! the plain calls: functions that are not inlined. In each pool's own copy of the program,
+//! `join_quicksort_1w` took 280 or 296 ms, depending on where the linker had put that copy.
 
 use std::hint::black_box;
 
@@ -245,8 +247,9 @@ impl Program for MatMul {
         }
     }
 
-    /// Written, not only zeroed: to read and then write a page that nobody has touched tells the other core by an
-    /// interrupt, which took a third of the time of two threads that multiply, with a pool or without.
+    /// Written, not only zeroed: to read and then write a page that nobody has touched tells the
+    /// other core by an interrupt, which took a third of the time of two threads that multiply,
+    /// with a pool or without.
     fn scratch(factors: &Factors) -> Vec<f64> {
         factors.a.iter().map(|_| black_box(0.0)).collect()
     }

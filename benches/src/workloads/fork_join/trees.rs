@@ -63,11 +63,11 @@ impl Program for NQueens {
     }
 }
 
-/// The ways with a queen on one of these `squares` of the next row. `columns` and the diagonals to the `left` and `right`
-/// are under attack; all are bits of a row, `all` those of a whole one.
+/// The ways with a queen on one of these `squares` of the next row. `columns` and the diagonals to
+/// the `left` and `right` are under attack; all are bits of a row, `all` those of a whole one.
 ///
-/// The bits are arguments by themselves: a structure of them goes by memory, written four bytes at a time and read sixteen at a
-/// time, which has to wait for the writes. That is as much as a join.
+/// The bits are arguments by themselves: a structure of them goes by memory, written four bytes at
+/// a time and read sixteen at a time, which has to wait for the writes. That is as much as a join.
 fn place<J: ForkJoin>(
     context: &mut J::Context<'_>,
     all: u32,
@@ -107,8 +107,8 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// The boxes lie in the order of plain calls: a parent's first, then the left child's, as in a tree that is
-    /// built from the top. Who goes right first meets them in no order.
+    /// The boxes lie in the order of plain calls: a parent's first, then the left child's, as in a
+    /// tree that is built from the top. Who goes right first meets them in no order.
     fn new(depth: usize, value: u64) -> Self {
         let mut root = Node::leaf(value);
         root.grow(depth);
@@ -166,9 +166,9 @@ fn sum<J: ForkJoin>(context: &mut J::Context<'_>, node: &Node) -> u64 {
 
 /// Unbalanced tree search: the number of nodes of a tree that is found out while it is walked.
 ///
-/// The tree T1 of Olivier and others, *UTS: An Unbalanced Tree Search Benchmark* (2006): up to a depth of
-/// 10, the number of children is geometrically distributed with a mean of 4. A hash of two multiplications
-/// (splitmix64) stands for SHA-1, so that the joins are not hidden behind it.
+/// The tree T1 of Olivier and others, *UTS: An Unbalanced Tree Search Benchmark* (2006): up to a
+/// depth of 10, the number of children is geometrically distributed with a mean of 4. A hash of two
+/// multiplications (splitmix64) stands for SHA-1, so that the joins are not hidden behind it.
 #[derive(Debug)]
 pub(super) struct Uts;
 
@@ -231,8 +231,8 @@ fn visit_some<J: ForkJoin>(
     a + b
 }
 
-/// skynet (<https://github.com/atemerev/skynet>): nodes of ten children each, until there are a million
-/// leaves.
+/// skynet (<https://github.com/atemerev/skynet>): nodes of ten children each, until there are a
+/// million leaves.
 #[derive(Debug)]
 pub(super) struct Skynet;
 

@@ -1,9 +1,11 @@
-//! J1: branches are found from the oldest on, wherever they were when somebody asked: linked, placed, or above both.
-//! J5: none of them is lost or left on the tail, however many there are.
-//! Who prints a runtime from another thread reads no cell of a lane's owner. That fails when `Debug` is derived for `Tail`.
+//! J1: branches are found from the oldest on, wherever they were when somebody asked: linked,
+//! placed, or above both. J5: none of them is lost or left on the tail, however many there are. Who
+//! prints a runtime from another thread reads no cell of a lane's owner. That fails when `Debug` is
+//! derived for `Tail`.
 //!
-//! It fails when `place` in `fork_join/deque.rs` gives the indices the wrong way round, forgets what stays linked, or links it
-//! to what was placed; and when `pop_placed` in `fork_join/deque.rs` does not look at the split.
+//! It fails when `place` in `fork_join/deque.rs` gives the indices the wrong way round, forgets
+//! what stays linked, or links it to what was placed; and when `pop_placed` in `fork_join/deque.rs`
+//! does not look at the split.
 
 use std::ptr::NonNull;
 

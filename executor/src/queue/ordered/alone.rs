@@ -1,8 +1,10 @@
-//! Ordered work stealing for threads of your own: the queue under the priorities, without a runtime.
+//! Ordered work stealing for threads of your own: the queue under the priorities, without a
+//! runtime.
 //!
-//! A [`Queue`] is what all threads share; it is sorted, and has no bound. Each thread has a [`Local`] besides, which
-//! is sorted and bounded, and takes a lock only where it has no room, has nothing to give, or owes the
-//! shared queue its turn. Values travel in an [`Entry`], which has a priority: any `i64`, the greater the earlier.
+//! A [`Queue`] is what all threads share; it is sorted, and has no bound. Each thread has a
+//! [`Local`] besides, which is sorted and bounded, and takes a lock only where it has no room, has
+//! nothing to give, or owes the shared queue its turn. Values travel in an [`Entry`], which has a
+//! priority: any `i64`, the greater the earlier.
 //!
 //! # What a pop takes
 //!
@@ -13,19 +15,21 @@
 //! 3. the highest of the upper half of a random other's, and the rest of that half for later;
 //! 4. the highest of the shared queue, and a share of what is there for later.
 //!
-//! Each entry comes out once. The order is exact among what a thread holds itself, but for rule 1. Among all it is near: a
-//! thread that has something of its own does not look at what the others have. The scheduler is made of the same parts and does look,
-//! at every 61st tick, for a thread may be stuck in a poll for long.
+//! Each entry comes out once. The order is exact among what a thread holds itself, but for rule 1.
+//! Among all it is near: a thread that has something of its own does not look at what the others
+//! have. The scheduler is made of the same parts and does look, at every 61st tick, for a thread
+//! may be stuck in a poll for long.
 //!
-//! Nothing here waits. A pop that finds nothing says so, and how a thread sleeps until there is something is its
-//! own affair. An entry that is on its way from one thread to another is in neither's hands for a moment, so `None`
-//! does not mean that all is done.
+//! Nothing here waits. A pop that finds nothing says so, and how a thread sleeps until there is
+//! something is its own affair. An entry that is on its way from one thread to another is in
+//! neither's hands for a moment, so `None` does not mean that all is done.
 //!
 //! # What it costs
 //!
-//! At the time of writing a [`Local`] holds 256 entries of up to eight levels. A push to one of these is a few stores, a pop
-//! one compare-and-swap. Where each entry has a level of its own, most go by way of the shared queue, which is a map
-//! under a mutex. Each entry is a box, which may be pushed again.
+//! At the time of writing a [`Local`] holds 256 entries of up to eight levels. A push to one of
+//! these is a few stores, a pop one compare-and-swap. Where each entry has a level of its own, most
+//! go by way of the shared queue, which is a map under a mutex. Each entry is a box, which may be
+//! pushed again.
 //!
 //! # Examples
 //!
@@ -64,7 +68,8 @@ use crate::{
 /// So many entries of its own a [`Local`] gives before the shared queue has its turn.
 pub const LOCAL_MAX: u32 = 60;
 
-/// The most that is taken out of the shared queue at once. Guessed: a quarter of a thread's own queue.
+/// The most that is taken out of the shared queue at once. Guessed: a quarter of a thread's own
+/// queue.
 const SHARE_MAX: usize = 64;
 
 /// A value on its way through a queue. It may go through it again, and allocates only once.
@@ -285,8 +290,8 @@ pub struct Local<T: Send + 'static> {
 }
 
 impl<T: Send + 'static> Local<T> {
-    /// Pushes an entry behind its equals. If there is no room, the lower half goes to the shared queue,
-    /// and this entry to where its priority belongs (O2).
+    /// Pushes an entry behind its equals. If there is no room, the lower half goes to the shared
+    /// queue, and this entry to where its priority belongs (O2).
     ///
     /// ```
     /// use ws_executor::ordered::{Entry, Queue};
@@ -305,7 +310,8 @@ impl<T: Send + 'static> Local<T> {
         }
     }
 
-    /// Takes the next entry, if any is found: see [the module](self#what-a-pop-takes) for which that is.
+    /// Takes the next entry, if any is found: see [the module](self#what-a-pop-takes) for which
+    /// that is.
     ///
     /// ```
     /// use ws_executor::ordered::{Entry, Queue};

@@ -9,12 +9,14 @@
 //! | pop | owner | from the highest lane that has something |
 //! | steal | thief | the upper half, lane by lane (O3) |
 //!
-//! A queue of [`CAPACITY`] items is *full*: the lower half of them goes out. The new item goes out with
-//! them if it is not above the highest of them, and stays otherwise: where its priority belongs (O2).
+//! A queue of [`CAPACITY`] items is *full*: the lower half of them goes out. The new item goes out
+//! with them if it is not above the highest of them, and stays otherwise: where its priority
+//! belongs (O2).
 //!
-//! A queue of [`LANES`] levels has no room for another one, whether it is full or not. If that is below all of them, the
-//! new item alone goes out; otherwise the lower half of the levels does. Either makes room for the new item: so a lane
-//! is looked for first, and the items are counted only if there is one.
+//! A queue of [`LANES`] levels has no room for another one, whether it is full or not. If that is
+//! below all of them, the new item alone goes out; otherwise the lower half of the levels does.
+//! Either makes room for the new item: so a lane is looked for first, and the items are counted
+//! only if there is one.
 //!
 //! The owner counts what it pushed and popped. Thieves only make that fewer, so the true rings are
 //! looked at when the count says full, and not before.
@@ -70,14 +72,15 @@ pub(crate) fn ordered_local<T: Ordered>() -> (OrderedLocal<T>, OrderedStealer<T>
 /// What thieves are told; only the owner writes it.
 #[derive(Debug)]
 struct Hints {
-    /// The highest level that is queued, as of the owner's last pop or push; the least there is if none is.
+    /// The highest level that is queued, as of the owner's last pop or push; the least there is if
+    /// none is.
     top: AtomicI64,
     /// Each lane's level.
     levels: [AtomicI64; LANES],
 }
 
-/// The lanes that are in use, the highest level first. One that was emptied stays until its place is needed, for
-/// levels come back.
+/// The lanes that are in use, the highest level first. One that was emptied stays until its place
+/// is needed, for levels come back.
 #[derive(Clone, Copy, Debug, Default)]
 struct Order {
     lanes: [u8; LANES],
@@ -136,8 +139,8 @@ pub(crate) struct OrderedStealer<T: Ordered> {
 }
 
 impl<T: Ordered> OrderedLocal<T> {
-    /// Pushes an item behind its equals. If the queue is full, the lower half comes back for the shared
-    /// one; the new item is among it if its priority belongs there (O2).
+    /// Pushes an item behind its equals. If the queue is full, the lower half comes back for the
+    /// shared one; the new item is among it if its priority belongs there (O2).
     ///
     /// # Errors
     ///
@@ -198,7 +201,8 @@ impl<T: Ordered> OrderedLocal<T> {
         batch
     }
 
-    /// Pushes an item after what is below `cut`, and some of that level, went out: it goes with them unless it is above.
+    /// Pushes an item after what is below `cut`, and some of that level, went out: it goes with
+    /// them unless it is above.
     fn push_above(&self, cut: Option<i64>, level: i64, item: T, batch: &mut Batch<T>) {
         self.prune();
         match self.lane_of(level) {
@@ -327,8 +331,8 @@ impl<T: Ordered> OrderedLocal<T> {
         lowest.copied().find_map(|lane| self.pop_from(lane))
     }
 
-    /// Takes the oldest item of a level, of another one each time: the next lower, and then the highest
-    /// again.
+    /// Takes the oldest item of a level, of another one each time: the next lower, and then the
+    /// highest again.
     pub(crate) fn pop_in_turn(&self) -> Option<T> {
         self.prune();
         let order = self.order.get();
@@ -393,8 +397,8 @@ impl<T: Ordered> OrderedLocal<T> {
 }
 
 impl<T: Ordered> OrderedStealer<T> {
-    /// Takes the upper half of the items, rounded up: the highest comes back, the others are given to
-    /// `into` in their order (O3).
+    /// Takes the upper half of the items, rounded up: the highest comes back, the others are given
+    /// to `into` in their order (O3).
     pub(crate) fn steal(&self, mut into: impl FnMut(T)) -> Option<T> {
         let mut lanes: [(i64, usize, usize); LANES] = array::from_fn(|lane| {
             let level = self.hints.levels[lane].load(Relaxed);
@@ -432,7 +436,8 @@ impl<T: Ordered> OrderedStealer<T> {
         }
     }
 
-    /// The highest level that its owner has published, and the least that there is for none. A hint.
+    /// The highest level that its owner has published, and the least that there is for none. A
+    /// hint.
     pub(crate) fn top(&self) -> i64 {
         self.hints.top.load(Relaxed)
     }

@@ -1,16 +1,17 @@
-//! The ordered queue that all workers share: what did not fit into their own, and what came from outside.
+//! The ordered queue that all workers share: what did not fit into their own, and what came from
+//! outside.
 //!
-//! A map from levels to lists of tasks, under a short mutex. Beside it two words that are read without:
-//! the highest level, and how many items there are. Both are written under the mutex, before the push
-//! returns, so the fence that a pusher then makes covers them: *The spinning hand-over* in
-//! `sched/idle.rs` asks [`OrderedShared::is_empty`] behind its own.
+//! A map from levels to lists of tasks, under a short mutex. Beside it two words that are read
+//! without: the highest level, and how many items there are. Both are written under the mutex,
+//! before the push returns, so the fence that a pusher then makes covers them: *The spinning
+//! hand-over* in `sched/idle.rs` asks [`OrderedShared::is_empty`] behind its own.
 //!
-//! A worker that takes from here takes a share for its own queue with it, so that it does not come for
-//! each item. A level that is found empty keeps its list while there are few, or a single task that
-//! comes and goes would allocate each time.
+//! A worker that takes from here takes a share for its own queue with it, so that it does not come
+//! for each item. A level that is found empty keeps its list while there are few, or a single task
+//! that comes and goes would allocate each time.
 //!
-//! Nothing of the user's runs under the mutex (S8): an item's priority is a number in it, and an item is
-//! dropped by who took it.
+//! Nothing of the user's runs under the mutex (S8): an item's priority is a number in it, and an
+//! item is dropped by who took it.
 
 use std::collections::BTreeMap;
 
@@ -29,8 +30,8 @@ const KEPT_MAX: usize = 8;
 /// An unbounded ordered queue for all threads.
 #[derive(Debug)]
 pub(crate) struct OrderedShared<T: Ordered> {
-    /// Some task of another priority than the default one was queued, here or on a P. Never taken back, and in
-    /// no line that is written to: every step of every worker reads it.
+    /// Some task of another priority than the default one was queued, here or on a P. Never taken
+    /// back, and in no line that is written to: every step of every worker reads it.
     used: Padded<AtomicBool>,
     hints: Padded<Hints>,
     levels: Mutex<Levels<T>>,
@@ -102,8 +103,8 @@ impl<T: Ordered> OrderedShared<T> {
         self.take(i64::MIN, 1, 0).next()
     }
 
-    /// Takes up to `max` items of level `floor` and above, the highest first: the first one, and behind it
-    /// items of its level and of `levels_max` more.
+    /// Takes up to `max` items of level `floor` and above, the highest first: the first one, and
+    /// behind it items of its level and of `levels_max` more.
     pub(crate) fn take(&self, floor: i64, max: usize, levels_max: usize) -> List<T> {
         if self.is_empty() || max == 0 {
             return List::new();
@@ -122,8 +123,8 @@ impl<T: Ordered> OrderedShared<T> {
         })
     }
 
-    /// Takes the oldest item of the level next below `*turn`, or of the highest if there is none, and
-    /// leaves that level in `turn`.
+    /// Takes the oldest item of the level next below `*turn`, or of the highest if there is none,
+    /// and leaves that level in `turn`.
     pub(crate) fn pop_in_turn(&self, turn: &mut i64) -> Option<T> {
         self.pop_where(|levels| {
             let below = levels.highest_below(*turn);
@@ -230,7 +231,8 @@ mod tests {
     use super::*;
     use crate::steps::items::Source;
 
-    /// A level that comes and goes does not allocate each time, and levels that were used once are forgotten.
+    /// A level that comes and goes does not allocate each time, and levels that were used once are
+    /// forgotten.
     #[test]
     fn few_levels_are_kept_and_not_many() {
         let mut source = Source::default();

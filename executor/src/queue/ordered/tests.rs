@@ -1,4 +1,5 @@
-//! The ordered queues against a sorted `Vec` (O1, O2, O3, O4): under random operations, and under real threads.
+//! The ordered queues against a sorted `Vec` (O1, O2, O3, O4): under random operations, and under
+//! real threads.
 //!
 //! `WS_TEST_SCALE` scales the work of the latter, in percent.
 
@@ -122,8 +123,8 @@ fn a_level_that_was_emptied_has_no_turn() {
     assert_eq!(turns, [None, Some(10), Some(20)]);
 }
 
-/// O2: where all lanes have a level, another one goes out alone if it is below all of them, and else sends the lower half
-/// out.
+/// O2: where all lanes have a level, another one goes out alone if it is below all of them, and
+/// else sends the lower half out.
 #[test]
 fn one_level_too_many_goes_where_it_belongs() {
     use ordered_local::Step::{Pop, Push};
@@ -135,7 +136,8 @@ fn one_level_too_many_goes_where_it_belongs() {
     }
 }
 
-/// O2: the same for a queue that is full as well. Half of the items may all be of one level, which keeps its lane then.
+/// O2: the same for a queue that is full as well. Half of the items may all be of one level, which
+/// keeps its lane then.
 #[test]
 fn one_level_too_many_for_a_full_queue_goes_where_it_belongs() {
     use ordered_local::Step::{Pop, PopLowest, Push, PushMany};

@@ -1,8 +1,10 @@
-//! S2, S5, I3, I10: however many thieves compete for a ring, each item goes to one of them or to its owner, once, and shows
-//! what was written before its push; and of those who compete, one succeeds.
+//! S2, S5, I3, I10: however many thieves compete for a ring, each item goes to one of them or to
+//! its owner, once, and shows what was written before its push; and of those who compete, one
+//! succeeds.
 //!
-//! It fails when an exchange of the head in `queue/local.rs` becomes a store, and when `push` writes into a slot that is
-//! not free. What only a weaker machine than this would show, the models show (`models/queue.rs`).
+//! It fails when an exchange of the head in `queue/local.rs` becomes a store, and when `push`
+//! writes into a slot that is not free. What only a weaker machine than this would show, the models
+//! show (`models/queue.rs`).
 
 use super::*;
 
@@ -65,8 +67,8 @@ fn nothing_is_lost_between_thieves() {
     assert_eq!(ended.load(Relaxed), count);
 }
 
-/// S5: somebody gets on. All steal from one ring that nobody else touches: every try of a round that finds the
-/// ring busy means that another one has taken something.
+/// S5: somebody gets on. All steal from one ring that nobody else touches: every try of a round
+/// that finds the ring busy means that another one has taken something.
 #[test]
 fn of_those_who_compete_one_succeeds() {
     const THIEVES: usize = 4;
@@ -101,7 +103,8 @@ fn of_those_who_compete_one_succeeds() {
             steals += more;
             busy += in_vain;
         }
-        // 128, 64, and so on to 1, and the last one: nine steals empty a full ring, whoever makes them.
+        // 128, 64, and so on to 1, and the last one: nine steals empty a full ring, whoever makes
+        // them.
         assert_eq!(steals, 9);
         assert!(busy <= steals * (THIEVES - 1), "{busy} tries in vain");
         assert_eq!(source.ended(), source.made);

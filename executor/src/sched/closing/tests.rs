@@ -1,5 +1,6 @@
-//! The steps of an end one by one, on the runtime's own ground: who sees what at a meeting, and what the last one does. Orders
-//! that only memory shows are in `models::shutdown`. Threads are steps of this one; one counts if the test says so.
+//! The steps of an end one by one, on the runtime's own ground: who sees what at a meeting, and
+//! what the last one does. Orders that only memory shows are in `models::shutdown`. Threads are
+//! steps of this one; one counts if the test says so.
 
 use std::{future::pending, panic::Location, task::Wake};
 

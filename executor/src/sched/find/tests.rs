@@ -1,8 +1,10 @@
-//! S3: who loses its permit in the middle of a step neither lingers as a spinner nor polls anything.
+//! S3: who loses its permit in the middle of a step neither lingers as a spinner nor polls
+//! anything.
 //!
-//! It loses it in a search, since it lends it to who wants one before it takes a branch (*Give way at a fork*), or sysmon
-//! takes it; or in a waker that a step wakes, which announces a block, or takes so long that sysmon takes it (*Wakers in a
-//! step*). Each of these fails when one look at the permit is left out, by the place of which it is named here:
+//! It loses it in a search, since it lends it to who wants one before it takes a branch (*Give way
+//! at a fork*), or sysmon takes it; or in a waker that a step wakes, which announces a block, or
+//! takes so long that sysmon takes it (*Wakers in a step*). Each of these fails when one look at
+//! the permit is left out, by the place of which it is named here:
 //!
 //! | test | without the look |
 //! | --- | --- |
@@ -16,13 +18,14 @@
 //! | `what_the_netpoll_wakes_blocks_at_a_61st_tick` | after the netpoll in `every_61st` |
 //! | `a_permit_is_revoked_before_a_task_is_drawn` | after the netpoll in `draw` |
 //!
-//! *What a batch is worth*: `what_is_woken_behind_other_work_is_for_others` fails if one task is always left for this thread,
-//! `another_is_woken_in_the_middle_of_a_batch` (I5) if the others hear of it at its end, or of the first task, or if this thread is
-//! relied upon as a spinner.
+//! *What a batch is worth*: `what_is_woken_behind_other_work_is_for_others` fails if one task is
+//! always left for this thread, `another_is_woken_in_the_middle_of_a_batch` (I5) if the others hear
+//! of it at its end, or of the first task, or if this thread is relied upon as a spinner.
 //!
-//! *The queues that stand still*: `a_queue_that_stands_still_comes_before_what_the_netpoll_brings` fails if one is taken from that has moved
-//! or was not seen for long, if more or fewer are taken, and if what the netpoll brought comes first;
-//! `nothing_is_taken_for_which_there_is_no_room` without the look at the room.
+//! *The queues that stand still*: `a_queue_that_stands_still_comes_before_what_the_netpoll_brings`
+//! fails if one is taken from that has moved or was not seen for long, if more or fewer are taken,
+//! and if what the netpoll brought comes first; `nothing_is_taken_for_which_there_is_no_room`
+//! without the look at the room.
 
 use std::{
     cell::{Cell, RefCell},
@@ -88,7 +91,8 @@ pub(in crate::sched) fn thread(runtime: &Runtime) -> Worker {
     worker
 }
 
-/// The same, with the second permit gone to a thread that computes: one that could have a branch for others.
+/// The same, with the second permit gone to a thread that computes: one that could have a branch
+/// for others.
 fn searcher_and_computer(runtime: &Runtime) -> (Worker, Worker) {
     let (searcher, computer) = (thread(runtime), thread(runtime));
     // The first fork makes its lane ready, so that it can be asked.
@@ -207,7 +211,8 @@ fn before_a_claim(runtime: &Runtime, waker: &Waker) {
     *stage.before_claim.lock() = Some(waker.clone());
 }
 
-/// A waker that blocks: the permit goes to a thread that is started for the queue, and there is none when it is back.
+/// A waker that blocks: the permit goes to a thread that is started for the queue, and there is
+/// none when it is back.
 fn blocker() -> Waker {
     hook(|| block_in_place(|| ()))
 }

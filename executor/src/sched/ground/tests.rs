@@ -1,5 +1,5 @@
-//! What a release owes, and who is heard (L6), as far as the models do not show it: how many threads are woken, and for what. Threads that the
-//! runtime starts lie on the stage.
+//! What a release owes, and who is heard (L6), as far as the models do not show it: how many
+//! threads are woken, and for what. Threads that the runtime starts lie on the stage.
 
 use std::task::Waker;
 

@@ -1,5 +1,5 @@
-//! The words of `idle.rs` by themselves: what the counts say, and the set beside a simple one. The protocols are in
-//! `models::idle` and `models::permit`.
+//! The words of `idle.rs` by themselves: what the counts say, and the set beside a simple one. The
+//! protocols are in `models::idle` and `models::permit`.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! The clock of a paused runtime and its draw, a step at a time. Threads are steps of this one, and where one of them would
-//! wait in the netpoll, an interrupt is there already.
+//! The clock of a paused runtime and its draw, a step at a time. Threads are steps of this one, and
+//! where one of them would wait in the netpoll, an interrupt is there already.
 
 use std::{
     cell::Cell,
@@ -567,7 +567,8 @@ fn whatever_is_ready_is_drawn_once_at_any_place() {
     let (mut first, mut last) = (BTreeSet::new(), BTreeSet::new());
     context::with_worker_frame(&worker, || {
         for _ in 0..200 {
-            // The root is number 0. Of those that are spawned the last is `runnext`, and one is made a parent.
+            // The root is number 0. Of those that are spawned the last is `runnext`, and one is
+            // made a parent.
             root.wake_by_ref();
             (1..3).for_each(|number| drop(spawn_local(note(number))));
             (3..READY).for_each(|number| drop(spawn(note(number))));

@@ -1,5 +1,5 @@
-//! O1, O3, O4, O5: what a step takes where tasks have a priority, and how much of what others have. But for the first test
-//! all are steps of this thread, so that the order is exact.
+//! O1, O3, O4, O5: what a step takes where tasks have a priority, and how much of what others have.
+//! But for the first test all are steps of this thread, so that the order is exact.
 
 use std::sync::{Barrier, Mutex};
 
@@ -302,7 +302,8 @@ fn four_have_a_turn_each() {
     spawn(&worker, &[5, -5, 0]);
     share(&runtime, &[9, -3, -9]);
     let turns = |count| -> Vec<_> { (0..count).filter_map(|_| turn(&worker)).collect() };
-    // The lowest of both, what is plain, one level of its own, and one of the shared ones; then the first again.
+    // The lowest of both, what is plain, one level of its own, and one of the shared ones; then the
+    // first again.
     assert_eq!(turns(TURNS), [Of(-9), Plain, Of(-5), Of(-3)]);
     assert_eq!(
         turns(1),

@@ -36,7 +36,8 @@ fn ends(task: Option<Task>) {
     Shared::cancel(task.expect("it was there"));
 }
 
-/// A task in each place of that P: the child that its poll has forked, a parent, what is next, and what is queued.
+/// A task in each place of that P: the child that its poll has forked, a parent, what is next, and
+/// what is queued.
 fn fill(worker: &Worker) -> Vec<Id> {
     let p = &worker.p;
     let tasks = [(); 4].map(|()| task(worker));
@@ -102,7 +103,8 @@ fn after_a_revocation_the_next_fork_comes_by() {
     end(runtime, [worker, other]);
 }
 
-/// Somebody spins, so nobody is woken for it, and it waits for its own thread, which may not come for long.
+/// Somebody spins, so nobody is woken for it, and it waits for its own thread, which may not come
+/// for long.
 #[test]
 fn the_last_look_finds_what_was_left_alone() {
     let builder = Builder::new().workers(3).sysmon(false);

@@ -1,5 +1,5 @@
-//! Where tasks go that become runnable on a worker's thread, and who is woken for them; and which calls a bound thread passes
-//! on, and to whom. The threads are steps of this one.
+//! Where tasks go that become runnable on a worker's thread, and who is woken for them; and which
+//! calls a bound thread passes on, and to whom. The threads are steps of this one.
 
 use std::{
     future::pending,
@@ -25,7 +25,8 @@ fn poll(worker: &Worker, task: Task) {
     context::with_worker_frame(worker, || worker.poll(task));
 }
 
-/// Leaves a task alone in `runnext`, and comes back so much later. Whether somebody was woken for it.
+/// Leaves a task alone in `runnext`, and comes back so much later. Whether somebody was woken for
+/// it.
 fn is_offered(runtime: &Runtime, worker: &Worker, later: Duration) -> bool {
     context::with_worker_frame(worker, || drop(spawn(async {})));
     let woken = leave_the_stage(runtime);
@@ -118,8 +119,8 @@ fn a_pinned_task_is_made_by_its_own_thread() {
 
 // --- calls ---
 
-/// Where a new call goes from a thread that has so many tasks in its queue. One counts: the local queue, the ordered one, the
-/// global one, the shared ordered one.
+/// Where a new call goes from a thread that has so many tasks in its queue. One counts: the local
+/// queue, the ordered one, the global one, the shared ordered one.
 fn place_of_call(waiting: usize, priority: i64, scope: Scope) -> [usize; 4] {
     let runtime = runtime();
     let (mut worker, other) = (thread(&runtime), thread(&runtime));

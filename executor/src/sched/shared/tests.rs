@@ -1,5 +1,6 @@
-//! What the runtime brings to the protocols as their ground. Each question is about all Ps and about what foreign threads brought:
-//! it is asked with something in one of these places alone. And what the end says, and to whom.
+//! What the runtime brings to the protocols as their ground. Each question is about all Ps and
+//! about what foreign threads brought: it is asked with something in one of these places alone. And
+//! what the end says, and to whom.
 
 use std::{
     future::{Future, pending, poll_fn},

@@ -1,10 +1,12 @@
-//! S7: a waker that is in flight when its runtime ends: it has made its task queued, and nobody but the task
-//! holds the runtime by then. The pusher finds it all the same, and drops the task; then the runtime goes.
+//! S7: a waker that is in flight when its runtime ends: it has made its task queued, and nobody but
+//! the task holds the runtime by then. The pusher finds it all the same, and drops the task; then
+//! the runtime goes.
 //!
 //! It fails when `begin_draining` does not call `keep`, or `task_ended` does not let go.
 //!
-//! And who ends a runtime: whether he clears away himself, or waits, or leaves it to a thread in the background, and what
-//! he says of those who are left. When he has waited, nothing keeps the runtime.
+//! And who ends a runtime: whether he clears away himself, or waits, or leaves it to a thread in
+//! the background, and what he says of those who are left. When he has waited, nothing keeps the
+//! runtime.
 
 use std::{
     cell::RefCell,
@@ -352,7 +354,8 @@ fn nobody_has_the_runtime_when_its_drop_returns() {
     }
 }
 
-/// A runtime whose only task waits for a word when it is dropped: a thread in the background clears away, if it has none.
+/// A runtime whose only task waits for a word when it is dropped: a thread in the background clears
+/// away, if it has none.
 #[track_caller]
 fn assert_is_cleared(builder: Builder, is_counted: bool, ends: impl FnOnce(&Scene)) {
     let (says, word) = mpsc::channel::<()>();

@@ -1,12 +1,13 @@
 //! Trees of joins and scopes, which virtual threads run, and steal from one another.
 //!
-//! A leaf lets the driver run on its stack for a while, as any poll that computes or blocks does. So others come by meanwhile, ask,
-//! and take what the next join promotes. A branch that was stolen runs above its owner, and has ended when that goes on: see *Not
-//! here* in `sim.rs`.
+//! A leaf lets the driver run on its stack for a while, as any poll that computes or blocks does.
+//! So others come by meanwhile, ask, and take what the next join promotes. A branch that was stolen
+//! runs above its owner, and has ended when that goes on: see *Not here* in `sim.rs`.
 //!
-//! It was seen to fail when the panic of a branch is lost, that of a stolen one (`run_shared` in `fork_join.rs`) or of a scope's, and
-//! when a search takes a branch although it has lent its permit (S3). It crashes or hangs when a branch is popped that was promoted,
-//! or reclaimed that was stolen.
+//! It was seen to fail when the panic of a branch is lost, that of a stolen one (`run_shared` in
+//! `fork_join.rs`) or of a scope's, and when a search takes a branch although it has lent its
+//! permit (S3). It crashes or hangs when a branch is popped that was promoted, or reclaimed that
+//! was stolen.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},

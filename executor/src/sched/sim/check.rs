@@ -1,5 +1,5 @@
-//! What holds after every step: I1, I2, I3, I4, I5, I6, S1, S3 and the bounds; and what is counted at the end: L4,
-//! F1, F2.
+//! What holds after every step: I1, I2, I3, I4, I5, I6, S1, S3 and the bounds; and what is counted
+//! at the end: L4, F1, F2.
 
 use std::{
     cell::{Cell, RefCell},
@@ -20,8 +20,8 @@ use crate::{
     task::{Id, Task},
 };
 
-/// A task may be queued for so long: a slice until its thread counts as stuck, a period of sysmon until it
-/// looks, both once more for the next one, and what others computed meanwhile.
+/// A task may be queued for so long: a slice until its thread counts as stuck, a period of sysmon
+/// until it looks, both once more for the next one, and what others computed meanwhile.
 const QUEUED_NS_MAX: u64 = 80_000_000;
 
 fn ordered_len(peer: &Peer) -> usize {
@@ -33,11 +33,11 @@ const FORGOTTEN: usize = 64;
 
 /// What is remembered from step to step.
 pub(super) struct Checks {
-    /// For each P: its ticks, and what it had taken from the global queue, when that was seen empty last or
-    /// the P took from it.
+    /// For each P: its ticks, and what it had taken from the global queue, when that was seen empty
+    /// last or the P took from it.
     global: RefCell<Vec<(u64, u64)>>,
-    /// Tasks that were queued at one of the last looks: since when, and at which look last. A list was searched for
-    /// each task, which was half of the time that a seed took.
+    /// Tasks that were queued at one of the last looks: since when, and at which look last. A list
+    /// was searched for each task, which was half of the time that a seed took.
     queued: RefCell<HashMap<Id, (u64, u64)>>,
     looks: Cell<u64>,
     steals: RefCell<Vec<(u64, u64)>>,
@@ -126,8 +126,8 @@ impl Checks {
         }
     }
 
-    /// I5. A lone `runnext` or forked child is excepted, and so is what a thread is about to take by itself, and
-    /// a runtime that may not start another thread.
+    /// I5. A lone `runnext` or forked child is excepted, and so is what a thread is about to take
+    /// by itself, and a runtime that may not start another thread.
     fn work_beside_a_permit(&self, driver: &Driver) {
         let shared = &driver.shared;
         let idle = &shared.idle;
@@ -195,8 +195,8 @@ impl Checks {
         }
     }
 
-    /// I1, I2: there are as many tasks in queues as are queued, and as many running as are polled; and F1, F2,
-    /// F4: none is queued for long.
+    /// I1, I2: there are as many tasks in queues as are queued, and as many running as are polled;
+    /// and F1, F2, F4: none is queued for long.
     fn one_place(&self, driver: &Driver) {
         let shared = &driver.shared;
         let now = driver.now();

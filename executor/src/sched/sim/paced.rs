@@ -1,10 +1,12 @@
-//! A driver that counts what things cost: how long a program takes on so many workers, were each of them a CPU.
+//! A driver that counts what things cost: how long a program takes on so many workers, were each of
+//! them a CPU.
 //!
 //! # How it works
 //!
-//! Discrete events. Each virtual thread has a time of its own, at which it takes its next step; the one that is
-//! furthest behind goes first, and equals in an order that follows from the seed. The step is the shipped code's,
-//! the clock shows that thread's time meanwhile, and then its time moves by what the step [costs](Costs):
+//! Discrete events. Each virtual thread has a time of its own, at which it takes its next step; the
+//! one that is furthest behind goes first, and equals in an order that follows from the seed. The
+//! step is the shipped code's, the clock shows that thread's time meanwhile, and then its time
+//! moves by what the step [costs](Costs):
 //!
 //! | in a step | costs |
 //! | --- | --- |
@@ -20,10 +22,11 @@
 //!
 //! # What it leaves out
 //!
-//! A step takes effect when it begins, and is paid for afterwards. So a thief that watches a `runnext` for its 10 us
-//! always finds it unmoved, and steals more than it would; nothing waits for a line that many want; and memory has no
-//! bandwidth to run out of. What it shows is the schedule: who gets which task when, and how many steals and wake-ups
-//! that takes. Programs here spawn few tasks in a poll, or its children would all be there at its beginning.
+//! A step takes effect when it begins, and is paid for afterwards. So a thief that watches a
+//! `runnext` for its 10 us always finds it unmoved, and steals more than it would; nothing waits
+//! for a line that many want; and memory has no bandwidth to run out of. What it shows is the
+//! schedule: who gets which task when, and how many steals and wake-ups that takes. Programs here
+//! spawn few tasks in a poll, or its children would all be there at its beginning.
 
 use std::{
     cell::{Cell, RefCell},
@@ -60,7 +63,8 @@ pub(super) struct Costs {
     pub(super) spawn_ns: u64,
     /// The poll of a task that does nothing, with its end.
     pub(super) poll_ns: u64,
-    /// A look at the queues of a P that has not moved since the last one: two lines, in the cache already.
+    /// A look at the queues of a P that has not moved since the last one: two lines, in the cache
+    /// already.
     pub(super) look_ns: u64,
     /// A line of cache that another CPU wrote last.
     pub(super) line_ns: u64,

@@ -1,10 +1,11 @@
 //! Random programs of tasks, and what must have happened when they are over.
 //!
-//! A program is a tree of scripts. A script is a list of things that a task does one after the other; it
-//! spawns scripts further down, and joins or aborts what it spawned. What it waits for always comes: a gate is
-//! opened by another task or, in the end, from outside. So every task ends, and how it may end follows from its
-//! script: well, if nobody aborts it; with a panic, if it says so; cancelled, if somebody aborts it or its
-//! parent's `JoinSet`-less end drops nothing (a handle that is dropped detaches).
+//! A program is a tree of scripts. A script is a list of things that a task does one after the
+//! other; it spawns scripts further down, and joins or aborts what it spawned. What it waits for
+//! always comes: a gate is opened by another task or, in the end, from outside. So every task ends,
+//! and how it may end follows from its script: well, if nobody aborts it; with a panic, if it says
+//! so; cancelled, if somebody aborts it or its parent's `JoinSet`-less end drops nothing (a handle
+//! that is dropped detaches).
 
 use std::{
     cell::Cell,
@@ -41,7 +42,8 @@ enum Act {
     Spawn(Script),
     /// As [`Spawn`](Self::Spawn), on this thread for good.
     SpawnLocal(Script),
-    /// As [`Spawn`](Self::Spawn), by a fork, whose poll goes on for a while and blocks, or ends at once.
+    /// As [`Spawn`](Self::Spawn), by a fork, whose poll goes on for a while and blocks, or ends at
+    /// once.
     Fork(Script, Option<Duration>),
     /// Waits for the child that was spawned last, and looks how it ended.
     Join,
@@ -75,8 +77,8 @@ pub(super) struct Script {
 /// How a task says that it panicked on purpose.
 pub(super) struct OnPurpose;
 
-/// How likely each act is. A seed has a taste of its own, for programs in which everything is equally likely
-/// are all alike ("swarm testing", Groce and others, 2012).
+/// How likely each act is. A seed has a taste of its own, for programs in which everything is
+/// equally likely are all alike ("swarm testing", Groce and others, 2012).
 pub(super) struct Taste {
     weights: [usize; KINDS],
     gates: usize,
@@ -406,7 +408,8 @@ async fn not_early(time: Duration, sleep: impl Future<Output = ()>) {
     }
 }
 
-/// A waker that blocks, as code of a user's may; but not sysmon's thread, which would leave everybody to themselves.
+/// A waker that blocks, as code of a user's may; but not sysmon's thread, which would leave
+/// everybody to themselves.
 struct Alarm {
     task: Waker,
     blocks: Duration,

@@ -1,25 +1,29 @@
-//! How a program's time grows with its workers, up to 1,024 of them (F1, H2): T1/P and some critical paths up to 128 of them, which the
-//! test holds it to; beyond that one task that spawns for all is too slow for them, and no constant number of its critical paths is enough,
-//! as the page says.
+//! How a program's time grows with its workers, up to 1,024 of them (F1, H2): T1/P and some
+//! critical paths up to 128 of them, which the test holds it to; beyond that one task that spawns
+//! for all is too slow for them, and no constant number of its critical paths is enough, as the
+//! page says.
 //!
-//! A work-stealing scheduler runs a program of T1 work and a critical path T∞ in T1/P + O(T∞) on P workers, and steals
-//! O(P T∞) times (Blumofe and Leiserson, "Scheduling multithreaded computations by work stealing", 1999). Threads that
-//! sleep until there is work add what it takes to wake them, which that paper has not.
+//! A work-stealing scheduler runs a program of T1 work and a critical path T∞ in T1/P + O(T∞) on P
+//! workers, and steals O(P T∞) times (Blumofe and Leiserson, "Scheduling multithreaded computations
+//! by work stealing", 1999). Threads that sleep until there is work add what it takes to wake them,
+//! which that paper has not.
 //!
 //! # *The ramp*
 //!
-//! One thread searches at a time, mostly: who finds work wakes the next (`idle.rs`). So sleeping threads come one by one,
-//! each a wake-up w after the one before, and k of them are at work after k w. Work T1 is then done after
-//! sqrt(2 w T1), if that comes first: a burst so short that not all are needed is over before all are there. Otherwise
-//! P threads are there after P w, half of which was lost.
+//! One thread searches at a time, mostly: who finds work wakes the next (`idle.rs`). So sleeping
+//! threads come one by one, each a wake-up w after the one before, and k of them are at work after
+//! k w. Work T1 is then done after sqrt(2 w T1), if that comes first: a burst so short that not all
+//! are needed is over before all are there. Otherwise P threads are there after P w, half of which
+//! was lost.
 //!
 //! | program | is |
 //! | --- | --- |
 //! | tree | a task spawns two, and so on; the last ones compute for 10 us |
 //! | batches | a task spawns 64 in each poll and yields; each computes for 10 us. Its critical path is the spawning |
 //!
-//! `cargo xtask scaling` writes the whole table to `docs/scaling.md`, by `WS_SIM_TABLE=FILE`, and `WS_SIM_COSTS` has the
-//! costs of a machine. Without the first, the small rows run, and what they assert does not depend on the machine.
+//! `cargo xtask scaling` writes the whole table to `docs/scaling.md`, by `WS_SIM_TABLE=FILE`, and
+//! `WS_SIM_COSTS` has the costs of a machine. Without the first, the small rows run, and what they
+//! assert does not depend on the machine.
 
 use std::{env, fmt::Write, fs};
 
@@ -30,8 +34,8 @@ use super::{
 };
 use crate::{runtime::Runtime, spawn, task};
 
-/// Of the order that `ws-scaling costs` gives for a virtual machine of two cores (AMD EPYC). `look_ns` is not measured:
-/// it is two hits in a second-level cache, of 14 cycles each.
+/// Of the order that `ws-scaling costs` gives for a virtual machine of two cores (AMD EPYC).
+/// `look_ns` is not measured: it is two hits in a second-level cache, of 14 cycles each.
 const COSTS: Costs = Costs {
     spawn_ns: 70,
     poll_ns: 70,
@@ -144,7 +148,8 @@ fn run(seed: u64, workers: usize, program: Program, costs: &Costs) -> Row {
     };
     let runtime = runtime(&setting);
     let paced = Paced::new(&runtime, *costs, seed);
-    // Until there is a thread for every worker: with work enough for the last to come in time for it.
+    // Until there is a thread for every worker: with work enough for the last to come in time for
+    // it.
     let depth = usize::BITS - (16 * workers).leading_zeros();
     while paced.threads() < workers {
         paced.run(|| drop(runtime.handle().spawn(async move { tree(depth, WARM_NS) })));

@@ -9,8 +9,9 @@ use super::{
 };
 use crate::{rng::Rng, sched::closing::Closing, sched::shutdown::Wait};
 
-/// So many of the usual number of runs, or the one seed that is to be replayed. Without optimisation, where a run takes
-/// several times as long, a third of them: what asserts are in the shipped code is seen to there.
+/// So many of the usual number of runs, or the one seed that is to be replayed. Without
+/// optimisation, where a run takes several times as long, a third of them: what asserts are in the
+/// shipped code is seen to there.
 fn seeds(usual: u64) -> Box<dyn Iterator<Item = u64>> {
     let number = |name| {
         env::var(name)
@@ -33,8 +34,8 @@ fn seeds(usual: u64) -> Box<dyn Iterator<Item = u64>> {
     }
 }
 
-/// Plays a program; at the end, or in the middle of it, the runtime is shut down. How many steps that took,
-/// and until when.
+/// Plays a program; at the end, or in the middle of it, the runtime is shut down. How many steps
+/// that took, and until when.
 fn play(
     setting: &Setting,
     scripts: Vec<Script>,

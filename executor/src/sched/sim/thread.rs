@@ -1,7 +1,8 @@
-//! A virtual thread, which both drivers step: a `Worker`, and the point of its loop at which it stands; and sysmon's.
+//! A virtual thread, which both drivers step: a `Worker`, and the point of its loop at which it
+//! stands; and sysmon's.
 //!
-//! The steps are those that a real thread takes one after the other (`worker::main`, `Sleeper::park`, `Monitor::run`);
-//! who takes the next one, and when, is the driver's.
+//! The steps are those that a real thread takes one after the other (`worker::main`,
+//! `Sleeper::park`, `Monitor::run`); who takes the next one, and when, is the driver's.
 
 use std::cell::{Cell, RefCell};
 

@@ -1,5 +1,6 @@
-//! A thread's steps on its way to a permit, to sleep and back, one at a time. What wakers and hooks do in the middle of
-//! them is in `wait/tests.rs`, and what others do meanwhile in `models::idle` and `models::permit`.
+//! A thread's steps on its way to a permit, to sleep and back, one at a time. What wakers and hooks
+//! do in the middle of them is in `wait/tests.rs`, and what others do meanwhile in `models::idle`
+//! and `models::permit`.
 
 use std::{sync::atomic::AtomicUsize, thread};
 
@@ -141,8 +142,8 @@ fn who_wants_a_permit_knows_whether_it_was_handed_one() {
     end(runtime, [wants, first, second]);
 }
 
-/// The only permit goes to another thread, and what was queued with it. Whatever wakes it meanwhile, it sleeps until
-/// somebody hands it one.
+/// The only permit goes to another thread, and what was queued with it. Whatever wakes it
+/// meanwhile, it sleeps until somebody hands it one.
 #[test]
 fn who_gives_way_waits_for_the_next_permit() {
     const NONE: usize = usize::MAX;

@@ -1,20 +1,26 @@
-//! *Calm*: where nothing but computations that fork goes on, sysmon looks every 4 ms and not every millisecond.
+//! *Calm*: where nothing but computations that fork goes on, sysmon looks every 4 ms and not every
+//! millisecond.
 //!
-//! A look costs two computing cores some 30 us in a virtual machine, most of it the timer and the switches, which is 2 to 5 % of what a
-//! computation takes; and such a computation has nothing for sysmon to do, but to find out that one of its threads blocks. A quicksort, a mergesort
-//! and a matrix product on two workers went at 0.98, 0.97 and 0.98 of rayon's speed, or 0.85, 0.97 and 0.95, and then at 1.00, 1.01 and 1.00, or
-//! 0.97, 0.99 and 0.99 (two runs of each, in turn, medians of three).
+//! A look costs two computing cores some 30 us in a virtual machine, most of it the timer and the
+//! switches, which is 2 to 5 % of what a computation takes; and such a computation has nothing for
+//! sysmon to do, but to find out that one of its threads blocks. A quicksort, a mergesort and a
+//! matrix product on two workers went at 0.98, 0.97 and 0.98 of rayon's speed, or 0.85, 0.97 and
+//! 0.95, and then at 1.00, 1.01 and 1.00, or 0.97, 0.99 and 0.99 (two runs of each, in turn,
+//! medians of three).
 //!
-//! It is calm if no permit is free, every thread that has one is in a computation that forks and was on its core for nine tenths of
-//! the time since the last look, and there is nothing else: no task in any queue, no timer, no source of events, no thread without
-//! a permit that computes or wants one. So a leaf that reads for 3 ms and computes for one is seen not to compute, although its CPU time moves from each look
-//! to the next, and sysmon looks every millisecond again, for some time: two such looks see who blocks.
+//! It is calm if no permit is free, every thread that has one is in a computation that forks and
+//! was on its core for nine tenths of the time since the last look, and there is nothing else: no
+//! task in any queue, no timer, no source of events, no thread without a permit that computes or
+//! wants one. So a leaf that reads for 3 ms and computes for one is seen not to compute, although
+//! its CPU time moves from each look to the next, and sysmon looks every millisecond again, for
+//! some time: two such looks see who blocks.
 //!
-//! What is later then, by 3 ms at most: a task that a computation leaves in its own queue, the first timer, and the first source. Who pushes a
-//! task for all wakes sysmon: *A long rest* in `idle.rs`.
+//! What is later then, by 3 ms at most: a task that a computation leaves in its own queue, the
+//! first timer, and the first source. Who pushes a task for all wakes sysmon: *A long rest* in
+//! `idle.rs`.
 //!
-//! Rejected: the same without a look at the CPU time as a share, which came to the wrong end for that leaf; and to sleep for longer than
-//! *crowded* does.
+//! Rejected: the same without a look at the CPU time as a share, which came to the wrong end for
+//! that leaf; and to sleep for longer than *crowded* does.
 
 use std::time::Duration;
 
@@ -97,7 +103,8 @@ impl Calm {
 }
 
 impl Peer {
-    /// Whether its thread is in a computation that forks, and there is no task of its own beside that.
+    /// Whether its thread is in a computation that forks, and there is no task of its own beside
+    /// that.
     fn only_forks(&self) -> bool {
         self.running.load(Relaxed) != 0
             && self.forks()

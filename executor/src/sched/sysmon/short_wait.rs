@@ -1,17 +1,19 @@
 //! *A short wait*: how long a thread that blocks keeps its permit.
 //!
-//! A thread that blocks has its core free, so whoever gets its permit loses nothing; but if it only waits for a lock that
-//! another of our threads holds, it is back in some 100 us, and then there is one thread more than cores. They take turns on
-//! them from then on, and who holds that lock may lose its core. So it keeps its permit for 1 ms, if such waits were mostly
-//! shorter lately (`worth.rs`), and sysmon lies down for no longer than is left of that. Where tasks block for long that is
-//! tried again once in 1,024 times, for all that block just then. A wait for a lock and one for anything else are the same to
-//! the system's eyes, a futex, so they are to sysmon's. A wait counts from the last look that saw the thread's CPU time move.
-//! Who has had its slice is not waited for. A QUIC connection that echoes 16 MiB took 0.95 and 1.02 of tokio's time with this in two
-//! runs, and 1.27 and 1.17 without.
+//! A thread that blocks has its core free, so whoever gets its permit loses nothing; but if it only
+//! waits for a lock that another of our threads holds, it is back in some 100 us, and then there is
+//! one thread more than cores. They take turns on them from then on, and who holds that lock may
+//! lose its core. So it keeps its permit for 1 ms, if such waits were mostly shorter lately
+//! (`worth.rs`), and sysmon lies down for no longer than is left of that. Where tasks block for
+//! long that is tried again once in 1,024 times, for all that block just then. A wait for a lock
+//! and one for anything else are the same to the system's eyes, a futex, so they are to sysmon's. A
+//! wait counts from the last look that saw the thread's CPU time move. Who has had its slice is not
+//! waited for. A QUIC connection that echoes 16 MiB took 0.95 and 1.02 of tokio's time with this in
+//! two runs, and 1.27 and 1.17 without.
 //!
-//! Rejected: to keep it as long as another thread of ours computes, if it waits for a futex by `/proc/self/task/*/syscall`:
-//! that is up to a slice, beside tasks that could run. And to have one thread more than there are permits stay out of the
-//! netpoll: the same transfer took longer.
+//! Rejected: to keep it as long as another thread of ours computes, if it waits for a futex by
+//! `/proc/self/task/*/syscall`: that is up to a slice, beside tasks that could run. And to have one
+//! thread more than there are permits stay out of the netpoll: the same transfer took longer.
 
 use std::time::Duration;
 
@@ -20,8 +22,9 @@ use crate::sched::worth::Worth;
 
 /// How long a thread that blocks keeps its permit, if such waits are mostly shorter.
 pub(super) const SHORT_WAIT_NS: u64 = 1_000_000;
-/// So many in a row may be longer before it is tried less often, and so many in a row are let pass at most. The second is
-/// guessed; with 64 ticks beside blocked threads came 375 us late instead of 229 (p99), for one in 64 of these was waited for.
+/// So many in a row may be longer before it is tried less often, and so many in a row are let pass
+/// at most. The second is guessed; with 64 ticks beside blocked threads came 375 us late instead of
+/// 229 (p99), for one in 64 of these was waited for.
 const TRUST: u32 = 1;
 const MAX: u32 = 1024;
 
@@ -73,7 +76,8 @@ impl ShortWaits {
         }
     }
 
-    /// Whether its thread, which is blocked and has not had its slice, keeps its permit although others need it.
+    /// Whether its thread, which is blocked and has not had its slice, keeps its permit although
+    /// others need it.
     pub(super) fn is_granted(&mut self, seen: &mut Seen, now: u64) -> bool {
         let still_for = now - seen.still_since;
         if seen.patience == Patience::Open {

@@ -1,4 +1,5 @@
-//! Who computes without a permit, and who gives its permit up for that: what sysmon has to do with *Strays* (`fork_join/owner.rs`).
+//! Who computes without a permit, and who gives its permit up for that: what sysmon has to do with
+//! *Strays* (`fork_join/owner.rs`).
 
 use super::{LOOK_NS, Monitor, Seen};
 use crate::{
@@ -12,8 +13,8 @@ use crate::{
 };
 
 impl Seen {
-    /// Whether its thread was on a core for a quarter of the time at least. None if that cannot be said yet: a look itself takes a
-    /// core away. Where the system does not tell, it was not.
+    /// Whether its thread was on a core for a quarter of the time at least. None if that cannot be
+    /// said yet: a look itself takes a core away. Where the system does not tell, it was not.
     pub(super) fn computes(&mut self, now: u64) -> Option<bool> {
         let Some(cpu) = self.cpu else {
             return Some(false);
@@ -29,8 +30,8 @@ impl Seen {
 }
 
 impl Shared {
-    /// Says whether a P's thread computes without a permit. If it does no more, its core is free, and somebody may have slept for
-    /// want of one.
+    /// Says whether a P's thread computes without a permit. If it does no more, its core is free,
+    /// and somebody may have slept for want of one.
     pub(super) fn set_stray(&self, peer: &Peer, computes: bool) {
         if peer.computes.load(Relaxed) != computes {
             peer.computes.store(computes, Relaxed);
@@ -40,7 +41,8 @@ impl Shared {
         }
     }
 
-    /// A P's thread is stuck without a permit, and was seen to compute or not: whether it is one of them.
+    /// A P's thread is stuck without a permit, and was seen to compute or not: whether it is one of
+    /// them.
     pub(super) fn look_at_stray(&self, peer: &Peer, cpu: Option<u64>, computes: Option<bool>) {
         let Some(computes) = computes else {
             return;

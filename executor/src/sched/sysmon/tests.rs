@@ -1,6 +1,7 @@
-//! How often sysmon (L2) looks, when it sleeps, when it stays up for the netpoll (L6), and when it does the work of threads that
-//! are late. What it makes of a poll that is long or new is in `tests/polls.rs`, and of one that stalls in `tests/reports.rs`.
-//! Whose permit it takes is in `tests/permits.rs`, and seen by whole programs and by the simulated ones.
+//! How often sysmon (L2) looks, when it sleeps, when it stays up for the netpoll (L6), and when it
+//! does the work of threads that are late. What it makes of a poll that is long or new is in
+//! `tests/polls.rs`, and of one that stalls in `tests/reports.rs`. Whose permit it takes is in
+//! `tests/permits.rs`, and seen by whole programs and by the simulated ones.
 
 mod calm;
 mod permits;

@@ -1,5 +1,6 @@
-//! How many threads there may be, what is said where no more can be had, and to which of them a call is handed. Threads that
-//! the runtime starts lie on the stage, but for those that are asked for their names.
+//! How many threads there may be, what is said where no more can be had, and to which of them a
+//! call is handed. Threads that the runtime starts lie on the stage, but for those that are asked
+//! for their names.
 
 use std::sync::Barrier;
 

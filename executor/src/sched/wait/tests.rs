@@ -1,10 +1,11 @@
-//! I5: wakers and hooks that block where their thread lies. Each looks, in the middle of the block, whether somebody else
-//! was woken for what is queued, and fails if those who pushed relied on the thread that is blocked: where `is_up` does not
-//! take note of a hand-over, or `come_round` does not get up before it wakes. Two more fail if it lies down again with
-//! a permit, and if a call that was handed to it stays with it while it blocks (S2).
+//! I5: wakers and hooks that block where their thread lies. Each looks, in the middle of the block,
+//! whether somebody else was woken for what is queued, and fails if those who pushed relied on the
+//! thread that is blocked: where `is_up` does not take note of a hand-over, or `come_round` does
+//! not get up before it wakes. Two more fail if it lies down again with a permit, and if a call
+//! that was handed to it stays with it while it blocks (S2).
 //!
-//! Behind these: where a thread waits, what it gets up for, and when it ends. What one does that waits for its own root is in
-//! `tests/root.rs`.
+//! Behind these: where a thread waits, what it gets up for, and when it ends. What one does that
+//! waits for its own root is in `tests/root.rs`.
 
 mod root;
 
@@ -56,7 +57,8 @@ fn thread(runtime: &Runtime) -> Worker {
     worker
 }
 
-/// A thread with a root that is due, and without a permit: in a `block_on`, or, if it takes anything, in `Runtime::run`.
+/// A thread with a root that is due, and without a permit: in a `block_on`, or, if it takes
+/// anything, in `Runtime::run`.
 fn with_root(runtime: &Runtime, scope: Scope) -> (Worker, Shares<Root>) {
     let shared = runtime.handle().shared();
     let processor = shared.take_processor().expect("there is room for it");
@@ -131,7 +133,8 @@ fn a_hook_takes_note_before_it_blocks() {
     end(runtime, [worker]);
 }
 
-/// A task comes while the thread is in its hook, and nobody is woken for it: the thread gets up again before it sleeps.
+/// A task comes while the thread is in its hook, and nobody is woken for it: the thread gets up
+/// again before it sleeps.
 #[test]
 fn who_gets_up_between_its_hooks_has_called_both() {
     let own = Shares::new(Mutex::new(None::<Handle>));
@@ -279,8 +282,8 @@ fn a_wait_in_the_netpoll_brings_the_timers_that_are_due() {
     end(runtime, [worker]);
 }
 
-/// So many timers at the end of a wait, and so much later as many again, so many times; then a single one. How long somebody
-/// who sleeps lets it wait.
+/// So many timers at the end of a wait, and so much later as many again, so many times; then a
+/// single one. How long somebody who sleeps lets it wait.
 fn waits_after(worker: &Worker, crowd: usize, later: u64, times: usize) -> u64 {
     let due = |count: usize, later: u64| {
         let later = Duration::from_nanos(later);

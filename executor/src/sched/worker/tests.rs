@@ -1,4 +1,5 @@
-//! What a thread makes of what it has polled, what it does where it comes to a fork, and what it leaves behind.
+//! What a thread makes of what it has polled, what it does where it comes to a fork, and what it
+//! leaves behind.
 
 use std::{
     future::{Future, poll_fn},

@@ -160,7 +160,8 @@ fn an_index_shows_its_task_as_long_as_it_lives() {
     }
 }
 
-/// Who removes a task that is being looked at does not wait, and leaves the table's reference to the reader.
+/// Who removes a task that is being looked at does not wait, and leaves the table's reference to
+/// the reader.
 #[test]
 fn a_reader_releases_what_is_removed_under_its_claim() {
     let (table, owner) = live_table();
@@ -233,8 +234,8 @@ fn readers_and_removers_release_each_reference_once() {
     assert!(cells.iter().all(|cell| Arc::strong_count(&cell.0) == 1));
 }
 
-/// From the other end, and all of it: also what came behind the first one's back. After one that was left by a panic it is
-/// the first again.
+/// From the other end, and all of it: also what came behind the first one's back. After one that
+/// was left by a panic it is the first again.
 #[test]
 fn two_sweeps_come_from_both_ends() {
     let (table, owner) = live_table();

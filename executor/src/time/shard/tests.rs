@@ -64,8 +64,8 @@ fn only_an_earlier_deadline_is_told() {
     }
 }
 
-/// Lets `arm` arm a timer, of a millisecond or of half an hour of virtual time, while a thread waits in the netpoll without a deadline.
-/// If the netpoll is not told, the wait does not end.
+/// Lets `arm` arm a timer, of a millisecond or of half an hour of virtual time, while a thread
+/// waits in the netpoll without a deadline. If the netpoll is not told, the wait does not end.
 fn wait_while(clock: Clock, arm: impl FnOnce(&TimerShard, Key, u64) -> Option<Key>) {
     let netpoll = Netpoll::new().unwrap();
     let shard = TimerShard::new(Arc::new(TimeDriver::new(netpoll.clone(), clock)));
@@ -146,8 +146,8 @@ fn after_shutdown_nothing_is_armed_and_no_key_means_anything() {
 }
 
 /// Four tasks on threads of their own sleep, give up and postpone, with wakers that change, while
-/// another thread moves the clock and fires. Each sleep that is waited for ends, none before its time,
-/// and nothing is left.
+/// another thread moves the clock and fires. Each sleep that is waited for ends, none before its
+/// time, and nothing is left.
 #[test]
 fn threads_arm_cancel_reset_and_fire_at_once() {
     const TASKS: usize = 4;

@@ -116,7 +116,8 @@ fn a_future_that_spends_the_whole_budget_cannot_starve_its_timeout() {
     assert_ready_eq!(budget::with_budget(|| timeout.poll()), Err(Elapsed(())));
 }
 
-/// As a read of a socket that has data: it takes `units`, and is ready in the first poll that has so many.
+/// As a read of a socket that has data: it takes `units`, and is ready in the first poll that has
+/// so many.
 async fn reads(units: u32) -> u32 {
     for _ in 0..units {
         poll_fn(|cx| {

@@ -1,4 +1,5 @@
-//! Programs of tasks, which fork and join among other things: made up, run, and looked at afterwards.
+//! Programs of tasks, which fork and join among other things: made up, run, and looked at
+//! afterwards.
 
 use std::{
     future::{Future, pending, poll_fn},

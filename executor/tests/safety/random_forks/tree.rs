@@ -31,7 +31,8 @@ pub(crate) struct Node {
     /// Its descendants have the ids from its own on up to this one.
     end: usize,
     kind: Kind,
-    /// When it has forked: a scope panics in its closure, and all else after its branches have ended.
+    /// When it has forked: a scope panics in its closure, and all else after its branches have
+    /// ended.
     panics: bool,
 }
 
@@ -250,8 +251,8 @@ impl Run<'_> {
 struct Stack {
     /// The ids that may begin: those below the newest closure.
     may_begin: (usize, usize),
-    /// Something waits there for a branch. The second closure of a join is a call like any other where the thread of that join
-    /// runs it: nothing waits then.
+    /// Something waits there for a branch. The second closure of a join is a call like any other
+    /// where the thread of that join runs it: nothing waits then.
     waits: bool,
 }
 

@@ -69,7 +69,8 @@ pub(crate) fn rounds(program: &Program, options: &Options, rounds: &mut Vec<Roun
     }
 }
 
-/// CPU time in user mode and in the kernel: `utime` and `stime` of the manual, in ticks of mostly 10 ms.
+/// CPU time in user mode and in the kernel: `utime` and `stime` of the manual, in ticks of mostly
+/// 10 ms.
 fn ticks(pid: u32) -> [f64; 2] {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("the child lives");
     let (_, fields) = stat.rsplit_once(')').expect("the name is in brackets");

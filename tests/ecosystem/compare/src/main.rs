@@ -4,13 +4,15 @@
 //! cargo run --release -p ws-compare [hyper] [quinn] [postgres] [redis] [--rounds N] [--seconds N] [--preload LIBRARY]
 //! ```
 //!
-//! Each program is written once, over the trait [`Rt`], and only the runtime is swapped; both have two workers. A
-//! round runs it on the one and then on the other, each in a process of its own, and the next round begins with the
-//! other. What is printed is the median over the rounds, and the ratio of the medians with, in brackets, the
-//! lowest and the highest ratio within a round. CPU is that of the process in user mode, so servers that are not
-//! ours (PostgreSQL, Redis) and the load generator (wrk) are not in it.
+//! Each program is written once, over the trait [`Rt`], and only the runtime is swapped; both have
+//! two workers. A round runs it on the one and then on the other, each in a process of its own, and
+//! the next round begins with the other. What is printed is the median over the rounds, and the
+//! ratio of the medians with, in brackets, the lowest and the highest ratio within a round. CPU is
+//! that of the process in user mode, so servers that are not ours (PostgreSQL, Redis) and the load
+//! generator (wrk) are not in it.
 //!
-//! With `--preload` the programs have that library's allocator instead of the C library's, whose locks two workers meet at.
+//! With `--preload` the programs have that library's allocator instead of the C library's, whose
+//! locks two workers meet at.
 //!
 //! The machine is everybody's: compare ratios, and believe them only if they agree.
 

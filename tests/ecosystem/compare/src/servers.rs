@@ -27,7 +27,8 @@ struct Server {
 impl Drop for Server {
     fn drop(&mut self) {
         let pid = i32::try_from(self.child.id()).expect("a process id");
-        // SAFETY: a system call without pointers; the child was not waited for, so the number is its own.
+        // SAFETY: a system call without pointers; the child was not waited for, so the number is
+        // its own.
         let _gone_already = unsafe { libc::kill(pid, self.stop) };
         self.child.wait().expect("it was started here");
         if let Err(error) = fs::remove_dir_all(&self.dir) {

@@ -56,8 +56,8 @@ async fn panics<T>(future: impl Future<Output = T>) -> String {
 }
 
 proofs! {
-    /// tokio-io: a read leaves alone what the buffer has, takes what is there, and is empty at the end;
-    /// vectored writes write all slices; the halves have each their trait.
+    /// tokio-io: a read leaves alone what the buffer has, takes what is there, and is empty at the
+    /// end; vectored writes write all slices; the halves have each their trait.
     async fn tokio_io(env) {
         let (mut here, there) = UnixStream::pair().unwrap();
         let slices = [IoSlice::new(b"head "), IoSlice::new(b"body")];
@@ -110,8 +110,8 @@ proofs! {
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 
-    /// async-rs: outputs, panics, cancelling and letting go; a registered socket; an interval; a refused
-    /// connection.
+    /// async-rs: outputs, panics, cancelling and letting go; a registered socket; an interval; a
+    /// refused connection.
     async fn async_rs(env) {
         env.expect_panics(&["as expected"]);
         let kit = ws::async_rs::Kit::current();
@@ -192,7 +192,8 @@ proofs! {
         ws::spawn_blocking(|| thread.join().unwrap()).await.unwrap();
     }
 
-    /// zbus: tasks are cancelled by a drop and let go by a detach; abstract names; readiness; children.
+    /// zbus: tasks are cancelled by a drop and let go by a detach; abstract names; readiness;
+    /// children.
     async fn zbus(env) {
         let runtime = ws::zbus::Runtime::current();
         assert_eq!(runtime.spawn("gives one", async { 1 }).await.unwrap(), 1);

@@ -1,6 +1,6 @@
 //! Proof 11: libraries that are hard-wired to tokio's runtime, reqwest and sqlx, in tasks of `ws`,
-//! through async-compat: it keeps a runtime of tokio's on one thread, and makes it current for each poll
-//! of a wrapped future.
+//! through async-compat: it keeps a runtime of tokio's on one thread, and makes it current for each
+//! poll of a wrapped future.
 
 use std::time::Duration;
 
@@ -17,7 +17,8 @@ use ws::{
 
 use crate::harness::{bytes, proofs};
 
-/// What async-compat starts: a thread for the runtime, and those on which tokio makes blocking calls.
+/// What async-compat starts: a thread for the runtime, and those on which tokio makes blocking
+/// calls.
 const TOKIO: &[&str] = &["async-compat", "tokio"];
 
 /// What reqwest says outside of tokio's runtime, and what sqlx says.
@@ -72,8 +73,8 @@ proofs! {
         }
     }
 
-    /// A pool of sqlx', which panics without tokio's runtime, shared by tasks of `ws`; a transaction that is dropped
-    /// is rolled back.
+    /// A pool of sqlx', which panics without tokio's runtime, shared by tasks of `ws`; a
+    /// transaction that is dropped is rolled back.
     async fn sqlx(env) {
         env.allow_threads(TOKIO);
         env.expect_panics(&[NO_CONTEXT]);

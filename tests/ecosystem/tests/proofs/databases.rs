@@ -104,7 +104,8 @@ fn config() -> Config {
 }
 
 proofs! {
-    /// 1,000 inserts go out before the first answer is awaited; all are there, and each as it was sent.
+    /// 1,000 inserts go out before the first answer is awaited; all are there, and each as it was
+    /// sent.
     async fn postgres_pipelined_inserts(env) {
         let Some((_postgres, port)) = postgres(&env).await else { return };
         let stream = TcpStream::connect(local(port)).await.unwrap();
@@ -163,7 +164,8 @@ proofs! {
         assert_eq!(payloads, expected);
     }
 
-    /// 20,000 commands, in pipelines of 100 from four tasks on one connection, each with its own answer.
+    /// 20,000 commands, in pipelines of 100 from four tasks on one connection, each with its own
+    /// answer.
     async fn redis_pipelined_commands(env) {
         let Some((_redis, port)) = redis_server(&env) else { return };
         let connection = redis_connection(port, AsyncConnectionConfig::new()).await;
@@ -237,8 +239,8 @@ fn redis_server(env: &Env) -> Option<(Server, u16)> {
 
 /// A connection whose driver is a task of `ws`.
 ///
-/// redis-rs asks tokio for the time only if there is a time limit on answers, so there is none here:
-/// `ws::time::timeout` around the call does it.
+/// redis-rs asks tokio for the time only if there is a time limit on answers, so there is none
+/// here: `ws::time::timeout` around the call does it.
 async fn redis_connection(port: u16, config: AsyncConnectionConfig) -> MultiplexedConnection {
     let stream = TcpStream::connect(local(port)).await.unwrap();
     stream.set_nodelay(true).unwrap();

@@ -95,8 +95,8 @@ async fn client(address: &str) -> ProofProxy<'static> {
 }
 
 proofs! {
-    /// 1,000 calls from eight tasks on one connection, each with its own answer; an error comes as it was
-    /// meant; the service has counted them all.
+    /// 1,000 calls from eight tasks on one connection, each with its own answer; an error comes as
+    /// it was meant; the service has counted them all.
     async fn a_thousand_calls(env) {
         let Some((_bus, address)) = bus(&env) else { return };
         let _service = service(&address).await;

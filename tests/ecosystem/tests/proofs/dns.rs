@@ -1,5 +1,5 @@
-//! Proof 6: hickory-resolver against dnsmasq: A, AAAA, TXT with 20 answers, which do not fit into a datagram,
-//! NXDOMAIN, and a server that does not answer.
+//! Proof 6: hickory-resolver against dnsmasq: A, AAAA, TXT with 20 answers, which do not fit into a
+//! datagram, NXDOMAIN, and a server that does not answer.
 
 use std::{
     collections::BTreeSet,

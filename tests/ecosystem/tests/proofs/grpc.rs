@@ -1,4 +1,5 @@
-//! Proof 4: a tonic server and channel: unary calls, streams in both directions, and the health service.
+//! Proof 4: a tonic server and channel: unary calls, streams in both directions, and the health
+//! service.
 //!
 //! The service is written out, as `tonic-build` would generate it, so that no `protoc` is needed.
 
@@ -148,7 +149,8 @@ async fn sum(channel: Channel, given: Numbers) -> Result<Numbers, Status> {
 }
 
 proofs! {
-    /// 2,000 calls, 32 at a time on one connection, each with its own answer; an error keeps its code.
+    /// 2,000 calls, 32 at a time on one connection, each with its own answer; an error keeps its
+    /// code.
     async fn unary(env) {
         let channel = connect(Routes::new(Sums)).await;
         let answers: Vec<Numbers> = stream::iter(0..2_000)

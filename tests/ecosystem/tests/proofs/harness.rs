@@ -2,22 +2,24 @@
 //!
 //! # A process for each proof
 //!
-//! A proof says that no thread of another runtime appears. Threads belong to the process, and all tests
-//! of a binary share one. So each test starts the binary once more, with itself as the only test, and
-//! waits for it, for a limited time. What the proof prints on stderr is seen, its stdout is kept for the
-//! case that it fails.
+//! A proof says that no thread of another runtime appears. Threads belong to the process, and all
+//! tests of a binary share one. So each test starts the binary once more, with itself as the only
+//! test, and waits for it, for a limited time. What the proof prints on stderr is seen, its stdout
+//! is kept for the case that it fails.
 //!
-//! The threads that may be there are known one by one, by their numbers, and not by their names: a thread without a
-//! name has that of the one that started it, and a library's would pass for a worker.
+//! The threads that may be there are known one by one, by their numbers, and not by their names: a
+//! thread without a name has that of the one that started it, and a library's would pass for a
+//! worker.
 //!
-//! The child is the leader of a process group, in which the servers are too. When it has ended, or its time is
-//! over, the group is killed, by the number that was started here. If the test itself is killed, the system kills the
-//! child, and with that its servers.
+//! The child is the leader of a process group, in which the servers are too. When it has ended, or
+//! its time is over, the group is killed, by the number that was started here. If the test itself
+//! is killed, the system kills the child, and with that its servers.
 //!
 //! # Servers
 //!
-//! Each is started on a port of its own, in a folder of its own, and stopped by its own process id. Where
-//! one is not installed, its proof is skipped, with a line that says so; in CI that is a failure.
+//! Each is started on a port of its own, in a folder of its own, and stopped by its own process id.
+//! Where one is not installed, its proof is skipped, with a line that says so; in CI that is a
+//! failure.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -51,7 +53,8 @@ const SERVER_LIMIT: Duration = Duration::from_secs(150);
 /// Set in the process of a proof, to its name.
 const IN_CHILD: &str = "WS_PROOF";
 
-/// Makes a test of a proof, which runs as the root of a runtime with two workers, in a process of its own.
+/// Makes a test of a proof, which runs as the root of a runtime with two workers, in a process of
+/// its own.
 macro_rules! proofs {
     ($($(#[doc = $doc:literal])* async fn $name:ident($env:ident) $body:block)*) => {$(
         $(#[doc = $doc])*
@@ -81,8 +84,8 @@ impl Env {
         self.threads.allowed.lock().unwrap().extend(prefixes);
     }
 
-    /// Says nothing of panics whose message has one of these: of a proof that has them on purpose, what it prints
-    /// reads like that of one that fails.
+    /// Says nothing of panics whose message has one of these: of a proof that has them on purpose,
+    /// what it prints reads like that of one that fails.
     pub(crate) fn expect_panics(&self, messages: &'static [&'static str]) {
         let others = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
@@ -93,7 +96,8 @@ impl Env {
         }));
     }
 
-    /// The names of all threads so far that are neither of `ws` nor of the test, and were not let through.
+    /// The names of all threads so far that are neither of `ws` nor of the test, and were not let
+    /// through.
     fn foreign_threads(&self) -> BTreeSet<String> {
         // One of ours that was started just now may not have come to saying so.
         for _ in 0..400 {
@@ -165,8 +169,8 @@ fn run_child(name: &str) {
     }
 }
 
-/// Runs a test of this binary in a process of its own, which `with` prepares: how it ended, if it did, and what it
-/// printed.
+/// Runs a test of this binary in a process of its own, which `with` prepares: how it ended, if it
+/// did, and what it printed.
 fn child(name: &str, with: impl FnOnce(&mut Command)) -> (Option<ExitStatus>, String) {
     let mut command = Command::new(env::current_exe().unwrap());
     command
@@ -192,7 +196,8 @@ fn child(name: &str, with: impl FnOnce(&mut Command)) -> (Option<ExitStatus>, St
     (ended.then_some(status), printed)
 }
 
-/// Waits until a process has ended, for a limited time. It is still to be waited for, so its number stays its own.
+/// Waits until a process has ended, for a limited time. It is still to be waited for, so its number
+/// stays its own.
 fn ends(child: &Child, limit: Duration) -> bool {
     let start = Instant::now();
     while start.elapsed() < limit {
@@ -204,9 +209,11 @@ fn ends(child: &Child, limit: Duration) -> bool {
     false
 }
 
-/// What has become of a child, as one of `CLD_*`, or 0 if none of what `how` asks for. It can be asked again.
+/// What has become of a child, as one of `CLD_*`, or 0 if none of what `how` asks for. It can be
+/// asked again.
 fn news(child: &Child, how: i32) -> i32 {
-    // SAFETY: all zeros are a `siginfo_t`, which is numbers; the call writes to this one, which outlives it.
+    // SAFETY: all zeros are a `siginfo_t`, which is numbers; the call writes to this one, which
+    // outlives it.
     let (done, info) = unsafe {
         let mut info: libc::siginfo_t = std::mem::zeroed();
         let how = how | libc::WNOWAIT;
@@ -216,9 +223,11 @@ fn news(child: &Child, how: i32) -> i32 {
     info.si_code
 }
 
-/// Has the system kill a process when the thread ends that has started it, which it does at the latest with its process.
+/// Has the system kill a process when the thread ends that has started it, which it does at the
+/// latest with its process.
 pub(crate) fn bind_to_us(command: &mut Command) -> &mut Command {
-    // SAFETY: in the child of a process with threads no memory may be taken, and no lock. This is a system call.
+    // SAFETY: in the child of a process with threads no memory may be taken, and no lock. This is a
+    // system call.
     unsafe {
         command.pre_exec(|| {
             let signal = libc::SIGKILL as libc::c_ulong;
@@ -244,8 +253,8 @@ pub(crate) fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
 
 fn kill_group(child: &Child) {
     let pid = i32::try_from(child.id()).unwrap();
-    // SAFETY: a system call without pointers. The child was not waited for, so that the number of its group,
-    // which it leads, is still its own.
+    // SAFETY: a system call without pointers. The child was not waited for, so that the number of
+    // its group, which it leads, is still its own.
     let _gone_already = unsafe { libc::kill(-pid, libc::SIGKILL) };
 }
 
@@ -256,7 +265,8 @@ pub(crate) fn signal(child: &Child, signal: i32) {
     let _gone_already = unsafe { libc::kill(pid, signal) };
 }
 
-/// A process that stands still, with all that it has open, until this is dropped: by a panic as well.
+/// A process that stands still, with all that it has open, until this is dropped: by a panic as
+/// well.
 pub(crate) struct Frozen<'a>(&'a Child);
 
 /// Has a process stand still, and comes back when it does.
@@ -277,11 +287,12 @@ impl Drop for Frozen<'_> {
 /// The threads that a runtime of `ws` or the test has started, by their numbers.
 static OURS: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 
-/// How many runtimes of `ws` there were. Each has a thread for its sysmon, and one that joins the others when the
-/// runtime is dropped. Neither calls a hook.
+/// How many runtimes of `ws` there were. Each has a thread for its sysmon, and one that joins the
+/// others when the runtime is dropped. Neither calls a hook.
 static RUNTIMES: AtomicUsize = AtomicUsize::new(0);
 
-/// The names of the two threads of a runtime that call no hook: the monitor, and the thread that joins all others at the end.
+/// The names of the two threads of a runtime that call no hook: the monitor, and the thread that
+/// joins all others at the end.
 const WITHOUT_HOOKS: [&str; 2] = ["ws-worker-mon", "ws-worker-end"];
 /// The place of the second one there.
 const JOINER: usize = 1;
@@ -364,13 +375,14 @@ impl Threads {
         seen.iter()
             .filter(|(number, _)| !ours.contains(number))
             .filter(|(_, seen)| !allowed.iter().any(|prefix| seen.name.starts_with(prefix)))
-            // A thread has the name of the one that started it until it gives itself its own. One that is let
-            // through for its name may have ended soon after that, and no look have come between.
+            // A thread has the name of the one that started it until it gives itself its own. One
+            // that is let through for its name may have ended soon after that, and no look have
+            // come between.
             .filter(|(_, seen)| allowed.is_empty() || seen.looks > 20)
             .filter(|(_, seen)| {
                 let place = WITHOUT_HOOKS.iter().position(|name| *name == seen.name);
-                // The thread that joins the others is mostly gone at the next look, and may not have come to
-                // its name at this one.
+                // The thread that joins the others is mostly gone at the next look, and may not
+                // have come to its name at this one.
                 let place = place.or((seen.looks == 1).then_some(JOINER));
                 let is_ours = place.is_some_and(|place| left[place] > 0);
                 if is_ours && let Some(place) = place {
@@ -432,8 +444,8 @@ impl Drop for TempDir {
 
 /// A port of this machine that nobody listens on.
 ///
-/// The system's own choice is for ports above 32767, which connections of other tests take at any moment. So
-/// these are below, and each process has a range of its own to look in.
+/// The system's own choice is for ports above 32767, which connections of other tests take at any
+/// moment. So these are below, and each process has a range of its own to look in.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
 
@@ -449,7 +461,8 @@ pub(crate) fn free_port() -> u16 {
 
 /// Finds a program, or says that the proof is skipped. In CI that is a failure.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
-    // Debian keeps RabbitMQ itself in a folder of its own, and on the path a script that changes the user.
+    // Debian keeps RabbitMQ itself in a folder of its own, and on the path a script that changes
+    // the user.
     let mut places: Vec<PathBuf> = ["/usr/lib/rabbitmq/bin", "/usr/sbin"]
         .map(PathBuf::from)
         .into();
@@ -574,7 +587,8 @@ pub(crate) async fn stdout(command: Command) -> String {
 
 /// Bytes that look like nothing else, the same for the same seed.
 pub(crate) fn bytes(len: usize, seed: u64) -> Vec<u8> {
-    // Knuth's multiplier for a linear congruential generator of 64 bits; the high bits are the good ones.
+    // Knuth's multiplier for a linear congruential generator of 64 bits; the high bits are the good
+    // ones.
     let mut state = seed;
     let mut next = || {
         state = state

@@ -18,8 +18,8 @@ use ws::{
 
 use crate::harness::{Env, Server, bytes, free_port, proofs};
 
-/// nginx, as one process, which serves the folder `www`, and says at `/connection` on which of its connections
-/// a request came.
+/// nginx, as one process, which serves the folder `www`, and says at `/connection` on which of its
+/// connections a request came.
 fn nginx(env: &Env) -> Option<(Server, u16)> {
     let nginx = crate::harness::find("nginx")?;
     let (dir, port) = (env.dir.display(), free_port());
@@ -59,7 +59,8 @@ fn client() -> Client<Connector, Full<Bytes>> {
 }
 
 proofs! {
-    /// A file of 3 MB comes byte by byte, and so do 1,600 parts of it, by 16 clones of the client at a time.
+    /// A file of 3 MB comes byte by byte, and so do 1,600 parts of it, by 16 clones of the client
+    /// at a time.
     async fn files_from_nginx(env) {
         let www = env.dir.join("www");
         let file = bytes(3_000_000, 3);
@@ -98,9 +99,9 @@ proofs! {
         assert_eq!(done, 16);
     }
 
-    /// Requests one after the other share a connection, and the server says so. Some make a new one:
-    /// hyper-util puts a connection back by a task of its own, and who asks before that connects
-    /// meanwhile.
+    /// Requests one after the other share a connection, and the server says so. Some make a new
+    /// one: hyper-util puts a connection back by a task of its own, and who asks before that
+    /// connects meanwhile.
     async fn connections_are_pooled(env) {
         let Some((_nginx, port)) = nginx(&env) else { return };
         let client = client();

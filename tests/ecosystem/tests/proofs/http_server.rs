@@ -104,7 +104,8 @@ async fn serve(version: Version) -> Running {
             let app = service.clone();
             let service = service_fn(move |request| app.clone().answer(request));
             let io = Io::socket(stream);
-            // A load generator that is done closes its connections in the middle of whatever there is.
+            // A load generator that is done closes its connections in the middle of whatever there
+            // is.
             match version {
                 H1 => {
                     let connection = http1::Builder::new()
@@ -213,8 +214,8 @@ async fn requests_by_h2load(version: Version) {
     server.stop().await;
 }
 
-/// Sixteen requests wait in the server when it is told to stop. It takes no new connection, answers all of
-/// them, and ends.
+/// Sixteen requests wait in the server when it is told to stop. It takes no new connection, answers
+/// all of them, and ends.
 async fn shutdown_in_flight(version: Version) {
     require!("curl");
     const IN_FLIGHT: usize = 16;
@@ -232,8 +233,8 @@ async fn shutdown_in_flight(version: Version) {
     }
 
     server.stop.send(()).expect("the server listens to it");
-    // The listener is closed by another task, soon. Until then the system takes connections, and nobody answers there.
-    // What curl says in the end is that it could not connect.
+    // The listener is closed by another task, soon. Until then the system takes connections, and
+    // nobody answers there. What curl says in the end is that it could not connect.
     loop {
         let mut curl = curl(version);
         curl.args(["--max-time", "1"]).arg(format!("{url}/hello"));
@@ -265,7 +266,8 @@ proofs! {
     /// The same over HTTP/2, sixteen at a time on each connection.
     async fn requests_by_h2load_http2(env) { requests_by_h2load(H2).await; }
 
-    /// wrk stops in the middle, so the server has answered as many as wrk has counted, or a few more.
+    /// wrk stops in the middle, so the server has answered as many as wrk has counted, or a few
+    /// more.
     async fn requests_by_wrk(env) {
         require!("wrk");
         let server = serve(H1).await;

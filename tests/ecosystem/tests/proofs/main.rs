@@ -1,7 +1,8 @@
-//! Libraries that people use, unmodified, on `ws`, against servers and clients that nobody here wrote.
+//! Libraries that people use, unmodified, on `ws`, against servers and clients that nobody here
+//! wrote.
 //!
-//! One file for each proof; `harness` says how they run. Each asserts what came byte by byte or count by
-//! count, and that no thread of another runtime was in its process.
+//! One file for each proof; `harness` says how they run. Each asserts what came byte by byte or
+//! count by count, and that no thread of another runtime was in its process.
 
 mod harness;
 

@@ -1,5 +1,5 @@
-//! Proof 13: OpenTelemetry's batch processor of spans, as a task of `ws`. The part above the proof is what a
-//! program needs: `docs/porting.md` links here.
+//! Proof 13: OpenTelemetry's batch processor of spans, as a task of `ws`. The part above the proof
+//! is what a program needs: `docs/porting.md` links here.
 
 use std::{
     fmt::Debug,

@@ -1,6 +1,7 @@
-//! Proof 10: libraries that do nothing but poll and wake: caches, channels, locks, `tokio::sync`, all traits of
-//! `futures` that face an executor, and what of tokio-util, tokio-stream and tower needs no runtime of tokio's. And
-//! two that bring threads of their own, which are shown to be theirs alone: async-fs and async-process.
+//! Proof 10: libraries that do nothing but poll and wake: caches, channels, locks, `tokio::sync`,
+//! all traits of `futures` that face an executor, and what of tokio-util, tokio-stream and tower
+//! needs no runtime of tokio's. And two that bring threads of their own, which are shown to be
+//! theirs alone: async-fs and async-process.
 
 use std::{
     collections::BTreeSet,
@@ -35,7 +36,8 @@ use ws::{
 
 use crate::harness::{bytes, proofs};
 
-/// Sends 10,000 numbers by each of four tasks, receives them by four others, and sees that each came once.
+/// Sends 10,000 numbers by each of four tasks, receives them by four others, and sees that each
+/// came once.
 macro_rules! each_message_comes_once {
     ($channel:expr, $send:ident, $recv:ident) => {{
         let (sender, receiver) = $channel;
@@ -125,7 +127,8 @@ proofs! {
         assert_eq!(cache.entry_count(), 100);
     }
 
-    /// async-lock: a mutex counts, a barrier lets all through, a semaphore lets two, a once-cell is set once.
+    /// async-lock: a mutex counts, a barrier lets all through, a semaphore lets two, a once-cell is
+    /// set once.
     async fn async_lock(env) {
         let counter = Arc::new(async_lock::Mutex::new(0));
         let barrier = Arc::new(async_lock::Barrier::new(8));
@@ -225,8 +228,8 @@ proofs! {
         assert_eq!((*counter.0.lock().await, *counter.1.read().await), (8_000, 8_000));
     }
 
-    /// tokio-util's `Framed` on a stream of ours, with the feature `tokio-io`: 2,000 lines of many lengths come back in
-    /// order, and one that is too long is an error of the codec.
+    /// tokio-util's `Framed` on a stream of ours, with the feature `tokio-io`: 2,000 lines of many
+    /// lengths come back in order, and one that is too long is an error of the codec.
     async fn tokio_util_codec(env) {
         let line = |n: usize| format!("{n} {}", "x".repeat(n % 500));
         let (client, server) = tcp_pair().await;
@@ -239,7 +242,8 @@ proofs! {
                     end => break end,
                 }
             };
-            // The client waits for this. The rest of that line may have come or not, so the socket stays.
+            // The client waits for this. The rest of that line may have come or not, so the socket
+            // stays.
             sink.close().await.unwrap();
             (end, sink, lines)
         });
@@ -256,8 +260,8 @@ proofs! {
         drop(sending.await.unwrap());
     }
 
-    /// tokio-util's compat: 300 KB from a stream of tokio's traits to one of `futures::io`, through the sockets of `ws`,
-    /// and back from there the other way.
+    /// tokio-util's compat: 300 KB from a stream of tokio's traits to one of `futures::io`, through
+    /// the sockets of `ws`, and back from there the other way.
     async fn tokio_util_compat(env) {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -285,8 +289,8 @@ proofs! {
         assert!(back.await.unwrap() == data);
     }
 
-    /// tokio-stream's wrappers of channels: each message of four tasks comes once, those of a broadcast in order, and the
-    /// last state of a watch.
+    /// tokio-stream's wrappers of channels: each message of four tasks comes once, those of a
+    /// broadcast in order, and the last state of a watch.
     async fn tokio_stream_wrappers(env) {
         use tokio::sync::{broadcast, mpsc, watch};
 
@@ -323,8 +327,8 @@ proofs! {
         assert!(got.is_sorted() && got.last() == Some(&500), "{got:?}");
     }
 
-    /// tower's `Buffer::pair`, whose worker is a task of ours: 4,000 calls of four tasks are each answered, and the
-    /// worker ends with the last handle.
+    /// tower's `Buffer::pair`, whose worker is a task of ours: 4,000 calls of four tasks are each
+    /// answered, and the worker ends with the last handle.
     async fn tower_buffer(env) {
         let calls = Arc::new(AtomicUsize::new(0));
         let counted = calls.clone();
@@ -357,9 +361,9 @@ proofs! {
         worker.await.unwrap();
     }
 
-    /// The traits of `futures` that face an executor: `Spawn` and its extensions on a `Handle`, from a
-    /// worker and from a foreign thread, as an object too; `block_on` of futures beside ours; combinators
-    /// that poll for themselves.
+    /// The traits of `futures` that face an executor: `Spawn` and its extensions on a `Handle`,
+    /// from a worker and from a foreign thread, as an object too; `block_on` of futures beside
+    /// ours; combinators that poll for themselves.
     async fn futures_traits(env) {
         let handle = Handle::current();
         handle.status().unwrap();
@@ -426,7 +430,8 @@ proofs! {
         assert_eq!(either, 3);
     }
 
-    /// async-fs reads what it wrote. Its threads, of the `blocking` crate, are the only foreign ones.
+    /// async-fs reads what it wrote. Its threads, of the `blocking` crate, are the only foreign
+    /// ones.
     async fn async_fs(env) {
         env.allow_threads(&["blocking-"]);
         let path = env.dir.join("file");
@@ -452,8 +457,8 @@ proofs! {
         assert_eq!(names.len(), 101);
     }
 
-    /// async-process: a hundred children, with their bytes and their codes. It has a thread that waits for
-    /// children, and the reactor of async-io.
+    /// async-process: a hundred children, with their bytes and their codes. It has a thread that
+    /// waits for children, and the reactor of async-io.
     async fn async_process(env) {
         env.allow_threads(&["blocking-", "async-process", "async-io"]);
         let tasks: Vec<_> = (0..100_u8)

@@ -1,5 +1,5 @@
-//! `docs/porting.md`, followed: a small service on tokio, and what it has become. The same client talks
-//! to both.
+//! `docs/porting.md`, followed: a small service on tokio, and what it has become. The same client
+//! talks to both.
 
 mod after;
 mod before;
@@ -53,9 +53,11 @@ fn drive(serve: fn(Limits, CancellationToken, mpsc::Sender<SocketAddr>)) {
         (address.recv().unwrap(), stop, thread)
     };
 
-    // Lines come back, no faster than the limit. Then the service is told to stop, and says so to who is there.
+    // Lines come back, no faster than the limit. Then the service is told to stop, and says so to
+    // who is there.
     let (address, stop, service) = start(Duration::from_secs(60), 5);
-    // The connection's limit counts from when it is accepted, which nobody here knows to be later than this.
+    // The connection's limit counts from when it is accepted, which nobody here knows to be later
+    // than this.
     let begin = Instant::now();
     let mut talking = connect(address);
     let mut waiting = connect(address);

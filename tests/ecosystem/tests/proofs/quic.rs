@@ -1,5 +1,5 @@
-//! Proof 5: quinn. 16 MiB go there and back over eight streams, while datagrams are dropped on purpose in both
-//! directions, and both endpoints come to rest.
+//! Proof 5: quinn. 16 MiB go there and back over eight streams, while datagrams are dropped on
+//! purpose in both directions, and both endpoints come to rest.
 
 use std::{
     io::{self, IoSliceMut},
@@ -29,7 +29,8 @@ use crate::harness::{bytes, proofs};
 const STREAMS: u64 = 8;
 const BYTES: usize = 2 * 1024 * 1024;
 
-/// Drops one call to send in `every`. Such a call is one datagram or, by segmentation offload, several.
+/// Drops one call to send in `every`. Such a call is one datagram or, by segmentation offload,
+/// several.
 #[derive(Debug)]
 struct Lossy {
     socket: Arc<dyn AsyncUdpSocket>,

@@ -1,5 +1,6 @@
-//! Proof 7: lapin against RabbitMQ: confirmed messages, heartbeats, a broker that is restarted, or stands still. And the
-//! example `jobs`, whose processes are killed, or stand still, while they work.
+//! Proof 7: lapin against RabbitMQ: confirmed messages, heartbeats, a broker that is restarted, or
+//! stands still. And the example `jobs`, whose processes are killed, or stand still, while they
+//! work.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -45,7 +46,8 @@ impl Broker {
         let dir = env.dir.join("rabbitmq");
         fs::create_dir(&dir).unwrap();
         fs::write(dir.join("plugins"), "[].").unwrap();
-        // No heartbeat but what the URL asks for. lapin would take the broker's, of a minute, where that asks for none.
+        // No heartbeat but what the URL asks for. lapin would take the broker's, of a minute, where
+        // that asks for none.
         fs::write(dir.join("rabbitmq.conf"), "heartbeat = 0\n").unwrap();
         let (port, dist_port, epmd_port) = (free_port(), free_port(), free_port());
 
@@ -70,7 +72,8 @@ impl Broker {
             .env("RABBITMQ_ENABLED_PLUGINS_FILE", dir.join("plugins"))
             .env("RABBITMQ_CONFIG_FILE", dir.join("rabbitmq.conf"))
             .env("RABBITMQ_PID_FILE", dir.join("pid"))
-            // One process instead of a shell and a process, so that it can be stopped by its own number.
+            // One process instead of a shell and a process, so that it can be stopped by its own
+            // number.
             .env("RUNNING_UNDER_SYSTEMD", "1")
             .env(
                 "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS",
@@ -261,8 +264,8 @@ proofs! {
         connection.close(200, "done".into()).await.unwrap();
     }
 
-    /// With a heartbeat of three seconds, a connection on which nothing is said for 15 lives on: the broker
-    /// closes one that it has not heard of for about two.
+    /// With a heartbeat of three seconds, a connection on which nothing is said for 15 lives on:
+    /// the broker closes one that it has not heard of for about two.
     async fn heartbeats_keep_an_idle_connection(env) {
         env.allow_threads(LAPIN);
         let Some(broker) = Broker::start(&env) else { return };
@@ -276,9 +279,10 @@ proofs! {
         assert!(!log.contains("missed heartbeats"), "{log}");
     }
 
-    /// The broker stands still: its connections are open, and nothing comes. On the one with a heartbeat, lapin notices,
-    /// and all that waits there ends with that error. The same question on one without waits until the broker goes on,
-    /// and is answered. A new connection gets the message that was not acknowledged on the first.
+    /// The broker stands still: its connections are open, and nothing comes. On the one with a
+    /// heartbeat, lapin notices, and all that waits there ends with that error. The same question
+    /// on one without waits until the broker goes on, and is answered. A new connection gets the
+    /// message that was not acknowledged on the first.
     async fn a_heartbeat_ends_the_wait_for_a_frozen_broker(env) {
         env.allow_threads(LAPIN);
         let Some(broker) = Broker::start(&env) else { return };
@@ -297,7 +301,8 @@ proofs! {
         let frozen = broker.freeze();
         let mut waits_on = pin!(declare(&patient_channel, "numbers"));
         assert!(poll!(waits_on.as_mut()).is_pending());
-        // To a queue that is not there, so that it is the same whether it comes to the broker in the end.
+        // To a queue that is not there, so that it is the same whether it comes to the broker in
+        // the end.
         let (options, properties) = (BasicPublishOptions::default(), BasicProperties::default());
         let sent = channel.basic_publish("".into(), "nowhere".into(), options, b"", properties);
         let confirmation = sent.await.unwrap();
@@ -325,8 +330,8 @@ proofs! {
         }
     }
 
-    /// The broker stops: channel and consumer are told. It starts again: what was confirmed before is there, once and in
-    /// order.
+    /// The broker stops: channel and consumer are told. It starts again: what was confirmed before
+    /// is there, once and in order.
     async fn messages_survive_a_restart_of_the_broker(env) {
         env.allow_threads(LAPIN);
         let Some(mut broker) = Broker::start(&env) else { return };
@@ -373,9 +378,9 @@ proofs! {
         assert_eq!(String::from_utf8(output.stderr).unwrap(), "jobs: deadline has elapsed\n");
     }
 
-    /// Three workers share the jobs. One is killed while it works, and replaced; the broker is restarted. What they
-    /// had in their hands is given out again. In the end each job has its result, none that a worker has
-    /// reported as acknowledged was done again, and none is left.
+    /// Three workers share the jobs. One is killed while it works, and replaced; the broker is
+    /// restarted. What they had in their hands is given out again. In the end each job has its
+    /// result, none that a worker has reported as acknowledged was done again, and none is left.
     async fn jobs_survive_a_killed_worker_and_a_restarted_broker(env) {
         env.allow_threads(LAPIN);
         let in_hand = in_hand();
@@ -399,7 +404,8 @@ proofs! {
             Some(("again", _)) => false,
             _ => panic!("a worker said {line:?}"),
         };
-        // The others come when it is at work: on a busy machine they could have done all before it begins.
+        // The others come when it is at work: on a busy machine they could have done all before it
+        // begins.
         while !note(&lines.next().await.unwrap().1) {}
         workers.extend((1..3).map(|n| Worker::start(n, &url, &said)));
         // It has acknowledged one, and more are waiting: so it has others in its hands.
@@ -419,7 +425,8 @@ proofs! {
         .unwrap();
 
         let (connection, channel) = connect_patiently(&url).await;
-        // All jobs are done when none is left in the queue and the workers have finished what they had.
+        // All jobs are done when none is left in the queue and the workers have finished what they
+        // had.
         while declare(&channel, "jobs").await > 0 {
             ws::time::sleep(Duration::from_millis(50)).await;
         }
@@ -452,16 +459,17 @@ proofs! {
             assert_eq!(primes, expected, "primes below {limit}");
             expected += usize::from(is_prime(&limit));
         }
-        // Only what a worker had in its hands when it was killed, or when it lost the broker, may have
-        // two results, or may be acknowledged without anybody hearing of it.
+        // Only what a worker had in its hands when it was killed, or when it lost the broker, may
+        // have two results, or may be acknowledged without anybody hearing of it.
         assert!(twice.len() <= 4 * in_hand, "{twice:?}");
         assert!(acknowledged.len() + 4 * in_hand >= jobs, "{}", acknowledged.len());
         connection.close(200, "done".into()).await.unwrap();
         drop(broker);
     }
 
-    /// A worker stands still while it works: its connection is open, and nothing comes. The broker misses its heartbeats,
-    /// and gives what it had in its hands to another. When it goes on, it connects again, and works.
+    /// A worker stands still while it works: its connection is open, and nothing comes. The broker
+    /// misses its heartbeats, and gives what it had in its hands to another. When it goes on, it
+    /// connects again, and works.
     async fn a_frozen_worker_loses_its_jobs_to_another(env) {
         env.allow_threads(LAPIN);
         let jobs = 40 * in_hand();
@@ -512,7 +520,8 @@ proofs! {
         while let Some(line) = lines.next().await {
             note(line);
         }
-        // What the first had acknowledged was not given out again, and the second was given only what was.
+        // What the first had acknowledged was not given out again, and the second was given only
+        // what was.
         for (number, job) in again {
             assert_eq!(number, 2, "job {job} came to the first worker again");
             assert!(!acknowledged.contains(&(1, job.clone())), "job {job} is done again");

@@ -1,5 +1,5 @@
-//! Proof 12: what of tokio itself works as it is, since it only polls: its macros, and its traits of I/O with all that
-//! stands on them. The streams are those of `ws`, with the feature `tokio-io`.
+//! Proof 12: what of tokio itself works as it is, since it only polls: its macros, and its traits
+//! of I/O with all that stands on them. The streams are those of `ws`, with the feature `tokio-io`.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use ws::net::UnixStream;
 use crate::harness::proofs;
 
 proofs! {
-    /// `join!`, `select!` with an arm that never ends, `read_buf`, `read_u32`, lines, and `copy_bidirectional`, which passes
-    /// the end of each direction on.
+    /// `join!`, `select!` with an arm that never ends, `read_buf`, `read_u32`, lines, and
+    /// `copy_bidirectional`, which passes the end of each direction on.
     async fn macros_and_io(env) {
         let (mut client, mut near) = UnixStream::pair().unwrap();
         let (mut far, mut server) = UnixStream::pair().unwrap();

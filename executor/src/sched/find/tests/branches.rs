@@ -1,10 +1,12 @@
-//! J1: branches of a join that somebody asks for, takes and gives back. The first test fails if a steal is no ask, of the victim or of the
-//! thief (*After a steal* in `fork_join/owner.rs`), the second if a scope hears who asks where it has nothing for them, the third if
-//! whoever takes a branch back that was shared for long shares no other, or shares one after any, the next if a search takes
-//! branches in its first round, the next if the first join forgets who got nothing (`feed`), the last if `wait_for_a_branch` does not note what it takes.
+//! J1: branches of a join that somebody asks for, takes and gives back. The first test fails if a
+//! steal is no ask, of the victim or of the thief (*After a steal* in `fork_join/owner.rs`), the
+//! second if a scope hears who asks where it has nothing for them, the third if whoever takes a
+//! branch back that was shared for long shares no other, or shares one after any, the next if a
+//! search takes branches in its first round, the next if the first join forgets who got nothing
+//! (`feed`), the last if `wait_for_a_branch` does not note what it takes.
 //!
-//! J5: a scope ends after a branch that is handed back. It hangs if `drop` in `fork_join/deque.rs` does not put
-//! it back into a list.
+//! J5: a scope ends after a branch that is handed back. It hangs if `drop` in `fork_join/deque.rs`
+//! does not put it back into a list.
 
 use super::*;
 
@@ -68,7 +70,8 @@ fn a_scope_whose_branch_was_stolen_forgets_nobody_who_asked() {
     end(runtime, [owner, thief]);
 }
 
-/// A thief that has lost its permit hands the branch back, and the scope ends after it all the same.
+/// A thief that has lost its permit hands the branch back, and the scope ends after it all the
+/// same.
 #[test]
 fn a_branch_of_a_scope_that_is_handed_back_is_its_owners() {
     let (owner, ran_on) = limited(|send| {

@@ -1,4 +1,5 @@
-//! *Calls* in `blocking.rs`: what a thread without a permit takes from the global queue, and what one takes that has run dry.
+//! *Calls* in `blocking.rs`: what a thread without a permit takes from the global queue, and what
+//! one takes that has run dry.
 
 use super::{
     order::{foreign, runs},

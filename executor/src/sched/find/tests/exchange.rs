@@ -1,5 +1,5 @@
-//! L4, H1, bound: LRQ: *the exchange*: what waits in the global queue for what is here; and where a task goes on if the local queue
-//! is full.
+//! L4, H1, bound: LRQ: *the exchange*: what waits in the global queue for what is here; and where a
+//! task goes on if the local queue is full.
 
 use super::{
     super::{EXCHANGE_TICK, EXCHANGE_TICK_SHORT, EXCHANGED_MAX, FEW},
@@ -29,7 +29,8 @@ fn what_waits_in_the_global_queue_is_exchanged_for_what_is_here() {
     foreign(&runtime, 2 * FEW);
     assert_eq!(exchange(), (here, 2 * FEW, 0), "there is room for them");
     foreign(&runtime, here - 2 * FEW);
-    // Half of them, for there are two workers. For ten there is room; as many as the others go back.
+    // Half of them, for there are two workers. For ten there is room; as many as the others go
+    // back.
     let counts = (capacity, here - 10, here as u64 / 2);
     assert_eq!(exchange(), counts);
     Shared::cancel(worker.p.lrq.pop().expect("it is full"));
@@ -57,8 +58,8 @@ fn a_few_that_wait_are_left_to_the_61st_ticks() {
     end(runtime, [worker]);
 }
 
-/// Without the time, the second exchange comes at the 1098th tick; without the ticks, the third never does; without the
-/// note of when it was, each 366th tick has one.
+/// Without the time, the second exchange comes at the 1098th tick; without the ticks, the third
+/// never does; without the note of when it was, each 366th tick has one.
 #[test]
 fn an_exchange_is_due_by_time_or_by_many_ticks() {
     let (runtime, worker) = alone();

@@ -1,26 +1,32 @@
-//! J1, J2, J4: the walks through fib(4) that two threads take, by continuations and by tasks, a step at a time: what each
-//! thread polls, what waits on its deque, and what the log says of it. Base cases are 1 and 2, and fib(4) is 3.
+//! J1, J2, J4: the walks through fib(4) that two threads take, by continuations and by tasks, a
+//! step at a time: what each thread polls, what waits on its deque, and what the log says of it.
+//! Base cases are 1 and 2, and fib(4) is 3.
 //!
 //! # By continuations: `fork`
 //!
-//! A row of the walk is what T1 is about to poll, how many continuations wait on its deque, and the same for T2. What this
-//! runtime does otherwise than a thread that calls and waits on its own stack:
+//! A row of the walk is what T1 is about to poll, how many continuations wait on its deque, and the
+//! same for T2. What this runtime does otherwise than a thread that calls and waits on its own
+//! stack:
 //!
-//! - A continuation that has come to a join that is not ready is on nobody's stack and on no deque: it is a task that is
-//!   idle, and its thread is free for others. T2 has two of them in the end, of main and of fib(4).
-//! - Such a task goes on where the child that it waits for has ended, whose result is in that core's cache. So fib(4) and
-//!   main end with T1, which ended fib(3), and not with T2, where they waited.
-//! - The second child of fib(3) is forked as that of fib(4) is, so the continuation of fib(3) waits once more beside it.
+//! - A continuation that has come to a join that is not ready is on nobody's stack and on no deque:
+//!   it is a task that is idle, and its thread is free for others. T2 has two of them in the end,
+//!   of main and of fib(4).
+//! - Such a task goes on where the child that it waits for has ended, whose result is in that
+//!   core's cache. So fib(4) and main end with T1, which ended fib(3), and not with T2, where they
+//!   waited.
+//! - The second child of fib(3) is forked as that of fib(4) is, so the continuation of fib(3) waits
+//!   once more beside it.
 //!
-//! It fails when `forked` in `sched/worker.rs` puts the child where the parent belongs, and when `local` in `sched/find.rs`
-//! does not look at the fork deque.
+//! It fails when `forked` in `sched/worker.rs` puts the child where the parent belongs, and when
+//! `local` in `sched/find.rs` does not look at the fork deque.
 //!
 //! # By tasks: `join`
 //!
-//! A join pushes one of its two branches and calls the other, which by the walk its thread would pop in the next step. So
-//! no deque here has more than one branch. The owner of a stolen branch takes from the thief what belongs to that branch,
-//! and so T1 has the last fib(2); where it finds nothing for some microseconds it lets another thread have its
-//! permit, who takes it instead. Here the clock stands still, and it does not come to that.
+//! A join pushes one of its two branches and calls the other, which by the walk its thread would
+//! pop in the next step. So no deque here has more than one branch. The owner of a stolen branch
+//! takes from the thief what belongs to that branch, and so T1 has the last fib(2); where it finds
+//! nothing for some microseconds it lets another thread have its permit, who takes it instead. Here
+//! the clock stands still, and it does not come to that.
 //!
 //! It fails when `help` in `fork_join/owner.rs` finds nothing, and when a steal is not noted.
 

@@ -1,6 +1,7 @@
-//! J2: a stalled join that helps one which is stalled itself, and so on down a recursion. Each takes what the other has just
-//! forked, so on each of the two stacks there is a stalled join for every second level. It cannot be more, since what is run above
-//! one was forked in the branch that it waits for; and each takes little stack.
+//! J2: a stalled join that helps one which is stalled itself, and so on down a recursion. Each
+//! takes what the other has just forked, so on each of the two stacks there is a stalled join for
+//! every second level. It cannot be more, since what is run above one was forked in the branch that
+//! it waits for; and each takes little stack.
 //!
 //! It fails when `help` in `fork_join/owner.rs` has a buffer of 8 KiB, or in release of one.
 
@@ -14,8 +15,8 @@ use crate::stack::{calls, here};
 
 /// On both stacks together.
 const LEVELS: usize = 200;
-/// Bytes of stack of a stalled join that helps, with the two levels of joins between it and the next one. In a debug build nothing is
-/// inlined.
+/// Bytes of stack of a stalled join that helps, with the two levels of joins between it and the
+/// next one. In a debug build nothing is inlined.
 const MOST: usize = if cfg!(debug_assertions) { 8192 } else { 1024 };
 
 /// How far down the stack of each thread was.

@@ -1,4 +1,5 @@
-//! F4, L4: the order of a step: what a slice that is over does, how much of the global queue a thread takes, and when.
+//! F4, L4: the order of a step: what a slice that is over does, how much of the global queue a
+//! thread takes, and when.
 
 use std::future::poll_fn;
 
@@ -215,7 +216,8 @@ fn the_milliseconds_are_those_of_the_last_look_at_the_clock() {
     end(runtime, [worker]);
 }
 
-/// Two threads with both permits. The first is in a `block_on` and has a task; the second is in one too, or takes any.
+/// Two threads with both permits. The first is in a `block_on` and has a task; the second is in one
+/// too, or takes any.
 fn in_block_on(runtime: &Runtime, both: bool) -> (Worker, Worker) {
     let (mut worker, other) = (thread(runtime), thread(runtime));
     worker.scope = Scope::Own;

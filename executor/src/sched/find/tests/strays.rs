@@ -1,10 +1,12 @@
-//! J6: beside a thread that computes without a permit nobody takes a branch for which there is no core (*Strays* in
-//! `fork_join/owner.rs`). The first fails if a search does not count them, if the last look before a sleep does not, and if either counts one that blocks;
-//! the second if who was asked for a branch wakes somebody for it all the same.
+//! J6: beside a thread that computes without a permit nobody takes a branch for which there is no
+//! core (*Strays* in `fork_join/owner.rs`). The first fails if a search does not count them, if the
+//! last look before a sleep does not, and if either counts one that blocks; the second if who was
+//! asked for a branch wakes somebody for it all the same.
 
 use super::{branches::THIEF, *};
 
-/// A thread that lost its permit in the middle of a poll, in which it computes. All permits are taken, or one is free.
+/// A thread that lost its permit in the middle of a poll, in which it computes. All permits are
+/// taken, or one is free.
 fn stray(runtime: &Runtime) -> Worker {
     let worker = thread(runtime);
     if let Some(permit) = worker.bed().standing.revoke() {

@@ -1,8 +1,9 @@
-//! *Slots*: what a walk costs follows from the threads that there are, not from those that there ever were. Walks
-//! are counted by the Ps that they visit. F1: a search reaches every thread that there is, also where others have gone.
+//! *Slots*: what a walk costs follows from the threads that there are, not from those that there
+//! ever were. Walks are counted by the Ps that they visit. F1: a search reaches every thread that
+//! there is, also where others have gone.
 //!
-//! These fail when a P stays listed without a thread (`Slots::give_back`), and when one that has tasks or timers does
-//! not.
+//! These fail when a P stays listed without a thread (`Slots::give_back`), and when one that has
+//! tasks or timers does not.
 
 use std::{collections::BTreeMap, iter};
 
@@ -30,7 +31,8 @@ fn visits(shared: &Arc<Shared>) -> BTreeMap<&'static str, usize> {
     };
     let mut monitor = Monitor::new(shared);
     let mut wakers = Vec::new();
-    // A deadline look takes shards that have become empty off its list, and a count of the living does the same.
+    // A deadline look takes shards that have become empty off its list, and a count of the living
+    // does the same.
     shared.next_deadline();
     shared.live_tasks();
     BTreeMap::from([
@@ -167,7 +169,8 @@ fn after_a_burst_of_blocking_calls_few_are_visited() {
     assert!(shared.peer_count() >= BURST);
     // The one that waits in the netpoll stays.
     patiently("the others have gone", || occupied(shared).len() <= 1);
-    // A P whose last task left its table after its thread was gone is taken off by the next walk, once.
+    // A P whose last task left its table after its thread was gone is taken off by the next walk,
+    // once.
     assert_eq!(shared.live_tasks(), 0);
     // The monitor has some ten walks.
     let visits = visits(shared);

@@ -1,7 +1,9 @@
-//! *Calm*: sysmon looks every 4 ms where nothing but computations that fork goes on, and every millisecond where anything else does.
-//! The first test fails for each condition in `Calm::look` and `Peer::only_forks` that is left out, by the name that it says; the
-//! second if who mostly waits counts as computing, or is forgotten at once; the last if sysmon does not sleep for longer, if who
-//! pushes for all does not wake it, if it does not look once more before it sleeps, and if it is woken though it looks.
+//! *Calm*: sysmon looks every 4 ms where nothing but computations that fork goes on, and every
+//! millisecond where anything else does. The first test fails for each condition in `Calm::look`
+//! and `Peer::only_forks` that is left out, by the name that it says; the second if who mostly
+//! waits counts as computing, or is forgotten at once; the last if sysmon does not sleep for
+//! longer, if who pushes for all does not wake it, if it does not look once more before it sleeps,
+//! and if it is woken though it looks.
 
 use super::*;
 use crate::sched::{
@@ -9,7 +11,8 @@ use crate::sched::{
     worker::BRANCH,
 };
 
-/// Two threads with both permits, in branches of joins, one that has none, and sysmon, which finds it calm.
+/// Two threads with both permits, in branches of joins, one that has none, and sysmon, which finds
+/// it calm.
 fn computing() -> Watched {
     let mut watched = Watched::new(runtime(), 3);
     for thread in &watched.threads[..2] {

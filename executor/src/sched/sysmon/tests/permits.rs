@@ -1,15 +1,19 @@
 //! L2: whose permit sysmon takes, and when.
 //!
-//! *A short wait*: the first test fails if the wait is longer or shorter, or the next look is not when it is over; the second if
-//! what came of a wait is not counted, in vain or not, the third if that is only counted where somebody needs the permit still,
-//! and the fourth if patience outlasts a slice.
+//! *A short wait*: the first test fails if the wait is longer or shorter, or the next look is not
+//! when it is over; the second if what came of a wait is not counted, in vain or not, the third if
+//! that is only counted where somebody needs the permit still, and the fourth if patience outlasts
+//! a slice.
 //!
-//! J6, *Strays*: the first test of computations that fork fails if a look takes all their permits, or hurries, or comes at once for another, and if as
-//! many as there are lose it one by one; the next if a stray is not seen to block or to end, or nobody hears of it; the others if who
-//! sleeps or blocks is one, and if sysmon does not stay awake beside one.
+//! J6, *Strays*: the first test of computations that fork fails if a look takes all their permits,
+//! or hurries, or comes at once for another, and if as many as there are lose it one by one; the
+//! next if a stray is not seen to block or to end, or nobody hears of it; the others if who sleeps
+//! or blocks is one, and if sysmon does not stay awake beside one.
 //!
-//! Branches of a join: the third test from the end fails if who runs one does not give way in the middle of a leaf, or at once, or if others
-//! do so; the next if it does so for another computation, or if it is not noted who forks; the last if a shared branch counts among what others need a computing thread's permit for, or if who shares one does not give way.
+//! Branches of a join: the third test from the end fails if who runs one does not give way in the
+//! middle of a leaf, or at once, or if others do so; the next if it does so for another
+//! computation, or if it is not noted who forks; the last if a shared branch counts among what
+//! others need a computing thread's permit for, or if who shares one does not give way.
 
 use super::{super::*, Watched};
 use crate::{
@@ -30,7 +34,8 @@ use crate::{
 const SHORT_WAIT: Duration = Duration::from_nanos(short_wait::SHORT_WAIT_NS);
 const SLICE: Duration = Duration::from_nanos(SLICE_NS);
 
-/// Two threads with both permits, the first of which is in a poll, and sysmon; a task waits for one of them.
+/// Two threads with both permits, the first of which is in a poll, and sysmon; a task waits for one
+/// of them.
 struct Beside {
     runtime: Runtime,
     poller: Worker,
@@ -97,7 +102,8 @@ impl Beside {
     }
 }
 
-/// The permit that sysmon took from it, and that a thread got which was started for it, is its own again.
+/// The permit that sysmon took from it, and that a thread got which was started for it, is its own
+/// again.
 fn comes_back(runtime: &Runtime, thread: &Worker) {
     let shared = runtime.handle().shared();
     let stage = shared.stage.as_ref().expect("the clock is virtual");
@@ -411,7 +417,8 @@ fn who_has_forked_gives_way_to_tasks_in_the_middle_of_a_leaf() {
     watched.end();
 }
 
-/// What becomes of a thread that shares a branch, while another is in a poll and computes, or blocks.
+/// What becomes of a thread that shares a branch, while another is in a poll and computes, or
+/// blocks.
 fn beside_a_shared_branch(blocks: bool) -> Stands {
     let mut watched = Watched::new(runtime(), 2);
     let shared = watched.runtime.handle().shared().clone();

@@ -1,4 +1,5 @@
-//! What sysmon makes of a poll: what it tells its thread (F2, L4), what of it goes to others (J4), how soon it looks again.
+//! What sysmon makes of a poll: what it tells its thread (F2, L4), what of it goes to others (J4),
+//! how soon it looks again.
 
 use super::*;
 
@@ -79,7 +80,8 @@ fn who_is_in_no_poll_is_told_nothing_and_keeps_its_permit() {
 fn who_makes_few_ticks_is_sent_to_the_global_queue() {
     let mut watched = Watched::new(runtime(), 2);
     watched.wants();
-    // Whether it is sent there by a look that sees so many ticks after a millisecond; that is looked at often then.
+    // Whether it is sent there by a look that sees so many ticks after a millisecond; that is
+    // looked at often then.
     let mut sent = |change: fn(&Watched), ticks| {
         change(&watched);
         watched.peer().attention.store(0, Relaxed);

@@ -1,4 +1,5 @@
-//! L2: which polls are reported as stalls, when, and what is said. What the system knows of a thread is the stage's word here.
+//! L2: which polls are reported as stalls, when, and what is said. What the system knows of a
+//! thread is the stage's word here.
 
 use std::sync::Mutex;
 
@@ -199,8 +200,8 @@ fn a_stall_is_over_where_its_thread_is() {
 fn a_report_tells_who_computes_who_blocks_and_who_waits_for_a_core() {
     const NONE: Duration = Duration::ZERO;
     let quarter = THRESHOLD / 4;
-    // The CPU time up to the last look before the report, and up to the report; whether the thread waits for
-    // something other than a core then and now.
+    // The CPU time up to the last look before the report, and up to the report; whether the thread
+    // waits for something other than a core then and now.
     let cases = [
         (
             THRESHOLD - MOMENT,
@@ -362,7 +363,8 @@ fn a_poll_that_blocks_is_reported_also_if_its_permit_is_gone() {
     reported.end();
 }
 
-/// sysmon sleeps beside a thread that is stuck, up to the next report. Whoever takes a permit wakes it.
+/// sysmon sleeps beside a thread that is stuck, up to the next report. Whoever takes a permit wakes
+/// it.
 #[test]
 fn a_stall_that_was_reported_is_known_after_a_sleep() {
     let mut reported = Reported::new();

@@ -1,5 +1,5 @@
-//! What a thread does that waits for its own root in a `block_on`: when it goes on, what it makes of what is not its own, and
-//! whom it stands in for (L5, *Standing in* in `block_on.rs`).
+//! What a thread does that waits for its own root in a `block_on`: when it goes on, what it makes
+//! of what is not its own, and whom it stands in for (L5, *Standing in* in `block_on.rs`).
 
 use std::{future::pending, iter};
 

@@ -1,5 +1,5 @@
-//! What the harness promises: nothing is left of a proof that is aborted, a server that is missing is noticed, and so is a thread
-//! without a name; and what stands still goes on after a panic.
+//! What the harness promises: nothing is left of a proof that is aborted, a server that is missing
+//! is noticed, and so is a thread without a name; and what stands still goes on after a panic.
 
 use super::*;
 
@@ -14,8 +14,8 @@ fn has_ended(pid: &str) -> bool {
     matches!(state(pid), Some('Z') | None)
 }
 
-/// A proof that is aborted leaves no process behind: none in its group, by the kill of that, and none that it has
-/// started itself, by the system.
+/// A proof that is aborted leaves no process behind: none in its group, by the kill of that, and
+/// none that it has started itself, by the system.
 #[test]
 fn an_aborted_proof_leaves_nothing_behind() {
     const NAME: &str = "harness::tests::an_aborted_proof_leaves_nothing_behind";
@@ -72,7 +72,8 @@ fn a_frozen_process_goes_on_after_a_panic() {
     assert_ne!(after, Some('T'));
 }
 
-/// A proof whose server is missing fails in CI. Elsewhere it succeeds, and a line says that it was skipped.
+/// A proof whose server is missing fails in CI. Elsewhere it succeeds, and a line says that it was
+/// skipped.
 #[test]
 fn a_missing_server_fails_in_ci_and_is_skipped_elsewhere() {
     const NAME: &str = "harness::tests::a_missing_server_fails_in_ci_and_is_skipped_elsewhere";
@@ -114,7 +115,8 @@ fn child_with_stderr(
 }
 
 proofs! {
-    /// A thread that a task starts without a name is seen, although it has the name of the one that runs the task.
+    /// A thread that a task starts without a name is seen, although it has the name of the one that
+    /// runs the task.
     async fn a_thread_without_a_name_is_foreign(env) {
         let (end, ended) = std::sync::mpsc::channel();
         let nameless = thread::spawn(move || {
