@@ -5,7 +5,7 @@
 //! at none: who needs more than that says at the call which fences it relies on.
 //!
 //! Used for the Ps that can be woken (`sched/idle.rs`), those that have a thread
-//! (`sched/slots.rs`), and the shards that have timers (`time/shard.rs`).
+//! (`sched/slots.rs`), and the shards that have timers (`timer/shard.rs`).
 
 use crate::sync::atomic::{
     AtomicU64,

@@ -28,7 +28,7 @@ use crate::{
     fork_join::{self, Aside},
     sched::{Seat, Shared, Worker},
     sync::Arc,
-    time::TimerShard,
+    timer::TimerShard,
 };
 
 struct Frame {

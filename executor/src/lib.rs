@@ -39,6 +39,7 @@ mod log;
 #[cfg(not(ws_loom))]
 mod metrics;
 mod no_unwind;
+mod park;
 mod queue;
 #[cfg(not(ws_loom))]
 mod reports;
@@ -63,6 +64,8 @@ pub mod task;
 mod throttle;
 #[cfg(not(ws_loom))]
 pub mod time;
+#[cfg(not(ws_loom))]
+mod timer;
 
 #[cfg(not(ws_loom))]
 #[doc(hidden)]

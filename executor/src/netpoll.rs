@@ -14,7 +14,8 @@ use crate::{
     sched::Shared,
     sync::{Arc, atomic::Ordering::Relaxed},
     task::report,
-    time::{ShutDown, Sleep, sleep},
+    time::{Sleep, sleep},
+    timer::ShutDown,
 };
 
 /// The netpoll of this thread's current runtime, if there is one.

@@ -20,7 +20,6 @@ pub(crate) mod closing;
 pub(crate) mod ground;
 pub(crate) mod idle;
 pub(crate) mod keeper;
-pub(crate) mod park;
 pub(crate) mod sleep;
 pub(crate) mod slots;
 

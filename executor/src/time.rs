@@ -37,18 +37,14 @@
 //!
 //! # Behind the scenes
 //!
-//! From the inside out: `heap` orders the timers of one P, `shard` puts it behind a lock and tells
-//! the netpoll of earlier deadlines, `clock` says what time it is, really or virtually. A [`Sleep`]
-//! arms its timer on the P that polls it; the other futures here are made of sleeps.
+//! A [`Sleep`] arms its timer (`timer.rs`) on the P that polls it; the other futures here are made of
+//! sleeps.
 //!
 //! [`Duration::MAX`]: std::time::Duration::MAX
 
 mod advance;
-mod clock;
-mod heap;
 mod instant;
 mod interval;
-mod shard;
 mod sleep;
 mod timeout;
 
@@ -56,15 +52,13 @@ mod timeout;
 #[doc(no_inline)]
 pub use std::time::Duration;
 
+use crate::timer::TimerHandle;
+
 pub use self::advance::{Hold, advance, hold};
 pub use self::instant::Instant;
 pub use self::interval::{Interval, MissedTickBehavior, interval, interval_at};
 pub use self::sleep::{Sleep, sleep, sleep_until};
 pub use self::timeout::{Elapsed, Timeout, timeout, timeout_at};
-
-pub(crate) use self::clock::Clock;
-pub(crate) use self::heap::NEVER;
-pub(crate) use self::shard::{ShutDown, TimeDriver, TimerHandle, TimerShard};
 
 /// The timers of the current thread, for a function of this module that needs a runtime.
 #[track_caller]
@@ -77,6 +71,3 @@ fn current(function: &str) -> TimerHandle {
         ),
     }
 }
-
-#[cfg(test)]
-mod test_util;

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Files of these names, and folders, are no part of what ships.
-const OF_TESTS: [&str; 5] = ["tests", "models", "steps", "sim", "lib"];
+const OF_TESTS: [&str; 6] = ["tests", "test_util", "models", "steps", "sim", "lib"];
 
 /// Which module uses which, each with one place where it does.
 type Uses = BTreeMap<(String, String), String>;

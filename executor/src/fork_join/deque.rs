@@ -89,8 +89,8 @@ use std::{
 use super::jobs::{Job, Jobs};
 use super::{job::Header, latch::Latch};
 use crate::{
+    park::Parker,
     queue::Padded,
-    sched::park::Parker,
     sync::{
         Arc, Mutex,
         atomic::{

@@ -26,7 +26,7 @@
 use std::ops::Deref;
 
 use crate::{
-    sched::park::Parker,
+    park::Parker,
     sync::atomic::{
         AtomicUsize,
         Ordering::{Acquire, Relaxed, Release, SeqCst},

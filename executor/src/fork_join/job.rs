@@ -27,7 +27,7 @@ use super::{
     latch::{Latch, Settled},
 };
 use crate::{
-    sched::park::Parker,
+    park::Parker,
     sync::{
         UnsafeCell,
         atomic::{

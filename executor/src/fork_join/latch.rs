@@ -18,7 +18,7 @@
 #![allow(unsafe_code)]
 
 use crate::{
-    sched::park::Parker,
+    park::Parker,
     sync::atomic::{
         AtomicU32,
         Ordering::{AcqRel, Acquire},

@@ -18,6 +18,7 @@ use std::{
 };
 
 use crate::{
+    park::Parker,
     queue::{
         Batch, GlobalQueue, Item, Linked, LocalQueue, Ordered, OrderedLocal, OrderedShared,
         OrderedStealer, RunNext, RunNextStealer, Steal, Stealer, local_queue, ordered_local,
@@ -27,7 +28,6 @@ use crate::{
         closing::Phase,
         ground::{Bed, Ground},
         idle::{Idle, Permit, Spinning, Standing, Stands},
-        park::Parker,
         sleep::{Sleeper, Slept},
     },
     sync::{

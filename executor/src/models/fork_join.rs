@@ -26,7 +26,7 @@ use std::{cell::Cell, mem, ptr};
 use super::both_ways::{Turn, explore};
 use crate::{
     fork_join::{Exit, Header, Lane, Mark, Settled, Tail, join_on},
-    sched::park::Parker,
+    park::Parker,
     sync::{
         Arc, Mutex, UnsafeCell,
         atomic::{AtomicUsize, Ordering::Relaxed},

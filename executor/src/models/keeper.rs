@@ -26,13 +26,13 @@ use super::{
     floor::{Job, Pair},
 };
 use crate::{
+    park::Parker,
     queue::{GlobalQueue, OrderedShared, Stealer, local_queue},
     sched::{
         closing::{Closing, Phase, Threads},
         ground::{Bed, Ground},
         idle::{Idle, Permit, Spinning, Standing},
         keeper::{Keeper, Keeping},
-        park::Parker,
     },
     sync::{
         Condvar, Mutex,

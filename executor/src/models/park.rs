@@ -1,4 +1,4 @@
-//! Parking: `sched/park.rs`.
+//! Parking: `park.rs`.
 //!
 //! | model | shows | bound | seconds | mutants that fail it |
 //! | --- | --- | --- | --- | --- |
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::both_ways::explore;
 use crate::{
-    sched::park::Parker,
+    park::Parker,
     sync::{
         Arc, Condvar, Mutex, UnsafeCell,
         atomic::{AtomicBool, Ordering::Relaxed},

@@ -39,10 +39,10 @@ use super::{
     floor::{Floor, Found, Job, Pair, Worker, floor, number},
 };
 use crate::{
+    park::Parker,
     queue::local_queue,
     sched::{
         ground::{Bed, Ground},
-        park::Parker,
         sleep::Sleeper,
     },
 };

@@ -37,12 +37,12 @@ use std::{
 
 use super::both_ways::explore;
 use crate::{
+    park::Parker,
     queue::{GlobalQueue, OrderedShared, Stealer, local_queue},
     sched::{
         closing::{Closing, Phase, Threads},
         ground::{Bed, Ground},
         idle::{Idle, Permit, Spinning, Standing},
-        park::Parker,
         slots::{Slot, Slots},
     },
     sync::{

@@ -10,7 +10,7 @@ use crate::{
         stall::{Stall, StallReport},
     },
     task::quietly,
-    time::Clock,
+    timer::Clock,
 };
 
 /// The least stack that a worker gets along with. In a debug build a task that only yields

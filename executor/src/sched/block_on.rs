@@ -77,7 +77,6 @@ use std::{
 use super::{
     Shared, Worker,
     nested::{block_on_above, wait_alone},
-    park::Parker,
     processor::Peer,
     shutdown::{in_a_hook, is_in_a_hook},
     sleep::{Awake, Sleeper},
@@ -85,6 +84,7 @@ use super::{
 };
 use crate::{
     budget, context,
+    park::Parker,
     sync::{
         Arc,
         atomic::{

@@ -103,7 +103,7 @@ mod tests {
     use crate::{
         runtime::{Builder, Runtime},
         sched::sysmon::tests::patiently,
-        time::Clock,
+        timer::Clock,
     };
 
     /// Threads that are in calls, but for the first without a permit, on a runtime that has one.

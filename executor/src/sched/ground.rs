@@ -65,7 +65,7 @@
 //!   [`poll_as`](Ground::poll_as), after the right to poll was given back: a releaser that goes to
 //!   the netpoll itself must not find the door closed by a thread that goes away.
 //!
-//! A shard tells only a deadline that is earlier than all that it has (`time/shard.rs`): one that
+//! A shard tells only a deadline that is earlier than all that it has (`timer/shard.rs`): one that
 //! is later is heard with the earlier one, for whoever fires that looks at the next one.
 //!
 //! A permit may be held by a thread that is stuck without a word. Then sysmon fires the timers and
@@ -88,9 +88,9 @@
 use super::{
     closing::Phase,
     idle::{Idle, Permit, Spinning, Standing, Stands},
-    park::Parker,
 };
 use crate::{
+    park::Parker,
     queue::{
         Batch, GlobalQueue, LocalQueue, Ordered, OrderedShared, OrderedStealer, Steal, Stealer,
     },

@@ -83,7 +83,7 @@
 //! pushes, and who releases) and `sleep.rs` (who sleeps). Checked by `models::idle` and
 //! `models::permit`.
 
-use super::park::Parker;
+use crate::park::Parker;
 use crate::{
     bit_set::BitSet,
     sync::atomic::{

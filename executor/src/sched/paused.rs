@@ -97,17 +97,17 @@ use ws_reactor::Poller;
 use super::{
     Root, Shared,
     ground::Ground,
-    park::Parker,
     sleep::Sleeper,
     wait::FAILED_WAIT,
     worker::{Step, Worker},
 };
 use crate::{
     events::event,
+    park::Parker,
     rng::Rng,
     sync::{Mutex, atomic::Ordering::Relaxed},
     task::Task,
-    time::NEVER,
+    timer::NEVER,
 };
 
 /// At every so many steps the netpoll is looked at, and who wants a permit. As `GLOBAL_TICK`.

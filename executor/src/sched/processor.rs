@@ -16,6 +16,7 @@ use std::{
 use crate::{
     fork_join::Lane,
     metrics::{Counter, Counters},
+    park::Parker,
     queue::{
         ForkDeque, ForkStealer, GlobalQueue, LocalQueue, OrderedStealer, RunNext, RunNextStealer,
         Stealer, fork_deque, local_queue, run_next,
@@ -27,7 +28,6 @@ use crate::{
         crowd::yielding,
         ground::Bed,
         idle::{Standing, Stands},
-        park::Parker,
         priority::Ranks,
         push::gate,
         search::lingering,
@@ -43,7 +43,7 @@ use crate::{
         Home, Place, Task, TaskRef,
         live::{LiveOwner, live_table},
     },
-    time::TimerShard,
+    timer::TimerShard,
 };
 
 /// A reason for its thread to look up from its work; bits of [`Peer::attention`].

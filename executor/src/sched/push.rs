@@ -49,7 +49,7 @@ use crate::{
     events::event,
     sync::{Arc, atomic::Ordering::Relaxed, thread},
     task::{Extra, Home, Id, Parts, Task, TaskRef, live::Removed, task_of},
-    time::TimerShard,
+    timer::TimerShard,
 };
 
 /// The most wake-ups for a lone `runnext` that are let pass in a row. Measured with the ring and

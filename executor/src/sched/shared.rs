@@ -46,7 +46,7 @@ use crate::{
         quietly, wake_quietly,
     },
     throttle::{REPORT_EVERY, Throttle},
-    time::{Clock, TimeDriver, TimerShard},
+    timer::{Clock, TimeDriver, TimerShard},
 };
 
 /// See the module's head, and that of `sched.rs`.
@@ -67,7 +67,7 @@ pub(crate) struct Shared {
     /// All Ps that ever were, in the order of their making. They stay until the runtime goes.
     peers: Box<[std::sync::OnceLock<Arc<Peer>>]>,
     pub(super) slots: Slots<Box<Processor>>,
-    /// The Ps that may have timers; see *Listed shards* in `time/shard.rs`.
+    /// The Ps that may have timers; see *Listed shards* in `timer/shard.rs`.
     timed: Arc<BitSet>,
     /// The home of what foreign threads spawn.
     pub(super) foreign: Home,

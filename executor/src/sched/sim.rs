@@ -91,7 +91,7 @@ use crate::{
     runtime::{Builder, Runtime},
     sync::Arc,
     task::Task,
-    time::Clock,
+    timer::Clock,
 };
 
 /// Polls that may lie on each other on the stack.

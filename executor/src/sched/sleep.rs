@@ -50,8 +50,8 @@ use std::cell::Cell;
 use super::{
     ground::{Bed, Ground},
     idle::{Permit, Spinning, Stands},
-    park::Parker,
 };
+use crate::park::Parker;
 use crate::sync::atomic::{Ordering::SeqCst, fence};
 
 /// What a thread does after it slept.

@@ -10,7 +10,7 @@
 //! | --- | --- | --- |
 //! | `occupied` | while a thread has the P | who looks for work, for permits, for threads: searches, last looks, the monitor, the begin of a shutdown |
 //! | `populated` | the same; then until the P's live table is empty | who looks for live tasks: the dump, the shutdown's sweep, the count of live tasks |
-//! | the listed shards (`time/shard.rs`) | from the P's first timer; then until the P has neither a thread nor a timer | who looks for deadlines |
+//! | the listed shards (`timer/shard.rs`) | from the P's first timer; then until the P has neither a thread nor a timer | who looks for deadlines |
 //!
 //! A thread takes the vacant P of the lowest index, so live slots stay at the front, and one load
 //! tells about 64 of them. All Ps that were ever made are visited only by what has to count or end

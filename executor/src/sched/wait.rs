@@ -30,13 +30,13 @@ use super::{
     closing::Closing,
     ground::Ground,
     idle::Spinning,
-    park::Parker,
     processor::{Peer, attention},
     sleep::{Sleeper, Slept},
     worker::{ROOT, Scope, Worker},
 };
 use crate::{
     events::event,
+    park::Parker,
     queue::Batch,
     sync::atomic::{
         AtomicU64,

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::context;
 use crate::sync::Arc;
-use crate::time::TimerShard;
-use crate::time::clock::FAR;
+use crate::timer::TimerShard;
+use crate::timer::clock::FAR;
 
 /// A moment of a monotonic clock.
 ///
@@ -225,9 +225,9 @@ impl Sub for Instant {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Clock;
-    use crate::time::heap::NEVER;
-    use crate::time::test_util::{Bench, MS};
+    use crate::timer::Clock;
+    use crate::timer::heap::NEVER;
+    use crate::timer::test_util::{Bench, MS};
 
     #[test]
     fn arithmetic_agrees_with_std() {

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use futures_core::stream::{FusedStream, Stream};
 
-use crate::time::{Instant, Sleep, TimerHandle, current};
+use crate::time::{Instant, Sleep, current};
+use crate::timer::TimerHandle;
 
 /// Ticks at once, and then every `period`.
 ///

@@ -26,9 +26,10 @@ use futures_core::future::FusedFuture;
 use crate::budget;
 use crate::context;
 use crate::sync::Arc;
-use crate::time::heap::Key;
-use crate::time::shard::{Polled, ShutDown};
-use crate::time::{Instant, TimerHandle, TimerShard, current};
+use crate::time::{Instant, current};
+use crate::timer::heap::Key;
+use crate::timer::shard::{Polled, ShutDown};
+use crate::timer::{TimerHandle, TimerShard};
 
 /// A sleep at least this long is armed at its first poll without another look at the clock, which
 /// would make arming and dropping it dearer by a third (some 35 ns on 90). Hardly ever is the first

@@ -2,7 +2,7 @@
 //! here calls back into everything that has one: timers, the live table, the queue of blocking
 //! jobs, joins, other tasks; and comes to its end, wherever it is called from.
 //!
-//! It fails, by a hang, when `cancel` in `time/shard.rs` drops the waker before it gives up its
+//! It fails, by a hang, when `cancel` in `timer/shard.rs` drops the waker before it gives up its
 //! lock.
 
 use crate::common;

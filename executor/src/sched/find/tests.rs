@@ -59,7 +59,7 @@ use crate::{
     },
     scope, spawn, spawn_local,
     sync::atomic::Ordering::Relaxed,
-    time::Clock,
+    timer::Clock,
 };
 
 mod branches;

@@ -18,7 +18,7 @@ use crate::{
         worker::{Scope, Worker},
     },
     spawn,
-    time::Clock,
+    timer::Clock,
 };
 
 /// Four permits, and threads that are steps of this one.

@@ -18,7 +18,7 @@ use crate::{
     },
     sync::{Arc, atomic::Ordering::Relaxed},
     task::{self, Priority, Task},
-    time::Clock,
+    timer::Clock,
 };
 
 /// It goes to the queue that all share with the rest: who is busy takes nothing low from another P.

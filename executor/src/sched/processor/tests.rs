@@ -15,7 +15,7 @@ use crate::{
     spawn,
     sync::atomic::Ordering::Relaxed,
     task::{Id, Task, yield_now},
-    time::Clock,
+    timer::Clock,
 };
 
 /// Two threads with both permits: nobody is woken for what is queued.

@@ -18,7 +18,7 @@ use crate::{
         sleep::{Look, Sleeper},
     },
     spawn, spawn_local, task,
-    time::Clock,
+    timer::Clock,
 };
 
 fn poll(worker: &Worker, task: Task) {

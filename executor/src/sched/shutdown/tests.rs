@@ -28,7 +28,7 @@ use crate::{
     spawn,
     sync::atomic::Ordering::SeqCst,
     task::TaskRef,
-    time::Clock,
+    timer::Clock,
 };
 
 /// Counts its drop.

@@ -18,7 +18,7 @@ use crate::{
     },
     spawn,
     sync::atomic::Ordering::Relaxed,
-    time::Clock,
+    timer::Clock,
 };
 
 const IN_VAIN: Slept = Slept {

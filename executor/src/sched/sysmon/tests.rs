@@ -31,7 +31,7 @@ use crate::{
         worker::Worker,
     },
     spawn,
-    time::Clock,
+    timer::Clock,
 };
 
 /// Two permits, and no thread.

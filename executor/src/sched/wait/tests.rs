@@ -33,7 +33,7 @@ use crate::{
         worker::{BRANCH, ROOT, Scope, Step},
     },
     sync::Arc,
-    time::Clock,
+    timer::Clock,
 };
 
 const READY: Slept = Slept {

@@ -20,7 +20,7 @@ use crate::{
     },
     spawn,
     task::{self, JoinHandle},
-    time::Clock,
+    timer::Clock,
 };
 
 /// It polls what it comes to next.

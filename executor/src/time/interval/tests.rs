@@ -4,7 +4,7 @@ use futures::StreamExt;
 use tokio_test::{assert_pending, assert_ready_eq, task};
 
 use super::*;
-use crate::time::test_util::{Bench, MS, NS};
+use crate::timer::test_util::{Bench, MS, NS};
 
 fn every(bench: &Bench, period: Duration) -> Interval {
     Interval::new(bench.timers.clone(), bench.now(), period)

@@ -5,7 +5,7 @@ use std::task::{Wake, Waker};
 use super::*;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::time::test_util::{Bench, MS, NS};
+use crate::timer::test_util::{Bench, MS, NS};
 
 /// Counts wakes.
 #[derive(Default)]

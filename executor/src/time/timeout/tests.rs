@@ -6,7 +6,7 @@ use futures::channel::oneshot;
 use tokio_test::{assert_pending, assert_ready_eq, task};
 
 use super::*;
-use crate::time::test_util::{Bench, MS, NS};
+use crate::timer::test_util::{Bench, MS, NS};
 
 fn within<F: Future>(bench: &Bench, duration: Duration, future: F) -> Timeout<F> {
     Timeout::new(future, Sleep::after(bench.timers.clone(), duration))

@@ -28,7 +28,7 @@ use crate::{
         sleep::Sleeper,
         worker::{BRANCH, Worker},
     },
-    time::Clock,
+    timer::Clock,
 };
 
 const SHORT_WAIT: Duration = Duration::from_nanos(short_wait::SHORT_WAIT_NS);

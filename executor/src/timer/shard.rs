@@ -75,8 +75,8 @@ use ws_reactor::Netpoll;
 use crate::bit_set::BitSet;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex};
-use crate::time::clock::Clock;
-use crate::time::heap::{Key, Look, NEVER, TimerHeap, Update};
+use crate::timer::clock::Clock;
+use crate::timer::heap::{Key, Look, NEVER, TimerHeap, Update};
 
 /// How many nodes one hold of the lock may fire. Long enough to be worth the lock, short enough
 /// that the first of many due tasks runs soon and that nobody who arms waits for more than some 20

@@ -6,7 +6,8 @@ use std::time::Duration;
 use ws_reactor::Netpoll;
 
 use crate::sync::Arc;
-use crate::time::{Clock, Instant, TimeDriver, TimerHandle, TimerShard};
+use crate::time::Instant;
+use crate::timer::{Clock, TimeDriver, TimerHandle, TimerShard};
 
 /// A shard, its virtual clock, and somebody who fires what is due.
 pub(crate) struct Bench {

@@ -20,7 +20,7 @@ use crate::sync::{
     atomic::{AtomicU64, Ordering},
     hint,
 };
-use crate::time::heap::NEVER;
+use crate::timer::heap::NEVER;
 
 /// Further ahead than a program looks, and near enough to fit 64 bits of nanoseconds and a `std`
 /// instant on all systems.

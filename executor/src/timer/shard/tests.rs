@@ -8,7 +8,7 @@ use super::*;
 use crate::sync::atomic::AtomicUsize;
 use crate::sync::thread;
 use crate::time::Sleep;
-use crate::time::test_util::{Bench, MS, NS};
+use crate::timer::test_util::{Bench, MS, NS};
 
 fn noop() -> Waker {
     Waker::noop().clone()
