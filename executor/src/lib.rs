@@ -30,8 +30,6 @@ mod blocking;
 pub mod budget;
 #[cfg(not(ws_loom))]
 mod context;
-#[cfg(not(ws_loom))]
-mod events;
 mod fork_join;
 #[cfg(all(test, not(ws_loom)))]
 #[path = "../tests/common/log.rs"]

@@ -24,7 +24,6 @@
 
 mod builder;
 mod cpus;
-mod dump;
 mod error;
 mod handle;
 
@@ -34,15 +33,14 @@ use std::{
     time::Duration,
 };
 
-pub(crate) use self::builder::Config;
 pub use self::{
     builder::Builder,
-    dump::{TaskDump, TaskState},
     error::{BuildError, TryCurrentError},
     handle::Handle,
 };
+pub use crate::sched::dump::{TaskDump, TaskState};
 #[cfg(any(test, feature = "events"))]
-pub use crate::events::{Event, EventKind};
+pub use crate::sched::events::{Event, EventKind};
 pub use crate::{
     context::EnterGuard,
     metrics::{Metrics, ProcessorMetrics},

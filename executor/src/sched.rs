@@ -28,7 +28,13 @@ mod apart;
 #[cfg(not(ws_loom))]
 mod block_on;
 #[cfg(not(ws_loom))]
+pub(crate) mod config;
+#[cfg(not(ws_loom))]
 mod crowd;
+#[cfg(not(ws_loom))]
+pub(crate) mod dump;
+#[cfg(not(ws_loom))]
+pub(crate) mod events;
 #[cfg(not(ws_loom))]
 mod find;
 #[cfg(not(ws_loom))]

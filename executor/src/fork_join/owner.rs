@@ -118,8 +118,8 @@ use std::{
 use super::{Header, Lane, Settled, Tail, compute, deque::NO_LANE, jobs::Job, scope::Core};
 use crate::{
     blocking, context,
-    events::event,
     no_unwind::NoUnwind,
+    sched::events::event,
     sched::{Shared, Worker, block_on, ground::Ground},
     sync::{
         Arc,

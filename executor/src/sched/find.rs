@@ -73,6 +73,7 @@ use std::{task::Waker, time::Duration};
 
 use super::{
     closing::Closing,
+    events::event,
     ground::Ground,
     idle::Stands,
     priority::ANY,
@@ -83,7 +84,6 @@ use super::{
     worker::{Scope, Step, Worker},
 };
 use crate::{
-    events::event,
     queue::Batch,
     sync::atomic::Ordering::Relaxed,
     task::{DEFAULT_PRIORITY, Task},

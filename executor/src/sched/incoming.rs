@@ -14,10 +14,10 @@
 
 use std::{future::Future, panic::Location, ptr::NonNull};
 
+use super::events::event;
 use super::{Shared, Worker, closing::Closing, ground::Ground};
 use crate::{
     context,
-    events::event,
     reports::Subject,
     sync::atomic::Ordering::Relaxed,
     task::{

@@ -96,13 +96,13 @@ use ws_reactor::Poller;
 
 use super::{
     Root, Shared,
+    events::event,
     ground::Ground,
     sleep::Sleeper,
     wait::FAILED_WAIT,
     worker::{Step, Worker},
 };
 use crate::{
-    events::event,
     park::Parker,
     rng::Rng,
     sync::{Mutex, atomic::Ordering::Relaxed},

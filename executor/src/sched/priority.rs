@@ -54,12 +54,12 @@
 use std::cell::{Cell, OnceCell};
 
 use super::{
+    events::event,
     ground::Ground,
     processor::Peer,
     worker::{BRANCH, ROOT, Scope, USER_CODE, Worker},
 };
 use crate::{
-    events::event,
     queue::{Batch, OrderedLocal, ordered_local},
     rng::random_order,
     sync::atomic::Ordering::Relaxed,

@@ -126,7 +126,7 @@ pub(crate) struct Peer {
     pub(crate) counters: Counters,
     /// What its thread did, if anybody wants to know.
     #[cfg(any(test, feature = "events"))]
-    pub(crate) events: std::sync::OnceLock<crate::events::Log>,
+    pub(crate) events: std::sync::OnceLock<crate::sched::events::Log>,
 }
 
 impl Bed for Peer {

@@ -41,12 +41,12 @@ use ws_reactor::ThreadId;
 
 use super::{
     Shared,
+    events::event,
     ground::Ground,
     worker::{Scope, Worker},
     worth::Worth,
 };
 use crate::{
-    events::event,
     sync::{Arc, atomic::Ordering::Relaxed, thread},
     task::{Extra, Home, Id, Parts, Task, TaskRef, live::Removed, task_of},
     timer::TimerShard,

@@ -18,6 +18,7 @@
 use std::{cell::Ref, time::Duration};
 
 use super::{
+    events::event,
     ground::Ground,
     priority::{ABOVE, ANY},
     processor::Peer,
@@ -26,7 +27,6 @@ use super::{
     worth::Worth,
 };
 use crate::{
-    events::event,
     fork_join::{Branch, Lane},
     queue::{Batch, Steal, Token},
     rng::random_order,

@@ -10,6 +10,9 @@ use ws_reactor::{Inherited, Netpoll};
 
 use super::{
     closing::{Closing, Phase, Threads},
+    config::Config,
+    dump::TaskDump,
+    events::event,
     ground::{Bed, Ground},
     idle::{Idle, Permit, Spinning},
     incoming::HOME,
@@ -27,11 +30,9 @@ use crate::{
     bit_set::BitSet,
     blocking::Room,
     context,
-    events::event,
     metrics::{Metrics, ProcessorMetrics},
     queue::{GlobalQueue, OrderedShared, OrderedStealer},
     reports::Reporter,
-    runtime::{Config, TaskDump},
     sync::{
         Arc, Condvar, Mutex,
         atomic::{
@@ -117,7 +118,7 @@ pub(crate) struct Shared {
     pub(super) visits: AtomicUsize,
     /// What happens on threads without a P.
     #[cfg(any(test, feature = "events"))]
-    pub(crate) events: Option<Mutex<crate::events::Log>>,
+    pub(crate) events: Option<Mutex<crate::sched::events::Log>>,
 }
 
 impl Shared {
@@ -260,7 +261,10 @@ impl Shared {
         ));
         #[cfg(any(test, feature = "events"))]
         if let Some(records) = self.config.events {
-            let fresh = processor.peer.events.set(crate::events::Log::new(records));
+            let fresh = processor
+                .peer
+                .events
+                .set(crate::sched::events::Log::new(records));
             debug_assert!(fresh.is_ok(), "a P has one log");
         }
         if self.paused.is_some() {

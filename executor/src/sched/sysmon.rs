@@ -101,6 +101,7 @@ use ws_reactor::ThreadId;
 
 use super::{
     Shared,
+    events::event,
     find::GLOBAL_TICK,
     ground::{Bed, Ground},
     idle::Stands,
@@ -110,7 +111,6 @@ use super::{
     strangers::Watch,
 };
 use crate::{
-    events::event,
     metrics::Counter,
     no_unwind::NoUnwind,
     queue::{LocalQueue, local_queue},

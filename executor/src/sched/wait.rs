@@ -28,6 +28,7 @@ use ws_reactor::Poller;
 use super::{
     Root, Shared,
     closing::Closing,
+    events::event,
     ground::Ground,
     idle::Spinning,
     processor::{Peer, attention},
@@ -35,7 +36,6 @@ use super::{
     worker::{ROOT, Scope, Worker},
 };
 use crate::{
-    events::event,
     park::Parker,
     queue::Batch,
     sync::atomic::{

@@ -14,11 +14,12 @@ use std::{
 use ws_reactor::ThreadId;
 
 #[cfg(any(test, feature = "events"))]
-use crate::events::EventKind;
+use crate::sched::events::EventKind;
 
 use super::{
     Root, Shared,
     closing::Closing,
+    events::event,
     ground::Ground,
     idle::Spinning,
     processor::{Peer, Processor, attention},
@@ -28,7 +29,6 @@ use super::{
 };
 use crate::{
     budget, context,
-    events::event,
     fork_join::{self, Branch, FORK_SLICE, Lane},
     no_unwind::NoUnwind,
     park::Parker,
@@ -238,7 +238,7 @@ impl Worker {
     }
 
     #[cfg(any(test, feature = "events"))]
-    pub(crate) fn log(&self) -> Option<&crate::events::Log> {
+    pub(crate) fn log(&self) -> Option<&crate::sched::events::Log> {
         self.p.peer.events.get()
     }
 

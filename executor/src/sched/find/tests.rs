@@ -42,11 +42,11 @@ use ws_reactor::{Direction, Interest, Registration, pipe};
 use super::{GLOBAL_TICK, NETPOLL_PERIOD, Step, TIMER_TICK, Worker};
 use crate::{
     block_in_place, context,
-    events::EventKind,
     fork_join::{Lane, tests::limited},
     join,
     queue::CAPACITY,
     runtime::{Builder, Handle, Runtime},
+    sched::events::EventKind,
     sched::{
         ground::{Bed, Ground},
         idle::{Permit, Stands},

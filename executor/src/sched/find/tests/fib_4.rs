@@ -34,9 +34,9 @@ use std::{collections::HashMap, pin::Pin, sync::Condvar};
 
 use super::*;
 use crate::{
-    events::Event,
     fork,
     fork_join::base,
+    sched::events::Event,
     task::{Id, JoinHandle, Task},
 };
 

@@ -4,7 +4,7 @@ use std::{fmt, panic::Location, time::Duration};
 
 use crate::task::{Id, TaskRef};
 
-/// What a task was doing at the moment of a [`Handle::dump`](super::Handle::dump).
+/// What a task was doing at the moment of a [`Handle::dump`](crate::runtime::Handle::dump).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TaskState {
@@ -26,7 +26,7 @@ impl fmt::Display for TaskState {
     }
 }
 
-/// One live task. See [`Handle::dump`](super::Handle::dump).
+/// One live task. See [`Handle::dump`](crate::runtime::Handle::dump).
 ///
 /// It is shown as a line, and turns into that line as a `String`.
 ///

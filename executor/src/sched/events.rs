@@ -40,7 +40,11 @@
 macro_rules! event {
     ($at:expr, $kind:ident, $task:expr, $number:expr) => {
         #[cfg(any(test, feature = "events"))]
-        $at.note($crate::events::EventKind::$kind, $task, $number as u64);
+        $at.note(
+            $crate::sched::events::EventKind::$kind,
+            $task,
+            $number as u64,
+        );
     };
 }
 

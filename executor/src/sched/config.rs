@@ -1,0 +1,105 @@
+//! What a builder has decided: what the scheduler is told once, at its build.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use super::stall::Stall;
+use crate::{reports::Reports, task::quietly};
+
+/// What a builder has decided.
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub(crate) workers: usize,
+    pub(crate) max_threads: usize,
+    pub(crate) name: String,
+    pub(crate) stack_size: Option<usize>,
+    pub(crate) keep_alive: Duration,
+    pub(crate) shutdown_grace: Duration,
+    pub(crate) panic_stops_runtime: bool,
+    pub(crate) strict_priorities: bool,
+    pub(crate) seed: u64,
+    /// With virtual time: the patience with a deadlock.
+    pub(crate) paused: Option<Duration>,
+    pub(crate) sysmon: bool,
+    pub(crate) stall: Stall,
+    pub(crate) reports: Reports,
+    pub(crate) hooks: Hooks,
+    /// Records in each log of what happens; None: there is no log.
+    #[cfg(any(test, feature = "events"))]
+    pub(crate) events: Option<usize>,
+}
+
+impl Config {
+    /// Ps that there may be: one for each thread, and as many again for threads in `block_on`.
+    pub(crate) fn processors_max(&self) -> usize {
+        2 * self.max_threads
+    }
+
+    /// Closures of `spawn_blocking` that may run at once; see `blocking.rs`.
+    pub(crate) fn blocking_max(&self) -> usize {
+        self.max_threads.saturating_sub(2 * self.workers).max(1)
+    }
+
+    pub(crate) fn thread_name(&self, number: usize) -> String {
+        format!("{}-{number}", self.name)
+    }
+}
+
+pub(crate) type Hook = Option<Arc<dyn Fn() + Send + Sync>>;
+
+/// What the user wants to run on the runtime's threads.
+#[derive(Clone, Default)]
+pub(crate) struct Hooks {
+    pub(crate) start: Hook,
+    pub(crate) stop: Hook,
+    pub(crate) park: Hook,
+    pub(crate) unpark: Hook,
+}
+
+impl Hooks {
+    pub(crate) fn has_start(&self) -> bool {
+        self.start.is_some()
+    }
+
+    pub(crate) fn has_stop(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    /// Whether there is a hook for the begin or the end of a sleep.
+    pub(crate) fn has_park(&self) -> bool {
+        self.park.is_some() || self.unpark.is_some()
+    }
+
+    pub(crate) fn call_start(&self) {
+        call(&self.start);
+    }
+
+    pub(crate) fn call_stop(&self) {
+        call(&self.stop);
+    }
+
+    pub(crate) fn call_park(&self) {
+        call(&self.park);
+    }
+
+    pub(crate) fn call_unpark(&self) {
+        call(&self.unpark);
+    }
+}
+
+/// A hook's panic is its own: the worker lives on (S6).
+fn call(hook: &Hook) {
+    if let Some(hook) = hook {
+        quietly("a hook of the runtime's builder", || hook());
+    }
+}
+
+impl fmt::Debug for Hooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hooks")
+            .field("start", &self.start.is_some())
+            .field("stop", &self.stop.is_some())
+            .field("park", &self.park.is_some())
+            .field("unpark", &self.unpark.is_some())
+            .finish()
+    }
+}
