@@ -9,7 +9,7 @@
 //!
 //! 1. attention: draining and shutdown; a slice that is over sends `runnext` to the back; *slow
 //!    polls*;
-//! 2. at every 61st tick: the clock, who wants a permit, the netpoll, the global queue;
+//! 2. at every 61st tick: the clock, threads that want a permit, the netpoll, the global queue;
 //! 3. timers of this P that are due (at every 16th tick, and when there is no local work);
 //! 4. the root of a `block_on` and pinned tasks (each second time, if there is other local work);
 //! 5. tasks above the default priority, and turns for those below (`priority.rs`);
@@ -20,45 +20,49 @@
 //! 10. tasks below the default priority;
 //! 11. the netpoll, without blocking, and if that has something, before it, *the queues that stand
 //!     still*;
-//! 12. up to four rounds of stealing over all other Ps in a random order, the last of which also
-//!     takes others' `runnext`; then others' due timers (`search.rs`);
-//! 13. nothing: it lingers as a spinner for some microseconds, if others run and that was of use
-//!     lately; then it parks (`sleep.rs`), with one last look at everything.
+//! 12. up to four rounds of stealing over all other Ps in a random order; the last round also takes
+//!     others' `runnext`; then others' due timers (`search.rs`);
+//! 13. nothing: if others run and lingering was of use lately, it lingers as a spinner for some
+//!     microseconds; then it parks (`sleep.rs`), with one last look at everything.
 //!
 //! # *The queues that stand still*
 //!
-//! A worker that the netpoll has something for each time it runs dry never comes to steal; a P
-//! whose thread the system took off its core in the middle of a queue, as it does where other
-//! programs want the cores, keeps its tasks then until the thread is back, which takes
-//! milliseconds. They have waited for longer than what the netpoll brought just now. So who comes
-//! with something from the netpoll looks at a few other Ps, and relieves one that has not moved for
-//! long: it takes the oldest there, as many as the netpoll brought, and runs them first, so that
-//! these wait for as many polls as they are themselves. It is no steal, but what sysmon does with
-//! the queue of a thread that blocks (L5), only sooner. Half of the queue (I4) would leave the
-//! other half for one more turn of what the netpoll brings. Seen with an HTTP server on two workers
-//! and its client on the same two cores (AMD EPYC, 9 rounds in turn): p99 3.9 ms without it and 1.9
-//! with half of the queue, taken behind what the netpoll brought. In another run (15 rounds) 1.91
-//! so, 1.44 as it is, 1.43 for the same server on tokio, and 1.25 if the whole queue goes first,
-//! which has sockets wait for all that is queued where another P computes.
+//! If the netpoll has something for a worker each time it runs dry, that worker never comes to
+//! steal. If other programs want the cores, the system may take another thread off its core in the
+//! middle of its queue. The tasks of that P then wait until the thread is back, for milliseconds:
+//! longer than what the netpoll brought just now.
+//!
+//! So after a poll that brought something, the worker looks at four other Ps. It relieves the first
+//! one that has not moved for 100 us: it takes the oldest tasks there, as many as the netpoll
+//! brought, and runs them first. What the netpoll brought then waits for as many polls as it has
+//! tasks itself. Sysmon does the same with the queue of a thread that blocks (L5), only later; it
+//! is no steal. To take half of the queue (I4) would leave the other half for one more turn of what
+//! the netpoll brings.
+//!
+//! Measured with an HTTP server on two workers and its client on the same two cores (AMD EPYC, 9
+//! rounds in turn): p99 was 3.9 ms without it, and 1.9 ms with half of the queue, taken behind what
+//! the netpoll brought. In another run (15 rounds) p99 was 1.91 ms that way, 1.44 ms as it is, and
+//! 1.43 ms for the same server on tokio. It was 1.25 ms if the whole queue goes first. But then,
+//! where another P computes, sockets wait for all that is queued there.
 //!
 //! # *Slow polls*
 //!
 //! 61 ticks are some microseconds in a ping-pong, and 6 ms where polls take 100 us. So time counts
-//! as well: sysmon, which looks every millisecond while all permits are taken, sees who makes fewer
-//! ticks than that while the global queue has something, and sets a bit of its attention word; with
-//! that, every fourth tick takes a task from there, until there is none. It costs nothing on the
-//! way of those who are not asked. tokio measures its polls instead, and looks every 200 us. Seen
-//! with 500 tasks that always want to go on, for 100 us each: requests of a foreign thread waited
-//! five times as long as with tokio before.
+//! as well. While all permits are taken, sysmon looks every millisecond. If the global queue has
+//! something and a worker makes fewer than 61 ticks in a millisecond, sysmon sets a bit of the
+//! worker's attention word. With that bit, every fourth tick takes a task from the global queue,
+//! until there is none. A worker without the bit pays nothing. tokio measures its polls instead,
+//! and looks every 200 us. Measured with 500 tasks that always want to go on, for 100 us each:
+//! before this, requests of a foreign thread waited five times as long as with tokio.
 //!
 //! # *Wakers in a step*
 //!
-//! A step wakes what the netpoll and the timers bring, and a waker is anybody's code: it may
-//! announce a block, and be back when no permit is free, or take so long that sysmon takes the
-//! permit. So where a step had something woken it looks at the permit again, and goes on as who has
-//! none (S3). A waker that is not a task's comes last, and runs in [`Worker::enter_user_code`]; see
-//! `strangers.rs`. Where nothing was due that costs nothing. What comes afterwards, up to the poll,
-//! is as short as what comes before a revocation in any poll.
+//! A step wakes what the netpoll and the timers bring, and a waker may be any code. It may announce
+//! a block, and be back when no permit is free. It may take so long that sysmon takes the permit.
+//! So after a step has woken something, it looks at the permit again. If the permit is gone, the
+//! step goes on as one without a permit (S3). A waker that is not a task's comes last, and runs in
+//! [`Worker::enter_user_code`]; see `strangers.rs`. If nothing was due, this costs nothing. What
+//! comes afterwards, up to the poll, is as short as what comes before a revocation in any poll.
 //!
 //! # Two scopes
 //!
@@ -89,41 +93,41 @@ use crate::{
     task::{DEFAULT_PRIORITY, Task},
 };
 
-/// Every so many ticks the global queue is looked at first (L4). As in Go: a prime, so that it does
-/// not fall into step with a program's own period.
+/// Ticks between two looks at the global queue first (L4). As in Go: a prime, so that it does not
+/// fall into step with a program's own period.
 pub(super) const GLOBAL_TICK: u64 = 61;
-/// The same for *slow polls*. Guessed: what is local keeps the larger part.
+/// The same for *slow polls*. Guessed: local tasks keep the larger part.
 const SLOW_TICK: u64 = 4;
-/// Every so many ticks there is *the exchange* besides, if the last one is [`EXCHANGE_PERIOD_MS`]
-/// ago: a full local queue, which is exchanged for another, has mostly had its turn by then, though
-/// every fourth tick be for the global one (*slow polls*).
+/// Ticks between two turns of *the exchange*, if the last one is [`EXCHANGE_PERIOD_MS`] ago. A full
+/// local queue is exchanged for another. It has mostly had its turn by then, even if every fourth
+/// tick is for the global one (*slow polls*).
 const EXCHANGE_TICK: u64 = 6 * GLOBAL_TICK;
-/// With short polls, at every so many of those. With full queues it moves 128 tasks each way, and
-/// cost about 10 instructions a poll at every 976th tick; at every 244th it was 45, and 4.5 % of a
+/// The same with short polls. With full queues the exchange moves 128 tasks each way. At every
+/// 976th tick it cost about 10 instructions a poll. At every 244th tick it cost 45, and 4.5 % of a
 /// ping-pong of 1,000 pairs.
 const EXCHANGE_TICK_SHORT: u64 = 3 * EXCHANGE_TICK;
 /// In milliseconds of a clock that shows whole ones: it was more than one. 366 polls of more than
-/// some 3 us take so long, beside which an exchange is nothing.
+/// some 3 us take that long, and an exchange is nothing beside them.
 const EXCHANGE_PERIOD_MS: u32 = 2;
-/// So many tasks are taken at most with short polls: half of a local queue, as thieves take it.
-/// Else twice as many, all of it.
+/// The most tasks that an exchange takes with short polls: half of a local queue, as thieves take
+/// it. With longer polls it takes twice as many, a whole queue.
 const EXCHANGED_MAX: usize = 128;
-/// So many that wait in the global queue have their turn at 61st ticks before a full local queue
+/// Number of tasks in the global queue that have their turn at 61st ticks before a full local queue
 /// has had its own.
 const FEW: usize = 4;
-/// Who has less than its share at a 61st tick takes a batch that fills its local queue so far: half
-/// of one.
+/// A worker that has less than its share at a 61st tick takes a batch that fills its local queue to
+/// this length: half of one.
 const FILLS_TO: usize = EXCHANGED_MAX;
-/// Every so many ticks the timers of the own P are looked at although there is local work. Guessed:
-/// a clock reading costs about a poll.
+/// Ticks between two looks at the timers of the own P while there is local work. Guessed: a clock
+/// reading costs about a poll.
 const TIMER_TICK: u64 = 16;
 /// How long a task and those it wakes into `runnext` may run before the queue has its turn (F4). As
 /// in Go and in sysmon.
 pub(crate) const SLICE: Duration = Duration::from_millis(10);
-/// At least so long between two looks at the netpoll of workers that have local work.
+/// Shortest time between two looks at the netpoll by workers that have local work.
 const NETPOLL_PERIOD: Duration = Duration::from_micros(50);
-/// So far from the front of the global queue a thread looks for a blocking call. Guessed: a call is
-/// often spawned by a task of its own.
+/// Number of tasks at the front of the global queue among which a thread looks for a blocking call.
+/// Guessed: a call is often spawned by a task of its own.
 const CALLS_WITHIN: usize = 4;
 
 impl Worker {
@@ -179,7 +183,7 @@ impl Worker {
         }
     }
 
-    /// The rest of a step where the thread is its root's alone; see *Whose thread it is* in
+    /// The rest of a step of a thread that is its root's alone; see *Whose thread it is* in
     /// `block_on.rs`.
     #[cold]
     fn leave_tasks_to_others(&self) -> Step {
@@ -191,8 +195,7 @@ impl Worker {
 
     /// The rest of a step, when the own queues are empty. None: they may have something by now.
     ///
-    /// Apart from the step, so that what it needs is not made ready in the steps of those who have
-    /// work.
+    /// Apart from the step, so that a step that has work does not make ready what only this needs.
     #[inline(never)]
     fn beyond_local(&self) -> Option<Step> {
         if self.private_last.replace(false)
@@ -200,7 +203,7 @@ impl Worker {
         {
             return Some(Step::Run(task));
         }
-        // Who made this step skip them looks at them now.
+        // If this step skipped them, it looks at them now.
         if let Some(step) = self.private() {
             return Some(step);
         }
@@ -227,7 +230,7 @@ impl Worker {
         }
         match self.search() {
             Search::Found(task) if has_permit() => Some(Step::Run(task)),
-            // Revoked in the middle of the search: the thread was not heard of for long.
+            // Revoked in the middle of the search: sysmon saw no progress of this thread.
             Search::Found(task) => {
                 self.shared.push_foreign(task);
                 Some(self.step_without_permit())
@@ -277,7 +280,7 @@ impl Worker {
     }
 
     /// A thread that has no permit: after a revocation, or in a `block_on` that found none. It
-    /// tries for one; if there is none, its P's work goes to the others.
+    /// tries for one. If none is free, its P's work goes to the others.
     fn step_without_permit(&self) -> Step {
         if self.regain() {
             // The next step does it all.
@@ -351,7 +354,7 @@ impl Worker {
         }
         let task = self.shared.grq.pop()?;
         self.count_global(1);
-        // Who has waited longest runs now, and the next ones come behind what is here.
+        // The task that has waited longest runs now. The next ones come behind what is here.
         if tick.is_multiple_of(EXCHANGE_TICK)
             && let Some(at_most) = self.exchange_is_due(tick)
         {
@@ -360,17 +363,17 @@ impl Worker {
         Some(Step::Run(task))
     }
 
-    /// Then it takes what it would take if it had nothing: one task in 61 ticks is little if many
-    /// wait. Seen with four tasks that always want to go on for 10 us each: 10,000 new ones took 23
-    /// us each, and 0.44 with this (tokio 0.43). Not where half a queue is there already: that has
-    /// its turn first.
+    /// If it has, it takes what it would take if it had nothing: one task in 61 ticks is little if
+    /// many wait. Measured with four tasks that always want to go on for 10 us each: 10,000 new
+    /// ones took 23 us each without this, and 0.44 us with it (tokio 0.43). If half a queue is
+    /// there already, that has its turn first.
     fn has_less_than_its_share(&self) -> bool {
         let share = self.shared.grq.len() / self.shared.config.workers;
         self.p.lrq.len() < share.min(FILLS_TO)
     }
 
-    /// See *Slow polls*. Not for a thread in `block_on`: it may have found the bit on the P that it
-    /// took.
+    /// See *Slow polls*. A thread in `block_on` takes none: it may have found the bit on the P that
+    /// it took.
     #[cold]
     fn global_among_slow(&self) -> Option<Task> {
         let peer = self.peer();
@@ -392,11 +395,11 @@ impl Worker {
         task
     }
 
-    /// How many tasks are exchanged at this tick, at most. Where there is time for it, as many as
-    /// there have had their turn.
+    /// The most tasks to exchange at this tick. If there is time for it, as many as have had their
+    /// turn.
     ///
-    /// Counted in ticks alone, and 128 of them, an exchange came in 10 ms with polls of 10 us, and
-    /// what came last to 10,000 that always wanted to go on waited for four turns of all.
+    /// With ticks alone, and 128 tasks, an exchange came in 10 ms with polls of 10 us. What came
+    /// last to 10,000 tasks that always wanted to go on waited for four turns of all.
     fn exchange_is_due(&self, tick: u64) -> Option<usize> {
         let now = self.p.now_ms.get();
         let since = now.wrapping_sub(self.p.exchanged_ms.get());
@@ -411,17 +414,17 @@ impl Worker {
         Some(at_most)
     }
 
-    /// *The exchange*: takes its share of the global queue as if its own were empty, and what there
-    /// is no room for then goes to the back of the global one. One task in 61 ticks is little if
-    /// thousands of them wait there, and a few hundred that are always ready have the local queues:
-    /// 10,000 tasks that yield, 10 us each, on two workers, and a new one was polled after 3 s,
-    /// where the others together take 50 ms for a turn.
+    /// *The exchange*: takes its share of the global queue as if its own were empty. The local
+    /// tasks for which there is then no room go to the back of the global queue. One task in 61
+    /// ticks is little if thousands wait there, and a few hundred that are always ready have the
+    /// local queues. Measured with 10,000 tasks that yield, 10 us each, on two workers: a new one
+    /// was polled after 3 s, and the others together take 50 ms for a turn.
     #[cold]
     fn exchange(&self, at_most: usize) {
         let (lrq, grq) = (&self.p.lrq, &self.shared.grq);
         let waiting = grq.len();
         let share = waiting.div_ceil(self.shared.config.workers).min(at_most);
-        // Where there is room the 61st ticks fill it, and a few have their turn sooner by them.
+        // If there is room, the 61st ticks fill it. A few tasks have their turn sooner by them.
         let is_filled = waiting <= lrq.len() && share <= lrq.room();
         if is_filled || waiting <= FEW {
             return;
@@ -439,9 +442,9 @@ impl Worker {
         }
     }
 
-    /// For a thread in `block_on` that is always busy: whether work for all waits, which nobody
-    /// would come to (L4), since every permit is held by such threads. Then it goes on without one,
-    /// as far as its root is concerned.
+    /// For a thread in `block_on` that is always busy: whether work for all waits and no thread
+    /// would come to it (L4), since such threads hold every permit. If so, the thread goes on
+    /// without a permit, with its root alone.
     fn leaves_others_out(&self) -> bool {
         let shared = &*self.shared;
         let takes_any =
@@ -471,8 +474,8 @@ impl Worker {
         }
     }
 
-    /// A child that was just forked, `runnext`, the fork deque, then the local queue; but now and
-    /// then the local queue comes before the fork deque, so that forks do not hold it up.
+    /// A child that was just forked, `runnext`, the fork deque, then the local queue. At every 16th
+    /// tick the local queue comes before the fork deque, so that forks do not hold it up.
     fn local(&self) -> Option<Task> {
         let p = &*self.p;
         if let Some(task) = p.take_child().or_else(|| p.runnext.take()) {
@@ -493,8 +496,8 @@ impl Worker {
         None
     }
 
-    /// Another task comes before the child that was just forked. Few see that one where it is, and
-    /// it must not be taken for a child of the other.
+    /// Another task comes before the child that was just forked. Few threads see the child where it
+    /// is, and it must not be taken for a child of the other task.
     pub(super) fn let_child_wait(&self) {
         if let Some(child) = self.p.direct.take() {
             self.push_next(child);
@@ -522,8 +525,8 @@ impl Worker {
         self.peer().attention.load(Relaxed) & attention::SLICE != 0
     }
 
-    /// A fair share of the global queue: one to run, the rest into the local queue, which has so
-    /// many then at most.
+    /// A fair share of the global queue: one to run, the rest into the local queue, which then has
+    /// at most `fills_to` tasks.
     fn global(&self, fills_to: usize) -> Option<Task> {
         if self.shared.grq.is_empty() {
             return None;
@@ -542,7 +545,7 @@ impl Worker {
         first
     }
 
-    /// Looks at the netpoll without blocking, unless somebody else is there, and wakes what became
+    /// Looks at the netpoll without blocking, unless another thread is there, and wakes what became
     /// ready.
     pub(super) fn look_at_netpoll(&self) {
         if let Some(ready) = self.poll_netpoll() {
@@ -550,7 +553,7 @@ impl Worker {
         }
     }
 
-    /// What became ready, to be given to [`wake_batch`](Self::wake_batch). None if nobody looked.
+    /// What became ready, to be given to [`wake_batch`](Self::wake_batch). None if it did not look.
     fn poll_netpoll(&self) -> Option<Vec<Waker>> {
         if !self.shared.netpoll.has_sources() {
             return None;
@@ -566,7 +569,7 @@ impl Worker {
         Some(ready)
     }
 
-    /// Fires the timers of this P that are due. How many.
+    /// Fires the timers of this P that are due. Returns how many.
     fn fire_own_timers(&self) -> usize {
         if self.p.peer.timers.next_deadline().is_none() {
             return 0;
@@ -583,7 +586,7 @@ impl Worker {
         self.wake_batch(ready)
     }
 
-    /// Fires what is due on any P: its own thread may be stuck (F6).
+    /// Fires the timers that are due on any P: the P's own thread may be stuck (F6).
     pub(super) fn fire_all_timers(&self) -> usize {
         let now = self.now();
         let mut ready = self.ready.take();
@@ -600,8 +603,8 @@ impl Worker {
             || (self.has_private() && !self.private_last.get())
     }
 
-    /// Wakes what the netpoll or the timers brought, tasks first. How many there were. Gives the
-    /// empty vector back for the next time.
+    /// Wakes what the netpoll or the timers brought, tasks first. Returns how many there were.
+    /// Keeps the empty vector for the next time.
     pub(super) fn wake_batch(&self, mut ready: Vec<Waker>) -> usize {
         let count = ready.len();
         let mut strangers = Vec::new();
@@ -613,8 +616,8 @@ impl Worker {
         count
     }
 
-    /// Wakes all into the queue, and then as many threads as that is worth; the first of these as
-    /// soon as there is something for it (I5), since thousands may be due at once.
+    /// Wakes all into the queue, and then as many threads as that is worth. The first thread is
+    /// woken as soon as there is something for it (I5), since thousands may be due at once.
     #[inline]
     pub(super) fn batch(&self, wakers: impl Iterator<Item = Waker>, mut wake: impl FnMut(Waker)) {
         let outer = self.p.batch.replace(Some(0));
@@ -623,14 +626,14 @@ impl Worker {
             wake(waker);
             if !shared_out && self.p.batch.get() > Some(1) {
                 shared_out = true;
-                // As a spinner this thread would be relied upon.
+                // Others would rely on this thread as a spinner.
                 self.found_work();
                 self.shared.wake_for(1);
             }
         }
         let queued = self.p.batch.replace(outer).unwrap_or(0);
         // One of them is for this thread, unless it has something to run before that. (Without a
-        // permit they are in the global queue, and somebody was woken for each.)
+        // permit they are in the global queue, and a thread was woken for each.)
         let has_permit = self.peer().standing.has_permit();
         let own = usize::from(!(has_permit && self.runs_another_first()));
         if queued > own {

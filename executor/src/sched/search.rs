@@ -1,18 +1,18 @@
 //! The search for others' work: up to four rounds over all other Ps, as a spinner, and what a
-//! thread does before it gives up; and *the queues that stand still* (`find.rs`).
+//! thread does before it gives up. Also *the queues that stand still* (`find.rs`).
 //!
 //! A round goes over all other Ps that had a thread when the search began (`slots.rs`), in a random
 //! order, and takes from each in this order: the oldest task that waits for a child that it forked,
 //! half of its local queue, a branch of a join that it shares. The first round leaves branches
-//! alone: a P that computes shares one nearly always, and tasks of others come before it; the
-//! others do so while there is no core for one more thread that computes (*Strays* in
-//! `fork_join/owner.rs`). Only the fourth also takes its `runnext`, and only if the P has not moved
-//! since the first, for a task there is about to run. Ordered tasks are looked for before a round
-//! (those above the default) and after it (`priority.rs`). At the end the timers of all Ps are
-//! fired.
+//! alone: a P that computes nearly always shares one, and tasks of others come before it. The other
+//! rounds leave them alone while there is no core for one more thread that computes (*Strays* in
+//! `fork_join/owner.rs`). Only the fourth round also takes the P's `runnext`, and only if the P has
+//! not moved since the first: a task there is about to run. The thread looks for ordered tasks
+//! before a round (those above the default) and after it (`priority.rs`). At the end it fires the
+//! timers of all Ps.
 //!
-//! Who holds a permit through all this may lose it in the middle: it was lent to a thread that
-//! wants one, or sysmon has not heard of this thread for long. So who called looks at the permit
+//! A worker may lose its permit in the middle of this. It may lend it to a thread that wants one,
+//! or sysmon takes it because it saw no progress of this thread. So the caller looks at the permit
 //! again, whatever was found (`beyond_local`).
 
 use std::{cell::Ref, time::Duration};
@@ -37,22 +37,22 @@ use crate::{
 /// How long the last round of stealing waits for a victim to move on before it takes its `runnext`:
 /// Go sleeps 3 us before each of its rounds (F4: about 12 us).
 const RUNNEXT_PATIENCE: Duration = Duration::from_micros(10);
-/// A spinner looks at so many Ps' queues again before it parks while others run, and there are so
-/// many pauses of the core between two looks at all: about 5 us together with two Ps here, a third
-/// of what a wake-up costs. Measured with the fan-in and the spawn-join benchmarks: it halves the
-/// parks of the second, and takes 10 % off the time of both; three times as long gains no more.
+/// Number of Ps' queues that a spinner looks at again before it parks while others run, and pauses
+/// of the core between two looks at all. Together they take about 5 us with two Ps here, a third of
+/// what a wake-up costs. Measured with the fan-in and the spawn-join benchmarks: it halves the
+/// parks of the second, and takes 10 % off the time of both. Three times as long gains no more.
 const LINGER_LOOKS: usize = 256;
 const LINGER_PAUSES: u32 = 4;
-/// So often in a row it may be in vain before it is tried less often. Guessed. Of 4,000 times in
-/// the spawn-join benchmark 22 were in vain, and of 2,000 in an HTTP server all, whose work comes
-/// by the netpoll: there it was a tenth of the CPU time in user mode, and threads parked as often
-/// without it.
+/// Times in vain in a row before it is tried less often. Guessed. In the spawn-join benchmark 22 of
+/// 4,000 times were in vain. In an HTTP server, whose work comes by the netpoll, all of 2,000 were:
+/// it was a tenth of the CPU time in user mode, and threads parked as often without it.
 const LINGER_TRUST: u32 = 4;
-/// The most times that are let pass in a row. Guessed.
+/// Most times in a row that it is skipped. Guessed.
 const LINGER_MAX: u32 = 64;
-/// So many other Ps are looked at after the netpoll: each costs a load from another core's cache.
+/// Number of other Ps that a worker looks at after the netpoll: each costs a load from another
+/// core's cache.
 const STILL_LOOKS: usize = 4;
-/// One that has not moved for so long stands still. Most polls are shorter, and a thread that the
+/// Time without a tick after which a P stands still. Most polls are shorter, and a thread that the
 /// system takes off its core is away for milliseconds.
 pub(super) const STILL_FOR: Duration = Duration::from_micros(100);
 /// How long a search waits for a P that was asked for a branch: a wake-up costs more.
@@ -124,7 +124,7 @@ impl Worker {
                 if let Some(task) = self.steal_half(victim) {
                     return Search::Found(task);
                 }
-                // Tasks first, of whichever P: a branch is a long poll, and its owner comes back to
+                // Tasks of any P come first: a branch is a long poll, and its owner comes back to
                 // it.
                 let branches = round > 0 && computes;
                 if branches && victim.lane.has_shared() && self.gives_way() {
@@ -179,10 +179,11 @@ impl Worker {
         }
     }
 
-    /// See *The queues that stand still* in `find.rs`. The netpoll has brought so many, which are
-    /// still to be woken.
+    /// See *The queues that stand still* in `find.rs`. The netpoll has `brought` that many wakers,
+    /// which are still to be woken.
     pub(super) fn relieve_the_still(&self, brought: usize) {
-        // What it brought has to fit behind that: what overflows is what is in front.
+        // What the netpoll brought has to fit behind the tasks taken: what overflows is what is in
+        // front.
         let at_most = brought.min(self.p.lrq.room().saturating_sub(brought));
         if at_most == 0 || self.shared.ordered.is_used() {
             return;
@@ -207,14 +208,14 @@ impl Worker {
                 since + STILL_FOR.as_nanos() as u64 <= now && self.relieve(victim, at_most)
             });
         if relieved {
-            // What the netpoll brought waits now, and perhaps more: who looked last may have missed
-            // it on its way.
+            // What the netpoll brought waits now, and perhaps more: the thread that looked last may
+            // have missed it on its way.
             self.found_work();
             self.wake_one();
         }
     }
 
-    /// Takes the oldest of its local queue. False if there is nothing.
+    /// Takes the oldest tasks of the victim's local queue. False if there are none.
     fn relieve(&self, victim: &Peer, at_most: usize) -> bool {
         let mut tasks = Batch::new();
         let count = victim.stealer.take(at_most, |task| tasks.push(task));
@@ -249,11 +250,11 @@ impl Worker {
         }
     }
 
-    /// A spinner that found nothing, while others compute, looks on for a little: they may be about
-    /// to push, and a sleep and a wake-up cost more than this. Where that was mostly in vain, it
+    /// If others compute, a spinner that found nothing looks on for some microseconds: they may be
+    /// about to push, and a sleep and a wake-up cost more than this. If that was mostly in vain, it
     /// mostly parks at once. True if there is something.
     pub(super) fn linger(&self) -> bool {
-        // On a stage nobody moves meanwhile.
+        // On a stage no thread moves meanwhile.
         let others_run =
             self.shared.idle.free() + 1 < self.shared.config.workers && self.shared.stage.is_none();
         if !(others_run && self.spins() && self.p.lingering.is_due()) {
@@ -267,8 +268,8 @@ impl Worker {
         found
     }
 
-    /// Waits a moment for a victim to come to its `runnext` by itself, unless it asked for a thief.
-    /// True if it does not.
+    /// Waits a moment for a victim to come to its `runnext` by itself, unless the victim asked for
+    /// a thief. True if the victim does not come.
     fn stays(&self, victim: &Peer, token: Token, ticks: u64) -> bool {
         if victim.ticks.load(Relaxed) == ticks && victim.offered.load(Relaxed) == ticks {
             return true;
@@ -285,8 +286,8 @@ impl Worker {
         }
     }
 
-    /// *Give way at a fork*: before this thread takes a branch, one that has begun with one goes
-    /// on. True if the permit is gone.
+    /// *Give way at a fork*: before this thread takes a branch, a thread that has begun with one
+    /// goes on. True if the permit is gone.
     fn gives_way(&self) -> bool {
         if !self.shared.idle.wanting().is_empty() {
             self.lend_permit();
@@ -294,7 +295,7 @@ impl Worker {
         !self.peer().standing.has_permit()
     }
 
-    /// Somebody who forks was asked for a branch, and mostly promotes one at its next join.
+    /// A thread that forks was asked for a branch, and mostly promotes one at its next join.
     fn wait_for_a_branch(&self) -> Option<Branch> {
         let until = self.until(BRANCH_PATIENCE);
         loop {
