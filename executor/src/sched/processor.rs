@@ -1,10 +1,10 @@
 //! P: the queues and the state of one polling thread.
 //!
-//! A P has two faces. The [`Processor`] is an owned value: who has it may push, pop, spawn and arm,
-//! so it travels by move from the pool of vacant ones to a thread and back, and no field of it
-//! needs an atomic. The [`Peer`] is what the others see of it: the stealing ends of its queues, its
-//! standing, its timers, its counters. It lives as long as the runtime, so that a thief or a waker
-//! never has to ask whether it is still there; which of them a walk visits is in `slots.rs`.
+//! A P has two faces. The [`Processor`] is an owned value: the thread that has it may push, pop,
+//! spawn and arm. It travels by move from the pool of vacant ones to a thread and back, so no field
+//! of it needs an atomic. The [`Peer`] is what the others see of it: the stealing ends of its
+//! queues, its standing, its timers, its counters. It lives as long as the runtime, so a thief or a
+//! waker never has to ask whether it is still there. Which of them a walk visits is in `slots.rs`.
 
 use std::{
     cell::{Cell, RefCell},
@@ -83,7 +83,7 @@ pub(crate) struct Peer {
     pub(crate) inbox: GlobalQueue<Task>,
     pub(crate) standing: Standing,
     pub(crate) parker: Parker,
-    /// Who waits for its own root on this P, while the standing is `Waiting`.
+    /// The root that this P's thread waits for, while the standing is `Waiting`.
     pub(crate) root: Mutex<Option<std::sync::Arc<Root>>>,
     /// The one word that its thread reads between two polls; bits of [`attention`].
     pub(crate) attention: AtomicU32,
@@ -91,40 +91,40 @@ pub(crate) struct Peer {
     pub(crate) thread: AtomicU32,
     /// The task that it polls, by its address in the live table; 0: none.
     pub(crate) running: AtomicU64,
-    /// It computed when sysmon last looked, or took its permit: a *stray*, if its standing is
-    /// `Stuck`. Written by sysmon, and by its thread when it comes back from a block without a
-    /// permit.
+    /// Its thread computed when sysmon last looked, or took its permit. If its standing is `Stuck`,
+    /// it is a *stray*. Written by sysmon, and by its thread when it comes back from a block
+    /// without a permit.
     pub(crate) computes: AtomicBool,
     /// Its thread is in code that it has announced to block (`blocking.rs`). Written by that
     /// thread.
     pub(crate) announced: AtomicBool,
     /// Its thread is in `block_on`, and takes nothing of others. Written by that thread.
     pub(crate) own: AtomicBool,
-    /// While it is parked: its thread has pinned tasks or a root, which wait for whatever it runs;
-    /// see *Bound threads* in `blocking.rs`. Written by that thread.
+    /// While it is parked: its thread has pinned tasks or a root, and these wait for all that it
+    /// runs; see *Bound threads* in `blocking.rs`. Written by that thread.
     pub(crate) bound: AtomicBool,
     /// A blocking call that a bound thread has handed to this one, and whether there is one. Put
     /// there before the standing says that it has a permit; see *Bound threads*.
     pub(crate) handed: Mutex<Option<Task>>,
     pub(crate) is_handed: AtomicBool,
-    /// It gave what it made runnable to others for want of a permit, or sysmon did; see *Standing
+    /// For want of a permit, it gave to others what it made runnable, or sysmon did; see *Standing
     /// in* in `block_on.rs`. Set before the fence of `Ground::refused`, and looked at after that of
     /// `wait_for_root`.
     pub(crate) gave_away: AtomicBool,
     /// Counts its thread's steps: a victim that moved on shows it here.
     pub(crate) ticks: AtomicU64,
-    /// The step in which its thread last came to a fork after somebody had asked.
+    /// The step in which its thread last came to a fork after a thread had asked.
     pub(crate) forked: AtomicU64,
-    /// How often its thread came to a fork after somebody had asked. Written by that thread.
+    /// How often its thread came to a fork after a thread had asked. Written by that thread.
     pub(crate) came_by: Counter,
     /// *The gate* in `push.rs`: the step in which its thread left a task alone in `runnext` for
-    /// others, and the one in which it woke somebody for that.
+    /// others, and the one in which it woke a thread for that.
     pub(crate) alone: AtomicU64,
     pub(crate) offered: AtomicU64,
     /// Where its thread sleeps.
     pub(crate) whereabouts: Whereabouts,
     pub(crate) counters: Counters,
-    /// What its thread did, if anybody wants to know.
+    /// What its thread did, if events are recorded.
     #[cfg(any(test, feature = "events"))]
     pub(crate) events: std::sync::OnceLock<crate::sched::events::Log>,
 }
@@ -183,8 +183,8 @@ impl Bed for Peer {
 }
 
 impl Peer {
-    /// Whether its thread is in a branch of a join, somebody was shown one of what it runs, or it
-    /// came to a fork in this step after somebody had asked.
+    /// Whether its thread is in a branch of a join, has promoted a branch of what it runs, or came
+    /// to a fork in this step after a thread had asked.
     pub(crate) fn forks(&self) -> bool {
         self.running.load(Relaxed) == BRANCH
             || self.lane.has_promoted()
@@ -211,7 +211,8 @@ impl Peer {
         Ok(())
     }
 
-    /// Takes it out again: by its thread, or by who put it there and could not wake that.
+    /// Takes it out again. For its thread, or for the thread that put it there and could not wake
+    /// its thread.
     pub(crate) fn take_handed(&self) -> Option<Task> {
         if !self.is_handed.load(Relaxed) {
             return None;
@@ -243,8 +244,8 @@ pub(crate) struct Processor {
     pub(crate) forks: Cell<bool>,
     /// The address of the task that is polled, if others may take it.
     pub(crate) may_fork: Cell<Option<NonZeroUsize>>,
-    /// The address of the one that has forked in its poll, and goes on after that: a wake that
-    /// nobody had to count.
+    /// The address of the task that has forked in its poll, and goes on after that: a wake that no
+    /// thread had to count.
     pub(crate) goes_on: Cell<Option<NonZeroUsize>>,
     pub(crate) live: LiveOwner<TaskRef>,
     /// Pinned tasks that are ready.
@@ -276,7 +277,7 @@ pub(crate) struct Processor {
     /// When a computation on this thread last got a permit that it had waited for at a fork, in
     /// nanoseconds of the runtime's clock.
     pub(crate) forks_since: Cell<u64>,
-    /// Tasks that are woken now come from one batch of the netpoll or the timers: how many so far.
+    /// While one batch of the netpoll or the timers is woken: how many tasks so far.
     pub(crate) batch: Cell<Option<usize>>,
 }
 
@@ -387,7 +388,7 @@ impl Processor {
         !(self.lrq.is_empty() && self.runnext.is_empty() && self.parents.is_empty())
     }
 
-    /// Whether a child was just forked, and nobody has taken it.
+    /// Whether a child was just forked, and no thread has taken it.
     pub(crate) fn has_child(&self) -> bool {
         self.forks.get() && !self.direct.is_empty()
     }

@@ -1,4 +1,5 @@
-//! Tasks that become runnable on a worker's thread: where they go, and who is woken for them.
+//! Tasks that become runnable on a worker's thread: where they go, and which thread is woken for
+//! them.
 //!
 //! | the task | goes to | wakes |
 //! | --- | --- | --- |
@@ -7,33 +8,37 @@
 //! | the same in a `block_on` | the global queue, or the shared ordered one | a thread |
 //! | yielded, or woken during its own poll | the back of the LRQ; if that is full, of the global queue | a thread |
 //! | woken by a batch of the netpoll or the timers | the back of the LRQ | one as soon as there are two, and at the end as many as the batch is worth |
-//! | a call that a thread comes to for which pinned tasks or a root wait | another thread (*Bound threads* in `blocking.rs`) | that thread |
+//! | a call that runs on a thread which pinned tasks or a root wait for | another thread (*Bound threads* in `blocking.rs`) | that thread |
 //! | any of these with a priority that is not the default one | the ordered queue (`priority.rs`) | a thread |
 //! | pinned | the pinned queue of its P | its own thread, if this is another |
 //! | any, while the thread has no permit | the global queue | a thread |
 //!
 //! # *The gate*
 //!
-//! A task that is woken into an empty `runnext` will be run by this thread in a moment, and to wake
-//! another for it would be for nothing: two tasks that talk to each other would keep a second core
+//! If a task is woken into an empty `runnext`, this thread runs it in a moment. To wake another
+//! thread for it would be for nothing: two tasks that talk to each other would keep a second core
 //! busy (tokio #4941, #8065; golang/go #18237). But if this thread computes on, the task sits
-//! there. So a lone `runnext` wakes a thread, and the worker looks at the clock, once after the
-//! wake-up and once when it comes back to its queue: if that was within [`GATE_PATIENCE`] the
-//! wake-up was not needed. After a few of these in a row twice as many as before pass without one,
-//! up to [`GATE_MAX`]; if it took longer, none. A ring of tasks with one token soon wakes nobody,
-//! and a task that spawns a child and computes on has it started elsewhere at once. (Whether the
-//! woken thread got something to do is no measure: the wake-up itself takes so long that it is
-//! often there first.) The wake-up is an offer: a thief that still finds the P at the same step
-//! takes the task without the usual patience, for the wake-up took longer than that. And the woken
-//! thread is kept off this one's CPU; see `apart.rs`. If a thread spins already it is relied upon:
-//! it looks for tasks that are left alone before it sleeps (`Ground::any_left`).
+//! there.
+//!
+//! So a lone `runnext` wakes a thread. The worker looks at the clock once after the wake-up, and
+//! once when it comes back to its queue. If that was within [`GATE_PATIENCE`], the wake-up was not
+//! needed. After a few of these in a row, twice as many tasks as before pass without a wake-up, up
+//! to [`GATE_MAX`]. If it took longer, none passes. So a ring of tasks with one token soon wakes no
+//! thread. If a task spawns a child and computes on, another thread starts the child at once.
+//! (Whether the woken thread got something to do is no measure: the wake-up itself takes so long
+//! that the worker is often there first.)
+//!
+//! The wake-up is an offer. A thief that still finds the P at the same step takes the task without
+//! the usual patience, for the wake-up took longer than that. The woken thread is kept off this
+//! one's CPU; see `apart.rs`. If a thread spins already, the worker relies on it: the spinner looks
+//! for tasks that are left alone before it sleeps (`Ground::any_left`).
 //!
 //! # Without a permit
 //!
 //! Between two polls a thread without a permit owns an empty P. In the middle of a poll, after a
 //! revocation, or while a `block_on` found no permit, what is spawned or woken goes to the global
-//! queue: in the local one it would be seen by those only who run dry. A call whose first task is
-//! of the default priority tries for a permit once more before: `crowd.rs`.
+//! queue: in the local one, only threads that run dry would see it. If the first task of a call is
+//! of the default priority, the call tries for a permit once more before: `crowd.rs`.
 
 use std::{panic::Location, ptr::NonNull, task::Waker, time::Duration};
 
@@ -52,8 +57,8 @@ use crate::{
     timer::TimerShard,
 };
 
-/// The most wake-ups for a lone `runnext` that are let pass in a row. Measured with the ring and
-/// the spawn-then-compute benchmarks: at 4096 the ring keeps 0.5 % of a second core busy.
+/// The most wake-ups for a lone `runnext` that are skipped in a row. Measured with the ring and the
+/// spawn-then-compute benchmarks: at 4096 the ring keeps 0.5 % of a second core busy.
 const GATE_MAX: u32 = 4096;
 /// Wake-ups in vain in a row before the first one passes. Guessed: a program's first spawns tell
 /// little about the next.
@@ -62,8 +67,9 @@ const GATE_TRUST: u32 = 3;
 /// itself about as early: a wake-up takes 5 to 30 us here.
 const GATE_PATIENCE: Duration = Duration::from_micros(20);
 
-/// A blocking call that is spawned where no more tasks than these wait runs next, and sends them to
-/// the global queue. Guessed: to move them takes less time than to wake the thread that they go to.
+/// If no more tasks than this wait where a blocking call is spawned, the call runs next, and sends
+/// them to the global queue. Guessed: to move them takes less time than to wake the thread that
+/// they go to.
 const CALL_MOVES_MAX: usize = 8;
 
 /// What became of a task that is to be a child.
@@ -103,7 +109,7 @@ impl Worker {
         }
     }
 
-    /// One of the few that have something of their own.
+    /// One of the few tasks that are not plain.
     #[cold]
     fn push_special(&self, task: Task) {
         if task.header().is_pinned() {
@@ -123,7 +129,7 @@ impl Worker {
         }
     }
 
-    /// One of those has yielded, or was woken during its poll.
+    /// A task that is not plain has yielded, or was woken during its poll.
     #[cold]
     pub(super) fn requeue_special(&self, task: Task) {
         if task.header().is_pinned() {
@@ -164,8 +170,8 @@ impl Worker {
         }
         let peer = self.peer();
         let ticks = peer.ticks.load(Relaxed);
-        // Ordering: Relaxed: the fence of `submit` follows. If a thread spins, it is relied upon:
-        // it sees this at the end of its search, or is seen not to spin.
+        // Ordering: Relaxed: the fence of `submit` follows. If a thread spins, this one relies on
+        // it: it sees this at the end of its search, or is seen not to spin.
         peer.alone.store(ticks, Relaxed);
         if let Some((permit, spinning)) = self.shared.idle.submit(1) {
             peer.counters.wakeups.add(1);
@@ -186,12 +192,12 @@ impl Worker {
         }
     }
 
-    /// A task that goes on: behind all that waits here, or, if there is no room, behind all that
-    /// waits for all.
+    /// A task that goes on: behind all that waits here. If there is no room, behind all that waits
+    /// in the global queue.
     ///
-    /// It does not send half of the queue there, as one that is new does: that has not had its
-    /// turn. With 10,000 tasks that always want to go on, each that came from the global queue did
-    /// so to 128, and some waited for twelve turns of all.
+    /// Unlike a new task, it does not send half of the queue there: that half has not had its turn.
+    /// With 10,000 tasks that always want to go on, each task that came from the global queue sent
+    /// 128 there, and some waited for twelve turns of all.
     #[inline]
     pub(super) fn push_again(&self, task: Task) {
         if self.p.lrq.is_full() {
@@ -215,8 +221,8 @@ impl Worker {
         }
     }
 
-    /// To the back of the local queue, or with half of it to the global one. Whether the caller
-    /// should see to a thread for it.
+    /// To the back of the local queue, or with half of it to the global one. Returns whether the
+    /// caller should see to a thread for it.
     pub(super) fn push_quietly(&self, task: Task) -> bool {
         if !self.peer().standing.has_permit() {
             self.peer().counters.handed_in.add(1);
@@ -297,8 +303,8 @@ impl Worker {
         self.shared.push_foreign(task);
     }
 
-    /// A blocking call is about to run here: whether another thread is to do that, and can be had.
-    /// The call's poll has to end then, woken. See *Bound threads* in `blocking.rs`.
+    /// A blocking call is about to run here. Returns whether another thread is to run it, and can
+    /// be had. If so, the call's poll has to end, woken. See *Bound threads* in `blocking.rs`.
     pub(crate) fn passes_call_on(&self) -> bool {
         let shared = &self.shared;
         let passes_on = self.is_bound()
@@ -314,8 +320,8 @@ impl Worker {
         self.root.is_some() || self.p.pinned_live.get() > 0
     }
 
-    /// Gives a call to a thread that nothing waits for, with a free permit or else this thread's
-    /// own; the step that follows then does without.
+    /// Gives a call to a thread that nothing waits for. It goes with a free permit, or else with
+    /// this thread's own. In that case the next step does without.
     #[cold]
     pub(super) fn pass_on(&self, call: Task) {
         let shared = &*self.shared;
@@ -370,7 +376,7 @@ impl Worker {
         Some(task)
     }
 
-    /// Counts a task that goes to the global queue as any foreign thread's does, unless it will be
+    /// Counts a task that goes to the global queue like a foreign thread's, unless it will be
     /// refused.
     pub(crate) fn spawns_for_all(&self) {
         if !self.shared.phase.is_ending() {

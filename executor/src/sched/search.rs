@@ -179,8 +179,8 @@ impl Worker {
         }
     }
 
-    /// See *The queues that stand still* in `find.rs`. The netpoll has `brought` that many wakers,
-    /// which are still to be woken.
+    /// See *The queues that stand still* in `find.rs`. `brought` wakers from the netpoll are still
+    /// to be woken.
     pub(super) fn relieve_the_still(&self, brought: usize) {
         // What the netpoll brought has to fit behind the tasks taken: what overflows is what is in
         // front.

@@ -102,9 +102,9 @@ pub(crate) struct Worker {
     pub(super) pinned_between: Cell<bool>,
 }
 
-/// The life of a worker thread. Its P runs already, with the permit of a spinner; if there is a
-/// hook for its start, it has neither, and comes as who lies down (*Threads in their start hook* in
-/// `threads.rs`). What was handed to it comes first.
+/// The life of a worker thread. Its P runs already, with the permit of a spinner. If there is a
+/// hook for its start, it has neither, and comes as a thread that lies down (*Threads in their
+/// start hook* in `threads.rs`). A call that was handed to it comes first.
 pub(super) fn main(shared: &Arc<Shared>, processor: Box<Processor>, call: Option<Task>) {
     work(shared, processor, call);
     shared.join_the_one_before();
@@ -204,7 +204,7 @@ impl Worker {
         self.try_run();
     }
 
-    /// Makes the thread known to the monitor, and sees to it that there is a keeper.
+    /// Makes the thread known to the monitor, and ensures that there is a keeper.
     fn settle_in(&self) {
         self.peer().computes.store(false, Relaxed);
         self.peer()
@@ -317,8 +317,8 @@ impl Worker {
     /// child is next. The outcome comes back if there is no such parent: the poll ended its task,
     /// or the fork was awaited by something else that has yet to wake it.
     ///
-    /// Others may have taken the child, or do it now. The parent waits on the fork deque all the
-    /// same then.
+    /// Another thread may have taken the child, or takes it now. The parent waits on the fork deque
+    /// even then.
     fn forked(&self, outcome: Outcome) -> Option<Outcome> {
         match outcome {
             Outcome::Requeue(parent)
@@ -336,7 +336,7 @@ impl Worker {
         }
     }
 
-    /// Runs a branch as work of this thread's own: it is a poll to everybody else.
+    /// Runs a branch as work of this thread's own. To other threads it is a poll.
     pub(super) fn run_branch(&self, branch: Branch) {
         self.found_work();
         self.peer().counters.polls.add(1);
@@ -356,8 +356,8 @@ impl Worker {
         self.peer().running.store(0, Relaxed);
     }
 
-    /// Runs code of the user's that is in no poll: a hook, a destructor, a waker. To everybody else
-    /// it is a poll, so nobody relies on this thread as a spinner, and sysmon takes its permit if
+    /// Runs code of the user's that is in no poll: a hook, a destructor, a waker. To other threads
+    /// it is a poll. So no thread relies on this one as a spinner, and sysmon takes its permit if
     /// it blocks (S9).
     ///
     /// The caller looks at the permit again afterwards.
@@ -368,7 +368,7 @@ impl Worker {
                 self.0.peer().running.store(self.1, Relaxed);
             }
         }
-        // One that was handed a permit where it lies takes note of that first.
+        // A thread that was handed a permit where it lies takes note of that first.
         if self.is_up() {
             self.found_work();
         }
@@ -407,7 +407,7 @@ impl Worker {
         spins
     }
 
-    /// After it got up: the call that a bound thread has handed to it, if that is why.
+    /// After it got up: runs the call that a bound thread has handed to it, if there is one.
     pub(super) fn run_handed(&self) {
         if let Some(call) = self.peer().take_handed() {
             self.p.tick();
@@ -415,7 +415,7 @@ impl Worker {
         }
     }
 
-    /// The running task is about to block its thread: gives permit and queue to others, if they
+    /// The running task is about to block its thread. Gives permit and queue to others, if they
     /// were not taken from it before. False inside a closure that is announced already, and while
     /// the thread is not up.
     pub(crate) fn announce_blocking(&self) -> bool {
@@ -424,7 +424,7 @@ impl Worker {
         if self.peer().announced.load(Relaxed) || !self.is_up() {
             return false;
         }
-        // A hook or a waker in the middle of a search: nobody may rely on it meanwhile.
+        // A hook or a waker in the middle of a search: no thread may rely on this one meanwhile.
         self.found_work();
         self.peer().announced.store(true, Relaxed);
         event!(self, Block, &(), 0);
@@ -432,12 +432,12 @@ impl Worker {
         true
     }
 
-    /// It is back. If no permit is free it ends its poll without one, and then parks; or waits for
-    /// one at its next fork.
+    /// The thread is back. If no permit is free, it ends its poll without one and then parks, or it
+    /// waits for one at its next fork.
     pub(crate) fn end_blocking(&self) {
         self.peer().announced.store(false, Relaxed);
         if !self.try_run() {
-            // Without sysmon nobody would say when that is over.
+            // Without sysmon no thread would say when that is over.
             let monitored = self.shared.is_monitored();
             self.peer().computes.store(monitored, Relaxed);
             self.lane().ask();
@@ -446,8 +446,8 @@ impl Worker {
     }
 
     /// *Give way at a fork*: a poll that lost its permit, or gives it to I/O and timers, waits for
-    /// another before it forks on. Without sysmon it only tries: it lost the permit by announcing a
-    /// block, and ends its poll without, as any such poll does.
+    /// another before it forks on. Without sysmon it only tries for one: it lost the permit by
+    /// announcing a block, and ends without one, as any such poll does.
     pub(crate) fn come_to_a_fork(&self) {
         let ticks = self.peer().ticks.load(Relaxed);
         self.peer().forked.store(ticks, Relaxed);
@@ -471,14 +471,14 @@ impl Worker {
             self.get_permit(self.parker());
             self.p.forks_since.set(self.now());
         } else {
-            // Who has the permit may wait for a lock that this poll holds, and nobody would take it
-            // from there.
+            // The thread that has the permit may wait for a lock that this poll holds, and no
+            // thread would take the permit from it.
             self.try_run();
         }
     }
 
-    /// Whether somebody has ready tasks and no permit for them, and it is this thread's turn to
-    /// give up its own. Not in the root of a `block_on`, which may go on without one.
+    /// Whether ready tasks wait without a permit, and it is this thread's turn to give up its own.
+    /// False in the root of a `block_on`: that may go on without one.
     fn is_asked_at_fork(&self) -> bool {
         (self.scope == Scope::All || self.peer().running.load(Relaxed) != ROOT)
             && self.shared.is_asked_at_forks()
@@ -495,7 +495,7 @@ impl Worker {
         }
     }
 
-    /// Gives up the P, at the end of the thread's work. What is left in it goes to the others.
+    /// Gives up the P at the end of the thread's work. What is left in it goes to the others.
     pub(super) fn leave(self) {
         let Self {
             shared,
