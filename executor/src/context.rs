@@ -6,13 +6,13 @@
 //! an entered handle, in a box. The cells are `const` and have no destructor, so they serve inside
 //! other destructors and after the thread's end has begun.
 //!
-//! A thread in `block_on` gets its P by need: its frame carries a [`Seat`], which is filled by the
-//! first spawn or wake of its runtime on this thread, or when its future first has to wait. So a
-//! call into the runtime that is ready at once costs no more than the frame (H4).
+//! A thread in `block_on` gets its P when it needs one: its frame carries a [`Seat`]. The first
+//! spawn or wake of its runtime on this thread fills the seat, or the first wait of its future. So
+//! a call into the runtime that is ready at once costs no more than the frame (H4).
 //!
 //! *Invariant*: every pointer in the list is valid. A frame takes itself out when its guard is
-//! dropped, wherever in the list it is, so guards may be dropped in any order; one that is leaked
-//! stays valid, since it keeps its runtime by an `Arc` and lies in a box that is leaked with it.
+//! dropped, wherever in the list it is, so guards may be dropped in any order. A leaked one stays
+//! valid: it keeps its runtime by an `Arc` and lies in a box that is leaked with it.
 //!
 //! [`Handle`]: crate::runtime::Handle
 #![allow(unsafe_code)]
@@ -35,7 +35,7 @@ struct Frame {
     shared: *const Arc<Shared>,
     /// Null for a guest, and for a seat that is not filled.
     worker: Cell<*const Worker>,
-    /// Null but in `block_on`.
+    /// Null outside `block_on`.
     seat: *const Seat<'static>,
     below: Cell<*const Frame>,
 }
@@ -188,12 +188,13 @@ impl Drop for EnterGuard {
 
 /// Makes `shared` the current runtime of this thread.
 pub(crate) fn enter(shared: Arc<Shared>) -> EnterGuard {
-    // A pointer from here on: a reference to it would end the one from a part of it to another.
+    // A pointer from here on: a reference to the guest would end the pointer from one part of it to
+    // another.
     let guest = Box::into_raw(Box::new(Guest {
         frame: Frame::new(ptr::null(), ptr::null(), ptr::null()),
         shared,
     }));
-    // SAFETY: it came from a box, and nobody else has it yet.
+    // SAFETY: it came from a box, and nothing else has it yet.
     let guest = unsafe {
         (*guest).frame.shared = &raw const (*guest).shared;
         NonNull::new_unchecked(guest)
@@ -207,7 +208,7 @@ pub(crate) fn enter(shared: Arc<Shared>) -> EnterGuard {
     }
 }
 
-/// Runs `f` as if on another thread, which is nothing to any runtime: for a driver that plays many
+/// Runs `f` as if on another thread that is nothing to any runtime: for a driver that plays many
 /// threads.
 #[cfg_attr(not(test), expect(dead_code, reason = "called by the simulator"))]
 pub(crate) fn apart<R>(f: impl FnOnce() -> R) -> R {
@@ -218,7 +219,7 @@ pub(crate) fn apart<R>(f: impl FnOnce() -> R) -> R {
                 context.top.set(self.0);
                 context.worker.set(self.1);
             });
-            // SAFETY: it was this thread's, whose frames are as they were.
+            // SAFETY: it was this thread's, and the frames are as they were.
             unsafe { self.2.take_up() };
         }
     }
@@ -232,7 +233,7 @@ pub(crate) fn apart<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// The worker that this thread is, of whatever runtime. A seat that is empty does not count.
+/// The worker that this thread is, of any runtime. A seat that is empty does not count.
 #[inline]
 pub(crate) fn with_worker<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
     let worker = CONTEXT.with(|context| context.worker.get());
@@ -244,7 +245,7 @@ pub(crate) fn with_worker<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
 /// The worker that this thread is in the runtime `shared`; in a `block_on` of it, it becomes one.
 ///
 /// `f` is called outside of `CONTEXT.with`, here as in the others: what it captures then stays in
-/// registers. A spawn's future went through memory three times otherwise, each time read with wider
+/// registers. Otherwise a spawn's future went through memory three times, each time read with wider
 /// loads than it was stored with.
 #[inline]
 pub(crate) fn with_worker_of<R>(shared: *const Shared, f: impl FnOnce(Option<&Worker>) -> R) -> R {
@@ -316,8 +317,8 @@ pub(crate) fn with_current<R>(f: impl FnOnce(Option<(&Arc<Shared>, Option<&Worke
     })
 }
 
-/// Runs `f` on the runtime, if it is there. One of whose workers this thread is has no count of
-/// references to be taken.
+/// Runs `f` on the runtime, if it is there. If this thread is one of its workers, no count of
+/// references is taken.
 pub(crate) fn with_shared(shared: &Weak<Shared>, f: impl FnOnce(&Shared)) {
     with_worker(|worker| match worker.map(Worker::shared) {
         Some(own) if ptr::eq(Arc::as_ptr(own), shared.as_ptr()) => f(own),

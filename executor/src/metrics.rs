@@ -25,7 +25,7 @@ impl Counter {
 pub(crate) struct Counters {
     pub(crate) polls: Counter,
     pub(crate) spawned: Counter,
-    /// Tasks that its thread spawned for whoever comes first: it was never their home.
+    /// Tasks that its thread spawned into the global queue: it was never their home.
     pub(crate) spawned_for_all: Counter,
     /// Pinned tasks among `spawned` whose carrier is counted, so that they are not; see
     /// `task/pinned.rs`.
@@ -65,8 +65,8 @@ pub struct Metrics {
     pub threads: usize,
     /// How often a thread was wanted for work that waits, and refused: by the system, or because
     /// there are [`max_threads`](crate::runtime::Builder::max_threads). Each try counts, and while
-    /// work waits the monitor tries again every 10 ms, so it tells that threads are short, and not
-    /// how many. A warning says so once a second at most.
+    /// work waits the monitor tries again every 10 ms. So the number tells that threads are short,
+    /// and not how many. A warning says so once a second at most.
     ///
     /// ```
     /// let runtime = ws::runtime::Builder::new().workers(1).build().unwrap();
@@ -74,7 +74,7 @@ pub struct Metrics {
     /// assert_eq!(runtime.metrics().threads_refused, 0);
     /// ```
     pub threads_refused: u64,
-    /// Permits that nobody holds: 0 means that all workers are busy.
+    /// Permits that no thread holds: 0 means that all workers are busy.
     pub free_permits: usize,
     /// Threads that search for work right now.
     pub spinning: usize,
@@ -88,7 +88,7 @@ pub struct Metrics {
     /// still a few looks after all sleep. 0 with
     /// [`Builder::sysmon(false)`](crate::runtime::Builder::sysmon).
     pub monitor_looks: u64,
-    /// How often an accept of a connection waited, since the system had no room for one: no
+    /// How often an accept of a connection waited because the system had no room for one: no
     /// descriptor, no memory, or no place in an epoll.
     pub accepts_delayed: u64,
     /// A row for each P that ever was; at least as many as threads ran at once.

@@ -4,10 +4,10 @@
 //!
 //! | state | means | left by |
 //! | --- | --- | --- |
-//! | `EMPTY` | awake | its thread, who falls asleep; an unpark |
+//! | `EMPTY` | awake | its thread, which falls asleep; an unpark |
 //! | `ASLEEP` | waits on the condition variable | an unpark |
 //! | `POLLING` | waits in the netpoll | an unpark, or an event |
-//! | `NOTIFIED` | an unpark came that was not consumed | its thread, who returns at once |
+//! | `NOTIFIED` | an unpark came that was not consumed | its thread, which returns at once |
 //!
 //! *Invariant*: after an unpark the thread's current or next sleep ends. The thread falls asleep by
 //! a compare-and-swap from `EMPTY`, an unpark swaps `NOTIFIED` in, so one of the two sees the
@@ -116,7 +116,7 @@ impl Parker {
         self.state.load(Acquire) == NOTIFIED
     }
 
-    /// Whether a thread sleeps here, and nobody has woken it.
+    /// Whether a thread sleeps here, and was not woken.
     #[cfg(all(test, not(ws_loom)))]
     pub(crate) fn is_asleep(&self) -> bool {
         // Ordering: Acquire: what the thread did before is seen.

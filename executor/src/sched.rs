@@ -13,7 +13,7 @@
 //! (`idle.rs`).
 //!
 //! The protocols of sleep, wake and shutdown are written once, over a ground that the models can
-//! play (`ground.rs`, `sleep.rs`, `closing.rs`); the runtime brings `Shared` and [`Worker`] to
+//! play (`ground.rs`, `sleep.rs`, `closing.rs`). The runtime brings `Shared` and [`Worker`] to
 //! them.
 
 pub(crate) mod closing;

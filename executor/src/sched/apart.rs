@@ -2,21 +2,24 @@
 //!
 //! A worker that spawns a task and computes on wakes a thread for that task (*The gate* in
 //! `push.rs`). The system puts the woken thread where it thinks best. If that is the waker's own
-//! CPU, the wake-up was for nothing: the thread waits for the waker's time slice to end. It should
-//! not happen while another CPU is idle, but in virtual machines it does, as
-//! `ws_reactor::ThreadId::keep_off` tells: measured with a task that spawns a child and computes
-//! for 5 ms, one child in ten began 1 to 5 ms late on a machine whose second core was idle.
+//! CPU, the wake-up was for nothing: the thread waits for the waker's time slice to end. This
+//! should not happen while another CPU is idle, but in virtual machines it does; see
+//! `ws_reactor::ThreadId::keep_off`. Measured with a task that spawns a child and computes for 5
+//! ms: one child in ten began 1 to 5 ms late on a machine whose second core was idle.
 //!
-//! So the waker takes its own CPU out of the woken thread's set, if the thread fell asleep on that
-//! CPU, and the thread puts it back as the first thing that it does. Only the gate does this: other
+//! So if the thread fell asleep on the waker's CPU, the waker takes that CPU out of the thread's
+//! set. The thread puts it back as the first thing that it does. Only the gate does this: other
 //! wake-ups are made by threads that soon look at their queues again.
 //!
 //! *Invariant*: while a thread runs anything but this module, its set is as it was. It lies down
 //! and gets up under the lock, and a waker changes the set under the lock, and only while the
 //! thread lies.
 //!
-//! Rejected: a yield of the waker, which gives its CPU to anybody; to wake more threads than one,
-//! which only raises the odds; to leave it to sysmon, which would have to be awake all the time.
+//! Rejected:
+//!
+//! - A yield of the waker: it gives its CPU to any thread.
+//! - To wake more threads than one: it only raises the odds.
+//! - To leave it to sysmon: sysmon would have to be awake all the time.
 
 use ws_reactor::{CpuSet, ThreadId, current_cpu};
 

@@ -1,33 +1,38 @@
-//! *A crowd of callers*: threads that call into the runtime while others, who were interrupted,
-//! have the permits (H4).
+//! *A crowd of callers*: threads that call into the runtime while interrupted ones have the permits
+//! (H4).
 //!
 //! Many threads that call at a time share few permits, and each needs one for a microsecond. If the
 //! system takes a thread off its core in that moment, its permit is away for some milliseconds. The
-//! next caller finds none, so its child goes to the workers; these have the permits from then on,
-//! child after child, and a thread has to be woken for each. That does not end by itself, for there
-//! is always one more caller.
+//! next caller finds none, so its child goes to the workers. From then on these have the permits,
+//! child after child, and a thread has to be woken for each. That does not end by itself: there is
+//! always one more caller.
 //!
-//! So where there are more than [`CROWD`] calls for each permit, one that has none gives its core
-//! up before it hands on the first task that it spawns, [`YIELDS`] times at most: who was
-//! interrupted goes on, and leaves its permit; or the workers come to the end of what is queued.
-//! Seen with 64 threads, each of whose calls spawns a task and awaits it (AMD EPYC, 2 cores, Linux
-//! 6.18): 4.2 us a call and 0.9 switches without it; 0.8 us and 0.02 with it (smol 3.8 us). What a
-//! yield does is the kernel's affair; where it does nothing, it costs two system calls.
+//! So if there are more than [`CROWD`] calls for each permit, a call that has none gives its core
+//! up before it hands on the first task that it spawns, [`YIELDS`] times at most. Then the
+//! interrupted thread goes on, and leaves its permit; or the workers come to the end of what is
+//! queued. Measured with 64 threads whose calls spawn a task each and await it (AMD EPYC, 2 cores,
+//! Linux 6.18): 4.2 us a call and 0.9 switches without it; 0.8 us and 0.02 with it (smol 3.8 us).
+//! What a yield does is the kernel's affair. If it does nothing, it costs two system calls.
 //!
-//! Where the permits are with workers that compute it is in vain, and others have the core
-//! meanwhile, for a slice of the system's, say. Where that was so it is mostly let pass
-//! (`worth.rs`). Without a crowd nobody does it: beside two workers that always had short polls to
-//! make, calls of three threads had the same p99 with it, but a p999 of 3 ms where it was 1. Who
-//! waits in a call for long counts for a crowd as well: in one nearly all wait.
+//! If the permits are with workers that compute, it is in vain, and others have the core meanwhile,
+//! for a slice of the system's, say. If that was so, it is mostly skipped (`worth.rs`). Without a
+//! crowd no thread does it: beside two workers that always had short polls to make, calls of three
+//! threads had the same p99 with it, but a p999 of 3 ms where it was 1 ms. A thread that waits in a
+//! call counts for a crowd as well: in a crowd nearly all wait.
 //!
-//! A wake, a timer, a socket or a `block_on` inside does not do so. Wakers are often called under a
-//! lock, and none of these needs a permit to go on. (A spawn under a lock may, as it may be
-//! interrupted there.)
+//! A wake, a timer, a socket or a `block_on` inside does not give the core up. Wakers are often
+//! called under a lock, and none of these needs a permit to go on. (A spawn under a lock may do so,
+//! as it may be interrupted there.)
 //!
-//! Rejected: only where a permit is with another caller; once the workers have them all, it does
-//! not end. And not to try again for 16 or 64 times as long as it took in vain: in a crowd that is
-//! long, for each has the core for its slice, and nothing was gained. Checked by the tests below;
-//! the benchmarks `call_spawn_foreign_64` and `ghc_callback001` show what it is for.
+//! Rejected:
+//!
+//! - To do it only while a permit is with another caller: once the workers have them all, it does
+//!   not end.
+//! - Not to try again for 16 or 64 times as long as it took in vain: in a crowd that is long, since
+//!   each thread has the core for its slice. Nothing was gained.
+//!
+//! Checked by the tests below. The benchmarks `call_spawn_foreign_64` and `ghc_callback001` show
+//! what it gains.
 
 use std::time::Duration;
 
@@ -42,16 +47,16 @@ use super::{
 };
 use crate::sync::atomic::Ordering::Relaxed;
 
-/// So often a call that has no permit gives its core up. Guessed: before there had to be a crowd a
-/// call took 0.84 us with one, 0.70 with two and 0.70 with four.
+/// How often a call that has no permit gives its core up. Guessed: before it needed a crowd, a call
+/// took 0.84 us with one, 0.70 us with two and 0.70 us with four.
 const YIELDS: u32 = 2;
-/// So many calls for each permit are no crowd yet. Guessed.
+/// The most calls for each permit that are no crowd yet. Guessed.
 const CROWD: usize = 2;
-/// In vain and longer than this, both together, it cost more than it gains, which is some 4 us. 10
-/// and 50 us did as well.
+/// If both yields are in vain, and take longer than this together, they cost more than the some 4
+/// us that they can gain. 10 and 50 us did as well.
 const YIELDS_TAKE: Duration = Duration::from_micros(20);
-/// So often in a row it may be in vain before it is let pass, and the most times that are let pass
-/// in a row. Guessed: each may cost the caller some milliseconds.
+/// How often in a row it may be in vain before it is skipped, and the most times in a row that it
+/// is skipped. Guessed: each try may cost the caller some milliseconds.
 const YIELDS_TRUST: u32 = 1;
 const YIELDS_MAX: u32 = 1024;
 
@@ -61,8 +66,8 @@ pub(super) fn yielding() -> Worth {
 }
 
 impl Worker {
-    /// A task was spawned, and is about to be handed on for want of a permit; see the module's
-    /// head. `yields` gives the core up.
+    /// A task was spawned. For want of a permit it is about to be handed on; see the module's head.
+    /// `yields` gives the core up.
     #[cold]
     pub(super) fn come_into_a_crowd(&self, mut yields: impl FnMut()) {
         let peer = self.peer();
@@ -106,7 +111,7 @@ mod tests {
         timer::Clock,
     };
 
-    /// Threads that are in calls, but for the first without a permit, on a runtime that has one.
+    /// Threads that are in calls on a runtime that has one permit. The first has it.
     fn crowd<const N: usize>(runtime: &Runtime) -> [Worker; N] {
         let shared = runtime.handle().shared();
         [(); N].map(|()| {
@@ -130,7 +135,7 @@ mod tests {
         Builder::new().workers(1).sysmon(false)
     }
 
-    /// How often this caller gives its core up, and what it does with it.
+    /// How often this caller gives its core up. Each time `then` runs.
     fn yields(caller: &Worker, mut then: impl FnMut()) -> u32 {
         let mut yields = 0;
         caller.come_into_a_crowd(|| {
@@ -187,7 +192,7 @@ mod tests {
             calls.sum::<u32>() / YIELDS
         };
         assert_eq!(tries(YIELDS_TAKE / YIELDS), 100, "as long as it gains");
-        // It is let pass once, then two times in a row, then four, and so on.
+        // It is skipped once, then two times in a row, then four, and so on.
         let longer = YIELDS_TAKE / YIELDS + Duration::from_nanos(1);
         assert_eq!(tries(longer), 8);
         leave([first, second, third]);

@@ -1,11 +1,11 @@
 //! What the scheduler did, one record after the other: the ring behind a flight recorder, and what
 //! tests look at instead of guessing.
 //!
-//! # Who writes where
+//! # Which thread writes where
 //!
-//! Each P has a ring of records, which its thread alone writes; what happens on threads without a P
+//! Each P has a ring of records that its thread alone writes. What happens on threads without a P
 //! (a foreign push, sysmon) goes to one more ring under a lock. The oldest records are overwritten.
-//! Anybody may read at any time, and gets what is whole: a record has a number, and is read as a
+//! Any thread may read at any time, and gets what is whole: a record has a number, and is read as a
 //! *sequence lock* is.
 //!
 //! | the writer | a reader |
@@ -15,22 +15,21 @@
 //! | 3. the number (release) | 3. the number again: if it is the same, and the one that belongs there, the fields are whole |
 //!
 //! A reader that saw a field of a later record sees, by the two fences, that the number has
-//! changed. All of it is atomics, so there is nothing undefined about a torn record, which is
-//! thrown away.
+//! changed. All of it is atomics, so a torn record is nothing undefined. It is thrown away.
 //!
 //! # The price
 //!
-//! Nothing, unless the feature `events` is on: [`event!`] then expands to nothing at all. A branch
-//! at each place, of which a step and its poll pass about six, would be 10 % of a step, which takes
-//! some 120 instructions. With the feature, and without
-//! [`Builder::events`](crate::runtime::Builder::events), it is that branch; with it a reading of
-//! the clock and six stores. Unit tests are built as if the feature was on.
+//! Without the feature `events`, nothing: [`event!`] then expands to nothing at all. A step and its
+//! poll pass about six places. A branch at each would be 10 % of a step: a step takes some 120
+//! instructions. With the feature, but without
+//! [`Builder::events`](crate::runtime::Builder::events), the price is that branch. With both it is
+//! a reading of the clock and six stores. Unit tests are built as if the feature was on.
 //!
 //! # The order
 //!
-//! Within a P that of the records. Between Ps that of their times, and where these are equal, as
-//! they often are on a virtual clock, that of the Ps' numbers. A common count would order all, and
-//! be written by all.
+//! Within a P, that of the records. Between Ps, that of their times. If these are equal, as they
+//! often are on a virtual clock, that of the Ps' numbers. A common count would order all, but all
+//! threads would write it.
 //!
 //! Rejected: `tracing`. A subscriber is user code, and these places are under the scheduler's feet
 //! (S8).
@@ -109,7 +108,7 @@ mod on {
             Pinned,
             /// The task has forked, and waits on the fork deque, where thieves may take it.
             ParentOffered,
-            /// The task, which has forked, goes on where it was: nobody took it.
+            /// The task, which has forked, goes on where it was: no thread took it.
             ParentResumed,
             /// The task, which has forked, was stolen from the P of the number.
             ParentStolen,
@@ -137,18 +136,18 @@ mod on {
             Wake,
             /// A thread is to be started, with a permit.
             Start,
-            /// The permit of the P of the number was taken, for its thread is stuck.
+            /// The permit of the P of the number was taken: its thread is stuck.
             Revoke,
             /// The thread has come to a fork, and gives its permit to tasks that are ready and have
             /// none.
             GiveWay,
             /// The thread has announced to block.
             Block,
-            /// It is back from that; the number is 1 if it has a permit.
+            /// The thread is back from that; the number is 1 if it has a permit.
             Return,
-            /// So many timers were fired.
+            /// Timers were fired; the number is how many.
             Timers,
-            /// The netpoll was looked at, or waited in, and brought so many wakers.
+            /// The netpoll was looked at, or waited in; the number is how many wakers it brought.
             Netpoll,
         }
     }
@@ -273,14 +272,14 @@ mod on {
             let at = self.written.load(Relaxed);
             let record = self.slot(at);
             record.number.store(0, Relaxed);
-            // Ordering: Release, pairs with the fence in `read`: who sees a field sees that it is
-            // being written.
+            // Ordering: Release, pairs with the fence in `read`: a reader that sees a field sees
+            // that it is being written.
             fence(Release);
             record.time.store(time, Relaxed);
             record.kind.store(kind as u64, Relaxed);
             record.task.store(task, Relaxed);
             record.argument.store(argument, Relaxed);
-            // Ordering: Release: who sees the number sees the fields.
+            // Ordering: Release: a reader that sees the number sees the fields.
             record.number.store(at + 1, Release);
             self.written.store(at + 1, Release);
         }
@@ -327,7 +326,7 @@ mod on {
     }
 
     impl Shared {
-        /// Notes something, on whatever thread.
+        /// Notes something, on any thread.
         pub(crate) fn note(&self, kind: EventKind, task: &impl Subject, number: u64) {
             let Some(foreign) = &self.events else { return };
             crate::context::with_worker(|worker| {

@@ -1,10 +1,10 @@
 //! The ways by which tasks come in from outside a worker: wakes, spawns of foreign threads, and the
 //! ends of tasks.
 //!
-//! - A task that is woken on a worker of its runtime, which holds its permit, goes to that P
+//! - A task that is woken on a worker of its runtime that holds its permit goes to that P
 //!   (`push.rs`);
 //! - any other goes to the global queue, from where the workers take it in batches;
-//! - a pinned one goes to the inbox of its P, whose own thread is woken.
+//! - a pinned one goes to the inbox of its P, and the P's own thread is woken.
 //!
 //! An unsafe island: a home finds its runtime by an address, and a pinned task is made here.
 #![expect(
@@ -70,7 +70,7 @@ fn remove(home: &Home, index: u32) -> Removed<TaskRef> {
     removed
 }
 
-/// A task has panicked that nobody joins. The panic hook has said where and why, and not in which
+/// A task that nobody joins has panicked. The panic hook has said where and why, but not in which
 /// task.
 fn report_panic(home: &Home, header: &Header) {
     let subject = Subject {

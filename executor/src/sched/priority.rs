@@ -1,8 +1,8 @@
 //! Priorities: where tasks above and below the default one stand in `find_runnable`.
 //!
 //! A task of another priority than the default is queued in an ordered queue (`queue/ordered.rs`):
-//! its P's own, or, from outside or for want of room, the shared one. All others go the usual way,
-//! and pay one relaxed load in each step for the question whether there has ever been any other:
+//! its P's own, or, from outside or for want of room, the shared one. All others go the usual way.
+//! In each step they pay one relaxed load, for the question whether there has ever been any other:
 //! four instructions of a step's 114, or five, as `cargo xtask counts ordered` shows.
 //!
 //! # What a step takes
@@ -11,42 +11,45 @@
 //!
 //! 1. *A turn for those below*, at every 61st tick; see *Fairness*.
 //! 2. After [`OWN_MAX`] tasks of its own, the highest of the shared queue (O4).
-//! 3. At every 61st tick, half of what the P has that publishes the highest level, if that is above
-//!    all that is at hand: the P may be stuck, and its own thread not come by for long (O4).
+//! 3. At every 61st tick, half of the ordered queue of the P that publishes the highest level, if
+//!    that is above all that is at hand: the P may be stuck, and its own thread may not come by
+//!    (O4).
 //! 4. The highest above the default, its own or shared, its own if they are level (O1).
-//! 5. `runnext`, the LRQ; and then a batch of the global queue, which has tasks of the default
-//!    priority.
+//! 5. `runnext`, the LRQ; then a batch of the global queue: its tasks have the default priority.
 //! 6. The highest of the others, its own or shared.
 //! 7. Others' tasks: in each round first the ordered ones above the default, then the LRQs, and at
-//!    its end the ordered ones below (O3).
+//!    the end the ordered ones below (O3).
 //!
-//! In 3, 4 and 6 it looks at the shared queue's highest level at every step, which is one more
-//! load, and not only when it runs dry or after 60 tasks: a request that comes from a foreign
-//! thread would otherwise wait behind 60 polls of batch work. A worker with nothing of its own
-//! looks at the others first, and takes from the shared queue what is above that (O3): what others
-//! have may be taken by them at any moment, so the shared level is asked for again when that
-//! failed.
+//! In 3, 4 and 6 a worker looks at the shared queue's highest level at every step, for one more
+//! load. If it looked only when it runs dry or after 60 tasks, a request from a foreign thread
+//! would wait behind 60 polls of batch work. A worker with nothing of its own looks at the other Ps
+//! first, and takes from the shared queue what is above that (O3). Other threads may take what
+//! their Ps have at any moment. So if a steal failed, the worker asks for the shared level again.
 //!
 //! # What a push wakes
 //!
-//! A thread, if a permit is free and nobody searches: as for a task that goes to the back of an
-//! LRQ. *The gate* in `push.rs` is not for these: it lets a task wait for the poll that woke it,
-//! and one that somebody calls urgent is not to wait beside a free permit.
+//! If a permit is free and no thread searches, a push wakes a thread, as for a task that goes to
+//! the back of an LRQ. *The gate* in `push.rs` is not for these: it lets a task wait for the poll
+//! that woke it. An urgent task is not to wait beside a free permit.
 //!
 //! # Fairness
 //!
-//! Strict order starves what is low. So at every 61st tick one of four has its turn, and the next
-//! one if it has nothing: the lowest of the own and the shared queue, the default ones (`runnext`,
-//! the LRQ), and, level by level, any of the own and any of the shared queue. The lowest is so
-//! taken within 4 * 61 = 244 ticks of its P, and it does not matter whether it is moved to the
-//! shared queue meanwhile: [`Priority`](crate::task::Priority) says 250.
-//! `Builder::strict_priorities` does without, and without step 2, and lets the global queue wait
-//! while anything above it is at hand.
+//! Strict order starves what is low. So at every 61st tick one of four has its turn. If it has
+//! nothing, the next one has its turn:
+//!
+//! - the lowest of the own and the shared queue;
+//! - the default ones (`runnext`, the LRQ);
+//! - level by level, any of the own queue;
+//! - level by level, any of the shared queue.
+//!
+//! So the lowest is taken within 4 * 61 = 244 ticks of its P, even if it is moved to the shared
+//! queue meanwhile: [`Priority`](crate::task::Priority) says 250. With `Builder::strict_priorities`
+//! there are no turns and no step 2, and the global queue waits while anything above it is at hand.
 //!
 //! # Moves
 //!
-//! A task carries its priority, and no queue does, so it survives every move (overflow, steal,
-//! hand-in, revocation, wake from a foreign thread): who queues a task asks it anew. That is also
+//! A task carries its priority, and no queue does. So it survives every move (overflow, steal,
+//! hand-in, revocation, wake from a foreign thread): each push of a task asks it anew. That is also
 //! when a changed priority begins to count.
 //!
 //! Checked by `priority/tests.rs` and by `tests/priorities_*.rs`; the queues by `models::ordered`.
@@ -70,18 +73,18 @@ use crate::{
 pub(super) const ABOVE: i64 = DEFAULT_PRIORITY + 1;
 /// Any priority at all.
 pub(super) const ANY: i64 = i64::MIN;
-/// So many tasks of its own queue a P takes before the shared one has its turn (O4).
+/// Tasks of its own queue that a P takes before the shared one has its turn (O4).
 const OWN_MAX: u32 = 60;
-/// So many ticks after the last turn for those below, or the last look at all others, the next one
-/// is due: at the latest two ticks later, since the global queue and a pinned task may both be
-/// first.
+/// Ticks from one turn for those below, or one look at all others, until the next is due. It comes
+/// at the latest two ticks later, since the global queue and a pinned task may both be first.
 const TURN_TICKS: u64 = 59;
-/// Who has a turn; see *Fairness*.
+/// How many have a turn; see *Fairness*.
 const TURNS: usize = 4;
-/// The most that is taken out of the shared queue at once. Guessed: a quarter of a P's own queue.
+/// The most tasks that are taken out of the shared queue at once. Guessed: a quarter of a P's own
+/// queue.
 const SHARE_MAX: usize = 64;
 
-/// Who has it.
+/// What has a turn.
 enum Turn {
     Of(Task),
     /// What is in the plain queues: the step goes on to them.
@@ -95,7 +98,7 @@ pub(crate) struct Ranks {
     own: OnceCell<OrderedLocal<Task>>,
     /// Tasks of its own since the shared queue had its turn.
     taken: Cell<u32>,
-    /// The tick of the next turn for those below; 0 while nobody waits for one.
+    /// The tick of the next turn for those below; 0 while no task waits for one.
     next_turn: Cell<u64>,
     /// The tick of the next look at what all others publish.
     next_look: Cell<u64>,
@@ -152,8 +155,8 @@ impl Worker {
         }
     }
 
-    /// Into the ordered queue, or with the lower half of it to the shared one. Whether the caller
-    /// should see to a thread for it.
+    /// Into the ordered queue, or with the lower half of it to the shared one. Returns whether the
+    /// caller should see to a thread for it.
     pub(super) fn push_ordered_quietly(&self, task: Task) -> bool {
         if !self.peer().standing.has_permit() {
             self.peer().counters.handed_in.add(1);
@@ -262,7 +265,7 @@ impl Worker {
         {
             return Some(task);
         }
-        // Somebody else may be faster.
+        // Another thread may be faster.
         self.take_shared(floor).or_else(|| self.take_own(floor))
     }
 
@@ -293,8 +296,8 @@ impl Worker {
         Some(self.took(first))
     }
 
-    /// The upper half of what the P has that publishes the highest level, if that is `floor` or
-    /// above: one to run, the rest into the own queue.
+    /// The upper half of the ordered queue of the P that publishes the highest level, if that is
+    /// `floor` or above: one to run, the rest into the own queue.
     pub(super) fn steal_ordered(&self, floor: i64) -> Option<Task> {
         let mut best = None;
         let listed = self.list();
@@ -327,8 +330,7 @@ impl Worker {
         first
     }
 
-    /// Counts ticks while somebody waits in the ordered queues, and says when it is time for a
-    /// turn.
+    /// Counts ticks while a task waits in the ordered queues, and says when it is time for a turn.
     fn turn_is_due(&self, tick: u64) -> bool {
         let next = &self.p.ranks.next_turn;
         let waits = self.top_at_hand().is_some();
@@ -370,7 +372,7 @@ impl Worker {
         })
     }
 
-    /// It does not go on with anybody's slice.
+    /// It begins a slice of its own.
     fn took(&self, task: Task) -> Task {
         self.begin_slice();
         self.peer().counters.ordered.add(1);

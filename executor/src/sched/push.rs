@@ -171,7 +171,7 @@ impl Worker {
         let peer = self.peer();
         let ticks = peer.ticks.load(Relaxed);
         // Ordering: Relaxed: the fence of `submit` follows. If a thread spins, this one relies on
-        // it: it sees this at the end of its search, or is seen not to spin.
+        // it: the spinner sees this at the end of its search, or is seen not to spin.
         peer.alone.store(ticks, Relaxed);
         if let Some((permit, spinning)) = self.shared.idle.submit(1) {
             peer.counters.wakeups.add(1);

@@ -53,7 +53,7 @@ use crate::{
 /// See the module's head, and that of `sched.rs`.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// Itself, for who has only a reference.
+    /// Itself, for callers that have only a reference.
     this: Weak<Shared>,
     /// Itself once more, from the beginning of its end; see *The runtime's hold on itself* in
     /// `closing.rs`.
@@ -79,7 +79,7 @@ pub(crate) struct Shared {
     foreign_timers: Arc<TimerShard>,
     /// Timers answer with errors from now on, also those of a P that is made later.
     timers_over: AtomicBool,
-    /// Who waits in the netpoll: its index plus one.
+    /// The P whose thread waits in the netpoll: its index plus one.
     pub(crate) netpoll_waiter: AtomicUsize,
     /// When the netpoll was looked at last, in nanoseconds of the runtime's clock.
     pub(crate) last_netpoll: AtomicU64,
@@ -224,7 +224,7 @@ impl Shared {
     }
 
     /// How many threads may take a branch of a join: the permits that are free or searched with,
-    /// less one for each stray, which has the core; see *Strays* in `fork_join/owner.rs`.
+    /// minus one for each stray, since that has the core; see *Strays* in `fork_join/owner.rs`.
     pub(crate) fn could_take(&self) -> usize {
         match self.idle.free() + self.idle.spinning() {
             0 => 0,
@@ -317,7 +317,7 @@ impl Shared {
         Some(self.crowd.gets_up_at(next))
     }
 
-    /// Takes the wakers of all timers that are due, on whatever P. How many.
+    /// Takes the wakers of all timers that are due, on any P. Returns how many.
     pub(crate) fn fire_due(&self, now: u64, wakers: &mut Vec<Waker>) -> usize {
         let before = wakers.len();
         for index in self.timed.iter(self.peer_count()) {
@@ -336,8 +336,8 @@ impl Shared {
         &self.foreign_timers
     }
 
-    /// Takes all timers, so that who polls one from now on learns of the end: also on a P without a
-    /// thread and without a timer, where a sleep that was made there may yet be armed.
+    /// Takes all timers, so that a task that polls one from now on learns of the end. Also on a P
+    /// without a thread and without a timer: a sleep that was made there may yet be armed.
     fn shut_down_timers(&self) {
         let mut wakers = Vec::new();
         self.timers_over.store(true, Relaxed);
@@ -371,7 +371,7 @@ impl Shared {
         home.live().get(address as u32)
     }
 
-    /// All live tasks, as they are; nothing is polled, and nobody waits.
+    /// All live tasks, as they are. Nothing is polled, and no thread waits.
     pub(crate) fn dump(&self) -> Vec<TaskDump> {
         self.dump_listed_by(|f| self.for_each_live(f))
     }
@@ -383,8 +383,8 @@ impl Shared {
             .map(|peer| peer.running.load(Relaxed))
             .collect();
         let (mut tasks, mut carriers) = (Vec::new(), Vec::new());
-        // The time is looked at after the task was found: others are spawned meanwhile, and an age
-        // must not be less than nothing.
+        // The clock is read after the task was found: others are spawned meanwhile, and an age must
+        // not be negative.
         list(&mut |task| {
             let row = TaskDump::new(&task, &running, self.now_ms());
             if task.header().is_carrier() {

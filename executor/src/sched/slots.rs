@@ -6,16 +6,15 @@
 //! look or a shutdown costs follows from what lives now. So each P has a slot, and sets of bits say
 //! which slots a walk visits:
 //!
-//! | set | a slot is in it | who walks it |
+//! | set | a slot is in it | what walks it |
 //! | --- | --- | --- |
-//! | `occupied` | while a thread has the P | who looks for work, for permits, for threads: searches, last looks, the monitor, the begin of a shutdown |
-//! | `populated` | the same; then until the P's live table is empty | who looks for live tasks: the dump, the shutdown's sweep, the count of live tasks |
-//! | the listed shards (`timer/shard.rs`) | from the P's first timer; then until the P has neither a thread nor a timer | who looks for deadlines |
+//! | `occupied` | while a thread has the P | looks for work, for permits, for threads: searches, last looks, the monitor, the begin of a shutdown |
+//! | `populated` | the same; then until the P's live table is empty | looks for live tasks: the dump, the shutdown's sweep, the count of live tasks |
+//! | the listed shards (`timer/shard.rs`) | from the P's first timer; then until the P has neither a thread nor a timer | looks for deadlines |
 //!
 //! A thread takes the vacant P of the lowest index, so live slots stay at the front, and one load
-//! tells about 64 of them. All Ps that were ever made are visited only by what has to count or end
-//! them all: the metrics, whose totals do not go backwards, the log of events, and the end of
-//! timers.
+//! tells about 64 of them. Only what has to count or end all Ps that were ever made visits them
+//! all: the metrics (their totals do not go backwards), the log of events, and the end of timers.
 //!
 //! # The steps
 //!
@@ -36,12 +35,12 @@
 //!
 //! - *A P that was just taken.* The bit comes before the push in the owner's program, so also
 //!   before the fence of that push (`Idle::submit`), or of the standing, or of whatever the walk is
-//!   ordered with. A walk that has to see the push by its own fence sees the bit as well. The last
-//!   look before a sleep so needs no step of its own (*The spinning hand-over* in `idle.rs`). The
+//!   ordered with. A walk that has to see the push by its own fence sees the bit as well. So the
+//!   last look before a sleep needs no step of its own (*The spinning hand-over* in `idle.rs`). The
 //!   owner of a P enters its first task after it took the P, and the same holds.
 //! - *A P that is given back.* Its tasks went to the global queue by a push, with the fence of a
-//!   push, before its bit was cleared. A walk that comes too late to see the P is in the place of
-//!   one that found its queues empty; the push has seen to a thread.
+//!   push, before its bit was cleared. A walk that comes too late to see the P is like one that
+//!   found its queues empty: the push has seen to a thread.
 //! - *A thief in the middle of its walk* still looks at a P that was given back, or that has
 //!   another thread by now. Both are harmless: the stealing ends stay valid, a vacant P has
 //!   nothing, and a P with a thread is a victim like any other.
@@ -74,7 +73,7 @@ use crate::{
     },
 };
 
-/// The owner's end of a P, as far as its slot goes.
+/// What a slot needs of the owner's end of a P.
 pub(crate) trait Slot {
     fn index(&self) -> usize;
     /// Whether its live table has a task.
@@ -95,7 +94,7 @@ pub(crate) struct Slots<T> {
 }
 
 impl<T: Slot> Slots<T> {
-    /// For at most so many Ps.
+    /// For at most `most` Ps.
     pub(crate) fn new(most: usize) -> Self {
         Self {
             vacant: Mutex::new(Vec::new()),
@@ -118,7 +117,7 @@ impl<T: Slot> Slots<T> {
                     return None;
                 }
                 let slot = make(index);
-                // Ordering: Release: who counts it sees that it was made.
+                // Ordering: Release: a thread that counts it sees that it was made.
                 self.made.store(index + 1, Release);
                 slot
             }

@@ -1,22 +1,21 @@
-//! Whether something that may be in vain pays, by what came of it the last times.
+//! Whether to try something that may be in vain, by what came of it the last times.
 //!
-//! What is tried and was in vain so often in a row that it is not trusted any more is let pass
-//! once, then two times in a row, then four, and so on up to a limit; each time between it is
-//! tried. One success, and it is trusted again. Programs are of one kind or of the other, so that
-//! this costs little either way.
+//! If it was in vain too often in a row, it is skipped once, then two times in a row, then four,
+//! and so on up to a limit. Between these it is tried once. After one success it is trusted again.
+//! Programs are of one kind or of the other, so this costs little either way.
 
 use std::cell::Cell;
 
 /// See the module's head.
 #[derive(Debug)]
 pub(crate) struct Worth {
-    /// So often in a row it may be in vain before the first time is let pass.
+    /// How often in a row it may be in vain before it is skipped for the first time.
     trust: u32,
-    /// So often in a row it is let pass at most: a power of two.
+    /// How often in a row it is skipped at most: a power of two.
     most: u32,
     /// How often in a row it was in vain.
     in_vain: Cell<u32>,
-    /// How often it is let pass now.
+    /// How often it is still skipped now.
     pass: Cell<u32>,
 }
 
@@ -31,7 +30,7 @@ impl Worth {
         }
     }
 
-    /// Whether to try it this time. What comes of it is to be [`settle`](Self::settle)d; if it was
+    /// Whether to try it this time. What comes of it is to be [`settle`](Self::settle)d. If it was
     /// not tried after all, it is due the next time as well.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
@@ -58,7 +57,7 @@ mod tests {
     const TRUST: u32 = 4;
     const MOST: u32 = 64;
 
-    /// How often it is due in so many tries, of each of which comes what `paid` says.
+    /// How often it is due in `tries` tries, if each comes to what `paid` says.
     fn due(worth: &Worth, tries: u32, paid: bool) -> u32 {
         let mut due = 0;
         for _ in 0..tries {
