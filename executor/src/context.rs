@@ -53,7 +53,7 @@ impl Frame {
 
 struct Context {
     top: Cell<*const Frame>,
-    /// The worker of the topmost frame that has one, which most calls ask for.
+    /// The worker of the topmost frame that has one. Most calls ask for it.
     worker: Cell<*const Worker>,
 }
 

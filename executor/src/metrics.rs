@@ -1,6 +1,6 @@
 //! What the scheduler counts: a row of plain counters for each P, written by its owner alone.
 //!
-//! A counter is a relaxed load and a relaxed store, no read-modify-write, so counting costs an
+//! A counter is a relaxed load and a relaxed store, no read-modify-write. So counting costs an
 //! instruction or two on a cache line that the owner has anyway.
 
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -54,7 +54,7 @@ pub(crate) struct Counters {
 /// What a runtime has counted up to one moment. See
 /// [`Handle::metrics`](crate::runtime::Handle::metrics).
 ///
-/// The numbers are read one after the other while the workers go on, so they need not fit each
+/// The numbers are read one after the other while the workers go on. So they need not fit each
 /// other to the unit.
 #[derive(Clone, Debug)]
 #[non_exhaustive]

@@ -10,7 +10,7 @@
 //! | `NOTIFIED` | an unpark came that was not consumed | its thread, which returns at once |
 //!
 //! *Invariant*: after an unpark the thread's current or next sleep ends. The thread falls asleep by
-//! a compare-and-swap from `EMPTY`, an unpark swaps `NOTIFIED` in, so one of the two sees the
+//! a compare-and-swap from `EMPTY`, and an unpark swaps `NOTIFIED` in. So one of the two sees the
 //! other: the thread does not sleep, or the unpark learns where it sleeps and goes there. An
 //! interrupt of the netpoll that comes too late ends the next wait there for nothing; every caller
 //! looks again anyway.

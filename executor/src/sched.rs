@@ -9,7 +9,7 @@
 //! | `sched` | [`Shared`] | `shared.rs` |
 //!
 //! Go takes the P from a thread that is stuck in a system call. A Rust poll is stuck without notice
-//! and may push at any moment, so here a P stays with its thread, and only the permit moves
+//! and may push at any moment. So here a P stays with its thread, and only the permit moves
 //! (`idle.rs`).
 //!
 //! The protocols of sleep, wake and shutdown are written once, over a ground that the models can

@@ -14,11 +14,11 @@
 //! Linux 6.18): 4.2 us a call and 0.9 switches without it; 0.8 us and 0.02 with it (smol 3.8 us).
 //! What a yield does is the kernel's affair. If it does nothing, it costs two system calls.
 //!
-//! If the permits are with workers that compute, it is in vain, and others have the core meanwhile,
-//! for a slice of the system's, say. If that was so, it is mostly skipped (`worth.rs`). Without a
-//! crowd no thread does it: beside two workers that always had short polls to make, calls of three
-//! threads had the same p99 with it, but a p999 of 3 ms where it was 1 ms. A thread that waits in a
-//! call counts for a crowd as well: in a crowd nearly all wait.
+//! If the permits are with workers that compute, it is in vain. Others have the core meanwhile, for
+//! a slice of the system's, say. After that it is mostly skipped (`worth.rs`). Without a crowd no
+//! thread does it: beside two workers that always had short polls to make, calls of three threads
+//! had the same p99 with it, but a p999 of 3 ms where it was 1 ms. A thread that waits in a call
+//! counts for a crowd as well: in a crowd nearly all wait.
 //!
 //! A wake, a timer, a socket or a `block_on` inside does not give the core up. Wakers are often
 //! called under a lock, and none of these needs a permit to go on. (A spawn under a lock may do so,

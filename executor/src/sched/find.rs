@@ -1,9 +1,9 @@
 //! What a worker does next: `find_runnable`.
 //!
 //! A worker is stepped: [`Worker::step`] looks for work in the order below and says what to do, and
-//! the loop around it does that. Nothing in a step sleeps, and nothing in it asks another clock
-//! than the runtime's or another random generator than the P's; so a driver that is not a thread
-//! can step many workers under one seed and a virtual clock.
+//! the loop around it does that. Nothing in a step sleeps. A step asks no other clock than the
+//! runtime's, and no other random generator than the P's. So a driver that is not a thread can step
+//! many workers under one seed and a virtual clock.
 //!
 //! It looks, in this order:
 //!
@@ -67,8 +67,8 @@
 //! # Two scopes
 //!
 //! A worker thread, and the thread of `Runtime::run`, take any work. A thread in `block_on` runs
-//! only what its own root made runnable: it never looks at the global queue and never steals, so
-//! that a thread of a user's own does not pick up a stranger's 100 ms poll.
+//! only what its own root made runnable. It never looks at the global queue and never steals. So a
+//! thread of a user's own does not pick up a stranger's 100 ms poll.
 
 #[cfg(all(test, not(ws_loom)))]
 pub(super) mod tests;
@@ -195,7 +195,7 @@ impl Worker {
 
     /// The rest of a step, when the own queues are empty. None: they may have something by now.
     ///
-    /// Apart from the step, so that a step that has work does not make ready what only this needs.
+    /// Apart from the step: a step that has work does not make ready what only this needs.
     #[inline(never)]
     fn beyond_local(&self) -> Option<Step> {
         if self.private_last.replace(false)
@@ -525,7 +525,7 @@ impl Worker {
         self.peer().attention.load(Relaxed) & attention::SLICE != 0
     }
 
-    /// A fair share of the global queue: one to run, the rest into the local queue, which then has
+    /// A fair share of the global queue: one to run, the rest into the local queue. That then has
     /// at most `fills_to` tasks.
     fn global(&self, fills_to: usize) -> Option<Task> {
         if self.shared.grq.is_empty() {

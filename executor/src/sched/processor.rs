@@ -419,7 +419,7 @@ impl Processor {
         }
     }
 
-    /// Counts a step of its thread, which alone writes it.
+    /// Counts a step of its thread. Only that thread writes it.
     pub(crate) fn tick(&self) -> u64 {
         let tick = self.peer.ticks.load(Relaxed) + 1;
         self.peer.ticks.store(tick, Relaxed);

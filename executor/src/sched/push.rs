@@ -29,9 +29,9 @@
 //! that the worker is often there first.)
 //!
 //! The wake-up is an offer. A thief that still finds the P at the same step takes the task without
-//! the usual patience, for the wake-up took longer than that. The woken thread is kept off this
-//! one's CPU; see `apart.rs`. If a thread spins already, the worker relies on it: the spinner looks
-//! for tasks that are left alone before it sleeps (`Ground::any_left`).
+//! the usual patience: the wake-up took longer than that. The woken thread is kept off this one's
+//! CPU; see `apart.rs`. If a thread spins already, the worker relies on it: the spinner looks for
+//! tasks that are left alone before it sleeps (`Ground::any_left`).
 //!
 //! # Without a permit
 //!
@@ -384,7 +384,7 @@ impl Worker {
         }
     }
 
-    /// Spawns the pinned task of a carrier, which is counted already.
+    /// Spawns the pinned task of a carrier. The carrier is counted already.
     pub(crate) fn spawn_carried(&self, task: Task) {
         let counters = &self.peer().counters;
         let before = counters.spawned.get();

@@ -2,7 +2,7 @@
 //! thread does before it gives up. Also *the queues that stand still* (`find.rs`).
 //!
 //! A round goes over all other Ps that had a thread when the search began (`slots.rs`), in a random
-//! order, and takes from each in this order: the oldest task that waits for a child that it forked,
+//! order. It takes from each in this order: the oldest task that waits for a child that it forked,
 //! half of its local queue, a branch of a join that it shares. The first round leaves branches
 //! alone: a P that computes nearly always shares one, and tasks of others come before it. The other
 //! rounds leave them alone while there is no core for one more thread that computes (*Strays* in

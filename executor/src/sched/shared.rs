@@ -224,7 +224,7 @@ impl Shared {
     }
 
     /// How many threads may take a branch of a join: the permits that are free or searched with,
-    /// minus one for each stray, since that has the core; see *Strays* in `fork_join/owner.rs`.
+    /// minus one for each stray: a stray has the core. See *Strays* in `fork_join/owner.rs`.
     pub(crate) fn could_take(&self) -> usize {
         match self.idle.free() + self.idle.spinning() {
             0 => 0,
@@ -241,7 +241,7 @@ impl Shared {
     pub(crate) fn take_processor(&self) -> Option<Box<Processor>> {
         let processor = self.slots.take(|index| self.make_processor(index))?;
         self.welcome(&processor.peer);
-        // Ordering: after the fence in `welcome`, which pairs with the one in `shut_down_timers`:
+        // Ordering: after the fence in `welcome`. That pairs with the one in `shut_down_timers`:
         // either the end sees this P, or this thread sees the end.
         if self.timers_over.load(Relaxed) {
             let mut wakers = Vec::new();

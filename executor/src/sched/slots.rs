@@ -30,8 +30,8 @@
 //! # Why a walk misses nothing
 //!
 //! *Invariant*: what is in a queue of a P was put there after its bit in `occupied` was set, and is
-//! gone before the bit is cleared; a task that is in a live table was entered after its bit in
-//! `populated` was set, and has left before that is cleared.
+//! gone before the bit is cleared. A task that is in a live table was entered after its bit in
+//! `populated` was set, and has left before that bit is cleared.
 //!
 //! - *A P that was just taken.* The bit comes before the push in the owner's program, so also
 //!   before the fence of that push (`Idle::submit`), or of the standing, or of whatever the walk is
@@ -59,8 +59,8 @@
 //! - Two sets, one of threads and one of vacant Ps with tasks: a walk that reads both misses a P
 //!   that goes from one to the other meanwhile. So the second contains the first.
 //!
-//! Checked by `models::slots`, `models::shutdown`, and `shared/tests/slots.rs`, which counts the Ps
-//! that are visited.
+//! Checked by `models::slots`, `models::shutdown`, and `shared/tests/slots.rs`. The last counts the
+//! Ps that are visited.
 
 use crate::{
     bit_set::{BitSet, Iter},

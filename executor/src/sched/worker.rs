@@ -1,8 +1,8 @@
 //! M: a thread that has a P.
 //!
-//! What it does next is in `find.rs`, what becomes of tasks that it wakes in `push.rs`, how it
-//! sleeps in `sleep.rs` and `wait.rs`, how it ends in `shutdown.rs`. Here is what it is, and how it
-//! polls.
+//! Here is what it is, and how it polls. What it does next is in `find.rs`, what becomes of tasks
+//! that it wakes in `push.rs`, how it sleeps in `sleep.rs` and `wait.rs`, how it ends in
+//! `shutdown.rs`.
 
 use std::{
     cell::{Cell, RefCell},
@@ -37,7 +37,7 @@ use crate::{
     task::{Ended, Outcome, Task},
 };
 
-/// What [`Peer::running`] says while a root is polled, which has no place in the live table.
+/// What [`Peer::running`] says while a root is polled: a root has no place in the live table.
 pub(super) const ROOT: u64 = u64::MAX;
 /// The same for a branch that was stolen.
 pub(super) const BRANCH: u64 = u64::MAX - 1;
@@ -58,7 +58,7 @@ pub(crate) enum Scope {
 pub(crate) enum Step {
     /// Poll this task.
     Run(Task),
-    /// Run this branch of a join, which was stolen.
+    /// Run this stolen branch of a join.
     Branch(Branch),
     /// Poll the root of the `block_on`.
     Root,
