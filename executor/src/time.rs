@@ -37,8 +37,8 @@
 //!
 //! # Behind the scenes
 //!
-//! A [`Sleep`] arms its timer (`timer.rs`) on the P that polls it; the other futures here are made of
-//! sleeps.
+//! A [`Sleep`] arms its timer (`timer.rs`) on the P that polls it; the other futures here are made
+//! of sleeps.
 //!
 //! [`Duration::MAX`]: std::time::Duration::MAX
 
