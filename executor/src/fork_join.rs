@@ -94,7 +94,7 @@ pub(crate) use self::{
     latch::Settled,
     mark::Mark,
 };
-use crate::{no_unwind::NoUnwind, task::discard};
+use crate::{cell::discard, no_unwind::NoUnwind};
 use job::StackJob;
 
 /// Calls two closures, if others are idle at the same time, and returns both results.

@@ -3,11 +3,11 @@
 //!
 //! # The life of a task
 //!
-//! [`spawn`] puts a future into a cell (`task/raw.rs`), enters it into the live table of this
-//! thread's P (`task/live.rs`), and puts it into `runnext` (`queue/runnext.rs`); what was there
+//! [`spawn`] puts a future into a cell (`cell/raw.rs`), enters it into the live table of this
+//! thread's P (`cell/live.rs`), and puts it into `runnext` (`queue/runnext.rs`); what was there
 //! goes to the back of the local queue (`queue/local.rs`). The worker comes by (`sched/worker.rs`),
 //! or a thief does, and polls it. If it is not ready it is idle, and in no queue, until a waker
-//! counts a wake in its state word (`task/state.rs`) and queues it again, on the waker's own P.
+//! counts a wake in its state word (`cell/state.rs`) and queues it again, on the waker's own P.
 //! When it is ready, its output stays in the cell for the [`task::JoinHandle`].
 //!
 //! Who sleeps, who searches and who is woken: `sched/idle.rs`. How it all ends:
@@ -28,6 +28,7 @@ mod blocking;
 #[cfg(not(ws_loom))]
 #[doc(hidden)]
 pub mod budget;
+mod cell;
 #[cfg(not(ws_loom))]
 mod context;
 mod fork_join;
@@ -58,6 +59,7 @@ mod steps;
 #[doc(hidden)]
 pub mod steps;
 mod sync;
+#[cfg(not(ws_loom))]
 pub mod task;
 mod throttle;
 #[cfg(not(ws_loom))]

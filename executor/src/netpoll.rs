@@ -10,10 +10,11 @@ use std::{
 use ws_reactor::Netpoll;
 
 use crate::{
-    budget, context,
+    budget,
+    cell::report,
+    context,
     sched::Shared,
     sync::{Arc, atomic::Ordering::Relaxed},
-    task::report,
     time::{Sleep, sleep},
     timer::ShutDown,
 };

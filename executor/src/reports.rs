@@ -16,7 +16,7 @@ use std::{
 use tracing::{dispatcher::get_default, subscriber::NoSubscriber};
 
 use crate::{
-    task::{Id, report},
+    cell::{Id, report},
     throttle::{REPORT_EVERY, Throttle},
 };
 

@@ -55,11 +55,12 @@ use super::{
     owner::{self, Way, with_tail},
 };
 use crate::{
-    blocking, context,
+    blocking,
+    cell::discard,
+    context,
     no_unwind::NoUnwind,
     sched::{Shared, ground::Ground},
     sync::{Arc, Mutex},
-    task::discard,
 };
 
 /// Runs a closure that may spawn branches, which may borrow from outside of it, and ends after all

@@ -29,7 +29,7 @@ use crate::sync::atomic::{
 };
 use crate::sync::{Arc, UnsafeCell};
 
-use crate::task::live::{LiveOwner, LiveTable, Reference, Removed, live_table};
+use crate::cell::live::{LiveOwner, LiveTable, Reference, Removed, live_table};
 
 struct Cells(Vec<Cell>);
 

@@ -37,6 +37,10 @@ use std::{
 
 use super::both_ways::explore;
 use crate::{
+    cell::{
+        Functions, Home, Id, Outcome, Parts, Place, Task, TaskRef,
+        live::{LiveOwner, Removed, live_table},
+    },
     park::Parker,
     queue::{GlobalQueue, OrderedShared, Stealer, local_queue},
     sched::{
@@ -51,10 +55,6 @@ use crate::{
             AtomicBool, AtomicUsize,
             Ordering::{AcqRel, Acquire, Relaxed},
         },
-    },
-    task::{
-        Functions, Home, Id, Outcome, Parts, Place, Task, TaskRef,
-        live::{LiveOwner, Removed, live_table},
     },
 };
 

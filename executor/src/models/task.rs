@@ -37,14 +37,14 @@ use std::{
 
 use super::both_ways::explore;
 use crate::{
-    sync::{
-        Mutex, UnsafeCell,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-    task::{
+    cell::{
         Ended, Functions, Home, Id, JoinCell, Outcome, Parts, Place, Task, TaskRef,
         live::{LiveOwner, Removed, live_table},
         state::{self, Settle, State},
+    },
+    sync::{
+        Mutex, UnsafeCell,
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
 };
 

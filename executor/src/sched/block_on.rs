@@ -83,7 +83,9 @@ use super::{
     worker::{Scope, Step},
 };
 use crate::{
-    budget, context,
+    budget,
+    cell::Apart,
+    context,
     park::Parker,
     sync::{
         Arc,
@@ -92,7 +94,6 @@ use crate::{
             Ordering::{AcqRel, Acquire},
         },
     },
-    task::Apart,
 };
 
 /// What wakes a thread that waits for its own future.

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use super::stall::Stall;
-use crate::{reports::Reports, task::quietly};
+use crate::{cell::quietly, reports::Reports};
 
 /// What a builder has decided.
 #[derive(Debug)]

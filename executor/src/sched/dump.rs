@@ -2,7 +2,7 @@
 
 use std::{fmt, panic::Location, time::Duration};
 
-use crate::task::{Id, TaskRef};
+use crate::cell::{Id, TaskRef};
 
 /// What a task was doing at the moment of a [`Handle::dump`](crate::runtime::Handle::dump).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -59,6 +59,7 @@ mod on {
     use std::{fmt, time::Duration};
 
     use crate::{
+        cell::{Id, Task},
         sched::{Shared, Worker},
         sync::{
             Mutex,
@@ -68,7 +69,6 @@ mod on {
                 fence,
             },
         },
-        task::{Id, Task},
     };
 
     /// An enum, and the table of its kinds by their numbers.

@@ -88,9 +88,9 @@ use super::{
     worker::{Scope, Step, Worker},
 };
 use crate::{
+    cell::{DEFAULT_PRIORITY, Task},
     queue::Batch,
     sync::atomic::Ordering::Relaxed,
-    task::{DEFAULT_PRIORITY, Task},
 };
 
 /// Ticks between two steps that look at the global queue first (L4). As in Go: a prime, so that it

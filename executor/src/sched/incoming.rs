@@ -17,12 +17,12 @@ use std::{future::Future, panic::Location, ptr::NonNull};
 use super::events::event;
 use super::{Shared, Worker, closing::Closing, ground::Ground};
 use crate::{
+    cell::{
+        Extra, Functions, Header, Home, Id, JoinCell, Parts, Place, Task, TaskRef, live::Removed,
+    },
     context,
     reports::Subject,
     sync::atomic::Ordering::Relaxed,
-    task::{
-        Extra, Functions, Header, Home, Id, JoinCell, Parts, Place, Task, TaskRef, live::Removed,
-    },
 };
 
 /// Ids that a P takes from the process-wide counter at once. Guessed: large enough that the shared

@@ -58,9 +58,10 @@ use super::{
     worker::{BRANCH, USER_CODE},
 };
 use crate::{
-    blocking, budget, context, fork_join,
+    blocking, budget,
+    cell::Apart,
+    context, fork_join,
     sync::{Arc, atomic::Ordering::Relaxed},
-    task::Apart,
 };
 
 /// Waits for `future` on a thread that is in a task or a `block_on` already. See the module's head.

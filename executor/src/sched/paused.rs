@@ -103,10 +103,10 @@ use super::{
     worker::{Step, Worker},
 };
 use crate::{
+    cell::Task,
     park::Parker,
     rng::Rng,
     sync::{Mutex, atomic::Ordering::Relaxed},
-    task::Task,
     timer::NEVER,
 };
 

@@ -63,10 +63,10 @@ use super::{
     worker::{BRANCH, ROOT, Scope, USER_CODE, Worker},
 };
 use crate::{
+    cell::{DEFAULT_PRIORITY, Task, TaskRef},
     queue::{Batch, OrderedLocal, ordered_local},
     rng::random_order,
     sync::atomic::Ordering::Relaxed,
-    task::{DEFAULT_PRIORITY, Task, TaskRef},
 };
 
 /// Above the default.

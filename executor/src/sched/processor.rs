@@ -14,6 +14,10 @@ use std::{
 };
 
 use crate::{
+    cell::{
+        Home, Place, Task, TaskRef,
+        live::{LiveOwner, live_table},
+    },
     fork_join::Lane,
     metrics::{Counter, Counters},
     park::Parker,
@@ -38,10 +42,6 @@ use crate::{
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
-    },
-    task::{
-        Home, Place, Task, TaskRef,
-        live::{LiveOwner, live_table},
     },
     timer::TimerShard,
 };

@@ -52,8 +52,8 @@ use super::{
     worth::Worth,
 };
 use crate::{
+    cell::{Extra, Home, Id, Parts, Task, TaskRef, live::Removed, task_of},
     sync::{Arc, atomic::Ordering::Relaxed, thread},
-    task::{Extra, Home, Id, Parts, Task, TaskRef, live::Removed, task_of},
     timer::TimerShard,
 };
 

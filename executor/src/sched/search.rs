@@ -27,11 +27,11 @@ use super::{
     worth::Worth,
 };
 use crate::{
+    cell::Task,
     fork_join::{Branch, Lane},
     queue::{Batch, Steal, Token},
     rng::random_order,
     sync::{atomic::Ordering::Relaxed, hint},
-    task::Task,
 };
 
 /// How long the last round of stealing waits for a victim to move on before it takes its `runnext`:

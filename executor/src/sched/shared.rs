@@ -29,6 +29,11 @@ use super::{
 use crate::{
     bit_set::BitSet,
     blocking::Room,
+    cell::{
+        Home, Place, Task, TaskRef,
+        live::{LiveOwner, live_table},
+        quietly, wake_quietly,
+    },
     context,
     metrics::{Metrics, ProcessorMetrics},
     queue::{GlobalQueue, OrderedShared, OrderedStealer},
@@ -40,11 +45,6 @@ use crate::{
             Ordering::{Relaxed, SeqCst},
             fence,
         },
-    },
-    task::{
-        Home, Place, Task, TaskRef,
-        live::{LiveOwner, live_table},
-        quietly, wake_quietly,
     },
     throttle::{REPORT_EVERY, Throttle},
     timer::{Clock, TimeDriver, TimerShard},

@@ -79,10 +79,10 @@ use super::{
 };
 use crate::{
     blocking::block_in_place,
+    cell::{Apart, Home, Task, report},
     context,
     queue::{Batch, Steal},
     sync::{Arc, atomic::Ordering::Relaxed, thread},
-    task::{Apart, Home, Task, report},
 };
 
 /// Names of tasks in a report at most.

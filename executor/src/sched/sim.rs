@@ -85,12 +85,12 @@ use super::{
     sleep::Sleeper,
 };
 use crate::{
+    cell::Task,
     context,
     queue::OrderedStealer,
     rng::Rng,
     runtime::{Builder, Runtime},
     sync::Arc,
-    task::Task,
     timer::Clock,
 };
 

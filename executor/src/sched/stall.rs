@@ -18,9 +18,9 @@ use std::{fmt, panic::Location, sync::Arc as StdArc, time::Duration};
 
 use super::{Shared, processor::Peer};
 use crate::{
+    cell::{Id, quietly},
     reports::Subject,
     sync::atomic::Ordering::Relaxed,
-    task::{Id, quietly},
     throttle::REPORT_EVERY,
 };
 

@@ -47,8 +47,8 @@ use std::{collections::VecDeque, iter, task::Waker, time::Duration};
 
 use super::{Shared, Worker, block_on::is_of_a_root, closing::Closing};
 use crate::{
+    cell::{task_of, wake_quietly},
     sync::{Arc, Condvar, Mutex},
-    task::{task_of, wake_quietly},
 };
 
 /// How long the list may stand still, while somebody takes from it, before one more thread does.

@@ -111,6 +111,7 @@ use super::{
     strangers::Watch,
 };
 use crate::{
+    cell::Task,
     metrics::Counter,
     no_unwind::NoUnwind,
     queue::{LocalQueue, local_queue},
@@ -122,7 +123,6 @@ use crate::{
             fence,
         },
     },
-    task::Task,
 };
 
 /// After it had to act.

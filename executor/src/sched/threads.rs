@@ -76,6 +76,7 @@ use super::{
     worker,
 };
 use crate::{
+    cell::{Task, report},
     sync::{
         Arc, Condvar, Mutex,
         atomic::{
@@ -84,7 +85,6 @@ use crate::{
         },
         thread,
     },
-    task::{Task, report},
 };
 
 /// The handles of threads; see *Joining* in the module's head.

@@ -36,6 +36,7 @@ use super::{
     worker::{ROOT, Scope, Worker},
 };
 use crate::{
+    cell::report,
     park::Parker,
     queue::Batch,
     sync::atomic::{
@@ -43,7 +44,6 @@ use crate::{
         Ordering::{Acquire, Relaxed, Release, SeqCst},
         fence,
     },
-    task::report,
 };
 
 /// So many timers at the end of one wait are a crowd. Guessed: for one or two each wake-up is what

@@ -28,13 +28,14 @@ use super::{
     sleep::{Awake, Sleeper},
 };
 use crate::{
-    budget, context,
+    budget,
+    cell::{Ended, Outcome, Task},
+    context,
     fork_join::{self, Branch, FORK_SLICE, Lane},
     no_unwind::NoUnwind,
     park::Parker,
     queue::Batch,
     sync::{Arc, atomic::Ordering::Relaxed},
-    task::{Ended, Outcome, Task},
 };
 
 /// What [`Peer::running`] says while a root is polled: a root has no place in the live table.

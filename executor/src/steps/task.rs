@@ -26,7 +26,7 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
-use crate::task::{
+use crate::cell::{
     Ended, Functions, Home, Id, JoinCell, Outcome, Parts, Place, Task, TaskRef,
     live::{LiveOwner, live_table},
 };

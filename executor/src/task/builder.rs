@@ -2,9 +2,8 @@
 
 use std::{future::Future, panic::Location, task::Waker};
 
-use super::{
-    Parts, join::JoinHandle, meta::Extra, pinned::spawn_pinned_at, priority::Priority, raw::Task,
-};
+use super::{join::JoinHandle, pinned::spawn_pinned_at, priority::Priority};
+use crate::cell::{Extra, Parts, Task};
 use crate::{
     blocking::BlockingCall,
     context,

@@ -11,10 +11,9 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use super::{
-    failure::Failure, id::Id, join_cell::JoinCell, priority::Priority, reference::TaskRef,
-};
+use super::priority::Priority;
 use crate::budget;
+use crate::cell::{Failure, Id, JoinCell, TaskRef};
 
 /// Awaits a task's output. Dropping it lets the task go on by itself.
 ///

@@ -40,10 +40,9 @@ use slab::Slab;
 
 use super::{
     builder::{spawn_at, spawn_blocking_on, spawn_local, spawn_on},
-    id::Id,
     join::{AbortHandle, JoinError, JoinHandle},
-    raw::{drop_waker_quietly, wake_quietly},
 };
+use crate::cell::{Id, drop_waker_quietly, wake_quietly};
 use crate::{
     budget,
     runtime::Handle,

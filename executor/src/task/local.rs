@@ -46,7 +46,7 @@ use std::{
 
 use pin_project_lite::pin_project;
 
-use crate::budget;
+use crate::{budget, cell::level};
 
 /// Declares task-local keys: `static` items of type [`LocalKey`].
 ///
@@ -123,41 +123,6 @@ impl<T> Clone for Entered<T> {
 }
 
 impl<T> Copy for Entered<T> {}
-
-thread_local! {
-    /// See *Levels* in the module's head.
-    static LEVEL: Cell<u32> = const { Cell::new(0) };
-}
-
-/// While it is there, this thread sees no scope that was entered before. See *Levels* in the
-/// module's head.
-pub(crate) struct Apart {
-    before: u32,
-}
-
-impl Apart {
-    /// The thread is about to poll or to drop tasks for others than its caller.
-    pub(crate) fn begin() -> Self {
-        let before = LEVEL.get();
-        Self {
-            before: LEVEL.replace(before + 1),
-        }
-    }
-
-    /// Runs `f` for the caller again: it sees the caller's scopes.
-    pub(crate) fn for_caller<R>(&self, f: impl FnOnce() -> R) -> R {
-        let _back = Self {
-            before: LEVEL.replace(self.before),
-        };
-        f()
-    }
-}
-
-impl Drop for Apart {
-    fn drop(&mut self) {
-        LEVEL.set(self.before);
-    }
-}
 
 /// A key made by [`task_local!`](crate::task_local): gives each future that is run in a scope of it
 /// a value of its own.
@@ -238,7 +203,7 @@ impl<T: 'static> LocalKey<T> {
         let entered = self.slot.with(|slot| slot.0.get());
         match entered.value {
             // SAFETY: see *Why the pointer is valid* in the module's head.
-            Some(value) if entered.level == LEVEL.get() => Ok(f(unsafe { value.as_ref() })),
+            Some(value) if entered.level == level::current() => Ok(f(unsafe { value.as_ref() })),
             _ => Err(AccessError(())),
         }
     }
@@ -269,7 +234,7 @@ impl<T: 'static> LocalKey<T> {
         }
         let entered = Entered {
             value: value.as_ref().map(NonNull::from),
-            level: LEVEL.get(),
+            level: level::current(),
         };
         let before = self.slot.with(|slot| slot.0.replace(entered));
         let _leave = Leave { key: self, before };

@@ -16,8 +16,8 @@ use std::{future::Future, panic::Location};
 use super::{
     builder::spawn_for_all,
     join::{AbortHandle, JoinHandle},
-    meta::Extra,
 };
+use crate::cell::Extra;
 use crate::{
     context,
     sched::Shared,

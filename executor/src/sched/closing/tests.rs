@@ -6,6 +6,7 @@ use std::{future::pending, panic::Location, task::Wake};
 
 use super::*;
 use crate::{
+    cell::Task,
     context,
     runtime::Runtime,
     sched::{
@@ -17,7 +18,6 @@ use crate::{
     },
     spawn_local,
     sync::{Arc, atomic::Ordering::Relaxed},
-    task::Task,
 };
 
 fn shared(runtime: &Runtime) -> &Arc<Shared> {

@@ -4,6 +4,7 @@ use std::io;
 
 use super::{Keeper, Keeping};
 use crate::{
+    cell::report,
     no_unwind::NoUnwind,
     sched::{
         Shared,
@@ -13,7 +14,6 @@ use crate::{
         worker,
     },
     sync::{Arc, atomic::Ordering::Relaxed, thread},
-    task::report,
 };
 
 impl Keeping for Shared {

@@ -5,6 +5,7 @@ use std::sync::{Barrier, Mutex};
 
 use super::{ANY, OWN_MAX, TURN_TICKS, TURNS, Turn};
 use crate::{
+    cell::Task,
     context,
     queue::local_queue,
     runtime::{Builder, Runtime},
@@ -17,7 +18,7 @@ use crate::{
         worker::{Step, Worker},
     },
     sync::{Arc, atomic::Ordering::Relaxed},
-    task::{self, Priority, Task},
+    task::{self, Priority},
     timer::Clock,
 };
 

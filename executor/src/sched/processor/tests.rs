@@ -1,6 +1,7 @@
 //! What others take of a P, and what its own thread thinks that it has.
 
 use crate::{
+    cell::{Id, Task},
     context, join,
     queue::local_queue,
     runtime::{Builder, Runtime},
@@ -14,7 +15,7 @@ use crate::{
     },
     spawn,
     sync::atomic::Ordering::Relaxed,
-    task::{Id, Task, yield_now},
+    task::yield_now,
     timer::Clock,
 };
 

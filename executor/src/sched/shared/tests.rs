@@ -14,11 +14,11 @@ use ws_reactor::{Direction, Interest, Registration, pipe};
 
 use super::*;
 use crate::{
+    cell::Id,
     context,
     runtime::{Builder, ProcessorMetrics, Runtime},
     sched::{Root, Worker, find::tests::thread as sits_down, worker::Step},
     spawn,
-    task::Id,
 };
 
 /// A thread with the only permit, so that nobody is started for what comes.

@@ -22,12 +22,12 @@ use std::{
 
 use super::*;
 use crate::{
+    cell::TaskRef,
     log,
     runtime::{Builder, Runtime},
     sched::{find::tests::thread, incoming::HOME, stage::Stage, worker::Step},
     spawn,
     sync::atomic::Ordering::SeqCst,
-    task::TaskRef,
     timer::Clock,
 };
 

@@ -8,6 +8,7 @@ use std::{
 
 use super::{Driver, Thread};
 use crate::{
+    cell::{Id, Task},
     queue::OrderedStealer,
     sched::{
         Shared,
@@ -17,7 +18,6 @@ use crate::{
         sleep::Sleeper,
     },
     sync::{Arc, atomic::Ordering::Relaxed},
-    task::{Id, Task},
 };
 
 /// A task may be queued for so long: a slice until its thread counts as stuck, a period of sysmon

@@ -37,13 +37,13 @@ use std::{
 
 use super::thread::{At, Hand, Thread, Watch};
 use crate::{
+    cell::Task,
     context,
     metrics::Counters,
     rng::Rng,
     runtime::Runtime,
     sched::{Shared, closing::Closing, sleep::Sleeper},
     sync::Arc,
-    task::Task,
 };
 
 thread_local! {

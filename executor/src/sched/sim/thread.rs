@@ -7,6 +7,7 @@
 use std::cell::{Cell, RefCell};
 
 use crate::{
+    cell::Task,
     context,
     sched::{
         Shared, Worker,
@@ -18,7 +19,6 @@ use crate::{
         worker::Step,
     },
     sync::Arc,
-    task::Task,
 };
 
 /// Where a virtual thread stands.

@@ -5,7 +5,7 @@ use super::{
     order::{foreign, runs},
     *,
 };
-use crate::task::{self, Id};
+use crate::{cell::Id, task};
 
 /// A call of `spawn_blocking`, from outside.
 fn call(runtime: &Runtime) -> Id {

@@ -34,10 +34,11 @@ use std::{collections::HashMap, pin::Pin, sync::Condvar};
 
 use super::*;
 use crate::{
+    cell::{Id, Task},
     fork,
     fork_join::base,
     sched::events::Event,
-    task::{Id, JoinHandle, Task},
+    task::JoinHandle,
 };
 
 /// Two permits, and a log.

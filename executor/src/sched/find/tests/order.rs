@@ -7,8 +7,8 @@ use super::{
     super::{FILLS_TO, SLICE, SLOW_TICK},
     *,
 };
+use crate::cell::Id;
 use crate::sched::{Root, Shared, processor::attention};
-use crate::task::Id;
 
 /// Spawns so many tasks on that thread, or from outside: their ids.
 pub(super) fn spawned(worker: &Worker, tasks: usize) -> Vec<Id> {

@@ -5,8 +5,8 @@ use std::sync::Mutex;
 
 use super::*;
 use crate::{
+    cell::Id,
     runtime::{StallKind, StallPhase, StallReport},
-    task::Id,
     throttle::REPORT_EVERY,
 };
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::*;
-use crate::task::{
+use crate::cell::{
     home::{Functions, Place},
     live::{LiveOwner, LiveTable, live_table},
     reference::task_of,

@@ -1,36 +1,7 @@
-//! The identity of a task.
+//! Which task this thread polls.
 
-use std::fmt;
-
-#[cfg(not(ws_loom))]
+use crate::cell::Id;
 use crate::context;
-
-/// A number that no other task of this process has.
-///
-/// ```
-/// let runtime = ws::runtime::Runtime::new().unwrap();
-/// let (a, b) = (runtime.spawn(async {}), runtime.spawn(async {}));
-/// assert_ne!(a.id(), b.id());
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Id(u64);
-
-impl Id {
-    pub(crate) fn new(id: u64) -> Self {
-        Self(id)
-    }
-
-    #[cfg(any(test, feature = "events"))]
-    pub(crate) fn as_u64(self) -> u64 {
-        self.0
-    }
-}
-
-impl fmt::Display for Id {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// The id of the task that this thread polls.
 ///
@@ -56,7 +27,6 @@ impl fmt::Display for Id {
 /// assert_eq!(spawned.await.unwrap(), id);
 /// # });
 /// ```
-#[cfg(not(ws_loom))]
 #[track_caller]
 pub fn id() -> Id {
     match try_id() {
@@ -72,7 +42,6 @@ pub fn id() -> Id {
 /// ```
 /// assert_eq!(ws::task::try_id(), None);
 /// ```
-#[cfg(not(ws_loom))]
 pub fn try_id() -> Option<Id> {
     context::with_worker(|worker| Some(worker?.running_task()?.header().id()))
 }
@@ -90,18 +59,6 @@ pub fn try_id() -> Option<Id> {
 /// # });
 /// assert_eq!(task::name(), None);
 /// ```
-#[cfg(not(ws_loom))]
 pub fn name() -> Option<String> {
     context::with_worker(|worker| Some(worker?.running_task()?.header().name()?.to_owned()))
-}
-
-#[cfg(all(test, not(ws_loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_id_is_shown_as_its_number() {
-        let id = Id::new(17);
-        assert_eq!((id.as_u64(), id.to_string().as_str()), (17, "17"));
-    }
 }

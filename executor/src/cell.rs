@@ -1,0 +1,40 @@
+//! The cell of a task: its state in one word, the future, the output, and the rights to them.
+//!
+//! | file | has |
+//! | --- | --- |
+//! | `state.rs` | the word |
+//! | `raw.rs` | the cell, and how it is run |
+//! | `reference.rs` | wakers |
+//! | `join_cell.rs`, `joiner.rs` | the handle's side |
+//! | `live.rs` | the table of all live tasks |
+//! | `home.rs` | all that a task knows of its scheduler: one table of functions |
+//! | `meta.rs`, `id.rs` | its priority, name and place; its number |
+//! | `failure.rs` | how it ended without an output |
+//! | `level.rs` | whose task-locals a thread sees |
+//!
+//! What users call is in `task/`.
+
+mod failure;
+mod home;
+mod id;
+mod join_cell;
+mod joiner;
+#[cfg(not(ws_loom))]
+pub(crate) mod level;
+pub(crate) mod live;
+mod meta;
+mod raw;
+mod reference;
+pub(crate) mod state;
+
+pub use self::id::Id;
+#[cfg(not(ws_loom))]
+pub(crate) use self::level::Apart;
+pub(crate) use self::{
+    failure::{Failure, discard},
+    home::{Functions, Home, Place},
+    join_cell::JoinCell,
+    meta::{DEFAULT_PRIORITY, Extra},
+    raw::{Ended, Header, Outcome, Parts, Task, drop_waker_quietly, quietly, report, wake_quietly},
+    reference::{TaskRef, task_of},
+};

@@ -1,0 +1,41 @@
+//! The identity of a task.
+
+use std::fmt;
+
+/// A number that no other task of this process has.
+///
+/// ```
+/// let runtime = ws::runtime::Runtime::new().unwrap();
+/// let (a, b) = (runtime.spawn(async {}), runtime.spawn(async {}));
+/// assert_ne!(a.id(), b.id());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Id(u64);
+
+impl Id {
+    pub(crate) fn new(id: u64) -> Self {
+        Self(id)
+    }
+
+    #[cfg(any(test, feature = "events"))]
+    pub(crate) fn as_u64(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(all(test, not(ws_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_shown_as_its_number() {
+        let id = Id::new(17);
+        assert_eq!((id.as_u64(), id.to_string().as_str()), (17, "17"));
+    }
+}
