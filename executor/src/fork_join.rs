@@ -11,7 +11,6 @@
 //! | `jobs.rs` | where branches of a scope wait, and who takes them |
 //! | `latch.rs` | how the owner of a stolen branch learns of its end |
 //! | `scope.rs`, `exit.rs` | [`scope()`], whose branches are any number; how it learns that all have ended |
-//! | `fork.rs` | [`fork()`], the async form |
 //! | `compute.rs` | [`compute()`]: a computation that async code awaits, and may cancel |
 //! | `owner.rs` | the thread's side: whom it feeds, what it does at a join that is not ready |
 //!
@@ -31,7 +30,7 @@
 //! That includes panics of ours. The wait for a branch that is out comes by the scheduler, down to
 //! where it starts threads, and if something there unwound, a thief would go on with a frame that
 //! is gone. So whatever it calls of the user's is called so that a panic stays there (`report` and
-//! `quietly` in `task/raw.rs`), and what unwinds all the same aborts the process (S6): see
+//! `quietly` in `cell/raw.rs`), and what unwinds all the same aborts the process (S6): see
 //! `no_unwind.rs`.
 //!
 //! # *The stalled join*
@@ -58,8 +57,6 @@
 mod compute;
 mod deque;
 mod exit;
-#[cfg(not(ws_loom))]
-mod fork;
 mod job;
 #[cfg(not(ws_loom))]
 mod jobs;
@@ -84,7 +81,6 @@ pub(crate) use self::owner::{Aside, FORK_SLICE, attach, base, detach, is_inside,
 #[cfg(not(ws_loom))]
 pub use self::{
     compute::{Compute, compute},
-    fork::{Fork as ForkFuture, fork},
     scope::{Scope, scope},
 };
 pub(crate) use self::{

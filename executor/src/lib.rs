@@ -77,8 +77,8 @@ pub use self::queue::ordered::alone as ordered;
 #[cfg(not(ws_loom))]
 pub use self::{
     blocking::block_in_place,
-    fork_join::{Scope, compute, fork, join, scope},
-    task::{spawn, spawn_blocking, spawn_local, spawn_pinned},
+    fork_join::{Scope, compute, join, scope},
+    task::{fork, spawn, spawn_blocking, spawn_local, spawn_pinned},
 };
 
 #[cfg(all(test, ws_loom))]

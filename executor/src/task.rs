@@ -6,6 +6,7 @@
 mod builder;
 pub mod coop;
 mod current;
+mod fork;
 mod join;
 mod join_set;
 mod local;
@@ -22,6 +23,7 @@ pub use self::{
     builder::{Builder, spawn, spawn_blocking, spawn_local, spawn_pinned},
     coop::consume_budget,
     current::{id, name, try_id},
+    fork::{Fork, fork},
     join::{AbortHandle, AbortOnDrop, JoinError, JoinHandle},
     join_set::JoinSet,
     local::{AccessError, LocalKey, TaskLocalFuture},
@@ -31,5 +33,5 @@ pub use self::{
 pub use crate::{
     budget::{Unconstrained, should_yield, unconstrained},
     cell::Id,
-    fork_join::{Compute, ForkFuture as Fork},
+    fork_join::Compute,
 };

@@ -2,9 +2,9 @@
 //! also on another thread than the one it was spawned on, and also while that one is stuck. A task
 //! that is aborted goes likewise. Only a waker that is left keeps the cell, until it goes.
 //!
-//! It fails when `end` in `task/raw.rs` keeps the live table's reference of a task that is done,
+//! It fails when `end` in `cell/raw.rs` keeps the live table's reference of a task that is done,
 //! when it hands that of a task which ends elsewhere back to the task's own P, to be dropped there,
-//! and when the drop in `task/meta.rs` does nothing.
+//! and when the drop in `cell/meta.rs` does nothing.
 
 #![expect(unsafe_code, reason = "an allocator that counts")]
 

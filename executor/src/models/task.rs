@@ -1,4 +1,4 @@
-//! The life of a task: `task/state.rs` and `task/raw.rs`.
+//! The life of a task: `cell/state.rs` and `cell/raw.rs`.
 //!
 //! | model | shows | bound | seconds | mutants that fail it |
 //! | --- | --- | --- | --- | --- |

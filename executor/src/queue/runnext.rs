@@ -28,7 +28,7 @@
 //! # Two of them
 //!
 //! A P has a second such slot, `direct`, for the child that its running poll has forked
-//! (`fork_join/fork.rs`). Thieves leave that one alone: see *A poll that goes on* there for who
+//! (`task/fork.rs`). Thieves leave that one alone: see *A poll that goes on* there for who
 //! takes from it.
 //!
 //! # Where it is checked

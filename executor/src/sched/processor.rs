@@ -237,7 +237,7 @@ pub(crate) struct Processor {
     /// The owner's end of the fork deque.
     pub(crate) parents: ForkDeque<Task>,
     /// A child that was just forked, and runs next; see *A poll that goes on* in
-    /// `fork_join/fork.rs`.
+    /// `task/fork.rs`.
     pub(crate) direct: RunNext<Task>,
     /// This P has forked at least once: until then its thread does not look into `direct` and
     /// `parents`.

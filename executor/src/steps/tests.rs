@@ -1,6 +1,6 @@
 //! I1, I2, S1, S2, S6, H3: random programs of a task, shrunk when they fail.
 //!
-//! It fails when `settle` in `task/state.rs` forgets a wake that came during the poll, when
+//! It fails when `settle` in `cell/state.rs` forgets a wake that came during the poll, when
 //! `transition_to_cancelled` does not count as a wake, and when `detach` leaves the output or the
 //! waker behind.
 

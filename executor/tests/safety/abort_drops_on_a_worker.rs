@@ -2,7 +2,7 @@
 //! inside the call, and whoever joins the task learns that it was cancelled.
 //!
 //! It fails when `TaskRef::abort` drops the future itself instead of queueing the task, when the
-//! runner does not look at the cancel mark after a poll (`Settle::Cancel` in `task/state.rs`), and
+//! runner does not look at the cancel mark after a poll (`Settle::Cancel` in `cell/state.rs`), and
 //! when a handle takes that mark for the end.
 
 use crate::common;

@@ -1,7 +1,7 @@
 //! S6: a panic in a task, in poll, in drop of the future, the output or the payload, reaches
 //! whoever joins it and nobody else. The worker lives on, and the panic hook has run.
 //!
-//! It fails when a catch of `task/raw.rs` is taken out, in `poll` or in `replace_future` or in
+//! It fails when a catch of `cell/raw.rs` is taken out, in `poll` or in `replace_future` or in
 //! `drop_quietly`: the worker's thread dies, and the test hangs or sees a second thread start. The
 //! payloads that nobody sees are counted: one is left when `quietly` or `Scope::fail` forgets it.
 

@@ -5,7 +5,7 @@
 //!
 //! It fails when `begin_blocking` in `sched/sleep.rs` does not release the permit that it took (one
 //! is lost: a hang), when `Standing::revoke` stores instead of swapping (one is doubled), and when
-//! `Settle` in `task/state.rs` forgets a wake that came during the poll (a task is lost: a hang).
+//! `Settle` in `cell/state.rs` forgets a wake that came during the poll (a task is lost: a hang).
 //!
 //! *Running* is counted by the polls. A thread that was in a blocking call may end its poll without
 //! a permit, and one that sysmon has revoked is beyond the count: so polls are counted up to their

@@ -7,7 +7,7 @@
 //! how often exactly; and that its future is dropped once. Of a task that is aborted, and of what
 //! it would have spawned, it knows that it ended once if it began.
 //!
-//! It fails when `settle` in `task/state.rs` forgets a wake that came during the poll (a hang), and
+//! It fails when `settle` in `cell/state.rs` forgets a wake that came during the poll (a hang), and
 //! when `yield_now` is pending twice, which stands for any poll too many.
 
 use crate::common;

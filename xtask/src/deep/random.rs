@@ -211,18 +211,18 @@ mod tests {
 
     #[test]
     fn a_mutant_is_known_by_its_file_and_its_words() {
-        let page = "| `task/live.rs` | `replace \\| with &`, `replace f -> u8 with 1` | why |\n| `queue.rs` | `x` | why |";
+        let page = "| `cell/live.rs` | `replace \\| with &`, `replace f -> u8 with 1` | why |\n| `queue.rs` | `x` | why |";
         for (mutant, known) in [
-            ("executor/src/task/live.rs:80:27: replace | with &", true),
+            ("executor/src/cell/live.rs:80:27: replace | with &", true),
             (
-                "executor/src/task/live.rs:7:1: replace f -> u8 with 1",
+                "executor/src/cell/live.rs:7:1: replace f -> u8 with 1",
                 true,
             ),
             (
-                "executor/src/task/live.rs:7:1: replace f -> u8 with 0",
+                "executor/src/cell/live.rs:7:1: replace f -> u8 with 0",
                 false,
             ),
-            ("executor/src/task/live.rs:7:1: x", false),
+            ("executor/src/cell/live.rs:7:1: x", false),
             ("executor/src/queue.rs:7:1: x", true),
         ] {
             assert_eq!(is_listed(page, mutant), known, "{mutant}");
