@@ -1,4 +1,4 @@
-//! sysmon: a thread without a permit that sees to it that one stuck task holds up nobody (L2).
+//! sysmon: a thread without a permit. It sees to it that one stuck task holds up no other (L2).
 //!
 //! # What it looks at
 //!
@@ -17,35 +17,41 @@
 //! | 100 us | the same, in a computation that forks, and for tasks (*Strays* in `fork_join/owner.rs`) | the same, for one a look |
 //! | the threshold, without a fork | unless it is announced to block | reports it, once, and at most once a second |
 //!
-//! *Others need one*: tasks are queued, in this P's own queue included, or, if its thread is
-//! blocked, branches of a join are there to be taken, which who computes will take in the end; or
-//! nobody waits in the netpoll although there is something to wait for; or somebody waited there,
-//! had ready tasks and found no permit for them, in which case it also wakes sysmon at once
-//! ([`Shared::need_permit`]).
+//! *Others need one* if one of these holds:
 //!
-//! It takes two looks to tell who is blocked. The second comes 20 us after the first if somebody
-//! asked for a permit, or if others need one and the thread of a poll that the first look saw begin
-//! is on no core (its CPU clock stands still between two readings) and does not wait for one.
+//! - tasks are queued, in this P's own queue included;
+//! - this P's thread is blocked, and branches of a join are there to be taken (threads that compute
+//!   take them in the end);
+//! - no thread waits in the netpoll although there is something to wait for;
+//! - a thread waited there, had ready tasks and found no permit for them. It then also wakes sysmon
+//!   at once ([`Shared::need_permit`]).
+//!
+//! It takes two looks to tell which thread is blocked. The second comes 20 us after the first in
+//! two cases: a thread asked for a permit; or others need one, and the thread of a poll that the
+//! first look saw begin is on no core (its CPU clock stands still between two readings) and does
+//! not wait for one.
 //!
 //! *A stall* begins with its poll, or with a fork that the poll came to, and ends with the next
-//! fork or with the poll: a computation that goes on forking is not stuck. A fork tells nobody that
-//! it happens, for that would cost every join a store. Therefore the monitor asks the lane of each
-//! P in a long poll, as a thief does (*Hunger* in `fork_join/deque.rs`), and the next fork there
-//! answers: its thread counts `came_by`. At each look at which the count has moved, the monitor
-//! takes the stall to begin anew, and asks again. A poll that lasts from one look to the next
-//! without a join costs a load; one that joins has one slow join for each look. The first ask comes
-//! with the second look at a poll. Hence a stall behind the last join of a poll that made all of
-//! its joins before that look may be reported one look too early.
+//! fork or with the poll: a computation that goes on forking is not stuck. A fork does not announce
+//! itself, for that would cost every join a store. Therefore the monitor asks the lane of each P in
+//! a long poll, as a thief does (*Hunger* in `fork_join/deque.rs`), and the next fork there
+//! answers: its thread counts `came_by`. If the count has moved at a look, the monitor takes the
+//! stall to begin anew, and asks again. A poll that lasts from one look to the next without a join
+//! costs a load; one that joins has one slow join for each look. The first ask comes with the
+//! second look at a poll. Hence a stall behind the last join of a poll that made all of its joins
+//! before that look may be reported one look too early.
 //!
-//! A P whose permit was taken in the middle of a poll stays in view until it is reported, and for
-//! as long as its thread computes, also when all others have gone to sleep by then.
+//! If a P's permit was taken in the middle of a poll, the P stays in view until it is reported, and
+//! while its thread computes, also when all others have gone to sleep by then.
 //!
-//! Beside that: a thread is woken when work waits, a permit is free and nobody spins (which lasts
-//! only where the system refuses threads: then it tries again and again, and does not lie down
-//! before it has one; if the runtime has no thread at all it becomes a worker itself, see
-//! `keeper.rs`), and the netpoll is looked at when nobody has for 10 ms (F5). If all lie down and
-//! nobody waits in the netpoll, it wakes somebody to go there: whoever lay down last may have met
-//! sysmon's own look at it, and have gone to sleep elsewhere.
+//! Beside that:
+//!
+//! - If work waits, a permit is free and no thread spins, it wakes a thread. (This lasts only where
+//!   the system refuses threads. Then it tries again and again, and does not lie down before it has
+//!   one. If the runtime has no thread at all it becomes a worker itself, see `keeper.rs`.)
+//! - If no thread has looked at the netpoll for 10 ms, it looks there (F5).
+//! - If all lie down and no thread waits in the netpoll, it wakes one to go there: the thread that
+//!   lay down last may have met sysmon's own look at it, and have gone to sleep elsewhere.
 //!
 //! # Blocked or computing?
 //!
@@ -53,38 +59,38 @@
 //! thread uses it. A computing one keeps its permit for a slice of 10 ms, for one more thread would
 //! only compete with it. (One that forks does not: it comes to a fork soon, and waits there.)
 //! Blocked is a thread whose CPU clock has not moved between two looks *and* that is not runnable:
-//! the second question costs 3 us and is asked only then, for on a busy machine the clock of a
-//! thread that waits for a core stands still as well; nor a second time in a poll where it makes no
-//! difference, beside a free permit mostly. Where the system does not tell, all count as computing.
+//! on a busy machine the clock of a thread that waits for a core stands still as well. The second
+//! question costs 3 us. So it is asked only if the clock has not moved, and only once in a poll
+//! where it makes no difference, beside a free permit mostly. Where the system does not tell, all
+//! count as computing.
 //!
 //! # The price
 //!
 //! A look costs a load for each P, and 0.3 us for each reading of a CPU clock. It is the waking
-//! that costs, so the period is 20 us only for a millisecond after it had to act, and not for a
-//! computation that forks, and doubles from then on (measured with both of two cores busy: 20 us
-//! costs 12 %, 100 us 7 %, 1 ms up to 5 %): to 1 ms while every permit is taken or a thread is
-//! stuck without one (it may take one at any moment and be stuck again, and a slice is counted from
-//! the first look), and to 10 ms otherwise.
+//! that costs (measured with both of two cores busy: a period of 20 us costs 12 %, 100 us 7 %, 1 ms
+//! up to 5 %). So the period is 20 us only for a millisecond after it had to act, and not for a
+//! computation that forks. It doubles from then on, up to 1 ms while every permit is taken or a
+//! thread is stuck without one (that thread may take one at any moment and be stuck again, and a
+//! slice is counted from the first look), and up to 10 ms otherwise.
 //!
 //! *Crowded*: where other programs want the cores too, each time it wakes a worker may lose its
-//! core to them for milliseconds: with a look every millisecond a busy HTTP server whose client was
-//! on the same two cores took 5 % more CPU, and its threads lost their cores 0.007 times a request
-//! and not 0.003. So while every permit is taken, and for a while after it saw a thread that has
-//! one wait for a core, the period is 4 ms; but 1 ms where something is under way: a thread is
-//! stuck; a poll is long, by the CPU time that it took or because it blocks; or the global queue
-//! waits for *slow polls* (`find.rs`). Who blocks is found within 4 ms then, and who computes loses
-//! its permit after 14 ms.
+//! core to them for milliseconds. With a look every millisecond a busy HTTP server took 5 % more
+//! CPU while its client was on the same two cores, and its threads lost their cores 0.007 times a
+//! request and not 0.003. So while every permit is taken, and for a while after it saw a thread
+//! that has one wait for a core, the period is 4 ms. It is 1 ms where something is under way: a
+//! thread is stuck; a poll is long, by the CPU time that it took or because it blocks; or the
+//! global queue waits for *slow polls* (`find.rs`). With 4 ms, a thread that blocks is found within
+//! 4 ms, and one that computes loses its permit after 14 ms.
 //!
 //! After five looks in a row that saw no permit taken it sleeps for good; see *The monitor's bed*
 //! in `idle.rs`.
 //!
-//! *Calm*: where nothing but computations that fork goes on, the period is 4 ms as well; see
-//! `calm.rs`.
+//! *Calm*: where only computations that fork go on, the period is 4 ms as well; see `calm.rs`.
 //!
-//! Rejected: to leave the core to who runs there when it wakes (`SCHED_BATCH`), while no poll is
-//! long. A busy HTTP server took 2 % less CPU, and its threads lost their cores less often, 0.006
-//! times a request instead of 0.008. But where other programs ran, with less weight than this one,
-//! ticks beside blocked threads came 1.2 ms late instead of 0.3 (p99).
+//! Rejected: to leave the core to the thread that runs there when it wakes (`SCHED_BATCH`), while
+//! no poll is long. A busy HTTP server took 2 % less CPU, and its threads lost their cores less
+//! often, 0.006 times a request instead of 0.008. But where other programs ran, with less weight
+//! than this one, ticks beside blocked threads came 1.2 ms late instead of 0.3 (p99).
 //!
 //! Revocation, and what the stuck thread does when it returns: `idle.rs`, the standing. What is in
 //! the stuck P's ring is taken from it and given to all, since thieves come only when they run dry.
@@ -133,11 +139,12 @@ const FAST_LOOKS: u32 = 50;
 const SLOW_BUSY: Duration = Duration::from_millis(1);
 /// The same while every permit is taken, and threads that have one wait for a core.
 const CROWDED: Duration = Duration::from_millis(4);
-/// For so many looks after one that saw that. Guessed: so long that the looks between cost nothing.
+/// Number of looks for which that period holds after one that saw that. Guessed: at this number the
+/// looks between cost nothing.
 const CROWDED_LOOKS: u32 = 64;
 /// The longest period otherwise. As in Go.
 const SLOW: Duration = Duration::from_millis(10);
-/// Looks without a permit taken before it sleeps for good. Guessed: so many that a program that
+/// Looks without a permit taken before it sleeps for good. Guessed: at this number a program that
 /// calls in now and then does not wake it each time.
 const IDLE_LOOKS: u32 = 5;
 /// How long a poll may take before it is asked to yield, and its permit may go to others.
@@ -145,8 +152,8 @@ const SLICE_NS: u64 = 10_000_000;
 /// A P that makes 61 ticks in this time looks at the global queue often enough. As far apart as
 /// sysmon's looks are.
 const LOOK_NS: u64 = SLOW_BUSY.as_nanos() as u64;
-/// A poll that takes so much CPU time from one look to the next is long, and not one that waited
-/// for a core most of the time.
+/// CPU time from one look to the next at which a poll is long, and not one that waited for a core
+/// most of the time.
 const COMPUTES_NS: u64 = LOOK_NS / 2;
 /// How late a timer may be before sysmon fires it: its own P fires it at the next step.
 const TIMER_GRACE_NS: u64 = 100_000;
@@ -154,9 +161,10 @@ const TIMER_GRACE_NS: u64 = 100_000;
 /// What others have to say to the monitor.
 #[derive(Debug, Default)]
 pub(crate) struct Sysmon {
-    /// Somebody found no permit for ready tasks.
+    /// A thread found no permit for ready tasks.
     needed: AtomicBool,
-    /// The same, for who comes to a fork; see *Give way at a fork* in `fork_join/owner.rs`.
+    /// The same, for a thread that comes to a fork; see *Give way at a fork* in
+    /// `fork_join/owner.rs`.
     asks_at_forks: AtomicBool,
     /// How often it has looked. Written by its own thread alone.
     looks: Counter,
@@ -169,7 +177,7 @@ impl Sysmon {
 }
 
 impl Shared {
-    /// The CPU time of a P's thread, where somebody tells. A virtual one computes, or is blocked.
+    /// The CPU time of a P's thread, where the system tells. A virtual one computes, or is blocked.
     fn cpu_time_of(&self, peer: &Peer, now: u64) -> Option<u64> {
         match &self.stage {
             None => ThreadId::from_u32(peer.thread.load(Relaxed)).cpu_time_ns(),
@@ -205,7 +213,7 @@ impl Shared {
 
     /// Leaves word for the next thread that comes to a fork.
     pub(super) fn ask_at_forks(&self) {
-        // Ordering: Release: who takes the word sees the tasks.
+        // Ordering: Release: a thread that takes the word sees the tasks.
         self.sysmon.asks_at_forks.store(true, Release);
         // Ordering: SeqCst: between the word and the asks; pairs with the one below.
         fence(SeqCst);
@@ -214,8 +222,8 @@ impl Shared {
 
     /// Whether there is such a word.
     pub(super) fn is_asked_at_forks(&self) -> bool {
-        // Ordering: SeqCst: between the change of the lane's flag by who comes to a fork and this
-        // look: who sees nothing here is asked.
+        // Ordering: SeqCst: at a fork, between the change of the lane's flag and this look: a
+        // thread that sees nothing here is asked.
         fence(SeqCst);
         self.sysmon.asks_at_forks.load(Relaxed)
     }
@@ -237,7 +245,7 @@ struct Seen {
     cpu: Option<u64>,
     /// The same at a look that is at least one period back, and when that was.
     before: (u64, Option<u64>),
-    /// Since when that has not moved, as far as was seen.
+    /// Since when that has not moved, by the looks.
     still_since: u64,
     patience: Patience,
     /// The system was asked in this poll why its thread stands still.
@@ -282,12 +290,12 @@ pub(super) struct Monitor {
     scratch: LocalQueue<Task>,
     /// The last look saw something that is not over with it: it is time for the next one soon.
     watchful: bool,
-    /// For so many looks yet it counts as *crowded*: a thread of ours was seen to wait for a core.
+    /// Looks left for which it counts as *crowded*: a thread of ours was seen to wait for a core.
     crowded: u32,
-    /// This look saw a poll that is new, whose thread has the last permit, and is on no core.
+    /// This look saw a new poll, whose thread has the last permit and is on no core.
     doubts: bool,
-    /// The next look is due at once: somebody needs a permit, and one look does not tell whether
-    /// those who hold them are blocked.
+    /// The next look is due at once: a thread needs a permit, and one look does not tell whether
+    /// the holders are blocked.
     again: bool,
     /// This look has taken the permit of a computation that forks. One is enough, until that has
     /// run dry or the next look.
@@ -439,7 +447,7 @@ impl Monitor {
         let needed = asked || self.again;
         let mut acted = self.fire_late_timers(now) | self.look_at_netpoll(now);
         if shared.idle.free() == 0 && shared.has_queued() && shared.is_asked_at_forks() {
-            // Nobody was ready to hear it.
+            // No thread was ready to hear it.
             shared.ask_at_forks();
         }
         // The last thread that lay down may have found the poller taken, by the look just now.
@@ -461,13 +469,14 @@ impl Monitor {
         }
         self.calm.look(shared, now);
         self.hooks_begin = shared.look_at_start_hooks(now);
-        // Somebody spins in almost every case; the fence in `submit` settles the others. Where no
+        // A thread spins in almost every case; the fence in `submit` settles the others. If no
         // thread can be had, it is tried again at the slow pace.
         if shared.idle.could_wake() && shared.any_work() && shared.could_have_a_thread() {
             shared.wake_for(1);
             acted |= !shared.refusal.load(Relaxed);
         }
-        // Once: who stands still from this look to the next is known to be blocked, or computes.
+        // Once: a thread that stands still from this look to the next is known to be blocked, or
+        // computes.
         self.again = (asked || (self.doubts && !self.again)) && !acted && !self.took;
         acted
     }
@@ -477,8 +486,8 @@ impl Monitor {
         (self.hooks_begin || self.shared.refusal.load(Relaxed)) && self.shared.any_work()
     }
 
-    /// After a look: what the last one saw of a P whose thread has gone says nothing about the next
-    /// thread.
+    /// After a look: if a P's thread has gone, what the last look saw of it says nothing about the
+    /// next thread.
     fn forget(&mut self, index: usize, now: u64) {
         if !self.shared.slots.is_occupied(index) {
             let seen = self.seen[index];
@@ -499,7 +508,8 @@ impl Monitor {
         let polls = peer.running.load(Relaxed) != 0;
         let stands = peer.standing.load();
         let stuck = polls && stands == Stands::Stuck;
-        // What it put there between its look at the permit and the revocation: nobody else looks.
+        // What it put there between its look at the permit and the revocation: no other thread
+        // looks.
         if stuck && let Some(task) = peer.steal_next() {
             peer.was_taken_from();
             shared.push_foreign(task);
@@ -592,8 +602,7 @@ impl Monitor {
             shared.look_at_stray(peer, cpu, computes);
         }
         let spare = shared.idle.free() > 0;
-        // For a report, it also matters what a thread does that moves a little from each look to
-        // the next.
+        // For a report, it also matters what a thread does that moves a little between looks.
         let unsaid = (stalls || reported) && !seen.waited && (stood_still || stall.hardly_ran());
         // Beside a free permit only for these, and once to know whether it is *crowded*.
         let matters = !spare || peer.direct.peek().is_some() || !seen.asked;
@@ -658,8 +667,8 @@ impl Monitor {
             || !shared.idle.wanting().is_empty()
     }
 
-    /// The same, but for branches and for who wants a permit to go on, mostly a computation at its
-    /// fork.
+    /// The same, but not for branches, and not for a thread that wants a permit to go on (mostly a
+    /// computation at its fork).
     fn tasks_need_a_permit(&self, peer: &Peer) -> bool {
         let shared = &self.shared;
         let has_tasks = |peer: &Peer| peer.has_queued() || !peer.parents.is_empty();
@@ -669,7 +678,7 @@ impl Monitor {
             || (shared.nobody_polls() && shared.awaits())
     }
 
-    /// Fires timers that are late: their P is stuck, and nobody else came by.
+    /// Fires timers that are late: their P is stuck, and no other thread came by.
     fn fire_late_timers(&mut self, now: u64) -> bool {
         let late = self
             .shared
@@ -681,7 +690,7 @@ impl Monitor {
         self.wake_all()
     }
 
-    /// Looks at the netpoll if nobody has for long.
+    /// Looks at the netpoll if no thread has for 10 ms.
     fn look_at_netpoll(&mut self, now: u64) -> bool {
         let shared = &self.shared;
         if !shared.netpoll.has_sources()

@@ -1,23 +1,28 @@
-//! *Calm*: where nothing but computations that fork goes on, sysmon looks every 4 ms and not every
+//! *Calm*: where only computations that fork go on, sysmon looks every 4 ms and not every
 //! millisecond.
 //!
 //! A look costs two computing cores some 30 us in a virtual machine, most of it the timer and the
-//! switches, which is 2 to 5 % of what a computation takes; and such a computation has nothing for
+//! switches. That is 2 to 5 % of what a computation takes. Such a computation has nothing for
 //! sysmon to do, but to find out that one of its threads blocks. A quicksort, a mergesort and a
 //! matrix product on two workers went at 0.98, 0.97 and 0.98 of rayon's speed, or 0.85, 0.97 and
 //! 0.95, and then at 1.00, 1.01 and 1.00, or 0.97, 0.99 and 0.99 (two runs of each, in turn,
 //! medians of three).
 //!
-//! It is calm if no permit is free, every thread that has one is in a computation that forks and
-//! was on its core for nine tenths of the time since the last look, and there is nothing else: no
-//! task in any queue, no timer, no source of events, no thread without a permit that computes or
-//! wants one. So a leaf that reads for 3 ms and computes for one is seen not to compute, although
-//! its CPU time moves from each look to the next, and sysmon looks every millisecond again, for
-//! some time: two such looks see who blocks.
+//! It is calm if all of this holds:
+//!
+//! - no permit is free;
+//! - every thread that has one is in a computation that forks, and was on its core for nine tenths
+//!   of the time since the last look;
+//! - there is nothing else: no task in any queue, no timer, no source of events, no thread without
+//!   a permit that computes or wants one.
+//!
+//! So a leaf that reads for 3 ms and computes for one is seen not to compute, although its CPU time
+//! moves from each look to the next. Then sysmon looks every millisecond again for some time: two
+//! such looks see which thread blocks.
 //!
 //! What is later then, by 3 ms at most: a task that a computation leaves in its own queue, the
-//! first timer, and the first source. Who pushes a task for all wakes sysmon: *A long rest* in
-//! `idle.rs`.
+//! first timer, and the first source. A thread that pushes a task for all wakes sysmon: *A long
+//! rest* in `idle.rs`.
 //!
 //! Rejected: the same without a look at the CPU time as a share, which came to the wrong end for
 //! that leaf; and to sleep for longer than *crowded* does.
@@ -37,7 +42,7 @@ pub(super) const CALM: Duration = Duration::from_millis(4);
 /// Of the time of a thread that computes, it is on its core for nine parts of ten.
 const OF: u64 = 10;
 const COMPUTES: u64 = 9;
-/// For so many looks it is not calm after a thread was seen that does not compute. Guessed.
+/// Number of looks for which it is not calm after a thread was seen that does not compute. Guessed.
 pub(super) const RESTLESS_LOOKS: u32 = 8;
 
 /// What sysmon remembers for that.
@@ -71,7 +76,7 @@ impl Calm {
             && !shared.has_queued()
             && !shared.awaits();
         if !nothing_else {
-            // Nor are the CPU clocks read.
+            // The CPU clocks are not read either.
             before.clear();
             self.holds = false;
             return;

@@ -1,17 +1,17 @@
 //! *A short wait*: how long a thread that blocks keeps its permit.
 //!
-//! A thread that blocks has its core free, so whoever gets its permit loses nothing; but if it only
-//! waits for a lock that another of our threads holds, it is back in some 100 us, and then there is
-//! one thread more than cores. They take turns on them from then on, and who holds that lock may
-//! lose its core. So it keeps its permit for 1 ms, if such waits were mostly shorter lately
-//! (`worth.rs`), and sysmon lies down for no longer than is left of that. Where tasks block for
-//! long that is tried again once in 1,024 times, for all that block just then. A wait for a lock
-//! and one for anything else are the same to the system's eyes, a futex, so they are to sysmon's. A
-//! wait counts from the last look that saw the thread's CPU time move. Who has had its slice is not
-//! waited for. A QUIC connection that echoes 16 MiB took 0.95 and 1.02 of tokio's time with this in
-//! two runs, and 1.27 and 1.17 without.
+//! A thread that blocks has its core free, so the thread that gets its permit loses nothing. But if
+//! it only waits for a lock that another of our threads holds, it is back in some 100 us, and then
+//! there is one thread more than cores. They take turns on them from then on, and the holder of
+//! that lock may lose its core. So if such waits were mostly shorter lately (`worth.rs`), it keeps
+//! its permit for 1 ms, and sysmon lies down for no longer than is left of that. Where tasks block
+//! for long that is tried again once in 1,024 times, for all that block just then. A wait for a
+//! lock and one for anything else are the same to the system, a futex, so they are the same to
+//! sysmon. A wait counts from the last look that saw the thread's CPU time move. A thread that has
+//! had its slice is not waited for. A QUIC connection that echoes 16 MiB took 0.95 and 1.02 of
+//! tokio's time with this in two runs, and 1.27 and 1.17 without.
 //!
-//! Rejected: to keep it as long as another thread of ours computes, if it waits for a futex by
+//! Rejected: to keep it while another thread of ours computes, if it waits for a futex by
 //! `/proc/self/task/*/syscall`: that is up to a slice, beside tasks that could run. And to have one
 //! thread more than there are permits stay out of the netpoll: the same transfer took longer.
 
@@ -22,13 +22,13 @@ use crate::sched::worth::Worth;
 
 /// How long a thread that blocks keeps its permit, if such waits are mostly shorter.
 pub(super) const SHORT_WAIT_NS: u64 = 1_000_000;
-/// So many in a row may be longer before it is tried less often, and so many in a row are let pass
-/// at most. The second is guessed; with 64 ticks beside blocked threads came 375 us late instead of
-/// 229 (p99), for one in 64 of these was waited for.
+/// At most `TRUST` longer waits in a row before it is tried less often; then at most `MAX` in a row
+/// are let pass. The second is guessed; with 64 ticks beside blocked threads came 375 us late
+/// instead of 229 (p99), for one in 64 of these was waited for.
 const TRUST: u32 = 1;
 const MAX: u32 = 1024;
 
-/// Whether a thread that blocks, and whose permit others need, is waited for.
+/// Whether a thread that blocks is waited for although others need its permit.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Patience {
     /// That was no question yet.
@@ -42,7 +42,7 @@ pub(super) enum Patience {
 /// What sysmon remembers of such waits.
 pub(super) struct ShortWaits {
     pay: Worth,
-    /// The last look saw a thread for which it has patience for so long yet, in nanoseconds.
+    /// The last look saw a thread for which it still has patience: for how long, in nanoseconds.
     left: Option<u64>,
 }
 

@@ -1,5 +1,5 @@
-//! Who computes without a permit, and who gives its permit up for that: what sysmon has to do with
-//! *Strays* (`fork_join/owner.rs`).
+//! Threads that compute without a permit, and computations that give theirs up for that: sysmon's
+//! part in *Strays* (`fork_join/owner.rs`).
 
 use super::{LOOK_NS, Monitor, Seen};
 use crate::{
@@ -13,8 +13,8 @@ use crate::{
 };
 
 impl Seen {
-    /// Whether its thread was on a core for a quarter of the time at least. None if that cannot be
-    /// said yet: a look itself takes a core away. Where the system does not tell, it was not.
+    /// Whether its thread was on a core for a quarter of the time at least. None if that is not
+    /// known yet: a look itself takes a core away. Where the system does not tell, it was not.
     pub(super) fn computes(&mut self, now: u64) -> Option<bool> {
         let Some(cpu) = self.cpu else {
             return Some(false);
@@ -31,7 +31,7 @@ impl Seen {
 
 impl Shared {
     /// Says whether a P's thread computes without a permit. If it does no more, its core is free,
-    /// and somebody may have slept for want of one.
+    /// and a thread may have slept for want of one.
     pub(super) fn set_stray(&self, peer: &Peer, computes: bool) {
         if peer.computes.load(Relaxed) != computes {
             peer.computes.store(computes, Relaxed);
@@ -47,7 +47,7 @@ impl Shared {
         let Some(computes) = computes else {
             return;
         };
-        // Who was off its core for that long may have waited for one.
+        // A thread that was off its core for that long may have waited for one.
         let is_off = || cpu.is_none() || self.is_waiting(peer);
         if computes || (peer.computes.load(Relaxed) && is_off()) {
             self.set_stray(peer, computes);
@@ -56,7 +56,7 @@ impl Shared {
 }
 
 impl Monitor {
-    /// Whether a computation that forks gives its permit up after so long, to tasks.
+    /// Whether a computation that forks gives its permit up to tasks after that time.
     pub(super) fn gives_way(&self, after: u64) -> bool {
         let idle = &self.shared.idle;
         after >= FORK_SLICE.as_nanos() as u64 && {
