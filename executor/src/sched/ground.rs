@@ -1,17 +1,17 @@
-//! What the protocols of permits, sleep and shutdown stand on, and the side of them that is
-//! nobody's own: how a permit finds a thread.
+//! What the protocols of permits, sleep and shutdown stand on, and the side of them that belongs to
+//! no one thread: how a permit finds a thread.
 //!
 //! [`Ground`] names the few things that those protocols need of the runtime around them: the
 //! counts, the global queue, the Ps, a way into the netpoll, and what to do when no thread sleeps
-//! that could be woken. Everything else is here, once: for the runtime, whose ground is `Shared`,
-//! and for the models, whose ground is played by `models/floor.rs` with Ps that have no tasks,
-//! clocks or sockets. So a model drives what ships.
+//! that could be woken. Everything else is here, once, for the runtime and for the models. The
+//! runtime's ground is `Shared`. The models' ground is played by `models/floor.rs` with Ps that
+//! have no tasks, clocks or sockets. So a model drives what ships.
 //!
-//! | file | trait | whose side | protocols of `idle.rs` and others |
+//! | file | trait | side of | protocols of `idle.rs` and others |
 //! | --- | --- | --- | --- |
-//! | here | [`Ground`] | who pushes, and who gives a permit up | *The spinning hand-over*, *Pinned work*; revocation |
+//! | here | [`Ground`] | a thread that pushes, or gives a permit up | *The spinning hand-over*, *Pinned work*; revocation |
 //! | `sleep.rs` | [`Sleeper`](super::sleep::Sleeper) | a thread with its P | the same, and *Parking is a claim* |
-//! | `closing.rs` | [`Closing`](super::closing::Closing) | who ends the runtime | the phases of a shutdown |
+//! | `closing.rs` | [`Closing`](super::closing::Closing) | the thread that ends the runtime | the phases of a shutdown |
 //!
 //! All of it is generic and has one user in the shipped build, so it costs what functions cost.
 //!
@@ -19,16 +19,19 @@
 //!
 //! A wake-up begins with a permit and the duty to spin, taken in one step (`Idle::submit`). They go
 //! to a parked thread; the one that waits in the netpoll is the last to be disturbed. If none is
-//! parked, a thread is started. If that is refused they go back, and *the refused look*: others may
-//! have pushed meanwhile, saw a spinner, and relied on it; and one that wants a permit may have
-//! found this one taken.
+//! parked, a thread is started. If that is refused they go back, and *the refused look* follows:
+//! others may have pushed meanwhile, seen a spinner, and relied on it; and a thread that wants a
+//! permit may have found this one taken.
 //!
 //! # What a release owes
 //!
-//! Who gives a permit up looks, after its fence, at three things in this order: who wants a permit
-//! for pinned work; whether work is queued, for its pusher found no permit free and woke nobody;
-//! and whether somebody waits in the netpoll, if there is anything to wait for. Where the permit
-//! was taken away for the sake of others, who wants one comes last.
+//! A thread that gives a permit up looks, after its fence, at three things in this order:
+//!
+//! 1. whether a thread wants a permit for pinned work;
+//! 2. whether work is queued, for its pusher found no permit free and woke no thread;
+//! 3. whether a thread waits in the netpoll, if there is anything to wait for.
+//!
+//! If the permit was taken away for the sake of others, the first comes last.
 //!
 //! # *Who is heard*
 //!
@@ -40,8 +43,8 @@
 //!   (*What a release owes*).
 //!
 //! *Invariant* (L6): whatever is awaited is heard, short transitions aside. Three steps may end
-//! that, and each is followed by a look at the facts. If neither holds, a thread is woken, which
-//! finds nothing to run and goes to wait in the netpoll:
+//! that, and each is followed by a look at the facts. If neither holds, a thread is woken. It finds
+//! nothing to run and goes to wait in the netpoll:
 //!
 //! | the step | ends | the look |
 //! | --- | --- | --- |
@@ -49,28 +52,28 @@
 //! | a permit is given up | the second fact | [`ensure_poller`](Ground::ensure_poller), or the thread goes to the netpoll itself |
 //! | a thread leaves the netpoll | the first fact | it goes there again, or it tries for a permit |
 //!
-//! Nothing else counts: not what the thread is that arms (a worker, one in an announced block, in a
-//! nested `block_on`, in a hook, or none of this runtime's), not whose timers they are. So no other
-//! place decides who is heard.
+//! Nothing else counts. It does not matter what the thread is that arms (a worker, one in an
+//! announced block, in a nested `block_on`, in a hook, or none of this runtime's), or to which P
+//! the timers belong. So no other place decides who is heard.
 //!
 //! Each step ends with a sequentially consistent fence before its look. Of two steps that overlap,
-//! the one whose fence comes second sees what the other one did:
+//! the one with the second fence sees what the other one did:
 //!
 //! - *An arm and a release*: either the armer sees the free permit, or the releaser sees the timer.
-//! - *An arm and a thread that leaves the netpoll*: if the armer still saw that thread wait, then
-//!   it is that thread which sees the timer when it waits again, or finds a permit or all of them
-//!   taken. In the last case their holders see the timer.
+//! - *An arm and a thread that leaves the netpoll*: if the armer still saw that thread wait, that
+//!   thread sees the timer when it waits again, or finds a permit or all of them taken. In the last
+//!   case their holders see the timer.
 //! - *A release and a thread that leaves the netpoll*: either the releaser sees that nobody waits,
 //!   or the other thread sees the free permit and takes it. Hence the fence in
 //!   [`poll_as`](Ground::poll_as), after the right to poll was given back: a releaser that goes to
 //!   the netpoll itself must not find the door closed by a thread that goes away.
 //!
-//! A shard tells only a deadline that is earlier than all that it has (`timer/shard.rs`): one that
-//! is later is heard with the earlier one, for whoever fires that looks at the next one.
+//! A shard tells only a deadline that is earlier than all that it has (`timer/shard.rs`). A later
+//! one is heard with the earlier one, for the thread that fires that looks at the next one.
 //!
 //! A permit may be held by a thread that is stuck without a word. Then sysmon fires the timers and
-//! looks at the netpoll (`sysmon.rs`). Where no thread can be had, sysmon does so too, and threads
-//! that wait for a root are told, since they can wait in the netpoll as well as anybody.
+//! looks at the netpoll (`sysmon.rs`). If no thread can be had, sysmon does so too, and threads
+//! that wait for a root are told, since they can wait in the netpoll like any other.
 //!
 //! Checked by `models::heard`.
 //!
@@ -101,7 +104,7 @@ use crate::{
     },
 };
 
-/// What others see of a P, as far as its permit, its sleep and its queues go.
+/// What others see of a P: its permit, its sleep and its queues.
 pub(crate) trait Bed {
     type Task: Ordered;
 
@@ -125,7 +128,7 @@ pub(crate) trait Bed {
     fn has_branch(&self) -> bool {
         false
     }
-    /// Makes its next fork come by: its permit is gone, or somebody asks for it.
+    /// Makes its next fork come by: its permit is gone, or a thread asks for it.
     fn give_way(&self) {}
     /// Takes what is in its `runnext`, or the child that its poll has forked, for sysmon.
     fn steal_next(&self) -> Option<Self::Task>;
@@ -156,11 +159,11 @@ pub(crate) trait Ground: Sized {
     fn peer(&self, index: usize) -> &Self::Peer;
     /// The last thread that was to be started was refused, by the cap or by the system.
     fn refusal(&self) -> &AtomicBool;
-    /// Who waits in the netpoll: its index plus one.
+    /// The thread that waits in the netpoll: its index plus one.
     fn netpoll_waiter(&self) -> &AtomicUsize;
     /// Gets that thread out of the netpoll.
     fn interrupt(&self);
-    /// Whether there is anything that somebody has to wait for in the netpoll.
+    /// Whether there is anything that a thread has to wait for in the netpoll.
     fn awaits(&self) -> bool;
     /// Whether one thread more may take a branch of a join; see *Strays* in `fork_join/owner.rs`.
     fn takes_branches(&self) -> bool {
@@ -172,7 +175,7 @@ pub(crate) trait Ground: Sized {
     /// Wakes a P's own thread, wherever it sleeps. An unpark is kept until its next sleep, so that
     /// what was done before it is seen.
     fn notify_owner(&self, peer: &Self::Peer);
-    /// Drops what came out of a queue when nobody is left to run it.
+    /// Drops what came out of a queue when no thread is left to run it.
     fn cancel(task: Self::Task);
 
     // --- work that any thread may take ---
@@ -211,7 +214,7 @@ pub(crate) trait Ground: Sized {
         self.pushed();
     }
 
-    /// After a push, and after somebody was woken for it: if all threads have left before, the task
+    /// After a push, and after a thread was woken for it: if all threads have left before, the task
     /// is the pusher's to drop; see *Clearing away* in `shutdown.rs`.
     fn pushed(&self) {
         self.idle().rouse_monitor();
@@ -249,15 +252,15 @@ pub(crate) trait Ground: Sized {
             || (self.peers().any(Self::Peer::has_branch) && self.takes_branches())
     }
 
-    /// As [`any_work`](Self::any_work), with tasks that are left alone: for spinners, on whom those
-    /// rely who leave them.
+    /// As [`any_work`](Self::any_work), with tasks that are left alone: for spinners, since the
+    /// threads that leave such tasks rely on them.
     fn any_left(&self) -> bool {
         self.any_work() || self.peers().any(Self::Peer::has_alone)
     }
 
     // --- waking threads ---
 
-    /// After a push that anybody may take: wakes up to `backlog` threads, if there are permits.
+    /// After a push that any thread may take: wakes up to `backlog` threads, if there are permits.
     fn wake_for(&self, backlog: usize) {
         for _ in 0..backlog.min(self.idle().workers()) {
             let Some((permit, spinning)) = self.idle().submit(backlog) else {
@@ -303,7 +306,7 @@ pub(crate) trait Ground: Sized {
         // or is seen waiting; pairs with the fence in `wait_for_root`.
         self.refusal().store(true, Relaxed);
         fence(SeqCst);
-        // The set tells whether there is anybody to wake, so that this does not go round for ever.
+        // The set tells whether there is a thread to wake, so that this does not go round for ever.
         if !self.idle().parked().is_empty() && self.any_work() {
             self.wake_for(1);
         } else if self.has_queued() || self.lacks_a_poller() {
@@ -333,9 +336,10 @@ pub(crate) trait Ground: Sized {
         }
     }
 
-    /// Gives up a permit that was taken for the sake of others: it goes to a thread for the queue,
-    /// or one that goes to wait in the netpoll, before it goes to who wants one. Computations that
-    /// wait at their forks want one too, and would hand it round among themselves.
+    /// Gives up a permit that was taken for the sake of others. It goes first to a thread for the
+    /// queue, or to one that goes to wait in the netpoll, and then to a thread that wants one.
+    /// Computations that wait at their forks want one too, and would hand it round among
+    /// themselves.
     fn release_for_work(&self, permit: Permit, backlog: usize) {
         self.idle().release(permit, None);
         if backlog > 0 {
@@ -359,7 +363,7 @@ pub(crate) trait Ground: Sized {
         }
     }
 
-    /// Hands a permit to somebody who has pinned work and no permit.
+    /// Hands a permit to a thread that has pinned work and no permit.
     fn hand_to_wanting(&self, permit: Permit) -> Result<(), Permit> {
         let mut permit = Some(permit);
         self.idle().wanting().claim(None, |index| {
@@ -386,7 +390,7 @@ pub(crate) trait Ground: Sized {
         }
     }
 
-    /// A thread has left its P, with the permit and the spinning that it had. Whatever it had,
+    /// A thread has left its P, with the permit and the spinning that it had, if any. In every case
     /// there is a fence between what it did before and what it sees afterwards.
     fn left(&self, permit: Option<Permit>, spinning: Option<Spinning>) {
         match (permit, spinning) {
@@ -423,7 +427,8 @@ pub(crate) trait Ground: Sized {
         if let Some(queue) = peer.ordered() {
             queue.take_all(|task| ordered.push(task));
         }
-        // All of it is there before anybody has the permit: who takes it finds what comes first.
+        // All of it is there before the permit is handed on: its next holder finds what comes
+        // first.
         let len = ordered.len() + batch.len();
         if len > 0 {
             peer.was_taken_from();
@@ -457,11 +462,12 @@ pub(crate) trait Ground: Sized {
 
     /// Before the wait in the netpoll.
     fn enter_netpoll(&self, index: usize) {
-        // Ordering: Release: who finds nobody there (Acquire, in `nobody_polls`) comes after.
+        // Ordering: Release: a thread that finds none there (Acquire, in `nobody_polls`) comes
+        // after.
         self.netpoll_waiter().store(index + 1, Release);
     }
 
-    /// After it, and before anybody else may begin to wait there.
+    /// After it, and before another thread may begin to wait there.
     fn leave_netpoll(&self) {
         self.netpoll_waiter().store(0, Release);
     }
@@ -471,8 +477,8 @@ pub(crate) trait Ground: Sized {
         self.netpoll_waiter().load(Acquire) == 0
     }
 
-    /// A timer was armed or moved to an earlier time, or a source registered, and nobody waited in
-    /// the netpoll: sees to it that it is heard, see *Who is heard*. After a sequentially
+    /// A timer was armed or moved to an earlier time, or a source registered, and no thread waited
+    /// in the netpoll: sees to it that it is heard, see *Who is heard*. After a sequentially
     /// consistent fence, which is the netpoll's.
     fn heard(&self) {
         if self.is_unattended() {

@@ -1,24 +1,25 @@
-//! Permits, spinners and sleepers: who is woken when work comes, and who may go to sleep.
+//! Permits, spinners and sleepers: which thread is woken when work comes, and which may go to
+//! sleep.
 //!
 //! # The words
 //!
-//! `counts` holds two numbers: `free`, the permits that nobody holds, and `spinning` (Go's
-//! `nmspinning`), the holders who have no work and look for some. `parked` is a bit set of the Ps
+//! `counts` holds two numbers: `free`, the permits without a holder, and `spinning` (Go's
+//! `nmspinning`), the holders that have no work and look for some. `parked` is a bit set of the Ps
 //! whose thread can be handed a permit. Each P has a `Standing` of its own, which is the truth; the
 //! bit is only the way to find it.
 //!
 //! | standing | its thread | permit | left by |
 //! | --- | --- | --- | --- |
 //! | `VACANT` | none | no | a thread that takes the P |
-//! | `RUNNING` | polls, or spins | yes | its thread (park, wait, leave); who revokes it |
+//! | `RUNNING` | polls, or spins | yes | its thread (park, wait, leave); a thread that revokes it |
 //! | `STUCK` | is in the middle of a poll | no | its thread, when it returns |
-//! | `PARKED` | sleeps, and takes any work | no | who hands it a permit; its thread |
+//! | `PARKED` | sleeps, and takes any work | no | a thread that hands it a permit; its thread |
 //! | `WAITING` | sleeps, and wants only its own root | no | its thread |
-//! | `WANTING` | sleeps, and has work that is pinned to it | no | who hands it a permit; its thread |
+//! | `WANTING` | sleeps, and has work that is pinned to it | no | a thread that hands it a permit; its thread |
 //!
 //! Every change away from `RUNNING` or `PARKED` is a compare-and-swap, since two parties may want
-//! it, and the winner of the first *has the permit* and must hand it on or release it. That makes
-//! the [`Permit`] a token: it exists as a value only on its way.
+//! it. The winner of a change away from `RUNNING` *has the permit* and must hand it on or release
+//! it. That makes the [`Permit`] a token: it exists as a value only on its way.
 //!
 //! # *The spinning hand-over*
 //!
@@ -26,52 +27,52 @@
 //! (A branch of a join counts as queued only while there is a core for it: *Strays* in
 //! `fork_join/owner.rs`.)
 //!
-//! - **Submit**: push; fence; look at `counts`. If a permit is free and nobody spins, take both
+//! - **Submit**: push; fence; look at `counts`. If a permit is free and no thread spins, take both
 //!   (one compare-and-swap) and wake a parked thread with them.
 //! - **Retire**: standing to `PARKED`, set the bit; give up spinning and permit (one step); fence;
 //!   look at every queue once more. If there is work, undo.
 //!
-//! The two fences are sequentially consistent, so of a submit and a retire that overlap, either the
-//! submit sees the free permit and the gone spinner, or the retire sees the push. Work that is
-//! pushed while somebody spins is that spinner's business: when it finds work, and was the last
+//! The two fences are sequentially consistent. So of a submit and a retire that overlap, either the
+//! submit sees the free permit and the gone spinner, or the retire sees the push. If work is pushed
+//! while a thread spins, it is that spinner's business: when it finds work, and was the last
 //! spinner, it wakes another if anything is left ([`Idle::stop_spinning`] has the same fence).
 //!
 //! Every release of a permit goes through the same look, also that of a thread that did not spin: a
-//! submit that found no permit free has woken nobody.
+//! submit that found no permit free has woken no thread.
 //!
-//! Spinners are bounded (I6): by the permits, and a worker does not begin to spin while the others
-//! that do are half of those that are busy (as in Go).
+//! Spinners are bounded (I6): by the permits, and by the busy workers. A worker does not begin to
+//! spin while the others that do are half of those that are busy (as in Go).
 //!
 //! # *Pinned work*
 //!
 //! Work that only one thread may do cannot wait for a spinner. A thread that has some, and finds no
-//! permit free, stands at `WANTING`, sets its bit in `wanting`, fences, and tries once more. Who
-//! releases a permit looks at `wanting` after its fence and hands it straight on; a worker that
-//! never runs dry looks there at every 61st tick, and gives its own permit up.
+//! permit free, stands at `WANTING`, sets its bit in `wanting`, fences, and tries once more. A
+//! thread that releases a permit looks at `wanting` after its fence and hands it straight on. A
+//! worker that never runs dry looks there at every 61st tick, and gives its own permit up.
 //!
 //! # The monitor's bed
 //!
-//! sysmon sleeps for good while all permits are free. The top bit of `counts` says that it does: it
-//! sets the bit in one step with the observation that nobody holds a permit, and whoever takes the
-//! first permit clears it in the same step, and so knows that sysmon is to be woken. No fence, and
-//! no load beyond the one that is made anyway.
+//! sysmon sleeps for good while all permits are free. The top bit of `counts` says that it does.
+//! sysmon sets the bit in one step with the observation that no permit is held. The thread that
+//! takes the first permit clears it in the same step, and so knows that sysmon is to be woken. That
+//! needs no fence, and no load beyond the one that is made anyway.
 //!
-//! *A long rest*: where nothing but computations that fork goes on sysmon rests for longer than a
-//! task that is queued for all should wait for its look (`sysmon/calm.rs`; where it rests as long
-//! because it is *crowded* that may wait). It says so by a flag, fences, and looks at the queue
-//! once more; who pushes comes by the fence of `submit`, and looks at the flag. So of a rest and a
-//! push that overlap, either sysmon sees the task and does not rest, or the pusher sees the flag
-//! and wakes it.
+//! *A long rest*: where only computations that fork go on, sysmon rests for longer than a task that
+//! is queued for all should wait for its look (`sysmon/calm.rs`). (If it rests as long because it
+//! is *crowded*, the task may wait.) It says so by a flag, fences, and looks at the queue once
+//! more. A thread that pushes comes by the fence of `submit`, and looks at the flag. So of a rest
+//! and a push that overlap, either sysmon sees the task and does not rest, or the pusher sees the
+//! flag and wakes it.
 //!
 //! # *Parking is a claim*
 //!
 //! A waker clears a bit, then swaps that P's standing from `PARKED` to `RUNNING`; only the winner
-//! of that swap hands its permit over. The owner who changes its mind swaps in the same way, from
-//! `PARKED` and nothing else: a permit may have come, with the spinning that goes with it, and been
-//! revoked again, and the standing then looks like that of a thread that has nothing. A bit that is
-//! left behind is harmless (the swap fails, the waker goes on to the next), and a bit is never
-//! missing: the owner sets it after its standing, so who clears it finds the standing `PARKED`, or
-//! already claimed by somebody else.
+//! of that swap hands its permit over. If the owner changes its mind, it swaps in the same way,
+//! from `PARKED` and nothing else. For a permit may have come, with the spinning that goes with it,
+//! and been revoked again, and the standing then looks like that of a thread that has nothing. A
+//! bit that is left behind is harmless (the swap fails, the waker goes on to the next). A bit is
+//! never missing: the owner sets it after its standing, so a waker that clears it finds the
+//! standing `PARKED`, or already claimed by another.
 //!
 //! # Rejected
 //!
@@ -79,9 +80,8 @@
 //! list had to be kept in step. One word with the sleepers' bits in it: 512 threads do not fit.
 //! Storing the standing instead of swapping: a permit is lost or doubled, as the mutants show.
 //!
-//! The words, and single steps on them, are here; the steps between them are in `ground.rs` (who
-//! pushes, and who releases) and `sleep.rs` (who sleeps). Checked by `models::idle` and
-//! `models::permit`.
+//! The words, and single steps on them, are here. The steps between them are in `ground.rs` (pushes
+//! and releases) and `sleep.rs` (sleep). Checked by `models::idle` and `models::permit`.
 
 use crate::park::Parker;
 use crate::{
@@ -110,7 +110,8 @@ impl Spinning {
         let Self(()) = self;
     }
 
-    /// The woken thread takes it over: who finds itself at `RUNNING` after it was `PARKED` spins.
+    /// The woken thread takes it over: a thread that finds itself at `RUNNING` after `PARKED`
+    /// spins.
     pub(crate) fn take_over() -> Self {
         Self(())
     }
@@ -146,7 +147,7 @@ pub(crate) struct Idle {
     wanting: BitSet,
     /// Where sysmon sleeps.
     monitor: Parker,
-    /// *A long rest*: whoever pushes for all is to end it.
+    /// *A long rest*: the next thread that pushes for all is to end it.
     monitor_rests: AtomicBool,
 }
 
@@ -168,13 +169,13 @@ impl Idle {
         self.workers as usize
     }
 
-    /// Whether a wake-up would make sense, as far as one can see without a fence.
+    /// Whether a wake-up would make sense, as seen without a fence.
     pub(crate) fn could_wake(&self) -> bool {
         let counts = Counts::from(self.counts.load(Relaxed));
         counts.free > 0 && counts.spinning == 0
     }
 
-    /// Permits that nobody holds.
+    /// Permits without a holder.
     pub(crate) fn free(&self) -> usize {
         Counts::from(self.counts.load(Relaxed)).free as usize
     }
@@ -184,13 +185,13 @@ impl Idle {
         Counts::from(self.counts.load(Relaxed)).spinning as usize
     }
 
-    /// After a push: takes a permit for a new spinner, if nobody spins and one is free. The caller
-    /// wakes a thread with them, or releases them.
+    /// After a push: takes a permit for a new spinner, if no thread spins and one is free. The
+    /// caller wakes a thread with them, or releases them.
     pub(crate) fn submit(&self, backlog: usize) -> Option<(Permit, Spinning)> {
         // Ordering: SeqCst: the fence of *The spinning hand-over*; it stands between the caller's
         // push and the look at the counts, and pairs with those in `release` and `stop_spinning`.
         fence(SeqCst);
-        // One spinner for one task; for a batch as many as it is worth, by halves of the machine.
+        // One spinner for one task; for a batch one for each task, at most half of the workers.
         let most = (backlog as u32).min(self.workers.div_ceil(2)).max(1);
         self.update(|now| (now.free > 0 && now.spinning < most).then_some(SPIN.wrapping_sub(FREE)))
             .then_some((Permit(()), Spinning(())))
@@ -241,7 +242,7 @@ impl Idle {
         fence(SeqCst);
     }
 
-    /// sysmon asks whether it may sleep until somebody takes a permit. True: it is woken then.
+    /// sysmon asks whether it may sleep until a permit is taken. True: it is woken then.
     pub(crate) fn monitor_may_sleep(&self) -> bool {
         // Ordering: Relaxed: the compare-and-swap decides.
         let word = self.counts.load(Relaxed);
@@ -363,7 +364,7 @@ impl Standing {
     /// Its thread, which is awake, begins to run with `permit`.
     pub(crate) fn run(&self, permit: Permit) {
         let Permit(()) = permit;
-        // Ordering: Release, for whoever revokes it.
+        // Ordering: Release, for the thread that revokes it.
         let before = self.0.swap(RUNNING, AcqRel);
         debug_assert!(matches!(before, VACANT | STUCK | WAITING), "{before}");
     }
@@ -409,13 +410,13 @@ impl Standing {
 
     fn leave(&self, to: u32) -> Option<Permit> {
         // A swap: only its own thread comes here, and finds RUNNING or, if it lost against
-        // `revoke`, STUCK. Ordering: Acquire takes over from a revoker; Release, for a waker who
+        // `revoke`, STUCK. Ordering: Acquire takes over from a revoker; Release, for a waker that
         // claims it.
         (self.0.swap(to, AcqRel) == RUNNING).then_some(Permit(()))
     }
 
     /// Takes the permit of a P that is stuck; its thread itself may do so (`block_in_place`). None
-    /// if somebody else was first.
+    /// if another thread was first.
     pub(crate) fn revoke(&self) -> Option<Permit> {
         // Ordering: AcqRel, as in `leave`.
         self.0
