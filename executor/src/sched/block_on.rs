@@ -8,27 +8,27 @@
 //! | any other | by need a P, and a permit if one is free | its root, and what that made runnable, unless the root waits for a timer or a source |
 //! | is inside a task or a `block_on` already | nothing: it announces a block | its root, and what is pinned to it |
 //!
-//! So what `main` spawns is a local push, and an answer to it is a switch and not a thread wake-up;
-//! a short call from a foreign thread runs to its end on that thread; and no worker's loop is ever
+//! So what `main` spawns is a local push, and an answer to it is a switch and not a thread wake-up.
+//! A short call from a foreign thread runs to its end on that thread. And no worker's loop is ever
 //! nested in a task's poll: the third case is in `nested.rs`.
 //!
-//! *By need*: the root is first polled as any foreign future would be. The thread sits down, and so
-//! becomes a worker of the second kind, when the root spawns, wakes a task, arms a timer, or has to
-//! wait. The root may be polled without a permit at any time, for it is the thread's own; tasks may
-//! not (S3).
+//! *By need*: the root is first polled as any foreign future would be. When the root spawns, wakes
+//! a task, arms a timer, or has to wait, the thread sits down, and so becomes a worker of the
+//! second kind. The root may be polled without a permit at any time, for it is the thread's own;
+//! tasks may not (S3).
 //!
 //! # *Whose thread it is*
 //!
 //! A root need not be `Send`, so no other thread can poll it, and a task that blocks on its thread
-//! blocks the root. So the thread polls tasks only while its root waits for nothing but them, as
-//! far as the runtime can tell. If a poll of the root left a timer or a source of the runtime
+//! blocks the root. So the thread polls tasks only while its root waits for nothing but them, by
+//! what the runtime can tell. If a poll of the root left a timer or a source of the runtime
 //! pending, the thread is the root's alone until the `block_on` ends: it polls the root and what is
 //! pinned to the thread, and hands in every other task. So `timeout(50 ms, spawn(..))` fires on
 //! time, whatever the task does. It costs what it costs with other runtimes: a wake-up of a thread
 //! for an answer, instead of a switch.
 //!
 //! A root that waits for a lock or a channel alone may be held up: the runtime cannot tell whether
-//! one of its own tasks or somebody else holds the other end, and the fast answer needs the first.
+//! one of its own tasks or another party holds the other end, and the fast answer needs the first.
 //! A root that is a task (`Runtime::run`) is held up by nothing, for any worker polls it; only the
 //! return of `run` waits until its thread comes back.
 //!
@@ -37,29 +37,29 @@
 //!
 //! # *Standing in*
 //!
-//! A runtime that cannot have a thread has only these threads left (L5). One that waits for its
-//! root takes from the global queue, strangers included, if a thread was refused, a permit is free
-//! and work is queued, and
+//! A runtime that cannot have a thread has only these threads left (L5). A thread that waits for
+//! its root takes from the global queue, strangers included, if a thread was refused, a permit is
+//! free and work is queued, and one of these holds:
 //!
-//! - the runtime has no thread at all; or
-//! - this thread's own work went to the others: it gave it away for want of a permit (a thread that
-//!   is refused holds one for a moment, so that nobody can have it), or sysmon took it with the
-//!   permit, in the middle of a poll of the root; or
-//! - it has spawned something in this call, something of its P is alive, and no thread is parked,
-//!   who would come for what is queued. (What an earlier thread spawned on that P counts as alive,
+//! - The runtime has no thread at all.
+//! - This thread's own work went to the others. Either it gave it away for want of a permit (a
+//!   thread that is refused holds one for a moment, so that no other can have it), or sysmon took
+//!   it with the permit, in the middle of a poll of the root.
+//! - It has spawned something in this call, something of its P is alive, and no thread is parked
+//!   that would come for what is queued. (What an earlier thread spawned on that P counts as alive,
 //!   too: so it may take strangers for nothing.)
 //!
-//! What was left to them would be left for good. The third also has what became runnable without
+//! What was left to them would be left for good. The third also covers what became runnable without
 //! this thread: its child was woken by a foreign thread, or by one that was stuck then and lost its
 //! queue, or waits for a child of its own that is queued. The stuck threads may wait for just that.
 //! At the cap, where threads exist and are stuck, others' work is not taken for any other reason:
-//! it may well block, and this thread was promised its own root. One that spawned nothing never
-//! does.
+//! it may well block, and this thread was promised its own root. A thread that spawned nothing
+//! never does.
 //!
-//! Who is to stand in is awake in time: whoever pushes with a permit free, or frees one while work
-//! is queued, tries for a thread, and its refusal wakes all that wait for a root
-//! (`Ground::refused`); that goes without sysmon. It takes a free permit, though, and from a thread
-//! that is stuck without a word only sysmon takes it.
+//! The thread that is to stand in is awake in time. A thread that pushes with a permit free, or
+//! frees one while work is queued, tries for a thread, and its refusal wakes all that wait for a
+//! root (`Ground::refused`); that goes without sysmon. It takes a free permit, though, and from a
+//! thread that is stuck without a word only sysmon takes it.
 //!
 //! Rejected: to tell the P whose home the task has, in the push to the global queue. It would miss
 //! what a stuck thread had in its queue, and a child's child, or cost a look at each task of every
@@ -240,8 +240,8 @@ impl Seat<'_> {
     /// This thread's worker. None if the runtime has no P left: then the root runs without.
     pub(crate) fn sit_down(&self) -> Option<&Worker> {
         if self.worker.get().is_none() {
-            // If there is none to be had, that is reported here and not below: who listens may
-            // spawn, and so sit down.
+            // If there is none to be had, that is reported here and not below: a thread that
+            // listens may spawn, and so sit down.
             self.shared.ensure_keeper();
         }
         let worker = self.worker.get_or_init(|| {
@@ -262,8 +262,8 @@ impl Seat<'_> {
     }
 }
 
-/// The thread has run the hook for its start, and will run that for its end: before it has a P, and
-/// after that. A call in such a hook has no hooks of its own.
+/// The thread has run the hook for its start, and will run that for its end. The first comes before
+/// it has a P, the second after that. A call in such a hook has no hooks of its own.
 struct Attends<'a>(Option<&'a Shared>);
 
 impl<'a> Attends<'a> {
@@ -381,7 +381,7 @@ pub(crate) fn run_local<F: Future>(shared: &Arc<Shared>, future: F) -> Option<F:
     })
 }
 
-/// The same, for who knows that this thread is nothing yet.
+/// The same, for a thread that is known to be nothing yet.
 ///
 /// # Panics
 ///
@@ -475,7 +475,7 @@ mod tests {
         let root = (0..10_000).find_map(|_| {
             // It sits down and waits, so the root gets a place and a notification.
             runtime.block_on(async { crate::spawn(async {}).await.unwrap() });
-            // Who has woken it may hold it for a moment more.
+            // The thread that has woken it may hold it for a moment more.
             spare()
         });
         let root = root.expect("nothing holds the root any more");

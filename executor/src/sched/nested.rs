@@ -1,15 +1,15 @@
 //! *Above a poll*: a `block_on` inside a task, or inside another `block_on`.
 //!
 //! The thread announces a block, so its permit and its queue go to others (`blocking.rs`), and it
-//! polls its own future, which needs no permit. Nobody else can run what is pinned to it. That may
-//! well be what the future waits for, be it through a handle or through a channel, which nobody can
-//! tell: so while it waits, the thread runs its pinned tasks, one poll at a time. To them such a
+//! polls its own future, which needs no permit. No other thread can run what is pinned to it. The
+//! future may well wait for just that, through a handle or through a channel; the runtime cannot
+//! tell. So while it waits, the thread runs its pinned tasks, one poll at a time. To them such a
 //! `block_on` is what an `.await` is.
 //!
 //! 1. The future is due: it is polled.
-//! 2. A pinned task is due: the block ends, the thread gets a permit as for any pinned work
-//!    (*Pinned work* in `idle.rs`), polls it on top of the poll that called, and announces the
-//!    block again, which hands on what the task has made runnable. If the future is due before
+//! 2. A pinned task is due: the block ends, and the thread gets a permit as for any pinned work
+//!    (*Pinned work* in `idle.rs`). It polls the task on top of the poll that called, and announces
+//!    the block again. That hands on what the task has made runnable. If the future is due before
 //!    there is a permit, it comes first.
 //! 3. Neither: it sleeps where others look for its P's thread, for they wake that for pinned work.
 //!
@@ -21,26 +21,28 @@
 //! Not run are pinned tasks
 //!
 //! - above a branch of a `join`, a `scope` or a `compute`: branches below would mix with those of
-//!   the task, and meet a stranger (J2). They wait until the branch has ended. Not so above the
-//!   second branch of a join that is in no other, where the thread of that join runs it itself: it
-//!   is a call like any other then, with no branch below it, and to take note of it would be a
-//!   store in each join.
+//!   the task, and meet a stranger (J2). They wait until the branch has ended. Exception: above the
+//!   second branch of a join that is in no other, if the thread of that join runs it itself. That
+//!   branch is a call like any other then, with no branch below it, and to take note of it would be
+//!   a store in each join.
 //! - above code that runs between two polls: hooks, wakers, destructors at the end of a `block_on`.
-//!   The P is not at rest there. They wait until that code returns. So if it has pinned a task
-//!   itself, and would sleep, it panics: it may well wait for that task, which would be for ever.
+//!   The P is not at rest there. They wait until that code returns. So if that code has pinned a
+//!   task itself, and would sleep, it panics: it may well wait for that task, which would be for
+//!   ever.
 //!
 //! Polls nest, so a `block_on` below goes on only when those above it have returned, though its own
 //! future may be ready long before.
 //!
 //! *Bound*: half of a thread's stack. If the calls on a thread take more than that, measured from
-//! the first of them, the newest panics instead of polling one more task above itself: that panic
-//! belongs to the task that called, and the stack's end would be the end of the process. The other
-//! half is for the code of the tasks. The size of a thread that is not the runtime's is not known;
-//! it counts as if it were.
+//! the first of them, the newest panics instead of polling one more task above itself. That panic
+//! belongs to the task that called; the stack's end would be the end of the process. The other half
+//! is for the code of the tasks. The size of a thread that is not the runtime's is not known; it
+//! counts as if it were the runtime's.
 //!
-//! Rejected: a panic, as tokio has it. Whether a thread has pinned tasks depends, for a task that
-//! may be stolen, on which thread polls it; so it would come now and then, or else there is no
-//! `block_on` in tasks at all, and it is of use: in a callback of a library that knows no futures.
+//! Rejected: a panic, as tokio has it. If a task may be stolen, it depends on the thread that polls
+//! it whether there are pinned tasks. So the panic would come now and then, or else there is no
+//! `block_on` in tasks at all. And that is of use: in a callback of a library that knows no
+//! futures.
 //!
 //! Checked by `tests/block_on_runs_pinned_tasks.rs`, and by `nested/tests.rs`, in steps.
 
@@ -115,7 +117,7 @@ fn wait_above<F: Future>(
     }
 }
 
-/// The stack of a thread whose size nobody has set. As in std.
+/// The stack size of a thread if none was set. As in std.
 const STACK: usize = 2 << 20;
 
 thread_local! {
@@ -178,7 +180,7 @@ pub(super) fn wait_alone<F: Future>(
     }
 }
 
-/// Nobody waits behind it for a turn.
+/// No task waits behind it for a turn.
 fn poll_unbudgeted<F: Future>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
     budget::unbudgeted(|| future.poll(&mut Context::from_waker(waker)))
 }
@@ -199,9 +201,9 @@ impl Worker {
         }
     }
 
-    /// Sleeps until the root goes on. If nobody tries for a thread where the system has refused
-    /// one, this thread does: it may be the only one, and its own future may wait for a task that
-    /// waits for a thread.
+    /// Sleeps until the root goes on. If the system has refused a thread and there is no keeper to
+    /// try again, this thread does: it may be the only one, and its own future may wait for a task
+    /// that waits for a thread.
     fn sleep_above(&self, root: &Root) {
         if self.shared.has_a_keeper() {
             return root.parker().park();

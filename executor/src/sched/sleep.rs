@@ -1,22 +1,22 @@
 //! A thread's side of its permit: how it gets one, gives it up, sleeps and gets up.
 //!
 //! The protocols are *The spinning hand-over*, *Pinned work* and *Parking is a claim* in `idle.rs`.
-//! Here are the steps of the thread that has the P, over the `Ground` that it stands on; the
+//! Here are the steps of the thread that has the P, over the `Ground` that it stands on. The
 //! runtime's threads take them (`Worker`, in `wait.rs`), and those of the models.
 //!
 //! # Parking
 //!
 //! 1. *Lie down*: the standing becomes `PARKED`, the bit is set, spinning and permit are given up
-//!    in one step, and everything is looked at once more. If there is work: up again, as a spinner,
-//!    for more may have come than it is going to take, from those who relied on it.
+//!    in one step, and everything is looked at once more. If there is work: up again, as a spinner.
+//!    For from the threads that relied on it more may have come than it is going to take.
 //! 2. *Look up*, before every sleep: was a permit handed over? Is there work that only this thread
 //!    may do? Is the runtime being shut down?
-//! 3. Sleep: [`Sleeper::wait`], in the netpoll if nobody else is there.
-//! 4. *Come round*: what the netpoll brought needs a permit to be run; who slept in vain for
-//!    long enough may end. Then again from 2, or from 1 if it was up for that.
+//! 3. Sleep: [`Sleeper::wait`], in the netpoll if no other thread is there.
+//! 4. *Come round*: what the netpoll brought needs a permit to be run. A thread that slept in vain
+//!    for long enough may end. Then again from 2, or from 1 if it was up for that.
 //!
-//! Each of these is a function that does not block, and [`Sleeper::park`] is the loop around them,
-//! so a driver that is not a thread takes the same steps one at a time.
+//! Each of these is a function that does not block, and [`Sleeper::park`] is the loop around them.
+//! So a driver that is not a thread takes the same steps one at a time.
 //!
 //! # Handed over, and taken away again
 //!
@@ -27,17 +27,17 @@
 //!
 //! # User code where a thread lies
 //!
-//! A spinner is relied upon by all who push, so one that has been handed a permit and runs a user's
-//! code before it looks up leaves them alone for as long as that takes. So:
+//! All threads that push rely on a spinner. If a thread has been handed a permit and runs a user's
+//! code before it looks up, it leaves them alone while that runs. So:
 //!
-//! - Who was brought something by the netpoll gets up before it wakes that: with a permit if one is
-//!   free, else without (`STUCK`), so that it is handed none meanwhile; then it lies down again,
-//!   with the last look that belongs to it.
+//! - If the netpoll brought something, the thread gets up before it wakes that: with a permit if
+//!   one is free, else without (`STUCK`), so that it is handed none meanwhile. Then it lies down
+//!   again, with the last look that belongs to it.
 //! - So does a thread before the hook for its sleep: it gets up without a permit, runs the hook,
 //!   and lies down again.
 //! - The hook for the end of a sleep, and a waker that is not a task's, count as a poll of a thread
-//!   that does not spin (`Worker::enter_user_code`). If one was handed a permit where it lies, it
-//!   takes note first ([`Sleeper::is_up`]).
+//!   that does not spin (`Worker::enter_user_code`). If a thread was handed a permit where it lies,
+//!   it takes note first ([`Sleeper::is_up`]).
 //! - Code that announces a block does the same, and gives up both the permit and the spinning.
 //!
 //! Checked by `sleep/tests.rs`, by `wait/tests.rs` and, with wakers that block, by the simulated
@@ -59,7 +59,7 @@ use crate::sync::atomic::{Ordering::SeqCst, fence};
 pub(crate) enum Awake {
     /// Looks for work.
     Go,
-    /// Ends: there was nothing to do for so long.
+    /// Ends: it slept in vain for long enough.
     Leave,
 }
 
@@ -74,10 +74,10 @@ pub(crate) enum Look {
     Nothing,
 }
 
-/// What a sleep was good for.
+/// What a sleep brought.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slept {
-    /// It slept so long in vain that it may end.
+    /// It slept in vain for long enough that it may end.
     pub(crate) expired: bool,
     /// It brought tasks to be woken.
     pub(crate) ready: bool,
@@ -90,10 +90,10 @@ pub(crate) trait Sleeper {
     fn ground(&self) -> &Self::Ground;
     /// Its own P.
     fn bed(&self) -> &<Self::Ground as Ground>::Peer;
-    /// Whether it spins. Handed over with a permit, it is taken note of by the next look up.
+    /// Whether it spins. If that is handed over with a permit, the next look up takes note of it.
     fn spinning(&self) -> &Cell<Option<Spinning>>;
-    /// Whether it has lain down: a permit that is handed over now, and the spinning with it, is not
-    /// taken note of yet.
+    /// Whether it has lain down: it has not yet taken note of a permit that is handed over now, and
+    /// of the spinning with it.
     fn lies(&self) -> &Cell<bool>;
     /// Moves its own queues to the global one.
     fn hand_in(&self);
@@ -106,11 +106,11 @@ pub(crate) trait Sleeper {
     fn is_called(&self) -> bool;
     /// Sleeps once.
     fn wait(&self) -> Slept;
-    /// Whether it may end when it slept in vain for long.
+    /// Whether it may end after it slept in vain for long.
     fn may_end(&self) -> bool;
     /// Wakes what its sleep brought, if anything. With a permit into its own queues.
     fn wake_what_came(&self);
-    /// Whether there is a hook for who goes to sleep, or gets up after that.
+    /// Whether there is a hook for a thread that goes to sleep, or gets up after that.
     fn has_park_hooks(&self) -> bool {
         false
     }
@@ -136,7 +136,7 @@ pub(crate) trait Sleeper {
     }
 
     /// For a thread that has no permit: after a revocation, or in a `block_on` that found none. It
-    /// tries for one; if there is none, its P's work goes to the others, and it tries once more.
+    /// tries for one. If there is none, its P's work goes to the others, and it tries once more.
     fn regain(&self) -> bool {
         if let Some(spinning) = self.spinning().take() {
             self.ground().stop_spinning(spinning);
@@ -162,14 +162,14 @@ pub(crate) trait Sleeper {
         searches
     }
 
-    /// The search is over. The last searcher sees to it that somebody goes on if there is more.
+    /// The search is over. If there is more, the last searcher sees to it that a thread goes on.
     fn found_work(&self) {
         if let Some(spinning) = self.spinning().take() {
             self.ground().stop_spinning(spinning);
         }
     }
 
-    /// Gives its permit to somebody who has pinned work and none. If it did, the step that follows
+    /// Gives its permit to a thread that has pinned work and none. If it did, the step that follows
     /// has no permit, hands in what is here, and parks.
     fn lend_permit(&self) {
         let standing = self.bed().standing();
@@ -206,8 +206,8 @@ pub(crate) trait Sleeper {
             if !self.rise() {
                 return Awake::Go;
             }
-            // Nobody hands a permit to a thread that runs a hook, and would not come to use it
-            // before that is back.
+            // No thread hands a permit to one that runs a hook, and would not come to use it before
+            // that is back.
             self.call_park_hook();
             if self.lie_down() {
                 self.call_unpark_hook();
@@ -258,7 +258,7 @@ pub(crate) trait Sleeper {
         self.gets_up_for_what_is_left()
     }
 
-    /// The last look of who lies down. True if there is work: it is up again.
+    /// The last look of a thread that lies down. True if there is work: it is up again.
     fn gets_up_for_what_is_left(&self) -> bool {
         let ground = self.ground();
         if ground.any_left()
@@ -270,9 +270,9 @@ pub(crate) trait Sleeper {
         false
     }
 
-    /// The arrival of a thread that nobody counts as one to come for work, in a P that was vacant.
-    /// It can be handed a permit before `can_be_woken` is called, and looks at the queues after
-    /// that.
+    /// The arrival, in a P that was vacant, of a thread that is not counted as one to come for
+    /// work. It can be handed a permit before `can_be_woken` is called, and looks at the queues
+    /// after that.
     fn arrive_lying(&self, can_be_woken: impl FnOnce()) -> Awake {
         let bed = self.bed();
         bed.standing().arrive();
@@ -317,8 +317,8 @@ pub(crate) trait Sleeper {
             self.stand_up(permit, None);
             stands = true;
         } else if slept.ready && self.rise() {
-            // Nobody hands a permit to a thread that runs wakers, and would not come to use it
-            // before they are back.
+            // No thread hands a permit to one that runs wakers, and would not come to use it before
+            // they are back.
             self.wake_what_came();
             // A waker that blocked may have come back with a permit, and what came after it is in
             // the own queues.
@@ -335,8 +335,8 @@ pub(crate) trait Sleeper {
         stands.then_some(Awake::Go)
     }
 
-    /// Whether its thread is up, so that its permit is its own affair. One that was handed a permit
-    /// where it lies takes note of that now.
+    /// Whether its thread is up, so that its permit is its own affair. If it was handed a permit
+    /// where it lies, it takes note of that now.
     fn is_up(&self) -> bool {
         let up = matches!(
             self.bed().standing().load(),
@@ -398,8 +398,8 @@ pub(crate) trait Sleeper {
     }
 
     /// Gives the permit to others in the middle of a poll, and waits on `parker` for the next one.
-    /// It stands at `WANTING` before anybody else can run: who then finds no more to do gives it
-    /// back, and takes nothing of this thread's.
+    /// It stands at `WANTING` before another thread can run: if that one then finds no more to do,
+    /// it gives the permit back, and takes nothing of this thread's.
     fn give_way(&self, parker: &Parker) {
         let bed = self.bed();
         let Some(permit) = bed.standing().revoke() else {

@@ -1,5 +1,5 @@
-//! How a thread of the runtime sleeps: in the netpoll if nobody else waits there, and on its parker
-//! otherwise.
+//! How a thread of the runtime sleeps: in the netpoll if no other thread waits there, and on its
+//! parker otherwise.
 //!
 //! Here is what a `Worker` brings to the steps of `sleep.rs`. What the netpoll and the timers
 //! brought needs a permit to be run: if none is free, all workers are busy, and it goes to the
@@ -7,19 +7,20 @@
 //!
 //! # *A crowd of timers*
 //!
-//! Where timers are due every few microseconds, who waits for the next one pays a sleep and a
-//! wake-up for a handful of them: with 200,000 sleeps that end within a second those were half of
-//! the 5.1 us of CPU that each took. So where the waits in the netpoll have ended with [`CROWD`]
-//! timers or more for [`CROWD_LASTS`], no thread gets up for what is armed already before
+//! Where timers are due every few microseconds, the thread that waits for the next one pays a sleep
+//! and a wake-up for a handful of them. With 200,000 sleeps that end within a second those were
+//! half of the 5.1 us of CPU that each took. So where the waits in the netpoll have ended with
+//! [`CROWD`] timers or more for [`CROWD_LASTS`], no thread gets up for what is armed already before
 //! [`CROWD_WAIT`] is over, and they fire together: 2.2 us, and late by 88 us in the median where it
 //! was 36 (Intel Xeon, 2 cores). Linux does so for each thread, by 50 us (`PR_SET_TIMERSLACK` in
 //! prctl(2)).
 //!
-//! What is armed meanwhile waits with them, unless it is the first of its P: then it sets the alarm
-//! forward, and fires at its moment. A socket or a wake-up ends the wait as ever; a thread that is
-//! up fires what is due on its own P between its polls; and what was due already when the crowd
-//! came, and was more than one hold of a lock takes, does not wait at all. Where a hundred timers
-//! are due at nearly the same time every few milliseconds, each such crowd is over before it lasts.
+//! If a timer is armed meanwhile, it waits with them, unless it is the first of its P: then it sets
+//! the alarm forward, and fires at its moment. A socket or a wake-up ends the wait as ever. A
+//! thread that is up fires what is due on its own P between its polls. If more was due already when
+//! the crowd came than one hold of a lock takes, the rest does not wait at all. Where a hundred
+//! timers are due at nearly the same time every few milliseconds, each such crowd is over before it
+//! lasts.
 
 use std::{cell::Cell, io, time::Duration};
 
@@ -46,21 +47,22 @@ use crate::{
     },
 };
 
-/// So many timers at the end of one wait are a crowd. Guessed: for one or two each wake-up is what
+/// Timers at the end of one wait that make a crowd. Guessed: for one or two each wake-up is what
 /// they were armed for.
 pub(super) const CROWD: usize = 8;
-/// A crowd waits so long for the next ones to come, in nanoseconds. A fifth of what tokio's clock
+/// How long a crowd waits for the next ones to come, in nanoseconds. A fifth of what tokio's clock
 /// counts in; half of it leaves 2.9 us a sleep in the measurement above.
 pub(super) const CROWD_WAIT: u64 = 200_000;
-/// One that has not gone on for so long does not, in nanoseconds.
+/// How long it has to have gone on before it does, in nanoseconds.
 pub(super) const CROWD_LASTS: u64 = 1_000_000;
 
-/// Who waits in a netpoll that fails sleeps for so long instead: what timers can be late by then.
+/// How long a thread sleeps instead if its wait in the netpoll fails: what timers can be late by
+/// then.
 pub(super) const FAILED_WAIT: Duration = Duration::from_millis(1);
 
 /// See *A crowd of timers* in the module's head. Times are in nanoseconds of the runtime's clock.
-/// Whoever waits in the netpoll writes it, and as it decides only how long somebody waits, two who
-/// do so one behind the other may mix their times.
+/// The thread that waits in the netpoll writes it. It decides only how long a thread waits, so two
+/// that do so one behind the other may mix their times.
 #[derive(Debug, Default)]
 pub(super) struct Crowd {
     since: AtomicU64,
@@ -68,7 +70,7 @@ pub(super) struct Crowd {
 }
 
 impl Crowd {
-    /// A wait in the netpoll has ended with so many timers.
+    /// A wait in the netpoll has ended with `fired` timers.
     pub(super) fn came(&self, fired: usize, now: u64) {
         if fired < CROWD {
             return;
@@ -80,7 +82,7 @@ impl Crowd {
         self.last.store(now, Release);
     }
 
-    /// When somebody gets up for a timer of that moment. What was due when the crowd came was left
+    /// When a thread gets up for a timer of that moment. What was due when the crowd came was left
     /// over.
     pub(super) fn gets_up_at(&self, next: u64) -> u64 {
         // Ordering: Acquire pairs with `came`.
@@ -203,15 +205,15 @@ impl Worker {
         self.peer().attention.load(Relaxed) & attention::DRAIN != 0
     }
 
-    /// Waits in the netpoll if nobody else does, else on `parker`; what became ready is in `ready`
-    /// then. True if `keep_alive` went by, which does not count in the netpoll.
+    /// Waits in the netpoll if no other thread does, else on `parker`; what became ready is in
+    /// `ready` then. True if `keep_alive` went by, which does not count in the netpoll.
     fn wait_on(&self, parker: &Parker, keep_alive: Option<Duration>) -> bool {
         if let Some(paused) = &self.shared.paused {
             return self.wait_paused(paused, parker, keep_alive);
         }
         // A thread in `block_on` leaves the netpoll to the workers once it had to pass on what it
-        // found there, and stays on its own parker, which is woken more cheaply, while nothing is
-        // awaited. Not where no thread can be had: then there may be no worker to leave it to.
+        // found there. While nothing is awaited it stays on its own parker, which is woken more
+        // cheaply. Not where no thread can be had: then there may be no worker to leave it to.
         let left_to_workers =
             self.passed_on.get() && self.shared.has_threads() && !self.shared.refusal.load(Relaxed);
         let elsewhere = self.scope == Scope::Own && (left_to_workers || !self.shared.awaits());
@@ -248,8 +250,8 @@ impl Worker {
             }
         });
         if waited.is_err() {
-            // The next wait would fail at once as well, and so would that of anybody else, who is
-            // not let in meanwhile.
+            // The next wait would fail at once as well, and so would that of another thread, which
+            // is not let in meanwhile.
             let pause = if unparked {
                 Duration::ZERO
             } else {
@@ -339,7 +341,7 @@ impl Worker {
     }
 
     /// Whether this thread has spawned anything since it took its P, and something of that P is
-    /// alive still.
+    /// still alive.
     fn has_live(&self) -> bool {
         let peer = self.peer();
         peer.counters.spawned.get() != self.spawned_before && peer.home.live().len() > 0
@@ -347,8 +349,8 @@ impl Worker {
 }
 
 impl Shared {
-    /// Not while the netpoll is held, but in virtual time: whoever listens may wait for a socket of
-    /// this runtime.
+    /// Not while the netpoll is held, but in virtual time: a thread that listens may wait for a
+    /// socket of this runtime.
     ///
     /// The system lets a look fail for no reason that passes, so this is limited.
     pub(super) fn report_netpoll<T>(&self, result: io::Result<T>) {
