@@ -6,49 +6,49 @@
 //! not for the closure.
 //!
 //! *Room*: closures run at the same time on at most `max_threads - 2 * workers` threads, so that
-//! there is always a thread for every permit (L5): blocking jobs that wait for async work cannot
+//! there is always a thread for every permit (L5). So blocking jobs that wait for async work cannot
 //! lock the runtime up. The others wait as what they are, parked tasks, and can be aborted.
 //!
 //! # *Calls*
 //!
 //! A call of `spawn_blocking` hands its worker's queue over, so a burst of them would send that
-//! queue to the global one and back with each: 245 tasks a call, seen with 10,000 calls of 1 ms by
-//! a task each, which took 18 us a call. Hence:
+//! queue to the global one and back with each. With 10,000 calls of 1 ms by a task each that was
+//! 245 tasks a call, and 18 us a call. Hence:
 //!
-//! - A call that is spawned where more than a few tasks wait in the local queue goes to the global
-//!   one, behind what is there; otherwise it runs next, as any new task does. One of another
+//! - If more than a few tasks wait in the local queue, a call that is spawned there goes to the
+//!   global one, behind what is there; otherwise it runs next, as any new task does. One of another
 //!   priority than the default goes to the P's ordered queue. In `block_on` it always goes to the
-//!   queues of all, the shared ordered one if it has a priority of its own: it would block the
-//!   thread of the root, which nobody else polls.
-//! - Who runs dry and takes a batch from there takes nothing behind a call.
+//!   queues of all, to the shared ordered one if it has a priority of its own: it would block the
+//!   thread of the root, which no other thread polls.
+//! - A thread that runs dry and takes a batch from there takes nothing behind a call.
 //! - *A thread that comes back* from a closure and finds no permit takes the next call, if one of
-//!   the first few in the global queue is one, and goes to sleep only if there is none; so does any
+//!   the first few in the global queue is one, and goes to sleep only if there is none. So does any
 //!   other thread that has lost its permit. A closure is announced as soon as it begins, so it
 //!   needs no permit (one that was aborted before is dropped instead); and a hand-off for each
-//!   would cost the worker a wake-up. Not a thread with pinned tasks or a root, which have nobody
-//!   else, and not while something urgent is queued.
+//!   would cost the worker a wake-up. Exceptions: a thread with pinned tasks or a root, which have
+//!   no other thread; and any thread while something urgent is queued.
 //!
 //! With all three the same burst takes 7.6 us a call, most of it the kernel's.
 //!
 //! # *Bound threads*
 //!
-//! One that has pinned tasks or a root, as that of `main`, has what waits for it alone. It passes
-//! on a call that it comes to, if a thread can be had that is not bound: one is parked, or one may
-//! be started. The first poll of such a call ends at once, woken, and the call is handed to that
-//! thread itself, with a free permit or that of the bound one; it is given up again as soon as the
-//! closure begins. A wake-up for each such call, and a look at all Ps, where a closure of 10 s held
-//! up a pinned task for as long.
+//! A thread that has pinned tasks or a root, as that of `main`, has what waits for it alone. If it
+//! comes to a call, and a thread can be had that is not bound (one is parked, or one may be
+//! started), it passes the call on. The first poll of such a call ends at once, woken, and the call
+//! is handed to that thread itself, with a free permit or that of the bound one. The permit is
+//! given up again as soon as the closure begins. That costs a wake-up for each such call, and a
+//! look at all Ps. Before, a closure of 10 s held up a pinned task for as long.
 //!
 //! *Nothing is left with a thread that ends*: a call is put into a parked P before its standing is
-//! changed, and who could not change it takes the call out again, unless the P's thread has got up
-//! by itself and was faster. Who gets up looks there first.
+//! changed. A thread that could not change it takes the call out again, unless the P's thread has
+//! got up by itself and was faster. A thread that gets up looks there first.
 //!
 //! At the cap, after a refusal, and under the simulator, a bound thread runs the call as any other
-//! does. So it does with one that was passed on [`PASSES_MAX`] times: what is asked before may not
+//! does. It also runs one that was passed on [`PASSES_MAX`] times: what is asked before may not
 //! hold any more, and nothing is passed round for ever.
 //!
-//! Rejected: the back of the queue of all. The bound thread came by there again before the one that
-//! was woken did, as often as it was let.
+//! Rejected: the back of the queue of all. The bound thread came by there again before the woken
+//! one did, each time that it was let.
 
 use std::{
     cmp,
@@ -99,7 +99,7 @@ pub fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
             }
         }
     }
-    // Its first spawn would have a thread in `block_on` sit down, with a permit that nobody was
+    // Its first spawn would have a thread in `block_on` sit down, with a permit that no thread was
     // told to take.
     context::take_seat();
     let _back = Back(context::with_worker(|worker| {
@@ -109,10 +109,11 @@ pub fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
     budget::unbudgeted(f)
 }
 
-/// So often a call is passed on by bound threads. Guessed: the first time does it nearly always.
+/// How often bound threads pass a call on at most. Guessed: the first time does it nearly always.
 const PASSES_MAX: u32 = 4;
 
-/// How many closures of `spawn_blocking` may run at once, and who waits for a place, in order.
+/// How many closures of `spawn_blocking` may run at once, and the calls that wait for a place, in
+/// order.
 #[derive(Debug)]
 pub(crate) struct Room {
     state: Mutex<RoomState>,
@@ -123,8 +124,8 @@ pub(crate) struct Room {
 #[derive(Debug)]
 struct RoomState {
     free: usize,
-    /// The tickets of those who wait. A ticket that is gone from here has been given a place. A
-    /// map, since any of them may be given up, and all at once: searched one by one, n jobs that
+    /// The tickets of the calls that wait. A ticket that is gone from here has been given a place.
+    /// A map, since any of them may be given up, and all at once: searched one by one, n jobs that
     /// are aborted would cost n² / 2 steps under the lock.
     waiting: BTreeMap<Ticket, Waker>,
     next_ticket: u64,
@@ -204,7 +205,7 @@ impl Room {
         }
     }
 
-    /// Gives a place up: to who has waited longest, if anybody does.
+    /// Gives a place up: to the call that has waited longest, if one waits.
     fn leave(&self) {
         let mut state = self.state.lock();
         let next = state.waiting.pop_first();

@@ -1,8 +1,8 @@
 //! The phases of a shutdown, and the steps that every thread has to take in the same order.
 //!
 //! Here is the part of a shutdown that is a protocol between threads, over the environment trait
-//! `Ground`. The runtime and the models implement it. Who starts each phase, and how long it lasts,
-//! is in `shutdown.rs`.
+//! `Ground`. The runtime and the models implement it. When each phase begins, by which thread, and
+//! how long it lasts, is in `shutdown.rs`.
 //!
 //! # *Who may do what in which phase*
 //!
@@ -14,7 +14,7 @@
 //! | `CLOSED` | is refused | is dropped by the thread that queues it | the same | the last one has ended | as before |
 //! | `ENDED` | is refused | the same | the same | is joined | answer with errors |
 //!
-//! Each phase has an owner, who begins it:
+//! Each phase has an owner, which begins it:
 //!
 //! - `DRAINING`: the thread that ends the runtime, the *ender* ([`Closing::begin_draining`]). It
 //!   marks every live task but blocking calls, and queues those that were idle. It drops nothing:
@@ -23,40 +23,40 @@
 //!   ([`Closing::begin_shutdown`]).
 //! - `CLOSED` and `ENDED`: the last thread that ends ([`Closing::thread_gone`]).
 //!
-//! If the runtime is ended inside a task, nobody waits for it there, and a thread in the background
-//! is the ender.
+//! If the runtime is ended inside a task, the task does not wait for it, and a thread in the
+//! background is the ender.
 //!
 //! # Seven meetings
 //!
-//! Each is of two parties that write one thing, fence, and read the other's; so one of them sees
+//! Each is of two parties that write one thing, fence, and read the other's. So one of them sees
 //! the other.
 //!
 //! | one | other | or else |
 //! | --- | --- | --- |
 //! | drains: phase `DRAINING`, fence, then marks every live task and asks every P that has a thread | enters a task, then looks: a thread with a P when it is asked ([`Closing::drain_own`]), any other after its push or when it leaves ([`Closing::guest_left`]) | a task is not cancelled, and the grace goes by |
 //! | begins: phase `CLOSING`, then tells every P that has a thread | takes a P: sets its bit (`slots.rs`), then looks at the phase ([`Closing::welcome`]) | a P is not told, and its thread stays |
-//! | the last thread: phase `CLOSED`, then empties the queue | pushes, then wakes somebody, then looks at the phase ([`Ground::pushed`]) | a task is queued for ever |
+//! | the last thread: phase `CLOSED`, then empties the queue | pushes, then wakes a thread, then looks at the phase ([`Ground::pushed`]) | a task is queued for ever |
 //! | the end: phase `CLOSED`, fence, `ENDED`, then counts the live tasks | the last task leaves the table, then its thread looks at the phase ([`Closing::guest_left`]) | the runtime holds itself for ever |
-//! | the end and the last task, as above | who waits looks at both under the lock of `threads` | he sleeps until his grace is over |
+//! | the end and the last task, as above | the thread that waits looks at both under the lock of `threads` | it sleeps until its grace is over |
 //! | the end: phase `CLOSED`, fence, `ENDED`, then counts the live tasks under the lock of `kept` | a thread that is not counted enters a task, then looks at the phase ([`Closing::guest_left`]) | the runtime goes while the task is alive |
-//! | from `DRAINING` on: a table's last task leaves it, fence, then its thread counts those of all tables | the same with another table, or with another task of this one; or the ender, which counts after its own fence | each sees the other's task, and nobody tells the ender |
+//! | from `DRAINING` on: a table's last task leaves it, fence, then its thread counts those of all tables | the same with another table, or with another task of this one; or the ender, which counts after its own fence | each sees the other's task, and no thread tells the ender |
 //!
 //! The fourth one has no fence where a task ends while the runtime is open, for that is the way of
-//! every task. It needs none on a thread that the end has waited for. Other threads that have a P
+//! every task. On a thread that the end has waited for, it needs none. Other threads that have a P
 //! are in `block_on`: they look once more when they have left it. The same holds for the seventh: a
 //! thread that did not see the phase when it ended a task is asked like every other, and counts
 //! then.
 //!
-//! Nor has the sixth one a fence where a task enters. Those threads hold the runtime until they
-//! look, with the fence of their leaving; a thread without a P that spawns looks after its push,
+//! The sixth one has no fence either where a task enters. Those threads hold the runtime until they
+//! look, with the fence of their leaving. A thread without a P that spawns looks after its push,
 //! with the fence of that.
 //!
 //! # *The runtime's hold on itself*
 //!
 //! From its draining on the runtime keeps an owned hold on itself, until it has ended and no task
 //! is alive. A waker that has just made a task queued is between that step and its push, and finds
-//! the runtime by the task's home alone: the task is live, so the runtime is there. Whoever lets go
-//! has a hold of his own, and so does everybody who is inside one of these functions.
+//! the runtime by the task's home alone: the task is live, so the runtime is there. The thread that
+//! lets go has a hold of its own, and so does every thread that is inside one of these functions.
 //!
 //! Checked by `models::shutdown`, `closing/tests.rs`, `tests/shutdown_drops_everything.rs`,
 //! `tests/shutdown_bears_what_goes_on.rs` and `tests/the_end_has_phases.rs`.
@@ -97,7 +97,7 @@ impl Phase {
 
     /// The end has begun: no new tasks.
     pub(crate) fn is_ending(&self) -> bool {
-        // Ordering: Acquire: who acts on it comes after its beginning.
+        // Ordering: Acquire: a thread that acts on it comes after its beginning.
         self.word.load(Acquire) != OPEN
     }
 
@@ -117,7 +117,7 @@ impl Phase {
         self.word.load(Acquire) >= CLOSED
     }
 
-    /// True for the one who began it.
+    /// True for the thread that began it.
     fn drain(&self) -> bool {
         // Ordering: AcqRel pairs with the loads above.
         self.word
@@ -125,7 +125,7 @@ impl Phase {
             .is_ok()
     }
 
-    /// True for the one who began it.
+    /// True for the thread that began it.
     fn close(&self) -> bool {
         // Ordering: as above.
         self.word.fetch_max(CLOSING, AcqRel) < CLOSING
@@ -162,7 +162,7 @@ impl Phase {
 /// The runtime's threads.
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
-    /// So many exist, or clear away like one.
+    /// Number of those that exist, or clear away like one.
     pub(crate) count: usize,
     /// Numbers the names.
     pub(crate) started: usize,
@@ -174,7 +174,7 @@ pub(crate) trait Closing: Ground {
     /// An owned hold on the runtime.
     type Hold;
 
-    /// A hold, for who knows that somebody else has one.
+    /// A hold, for a caller that knows of another one.
     fn hold(&self) -> Self::Hold;
     /// Where the runtime keeps its hold on itself.
     fn kept(&self) -> &Mutex<Option<Self::Hold>>;
@@ -191,7 +191,7 @@ pub(crate) trait Closing: Ground {
     fn ask(&self, peer: &Self::Peer);
     /// Tells a P's thread, which looks up between two polls.
     fn tell(&self, peer: &Self::Peer);
-    /// Wakes who sees to stuck threads: he has to go as well.
+    /// Wakes the monitor: it has to go as well.
     fn dismiss_monitor(&self);
     /// Clears away on this thread, which is none of the runtime's but is counted as one by now.
     fn clear_as_a_guest(&self);
@@ -291,7 +291,7 @@ pub(crate) trait Closing: Ground {
     /// After a thread of the runtime has ended.
     fn thread_ended(&self) {
         self.thread_gone();
-        // At the cap, somebody may have found neither a parked thread nor room for another.
+        // At the cap, a thread may have found neither a parked thread nor room for another.
         if !self.phase().is_closing() && self.any_work() {
             self.wake_for(1);
         }
@@ -312,7 +312,7 @@ pub(crate) trait Closing: Ground {
             self.phase().set_closed();
             self.drain_global();
             self.shut_down_resources();
-            // Under the lock, so that the one who waits cannot miss it between its look and its
+            // Under the lock, so that the thread that waits cannot miss it between its look and its
             // wait.
             let threads = self.threads().lock();
             self.phase().end();
@@ -322,9 +322,9 @@ pub(crate) trait Closing: Ground {
         }
     }
 
-    /// A task left its live table, in which `is_last` says whether there are others: if the runtime
-    /// ends, somebody may wait for the last one. The tables of all are counted only if it was the
-    /// last of its own.
+    /// A task left its live table; `is_last` says whether it was the last one there. If the runtime
+    /// ends, a thread may wait for the last of all. The tables of all are counted only if it was
+    /// the last of its own.
     fn task_ended(&self, is_last: impl FnOnce() -> bool) {
         if !self.phase().is_ending() {
             return;
@@ -340,7 +340,7 @@ pub(crate) trait Closing: Ground {
     }
 
     /// A thread that is not counted has left its P, or has queued a task from outside. Tasks that
-    /// ended on it were perhaps the last; and the end may have come and let go while it entered
+    /// ended on it were perhaps the last. And the end may have come and let go while it entered
     /// others, that are alive.
     fn guest_left(&self) {
         if self.phase().is_ending() {
@@ -361,8 +361,8 @@ pub(crate) trait Closing: Ground {
     /// Takes the runtime's hold on itself from it, when it has ended and no task is alive.
     ///
     /// The end and the last task have both held the lock of `threads` since their own step, so the
-    /// later one sees the other's. They are counted under the lock of `kept`: who keeps it for a
-    /// task has entered that before.
+    /// later one sees the other's. They are counted under the lock of `kept`: a thread that keeps
+    /// it for a task has entered that before.
     fn let_go(&self) {
         let mut kept = self.kept().lock();
         if self.phase().is_ended() && self.live_tasks() == 0 {
@@ -373,7 +373,7 @@ pub(crate) trait Closing: Ground {
     }
 
     /// Waits until no task is alive. `left` says how long one may still wait; None: no longer.
-    /// False if it was so long that this was not reached.
+    /// False if this was not reached in that time.
     fn wait_for_the_last_task(&self, left: impl FnMut() -> Option<Duration>) -> bool {
         self.wait_until(|| self.live_tasks() == 0, left)
     }

@@ -145,14 +145,14 @@ impl Keeper {
 /// What the keeper needs of the runtime beyond [`Closing`]. The methods without a body are what a
 /// runtime has to bring.
 pub(crate) trait Keeping: Closing {
-    /// What a thread has that begins as a worker: its P, and the permit of a spinner or as its
-    /// hooks want it.
+    /// What a thread has that begins as a worker: its P, and the permit of a spinner or what its
+    /// hooks want.
     type Seat;
 
     fn keeper(&self) -> &Keeper;
     /// Whether the keeper is in reserve, and no monitor.
     fn has_reserve(&self) -> bool;
-    /// Whether a thread could be woken or started, as far as one can see.
+    /// Whether a thread could be woken or started, by what is seen now.
     fn could_have_a_thread(&self) -> bool;
     /// This thread takes the first steps of a worker. None: it may not, and permit and spinning are
     /// *refused*.

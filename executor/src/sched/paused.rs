@@ -12,21 +12,21 @@
 //! Every thread that has a P is counted as *awake* from its first step to its last, but for the
 //! time in which it sleeps: a worker in [`Worker::wait_paused`], a nested `block_on` in
 //! [`Shared::park_above`]. A thread in a blocking closure, in a stalled join or in the middle of a
-//! poll sleeps nowhere here, so it is awake, and the clock waits for it. Who falls asleep counts
-//! itself down, and if it was the last:
+//! poll sleeps nowhere here, so it is awake, and the clock waits for it. A thread that falls asleep
+//! counts itself down, and if it was the last:
 //!
-//! 1. it is the one in the netpoll: it looks whether the next step is somebody's already
-//!    (`all_wait`), asks the netpoll without waiting, and if nothing came of that, moves the clock
-//!    to the next deadline and fires what is due;
-//! 2. it is not: it interrupts the one who is, who counts itself up, comes round, counts itself
-//!    down, and is the last now; or, if nobody is there, has a thread started for that.
+//! 1. it is the one in the netpoll: it looks whether the next step is already some thread's
+//!    (`all_wait`), and asks the netpoll without waiting. If nothing came of that, it moves the
+//!    clock to the next deadline and fires what is due;
+//! 2. it is not: it interrupts the one that is. That one counts itself up, comes round, counts
+//!    itself down, and is the last now. If no thread is there, it has one started for that.
 //!
 //! A thread that was woken and has not yet counted itself up is not overlooked: what it was woken
 //! for can be seen. A permit was handed to it, so none is free; or its root is notified; or a task
 //! lies in its inbox. Foreign threads are seen from the moment at which their task is in a queue. A
 //! thread that sleeps in a nested `block_on` cannot poll the roots below that one before it is
-//! done, so only the uppermost root of each thread counts; and where it may not poll its pinned
-//! tasks either, it takes them out of the inbox before it sleeps.
+//! done, so only the uppermost root of each thread counts. Where it may not poll its pinned tasks
+//! either, it takes them out of the inbox before it sleeps.
 //!
 //! | holds the clock | does not |
 //! | --- | --- |
@@ -34,7 +34,7 @@
 //! | a closure of `spawn_blocking` or `block_in_place` | a nested `block_on` that waits |
 //! | a fork-join computation | a socket that waits: its peer may be on time or not |
 //! | a [`Hold`](crate::time::Hold) | a thread that is none of ours; a plain thread that is about to wake a task |
-//! | that nobody is in `run` or `block_on` | |
+//! | that no thread is in `run` or `block_on` | |
 //!
 //! # *An advance*
 //!
@@ -52,14 +52,14 @@
 //! # *The shuffle*
 //!
 //! At each step one of the tasks that are ready is drawn, each with the same chance, whatever queue
-//! it is in and for whatever reason it got there. So all orders are possible that a program may
-//! meet under any number of workers, as far as they differ between polls, and a seed picks one.
+//! it is in and for whatever reason it got there. So, apart from what happens within a poll, all
+//! orders are possible that a program may meet under any number of workers, and a seed picks one.
 //! This gives up what the queues promise otherwise: first in, first out (H1), `runnext` and the
 //! slice (F4). What is left of fairness: of `n` ready tasks each is next with a chance of one in
 //! `n`, so none waits for ever (but with probability nought), and a poll has its budget (F2). A
-//! forked child runs first, as always (J4), and tasks with a priority come before all that have a
-//! lower one, in their order (O1). Drawn is from one generator for the whole runtime, so that it
-//! does not matter which thread has the permit.
+//! forked child runs first, as always (J4). Tasks with a priority come before all that have a lower
+//! one, in their order (O1). The whole runtime draws from one generator, so that it does not matter
+//! which thread has the permit.
 //!
 //! It costs normal runtimes nothing: a bit in the attention word, which each step reads anyway,
 //! leads here.
@@ -67,15 +67,15 @@
 //! # *Nothing can wake*
 //!
 //! When all wait, no timer is armed and no socket is registered, then only a thread that is none of
-//! ours could go on with it. One that blocks a pool of its own for a file is legitimate, so the
+//! ours could go on with it. One that blocks a pool of its own for a file is legitimate. So the
 //! verdict is not given at once but after a real time,
 //! [`Builder::deadlock_after`](crate::runtime::Builder::deadlock_after): then every root panics,
 //! with a list of the tasks that wait.
 //!
 //! # Rejected
 //!
-//! - A jump by whoever is last, wherever it sleeps: the one in the netpoll may have an event in
-//!   hand.
+//! - A jump by the thread that is last, wherever it sleeps: the one in the netpoll may have an
+//!   event in hand.
 //! - To run blocking closures in place, for a fixed order: a closure that waits for a task would
 //!   wait for ever.
 //! - To shuffle only what became ready together: the order of two wake-ups is what a test is mostly
@@ -110,7 +110,7 @@ use crate::{
     timer::NEVER,
 };
 
-/// At every so many steps the netpoll is looked at, and who wants a permit. As `GLOBAL_TICK`.
+/// Steps between two looks at the netpoll, and for threads that want a permit. As `GLOBAL_TICK`.
 pub(super) const TURN: u64 = 61;
 /// Tasks that the verdict names.
 const NAMED_MAX: usize = 16;
@@ -131,10 +131,10 @@ struct State {
     awake: usize,
     /// Guards that are out.
     holds: usize,
-    /// Those who let time pass nevertheless.
+    /// Calls that let time pass nevertheless.
     advances: Slab<Advance>,
     /// Futures that a thread waits for, in `run` or in `block_on`. Those of one thread in their
-    /// order: the last one first has to be done.
+    /// order: the last one has to be done first.
     roots: Vec<(ThreadId, SharedRoot)>,
     /// The verdict was given.
     stuck: bool,
@@ -232,7 +232,7 @@ impl Paused {
                     .any(|(_, advance)| deadline <= advance.until))
     }
 
-    /// The earliest moment that somebody waits for in an advance.
+    /// The earliest moment that an advance waits for.
     fn next_advance(&self) -> Option<u64> {
         let mut state = self.state.lock();
         if state.roots.is_empty() {
@@ -245,7 +245,8 @@ impl Paused {
         next.filter(|next| *next != NEVER)
     }
 
-    /// The clock is at `now`, and all is quiet: takes the wakers of those who waited for that.
+    /// The clock is at `now`, and all is quiet: takes the wakers of the advances that waited for
+    /// that.
     fn end_advances(&self, now: u64, ready: &mut Vec<Waker>) {
         let mut state = self.state.lock();
         let ended = state
@@ -255,7 +256,7 @@ impl Paused {
         ready.extend(ended.filter_map(|(_, advance)| advance.waker.take()));
     }
 
-    /// Whether somebody waits, and nobody has taken the clock in hand.
+    /// Whether a root waits, and no guard holds the clock.
     fn may_judge(&self) -> bool {
         let state = self.state.lock();
         !state.roots.is_empty() && state.holds == 0 && !state.stuck
@@ -267,7 +268,7 @@ impl Paused {
 }
 
 impl Shared {
-    /// Who has the clock stand still.
+    /// The caller has the clock stand still.
     pub(crate) fn hold_clock(&self) {
         if let Some(paused) = &self.paused {
             paused.state.lock().holds += 1;
@@ -286,7 +287,7 @@ impl Shared {
         }
     }
 
-    /// Lets time pass up to a moment, whoever holds it. Ready when it is there, and all is quiet.
+    /// Lets time pass up to a moment, whatever holds it. Ready when it is there, and all is quiet.
     ///
     /// The first poll gives `place` its value, for [`leave_advance`](Self::leave_advance).
     pub(crate) fn poll_advance(
@@ -322,7 +323,7 @@ impl Shared {
         Poll::Pending
     }
 
-    /// The advance is over, or nobody waits for it any more.
+    /// The advance is over, or is no longer waited for.
     pub(crate) fn leave_advance(&self, place: usize) {
         if let Some(paused) = &self.paused {
             let advance = paused.state.lock().advances.remove(place);
@@ -330,7 +331,7 @@ impl Shared {
         }
     }
 
-    /// All threads sleep: whoever is in the netpoll looks whether the clock may jump.
+    /// All threads sleep: the one in the netpoll looks whether the clock may jump.
     fn have_a_look(&self, paused: &Paused) {
         if !self.nobody_polls() {
             self.netpoll.interrupt();
@@ -369,7 +370,7 @@ impl Shared {
         self.assert_not_stuck();
     }
 
-    /// Whether nothing is queued, and nobody was woken for anything.
+    /// Whether nothing is queued, and no thread was woken for anything.
     fn all_wait(&self, paused: &Paused) -> bool {
         self.idle.free() == self.idle.workers()
             && self.idle.wanting().is_empty()
@@ -479,7 +480,7 @@ impl Shared {
 
 impl Worker {
     /// What `wait_on` does where time is virtual: sleeps in the netpoll, where the clock may be
-    /// moved, or if somebody else is there on `parker`. True if `keep_alive` went by.
+    /// moved, or if another thread is there on `parker`. True if `keep_alive` went by.
     #[cold]
     #[inline(never)]
     pub(super) fn wait_paused(
@@ -529,7 +530,7 @@ impl Worker {
                     return None;
                 }
             }
-            // The virtual clock does not say when somebody looked last.
+            // The virtual clock does not say when a thread looked last.
             self.look_at_netpoll();
             if !p.peer.standing.has_permit() {
                 return None;

@@ -1,12 +1,12 @@
 //! The end of a runtime: every future is dropped, by a thread that may drop it, and it ends.
 //!
-//! The phases, and who may do what in which of them: `closing.rs`. Here is who begins each phase,
-//! and when.
+//! The phases, and what is allowed in which of them: `closing.rs`. Here is when each phase begins,
+//! and by which thread.
 //!
 //! # The steps of an end
 //!
-//! The *ender* sees to the steps. Who that is, and whether the thread that drops the runtime waits,
-//! depends on that thread:
+//! The *ender* sees to the steps. Which thread that is, and whether the thread that drops the
+//! runtime waits, depends on the latter:
 //!
 //! | the thread is | ender | waits |
 //! | --- | --- | --- |
@@ -26,8 +26,8 @@
 //!    does not wait for it.
 //! 4. The ender waits for the last thread, and joins all of them (*Joining* in `threads.rs`). An
 //!    ender in the background does not join: the drop of the runtime does, if it comes later. In
-//!    the closing nobody serves timers and sockets. So if a thread is still there after a moment,
-//!    they answer with errors: a hook for the end of a thread may wait for one.
+//!    the closing no thread serves timers and sockets. So if a thread is still there after a
+//!    moment, they answer with errors: a hook for the end of a thread may wait for one.
 //! 5. If the grace is over before that, the ender reports what is left and goes on. The threads
 //!    that are left hold the runtime's memory, and clear away when they return.
 //!
@@ -35,30 +35,29 @@
 //! Exceptions:
 //!
 //! - If the system refuses every thread, the ender clears away itself.
-//! - If the runtime has no thread at the end, the ender wakes those who wait for timers and
-//!   sockets.
+//! - If the runtime has no thread at the end, the ender wakes what waits for timers and sockets.
 //!
-//! With the clock of a driver there are no threads, and nobody can wait: the end begins with the
+//! With the clock of a driver there are no threads, and no caller can wait: the end begins with the
 //! closing.
 //!
 //! # Clearing away
 //!
-//! In the closing each thread: (1) cancels what is pinned to it, and waits for none of that to be
-//! left; (2) marks every live task as cancelled; whom it finds idle it takes and drops there and
-//! then, and a pinned one it sends to its own thread; (3) empties its own queues and the global
-//! one, dropping what comes out.
+//! In the closing each thread: (1) cancels what is pinned to it, and waits until none of that is
+//! left; (2) marks every live task as cancelled: an idle one it takes and drops there and then, and
+//! a pinned one it sends to its own thread; (3) empties its own queues and the global one, dropping
+//! what comes out.
 //!
-//! *Invariant*: when all threads have left and nobody is in the middle of a wake, no task is alive.
-//! A live task is idle, or queued, or running. One that is idle at (2) is dropped there. One that
-//! is queued, or on its way into a queue, is marked: whoever takes it out drops it. That is a
-//! thread at (3), or, if all have left before the push, the pusher: it pushes, fences, and looks at
-//! the phase; the last thread sets the phase, fences, and looks at the queue. One that runs is
-//! marked, and its runner drops it after the poll (S7: *what a stuck thread is polling is dropped
-//! by that thread*).
+//! *Invariant*: when all threads have left and no thread is in the middle of a wake, no task is
+//! alive. A live task is idle, or queued, or running. One that is idle at (2) is dropped there. One
+//! that is queued, or on its way into a queue, is marked: the thread that takes it out drops it.
+//! That is a thread at (3), or, if all have left before the push, the pusher: it pushes, fences,
+//! and looks at the phase; the last thread sets the phase, fences, and looks at the queue. One that
+//! runs is marked, and its runner drops it after the poll (S7: *what a stuck thread is polling is
+//! dropped by that thread*).
 //!
 //! Checked by `models::shutdown`, by `tests/shutdown_drops_everything.rs`,
 //! `tests/shutdown_bears_what_goes_on.rs` and `tests/the_end_has_phases.rs`, and by
-//! `shutdown/tests.rs` for a waker in flight and for who waits.
+//! `shutdown/tests.rs` for a waker in flight and for threads that wait.
 
 #[cfg(all(test, not(ws_loom)))]
 pub(super) mod tests;
@@ -91,23 +90,23 @@ const REPORTED_MAX: usize = 10;
 /// is looked for. As many as a local queue holds.
 const ABORTED_AT_ONCE: usize = 256;
 
-/// How long a thread may take to leave before timers and sockets answer with errors: nobody serves
-/// them in the closing, and the thread may wait for one. Longer than a thread takes that waits for
-/// nothing.
+/// How long a thread may take to leave before timers and sockets answer with errors: no thread
+/// serves them in the closing, and this one may wait for one. Longer than a thread takes that waits
+/// for nothing.
 const CLOSING_PATIENCE: Duration = Duration::from_millis(20);
 
-/// Whether an ender joins the threads. One in the background does not: nobody waits for it, and the
-/// drop of the runtime, which may come meanwhile, would find nothing to join.
+/// Whether an ender joins the threads. One in the background does not: no thread waits for it, and
+/// the drop of the runtime, which may come meanwhile, would find nothing to join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Joins {
     Yes,
     No,
 }
 
-/// How long the one who ends a runtime waits.
+/// How long the thread that ends a runtime waits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wait {
-    /// Until everything is dropped, at most so long.
+    /// Until everything is dropped, at most this time.
     AtMost(Duration),
     /// Not at all.
     Not,
@@ -118,8 +117,8 @@ thread_local! {
     static IN_A_HOOK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs a hook on a thread that counts as one of the runtime's, though it is no worker: who ends a
-/// runtime in there does not wait for this thread.
+/// Runs a hook on a thread that counts as one of the runtime's, though it is no worker: a runtime
+/// that is ended in there does not wait for this thread.
 pub(super) fn in_a_hook(hook: impl FnOnce()) {
     IN_A_HOOK.set(true);
     // It does not unwind: a hook's panic is caught.
@@ -178,7 +177,8 @@ impl Shared {
     }
 
     /// Whether a task's panic has ended the runtime; if not, `main` is woken when one does. For the
-    /// root of `Runtime::run_local`: its caller owns the runtime, so nobody else can have ended it.
+    /// root of `Runtime::run_local`: its caller owns the runtime, so nothing else can have ended
+    /// it.
     ///
     /// The look at the phase comes after the entry of the waker. So one of two happens:
     /// [`task_panicked`](Self::task_panicked) finds the waker, or this thread takes the lock after
@@ -225,15 +225,15 @@ impl Shared {
         }
     }
 
-    /// The same for who must not wait.
+    /// The same for a thread that must not wait.
     fn end_in_the_background(self: &Arc<Self>) {
-        // A hook for the end of a thread may wait for a timer: then somebody has to see to that
+        // A hook for the end of a thread may wait for a timer: then a thread has to see to that
         // end.
         if self.live_tasks() == 0 && self.has_threads() && !self.config.hooks.has_stop() {
             self.begin_shutdown();
             // This look takes the lock of `threads` after the phase was set, so a thread that is
             // counted here sees the phase when it goes. If the last one went between the two looks,
-            // it did not, and nobody else would end the runtime.
+            // it did not, and no other thread would end the runtime.
             if !self.has_threads()
                 && !self.in_the_background("end", |shared| shared.help_to_clear())
             {
@@ -410,7 +410,7 @@ impl Worker {
     }
 
     /// Drops all tasks that are pinned to this thread (I7). That needs no permit, and may take as
-    /// long as their destructors like, so others have the permit meanwhile (S9).
+    /// long as their destructors take, so others have the permit meanwhile (S9).
     pub(super) fn clear_pinned(&self) {
         if self.p.pinned_live.get() == 0 {
             return;
@@ -440,7 +440,7 @@ impl Worker {
         });
     }
 
-    /// Any task that is queued, on whatever P.
+    /// Any task that is queued, on any P.
     fn take_any(&self) -> Option<Task> {
         let own = self.p.runnext.take().or_else(|| self.p.pop_forked());
         let own = own.or_else(|| self.p.lrq.pop());

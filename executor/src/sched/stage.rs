@@ -1,10 +1,9 @@
 //! The seam to a driver that steps workers by itself: what a runtime with a virtual clock has in
 //! place of the operating system.
 //!
-//! Threads that the scheduler starts wait here until the driver takes them up, and the driver says
-//! here which of them are blocked, which sysmon would otherwise ask the system. A runtime with a
-//! real clock has no stage, and looks here only where it is about to start a thread, or has found
-//! one stuck.
+//! Threads that the scheduler starts wait here until the driver takes them up. The driver says here
+//! which of them are blocked; sysmon would otherwise ask the system. A runtime with a real clock
+//! has no stage, and looks here only where it is about to start a thread, or has found one stuck.
 
 #[cfg(test)]
 use std::task::Waker;
@@ -22,7 +21,7 @@ pub(crate) struct Stage {
     /// Woken once, where a search is about to claim a branch.
     #[cfg(test)]
     pub(super) before_claim: Mutex<Option<Waker>>,
-    /// How often somebody asked whether a thread waits, for which the system reads a file.
+    /// How often the runtime asked whether a thread waits. The system reads a file for that.
     #[cfg(test)]
     pub(super) files_read: Mutex<u32>,
     /// The CPU time of each thread, if a test says so.
@@ -58,7 +57,7 @@ impl Stage {
         self.new.lock().len()
     }
 
-    /// Somebody searches, and claims a branch next.
+    /// A thread searches, and claims a branch next.
     #[cfg(test)]
     pub(super) fn come_to_a_claim(&self) {
         let waker = self.before_claim.lock().take();

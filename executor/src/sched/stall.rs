@@ -1,4 +1,4 @@
-//! Stalls: when they are reported, to whom, and what is said. sysmon finds them (*A stall* in
+//! Stalls: when they are reported, to which hook, and what is said. sysmon finds them (*A stall* in
 //! `sysmon.rs`).
 //!
 //! - A stall that reaches the threshold is reported, at most one in [`REPORT_EVERY`]. The others
@@ -9,10 +9,10 @@
 //! - The end of a stall that was reported is always reported, with its whole time. There are no
 //!   more of these than of the first, so they have no limit of their own.
 //!
-//! Nobody stays awake for the second and the third. A thread that is stuck beside an idle runtime
-//! has lost its permit or has the last one. If it has one, sysmon does not sleep for good; if it
-//! has none, it takes one when its poll has ended, which wakes sysmon (*The monitor's bed* in
-//! `idle.rs`). And where sysmon sleeps for good, it gets up when a report is due.
+//! sysmon does not stay awake for the second and the third. A thread that is stuck beside an idle
+//! runtime has lost its permit or has the last one. If it has one, sysmon does not sleep for good.
+//! If it has none, it takes one when its poll has ended, which wakes sysmon (*The monitor's bed* in
+//! `idle.rs`). If sysmon sleeps for good, it gets up when a report is due.
 
 use std::{fmt, panic::Location, sync::Arc as StdArc, time::Duration};
 
@@ -24,7 +24,7 @@ use crate::{
     throttle::REPORT_EVERY,
 };
 
-/// A thread computes if it is on a core for one part in so many of the time, as in
+/// A thread computes if it is on a core for one part in this many of the time, as in
 /// `sysmon/strays.rs`.
 const COMPUTES: u64 = 4;
 
@@ -172,8 +172,8 @@ impl Measured {
         self.kind != StallKind::Computing
     }
 
-    /// It has lasted for so many nanoseconds, its thread was on a core for `used` of them, and was
-    /// seen to wait for something else than a core or not.
+    /// It has lasted for `lasted` nanoseconds, and its thread was on a core for `used` of them.
+    /// `waited`: the thread was seen to wait for something else than a core.
     pub(super) fn new(lasted: u64, used: Option<u64>, waited: bool) -> Self {
         // Two clocks, which are not read at the same time.
         let used = used.map(|used| used.min(lasted));
@@ -248,7 +248,7 @@ impl Reports {
         let Some(task) = shared.find_live(peer.running.load(Relaxed)) else {
             return Told::Suppressed;
         };
-        // Only if it is the same poll still, it is about this task.
+        // It is about this task only if it is still the same poll.
         if peer.ticks.load(Relaxed) != ticks {
             return Told::Suppressed;
         }

@@ -1,14 +1,14 @@
-//! Strangers: wakers that are neither of a task nor of a root, so that waking them is anybody's
-//! code, which may block.
+//! Strangers: wakers that are neither of a task nor of a root. So to wake them is to run code of
+//! unknown origin, which may block.
 //!
 //! A look at the netpoll or at the timers brings wakers of both kinds, and so does the end of a
 //! runtime. A stranger that blocks must not keep the others from being woken (S9), nor the monitor
 //! from its looks (L2). Hence:
 //!
 //! 1. *Tasks and roots first.* Their wake never blocks.
-//! 2. *No other stranger in hand.* Who brings several strangers puts them into a list of the
-//!    runtime, and takes them out one at a time, as any other thread may. If one blocks, the rest
-//!    is in the list.
+//! 2. *No other stranger in hand.* A thread that brings several strangers puts them into a list of
+//!    the runtime, and takes them out one at a time, as any other thread may. If one blocks, the
+//!    rest is in the list.
 //! 3. *Somebody sees to the list.* If nothing was taken from it for a while, one more thread in the
 //!    background starts to take.
 //!
@@ -16,22 +16,23 @@
 //! | --- | --- | --- |
 //! | a step or a wait of a worker | itself, and what others have left in the list, as code of the user's | the monitor |
 //! | the monitor | a thread in the background at once | the monitor |
-//! | who closes a socket, or wakes who waits for it | itself | the monitor |
+//! | a thread that closes a socket, or wakes what waits for it | itself | the monitor |
 //! | the same where there is no monitor, or the runtime ends; and the end | threads in the background | itself, until the list is empty |
 //!
 //! A lone stranger does not come into the list, but for those of the monitor and of the end, which
 //! go on to others behind it. Where the system refuses a thread, and with the clock of a driver,
-//! who sees to the list takes from it itself.
+//! the thread that sees to the list takes from it itself.
 //!
 //! *Known gap*: without a monitor, what a worker has left in the list waits for the next worker
 //! that brings a stranger.
 //!
 //! # The monitor does not oversleep
 //!
-//! It sleeps for good only while all permits are free, after a look at the list. Who puts strangers
-//! there looks at the permits afterwards, and wakes the monitor if all are free. The look and the
-//! entry are under one lock. So if the look missed the entry, this thread sees the permits as the
-//! monitor did, or a later state of them: then somebody has taken one, and has woken the monitor.
+//! It sleeps for good only while all permits are free, after a look at the list. A thread that puts
+//! strangers there looks at the permits afterwards, and wakes the monitor if all are free. The look
+//! and the entry are under one lock. So if the look missed the entry, this thread sees the permits
+//! as the monitor did, or a later state of them: then one has been taken, by a thread that has
+//! woken the monitor.
 //!
 //! # Rejected
 //!
@@ -51,7 +52,7 @@ use crate::{
     sync::{Arc, Condvar, Mutex},
 };
 
-/// How long the list may stand still, while somebody takes from it, before one more thread does.
+/// How long the list may stand still, while a thread takes from it, before one more thread does.
 /// The period of the monitor while something is under way.
 const PATIENCE: Duration = Duration::from_millis(1);
 

@@ -1,7 +1,7 @@
 //! Threads of the runtime: how one is started, and how many there may be.
 //!
-//! A thread is started when a permit and the duty to spin find nobody parked (`ground.rs`, *Who is
-//! woken*). It is counted before it exists, under the lock that a shutdown looks at, so that the
+//! A thread is started when a permit and the duty to spin find no thread parked (`ground.rs`, *Who
+//! is woken*). It is counted before it exists, under the lock that a shutdown looks at, so that the
 //! closing either refuses it or waits for it. What the cap or the system refuses is counted, and
 //! reported once a second at most. Nothing is lost: the P goes back to the vacant ones, and permit
 //! and spinning are *refused*.
@@ -15,8 +15,8 @@
 //! never meets this step.
 //!
 //! Rejected: to have the monitor start every thread, so that no thread is made inside a wake. The
-//! task would wait for a second thread to wake up first, and where the monitor is stuck in a report
-//! hook, for that.
+//! task would wait for a second thread to wake up first. And where the monitor is stuck in a report
+//! hook, the task would wait for that.
 //!
 //! Checked by `tests/threads_are_as_their_builder_was.rs`.
 //!
@@ -26,8 +26,8 @@
 //! they had. So each thread that is started leaves its handle in [`Joins`].
 //!
 //! - A thread that ends for want of work leaves its handle in `ended`, and joins the one that it
-//!   finds there. So at most one handle of a thread that has ended waits there, and who joins that
-//!   one has joined those before.
+//!   finds there. So at most one handle of a thread that has ended waits there, and the thread that
+//!   joins that one has joined those before.
 //! - The end takes all handles but that of its own thread, and has them joined by a thread in the
 //!   background: a destructor of a thread-local is user code, and the wait for it is bounded by the
 //!   grace.
@@ -44,9 +44,9 @@
 //! # *Threads in their start hook*
 //!
 //! A thread runs its start hook before its first task, and the hook may block. So it has no permit
-//! and no duty to spin meanwhile: who starts it releases both, and it comes out of the hook as a
-//! thread that lies down, with the last look that belongs to that. Whatever was pushed while it was
-//! in its hook it sees then.
+//! and no duty to spin meanwhile: the thread that starts it releases both, and it comes out of the
+//! hook as a thread that lies down, with the last look that belongs to that. If something was
+//! pushed while it was in its hook, it sees that then.
 //!
 //! Nothing counts such a thread as one that will come, so each push would start one more. Therefore
 //! only as many are in their hook as permits are free, besides those that the monitor gave up
@@ -54,11 +54,11 @@
 //! second after twice that time, and so on: a hook of half a second costs six threads.
 //!
 //! Both the count and its end are under a lock, and a thread that comes out of its hook can be
-//! handed a permit before it counts itself out. A pusher that finds too many in their hook has
+//! handed a permit before it counts itself out. If a pusher finds too many in their hook, it has
 //! pushed before, and the thread looks at the queues after it has counted itself out: so it sees
 //! the push. A pusher that comes later finds it asleep, and starts none.
 //!
-//! A pusher may have found nobody parked before a thread came out of its hook, and look at the
+//! A pusher may have found no thread parked before a thread came out of its hook, and look at the
 //! count afterwards. So it looks once more for a parked thread. Without that look the runtime
 //! started a thread more than it has permits, now and then.
 //!
@@ -114,9 +114,9 @@ const JOIN_LOOKS: Duration = Duration::from_millis(1);
 #[derive(Debug, Default)]
 pub(crate) struct InStartHook {
     count: usize,
-    /// So many of them nobody waits for any more.
+    /// Number of them that are no longer waited for.
     late: usize,
-    /// Since when work waits for them, as far as the monitor saw, in nanoseconds of the runtime's
+    /// Since when work waits for them, by the monitor's looks, in nanoseconds of the runtime's
     /// clock.
     since: Option<u64>,
 }
@@ -286,7 +286,7 @@ impl Shared {
     }
 
     /// The first steps of a thread: it is counted, and has a P. With a hook for its start, permit
-    /// and spinning come back, and the caller puts them off when the thread is there; otherwise the
+    /// and spinning come back, and the caller puts them off when the thread is there. Otherwise the
     /// thread has them. None: it was refused, or put off.
     pub(super) fn begin_thread(
         &self,
@@ -346,7 +346,7 @@ impl Shared {
     }
 
     /// Permit and spinning go back, for a thread that is on its way. Others may have pushed
-    /// meanwhile, saw a spinner, and relied on it.
+    /// meanwhile, seen a spinner, and relied on it.
     pub(super) fn put_off(&self, permit: Permit, spinning: Spinning) {
         self.idle.release(permit, Some(spinning));
         self.after_release();
@@ -371,7 +371,7 @@ impl Shared {
         true
     }
 
-    /// Whether a thread could be woken or started, as far as one can see.
+    /// Whether a thread could be woken or started, by what is seen now.
     pub(super) fn could_have_a_thread(&self) -> bool {
         !self.idle.parked().is_empty()
             || (self.threads.lock().count < self.config.max_threads && self.may_begin_a_hook())

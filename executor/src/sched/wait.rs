@@ -53,7 +53,7 @@ pub(super) const CROWD: usize = 8;
 /// How long a crowd waits for the next ones to come, in nanoseconds. A fifth of what tokio's clock
 /// counts in; half of it leaves 2.9 us a sleep in the measurement above.
 pub(super) const CROWD_WAIT: u64 = 200_000;
-/// How long it has to have gone on before it does, in nanoseconds.
+/// How long a crowd has to last before it waits so, in nanoseconds.
 pub(super) const CROWD_LASTS: u64 = 1_000_000;
 
 /// How long a thread sleeps instead if its wait in the netpoll fails: what timers can be late by

@@ -77,7 +77,7 @@ impl Shared {
         self.keeper.is_taken.load(Relaxed)
     }
 
-    /// Whether there is a monitor, as far as is known.
+    /// Whether there is a monitor, by the keeper's mark.
     pub(crate) fn is_monitored(&self) -> bool {
         self.config.sysmon && self.keeper.is_taken.load(Relaxed)
     }
