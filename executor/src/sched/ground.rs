@@ -63,7 +63,7 @@
 //! - *An arm and a thread that leaves the netpoll*: if the armer still saw that thread wait, that
 //!   thread sees the timer when it waits again, or finds a permit or all of them taken. In the last
 //!   case their holders see the timer.
-//! - *A release and a thread that leaves the netpoll*: either the releaser sees that nobody waits,
+//! - *A release and a thread that leaves the netpoll*: either the releaser sees that none waits,
 //!   or the other thread sees the free permit and takes it. Hence the fence in
 //!   [`poll_as`](Ground::poll_as), after the right to poll was given back: a releaser that goes to
 //!   the netpoll itself must not find the door closed by a thread that goes away.
@@ -446,7 +446,7 @@ pub(crate) trait Ground: Sized {
         true
     }
 
-    // --- somebody in the netpoll ---
+    // --- a thread in the netpoll ---
 
     /// Polls as the thread of P `index` and gives the right to poll back, before anything else that
     /// thread may do.

@@ -2,7 +2,7 @@
 //! unknown origin, which may block.
 //!
 //! A look at the netpoll or at the timers brings wakers of both kinds, and so does the end of a
-//! runtime. A stranger that blocks must not keep the others from being woken (S9), nor the monitor
+//! runtime. A stranger that blocks must not keep the others from being woken (S9), or the monitor
 //! from its looks (L2). Hence:
 //!
 //! 1. *Tasks and roots first.* Their wake never blocks.
