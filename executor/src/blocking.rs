@@ -16,15 +16,15 @@
 //! 245 tasks a call, and 18 us a call. Hence:
 //!
 //! - If more than a few tasks wait in the local queue, a call that is spawned there goes to the
-//!   global one, behind what is there; otherwise it runs next, as any new task does. One of another
-//!   priority than the default goes to the P's ordered queue. In `block_on` it always goes to the
-//!   queues of all, to the shared ordered one if it has a priority of its own: it would block the
+//!   global one, behind what is there. Otherwise it runs next, as any new task does. One of another
+//!   priority than the default goes to the P's ordered queue. In `block_on` a call always goes to
+//!   the queues of all (the shared ordered one if it has a priority of its own): it would block the
 //!   thread of the root, which no other thread polls.
 //! - A thread that runs dry and takes a batch from there takes nothing behind a call.
 //! - *A thread that comes back* from a closure and finds no permit takes the next call, if one of
-//!   the first few in the global queue is one, and goes to sleep only if there is none. So does any
+//!   the first few in the global queue is one. It goes to sleep only if there is none. So does any
 //!   other thread that has lost its permit. A closure is announced as soon as it begins, so it
-//!   needs no permit (one that was aborted before is dropped instead); and a hand-off for each
+//!   needs no permit (one that was aborted before is dropped instead). And a hand-off for each
 //!   would cost the worker a wake-up. Exceptions: a thread with pinned tasks or a root, which have
 //!   no other thread; and any thread while something urgent is queued.
 //!

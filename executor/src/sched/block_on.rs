@@ -42,24 +42,24 @@
 //! free and work is queued, and one of these holds:
 //!
 //! - The runtime has no thread at all.
-//! - This thread's own work went to the others. Either it gave it away for want of a permit (a
-//!   thread that is refused holds one for a moment, so that no other can have it), or sysmon took
-//!   it with the permit, in the middle of a poll of the root.
+//! - This thread's own work went to the others. Either it gave it away for want of a permit, or
+//!   sysmon took it with the permit, in the middle of a poll of the root. (A thread that is refused
+//!   holds a permit for a moment, so that no other can have it.)
 //! - It has spawned something in this call, something of its P is alive, and no thread is parked
 //!   that would come for what is queued. (What an earlier thread spawned on that P counts as alive,
 //!   too: so it may take strangers for nothing.)
 //!
 //! What was left to them would be left for good. The third also covers what became runnable without
-//! this thread: its child was woken by a foreign thread, or by one that was stuck then and lost its
+//! this thread. Its child was woken by a foreign thread, or by one that was stuck then and lost its
 //! queue, or waits for a child of its own that is queued. The stuck threads may wait for just that.
 //! At the cap, where threads exist and are stuck, others' work is not taken for any other reason:
 //! it may well block, and this thread was promised its own root. A thread that spawned nothing
 //! never does.
 //!
-//! The thread that is to stand in is awake in time. A thread that pushes with a permit free, or
-//! frees one while work is queued, tries for a thread, and its refusal wakes all that wait for a
-//! root (`Ground::refused`); that goes without sysmon. It takes a free permit, though, and from a
-//! thread that is stuck without a word only sysmon takes it.
+//! The thread that is to stand in is awake in time. If a thread pushes with a permit free, or frees
+//! one while work is queued, it tries for a thread. The refusal wakes all that wait for a root
+//! (`Ground::refused`). That goes without sysmon. It takes a free permit, though, and from a thread
+//! that is stuck without a word only sysmon takes it.
 //!
 //! Rejected: to tell the P whose home the task has, in the push to the global queue. It would miss
 //! what a stuck thread had in its queue, and a child's child, or cost a look at each task of every

@@ -19,9 +19,9 @@
 //!
 //! A wake-up begins with a permit and the duty to spin, taken in one step (`Idle::submit`). They go
 //! to a parked thread; the one that waits in the netpoll is the last to be disturbed. If none is
-//! parked, a thread is started. If that is refused they go back, and *the refused look* follows:
-//! others may have pushed meanwhile, seen a spinner, and relied on it; and a thread that wants a
-//! permit may have found this one taken.
+//! parked, a thread is started. If that is refused they go back, and *the refused look* follows.
+//! For others may have pushed meanwhile, seen a spinner, and relied on it. And a thread that wants
+//! a permit may have found this one taken.
 //!
 //! # What a release owes
 //!
@@ -52,24 +52,24 @@
 //! | a permit is given up | the second fact | [`ensure_poller`](Ground::ensure_poller), or the thread goes to the netpoll itself |
 //! | a thread leaves the netpoll | the first fact | it goes there again, or it tries for a permit |
 //!
-//! Nothing else counts. It does not matter what the thread is that arms (a worker, one in an
-//! announced block, in a nested `block_on`, in a hook, or none of this runtime's), or to which P
-//! the timers belong. So no other place decides who is heard.
+//! Nothing else counts. It does not matter to which P the timers belong, or which thread arms: a
+//! worker, one in an announced block, in a nested `block_on`, in a hook, or none of this runtime's.
+//! So no other place decides who is heard.
 //!
 //! Each step ends with a sequentially consistent fence before its look. Of two steps that overlap,
 //! the one with the second fence sees what the other one did:
 //!
 //! - *An arm and a release*: either the armer sees the free permit, or the releaser sees the timer.
-//! - *An arm and a thread that leaves the netpoll*: if the armer still saw that thread wait, that
-//!   thread sees the timer when it waits again, or finds a permit or all of them taken. In the last
-//!   case their holders see the timer.
-//! - *A release and a thread that leaves the netpoll*: either the releaser sees that none waits,
-//!   or the other thread sees the free permit and takes it. Hence the fence in
+//! - *An arm and a thread that leaves the netpoll*: if the armer still saw that thread wait, one of
+//!   three things follows. That thread waits again, and sees the timer; or it finds a permit; or it
+//!   finds all of them taken, and their holders see the timer.
+//! - *A release and a thread that leaves the netpoll*: either the releaser sees that none waits, or
+//!   the other thread sees the free permit and takes it. Hence the fence in
 //!   [`poll_as`](Ground::poll_as), after the right to poll was given back: a releaser that goes to
 //!   the netpoll itself must not find the door closed by a thread that goes away.
 //!
 //! A shard tells only a deadline that is earlier than all that it has (`timer/shard.rs`). A later
-//! one is heard with the earlier one, for the thread that fires that looks at the next one.
+//! one is heard with the earlier one, for the thread that fires the earlier one looks at the next.
 //!
 //! A permit may be held by a thread that is stuck without a word. Then sysmon fires the timers and
 //! looks at the netpoll (`sysmon.rs`). If no thread can be had, sysmon does so too, and threads

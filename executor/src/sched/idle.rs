@@ -34,7 +34,7 @@
 //!
 //! The two fences are sequentially consistent. So of a submit and a retire that overlap, either the
 //! submit sees the free permit and the gone spinner, or the retire sees the push. If work is pushed
-//! while a thread spins, it is that spinner's business: when it finds work, and was the last
+//! while a thread spins, it is that spinner's business. When that finds work, and was the last
 //! spinner, it wakes another if anything is left ([`Idle::stop_spinning`] has the same fence).
 //!
 //! Every release of a permit goes through the same look, also that of a thread that did not spin: a

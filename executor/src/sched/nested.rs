@@ -202,7 +202,7 @@ impl Worker {
     }
 
     /// Sleeps until the root goes on. If the system has refused a thread and there is no keeper to
-    /// try again, this thread does: it may be the only one, and its own future may wait for a task
+    /// try again, this thread tries. It may be the only one, and its own future may wait for a task
     /// that waits for a thread.
     fn sleep_above(&self, root: &Root) {
         if self.shared.has_a_keeper() {

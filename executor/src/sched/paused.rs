@@ -9,11 +9,11 @@
 //!
 //! *Invariant*: the clock moves only while nothing in the runtime can go on before it does.
 //!
-//! Every thread that has a P is counted as *awake* from its first step to its last, but for the
-//! time in which it sleeps: a worker in [`Worker::wait_paused`], a nested `block_on` in
-//! [`Shared::park_above`]. A thread in a blocking closure, in a stalled join or in the middle of a
-//! poll sleeps nowhere here, so it is awake, and the clock waits for it. A thread that falls asleep
-//! counts itself down, and if it was the last:
+//! Every thread that has a P is counted as *awake* from its first step to its last, except while it
+//! sleeps: a worker in [`Worker::wait_paused`], a nested `block_on` in [`Shared::park_above`]. A
+//! thread in a blocking closure, in a stalled join or in the middle of a poll sleeps nowhere here,
+//! so it is awake, and the clock waits for it. A thread that falls asleep counts itself down, and
+//! if it was the last:
 //!
 //! 1. it is the one in the netpoll: it looks whether the next step is already some thread's
 //!    (`all_wait`), and asks the netpoll without waiting. If nothing came of that, it moves the
@@ -41,8 +41,8 @@
 //! `time::advance` waits for a moment and for quiet: it is ready when the clock is there and
 //! everything that could go on at that moment has done so. It is no timer, since a timer's waker is
 //! one of several that become ready together. It has a place in `State::advances` instead. When all
-//! wait, the thread in the netpoll compares the next timer with the earliest advance: a timer that
-//! is not later goes first; otherwise the clock moves to the advance, which is woken alone.
+//! wait, the thread in the netpoll compares the next timer with the earliest advance. If the timer
+//! is not later, it goes first. Otherwise the clock moves to the advance, which is woken alone.
 //!
 //! # Sockets
 //!
@@ -51,15 +51,15 @@
 //!
 //! # *The shuffle*
 //!
-//! At each step one of the tasks that are ready is drawn, each with the same chance, whatever queue
-//! it is in and for whatever reason it got there. So, apart from what happens within a poll, all
-//! orders are possible that a program may meet under any number of workers, and a seed picks one.
-//! This gives up what the queues promise otherwise: first in, first out (H1), `runnext` and the
-//! slice (F4). What is left of fairness: of `n` ready tasks each is next with a chance of one in
-//! `n`, so none waits for ever (but with probability nought), and a poll has its budget (F2). A
-//! forked child runs first, as always (J4). Tasks with a priority come before all that have a lower
-//! one, in their order (O1). The whole runtime draws from one generator, so that it does not matter
-//! which thread has the permit.
+//! At each step one of the tasks that are ready is drawn, each with the same chance, from every
+//! queue and for every reason. So, apart from what happens within a poll, all orders are possible
+//! that a program may meet under any number of workers, and a seed picks one. This gives up what
+//! the queues promise otherwise: first in, first out (H1), `runnext` and the slice (F4). What is
+//! left of fairness: of `n` ready tasks each is next with a chance of one in `n`, so none waits for
+//! ever (but with probability nought). And a poll has its budget (F2). A forked child runs first,
+//! as always (J4). Tasks with a priority come before all that have a lower one, in their order
+//! (O1). The whole runtime draws from one generator, so that it does not matter which thread has
+//! the permit.
 //!
 //! It costs normal runtimes nothing: a bit in the attention word, which each step reads anyway,
 //! leads here.

@@ -42,18 +42,20 @@
 //!
 //! # Clearing away
 //!
-//! In the closing each thread: (1) cancels what is pinned to it, and waits until none of that is
-//! left; (2) marks every live task as cancelled: an idle one it takes and drops there and then, and
-//! a pinned one it sends to its own thread; (3) empties its own queues and the global one, dropping
-//! what comes out.
+//! In the closing each thread:
+//!
+//! - (1) cancels what is pinned to it, and waits until none of that is left;
+//! - (2) marks every live task as cancelled: an idle one it takes and drops there and then, and a
+//!   pinned one it sends to its own thread;
+//! - (3) empties its own queues and the global one, dropping what comes out.
 //!
 //! *Invariant*: when all threads have left and no thread is in the middle of a wake, no task is
 //! alive. A live task is idle, or queued, or running. One that is idle at (2) is dropped there. One
 //! that is queued, or on its way into a queue, is marked: the thread that takes it out drops it.
-//! That is a thread at (3), or, if all have left before the push, the pusher: it pushes, fences,
-//! and looks at the phase; the last thread sets the phase, fences, and looks at the queue. One that
-//! runs is marked, and its runner drops it after the poll (S7: *what a stuck thread is polling is
-//! dropped by that thread*).
+//! That is a thread at (3), or, if all have left before the push, the pusher. The pusher pushes,
+//! fences, and looks at the phase; the last thread sets the phase, fences, and looks at the queue.
+//! One that runs is marked, and its runner drops it after the poll (S7: *what a stuck thread is
+//! polling is dropped by that thread*).
 //!
 //! Checked by `models::shutdown`, by `tests/shutdown_drops_everything.rs`,
 //! `tests/shutdown_bears_what_goes_on.rs` and `tests/the_end_has_phases.rs`, and by

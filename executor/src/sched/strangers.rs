@@ -31,8 +31,8 @@
 //! It sleeps for good only while all permits are free, after a look at the list. A thread that puts
 //! strangers there looks at the permits afterwards, and wakes the monitor if all are free. The look
 //! and the entry are under one lock. So if the look missed the entry, this thread sees the permits
-//! as the monitor did, or a later state of them: then one has been taken, by a thread that has
-//! woken the monitor.
+//! as the monitor did, or a later state of them. If that is a later state, a permit has been taken,
+//! and the thread that took it has woken the monitor.
 //!
 //! # Rejected
 //!

@@ -27,12 +27,14 @@
 //!   at once ([`Shared::need_permit`]).
 //!
 //! It takes two looks to tell which thread is blocked. The second comes 20 us after the first in
-//! two cases: a thread asked for a permit; or others need one, and the thread of a poll that the
-//! first look saw begin is on no core (its CPU clock stands still between two readings) and does
-//! not wait for one.
+//! two cases:
 //!
-//! *A stall* begins with its poll, or with a fork that the poll came to, and ends with the next
-//! fork or with the poll: a computation that goes on forking is not stuck. A fork does not announce
+//! - a thread asked for a permit;
+//! - others need one, and the first look saw a poll begin whose thread is on no core (its CPU clock
+//!   stands still between two readings) and does not wait for one.
+//!
+//! *A stall* begins with its poll, or with a fork that the poll came to. It ends with the next fork
+//! or with the poll: a computation that goes on forking is not stuck. A fork does not announce
 //! itself, for that would cost every join a store. Therefore the monitor asks the lane of each P in
 //! a long poll, as a thief does (*Hunger* in `fork_join/deque.rs`), and the next fork there
 //! answers: its thread counts `came_by`. If the count has moved at a look, the monitor takes the
@@ -42,7 +44,7 @@
 //! before that look may be reported one look too early.
 //!
 //! If a P's permit was taken in the middle of a poll, the P stays in view until it is reported, and
-//! while its thread computes, also when all others have gone to sleep by then.
+//! while its thread computes. That holds also if all others have gone to sleep by then.
 //!
 //! Beside that:
 //!
@@ -50,8 +52,8 @@
 //!   the system refuses threads. Then it tries again and again, and does not lie down before it has
 //!   one. If the runtime has no thread at all it becomes a worker itself, see `keeper.rs`.)
 //! - If no thread has looked at the netpoll for 10 ms, it looks there (F5).
-//! - If all lie down and no thread waits in the netpoll, it wakes one to go there: the thread that
-//!   lay down last may have met sysmon's own look at it, and have gone to sleep elsewhere.
+//! - If all lie down and no thread waits in the netpoll, it wakes one to go there. For the thread
+//!   that lay down last may have met sysmon's own look at it, and have gone to sleep elsewhere.
 //!
 //! # Blocked or computing?
 //!
@@ -59,7 +61,7 @@
 //! thread uses it. A computing one keeps its permit for a slice of 10 ms, for one more thread would
 //! only compete with it. (One that forks does not: it comes to a fork soon, and waits there.)
 //! Blocked is a thread whose CPU clock has not moved between two looks *and* that is not runnable:
-//! on a busy machine the clock of a thread that waits for a core stands still as well. The second
+//! on a busy machine the clock also stands still while a thread waits for a core. The second
 //! question costs 3 us. So it is asked only if the clock has not moved, and only once in a poll
 //! where it makes no difference, beside a free permit mostly. Where the system does not tell, all
 //! count as computing.
@@ -69,18 +71,22 @@
 //! A look costs a load for each P, and 0.3 us for each reading of a CPU clock. It is the waking
 //! that costs (measured with both of two cores busy: a period of 20 us costs 12 %, 100 us 7 %, 1 ms
 //! up to 5 %). So the period is 20 us only for a millisecond after it had to act, and not for a
-//! computation that forks. It doubles from then on, up to 1 ms while every permit is taken or a
-//! thread is stuck without one (that thread may take one at any moment and be stuck again, and a
-//! slice is counted from the first look), and up to 10 ms otherwise.
+//! computation that forks. It doubles from then on: to 1 ms while every permit is taken or a thread
+//! is stuck without one, and to 10 ms otherwise. (A thread without a permit may take one at any
+//! moment and be stuck again, and a slice is counted from the first look.)
 //!
 //! *Crowded*: where other programs want the cores too, each time it wakes a worker may lose its
 //! core to them for milliseconds. With a look every millisecond a busy HTTP server took 5 % more
-//! CPU while its client was on the same two cores, and its threads lost their cores 0.007 times a
+//! CPU while its client was on the same two cores. Its threads lost their cores 0.007 times a
 //! request and not 0.003. So while every permit is taken, and for a while after it saw a thread
-//! that has one wait for a core, the period is 4 ms. It is 1 ms where something is under way: a
-//! thread is stuck; a poll is long, by the CPU time that it took or because it blocks; or the
-//! global queue waits for *slow polls* (`find.rs`). With 4 ms, a thread that blocks is found within
-//! 4 ms, and one that computes loses its permit after 14 ms.
+//! that has one wait for a core, the period is 4 ms. It is 1 ms where something is under way:
+//!
+//! - a thread is stuck;
+//! - a poll is long, by the CPU time that it took or because it blocks;
+//! - the global queue waits for *slow polls* (`find.rs`).
+//!
+//! With 4 ms, a thread that blocks is found within 4 ms, and one that computes loses its permit
+//! after 14 ms.
 //!
 //! After five looks in a row that saw no permit taken it sleeps for good; see *The monitor's bed*
 //! in `idle.rs`.

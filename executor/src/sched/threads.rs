@@ -29,8 +29,8 @@
 //!   finds there. So at most one handle of a thread that has ended waits there, and the thread that
 //!   joins that one has joined those before.
 //! - The end takes all handles but that of its own thread, and has them joined by a thread in the
-//!   background: a destructor of a thread-local is user code, and the wait for it is bounded by the
-//!   grace.
+//!   background. For a destructor of a thread-local is user code, and the grace bounds the wait for
+//!   it.
 //! - If the system refuses that thread, the ender waits within the grace until each of them has
 //!   returned, and joins it then. In this case alone a destructor of a thread-local that blocks
 //!   holds up the ender.
@@ -44,9 +44,9 @@
 //! # *Threads in their start hook*
 //!
 //! A thread runs its start hook before its first task, and the hook may block. So it has no permit
-//! and no duty to spin meanwhile: the thread that starts it releases both, and it comes out of the
-//! hook as a thread that lies down, with the last look that belongs to that. If something was
-//! pushed while it was in its hook, it sees that then.
+//! and no duty to spin meanwhile: the thread that starts it releases both. It comes out of the hook
+//! as a thread that lies down, with the last look that belongs to that. If something was pushed
+//! while it was in its hook, it sees that then.
 //!
 //! Nothing counts such a thread as one that will come, so each push would start one more. Therefore
 //! only as many are in their hook as permits are free, besides those that the monitor gave up

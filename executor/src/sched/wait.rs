@@ -9,11 +9,11 @@
 //!
 //! Where timers are due every few microseconds, the thread that waits for the next one pays a sleep
 //! and a wake-up for a handful of them. With 200,000 sleeps that end within a second those were
-//! half of the 5.1 us of CPU that each took. So where the waits in the netpoll have ended with
+//! half of the 5.1 us of CPU that each took. So if the waits in the netpoll have ended with
 //! [`CROWD`] timers or more for [`CROWD_LASTS`], no thread gets up for what is armed already before
-//! [`CROWD_WAIT`] is over, and they fire together: 2.2 us, and late by 88 us in the median where it
-//! was 36 (Intel Xeon, 2 cores). Linux does so for each thread, by 50 us (`PR_SET_TIMERSLACK` in
-//! prctl(2)).
+//! [`CROWD_WAIT`] is over. They fire together: each takes 2.2 us, and is late by 88 us in the
+//! median where it was 36 (Intel Xeon, 2 cores). Linux does so for each thread, by 50 us
+//! (`PR_SET_TIMERSLACK` in prctl(2)).
 //!
 //! If a timer is armed meanwhile, it waits with them, unless it is the first of its P: then it sets
 //! the alarm forward, and fires at its moment. A socket or a wake-up ends the wait as ever. A
