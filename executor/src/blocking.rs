@@ -6,7 +6,7 @@
 //! not for the closure.
 //!
 //! *Room*: closures run at the same time on at most `max_threads - 2 * workers` threads, so that
-//! there is always a thread for every permit (L5). So blocking jobs that wait for async work cannot
+//! there is always a thread for every permit (L5): blocking jobs that wait for async work cannot
 //! lock the runtime up. The others wait as what they are, parked tasks, and can be aborted.
 //!
 //! # *Calls*

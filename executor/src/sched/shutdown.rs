@@ -5,8 +5,8 @@
 //!
 //! # The steps of an end
 //!
-//! The *ender* sees to the steps. Which thread that is, and whether the thread that drops the
-//! runtime waits, depends on the latter:
+//! The *ender* sees to the steps. It depends on the thread that drops the runtime which thread is
+//! the ender, and whether the dropping thread waits:
 //!
 //! | the thread is | ender | waits |
 //! | --- | --- | --- |

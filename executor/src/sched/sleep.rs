@@ -8,7 +8,7 @@
 //!
 //! 1. *Lie down*: the standing becomes `PARKED`, the bit is set, spinning and permit are given up
 //!    in one step, and everything is looked at once more. If there is work: up again, as a spinner.
-//!    For from the threads that relied on it more may have come than it is going to take.
+//!    The threads that relied on it may have pushed more than it is going to take.
 //! 2. *Look up*, before every sleep: was a permit handed over? Is there work that only this thread
 //!    may do? Is the runtime being shut down?
 //! 3. Sleep: [`Sleeper::wait`], in the netpoll if no other thread is there.
