@@ -24,9 +24,9 @@
 //!
 //! # Where there is none
 //!
-//! Outside a task (in a foreign executor) there is no budget and nothing is limited; nor in a
-//! closure that blocks and says so (`block_in_place`, `spawn_blocking`): its permit is elsewhere,
-//! nobody waits behind it.
+//! Outside a task (in a foreign executor) there is no budget and nothing is limited. The same holds
+//! in a closure that announces its block (`block_in_place`, `spawn_blocking`): its permit is
+//! elsewhere, and no task waits behind it.
 //!
 //! # A poll that does not come back
 //!
@@ -56,8 +56,9 @@ use crate::context;
 /// Units in a poll. As in tokio, where it was chosen by measuring; a power of two below 256.
 const BUDGET: u8 = 128;
 
-/// Refusals that make a poll one that does not come back. Eight times the budget: more than tasks
-/// have children that they poll at once, and for who spins in vain a fraction of a millisecond.
+/// Refusals that make a poll one that does not come back. Eight times the budget: a task polls
+/// fewer children than that at once, and a poll that spins in vain reaches it in a fraction of a
+/// millisecond.
 const REFUSALS: u16 = 1024;
 
 /// What the current poll may do: from the lowest bit on the units that are left (8 bits), the
@@ -289,7 +290,7 @@ pub(crate) fn refusals() -> u16 {
 }
 
 /// Polls by `poll`, and takes a unit if it is ready and has taken none itself. It refuses nothing:
-/// who calls it in a loop asks [`poll_proceed`] or [`has_budget_remaining`] before.
+/// a loop that calls it asks [`poll_proceed`] or [`has_budget_remaining`] before.
 pub fn charged<R>(poll: impl FnOnce() -> Poll<R>) -> Poll<R> {
     let before = BUDGET_OF_POLL.get().left();
     let result = poll();

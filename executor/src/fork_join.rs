@@ -8,9 +8,10 @@
 //! | --- | --- |
 //! | `deque.rs` | where branches wait, and how they are taken (*Hunger*, *Mine or nothing*) |
 //! | `job.rs` | what a branch of a join is to others |
-//! | `jobs.rs` | where branches of a scope wait, and who takes them |
+//! | `jobs.rs` | where branches of a scope wait, and which threads take them |
 //! | `latch.rs` | how the owner of a stolen branch learns of its end |
-//! | `scope.rs`, `exit.rs` | [`scope()`], whose branches are any number; how it learns that all have ended |
+//! | `scope.rs`, `exit.rs` | [`scope()`], with any number of branches; how it learns that all have ended |
+//! | `fork.rs` | [`fork()`], the async form |
 //! | `compute.rs` | [`compute()`]: a computation that async code awaits, and may cancel |
 //! | `owner.rs` | the thread's side: whom it feeds, what it does at a join that is not ready |
 //!
@@ -21,11 +22,11 @@
 //! 3. The job is still private, as it mostly is: it is taken back, and its closure is called. That
 //!    is five loads, five stores and two comparisons more than two plain calls, beside what the
 //!    closures have captured.
-//! 4. It was promoted, but nobody took it: the same, after a compare-and-swap.
+//! 4. It was promoted, but no thread took it: the same, after a compare-and-swap.
 //! 5. It was stolen: *the stalled join*.
 //!
-//! A panic in the first closure takes the same steps, and drops the second if nobody has begun it.
-//! So no frame is left before everything that may borrow from it has ended (J5).
+//! A panic in the first closure takes the same steps, and drops the second if no thread has begun
+//! it. So no frame is left before everything that may borrow from it has ended (J5).
 //!
 //! That includes panics of ours. The wait for a branch that is out comes by the scheduler, down to
 //! where it starts threads, and if something there unwound, a thief would go on with a frame that
@@ -96,14 +97,14 @@ use job::StackJob;
 /// Calls two closures, if others are idle at the same time, and returns both results.
 ///
 /// `a` runs here and now. `b` runs here after it, unless another worker is idle and takes it
-/// meanwhile; so they may borrow from this stack frame, and the price of a fork that nobody takes
-/// is about that of a call. With one worker the order is that of `(a(), b())`.
+/// meanwhile. So both may borrow from this stack frame. A fork that no worker takes costs about as
+/// much as a call. With one worker the order is that of `(a(), b())`.
 ///
 /// A worker that was idle before the call sees `b` at once, if no older branch waits for it. A
 /// worker that becomes idle later sees `b` when `a` forks or ends. So `a` must not wait for
-/// anything that `b` does. And where `a` takes long without a fork, `b` may wait for it beside an
-/// idle worker: for a few long branches [`scope()`] is the better choice, whose branches everybody
-/// sees at once.
+/// anything that `b` does. If `a` takes long without a fork, `b` may wait for it beside an idle
+/// worker. For a few long branches [`scope()`] is the better choice: all workers see its branches
+/// at once.
 ///
 /// Inside a task, or a `block_on`, the two run on its runtime. On a plain thread that has
 /// [entered](crate::runtime::Handle::enter) a runtime, `a` runs on that thread, and the runtime's
@@ -120,11 +121,11 @@ use job::StackJob;
 /// comes out of `a` or `b` may end the process.
 ///
 /// Outside of a runtime: a pool of its own for such calls would be threads beside those of the
-/// program's runtime, on the same cores, and nobody would ever end them.
+/// program's runtime, on the same cores, and nothing would ever end them.
 ///
 /// Inside a [`compute()`](crate::compute) whose future was dropped it unwinds before it calls `a`,
-/// although nothing panicked: without the panic hook, and with a payload of a private type. Who
-/// catches that may go on, and the next join unwinds again.
+/// although nothing panicked: without the panic hook, and with a payload of a private type. Code
+/// that catches this payload may go on, and the next join unwinds again.
 ///
 /// # Examples
 ///
@@ -150,7 +151,7 @@ use job::StackJob;
 /// ws::join(|| (), || println!("{shared}"));
 /// ```
 ///
-/// Nor can both sides change the same thing:
+/// Both sides cannot change the same thing either:
 ///
 /// ```compile_fail,E0499
 /// let mut count = 0;
@@ -230,7 +231,7 @@ struct First<'a, RA>(&'a UnsafeCell<MaybeUninit<RA>>);
 impl<'a, RA> First<'a, RA> {
     /// # Safety
     ///
-    /// - Nobody else uses the place for as long as the result is there.
+    /// - No other code uses the place while the result is there.
     #[inline(always)]
     unsafe fn new(place: &'a UnsafeCell<MaybeUninit<RA>>, result: RA) -> Self {
         // SAFETY: by contract.

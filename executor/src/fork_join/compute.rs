@@ -1,9 +1,10 @@
 //! `compute`: a fork-join computation for async code to await.
 //!
-//! It is a task of its own, whose one poll is the closure, and goes to the global queue: a thread
-//! in `block_on`, which alone can run its root, never takes it from there. Before it begins, the
-//! worker gives the tasks that wait in its own queues to all: they need not wait for the end of a
-//! long poll. The rest is what every long poll has: sysmon, and *Give way at a fork* in `owner.rs`.
+//! It is a task of its own, and its one poll is the closure. It goes to the global queue: a thread
+//! in `block_on` alone can run its root, and never takes a computation from there. Before it
+//! begins, the worker gives the tasks that wait in its own queues to all workers: they need not
+//! wait for the end of a long poll. The rest is what every long poll has: sysmon, and *Give way at
+//! a fork* in `owner.rs`.
 //!
 //! # Cancelling
 //!
@@ -14,9 +15,9 @@
 //! runs by a pointer that goes with each promoted branch; it is valid, since the computation ends
 //! after all of its branches.
 //!
-//! There is one ask, so it must not be lost: `mark.rs` says why it is not. And who finds the mark
-//! has the next join come by too: this one may not be able to unwind, in a destructor or where a
-//! branch of a scope is counted already, or the panic may be caught on the way.
+//! There is one ask, so it must not be lost: `mark.rs` says why it is not. A thread that finds the
+//! mark also has its next join come by: this one may not be able to unwind, in a destructor or
+//! where a branch of a scope is counted already, or the panic may be caught on the way.
 
 use std::{
     cell::Cell,
@@ -43,7 +44,7 @@ thread_local! {
     static CURRENT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Whether anybody still wants its result.
+/// Whether its result is still wanted.
 #[derive(Debug)]
 struct Computation {
     cancelled: Mark,
@@ -83,8 +84,9 @@ pub(super) fn within<R>(computation: usize, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Unwinds, if what this thread runs was cancelled. For who has just answered an ask. Where a panic
-/// aborts nothing can unwind: the computation goes on to its end, and nobody takes the result.
+/// Unwinds, if what this thread runs was cancelled. For a thread that has just answered an ask.
+/// Where a panic aborts nothing can unwind: the computation goes on to its end, and its result is
+/// dropped.
 pub(super) fn check() {
     if cfg!(panic = "unwind") && is_cancelled() {
         owner::come_by();
@@ -94,7 +96,7 @@ pub(super) fn check() {
     }
 }
 
-/// The same for who cannot unwind here: the next join or scope does.
+/// The same for a thread that cannot unwind here: the next join or scope does.
 pub(super) fn heed_later(tail: &Tail) {
     if cfg!(panic = "unwind") && is_cancelled() {
         tail.ask_again();

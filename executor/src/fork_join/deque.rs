@@ -4,8 +4,8 @@
 //! A `join` pushes its second branch here, runs the first, and mostly finds the second where it put
 //! it. So the common case must cost next to nothing: no fence, no read-modify-write, no word that
 //! another thread writes. This is the split deque of Lace (van Dijk and van de Pol, *Lace:
-//! non-blocking split deque for work-stealing*, 2014), with thieves who claim before they read, and
-//! with a newest part that is not in the array yet.
+//! non-blocking split deque for work-stealing*, 2014), with thieves that claim before they read,
+//! and with a newest part that is not in the array yet.
 //!
 //! ```text
 //! index    0 ........ head ........ split ........ top
@@ -16,8 +16,8 @@
 //!
 //! - `newest`, `top` and `split` are the owner's: plain cells of the [`Tail`].
 //! - `head` and a copy of `split` are one atomic word of the [`Lane`], which is what others see.
-//! - A push *links*: the job keeps who was the newest before it, and is the newest. That is all
-//!   that most branches ever see: a pop makes the one before it the newest again.
+//! - A push *links*: the job keeps the one that was the newest before it, and is the newest. That
+//!   is all that most branches ever see: a pop makes the one before it the newest again.
 //! - The owner *places* branches when it wants to know where they are, and all that are linked at
 //!   once: they get the indices from `top` on, the oldest the lowest, and their jobs keep these
 //!   instead of the link. So a job says by itself where it is, and a branch is placed once at most,
@@ -103,8 +103,8 @@ use crate::{
 /// Slots of the first array. A later one has the next power of two that is enough; guessed: a
 /// balanced recursion is less deep.
 const FIRST_CAPACITY: usize = if cfg!(ws_loom) { 1 } else { 128 };
-/// Indices are halves of a word. A branch beyond the last one stays linked, and nobody else sees
-/// it. (Tests come to the end sooner.)
+/// Indices are halves of a word. A branch beyond the last one stays linked, and no other thread
+/// sees it. (Tests come to the end sooner.)
 const MAX_CAPACITY: usize = if cfg!(test) { 1 << 10 } else { 1 << 31 };
 
 /// One in the half of the word that is `split`.
@@ -137,7 +137,7 @@ impl From<Word> for u64 {
 #[derive(Debug)]
 pub(crate) struct Lane {
     word: Padded<AtomicU64>,
-    /// The owner's end, of which others touch the flag alone.
+    /// The owner's end. Other threads touch only its flag.
     tail: Tail,
     /// A thread at a stalled join looks here for a branch: it is hungry, although it does not
     /// search and its permit is not free.
@@ -284,7 +284,7 @@ impl Lane {
                     // SAFETY: `head` is below `split`, so it lies in this array: it is the one that
                     // was there at the promotion, or a later and larger one that has the same slot.
                     let slot = unsafe { &*slots.add(word.head) };
-                    // By *Mine or nothing* nobody writes the slot before the branch has ended.
+                    // By *Mine or nothing* no thread writes the slot before the branch has ended.
                     return NonNull::new(slot.load(Relaxed));
                 }
                 Err(other) => now = other,
@@ -310,7 +310,7 @@ enum What {
 }
 
 impl Branch {
-    /// Runs it on the P with that index, whose tail is at `base`.
+    /// Runs it on the P with that index. The tail of that P is at `base`.
     pub(crate) fn run(self, processor: usize, base: usize) {
         let this = ManuallyDrop::new(self);
         // SAFETY: the fields are not used again; `drop` is not called.
@@ -365,7 +365,7 @@ impl Drop for Branch {
 pub(super) struct Link(*const Header);
 
 impl Link {
-    /// Of who is not pushed yet, or is the oldest that is linked.
+    /// The link of a job that is not pushed yet, or is the oldest that is linked.
     pub(super) const NONE: Self = Self(ptr::null());
 
     fn at(index: usize) -> Self {
@@ -400,13 +400,13 @@ pub(crate) struct Tail {
     split: Cell<usize>,
 }
 
-// SAFETY: its cells are used by the thread that has the P alone, by the contract of `Lane::attach`;
-// others use `asked`, which is atomic. Nobody changes the tail of who has no lane.
+// SAFETY: only the thread that has the P uses its cells, by the contract of `Lane::attach`; others
+// use `asked`, which is atomic. No thread changes `NO_LANE`.
 unsafe impl Sync for Tail {}
 // SAFETY: its pointers are to its own lane, to that lane's arrays, and to jobs, which may be sent.
 unsafe impl Send for Tail {}
 
-/// The tail of who has no lane: its flag is always up.
+/// The tail of a thread that has no lane: its flag is always up.
 #[cfg(not(ws_loom))]
 pub(super) static NO_LANE: Tail = Tail::new();
 
@@ -462,13 +462,13 @@ impl Tail {
         self.top.get()
     }
 
-    /// Whether nobody asked for work, and there is a lane.
+    /// Whether no thread asked for work, and there is a lane.
     #[inline(always)]
     pub(crate) fn is_undisturbed(&self) -> bool {
         !self.asked.0.load(Relaxed)
     }
 
-    /// Takes note of those who asked: the next push is undisturbed again.
+    /// Takes note of the threads that asked: the next push is undisturbed again.
     pub(crate) fn heed(&self) {
         // Ordering: Relaxed: an ask that comes now is for the work that is promoted next, or is
         // seen at the next push.
@@ -556,8 +556,8 @@ impl Tail {
     pub(crate) fn place(&self) {
         let linked = self.linked().count();
         if linked == 0 {
-            // Nothing is written here: who has no lane, and asks for its `base`, shares its tail
-            // with others.
+            // Nothing is written here: a thread that has no lane, and asks for its `base`, shares
+            // its tail with others.
             return;
         }
         let end = self.top.get() + linked;
@@ -656,8 +656,9 @@ impl Tail {
                 return false;
             }
             debug_assert_eq!(seen.split, index + 1, "a newer branch was left");
-            // Ordering: Relaxed: of two who want it one gets it. Who claims an older one after this
-            // still sees its promotion, since a read-modify-write does not end a release sequence.
+            // Ordering: Relaxed: of two threads that want it one gets it. A thread that claims an
+            // older one after this still sees its promotion, since a read-modify-write does not end
+            // a release sequence.
             match word.compare_exchange_weak(now, now - SPLIT, Relaxed, Relaxed) {
                 Ok(_) => {
                     self.split.set(index);
@@ -677,7 +678,7 @@ impl Tail {
             split: index,
         };
         // Ordering: Relaxed: nothing is shown by it. The shared part is empty by *Mine or nothing*,
-        // so nobody else changes the word.
+        // so no other thread changes the word.
         self.attached().word.0.store(empty.into(), Relaxed);
         self.split.set(index);
         self.top.set(index);
@@ -685,7 +686,7 @@ impl Tail {
 }
 
 impl fmt::Debug for Tail {
-    /// Anybody may print a runtime's handle, and so a lane: the cells are for the owner's eyes.
+    /// Any thread may print a runtime's handle, and so a lane: only the owner may read the cells.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tail")
             .field("asked", &self.asked)

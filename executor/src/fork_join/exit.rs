@@ -1,16 +1,17 @@
 //! The exit of a scope: a count of what has not ended, and whether its owner sleeps until that is
 //! zero.
 //!
-//! *Invariant*: who counts down to zero is done with the scope, and so its owner may leave, and
-//! free the scope, as soon as it reads zero. Who finds that the owner sleeps and that it is the
-//! last takes what it needs to wake the owner *before* it counts down: a reference to the lane that
-//! has the owner's bed. If the owner was awake at that moment, it looks at the count once more
-//! before it sleeps.
+//! *Invariant*: a thread that counts down to zero is done with the scope. So the owner may leave,
+//! and free the scope, as soon as it reads zero. If a thread finds that the owner sleeps and that
+//! it is itself the last, it takes what it needs to wake the owner *before* it counts down: a
+//! reference to the lane that has the owner's bed. If the owner was awake at that moment, it looks
+//! at the count once more before it sleeps.
 //!
 //! # *A job for a sleeper*
 //!
 //! The owner also runs jobs of its scope that wait in a list, wherever that is: if no other thread
-//! can be had, nobody else does. So who puts a job into a list wakes an owner that sleeps.
+//! can be had, no other runs them. So a thread that puts a job into a list wakes an owner that
+//! sleeps.
 //!
 //! | owner | spawner |
 //! | --- | --- |
@@ -72,8 +73,8 @@ impl Exit {
         let mut now = unsafe { (*count).load(Relaxed) };
         loop {
             let sleeper = (now == ONE | ASLEEP).then(&lane);
-            // Ordering: Release: what was done in the branch is there for who reads zero.
-            // SAFETY: as above: the subtraction has not been done.
+            // Ordering: Release: what was done in the branch is there for the thread that reads
+            // zero. SAFETY: as above: the subtraction has not been done.
             match unsafe { (*count).compare_exchange_weak(now, now - ONE, Release, Relaxed) } {
                 Ok(_) => {
                     if let Some(lane) = sleeper {
@@ -88,8 +89,8 @@ impl Exit {
 
     /// Whether all have ended.
     pub(crate) fn is_open(&self) -> bool {
-        // Ordering: Acquire pairs with `end`. No fence behind it, of which ThreadSanitizer knows
-        // nothing.
+        // Ordering: Acquire pairs with `end`. No fence behind it: ThreadSanitizer does not know
+        // fences.
         self.0.load(Acquire) < ONE
     }
 

@@ -1,9 +1,9 @@
 //! A branch as others see it: a header with a table of two functions, in front of a closure.
 //!
-//! Who claims a branch from a lane gets the address of its [`Header`] and does one of two things
-//! with it, once: [`Header::run`], or [`Header::give_back`]. A job of a `join` lies on its owner's
-//! stack, one of a `scope` on the heap; both begin with the header (`repr(C)`), so that its address
-//! is the job's.
+//! A thread that claims a branch from a lane gets the address of its [`Header`] and does one of two
+//! things with it, once: [`Header::run`], or [`Header::give_back`]. A job of a `join` lies on its
+//! owner's stack, one of a `scope` on the heap; both begin with the header (`repr(C)`), so that its
+//! address is the job's.
 //!
 //! *Invariant*: a job stays where it is until its owner has popped or reclaimed it, or its latch
 //! (for a scope's job: the count of its scope) says that it was run or given back. The last access
@@ -42,7 +42,7 @@ pub(crate) type Payload = Box<dyn Any + Send>;
 
 /// What can be done with a job; see the module's head.
 pub(crate) struct Functions {
-    /// Runs it, and says so to its owner, who sleeps on this bed.
+    /// Runs it, and says so to its owner, which sleeps on this bed.
     pub(crate) run: unsafe fn(NonNull<Header>, &Parker),
     /// Leaves it to its owner.
     pub(crate) give_back: unsafe fn(NonNull<Header>, &Parker),
@@ -58,10 +58,10 @@ pub(crate) struct Header {
     open: UnsafeCell<MaybeUninit<Open>>,
 }
 
-/// What a promoted job has for those who may claim it.
+/// What a promoted job has for the threads that may claim it.
 struct Open {
-    /// Who runs it, so that its owner can help: the P's index plus one, and the index in its lane
-    /// from which on its branches are this one's descendants. 0: nobody, or not yet.
+    /// Where it runs, so that its owner can help: the P's index plus one, and the index in its lane
+    /// from which on its branches are this one's descendants. 0: nowhere, or not yet.
     thief: AtomicU64,
     latch: Latch,
     /// What its owner computes (`compute.rs`).
@@ -110,12 +110,12 @@ impl Header {
     ///
     /// - The job was promoted.
     unsafe fn opened(&self) -> &Open {
-        // SAFETY: by contract it was written, and it is not again while the job is anybody else's.
+        // SAFETY: by contract it was written, and it is not again while another thread has the job.
         self.open
             .with(|contents| unsafe { (*contents).assume_init_ref() })
     }
 
-    /// Who runs it, and from which index on that lane is its own.
+    /// Which P runs it, and from which index on that lane is its own.
     ///
     /// # Safety
     ///
@@ -165,7 +165,7 @@ impl Header {
         }
     }
 
-    /// Runs the job on the P with that index, whose tail is at `base`.
+    /// Runs the job on the P with that index. The tail of that P is at `base`.
     ///
     /// # Safety
     ///
@@ -227,7 +227,7 @@ where
     ///
     /// # Safety
     ///
-    /// - Nobody else can, and nobody has: the caller popped, reclaimed or claimed the job, or got
+    /// - No other thread can, and none has: the caller popped, reclaimed or claimed the job, or got
     ///   it back.
     #[inline(always)]
     pub(crate) unsafe fn take(&self) -> F {
@@ -240,7 +240,7 @@ where
     ///
     /// # Safety
     ///
-    /// - The latch says that the job is done, and nobody took the result before.
+    /// - The latch says that the job is done, and the result was not taken before.
     pub(crate) unsafe fn take_result(&self) -> Result<R, Payload> {
         // SAFETY: by contract the thief has written it, and is gone.
         self.result
@@ -253,10 +253,10 @@ where
         let job = unsafe { this.as_ref() };
         // SAFETY: as above.
         let closure = unsafe { job.take() };
-        // The caller of the join resumes the panic, so nobody sees what it broke without learning
+        // The caller of the join resumes the panic, so no code sees what it broke without learning
         // of it.
         let result = catch_unwind(AssertUnwindSafe(closure));
-        // SAFETY: nobody else looks at it before the latch is set.
+        // SAFETY: no other thread looks at it before the latch is set.
         job.result.with_mut(|slot| unsafe { (*slot).write(result) });
         // SAFETY: the caller of `Header::run` has claimed it, and this is the end.
         unsafe { Header::set(header, Settled::Done, bed) };

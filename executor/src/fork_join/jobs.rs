@@ -1,9 +1,9 @@
 //! The jobs of a P: branches of scopes that wait to be run.
 //!
-//! A job is flat: it needs no frame of its owner's stack, and runs nothing below it. So it does not
-//! wait in the deque of the joins, whose every index belongs to a frame, but in a list beside it,
-//! in the same lane. The list has a lock. Whoever has the lane may push and take; the lock is held
-//! for a few instructions, and no code of the user's runs under it.
+//! A job is flat: it needs no frame of its owner's stack, and runs nothing below it. In the deque
+//! of the joins every index belongs to a frame. So a job does not wait there but in a list beside
+//! it, in the same lane. The list has a lock. Any thread that has the lane may push and take; the
+//! lock is held for a few instructions, and no code of the user's runs under it.
 //!
 //! | who | takes |
 //! | --- | --- |
@@ -38,7 +38,8 @@ pub(super) struct Header {
     pub(super) scope: NonNull<Core>,
 }
 
-/// A job that nobody has begun. Who has it runs it, or puts it into a list: its scope waits for it.
+/// A job that has not begun. The thread that has it runs it, or puts it into a list: its scope
+/// waits for it.
 #[derive(Debug)]
 #[must_use = "its scope waits for it"]
 pub(super) struct Job(NonNull<Header>);
@@ -50,7 +51,7 @@ unsafe impl Send for Job {}
 impl Job {
     /// # Safety
     ///
-    /// - The header is that of a job which its scope counts, and nobody else has it.
+    /// - The header is that of a job which its scope counts, and no other thread has it.
     pub(super) unsafe fn new(header: NonNull<Header>) -> Self {
         Self(header)
     }
@@ -67,7 +68,7 @@ impl Job {
 
     /// Runs it. A panic goes to its scope.
     pub(super) fn run(self) {
-        // SAFETY: it is there, and this is the one who runs it.
+        // SAFETY: it is there, and this thread alone runs it.
         unsafe { (self.0.as_ref().run)(self.0) };
     }
 }
@@ -89,7 +90,7 @@ impl Jobs {
         }
     }
 
-    /// How many there are. Who needs to see a push that came before has a fence.
+    /// How many there are. A caller that needs to see a push that came before has a fence.
     pub(super) fn len(&self) -> usize {
         self.waiting.load(Relaxed)
     }

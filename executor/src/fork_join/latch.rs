@@ -1,15 +1,15 @@
-//! The latch of a join: how who waits for a stolen branch learns of its end.
+//! The latch of a join: how a thread that waits for a stolen branch learns of its end.
 //!
 //! | state | means | left by |
 //! | --- | --- | --- |
-//! | `OPEN` | the branch has not ended, its owner is awake | the thief; the owner, who falls asleep |
+//! | `OPEN` | the branch has not ended, its owner is awake | the thief; the owner, as it falls asleep |
 //! | `ASLEEP` | the owner sleeps on its lane's bed, or is about to | the thief |
 //! | `DONE` | the branch has ended, its result is there | |
 //! | `RETURNED` | a helper had claimed it and must not run it: it is the owner's again, not begun | |
 //!
-//! *Invariant*: the swap to `DONE` or `RETURNED` is the last that anybody but the owner does to the
-//! job, which lies on the owner's stack. So the owner may go on as soon as it reads one of the two,
-//! and what the thief needs to wake it, the bed, lies in the lane, which stays.
+//! *Invariant*: the swap to `DONE` or `RETURNED` is the last that any thread but the owner does to
+//! the job. The job lies on the owner's stack. So the owner may go on as soon as it reads one of
+//! the two. The thief needs the bed to wake the owner; the bed lies in the lane, which stays.
 //!
 //! A wake-up that is too late ends the owner's next wait on that bed for nothing, and every wait
 //! there is a loop around a state of its own.
@@ -83,8 +83,8 @@ impl Latch {
         };
         // SAFETY: by contract; a raw pointer, since a reference would have to outlive the swap.
         let word = unsafe { &raw const (*this).0 };
-        // Ordering: Release: the result is there for who reads the state.
-        // SAFETY: as above.
+        // Ordering: Release: the result is there for the thread that reads the state. SAFETY: as
+        // above.
         if unsafe { (*word).swap(state, AcqRel) } == ASLEEP {
             bed.unpark(|| ());
         }

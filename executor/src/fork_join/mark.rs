@@ -1,11 +1,11 @@
-//! The mark of a computation that was cancelled, and how those who run it come to see it.
+//! The mark of a computation that was cancelled, and how the threads that run it come to see it.
 //!
-//! Who cancels sets the mark and asks all lanes, once. An ask that stands already is left as it is
-//! ([`Lane::ask`]). Who answers one takes it back first ([`Tail::heed`]), and then looks at the
-//! mark.
+//! The thread that cancels sets the mark and asks all lanes, once. An ask that stands already is
+//! left as it is ([`Lane::ask`]). A thread that answers an ask takes it back first
+//! ([`Tail::heed`]), and then looks at the mark.
 //!
-//! *Invariant*: who runs a part of it finds the mark, or comes by at its next join and finds it
-//! then.
+//! *Invariant*: a thread that runs a part of it finds the mark, or comes by at its next join and
+//! finds it then.
 //!
 //! | cancels | answers another's ask |
 //! | --- | --- |
@@ -43,8 +43,8 @@ impl Mark {
     /// Sets it. The caller asks all lanes then.
     pub(crate) fn set(&self) {
         self.0.store(true, Relaxed);
-        // Ordering: SeqCst: between the mark and the look at who has asked; pairs with the one in
-        // `is_set`.
+        // Ordering: SeqCst: between the mark and the look at which lanes are asked; pairs with the
+        // one in `is_set`.
         fence(SeqCst);
     }
 

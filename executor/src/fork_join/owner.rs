@@ -4,49 +4,50 @@
 //!
 //! A computation is one long poll, and sysmon takes its permit after a slice if others need one
 //! (J6). The thread that gets the permit serves them, finds nothing more, and would then take a
-//! branch; so every slice one more thread would compute on the same cores. Therefore the monitor
+//! branch. So every slice one more thread would compute on the same cores. Therefore the monitor
 //! asks the lane as a thief does, and a thread that comes to a fork without its permit waits there
-//! until it gets one, as *Pinned work* in `sched/idle.rs` has it; and who finds no task gives its
-//! permit to such a thread before it takes a branch. A lock that the waiting thread holds is
-//! released later than otherwise, which no more than preemption can make two threads wait for each
+//! until it gets one, as *Pinned work* in `sched/idle.rs` has it. A thread that finds no task gives
+//! its permit to such a thread before it takes a branch. A lock that the waiting thread holds is
+//! released later than otherwise. Like preemption, this cannot make two threads wait for each
 //! other.
 //!
 //! I/O and timers do not wait for the end of a slice. Sysmon takes the permit of a computation that
-//! forks after [`FORK_SLICE`] already: it is a *stray* then, until the end of its leaf. And where
-//! the leaves are shorter than that: who has tasks that they made ready, and finds no permit,
-//! leaves word ([`Shared::ask_at_forks`]) and asks all lanes; the first thread that comes to a fork
-//! takes the word, gives its permit to a thread for them, and waits for the next one. It does so at
-//! most once in [`FORK_SLICE`], so that a computation gets its part however much I/O there is. The
-//! word may be missed, or be too early for that: then it stays for the next who leaves one, and
-//! sysmon asks the lanes again whenever it looks.
+//! forks after [`FORK_SLICE`] already: it is a *stray* then, until the end of its leaf. If the
+//! leaves are shorter than that: a thread that has tasks which they made ready, and finds no
+//! permit, leaves word ([`Shared::ask_at_forks`]) and asks all lanes. The first thread that comes
+//! to a fork takes the word, gives its permit to a thread for them, and waits for the next one. It
+//! does so at most once in [`FORK_SLICE`], so that a computation gets its part however much I/O
+//! there is. The word may be missed, or be too early for that: then it stays for the next thread
+//! that leaves one, and sysmon asks the lanes again whenever it looks.
 //!
 //! # *Strays*
 //!
-//! Until it comes to a fork, a thread whose permit was taken computes on, in a leaf of 30 ms for
-//! long. The permit is mostly free again at once, since tasks are short; and if it went to a thread
-//! that takes a branch, one more thread than there are cores would compute, which after the next
-//! tick loses its permit in turn. With leaves of 30 ms beside a tick each millisecond 11 threads
+//! Until it comes to a fork, a thread whose permit was taken computes on, and a leaf may take 30
+//! ms. The permit is mostly free again at once, since tasks are short. If it went to a thread that
+//! takes a branch, one more thread than there are cores would compute. After the next tick that
+//! thread loses its permit in turn. With leaves of 30 ms beside a tick each millisecond 11 threads
 //! computed on two cores.
 //!
-//! So nobody takes a branch for whom there is no core: the threads without work that have a permit,
-//! or could have one, are counted less the strays, and if none is left a search leaves the branches
-//! alone, no thread stays awake for them, and who is asked for one wakes nobody. The permit lies
-//! free meanwhile, for the next tick; and a stray that comes to its fork, or ends, finds it.
+//! So a thread for which there is no core takes no branch. The threads without work that have a
+//! permit, or could have one, are counted less the strays. If none is left, a search leaves the
+//! branches alone, no thread stays awake for them, and a thread that is asked for one wakes no
+//! other. The permit lies free meanwhile, for the next tick; and a stray that comes to its fork, or
+//! ends, finds it.
 //!
-//! Sysmon says who is a stray: whoever computes in a poll without a permit, as that of which it
-//! took one does. It is none any more if it was on a core for less than a quarter of the time
-//! between two looks and is seen to wait for something else than a core; of one that only waits for
-//! a core, because there are more threads than cores already, the CPU time alone would say the
-//! same. Where one ends, sysmon asks all lanes, for those who slept have asked in vain, or not at
-//! all. A thread that comes back from a block that it announced, and finds no permit, counts until
-//! sysmon knows better.
+//! Sysmon says which threads are strays: each thread that computes in a poll without a permit, such
+//! as one that sysmon took a permit from. It is none any more if it was on a core for less than a
+//! quarter of the time between two looks and is seen to wait for something else than a core. The
+//! CPU time alone would say the same of one that only waits for a core, because there are more
+//! threads than cores already. Where one ends, sysmon asks all lanes: the threads that slept have
+//! asked in vain, or not at all. A thread that comes back from a block that it announced, and finds
+//! no permit, counts until sysmon knows better.
 //!
-//! A stray holds up only those who compute as well, so a computation that forks need not have a
-//! slice before it becomes one: it gives its permit up for tasks after [`FORK_SLICE`], as long as
-//! no more than half of the workers have, nor as many computations have begun and have no permit as
-//! there are workers; for the tasks may compute, too, and each of them would begin one thread more.
-//! (After a slice there is no such bound, L2.) One that has not come to a fork, nor shown a branch
-//! to others, is not known to fork.
+//! A stray holds up only threads that compute as well, so a computation that forks need not have a
+//! slice before it becomes one. It gives its permit up for tasks after [`FORK_SLICE`], within two
+//! limits: at most half of the workers have done so, and fewer computations have begun and have no
+//! permit than there are workers. The tasks may compute, too, and each of them would begin one
+//! thread more. (After a slice there is no such bound, L2.) A computation that has not come to a
+//! fork, and has not shown a branch to others, is not known to fork.
 //!
 //! Seen on two cores, a computation of half a second in leaves of 1, 4 and 30 ms beside a task that
 //! sleeps for a millisecond at a time, medians of six: it took 23, 19 and 10 % longer than its
@@ -62,44 +63,45 @@
 //!
 //! A thread that searches and finds nothing asks every P. So a P that begins to fork beside idle
 //! threads has been asked already, by the last search that each of them made before it slept, and
-//! its first join promotes a branch and wakes one of them. A branch is promoted for each thread
-//! that searches or has a permit to come and search, less the strays, and for one that helps at a
-//! stalled join. If there are fewer branches than such threads, the next join promotes as well:
-//! else a thread that has three branches below a long leaf would keep two of them to itself. If
-//! there is no such thread, it promotes one at most (*After a steal*, which has the forks that are
-//! far apart, too), and wakes nobody that is not idle by then. So who gives its permit up at a
-//! stalled join asks all once more afterwards: nobody has searched with that permit, and its own
-//! asks may have been forgotten before.
+//! its first join promotes a branch and wakes one of them. It promotes one branch for each thread
+//! that searches or has a permit to come and search, less the strays, and one for a thread that
+//! helps at a stalled join. If there are fewer branches than such threads, the next join promotes
+//! as well: else a thread that has three branches below a long leaf would keep two of them to
+//! itself. If there is no such thread, it promotes one at most (see *After a steal*, also for forks
+//! that are far apart), and wakes only a thread that is idle by then. So a thread that gives its
+//! permit up at a stalled join asks all once more afterwards: no thread has searched with that
+//! permit, and its own asks may have been forgotten before.
 //!
-//! The branches of a scope are in nobody's way: idle threads find them in the lists (`jobs.rs`)
-//! without asking. A spawn wakes one thread, if one is idle and nobody searches.
+//! For the branches of a scope none of this is needed: idle threads find them in the lists
+//! (`jobs.rs`) without asking. If one thread is idle and none searches, a spawn wakes one.
 //!
-//! With one worker nobody is fed but who has the permit, while this thread goes on without.
+//! With one worker only the thread that has the permit is fed, while this thread goes on without.
 //!
 //! A wake-up costs more than many a branch is worth. If the owner comes back to a branch for which
-//! it woke somebody, and finds it still there, the wake-up was in vain; after a few of these in a
+//! it woke a thread, and finds it still there, the wake-up was in vain. After a few of these in a
 //! row it waits a while before the next one, each time twice as long, up to about a millisecond.
 //! (*The gate* in `sched/push.rs` does the same for tasks.) A branch that is stolen opens the gate.
 //!
 //! # *After a steal*
 //!
-//! Where there are 100 us between two forks, as there are in a sort, a thief that asks first and
-//! waits for the next fork has gone to sleep by then, and a wake-up costs half as much again. So a
-//! steal of the last that the victim shares is an ask too, of the victim and of the thief: each of
-//! them promotes its oldest branch at its next fork, if it shares none, although nobody is hungry
-//! yet, and whoever ends first finds one. (So does who was asked for another reason, or by somebody
-//! who is gone.) What nobody takes costs a compare-and-swap when its owner comes back to it; and
-//! since the next oldest is half as large in a balanced recursion, that happens about as often as
-//! the recursion is deep, for each steal. Seen with two workers: a mergesort went from 89 % of the
-//! speed of two copies to 98 %.
+//! If there are 100 us between two forks, as there are in a sort, a thief that asks first and waits
+//! for the next fork has gone to sleep by then, and a wake-up costs half as much again. So a steal
+//! of the last branch that the victim shares is an ask too, of the victim and of the thief. Each of
+//! them promotes its oldest branch at its next fork, if it shares none, although no thread is
+//! hungry yet. The one that ends first then finds a branch. (So does a thread that was asked for
+//! another reason, or by a thread that is gone.) A branch that no thread takes costs a
+//! compare-and-swap when its owner comes back to it. Since the next oldest is half as large in a
+//! balanced recursion, that happens about as often as the recursion is deep, for each steal. Seen
+//! with two workers: a mergesort went from 89 % of the speed of two copies to 98 %.
 //!
-//! Who takes a branch back that others could have had for so long shares the next one at its next
-//! fork, too: the forks are far apart, and a thief that comes now would wait for one of them. That
-//! costs two readings of the clock and the compare-and-swap for each fork that is so far from the
-//! next. A matrix product whose leaves take 4 ms had a core idle for 4 to 9 ms at its end.
+//! A thread that takes a branch back which others could have had for [`FAR_APART`] shares the next
+//! one at its next fork, too: the forks are far apart, and a thief that comes now would wait for
+//! one of them. That costs two readings of the clock and the compare-and-swap for each fork that is
+//! so far from the next. A matrix product whose leaves take 4 ms had a core idle for 4 to 9 ms at
+//! its end.
 //!
-//! Such a branch is no reason to take a computing thread's permit: nobody is idle, or it would be
-//! gone (see *Others need one* in `sched/sysmon.rs`).
+//! Such a branch is no reason to take a computing thread's permit: no thread is idle, or the branch
+//! would be gone (see *Others need one* in `sched/sysmon.rs`).
 #![expect(
     unsafe_code,
     reason = "attaches the thread's tail to the lane of its P"
@@ -128,8 +130,8 @@ use crate::{
     },
 };
 
-/// For so long a stalled join helps or looks for something to help with, before it lets others have
-/// its permit. Guessed: about two wake-ups.
+/// Time for which a stalled join helps or looks for something to help with, before it lets others
+/// have its permit. Guessed: about two wake-ups.
 const STALL_PATIENCE: Duration = Duration::from_micros(20);
 /// Looks at the latch between two looks at the clock.
 const STALL_LOOKS: u32 = 16;
@@ -139,13 +141,13 @@ pub(super) const GATE_TRUST: u32 = 3;
 const GATE_WAIT: Duration = Duration::from_micros(20);
 const GATE_DOUBLINGS: u32 = 6;
 
-/// For so long a computation keeps the permit that it waited for at a fork, whoever asks there, and
-/// so old is a poll at least of which sysmon takes it. Guessed: so long that the way to it, some 20
-/// us of wake-ups, costs a fifth at most.
+/// Minimum time that a computation keeps the permit that it waited for at a fork, and minimum age
+/// of a poll before sysmon takes its permit. Guessed: the way to the permit, some 20 us of
+/// wake-ups, then costs a fifth at most.
 pub(crate) const FORK_SLICE: Duration = Duration::from_micros(100);
 
-/// Who could have had a branch for so long would have gone to sleep for want of it; see *After a
-/// steal*. Guessed: several times as long as a search and a wait for a branch take.
+/// A thief that waited this long for a branch has gone to sleep; see *After a steal*. Guessed:
+/// several times as long as a search and a wait for a branch take.
 const FAR_APART: Duration = Duration::from_micros(100);
 
 thread_local! {
@@ -154,8 +156,8 @@ thread_local! {
     /// The same for a join whose first closure has ended. It needs the tail at once, for a store
     /// that the next join's loads may depend on. Kept on the stack meanwhile, it would be there
     /// only after a load of what was just stored. And read from the same variable, the compiler
-    /// keeps that one's offset in a register, which every call has to save, those that do not fork
-    /// among them.
+    /// keeps that one's offset in a register, and every call has to save it, also one that does not
+    /// fork.
     ///
     /// Seen before branches were linked, on an Intel Xeon (Emerald Rapids), where the address of
     /// the code alone makes a difference of a third: with the code aligned in seven ways, a join of
@@ -187,7 +189,7 @@ impl Place {
 
 /// See *Whom it feeds*.
 pub(super) struct Gate {
-    /// When somebody was woken for a branch, in nanoseconds of the runtime's clock.
+    /// When a thread was woken for a branch, in nanoseconds of the runtime's clock.
     woke_at: Cell<u64>,
     /// That branch was neither stolen nor reclaimed yet.
     pending: Cell<bool>,
@@ -368,7 +370,7 @@ pub(super) fn come_by() {
 
 /// This thread begins with a branch of that lane; see *After a steal*.
 pub(super) fn stole_from(lane: &Lane) {
-    // Else who comes next finds one.
+    // Else the thread that comes next finds one.
     if !lane.has_shared() {
         lane.ask();
     }
@@ -377,7 +379,7 @@ pub(super) fn stole_from(lane: &Lane) {
 
 /// How a join goes on that was disturbed.
 pub(super) enum Way {
-    /// Push; then feed those who asked.
+    /// Push; then feed the threads that asked.
     Push,
     /// Two plain calls: there is no P for this thread.
     Call,
@@ -410,7 +412,7 @@ pub(super) fn prepare(caller: &'static Location<'static>) -> Way {
 /// What comes before a push that was disturbed; [`feed`] comes after it.
 #[cold]
 pub(super) fn come_to_a_fork(tail: &Tail) {
-    // First of all, so that who asks from now on makes the next fork come by.
+    // First of all, so that an ask from now on makes the next fork come by.
     tail.heed();
     context::with_worker(|worker| {
         worker.expect("it is attached to its lane").come_to_a_fork();
@@ -436,7 +438,7 @@ pub(super) fn inside<R>(shared: &Arc<Shared>, f: impl FnOnce() -> R) -> R {
     )
 }
 
-/// Somebody asked: promotes what the others can take.
+/// A thread asked: promotes what the others can take.
 #[cold]
 pub(super) fn feed(tail: &Tail) {
     // The branch is on the tail by now, and lies in the caller's frame.
@@ -462,9 +464,9 @@ pub(super) fn feed(tail: &Tail) {
                 // The next join has one more for them.
                 tail.ask_again();
             }
-            // Also if nobody is idle: who released a permit since then has not seen it. Ordering:
-            // SeqCst: between the promotion and the look at who is idle; pairs with that in
-            // `Idle::release`.
+            // Also if no thread is idle: one that released a permit since then has not seen it.
+            // Ordering: SeqCst: between the promotion and the look at which threads are idle; pairs
+            // with that in `Idle::release`.
             fence(SeqCst);
             if shared.could_take() > 0 {
                 shared.wake_for(count);
@@ -482,7 +484,7 @@ pub(super) fn feed(tail: &Tail) {
             return;
         }
         let wakes = shared.idle.could_wake() && shared.could_take() > 0;
-        // Those who are on their way find what is shared already.
+        // The threads that are on their way find what is shared already.
         let count = promote(hungry.saturating_sub(seen).max(1));
         if wakes && count > 0 {
             GATE.with(|gate| gate.woke(now()));
@@ -491,12 +493,12 @@ pub(super) fn feed(tail: &Tail) {
     feeding.over();
 }
 
-/// A job was put into a list: wakes somebody for it, if nobody searches, and that is worth it.
+/// A job was put into a list: wakes a thread for it, if no thread searches, and that is worth it.
 pub(super) fn wake_for_a_job(shared: &Shared) {
     let idle = &shared.idle;
     let now = || shared.time.clock().now_ns();
-    // Whoever searches wakes the next one when it has found something. Ordering: the caller has a
-    // fence between the push and this; pairs with that in `Idle::release`.
+    // A thread that searches wakes the next one when it has found something. Ordering: the caller
+    // has a fence between the push and this; pairs with that in `Idle::release`.
     if idle.free() > 0
         && idle.spinning() == 0
         && !shared.phase.is_closing()
@@ -597,7 +599,7 @@ pub(super) fn stall(tail: &Tail, header: &Header) -> Settled {
         let lane = tail.lane().expect("it is attached");
         let shared = context::with_worker(|worker| worker.map(|worker| worker.shared().clone()));
         blocking::block_in_place(|| {
-            // Its permit is free only now, and nobody has searched with it.
+            // Its permit is free only now, and no thread has searched with it.
             for peer in shared.iter().flat_map(|shared| shared.peers()) {
                 peer.lane.ask();
             }

@@ -1,9 +1,9 @@
 //! `scope`: any number of branches that borrow, and an end after all of them.
 //!
 //! A branch of a scope is a job on the heap (`jobs.rs`). A spawn puts it into a list of the lane
-//! and wakes a worker, if one is idle and nobody searches. So idle workers see every branch at
-//! once, also while its spawner computes or blocks, and branches that wait for each other all run
-//! if there are as many free workers.
+//! and wakes a worker, if one is idle and none searches. So idle workers see every branch at once,
+//! also while its spawner computes or blocks. Branches that wait for each other all run if there
+//! are as many free workers.
 //!
 //! The scope counts the branches that have not ended ([`Exit`]). All of them count in the same
 //! scope, also those that a branch spawns: a branch ends without waiting for them, and a chain of
@@ -18,11 +18,11 @@
 //!
 //! # Which list
 //!
-//! | who spawns | list |
+//! | where it is spawned | list |
 //! | --- | --- |
 //! | the owner, in the closure or in a branch that it runs at the end | the owner's |
 //! | a worker, in a branch that it has stolen | this worker's |
-//! | anybody else: inside a join's second half, or inside another scope; a plain thread | the owner's |
+//! | anywhere else: inside a join's second half, or inside another scope; on a plain thread | the owner's |
 //!
 //! In the first two rows the frame that looks at the list afterwards is below the spawn on the same
 //! stack. So no list has a job when its worker leaves it.
@@ -30,9 +30,9 @@
 //! # What a wake-up is worth
 //!
 //! *Whom it feeds* in `owner.rs` has the gate. It is the same one: after three wake-ups in a row
-//! from which nobody came in time to take a job, a spawn wakes nobody for 20 us to 1.3 ms. What
-//! waits meanwhile beside an idle worker is found by the monitor. A runtime without a monitor has
-//! no gate for jobs: else nobody would find them.
+//! from which no thread came in time to take a job, a spawn wakes no thread for 20 us to 1.3 ms.
+//! The monitor finds what waits meanwhile beside an idle worker. A runtime without a monitor has no
+//! gate for jobs: else no thread would find them.
 //!
 //! Rejected: jobs in the deque of the joins, as it was here before. An index of the deque belongs
 //! to a frame, so a branch had to wait for all that it had spawned, on top of it, and a thread that
@@ -128,7 +128,7 @@ where
     let caller = Location::caller();
     if !with_tail(Tail::is_undisturbed) {
         match owner::prepare(caller) {
-            // Those who asked are heard at the first join.
+            // The threads that asked are heard at the first join.
             Way::Push => with_tail(Tail::ask_again),
             Way::Call => {}
             Way::Enter(shared) => return owner::inside(&shared, || scope(f)),
@@ -162,8 +162,8 @@ pub struct Scope<'scope> {
 #[derive(Debug)]
 pub(super) struct Core {
     exit: Exit,
-    /// The lane of its owner, who sleeps on the bed there. If the owner has no P, nobody else knows
-    /// this lane.
+    /// The lane of its owner, which sleeps on the bed there. If the owner has no P, no other thread
+    /// knows this lane.
     home: Arc<Lane>,
     /// The owner's runtime, or null if it has no P.
     shared: *const Shared,
@@ -252,7 +252,7 @@ impl Core {
         unsafe { self.shared.as_ref() }
     }
 
-    /// What it computes, for those who run its jobs.
+    /// What it computes, for the threads that run its jobs.
     pub(super) fn computation(&self) -> usize {
         self.computation
     }
@@ -367,7 +367,7 @@ where
     F: FnOnce(&Scope<'scope>) + Send + 'scope,
 {
     unsafe fn run(header: NonNull<Header>) {
-        // SAFETY: `spawn` made it from a box, and who runs the job is the only one who has it.
+        // SAFETY: `spawn` made it from a box, and only the thread that runs the job has it.
         let job = unsafe { Box::from_raw(header.cast::<Self>().as_ptr()) };
         let Self {
             header, closure, ..

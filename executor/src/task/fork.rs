@@ -1,8 +1,8 @@
 //! Async fork: the child runs first, and its parent is what thieves can take (J4).
 //!
 //! A spawned task waits in a queue while its parent goes on to the join point, and mostly finds it
-//! not ready there. A forked one runs at once, as a call would, and the parent's continuation waits
-//! meanwhile: the rest of its future, which is a task like any other. So when nobody steals, a join
+//! not ready there. A forked one runs at once, as a call would. Meanwhile the parent's continuation
+//! waits: the rest of its future, which is a task like any other. So if no thread steals, a join
 //! point is always ready, the order is that of plain calls, and the fork deque is no longer than
 //! the forks are deep.
 //!
@@ -36,12 +36,12 @@
 //! (I1, I5, L2): the `direct` slot is built as `runnext` is. It is emptied for others by
 //!
 //! - sysmon, when the poll has lasted for a slice, or its thread is blocked;
-//! - whoever takes the permit of the P, sysmon or the thread itself before it blocks announced, or
-//!   gives way at a join.
+//! - the thread that takes the permit of the P: sysmon, or the thread itself before it blocks
+//!   announced or gives way at a join.
 //!
 //! Rejected: to let thieves take it in round four, as they may what is in `runnext`. They wait for
-//! 10 us at most for the victim to move on, and one that is preempted for longer in the moment
-//! between its fork and the end of its poll lost the child instead of the parent: on a busy machine
+//! 10 us at most for the victim to move on. A victim that was preempted for longer between its fork
+//! and the end of its poll lost the child instead of the parent: on a busy machine
 //! `tests/fork_runs_the_child_first.rs` saw it run with the thief. For the same reason no thread is
 //! woken for the child: the parent's push does so a moment later.
 //!
@@ -70,8 +70,8 @@ use crate::{
 /// behind, this puts the current one behind: with one worker the order is that of plain calls.
 ///
 /// Inside [`spawn_local`](crate::spawn_local) and at the root of a `block_on` it is the same as
-/// [`spawn`](crate::spawn), since the current future must stay where it is; and so it is in a task
-/// of another [priority](crate::task::Priority) than the default one, whose place is among its
+/// [`spawn`](crate::spawn), since the current future must stay where it is. The same holds in a
+/// task of another [priority](crate::task::Priority) than the default one: its place is among its
 /// equals.
 ///
 /// # Panics
@@ -255,8 +255,8 @@ mod tests {
     }
 
     /// J4: the fork deque is no longer than the forks are deep. Without sysmon: a thread whose
-    /// permit was taken hands its parents to the global queue, and who takes one from there may
-    /// have some of its own.
+    /// permit was taken hands its parents to the global queue, and a thread that takes one from
+    /// there may have some of its own.
     #[test]
     fn the_fork_deque_is_no_longer_than_the_depth() {
         for workers in [1, 2] {
