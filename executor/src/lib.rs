@@ -10,7 +10,7 @@
 //! counts a wake in its state word (`cell/state.rs`) and queues it again, on the waker's own P.
 //! When it is ready, its output stays in the cell for the [`task::JoinHandle`].
 //!
-//! Who sleeps, who searches and who is woken: `sched/idle.rs`. How it all ends:
+//! Which threads sleep, search and are woken: `sched/idle.rs`. How it all ends:
 //! `sched/shutdown.rs`.
 #![cfg_attr(
     ws_loom,

@@ -1,25 +1,25 @@
 //! Where runnable tasks wait: the queues of a processor, and the one that all share.
 //!
-//! | queue | file | who puts | who takes |
+//! | queue | file | put by | taken by |
 //! | --- | --- | --- | --- |
 //! | runnext | `runnext.rs` | its owner | its owner; a thief in round four (I8) |
 //! | LRQ, the local run queue | `local.rs` | its owner | its owner; thieves, half at a time (I4) |
 //! | the fork deque | `forked.rs` | its owner | its owner, the newest; thieves, the oldest |
-//! | GRQ, the global run queue | `global.rs` | anybody | any worker, a fair batch at a time |
-//! | ordered queues, of a P and shared | `ordered.rs` | its owner; anybody | the highest first; thieves, the upper half |
+//! | GRQ, the global run queue | `global.rs` | any thread | any worker, a fair batch at a time |
+//! | ordered queues, of a P and shared | `ordered.rs` | its owner; any thread | the highest first; thieves, the upper half |
 //!
 //! # A queue owns what is in it
 //!
 //! A queue of `T` takes items by value and gives them back by value, each exactly once (S2).
 //! Inside, an item is one word ([`Item::into_raw`]), because a thief has to read it before it knows
 //! that it may have it, and only a word can be read like that (see `local.rs`). So a runnable task
-//! is in one place (I1), and the compiler sees to it: who holds the `T` holds the task.
+//! is in one place (I1), and the compiler sees to it: code that holds the `T` holds the task.
 //!
 //! Several items that move together travel as a [`Batch`] or a [`List`] (`chain.rs`), linked
 //! through a word that each item brings along ([`Linked`]), so no queue ever allocates.
 //!
-//! No code below this module parks or wakes a thread, reads the clock or calls into user code. Who
-//! has to be woken after a push is the scheduler's business.
+//! No code below this module parks or wakes a thread, reads the clock or calls into user code.
+//! Which thread has to be woken after a push is the scheduler's business.
 //!
 //! # Where it is checked
 //!
@@ -57,14 +57,14 @@ pub(crate) use local::CAPACITY;
 ///
 /// # Safety
 ///
-/// - The pointer that `into_raw` gives is good for one `from_raw`, on any thread, and until then
+/// - The pointer that `into_raw` gives may go to one `from_raw`, on any thread, and until then
 ///   stays the pointer of this item alone.
 #[expect(
     unsafe_code,
     reason = "the contract that the islands in queue/ build on"
 )]
 pub(crate) unsafe trait Item: Send + Sized {
-    /// Turns the item into its word. Whoever holds the word owns the item.
+    /// Turns the item into its word. The holder of the word owns the item.
     fn into_raw(self) -> NonNull<()>;
 
     /// Turns the word back into the item.
@@ -79,8 +79,8 @@ pub(crate) unsafe trait Item: Send + Sized {
 ///
 /// # Safety
 ///
-/// - `next` gives the same place for the same item each time, no two items share one, and nobody
-///   else touches it between `into_raw` and `from_raw`.
+/// - `next` gives the same place for the same item each time, no two items share one, and no other
+///   code touches it between `into_raw` and `from_raw`.
 #[expect(
     unsafe_code,
     reason = "the contract that the islands in queue/ build on"

@@ -1,4 +1,4 @@
-//! Where the runtime says what nobody asked for: a task that stalls, a panic that nobody joins.
+//! Where the runtime says what no caller asked for: a task that stalls, a panic that nobody joins.
 //!
 //! An event of `tracing`, if a subscriber listens on the thread that reports. Else a line on
 //! stderr, at most one a second for each runtime; the next line counts those that were left out. A
@@ -31,7 +31,7 @@ pub enum Reports {
     /// To the `tracing` subscriber. Without one, to stderr.
     #[default]
     TracingOrStderr,
-    /// To the `tracing` subscriber. Without one, to nobody.
+    /// To the `tracing` subscriber. Without one, reports are lost.
     TracingOnly,
 }
 

@@ -52,8 +52,8 @@ use crate::{
     task::JoinHandle,
 };
 
-/// The panic of `run` and `run_local` when they end without an output. Nobody else can end the
-/// runtime, which the call owns.
+/// The panic of `run` and `run_local` when they end without an output. The call owns the runtime,
+/// so no other code can end it.
 const STOPPED: &str = "the root task was cancelled: another task panicked, and the runtime was built with \
                        `Builder::panic_stops_runtime`";
 

@@ -1,4 +1,4 @@
-//! The deque of sync branches: a chain that is its owner's alone, and an array where others take
+//! The deque of sync branches: a chain that is its owner's alone, and an array that others take
 //! from.
 //!
 //! A `join` pushes its second branch here, runs the first, and mostly finds the second where it put
@@ -21,15 +21,15 @@
 //! - The owner *places* branches when it wants to know where they are, and all that are linked at
 //!   once: they get the indices from `top` on, the oldest the lowest, and their jobs keep these
 //!   instead of the link. So a job says by itself where it is, and a branch is placed once at most,
-//!   however often somebody asks.
-//! - It *promotes* branches by adding to `split` in the word: the oldest first, since they are
-//!   the largest. It does so only when somebody is hungry, or was (*After a steal* in `owner.rs`).
+//!   however often a thread asks.
+//! - It *promotes* branches by adding to `split` in the word: the oldest first, since they are the
+//!   largest. It does so only when a thread is hungry, or was (*After a steal* in `owner.rs`).
 //! - A thief claims the branch at `head` by a compare-and-swap that moves `head` on.
 //! - The owner *reclaims* a promoted branch by a compare-and-swap that moves `split` back.
 //!
 //! # Hunger
 //!
-//! A thief that finds nothing says so by a flag, which the owner looks at before each push, as a
+//! A thief that finds nothing says so by a flag. The owner looks at the flag before each push, as a
 //! goroutine's stack check does for its preemption. A thread without a P uses a tail whose flag is
 //! always up, so that one comparison finds out about both.
 //!
@@ -50,10 +50,10 @@
 //!
 //! # *Two Ps on one stack*
 //!
-//! A thread that clears away for a runtime whose last thread was refused takes a P for that, and
-//! drops futures as its worker; and it may be deep in a join of another P when that happens. The
-//! joins of those destructors use the second P's tail; the frames below keep theirs, in the first
-//! P's lane, and use that tail again when the thread is back.
+//! If the last thread of a runtime was refused, the thread that clears away for it takes a P for
+//! that, and drops futures as its worker. It may be deep in a join of another P when that happens.
+//! The joins of those destructors use the second P's tail; the frames below keep theirs, in the
+//! first P's lane, and use that tail again when the thread is back.
 //!
 //! # Rejected
 //!

@@ -1,14 +1,14 @@
 //! Items that travel together, linked through the word that each of them brings along.
 //!
-//! There are two ways to link the same items, and each is good for one end:
+//! There are two ways to link the same items, and each fits one end:
 //!
 //! ```text
 //! Batch   newest -> ... -> oldest -> nil     grows at `newest`; becomes the top of a stack in O(1)
 //! List    front (oldest) -> ... -> back -> nil       grows at `back`, taken from `front`: a FIFO
 //! ```
 //!
-//! A [`Batch`] is what is given to the global queue, whose inbox is a stack. A [`List`] is what is
-//! taken from it. To turn one into the other is one walk over the items.
+//! A [`Batch`] is what is given to the global queue: the inbox there is a stack. A [`List`] is what
+//! is taken from it. To turn one into the other is one walk over the items.
 //!
 //! Both own their items: what is left in one when it is dropped is dropped with it.
 //!
@@ -28,7 +28,7 @@ use super::Linked;
 pub(super) unsafe fn next_of<T: Linked>(raw: NonNull<()>) -> Option<NonNull<()>> {
     // SAFETY: the caller owns the item, so it was not given back.
     let link = unsafe { T::next(raw) };
-    // SAFETY: the link is the owner's, so nobody writes it meanwhile.
+    // SAFETY: the link is the owner's, so no other thread writes it meanwhile.
     link.with(|next| unsafe { *next })
 }
 
@@ -40,7 +40,7 @@ pub(super) unsafe fn next_of<T: Linked>(raw: NonNull<()>) -> Option<NonNull<()>>
 pub(super) unsafe fn set_next_of<T: Linked>(raw: NonNull<()>, next: Option<NonNull<()>>) {
     // SAFETY: the caller owns the item, so it was not given back.
     let link = unsafe { T::next(raw) };
-    // SAFETY: the link is the owner's, so nobody reads or writes it meanwhile.
+    // SAFETY: the link is the owner's, so no other thread reads or writes it meanwhile.
     link.with_mut(|link| unsafe { *link = next });
 }
 
@@ -208,7 +208,7 @@ impl<T: Linked> List<T> {
             return head;
         };
         for _ in 1..n {
-            // SAFETY: the list owns its items, of which there are more than `n`.
+            // SAFETY: the list owns its items, and there are more than `n`.
             last = unsafe { next_of::<T>(last) }.expect("a list is as long as it says");
         }
         head.front = self.front;

@@ -16,7 +16,7 @@ use crossbeam_deque as deque;
 
 use super::Item;
 
-/// The owner's end. `Send`, but neither `Sync` nor `Clone`: there is one owner.
+/// The owner's end. `Send`, but not `Sync` and not `Clone`: there is one owner.
 pub(crate) type ForkDeque<T> = deque::Worker<T>;
 
 /// Makes a deque: the owner's end and the thieves' end.

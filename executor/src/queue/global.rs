@@ -10,12 +10,12 @@
 //! ```
 //!
 //! What is pushed goes on top of a stack, the *inbox*: an item, or a whole chain that was linked
-//! before ([`Batch`]), by one exchange that succeeds unless another push or a swap did. Poppers
-//! take the mutex, and take from the front of a list. When the list is too short, the popper swaps
-//! the whole inbox out and appends it, the oldest first. So each pusher's items come out in its
-//! order, and each item is turned round once. Nobody takes a single item out of the inbox, so there
-//! is no ABA: an exchange that finds the same top again finds the same stack, or one that is as
-//! good.
+//! before ([`Batch`]). One exchange puts it there, and succeeds unless another push or a swap did.
+//! Poppers take the mutex, and take from the front of a list. When the list is too short, the
+//! popper swaps the whole inbox out and appends it, the oldest first. So each pusher's items come
+//! out in its order, and each item is turned round once. No thread takes a single item out of the
+//! inbox, so there is no ABA: an exchange that finds the same top again finds the same stack, or
+//! one that is as good.
 //!
 //! To turn a long inbox round is one cache miss after the other, under the mutex. So a pusher that
 //! makes the inbox deep carries it over at once, while its items are still in the cache, if the
@@ -27,11 +27,11 @@
 //! sleepers behind another. If a push happened before the look, or its fence came before the
 //! look's, [`GlobalQueue::is_empty`] must not say yes unless the item was taken out. It looks at
 //! the inbox first and at `in_list` second. While the inbox is carried over to the list an item is
-//! in neither; therefore *`in_list` is not zero from before the swap until the list is empty*. Who
-//! finds the inbox swapped out has read what the swap or something later wrote, and so sees at
-//! least the mark that was set before it. What a popper passes by on its way to an item further
-//! back is out of the list meanwhile, and counts as in it: `in_list` is written once, when the list
-//! is whole again.
+//! in neither; therefore *`in_list` is not zero from before the swap until the list is empty*. A
+//! thread that finds the inbox swapped out has read what the swap or something later wrote, and so
+//! sees at least the mark that was set before it. What a popper passes by on its way to an item
+//! further back is out of the list meanwhile, and counts as in it: `in_list` is written once, when
+//! the list is whole again.
 //!
 //! It does not ask [`GlobalQueue::len`]. That one counts an item a moment before it can be taken,
 //! and a worker which believed it would search without end while the pusher is preempted in
@@ -90,11 +90,11 @@ const DEEP: usize = 3;
 pub(crate) struct GlobalQueue<T: Linked> {
     inbox: Padded<Inbox>,
     /// How many items are in the list; at least one while the inbox is being carried over to it.
-    /// Written by who holds the mutex.
+    /// Written only under the mutex.
     in_list: AtomicUsize,
-    /// How many items came into the list so far. Written by who holds the mutex.
+    /// How many items came into the list so far. Written only under the mutex.
     carried: AtomicUsize,
-    /// How many items were taken out so far. Written by who holds the mutex.
+    /// How many items were taken out so far. Written only under the mutex.
     popped: AtomicUsize,
     list: Mutex<List<T>>,
     /// What the words in the inbox are: items move through it, and are never shared.
@@ -218,8 +218,8 @@ impl<T: Linked> GlobalQueue<T> {
         let batch = split(&mut list);
         self.in_list.store(list.len(), Relaxed);
         let popped = self.popped.load(Relaxed).wrapping_add(batch.len());
-        // Ordering: `Release` pairs with the `Acquire` in `len`: who sees these items taken sees
-        // them pushed.
+        // Ordering: `Release` pairs with the `Acquire` in `len`: a thread that sees these items
+        // taken sees them pushed.
         self.popped.store(popped, Release);
         batch
     }
@@ -231,7 +231,7 @@ impl<T: Linked> GlobalQueue<T> {
         }
         self.in_list.store(list.len().max(1), Relaxed);
         // Ordering: `Acquire` pairs with the `Release` of `push_chain`. `Release` pairs with the
-        // `Acquire` in `is_empty`: who sees the inbox empty sees `in_list` marked.
+        // `Acquire` in `is_empty`: a thread that sees the inbox empty sees `in_list` marked.
         let newest = self.inbox.newest.swap(ptr::null_mut(), AcqRel);
         if let Some(newest) = NonNull::new(newest) {
             // SAFETY: the swap made all items of the inbox ours. The first that was pushed into an
@@ -277,7 +277,7 @@ mod tests {
             let in_inbox = source.made - queue.carried.load(Relaxed);
             assert!(in_inbox < DEEP);
         }
-        // It waits for nobody who is at the list.
+        // It waits for no thread that is at the list.
         let list = queue.list.lock();
         for _ in 0..2 * DEEP {
             queue.push(source.next());

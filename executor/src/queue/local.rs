@@ -44,10 +44,10 @@
 //! is the reason for slots that are atomic words: such a read of a slot that is being written is
 //! not a data race.
 //!
-//! *The head is not beyond the tail.* Whoever moved the head to `h` had seen a tail of `h` or more.
-//! Its exchange is `Release` and the load of the head is `Acquire` and comes first, so the tail
-//! that is loaded next is no older. The other way, the head may be old when the tail is loaded; if
-//! more than 256 lie between the two, it surely is, and somebody else has had success.
+//! *The head is not beyond the tail.* The thread that moved the head to `h` had seen a tail of `h`
+//! or more. Its exchange is `Release` and the load of the head is `Acquire` and comes first, so the
+//! tail that is loaded next is no older. The other way, the head may be old when the tail is
+//! loaded. If more than 256 lie between the two, it surely is, and another thread has had success.
 //!
 //! # What was rejected
 //!
@@ -105,7 +105,7 @@ pub(crate) fn local_queue<T: Item>() -> (LocalQueue<T>, Stealer<T>) {
     (owner, Stealer { ring })
 }
 
-/// The owner's end of a ring. `Send`, but neither `Sync` nor `Clone`: there is one owner.
+/// The owner's end of a ring. `Send`, but not `Sync` and not `Clone`: there is one owner.
 #[derive(Debug)]
 pub(crate) struct LocalQueue<T: Item> {
     ring: Arc<Ring<T>>,
@@ -197,8 +197,8 @@ impl<T: Item> LocalQueue<T> {
         let tail = self.tail.get();
         let mut head = self.seen_head.get();
         while head != tail {
-            // Ordering: `Release` lets whoever sees the new head see a tail that is not behind it.
-            // `Acquire`, also of a failure, pairs with the grabs of thieves: the owner may then
+            // Ordering: `Release`: a thread that sees the new head sees a tail that is not behind
+            // it. `Acquire`, also of a failure, pairs with the grabs of thieves: the owner may then
             // write the slots before this head.
             match self
                 .ring
@@ -347,8 +347,8 @@ impl<T: Item> Stealer<T> {
             thief.ring.slot(to).write(to, raw);
         }
         // Ordering: `Release` pairs with the owner's `Acquire` of the head: our reads are over. It
-        // also hands on the tail that we have seen to whoever sees this head. The `Acquire` half
-        // repeats that of the load above, for the exchange reads the same value.
+        // also hands on the tail that we have seen to each thread that sees this head. The
+        // `Acquire` half repeats that of the load above, for the exchange reads the same value.
         let taken = self
             .ring
             .head
@@ -365,9 +365,9 @@ impl<T: Item> Stealer<T> {
         Steal::Stolen { first, count }
     }
 
-    /// Takes the oldest `max` items, as far as there are so many and at most half a ring at a time,
-    /// and gives them to `into` in their order. Returns how many. None: somebody else took
-    /// something meanwhile, and there may be more.
+    /// Takes the oldest `max` items, or as many as there are, and at most half a ring at a time.
+    /// Gives them to `into` in their order. Returns how many. None: another thread took something
+    /// meanwhile, and there may be more.
     pub(crate) fn take(&self, max: usize, mut into: impl FnMut(T)) -> Option<usize> {
         // Ordering: `Acquire`, both, as in `steal_into`.
         let head = self.ring.head.load(Acquire);
@@ -447,7 +447,7 @@ impl<T: Item> Ring<T> {
 impl<T: Item> Drop for Ring<T> {
     fn drop(&mut self) {
         for index in self.head.load(Relaxed)..self.tail.load(Relaxed) {
-            // SAFETY: nobody else has the ring any more, so all that is in it is ours.
+            // SAFETY: no other thread has the ring any more, so all that is in it is ours.
             drop(unsafe { self.item(index) });
         }
     }

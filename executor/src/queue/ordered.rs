@@ -26,11 +26,11 @@
 //! # Why lanes
 //!
 //! A *lane* is a level and a ring like the LRQ (`queue/local.rs`): its owner pushes by two stores,
-//! anyone takes by one compare-and-swap, and nobody waits for anybody. Eight lanes make a queue
-//! that is sorted because the owner keeps its lanes in order, and first in, first out among equals
-//! because a ring is. So the protocol between threads is the ring's, with its essay, its models and
-//! its mutants. What this adds are hints: the level of a lane, and the highest level of a P
-//! ([`OrderedStealer::top`]), which the owner alone writes. A thief that reads an old one takes
+//! any thread takes by one compare-and-swap, and no thread waits for another. Eight lanes make a
+//! queue. It is sorted because the owner keeps its lanes in order, and first in, first out among
+//! equals because a ring is. So the protocol between threads is the ring's, with its essay, its
+//! models and its mutants. What this adds are hints: the level of a lane, and the highest level of
+//! a P ([`OrderedStealer::top`]). Only the owner writes them. A thief that reads an old one takes
 //! tasks in another order than it meant to. It does not take other tasks, or one twice, and it puts
 //! what it has taken where each task's own priority belongs.
 //!
@@ -41,7 +41,7 @@
 //! # What was rejected
 //!
 //! Nanoseconds for one push and one pop of four levels, by `ws-bench --only ordered_queue --quick`
-//! on two busy cores: the median of 5 rounds, in each of which the three take turns.
+//! on two busy cores: the median of 5 rounds; in each round the three take turns.
 //!
 //! | | 1 thread | 2 threads | 8 threads |
 //! | --- | --- | --- | --- |

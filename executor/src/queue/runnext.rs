@@ -9,8 +9,8 @@
 //! One atomic word: nil or a task. Only the owner writes a task into it, so between two of its own
 //! operations the word can only go from a task to nil, by a thief. That is why
 //!
-//! - [`RunNext::put`] into a slot that is seen empty is a plain store and no exchange: nobody else
-//!   can fill it meanwhile;
+//! - [`RunNext::put`] into a slot that is seen empty is a plain store and no exchange: no other
+//!   thread can fill it meanwhile;
 //! - [`RunNext::take`] from a slot that is seen empty touches nothing.
 //!
 //! # Who may steal
@@ -28,8 +28,8 @@
 //! # Two of them
 //!
 //! A P has a second such slot, `direct`, for the child that its running poll has forked
-//! (`task/fork.rs`). Thieves leave that one alone: see *A poll that goes on* there for who
-//! takes from it.
+//! (`fork_join/fork.rs`). Thieves leave that one alone: *A poll that goes on* there says which
+//! threads take from it.
 //!
 //! # Where it is checked
 //!
@@ -60,7 +60,7 @@ pub(crate) fn run_next<T: Item>() -> (RunNext<T>, RunNextStealer<T>) {
     (owner, RunNextStealer { slot })
 }
 
-/// The owner's end of the slot. `Send`, but neither `Sync` nor `Clone`: there is one owner.
+/// The owner's end of the slot. `Send`, but not `Sync` and not `Clone`: there is one owner.
 #[derive(Debug)]
 pub(crate) struct RunNext<T: Item> {
     slot: Arc<Padded<Slot<T>>>,
@@ -157,7 +157,7 @@ impl<T: Item> Clone for RunNextStealer<T> {
 impl<T: Item> Drop for Slot<T> {
     fn drop(&mut self) {
         if let Some(raw) = NonNull::new(self.item.load(Relaxed)) {
-            // SAFETY: nobody else has the slot any more, so the word in it is ours alone.
+            // SAFETY: no other thread has the slot any more, so the word in it is ours alone.
             drop(unsafe { T::from_raw(raw) });
         }
     }

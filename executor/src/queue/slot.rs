@@ -36,7 +36,7 @@ impl Slot {
         }
     }
 
-    /// Writes the item of `index`. Only the owner does, and only while nobody may still read the
+    /// Writes the item of `index`. Only the owner does, and only when no thread may still read the
     /// item that was there before.
     #[inline]
     pub(super) fn write(&self, index: u64, raw: NonNull<()>) {

@@ -43,12 +43,12 @@ const SEED_VARIABLE: &str = "WS_TEST_SEED";
 /// | [`thread_name`](Self::thread_name) | `ws-worker` | to tell runtimes apart |
 /// | [`stack_size`](Self::stack_size) | std's (2 MiB) | deep recursion, or thousands of blocked threads |
 /// | [`keep_alive`](Self::keep_alive) | 10 s | threads that come and go too often |
-/// | [`shutdown_grace`](Self::shutdown_grace) | 1 s | tasks whose polls take longer |
+/// | [`shutdown_grace`](Self::shutdown_grace) | 1 s | tasks with polls that take longer |
 /// | [`panic_stops_runtime`](Self::panic_stops_runtime) | no | a panic anywhere makes the program's state doubtful |
 /// | [`sysmon`](Self::sysmon) | on | a runtime in which no thread but its workers wakes up |
 /// | [`stall_threshold`](Self::stall_threshold) | 100 ms | to hear of shorter stalls, or of none |
 /// | [`on_stall`](Self::on_stall) | a warning, as `reports` says | to count stalls, or to fail a test |
-/// | [`reports`](Self::reports) | to `tracing`; to stderr if nobody listens there | to keep stderr quiet |
+/// | [`reports`](Self::reports) | to `tracing`; to stderr if nothing listens there | to keep stderr quiet |
 /// | [`strict_priorities`](Self::strict_priorities) | no | low priorities are to wait for ever, if need be |
 /// | [`seed`](Self::seed) | random | to repeat a run's choices of victims |
 /// | [`paused`](Self::paused) | no | tests in virtual time |
@@ -187,7 +187,7 @@ impl Builder {
     }
 
     /// Whether a monitor thread watches the workers. Without it a task that blocks its thread, or
-    /// computes for long, holds up what only its worker can do; nothing else changes.
+    /// computes in one long poll, holds up what only its worker can do; nothing else changes.
     ///
     /// The thread is there in either case. Without a monitor it sleeps until the system refuses a
     /// thread.
@@ -219,10 +219,9 @@ impl Builder {
     /// [`stall_threshold`](Self::stall_threshold): from the begin of the poll to its end. A poll
     /// that forks, as that of [`compute`](crate::compute), begins anew at each
     /// [`join`](crate::join()) and each branch of a [`scope`](crate::scope), so one long leaf is a
-    /// stall, and many short ones are none. What is announced to block
-    /// ([`spawn_blocking`](crate::spawn_blocking), [`block_in_place`](crate::block_in_place)) is
-    /// none either, and neither is the root of a `block_on`, nor a branch that another thread has
-    /// taken.
+    /// stall, and many short ones are none. These are no stalls either: what is announced to block
+    /// ([`spawn_blocking`](crate::spawn_blocking), [`block_in_place`](crate::block_in_place)), the
+    /// root of a `block_on`, and a branch that another thread has taken.
     ///
     /// A stall has several reports, and [`StallReport::phase`] tells which one this is:
     ///
@@ -236,8 +235,8 @@ impl Builder {
     ///
     /// The monitor ([`sysmon`](Self::sysmon)) finds stalls as it looks at the threads, at least
     /// every 10 ms while one of them may stall. Times are as precise as that, and reports as late.
-    /// Without the monitor there are no reports. The hook runs on the monitor's thread, which helps
-    /// nobody meanwhile: keep it short.
+    /// Without the monitor there are no reports. The hook runs on the monitor's thread, and the
+    /// monitor helps no task meanwhile: keep it short.
     ///
     /// ```
     /// use ws::runtime::{Builder, StallKind, StallPhase};
@@ -300,9 +299,9 @@ impl Builder {
     ///
     /// The clock of [`time`](crate::time) stands still while anything can go on, and jumps to the
     /// next timer when all tasks wait. So a sleep of a day takes no time, and a timeout comes
-    /// exactly when it is due. It moves only during [`Runtime::run`] and [`Runtime::block_on`], on
-    /// whose thread the tasks run. The clock of std goes on as ever, and what asks that one is not
-    /// affected.
+    /// exactly when it is due. It moves only during [`Runtime::run`] and [`Runtime::block_on`]: the
+    /// tasks run on the thread of that call. The clock of std goes on as ever, and what asks that
+    /// one is not affected.
     ///
     /// There is one worker and no sysmon, and another number of [`workers`](Self::workers) is an
     /// error. Which of the tasks that are ready runs next is drawn from the [`seed`](Self::seed):
@@ -346,9 +345,9 @@ impl Builder {
         self
     }
 
-    /// In a [`paused`](Self::paused) runtime: when everything waits for so long in real time, and
-    /// neither a timer nor a socket nor a blocking call can end that, `run` and `block_on` panic
-    /// with a list of the tasks.
+    /// In a [`paused`](Self::paused) runtime: if everything waits for this time in real time, and
+    /// no timer, socket or blocking call can end that, `run` and `block_on` panic with a list of
+    /// the tasks.
     ///
     /// Only a wake by a thread of others could still come: the default is meant to be longer than
     /// any of these takes in a test. [`time::hold`](crate::time::hold) puts the verdict off.
@@ -374,7 +373,7 @@ impl Builder {
     /// different runtimes: the hooks of `a` do not run for an `a.block_on` inside a `b.block_on`,
     /// though that thread polls its future.
     ///
-    /// The hook may block. Its thread holds up nobody meanwhile: other threads start, as many as
+    /// The hook may block. Its thread holds up no task meanwhile: other threads start, as many as
     /// there are permits free, and more if their hooks take long. Without [`sysmon`](Self::sysmon)
     /// there are no more. But it must not wait for a task of this runtime: every thread that could
     /// poll the task begins with this hook.
@@ -383,8 +382,8 @@ impl Builder {
         self
     }
 
-    /// Runs on the same threads after their last task. While the runtime ends, nobody serves its
-    /// timers and sockets any more, and an operation that waits for one in there gets an error, or
+    /// Runs on the same threads after their last task. While the runtime ends, its timers and
+    /// sockets are not served any more. An operation that waits for one in there gets an error, or
     /// panics if it can have none. A runtime that is dropped in there, or in the hook of the start,
     /// ends as one that is dropped in a task of its own: the drop does not wait.
     pub fn on_thread_stop(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {

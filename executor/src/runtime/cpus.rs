@@ -2,7 +2,7 @@
 //!
 //! `std::thread::available_parallelism` knows affinity and cgroup quotas, but rounds a quota of 1.5
 //! CPUs down. Go rounds up, for a worker that is throttled a part of the time beats a half CPU that
-//! nobody uses, and so do we: the quota is read here once more, and the affinity separately.
+//! no thread uses. So do we: the quota is read here once more, and the affinity separately.
 
 use std::{fs, path::Path, thread};
 

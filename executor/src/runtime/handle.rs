@@ -24,7 +24,8 @@ pub struct Handle {
     shared: Arc<Shared>,
 }
 
-// What a panic may leave half done in a runtime is a task, whose panic is its own. As in tokio.
+// What a panic may leave half done in a runtime is a task, and the panic is the task's own. As in
+// tokio.
 impl UnwindSafe for Handle {}
 impl RefUnwindSafe for Handle {}
 
@@ -131,15 +132,15 @@ impl Handle {
     /// Inside a task it announces a block (see [`block_in_place`](crate::block_in_place)) and
     /// waits. Tasks that `spawn_local` has pinned to this very thread go on meanwhile, as they
     /// would if the caller awaited `future`: hold no lock or borrow across the call that they take
-    /// too. They do not inside a [`join`](crate::join), a [`scope`](crate::scope()) or a
-    /// [`compute`](crate::compute), which must not wait for one of them; but they may inside the
-    /// second branch of a join, which is a plain call if nobody takes it. Calls that nest in this
-    /// way return in reverse order: one returns after those which tasks began meanwhile on its
-    /// thread.
+    /// too. They do not go on inside a [`join`](crate::join), a [`scope`](crate::scope()) or a
+    /// [`compute`](crate::compute), which must not wait for one of them. Exception: they may inside
+    /// the second branch of a join that no worker took, since it is a plain call. Calls that nest
+    /// in this way return in reverse order: one returns after those which tasks began meanwhile on
+    /// its thread.
     ///
-    /// Inside a task, where the runtime can have no further thread, at its cap or because the
-    /// system refuses one, nobody takes the permit over: `future` waits for ever there if it waits
-    /// for another task that only this thread could run.
+    /// If the runtime can have no further thread, at its cap or because the system refuses one, no
+    /// thread takes the permit of a call inside a task over: `future` waits for ever there if it
+    /// waits for another task that only this thread could run.
     ///
     /// `future` need not be `Send`. Tasks that were pinned to this thread by `spawn_local` are
     /// dropped when it returns.
@@ -173,8 +174,8 @@ impl Handle {
     /// All tasks that are alive, with what they are doing; also while some of them hold their
     /// threads.
     ///
-    /// Nothing is polled and nobody waits for it. Tasks come and go meanwhile, so the rows are not
-    /// of one moment.
+    /// Nothing is polled and no thread waits for it. Tasks come and go meanwhile, so the rows are
+    /// not of one moment.
     ///
     /// ```
     /// use ws::{runtime::{Runtime, TaskState}, task};
@@ -234,7 +235,7 @@ impl Handle {
         self.shared.read_events()
     }
 
-    /// The netpoll, for those who build resources on it.
+    /// The netpoll, for code that builds resources on it.
     #[doc(hidden)]
     pub fn netpoll(&self) -> &Arc<Netpoll> {
         &self.shared.netpoll

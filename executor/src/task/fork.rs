@@ -10,8 +10,8 @@
 //!
 //! 1. The first poll of [`Fork`] makes the child's task, puts it into the `direct` slot of the
 //!    worker's P, wakes its own task, and is pending. A combinator between the two passes both on:
-//!    it cannot tell this from any other future that yields once. Where there is none, the waker is
-//!    the task's own, and the wake is a note on the P (`goes_on`), for the end of this very poll:
+//!    it cannot tell this from any other future that yields once. If there is none, the waker is
+//!    the task's own. Then the wake is a note on the P (`goes_on`), for the end of this very poll:
 //!    no other thread has to know.
 //! 2. The poll of the parent ends. The worker finds the slot filled and the parent woken: it pushes
 //!    the parent to the tail of the fork deque, and its next step runs the child.

@@ -18,7 +18,7 @@
 //! Each entry comes out once. The order is exact among what a thread holds itself, but for rule 1.
 //! Among all it is near: a thread that has something of its own does not look at what the others
 //! have. The scheduler is made of the same parts and does look, at every 61st tick, for a thread
-//! may be stuck in a poll for long.
+//! may be stuck in a long poll.
 //!
 //! Nothing here waits. A pop that finds nothing says so, and how a thread sleeps until there is
 //! something is its own affair. An entry that is on its way from one thread to another is in
@@ -109,7 +109,7 @@ impl<T> Entry<T> {
         self.0.priority
     }
 
-    /// Changes its priority: who has the entry may, so it is in no queue.
+    /// Changes its priority: the holder of the entry may, so it is in no queue.
     pub fn set_priority(&mut self, priority: i64) {
         self.0.priority = priority;
     }
@@ -156,7 +156,7 @@ unsafe impl<T: Send + 'static> Item for Entry<T> {
     }
 }
 
-// SAFETY: the link is a field of the box, and nobody but the queue uses it.
+// SAFETY: the link is a field of the box, and only the queue uses it.
 unsafe impl<T: Send + 'static> Linked for Entry<T> {
     unsafe fn next<'a>(raw: NonNull<()>) -> &'a UnsafeCell<Option<NonNull<()>>> {
         // SAFETY: by contract the entry was not given back.

@@ -117,7 +117,7 @@ impl Order {
     }
 }
 
-/// The owner's end. `Send`, but neither `Sync` nor `Clone`: there is one owner.
+/// The owner's end. `Send`, but not `Sync` and not `Clone`: there is one owner.
 #[derive(Debug)]
 pub(crate) struct OrderedLocal<T: Ordered> {
     rings: [LocalQueue<T>; LANES],
@@ -179,7 +179,7 @@ impl<T: Ordered> OrderedLocal<T> {
         }
     }
 
-    /// Pushes an item whose level has no lane, and can get none.
+    /// Pushes an item if its level has no lane, and can get none.
     #[cold]
     fn push_beyond(&self, item: T, level: i64) -> Batch<T> {
         let mut batch = Batch::new();
@@ -192,7 +192,7 @@ impl<T: Ordered> OrderedLocal<T> {
         batch
     }
 
-    /// Pushes an item whose level has a lane, when there is no room for an item.
+    /// Pushes an item if its level has a lane, but there is no room for an item.
     #[cold]
     fn push_full(&self, item: T, level: i64) -> Batch<T> {
         let mut batch = Batch::new();

@@ -11,7 +11,7 @@
 //! that comes and goes would allocate each time.
 //!
 //! Nothing of the user's runs under the mutex (S8): an item's priority is a number in it, and an
-//! item is dropped by who took it.
+//! item is dropped by the thread that took it.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ pub(crate) struct OrderedShared<T: Ordered> {
     levels: Mutex<Levels<T>>,
 }
 
-/// Written by who holds the mutex.
+/// Written only under the mutex.
 #[derive(Debug)]
 struct Hints {
     len: AtomicUsize,
@@ -67,7 +67,7 @@ impl<T: Ordered> OrderedShared<T> {
         }
     }
 
-    /// Whether anybody has ever had use for order; what all others pay is this one load.
+    /// Whether any task has ever had use for order; what all others pay is this one load.
     #[inline]
     pub(crate) fn is_used(&self) -> bool {
         self.used.load(Relaxed)
