@@ -341,7 +341,7 @@ fn set_left(left: Option<u8>) {
     });
 }
 
-/// Whether a task that computes for long should let others have a turn: its time slice is over.
+/// Whether a task that computes should let others have a turn: its time slice is over.
 ///
 /// False outside a task.
 ///

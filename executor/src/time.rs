@@ -1,7 +1,7 @@
 //! Sleeping, timeouts and intervals.
 //!
 //! - [`sleep()`] and [`sleep_until`] wait for a while or until a moment;
-//! - [`timeout()`] and [`timeout_at`] give another future only so long;
+//! - [`timeout()`] and [`timeout_at`] limit the time of another future;
 //! - [`interval()`] and [`interval_at`] tick again and again;
 //! - [`hold()`] and [`advance()`] are for tests in virtual time.
 //!
@@ -31,9 +31,8 @@
 //! do.
 //!
 //! Time is the system's monotonic clock, which on most systems stands still while the machine is
-//! suspended. A duration so long that no [`Instant`] can hold its end, like [`Duration::MAX`], is
-//! fine: such a timer never fires. Under `faketime`, which shows a process another clock, timers do
-//! not fire.
+//! suspended. If no [`Instant`] can hold the end of a duration, as with [`Duration::MAX`], the
+//! timer never fires. Under `faketime`, which shows a process another clock, timers do not fire.
 //!
 //! # Behind the scenes
 //!

@@ -10,7 +10,7 @@ use std::{
 
 type Payload = Box<dyn Any + Send + 'static>;
 
-/// Drops the payload of a panic that nobody will hear of. Its drop is the user's, and may panic as
+/// Drops the payload of a panic that no code will look at. Its drop is the user's, and may panic as
 /// well: then the payload of that is given up. So what leaks is what insists on it, and not every
 /// payload.
 pub(crate) fn discard(payload: Payload) {

@@ -43,7 +43,7 @@ impl Place {
 
 /// What the scheduler does for its tasks.
 pub(crate) struct Functions {
-    /// Queues a task whose state has just said so.
+    /// Queues a task. Its state has just said so.
     pub(crate) schedule: fn(&Home, Task),
     /// Takes a task that has ended out of [`Home::live`], with the owner's help if it is at hand.
     pub(crate) remove: fn(&Home, u32) -> Removed<TaskRef>,
@@ -60,8 +60,8 @@ pub(crate) struct Home {
     functions: &'static Functions,
 }
 
-// SAFETY: the address of the runtime is only carried here. The scheduler's functions, who turn it
-// into a reference, say why they may; everything else in a home is `Send` and `Sync` by itself.
+// SAFETY: the address of the runtime is only carried here. The scheduler's functions that turn it
+// into a reference say why they may; everything else in a home is `Send` and `Sync` by itself.
 unsafe impl Send for Home {}
 // SAFETY: as above.
 unsafe impl Sync for Home {}

@@ -56,8 +56,8 @@ unsafe impl<T: Send> Sync for JoinCell<T> {}
 impl<T> Unpin for JoinCell<T> {}
 
 impl<T> JoinCell<T> {
-    /// For the task at `ptr`, whose output is a `T`, and which counts a reference and a `JOIN` bit
-    /// for this value.
+    /// For the task at `ptr`. Its output is a `T`, and it counts a reference and a `JOIN` bit for
+    /// this value.
     pub(super) fn new(ptr: NonNull<Header>) -> Self {
         Self {
             ptr,

@@ -1,10 +1,10 @@
-//! Who waits for a task, in one word.
+//! The one that waits for a task, in one word.
 //!
-//! Mostly that is another task of ours, whose waker is known by its table of functions: then the
+//! Mostly that is another task of ours, and its waker is known by its table of functions. Then the
 //! word is that task's address, and stands for a reference. Any other waker is put into a box.
 //!
 //! Such a waker is code of the user's. If its drop panics, that is reported and goes no further
-//! (S6): who drops a [`Joiner`] has a reference or an output to give on.
+//! (S6): code that drops a [`Joiner`] has a reference or an output to give on.
 #![expect(
     unsafe_code,
     reason = "a tagged pointer, and a waker that is taken apart"
@@ -50,8 +50,8 @@ impl Joiner {
         let word = ManuallyDrop::new(self).0;
         let address = word.addr().get();
         if address & BOXED == 0 {
-            // SAFETY: the word is the data of a waker with these functions, whose reference it
-            // holds.
+            // SAFETY: the word is the data of a waker with these functions, and holds its
+            // reference.
             return unsafe { Waker::from_raw(RawWaker::new(word.as_ptr(), &WAKER)) };
         }
         let boxed = word

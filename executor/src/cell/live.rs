@@ -1,4 +1,4 @@
-//! The live table: which tasks there are, for who has to look at all of them.
+//! The live table: which tasks there are, for code that has to look at all of them.
 //!
 //! A dump shows every task, and a shutdown cancels every task, wherever it waits (S7). So each task
 //! is entered into a table when it is spawned and taken out when it has ended. Both lie on the way
@@ -24,21 +24,21 @@
 //!   with that same swap. Any other thread puts it on the stack of *returned* indices, by one
 //!   compare-and-swap. Only the owner takes from there, and takes all, so there is no ABA.
 //! - *Look*, by a reader: claims the slot by a compare-and-swap, counts one more reference, and
-//!   takes the claim back by another. Readers are serialised by a mutex that nobody else knows.
+//!   takes the claim back by another. Readers are serialised by a mutex that only they know.
 //!
 //! # Who releases the table's reference
 //!
 //! While a slot is claimed the cell must not be freed, and the remover must not wait. So *the
-//! table's reference belongs to who finds the other one gone*:
+//! table's reference belongs to the one that finds the other one gone*:
 //!
 //! - The remover's swap shows no claim: no reader is looking, and none can begin. The remover
 //!   releases it.
 //! - The swap shows a claim: the reader is in the middle, its unclaim will fail, and it releases
 //!   the reference after it has counted its own. [`Removed::ReaderReleases`].
 //!
-//! The unclaim can not be fooled by a slot that was freed and entered again meanwhile: it compares
-//! with the address of a cell whose last reference is not released, for the reader itself has it to
-//! release. So no other task has that address, and no task is entered twice.
+//! The unclaim can not be fooled by a slot that was freed and entered again meanwhile. It compares
+//! with the address of a cell, and the last reference to that cell is not released, for the reader
+//! itself has it to release. So no other task has that address, and no task is entered twice.
 //!
 //! # Counting
 //!
@@ -95,11 +95,12 @@ const SEGMENTS: usize = 26;
 #[cfg(ws_loom)]
 const SEGMENTS: usize = 2;
 
-/// Who sweeps notes at every so many slots how far it has come; and who has not come on in
-/// [`STAND_BY`] is slow, at more than 0.4 us a task: two that met in the allocator lost 0.16.
+/// A thread that sweeps notes after each `NOTED_EACH` slots how far it has come. One that has not
+/// come on in [`STAND_BY`] is slow, at more than 0.4 us a task: two that met in the allocator lost
+/// 0.16.
 const NOTED_EACH: u32 = 512;
 const STAND_BY: Duration = Duration::from_micros(200);
-/// Nobody stands by for less than that: it is over sooner.
+/// No thread stands by for fewer slots than that: the sweep is over sooner.
 const STAND_BY_FROM: u32 = 4 * NOTED_EACH;
 
 /// A counted reference to a cell.
@@ -152,7 +153,7 @@ pub(crate) fn live_table<R: Reference>() -> (LiveTable<R>, LiveOwner<R>) {
 /// Everybody's end of a table.
 pub(crate) struct LiveTable<R: Reference>(Arc<Table<R>>);
 
-/// The owner's end of a table. `Send`, but neither `Sync` nor `Clone`: there is one owner.
+/// The owner's end of a table. `Send`, but not `Sync` and not `Clone`: there is one owner.
 pub(crate) struct LiveOwner<R: Reference> {
     table: Arc<Table<R>>,
     /// The first index of the private free list, plus one; zero if there is none.
@@ -162,7 +163,7 @@ pub(crate) struct LiveOwner<R: Reference> {
 struct Table<R: Reference> {
     by_owner: Padded<ByOwner>,
     /// Lower half: the index on top of the stack of returned ones, plus one. Upper half: how many
-    /// were ever returned. Anybody pushes, the owner takes all.
+    /// were ever returned. Any thread pushes, the owner takes all.
     returned: Padded<AtomicU64>,
     /// Segment `k` has `BASE << k` slots. Written by the owner, once each.
     segments: [AtomicPtr<AtomicPtr<()>>; SEGMENTS],
@@ -214,7 +215,7 @@ impl<R: Reference> LiveOwner<R> {
         count.store(count.load(Relaxed).wrapping_add(one), Relaxed);
     }
 
-    /// An index whose slot is free, and now in no list.
+    /// The index of a slot that is free, and now in no list.
     #[inline]
     fn vacant(&self) -> u32 {
         let mut first = self.free.get();
@@ -270,7 +271,7 @@ impl<R: Reference> LiveTable<R> {
     /// Calls `f` with a reference of its own to each live task: to all that were entered before
     /// this call and are not removed before its end, and perhaps to others.
     ///
-    /// No lock is held while `f` runs, and neither removers nor the owner ever wait for this.
+    /// No lock is held while `f` runs. Removers and the owner never wait for this.
     pub(crate) fn for_each(&self, mut f: impl FnMut(R)) {
         // Ordering: `Acquire` pairs with the `Release` in `fresh`: the segments are there.
         let used = self.0.by_owner.used.load(Acquire);
@@ -279,16 +280,16 @@ impl<R: Reference> LiveTable<R> {
             .for_each(&mut f);
     }
 
-    /// As [`for_each`](Self::for_each), for who takes the tasks out.
+    /// As [`for_each`](Self::for_each), for a caller that takes the tasks out.
     ///
-    /// Two that went the same way would meet at every slot, and at every cell in the allocator: a
-    /// million tasks took three times as long so. From both ends they still meet in the allocator,
-    /// which has one lock for what one thread made, and it was 321 ns a task where one alone took
-    /// some 150. So who comes second stands by while the first is quick, and then looks at all
-    /// slots from the other end, of which most are free by then: what was entered behind the first
-    /// one's back is seen, and a destructor that blocks the first one keeps nothing but its own
-    /// task. Where nothing is left, nobody looks at the slots: at the end of a runtime that has
-    /// many threads each of them comes by.
+    /// Two threads that went the same way would meet at every slot, and at every cell in the
+    /// allocator: a million tasks took three times as long so. From both ends they still meet in
+    /// the allocator, which has one lock for what one thread made: it was 321 ns a task where one
+    /// alone took some 150. So the thread that comes second stands by while the first is quick, and
+    /// then looks at all slots from the other end. Most slots are free by then. So what was entered
+    /// behind the first one's back is seen, and a destructor that blocks the first one keeps
+    /// nothing but its own task. If nothing is left, no thread looks at the slots: at the end of a
+    /// runtime that has many threads each of them comes by.
     pub(crate) fn sweep(&self, mut f: impl FnMut(R)) {
         struct Over<'a>(&'a AtomicBool);
         impl Drop for Over<'_> {
@@ -347,7 +348,7 @@ impl<R: Reference> LiveTable<R> {
 }
 
 impl<R: Reference> Table<R> {
-    /// Waits for who sweeps, while that is quick.
+    /// Waits for the thread that sweeps, while that is quick.
     fn stand_by(&self) {
         // A model has no time, and goes both ways.
         if cfg!(ws_loom) || self.by_owner.used.load(Relaxed) < STAND_BY_FROM {
@@ -375,7 +376,8 @@ impl<R: Reference> Table<R> {
         unsafe { slots.add(offset).as_ref() }
     }
 
-    /// Frees the slot, linked to the free index before `next`, and says who releases the reference.
+    /// Frees the slot, linked to the free index before `next`, and says which side releases the
+    /// reference.
     #[inline]
     fn take_out(&self, index: u32, next: u32) -> Removed<R> {
         // Ordering: `Acquire` pairs with the unclaim of a reader, so that what it did under its
@@ -411,8 +413,8 @@ impl<R: Reference> Table<R> {
             }
         };
         let raw_ref = NonNull::new(raw).expect("a live slot has a pointer");
-        // SAFETY: the slot held the table's reference when it was claimed, and whoever removes it
-        // leaves the reference to us.
+        // SAFETY: the slot held the table's reference when it was claimed, and a thread that
+        // removes it leaves the reference to us.
         let copy = unsafe { R::another(raw_ref) };
         // Ordering: see `take_out`.
         let unclaimed = slot.compare_exchange(claimed(raw), raw, Release, Acquire);
@@ -450,7 +452,7 @@ impl<R: Reference> Drop for Table<R> {
                 break;
             };
             let slots = ptr::slice_from_raw_parts_mut(slots.as_ptr(), segment_len(segment));
-            // SAFETY: `grow` made it from a box of this length, and nobody else has the table.
+            // SAFETY: `grow` made it from a box of this length, and no other thread has the table.
             for slot in unsafe { Box::from_raw(slots) } {
                 let word = slot.load(Relaxed);
                 if let Some(raw) = NonNull::new(word).filter(|_| is_live(word)) {

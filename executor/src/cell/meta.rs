@@ -7,8 +7,9 @@
 //! +-----------------------------------------------------------+------+------+
 //! ```
 //!
-//! A task that has nothing of its own is *plain*: both bits are clear. So who queues a task asks
-//! one word, in the line that it has in its cache anyway, whether it may go the usual way.
+//! A task that has nothing of its own is *plain*: both bits are clear. So a thread that queues a
+//! task asks one word, in the line that it has in its cache anyway, whether the task may go the
+//! usual way.
 //!
 //! A task is given a [`Full`] when it is made with a name or a priority, or when its priority is
 //! changed for the first time: by one exchange, which only one of several wins. From then on the
@@ -16,8 +17,8 @@
 //! one to the task. The two cells of a `spawn_pinned` share one (`pinned.rs`).
 //!
 //! *Invariant*: each question is answered from one reading of the word. The word changes its
-//! meaning once, at any moment: who looks at the tag in one reading and takes the address from
-//! another one takes a `Full` for a `Location`.
+//! meaning once, at any moment: code that looks at the tag in one reading and takes the address
+//! from another one takes a `Full` for a `Location`.
 //!
 //! Checked by `models::task::a_place_is_read_beside_the_first_priority`, with the mutant
 //! `task_meta_is_read_twice`, and by `tests/dump_shows_what_is_alive.rs`.
@@ -137,7 +138,7 @@ impl Meta {
         }
     }
 
-    /// The name, the place and the priority of this task for a pinned one. Who changes the priority
+    /// The name, the place and the priority of this task for a pinned one. A change of the priority
     /// of either changes that of both, if there is room for one already.
     pub(super) fn share_pinned(&self) -> Self {
         // Ordering: Acquire as in `read`.
@@ -163,7 +164,7 @@ impl Meta {
         self.is_pinned() && matches!(self.read(), Seen::Full(full) if full.carries)
     }
 
-    /// Whether it is neither pinned nor has anything of its own.
+    /// Whether it is not pinned and has nothing of its own.
     #[inline]
     pub(super) fn is_plain(&self) -> bool {
         // Ordering: Relaxed: what is behind the address is not looked at.
@@ -216,13 +217,13 @@ impl Meta {
             ..Extra::default()
         };
         let new = leak_extra(extra, location, before.addr() & PINNED);
-        // Ordering: Release: who finds the address finds what is there. Acquire: the box of who was
-        // faster is used here.
+        // Ordering: Release: a thread that finds the address finds what is there. Acquire: the box
+        // of a faster thread is used here.
         let Err(now) = self.word.compare_exchange(before, new, Release, Acquire) else {
             return;
         };
         if let Some(new) = full_of(new) {
-            // SAFETY: the `Arc` that `leak_extra` made, and nobody else has seen it.
+            // SAFETY: the `Arc` that `leak_extra` made, and no other thread has seen it.
             drop(unsafe { Arc::from_raw(new.as_ptr()) });
         }
         // SAFETY: it was loaded right here, and what it leads to is not used after this call.
@@ -235,7 +236,7 @@ impl Meta {
 impl Drop for Meta {
     fn drop(&mut self) {
         if let Some(full) = full_of(self.word.load(Acquire)) {
-            // SAFETY: it is the `Arc` that `leak_extra` made, of which this count is the word's.
+            // SAFETY: it is the `Arc` that `leak_extra` made, and this count of it is the word's.
             drop(unsafe { Arc::from_raw(full.as_ptr()) });
         }
     }

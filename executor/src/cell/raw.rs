@@ -20,7 +20,7 @@
 //! - *The output* belongs to the [`JoinCell`] once `DONE` is seen, or to the runner if there was
 //!   none at that moment.
 //! - *The home* outlives every live task, and is touched only while the task is live: by the
-//!   runner, who ends its life, and by a waker whose own step has made it queued.
+//!   runner, which ends its life, and by a waker whose own step has made it queued.
 //!
 //! A panic of the future, in its poll or in its drop, is caught here and becomes the output (S6).
 //! A panic in the drop of an output that nobody joins is caught and logged.
@@ -164,8 +164,8 @@ struct Unwinding<F: Future>(*mut Stage<F>);
 impl<F: Future> Drop for Unwinding<F> {
     fn drop(&mut self) {
         quietly("the drop of a future that panicked", || {
-            // SAFETY: it is made in `poll` alone, whose caller holds the `Task` with the future in
-            // place, and dropped only if the future is not used again.
+            // SAFETY: only `poll` makes it, and the caller of `poll` holds the `Task` with the
+            // future in place. It is dropped only if the future is not used again.
             unsafe { ManuallyDrop::drop(&mut (*self.0).future) }
         });
     }
@@ -193,7 +193,7 @@ unsafe fn replace_future<F: Future>(
 ) -> Ended {
     cell.stage.with_mut(|stage| {
         let dropped = catch_unwind(AssertUnwindSafe(|| {
-            // SAFETY: by contract the future is there, and ours; after this nobody touches it.
+            // SAFETY: by contract the future is there, and ours; after this no code touches it.
             unsafe { ManuallyDrop::drop(&mut (*stage).future) }
         }));
         if let Err(payload) = dropped {
@@ -242,13 +242,13 @@ unsafe fn drop_output<F: Future>(ptr: NonNull<Header>) {
 /// # Safety
 ///
 /// - `ptr` came from `Box::into_raw` of a `Cell<F>`, and no reference to it is left.
-/// - Neither a future nor an output is in the stage.
+/// - No future and no output is in the stage.
 unsafe fn free<F: Future>(ptr: NonNull<Header>) {
     // SAFETY: by contract.
     drop(unsafe { Box::from_raw(ptr.cast::<Cell<F>>().as_ptr()) });
 }
 
-/// Drops what nobody will look at. A panic of it has nobody to go to but the log.
+/// Drops what no code will look at. A panic of it can go only to the log.
 fn drop_quietly<T>(value: T) {
     quietly("the drop of a task's unjoined output", || drop(value));
 }
@@ -273,7 +273,7 @@ unsafe impl Item for Task {
     }
 }
 
-// SAFETY: `next` is a field of the header, and nobody but the queue uses it.
+// SAFETY: `next` is a field of the header, and only the queue uses it.
 unsafe impl Linked for Task {
     unsafe fn next<'a>(raw: NonNull<()>) -> &'a UnsafeCell<Option<NonNull<()>>> {
         // SAFETY: by contract `raw` is a task in a queue, and so alive.
@@ -469,7 +469,7 @@ impl Task {
         })
     }
 
-    /// The output is in the stage: publish it, leave the live table, wake who waits for it.
+    /// The output is in the stage: publish it, leave the live table, wake the joiner.
     fn end(self, ended: Ended, leave: impl FnOnce(&Header) -> Removed<TaskRef>) -> Outcome {
         let ptr = self.0;
         let header = self.header();
@@ -479,7 +479,7 @@ impl Task {
             if ended == Ended::Panicked {
                 header.home().report_panic(header);
             }
-            // SAFETY: no handle: the output is ours, and nobody uses it after this.
+            // SAFETY: no handle: the output is ours, and no code uses it after this.
             unsafe { (header.vtable.drop_output)(ptr) };
         } else if before.has_waker() {
             // SAFETY: WAKER and DONE together give the slot to the runner.
@@ -496,12 +496,12 @@ impl Task {
     }
 }
 
-/// Wakes a waker that may be anybody's, and may panic.
+/// Wakes a waker that may be foreign, and may panic.
 pub(crate) fn wake_quietly(waker: Waker) {
     quietly("a waker", || waker.wake());
 }
 
-/// Drops a waker that may be anybody's, and whose drop may panic.
+/// Drops a waker that may be foreign; its drop may panic.
 pub(crate) fn drop_waker_quietly(waker: Waker) {
     if task_of(&waker).is_some() {
         drop(waker);
@@ -510,7 +510,7 @@ pub(crate) fn drop_waker_quietly(waker: Waker) {
     }
 }
 
-/// Runs code of the user's whose panic is its own: it is reported, and goes no further.
+/// Runs code of the user's. A panic of that is reported, and goes no further.
 pub(crate) fn quietly(what: &'static str, f: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
         report(|| tracing::error!(what, "code that the scheduler called panicked"));
@@ -519,7 +519,7 @@ pub(crate) fn quietly(what: &'static str, f: impl FnOnce()) {
 }
 
 /// Sends an event to the program's `tracing` subscriber, which is code of the user's as well. If
-/// that panics there is nobody left to tell but the panic hook.
+/// that panics, only the panic hook is left to tell.
 pub(crate) fn report(event: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(event)) {
         discard(payload);
@@ -549,8 +549,8 @@ impl Header {
         self.born_ms
     }
 
-    /// Whether it is one of the many that have neither a thread, a name nor a priority of their
-    /// own: the question that comes first wherever a task is queued.
+    /// Whether it is one of the many that have no thread, name or priority of their own: the
+    /// question that comes first wherever a task is queued.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         self.meta.is_plain()

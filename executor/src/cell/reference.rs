@@ -23,8 +23,8 @@ use crate::queue::Item;
 /// A counted reference.
 pub(crate) struct TaskRef(pub(super) NonNull<Header>);
 
-// SAFETY: through a reference one reaches the atomics and the immutable fields of the header only,
-// and the last one frees a cell whose future and output are gone.
+// SAFETY: through a reference one reaches only the atomics and the immutable fields of the header.
+// The last reference frees a cell when its future and output are gone.
 unsafe impl Send for TaskRef {}
 // SAFETY: as above; every method takes `&self` and is a single atomic step.
 unsafe impl Sync for TaskRef {}
@@ -85,7 +85,7 @@ impl Drop for TaskRef {
     fn drop(&mut self) {
         if self.header().state.drop_reference() {
             // SAFETY: that was the last reference, so the task is done, and its output was taken or
-            // dropped by the handle or the runner, each of whom had a reference until then.
+            // dropped by the handle or the runner. Each of them had a reference until then.
             unsafe { (self.header().vtable.free)(self.0) };
         }
     }
@@ -99,7 +99,7 @@ impl fmt::Debug for TaskRef {
 
 /// Gives a task that has just become queued to its home.
 pub(super) fn schedule(task: Task) {
-    // SAFETY: the task is queued and nobody has popped it, so it is live, and its home is there.
+    // SAFETY: the task is queued and no thread has popped it, so it is live, and its home is there.
     // The home's `schedule` keeps the runtime alive beyond the push by itself.
     let home = unsafe { task.header().home.as_ref() };
     home.schedule(task);

@@ -12,25 +12,25 @@
 //!
 //! | field | set by | means |
 //! | --- | --- | --- |
-//! | `DONE` | the runner, once | the output (or the failure) is in the cell; nobody polls again |
-//! | `CANCEL` | `abort`, shutdown | whoever gets to run the task drops the future instead |
+//! | `DONE` | the runner, once | the output (or the failure) is in the cell; no poll follows |
+//! | `CANCEL` | `abort`, shutdown | the worker that gets to run the task drops the future instead |
 //! | `JOIN` | spawn; cleared by the handle's drop | a handle will take the output, or drop it |
-//! | `WAKER` | the handle | the waker slot is full and belongs to the runner, who wakes it when done |
+//! | `WAKER` | the handle | the waker slot is full and belongs to the runner, which wakes it when done |
 //! | references | | live table, handle, abort handles, wakers. The last one frees the cell |
 //! | wakes | wakers | how many wakes came since the runner last settled them |
 //!
 //! # *The wake count*
 //!
-//! A task is **idle** while `wakes = 0`, and **queued or running** while `wakes > 0`. Who moves the
-//! count from 0 to 1 must queue the task, and nobody else may: so it is in one queue at most (I1).
-//! Who takes it from a queue may poll it, and is alone in that (S1), since the count stays above
-//! zero until the runner *settles*: it subtracts the wakes that it had seen before the poll. If
-//! something is left, a wake came in the middle, and the runner, who still owns the task, queues it
-//! once more (I2). A wake can so be neither lost nor doubled:
+//! A task is **idle** while `wakes = 0`, and **queued or running** while `wakes > 0`. The thread
+//! that moves the count from 0 to 1 must queue the task, and no other may: so it is in one queue at
+//! most (I1). The thread that takes it from a queue may poll it, and is alone in that (S1), since
+//! the count stays above zero until the runner *settles*: it subtracts the wakes that it had seen
+//! before the poll. If something is left, a wake came in the middle. The runner still owns the
+//! task, and queues it once more (I2). So no wake is lost or doubled:
 //!
-//! - a wake before the runner's look at the count is seen by the poll: the look is an acquire
-//!   load, and reads from the wake or from a later modification, each of which is a
-//!   read-modify-write and so carries the wake's release on;
+//! - a wake before the runner's look at the count is seen by the poll: the look is an acquire load,
+//!   and reads from the wake or from a later modification. Each of these is a read-modify-write and
+//!   so carries the wake's release on;
 //! - a wake after that look is left over by the subtraction.
 //!
 //! Against the usual pair of bits (*running*, *notified*) this saves a read-modify-write at the
@@ -48,13 +48,13 @@
 //!
 //! | what | `DONE` clear | `DONE` set |
 //! | --- | --- | --- |
-//! | the future | whoever took the task from a queue | gone |
-//! | the output | | the handle while `JOIN`; else the runner, who drops it |
+//! | the future | the thread that took the task from a queue | gone |
+//! | the output | | the handle while `JOIN`; else the runner, which drops it |
 //! | the waker slot, `WAKER` clear | the handle | the handle |
-//! | the waker slot, `WAKER` set | nobody | the runner, who takes the waker out |
+//! | the waker slot, `WAKER` set | none | the runner, which takes the waker out |
 //!
-//! (The handle keeps the address of the task whose waker it put there, so that a second poll with
-//! the same waker need not look into a slot that the runner may be emptying.)
+//! (If the handle put a task's waker there, it keeps that task's address. So a second poll with the
+//! same waker need not look into a slot that the runner may be emptying.)
 //!
 //! # References
 //!
@@ -73,7 +73,7 @@ use crate::sync::atomic::{
 const DONE: u64 = 1;
 /// The future is to be dropped, not polled. Set by `abort` and shutdown, never cleared.
 const CANCEL: u64 = 1 << 1;
-/// A handle exists. Cleared by its drop; decides who drops the output.
+/// A handle exists. Cleared by its drop; decides which side drops the output.
 const JOIN: u64 = 1 << 2;
 /// The waker slot is full. Set and cleared by the handle while not `DONE`; then it is the runner's.
 const WAKER: u64 = 1 << 3;
@@ -114,7 +114,7 @@ impl Snapshot {
         self.0 & WAKER != 0
     }
 
-    /// Whether it is neither queued nor running.
+    /// Whether it is not queued and not running.
     pub(crate) fn is_idle(self) -> bool {
         self.wakes() == 0
     }
@@ -207,8 +207,9 @@ impl State {
     }
 
     pub(crate) fn load(&self) -> Snapshot {
-        // Ordering: Acquire pairs with the runner's `transition_to_done`, so that who sees DONE
-        // sees the output; and with every wake, so that a poll sees what its wakers wrote.
+        // Ordering: Acquire pairs with the runner's `transition_to_done`, so that a thread that
+        // sees DONE sees the output; and with every wake, so that a poll sees what its wakers
+        // wrote.
         Snapshot(self.0.load(Acquire))
     }
 
@@ -299,8 +300,8 @@ impl State {
 
     /// Settles a poll that was not ready. `seen` is what [`load`](Self::load) said before it.
     pub(crate) fn settle(&self, seen: Snapshot) -> Settle {
-        // Ordering: Relaxed: whoever is told to go on with the task still owns it, and the next
-        // poll begins with its own acquire load.
+        // Ordering: Relaxed: a caller that is told to go on with the task still owns it, and the
+        // next poll begins with its own acquire load.
         let now = Snapshot(self.0.load(Relaxed));
         if now.is_cancelled() {
             return Settle::Cancel;
@@ -348,7 +349,7 @@ impl State {
         }
     }
 
-    /// The output is in the cell. Tells who is to be woken, and who drops it.
+    /// The output is in the cell. Tells which waker to wake, and which side drops the output.
     pub(crate) fn transition_to_done(&self) -> Snapshot {
         // Ordering: Release publishes the output to the handle's Acquire loads; Acquire takes over
         // the waker slot from the handle's `register`.
@@ -437,8 +438,8 @@ impl State {
     pub(crate) fn drop_reference(&self) -> bool {
         // Ordering: Acquire: the free comes after what all owners did. References are made from
         // references, and each owner sees its own counted; or from the runner's waker, which has
-        // none, but while there is a runner the live table's is counted as well. So who sees one
-        // sees the last, and nobody makes another.
+        // none. But while there is a runner the live table's is counted as well. So an owner that
+        // sees one sees the last, and no thread makes another.
         if Snapshot(self.0.load(Acquire)).references() == 1 {
             return true;
         }

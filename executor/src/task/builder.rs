@@ -48,7 +48,7 @@ where
 ///
 /// # Panics
 ///
-/// - On a thread that is neither a worker nor in a `block_on` of the current runtime.
+/// - On a thread that is not a worker and not in a `block_on` of the current runtime.
 /// - In a `block_on` while twice [`max_threads`](crate::runtime::Builder::max_threads) threads are
 ///   workers of its runtime or in a `block_on` of it.
 /// - In a `block_on` of one runtime that is called inside a task, a blocking call or a `block_on`
@@ -79,7 +79,7 @@ where
     spawn_local_at(future, None, Location::caller())
 }
 
-/// Spawns a task whose future is made on the thread that it then stays on: some worker's.
+/// Spawns a task. Its future is made on the thread that it then stays on: some worker's.
 ///
 /// The factory is `Send`, what it makes need not be.
 ///
@@ -182,8 +182,8 @@ impl Builder {
     }
 
     /// Gives the task a priority; what it spawns does not inherit it, unless that is given
-    /// [`Priority::current`]. See [`Priority`] for what that means,
-    /// and for whom it means nothing.
+    /// [`Priority::current`]. See [`Priority`] for what that means, and for which tasks it means
+    /// nothing.
     ///
     /// ```
     /// use ws::task::{Builder, Priority};
@@ -340,8 +340,8 @@ where
     })
 }
 
-/// Spawns into the global queue of the current runtime: for whoever comes first, and not a thread
-/// in `block_on`, which would hold up its own root.
+/// Spawns into the global queue of the current runtime: for the first worker that comes, but not
+/// for a thread in `block_on`, which would hold up its own root.
 #[track_caller]
 pub(crate) fn spawn_for_all<F>(
     future: F,

@@ -84,7 +84,7 @@ impl<F: Future> Future for Coop<F> {
 
 /// Takes a unit of the budget, and yields first if none is left.
 ///
-/// For loops whose rounds wait for nothing of `ws`. Outside a task it does nothing. It gives way
+/// For loops that wait for nothing of `ws` in a round. Outside a task it does nothing. It gives way
 /// once at most: a neighbour in the same task that spends the whole budget in each poll does not
 /// hold it up.
 ///

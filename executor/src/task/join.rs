@@ -17,8 +17,8 @@ use crate::cell::{Failure, Id, JoinCell, TaskRef};
 
 /// Awaits a task's output. Dropping it lets the task go on by itself.
 ///
-/// A task whose handle was dropped and that panics is reported by a `tracing` error; the panic hook
-/// has run before that in any case.
+/// If the handle of a task was dropped and the task panics, a `tracing` error reports it; the panic
+/// hook has run before that in any case.
 ///
 /// # Cancel safety
 ///

@@ -4,9 +4,9 @@
 //!
 //! Each member's handle is polled once, when it comes into the set, with a waker that knows the
 //! member's place in the set. When the task ends, that waker puts the place on the *ready list*,
-//! and wakes whoever waits for the set. Joining takes the oldest place off the list and reads that
-//! task's output. So a member costs a constant amount of work, however many there are: nobody ever
-//! looks at all of them, and a `join_next` that is dropped has changed nothing.
+//! and wakes the task that waits for the set. Joining takes the oldest place off the list and reads
+//! that task's output. So a member costs a constant amount of work, however many there are: nothing
+//! ever looks at all of them, and a `join_next` that is dropped has changed nothing.
 //!
 //! A task that has ended already when it comes into the set becomes no member: its output waits in
 //! `early`, and [`EARLY`] stands on the ready list in the place of a member's, so that it has its
@@ -20,8 +20,8 @@
 //!
 //! `FuturesUnordered<JoinHandle<T>>` is as cheap a member (one allocation, one queue operation
 //! each), but registers at the first poll instead: the first `join_next` after 100,000 spawns polls
-//! them all in one go. And to ask it without waiting means to poll it with another waker, which
-//! forgets the one of whoever waits.
+//! them all in one go. To ask it without waiting means to poll it with another waker. Then it
+//! forgets the waker of the task that waits.
 //!
 //! The ready list has a lock, and each end of a task takes it for a few instructions. No waker is
 //! cloned, woken or dropped under it (S8).
@@ -112,7 +112,7 @@ impl Wake for Ended {
 }
 
 impl Ready {
-    /// A place that can be taken; wakes whoever waits.
+    /// A place that can be taken; wakes the task that waits.
     fn push(&self, place: usize) {
         let mut state = self.state.lock();
         state.places.push_back(place);
@@ -157,7 +157,7 @@ impl Ready {
             None => state.waiter.replace(waiter),
         };
         drop(state);
-        // Its panic is not to cost anybody the member that was popped (S6).
+        // Its panic must not lose the member that was popped (S6).
         if let Some(stale) = stale {
             drop_waker_quietly(stale);
         }
@@ -304,7 +304,7 @@ impl<T: 'static> JoinSet<T> {
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: a task whose output was not given stays in the set.
+    /// Cancel safe: if the output of a task was not given, the task stays in the set.
     pub async fn join_next(&mut self) -> Option<Result<T, JoinError>> {
         poll_fn(|cx| self.poll_join_next(cx)).await
     }
@@ -420,7 +420,7 @@ impl<T: 'static> JoinSet<T> {
     /// Empties the set; the tasks go on by themselves.
     pub fn detach_all(&mut self) {
         let (members, early) = (mem::take(&mut self.members), mem::take(&mut self.early));
-        // The wakers of those that leave find a list that nobody looks at.
+        // The wakers of the members that leave find a list that no code looks at.
         mem::take(&mut self.ready).wake_waiter();
         drop((members, early));
     }

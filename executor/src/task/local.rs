@@ -23,9 +23,9 @@
 //! This is an unsafe island. A scope is a call of a closure: the value is borrowed until that call
 //! ends, and before it ends the guard has put back the pointer of the scope below. So whatever the
 //! slot points to belongs to a call that is still on this thread's stack. [`LocalKey::try_with`]
-//! lends the value to a closure alone, which returns before that call does. All who reach it share
-//! it; only the owner of the scope, which is in the call, could change it. A scope inside
-//! [`LocalKey::with`] leaves the value below alone.
+//! lends the value only to a closure, and the closure returns before that call does. All code that
+//! reaches the value shares it; only the owner of the scope, which is in the call, could change it.
+//! A scope inside [`LocalKey::with`] leaves the value below alone.
 //!
 //! The slot has no destructor, so it serves in those of thread-locals, too.
 //!
@@ -110,7 +110,7 @@ impl<T> fmt::Debug for Slot<T> {
 }
 
 struct Entered<T> {
-    /// None outside, and in a scope whose value was taken out.
+    /// None outside, and in a scope after its value was taken out.
     value: Option<NonNull<T>>,
     /// The thread's level when it was entered.
     level: u32,
@@ -139,9 +139,9 @@ impl<T: 'static> LocalKey<T> {
     /// Gives `future` a value: while it is polled, and while it is dropped, the key holds that.
     ///
     /// It is not handed on to tasks that the future spawns: give it to them by a scope of their
-    /// own. Nor do other tasks see it that this thread polls while the future is in a
-    /// [`block_on`](crate::runtime::Handle::block_on). The future that the `block_on` waits for
-    /// sees it, for that is a part of its caller.
+    /// own. Other tasks that this thread polls while the future is in a
+    /// [`block_on`](crate::runtime::Handle::block_on) do not see it. The future that the `block_on`
+    /// waits for sees it, for that is a part of its caller.
     ///
     /// # Panics
     ///

@@ -40,7 +40,8 @@ where
 {
     let mut extra = extra.unwrap_or_default();
     extra.carries = true;
-    // For all, and not for a thread in `block_on`, whose end is the end of what is pinned to it.
+    // For all workers, but not for a thread in `block_on`: when it ends, what is pinned to it ends
+    // too.
     let (itself, own_handle) = futures_channel::oneshot::channel::<AbortHandle>();
     let (handle, _) = spawn_for_all(
         async move {

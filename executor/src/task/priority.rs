@@ -79,7 +79,7 @@ pub struct Priority(i64);
 impl Priority {
     /// Above all others.
     pub const HIGHEST: Self = Self(i64::MAX);
-    /// That of a task which nobody gave another.
+    /// That of a task which was given no other.
     pub const DEFAULT: Self = Self(0);
     /// Below all others.
     pub const LOWEST: Self = Self(i64::MIN);

@@ -1,4 +1,4 @@
-//! For tests in virtual time: who has the clock stand still, and who lets it go on.
+//! For tests in virtual time: calls that hold the clock, and calls that let it go on.
 //!
 //! In a [paused](crate::runtime::Builder::paused) runtime the clock jumps by itself as soon as all
 //! tasks wait. That is all that most tests need. A [`Hold`] stops that, for a test that wants to
@@ -72,7 +72,7 @@ impl fmt::Debug for Hold {
 /// includes what is due at the very end: this is ready when the time has passed, and everything
 /// waits again. Two advances that end at the same moment are ready together.
 ///
-/// A runtime's clock is good for 500 years: an advance beyond them never ends.
+/// A runtime's clock lasts 500 years: an advance beyond them never ends.
 ///
 /// # Panics
 ///

@@ -75,7 +75,8 @@ fn check(period: Duration) {
     );
 }
 
-/// What an [`Interval`] does after ticks were missed, because nobody asked for them in time.
+/// What an [`Interval`] does after ticks were missed, because the task did not ask for them in
+/// time.
 ///
 /// `Delay` counts every lateness, so the lateness of each tick adds up. (tokio's `Delay` overlooks
 /// five milliseconds, and ticks early by as much after a late tick.)
@@ -83,7 +84,7 @@ fn check(period: Duration) {
 /// With a period of 100 ms, and a tick that is taken 250 ms late, which is when 350 ms show on the
 /// clock:
 ///
-/// | | is due at | good for |
+/// | | is due at | use it for |
 /// | --- | --- | --- |
 /// | `Burst` | 200, 300, 400, 500 | as many ticks as periods |
 /// | `Delay` | 450, 550, 650 | never two ticks in less than a period |

@@ -11,10 +11,10 @@
 //! One that is never polled is never armed, so making a future and throwing it away costs a look at
 //! the clock and a reference to the timers of this P.
 //!
-//! It is armed on the P that polls it at that time, if that P is of the runtime that the sleep was
-//! made in; that is where its task runs, and an interval follows its task so. Polled anywhere else
+//! If the P that polls it at that time is of the runtime that the sleep was made in, it is armed on
+//! that P. That is where its task runs, and an interval follows its task so. Polled anywhere else
 //! (in another runtime, or in none), it is armed on the P it was made on, and works there as well.
-//! Once armed it stays where it is until it fires; see `shard` for who may touch it.
+//! Once armed it stays where it is until it fires; `shard` says which threads may touch it.
 
 use std::fmt;
 use std::pin::Pin;
@@ -239,7 +239,7 @@ impl Sleep {
         Instant::from_std(self.home.clock().now())
     }
 
-    /// Polls without regard to the budget: for those who account for it themselves.
+    /// Polls without regard to the budget: for callers that account for it themselves.
     #[track_caller]
     pub(crate) fn poll_unbudgeted(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match ready!(self.try_poll(cx)) {
@@ -248,7 +248,8 @@ impl Sleep {
         }
     }
 
-    /// The same, for those who have something to say when the runtime of the timer has shut down.
+    /// The same, for callers that have something to say when the runtime of the timer has shut
+    /// down.
     pub(crate) fn try_poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ShutDown>> {
         if self.key.is_none() {
             if self.elapsed || (!self.unchecked && self.has_passed()) {
@@ -285,8 +286,8 @@ impl Sleep {
         }
     }
 
-    /// Its runtime has shut down, and with it the timers. Those whose deadline has passed have
-    /// ended all the same.
+    /// Its runtime has shut down, and with it the timers. If its deadline has passed it has ended
+    /// all the same.
     fn end(&mut self, over: ShutDown) -> Poll<Result<(), ShutDown>> {
         if !self.has_passed() {
             return Poll::Ready(Err(over));

@@ -1,4 +1,4 @@
-//! Giving a future only so long.
+//! Limits the time of a future.
 //!
 //! The future is polled first, so one that is ready at the last moment wins. Then the timer is
 //! looked at, outside of the cooperative budget: otherwise a future that spends the whole budget in
@@ -45,8 +45,8 @@ use crate::time::{Instant, Sleep, current};
 /// budget of its own. A deadline that is 500 years or more after the start of the runtime, as after
 /// [`Duration::MAX`], never comes.
 ///
-/// A future can only be stopped where it awaits: one that computes or blocks for long inside a poll
-/// is stopped after that.
+/// A future can only be stopped where it awaits: one that computes or blocks inside a poll is
+/// stopped after that.
 ///
 /// # Panics
 ///

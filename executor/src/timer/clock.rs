@@ -11,8 +11,8 @@
 //!
 //! A deadline 500 years or more after the epoch counts as [`NEVER`]. So `sleep(Duration::MAX)` has
 //! an instant to show although no instant is far enough, and a virtual clock that jumps to the next
-//! deadline does not jump there. The price: a clock is good for 500 years, which is what a test of
-//! a calendar may ask of a virtual one.
+//! deadline does not jump there. The price: a clock lasts 500 years. A test of a calendar may ask
+//! that much of a virtual one.
 
 use std::time::{Duration, Instant};
 
@@ -100,7 +100,7 @@ impl Clock {
     }
 
     /// Passes a moment of waiting for the clock: the thread's, or on a virtual clock a microsecond,
-    /// since nobody else would move that.
+    /// since no other thread would move that.
     pub(crate) fn pause(&self) {
         match self {
             Self::Real { .. } => hint::spin_loop(),

@@ -1,4 +1,4 @@
-//! The timers of one P: who is to be woken, and when, earliest first.
+//! The timers of one P: which waker to wake, and when, earliest first.
 //!
 //! # Shape
 //!
@@ -24,12 +24,12 @@
 //! # Invariants
 //!
 //! 1. Each `Armed` or `Dead` entry has exactly one node, and a `Fired` one has none. A slot is
-//!    given back only when neither node nor [`Key`] is left, so a stale key or node cannot exist,
-//!    and no generation is needed to recognise one.
+//!    given back only when no node and no [`Key`] is left. So a stale key or node cannot exist, and
+//!    no generation is needed to recognise one.
 //! 2. A node is never later than its entry. So a top that agrees with its entry ("settled") is the
 //!    earliest timer of all.
-//! 3. At most [`EXACT_LEN`] entries are dead, or no more than are armed: whoever makes it one more
-//!    sweeps. A sweep is linear and pays for itself: more than half of what it visits goes.
+//! 3. At most [`EXACT_LEN`] entries are dead, or no more than are armed: a thread that makes it one
+//!    more sweeps. A sweep is linear and pays for itself: more than half of what it visits goes.
 //! 4. While there are at most [`EXACT_LEN`] nodes, the top is settled after each operation, so that
 //!    an idle runtime is never woken for a timer that is gone. A larger heap may publish the
 //!    deadline of a dead node; that costs one look when it is due.
@@ -86,7 +86,7 @@ const KEPT_CAPACITY: usize = 4096;
 
 /// Owns one entry of a heap, armed or fired; [`TimerHeap::cancel`] takes it back.
 ///
-/// Neither `Copy` nor `Clone`: a key that could outlive its entry would name somebody else's timer.
+/// Not `Copy` and not `Clone`: a key that could outlive its entry would name another timer.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Key(u32);
@@ -263,7 +263,7 @@ impl TimerHeap {
 
     /// Fires what is due at `now`, earliest first: moves the wakers to `into`.
     ///
-    /// It stops after `limit` nodes, dead ones included, so that nobody waits long for the lock.
+    /// It stops after `limit` nodes, dead ones included, so that no thread waits long for the lock.
     /// What is left shows in [`next_deadline`](Self::next_deadline), which then is still due.
     pub(crate) fn fire_due(&mut self, now: u64, into: &mut Vec<Waker>, limit: usize) {
         for _ in 0..limit {

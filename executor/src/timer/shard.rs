@@ -20,7 +20,7 @@
 //! # A deadline is not overslept
 //!
 //! A thread that is about to wait in the netpoll must not miss a timer that is being armed on
-//! another thread, and arming must cost no system call while nobody waits:
+//! another thread, and arming must cost no system call while no thread waits:
 //!
 //! ```text
 //! the waiter                              who arms
@@ -37,7 +37,7 @@
 //!
 //! (With *a crowd of timers*, in `sched/wait.rs`, it waits up to 200 us longer than that.)
 //!
-//! If nobody waits in step 3, the armer sees to it that somebody will: *Who is heard* in
+//! If no thread waits in step 3, the armer sees to it that one will: *Who is heard* in
 //! `sched/ground.rs`.
 //!
 //! Only a deadline that becomes *earlier* is told. One that becomes later (fired, cancelled) is
@@ -46,19 +46,20 @@
 //! # Listed shards
 //!
 //! A runtime has a shard for each P that it ever had, and few of them have timers. So those that
-//! may have some are *listed*: a bit each, in a set that who looks for deadlines walks. The bit
-//! changes under the shard's lock alone:
+//! may have some are *listed*: a bit each, in a set that a thread walks when it looks for
+//! deadlines. The bit changes under the shard's lock alone:
 //!
-//! - Whoever arms a timer where there was none sets the bit, before the deadline is published. It
-//!   stays while a thread has the P, so that one timer after the other costs one look at it.
-//! - Who walks the set and finds a listed shard without a deadline, whose P has no thread, takes
-//!   the lock and clears the bit, if there is still none. (Any thread may arm a timer there: a
-//!   sleep that was made on that P and is polled outside of the runtime.)
+//! - A thread that arms a timer where there was none sets the bit, before the deadline is
+//!   published. It stays while a thread has the P, so that one timer after the other costs one look
+//!   at it.
+//! - A thread walks the set. If it finds a listed shard without a deadline, and no thread has the
+//!   shard's P, it takes the lock and clears the bit, if there is still none. (Any thread may arm a
+//!   timer there: a sleep that was made on that P and is polled outside of the runtime.)
 //!
-//! Step 1 of who arms is then "set the bit, publish the deadline". An arm that finds the bit set
-//! has the write of that bit before its own fence, by the lock. So a waiter whose fence comes
-//! second sees the bit in step 3 and then the deadline; if it sees the bit cleared, the shard was
-//! empty after this timer was armed: it has fired, or was cancelled.
+//! Step 1 of the armer is then "set the bit, publish the deadline". An arm that finds the bit set
+//! has the write of that bit before its own fence, by the lock. So if the waiter's fence comes
+//! second, it sees the bit in step 3 and then the deadline; if it sees the bit cleared, the shard
+//! was empty after this timer was armed: it has fired, or was cancelled.
 //!
 //! # After shutdown
 //!
@@ -79,15 +80,15 @@ use crate::timer::clock::Clock;
 use crate::timer::heap::{Key, Look, NEVER, TimerHeap, Update};
 
 /// How many nodes one hold of the lock may fire. Long enough to be worth the lock, short enough
-/// that the first of many due tasks runs soon and that nobody who arms waits for more than some 20
-/// us.
+/// that the first of many due tasks runs soon and that no armer waits for more than some 20 us.
 const FIRE_BATCH: usize = 256;
 
 /// A cheap reference to one shard.
 #[derive(Debug, Clone)]
 pub(crate) struct TimerHandle(Arc<TimerShard>);
 
-/// What all shards of a runtime share: the clock, and who is to be told of an earlier deadline.
+/// What all shards of a runtime share: the clock, and the netpoll that is to be told of an earlier
+/// deadline.
 pub(crate) struct TimeDriver {
     netpoll: Arc<Netpoll>,
     clock: Clock,
@@ -171,9 +172,9 @@ impl TimeDriver {
         &self.clock
     }
 
-    /// Sees to it that somebody looks at the timers at `deadline`: a thread that waits in the
-    /// netpoll, or whoever is found by *Who is heard* in `sched/ground.rs`. It was published
-    /// before: see *A deadline is not overslept* in the module's head.
+    /// Sees to it that a thread looks at the timers at `deadline`: one that waits in the netpoll,
+    /// or one that is found by *Who is heard* in `sched/ground.rs`. It was published before: see *A
+    /// deadline is not overslept* in the module's head.
     fn tell(&self, deadline: u64) {
         self.netpoll.arm(|| {
             // A thread cannot wait for a virtual time: an instant of the past makes it look again.
@@ -373,7 +374,8 @@ impl TimerShard {
     }
 
     /// Ends all timers for good: adds the wakers of those that were armed to `batch`, for the
-    /// caller to wake, so that whoever waits sees that it is over. Doing so again does nothing.
+    /// caller to wake, so that each task that waits sees that it is over. Doing so again does
+    /// nothing.
     pub(crate) fn shut_down(&self, batch: &mut Vec<Waker>) {
         let mut state = self.state.lock();
         state.shut_down = true;
@@ -394,8 +396,8 @@ impl TimerShard {
     }
 
     fn published(&self) -> u64 {
-        // Ordering: Relaxed. Who is about to wait has a SeqCst fence before this (*A deadline is
-        // not overslept*); who acts on the value takes the lock first.
+        // Ordering: Relaxed. A thread that is about to wait has a SeqCst fence before this (*A
+        // deadline is not overslept*). A thread that acts on the value takes the lock first.
         self.next.load(Ordering::Relaxed)
     }
 

@@ -9,7 +9,7 @@ use crate::sync::Arc;
 use crate::time::Instant;
 use crate::timer::{Clock, TimeDriver, TimerHandle, TimerShard};
 
-/// A shard, its virtual clock, and somebody who fires what is due.
+/// A shard, its virtual clock, and calls that fire what is due.
 pub(crate) struct Bench {
     pub(crate) timers: TimerHandle,
 }
