@@ -108,8 +108,8 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// is dropped. mio's own sources may go in here as well.
     ///
     /// The descriptor has to stay open until this is dropped. If a bare one is closed before, the
-    /// system says nothing more about it: who waits goes on waiting, and its number may soon be
-    /// another's.
+    /// system says nothing more about it: a task that waits goes on waiting, and the descriptor's
+    /// number may soon be another's.
     ///
     /// # Errors
     ///
@@ -212,7 +212,7 @@ impl<T> AsyncFd<T> {
 
     /// Returns what was registered.
     ///
-    /// Replacing it by another leaves that one unregistered, so that nobody who waits is ever
+    /// Replacing it by another leaves that one unregistered, so that no task that waits is ever
     /// woken.
     pub fn get_mut(&mut self) -> &mut T {
         present(self.io.as_mut())
@@ -300,7 +300,7 @@ impl<T> AsyncFd<T> {
         }
     }
 
-    /// A place among those who wait for a direction.
+    /// A place among the waiters of a direction.
     pub(crate) fn waiter(&self, direction: Direction) -> Waiter<'_> {
         self.registration.waiter(direction)
     }
@@ -354,9 +354,8 @@ impl<T> AsyncFd<T> {
     /// Any number of tasks may wait. Nothing is ready before the system has said so, also right
     /// after the registration.
     ///
-    /// Ready means that an operation is worth trying. Whoever finds that it is not says so by
-    /// [`AsyncFd::clear_ready`], or waits in vain for this to wait again; [`AsyncFd::io`] does
-    /// both.
+    /// Ready means that an operation is worth trying. If a caller finds that it is not, it says so
+    /// by [`AsyncFd::clear_ready`]; else this never waits again. [`AsyncFd::io`] does both.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
 //! What the crate [async-rs] needs of a runtime (feature `async-rs`): [lapin] runs on it, and
 //! whatever else is written for that crate.
 //!
-//! async-rs describes a runtime by two traits, [`Executor`] and [`Reactor`], and who has both is a
-//! [`RuntimeKit`]. Here that is [`Kit`]:
+//! async-rs describes a runtime by two traits, [`Executor`] and [`Reactor`], and a type that has
+//! both is a [`RuntimeKit`]. Here that is [`Kit`]:
 //!
 //! ```no_run
 //! # #[ws::main]
@@ -16,7 +16,7 @@
 //! # What differs
 //!
 //! A [`Task`] of async-rs gives its output and no error. If the task behind it panicked, the panic
-//! goes on in the one who awaits it; if it was cancelled, by the end of its runtime, awaiting it
+//! goes on in the one that awaits it; if it was cancelled, by the end of its runtime, awaiting it
 //! panics. That is what the other runtimes of async-rs do.
 //!
 //! A descriptor that is registered is put into nonblocking mode, as by the others.

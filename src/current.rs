@@ -1,9 +1,9 @@
 //! The runtime that a socket joins: the current one, or a panic at the caller's line.
 //!
 //! A socket is registered with the netpoll of the runtime that is current where it is made, and
-//! stays with it, whoever polls it later. Without a runtime there is nothing to register with. That
-//! is a mistake in the program and not a condition to handle, so it panics, and the panic has to
-//! point into the user's code.
+//! stays with it, whatever thread polls it later. Without a runtime there is nothing to register
+//! with. That is a mistake in the program and not a condition to handle, so it panics, and the
+//! panic has to point into the user's code.
 //!
 //! - A plain function says `#[track_caller]` and calls [`netpoll`].
 //! - An `async fn` cannot: its body runs inside `poll`, and the caller is gone. So `connect`,
@@ -19,8 +19,8 @@
 //! What an adapter makes for another library joins the runtime that the adapter was made for, on
 //! whichever thread that library calls it: `entered` makes it the current one for each poll.
 //!
-//! What is made from another socket (an accepted stream) joins the runtime of that one, and asks
-//! nobody.
+//! What is made from another socket (an accepted stream) joins the runtime of that one, and does
+//! not ask for the current runtime.
 //!
 //! Checked by `tests/outside_a_runtime_panics_at_the_callers_line.rs`.
 

@@ -104,7 +104,7 @@ pin_project! {
 type Direct<T> = fn(Pin<&mut T>, &mut Context<'_>, ReadBufCursor<'_>) -> Poll<io::Result<()>>;
 
 impl<T> Io<T> {
-    /// Wraps a stream of which nothing more is known.
+    /// Wraps a stream. Nothing more is known about it.
     ///
     /// hyper then copies small buffers together, so that one write carries head and body.
     pub const fn new(inner: T) -> Self {
@@ -195,7 +195,7 @@ impl<T: AsyncRead> Read for Io<T> {
     }
 }
 
-/// Not a part of its caller, so that the eight kibibytes are on the stack of those only who need
+/// Not a part of its caller, so that the eight kibibytes are only on the stack of callers that need
 /// them.
 #[inline(never)]
 fn by_way_of_the_stack<T: AsyncRead>(

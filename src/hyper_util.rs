@@ -98,7 +98,7 @@ impl Connector {
         self
     }
 
-    /// Connects for `https` as well, by plain TCP: for those who wrap this connector and do the
+    /// Connects for `https` as well, by plain TCP: for code that wraps this connector and does the
     /// handshake.
     #[must_use]
     pub const fn allow_https(mut self) -> Self {

@@ -1,7 +1,8 @@
 //! An async runtime that schedules the way Go does.
 //!
 //! Tasks are futures, spread over a few threads that steal work from each other. Compute and I/O
-//! share them: a task that blocks its thread holds up nobody, because another thread takes over.
+//! share them: a task that blocks its thread holds up no other task, because another thread takes
+//! over.
 //!
 //! ```
 //! use ws::io::{AsyncReadExt, AsyncWriteExt};

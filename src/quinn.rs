@@ -35,7 +35,7 @@
 //! # Waiting to send
 //!
 //! Any number of connections send on one socket. Each has a poller of its own, because it wants to
-//! be woken for itself. So a poller that has to wait does so by a future, of which any number may
+//! be woken for itself. So a poller that has to wait does so by a future: any number of futures may
 //! wait at once.
 //!
 //! [quinn]: https://docs.rs/quinn

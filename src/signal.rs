@@ -25,7 +25,7 @@
 //! # What listening changes
 //!
 //! The first time that a process listens for a signal, the system's default action is replaced for
-//! good: after one `ctrl_c()`, a second Ctrl-C does not end the process, also when nobody listens
+//! good: after one `ctrl_c()`, a second Ctrl-C does not end the process, also when nothing listens
 //! any more. A handler that was installed before, by other code, is still called.
 //!
 //! # How it works
@@ -34,7 +34,7 @@
 //! has its own pair of sockets, with an end in the registry of `signal-hook`, which calls all that
 //! listen for a signal, and the other in the netpoll of its runtime. So listeners are independent
 //! of each other, also in different runtimes, and no thread and no global state of ours is needed.
-//! It costs two descriptors a listener, of which a process has a handful.
+//! It costs two descriptors a listener, and a process has a handful of listeners.
 //!
 //! Rejected: one pair of sockets for the process and a broadcast behind it. It saves descriptors,
 //! and takes a task that outlives its runtime.
@@ -141,7 +141,7 @@ pub mod unix {
             Self(consts::SIGINT)
         }
 
-        /// SIGPIPE: a write to a pipe that nobody reads. Rust programs ignore it from their start.
+        /// SIGPIPE: a write to a pipe without a reader. Rust programs ignore it from their start.
         pub const fn pipe() -> Self {
             Self(consts::SIGPIPE)
         }
@@ -258,7 +258,7 @@ pub mod unix {
         }
     }
 
-    /// Takes all bytes, of which there has to be one at least.
+    /// Takes all bytes; there has to be one at least.
     fn drain(mut bytes: &UnixStream) -> io::Result<()> {
         let mut buffer = [0; 256];
         let mut read = bytes.read(&mut buffer)?;

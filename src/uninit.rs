@@ -9,15 +9,15 @@
 //! *Invariant*: a byte counts as filled if the system has written it. It holds because
 //!
 //! 1. `recv` of socket2 says how many bytes the system has written at the begin of the buffer that
-//!    it was given, and writes nothing else to it ([`Socket`] is `unsafe` to implement, and all who
-//!    do are in this file);
+//!    it was given, and writes nothing else to it ([`Socket`] is `unsafe` to implement, and all
+//!    implementations are in this file);
 //! 2. the buffer that it is given begins where the filled part ends, and just so many bytes are
 //!    added to that;
-//! 3. in between, nobody else has the buffer.
+//! 3. in between, no other code has the buffer.
 //!
 //! Rejected: zeroing, which is cheap only if the library remembers it. tokio's `ReadBuf` does, but
-//! whoever reads into a `BytesMut` makes a new one for each read, with all of the free capacity in
-//! it; so does hyper.
+//! code that reads into a `BytesMut` makes a new one for each read, with all of the free capacity
+//! in it; so does hyper.
 //!
 //! Checked by `hyper/tests.rs` and by the tests below.
 #![expect(

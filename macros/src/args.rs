@@ -19,10 +19,11 @@
 //!
 //! # A fault does not end the reading
 //!
-//! Whoever edits an attribute mostly has one wrong argument beside good ones. So [`Args::parse`]
-//! returns all that it understood together with all that it did not: after a fault it goes on
-//! behind the next comma. The expansion is then made from the good arguments and stands beside the
-//! errors, which keeps the function alive for the editor and keeps follow-up errors away.
+//! An attribute that is being edited mostly has one wrong argument beside good ones. So
+//! [`Args::parse`] returns all that it understood together with all that it did not: after a fault
+//! it goes on behind the next comma. The expansion is then made from the good arguments and stands
+//! beside the errors, which keeps the function alive for the editor and keeps follow-up errors
+//! away.
 //!
 //! Every error points at the smallest text that has to change: an unknown or repeated key at the
 //! key, a bad value at the value; of two that contradict each other, at the one that has to go.
@@ -188,7 +189,7 @@ fn known(entry: Entry) -> &'static str {
     }
 }
 
-/// What to say here for an argument of tokio's attributes, in whose place these are put mostly.
+/// What to say here for an argument of tokio's attributes: these mostly replace them.
 fn tokios(name: &str, entry: Entry) -> Option<&'static str> {
     match (name, entry) {
         ("worker_threads", _) => Some("here it is `workers`, as in `workers = 4`"),

@@ -24,7 +24,7 @@
 //! | the inner `async fn` | it is what the user wrote, token for token: its name, its errors, its place in a backtrace. `?`, `return` and borrowed locals work because it is a function. And only another item's future can be asked whether it is `Send`, see below |
 //! | `__ws_report` | awaits the body and turns its output into an `ExitCode` inside the task, as std does for `main`. So what the root gives out is `Send`, even where the output is not (`Result<_, Box<dyn Error>>`) |
 //! | `Probe(..).__ws_pick()` | a `Send` root becomes an ordinary task that any worker may steal, every other one is pinned to this thread; `__private` in the runtime's crate says how |
-//! | `run_report` | as `run`, for a test whose output says how it went |
+//! | `run_report` | as `run`, for a test: its output says how it went |
 //! | `run_process` | builds the runtime and runs the root in it; says on stderr why there is no runtime, and fails the process |
 //!
 //! The three kinds of function differ in the ending only:
@@ -136,7 +136,7 @@ impl Ending {
     }
 }
 
-/// A function whose body is kept as it is.
+/// A function; its body is kept as it is.
 struct Function {
     attributes: Vec<Attribute>,
     visibility: Visibility,
@@ -303,7 +303,7 @@ fn emit(entry: Entry, args: &Args, function: &Function) -> TokenStream {
 /// Emits a function that cannot be called from an entry: errors stand beside it already.
 ///
 /// `main` gets the signature that the compiler expects of it, so that it does not complain as well;
-/// any other function keeps its own, for those who call it.
+/// any other function keeps its own, for its callers.
 fn emit_uncalled(entry: Entry, function: &Function) -> TokenStream {
     let Function {
         attributes,

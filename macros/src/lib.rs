@@ -34,11 +34,11 @@ use proc_macro::TokenStream;
 ///
 /// The thread that calls the function is one of the workers until the root is done. A root that is
 /// `Send` is an ordinary task: it starts on this thread, and any worker may steal it. Every other
-/// root is pinned to this thread, and waits while that thread polls another task: one that blocks
-/// or computes for long delays a pinned root as it delays no other task. What makes a root so is
-/// often a temporary that lives across an `.await`: `let` it end before. The output does not count
-/// for that on a function called `main`, so `Result<(), Box<dyn Error>>` leaves the root stealable.
-/// When the root is done, so is the runtime: tasks that still run are cancelled.
+/// root is pinned to this thread, and waits while that thread polls another task: one that blocks,
+/// or computes in a long poll, delays a pinned root as it delays no other task. What makes a root
+/// so is often a temporary that lives across an `.await`: `let` it end before. The output does not
+/// count for that on a function called `main`, so `Result<(), Box<dyn Error>>` leaves the root
+/// stealable. When the root is done, so is the runtime: tasks that still run are cancelled.
 ///
 /// # Arguments
 ///

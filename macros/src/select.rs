@@ -9,9 +9,9 @@
 //! # A future that is not fused
 //!
 //! The `select!` of `futures` refuses it, and does not say what is missing. So the future of each
-//! branch passes through `fused`, whose bound has a message that says `.fuse()`. A future that is
-//! borrowed by name stays a name, which is what `futures` tells it by; it is checked beside the
-//! `select!`, in code that never runs.
+//! branch passes through `fused`. The bound of `fused` has a message that says `.fuse()`. A future
+//! that is borrowed by name stays a name, which is what `futures` tells it by; it is checked beside
+//! the `select!`, in code that never runs.
 
 use proc_macro2::{Delimiter, Spacing, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
@@ -102,7 +102,7 @@ fn with_checks(branches: TokenStream, path: &TokenStream) -> (TokenStream, Vec<T
     (checked, names)
 }
 
-/// A future with its check; a name, whose check is elsewhere; or a reference, which is left to
+/// A future with its check; a name, with its check elsewhere; or a reference, which is left to
 /// `futures`.
 fn check(future: Vec<TokenTree>, path: &TokenStream, names: &mut Vec<TokenStream>) -> TokenStream {
     let is_name = future.iter().all(|token| match token {

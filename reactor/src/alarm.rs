@@ -3,8 +3,8 @@
 //! # What it is for
 //!
 //! A thread waits in the poller until the next timer of the runtime. Meanwhile other threads arm
-//! timers, thousands a second, and nearly all of them are later than the one that is waited for, or
-//! nobody waits. Those must pay a fence and a load. The few that are earlier must not pay for
+//! timers, thousands a second. Nearly all of them are later than the one that is waited for, or no
+//! thread waits. Those must pay a fence and a load. The few that are earlier must not pay for
 //! waking a thread that would only look and go back to sleep: they set the timer in the poll
 //! themselves.
 //!
@@ -14,7 +14,7 @@
 //!
 //! | value | the poller | [`Alarm::arm`] with deadline `d` |
 //! | --- | --- | --- |
-//! | [`AWAKE`], zero | does not wait, and will look at all timers before it does | [`Arm::Unheard`]: whether anybody will is the scheduler's to know |
+//! | [`AWAKE`], zero | does not wait, and will look at all timers before it does | [`Arm::Unheard`]: the scheduler knows whether a thread will wait |
 //! | a time | waits, or is about to, until then | nothing if `d` is no earlier, else brings it forward |
 //! | [`NEVER`] | waits, or is about to, without a deadline yet | brings it forward |
 //!
@@ -66,9 +66,9 @@ use crate::kernel::{Registry, Timer};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Nobody waits. Below every deadline.
+/// No thread waits. Below every deadline.
 const AWAKE: u64 = 0;
-/// Somebody waits, without a deadline. Above every deadline.
+/// A thread waits, without a deadline. Above every deadline.
 const NEVER: u64 = u64::MAX;
 
 #[derive(Debug)]
@@ -85,9 +85,9 @@ pub(crate) struct Alarm {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arm {
-    /// Nothing: somebody waits, and not beyond the deadline.
+    /// Nothing: a thread waits, and not beyond the deadline.
     Done,
-    /// To find somebody who will wait: nobody does.
+    /// To find a thread that will wait: none does.
     Unheard,
     /// To wake the poller, which will see the new deadline.
     Wake,
@@ -143,8 +143,8 @@ impl Alarm {
         }
         match self.set(&mut set_to, deadline) {
             Ok(()) if Timer::KEEPS_TIME => Arm::Done,
-            // A timer that can not be set is an error for who waits: once awake it calls `aim`
-            // again, which meets the error too and returns it.
+            // A timer that can not be set is an error for the thread that waits: once awake it
+            // calls `aim` again, which meets the error too and returns it.
             Ok(()) | Err(_) => Arm::Wake,
         }
     }
@@ -186,11 +186,11 @@ impl Alarm {
 
     /// The wait is over.
     pub(crate) fn finish(&self) {
-        // Relaxed: whoever still sees the old value does a little too much.
+        // Relaxed: a thread that still sees the old value does a little too much.
         self.sleep_until.store(AWAKE, Ordering::Relaxed);
     }
 
-    /// Lowers the word. Says whether it did: not if it was as early, or nobody waits. Lock
+    /// Lowers the word. Says whether it did: not if it was as early, or no thread waits. Lock
     /// required: that of `set_to`.
     fn lower(&self, deadline: u64) -> bool {
         self.sleep_until

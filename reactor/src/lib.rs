@@ -46,14 +46,14 @@
 //!
 //! | file | asks |
 //! | --- | --- |
-//! | `netpoll.rs` | who polls, who waits, and how is a wait ended? |
+//! | `netpoll.rs` | which thread polls, which waits, and how is a wait ended? |
 //! | `alarm.rs` | until when does it wait, and how is that brought forward? |
 //! | `sys.rs` | how does the kernel count nanoseconds? (`unsafe` code) |
 //! | `kernel.rs` | where does a model have a kernel of its own? |
 //! | `table.rs` | which source is an event about? |
 //! | `source.rs` | how do a waiting task and an event not miss each other? |
 //! | `readiness.rs` | what is known of a source, and why is no edge erased? |
-//! | `wakers.rs` | who waits? |
+//! | `wakers.rs` | which callers wait? |
 //! | `registration.rs` | how does a task try, wait, and try again? |
 //! | `transfer.rs` | what does a short read tell? |
 //! | `thread.rs` | does a thread compute, or wait? |
@@ -64,7 +64,7 @@
 //!
 //! In this order: the driver (held by the [`Poller`]), the table, the wakers of one source; and on
 //! its own the setting of the timer. No waker is cloned, woken or dropped under any of them but the
-//! first, which nobody waits for.
+//! first, which no thread waits for.
 
 #![cfg_attr(
     all(test, ws_loom),

@@ -5,15 +5,13 @@
 //! As in Go: tasks wait for sockets without a thread, and threads of the scheduler look here when
 //! they have nothing else to do, now and then when they have, and one of them waits here when there
 //! is nothing at all. The netpoll knows wakers and not tasks. It hands the wakers of ready sources
-//! to whoever looked, and that is the end of its business: which task runs where is the
-//! scheduler's.
+//! to the thread that looked, and does no more: which task runs where is the scheduler's business.
 //!
 //! # One poller at a time
 //!
 //! [`Netpoll::try_poller`] gives out at most one [`Poller`], and never blocks: a thread that finds
 //! another one polling has nothing to gain by waiting for it. While one thread waits in
-//! [`Poller::wait`], nobody else looks, and nobody needs to, since the waiting one is told by the
-//! kernel at once.
+//! [`Poller::wait`], no other looks, and none needs to: the kernel tells the waiting one at once.
 //!
 //! # Waiting, step by step
 //!
@@ -25,9 +23,9 @@
 //! 3. [`Poller::wait`], or [`Poller::cancel`] if the look found something.
 //!
 //! A wait ends for one of three reasons ([`WaitResult`]), and only then: a waker is there to be
-//! woken, somebody interrupts, or the deadline has come. Edges for which no task waits are noted
-//! and do not end it, nor does a timer that was set for a deadline which no longer holds (see
-//! `alarm.rs`).
+//! woken, a thread interrupts, or the deadline has come. Edges for which no task waits are noted
+//! and do not end it. A timer that was set for a deadline which no longer holds does not end it
+//! either (see `alarm.rs`).
 //!
 //! # Nobody waits
 //!
@@ -41,18 +39,18 @@
 //!   since the kernel tells a waiting thread of it.
 //! - A timer or source and a thread that leaves. The thread stores that it does not wait, fences,
 //!   and looks whether anything is to be waited for (`Ground::poll_as` in the executor). So either
-//!   that look sees the timer or source, or the thread that brought it sees that nobody waits.
+//!   that look sees the timer or source, or the thread that brought it sees that no thread waits.
 //!
 //! # An interrupt is not lost
 //!
 //! The flag `interrupted` is the interrupt, and the event in the poll only cuts a wait short. So it
-//! does not matter who fetches that event: a [`Poller::look`] may have it, and the flag still
-//! stands.
+//! does not matter which call fetches that event: a [`Poller::look`] may have it, and the flag
+//! still stands.
 //!
 //! | interrupt | wait |
 //! | --- | --- |
 //! | 1. swaps the flag to true; if it was true, ends here | 1. `prepare`: says that somebody waits; fence |
-//! | 2. ends here if nobody waits | 2. swaps the flag to false; if it was true, does not block |
+//! | 2. ends here if no thread waits | 2. swaps the flag to false; if it was true, does not block |
 //! | 3. writes the event | 3. blocks; then swaps the flag to false again |
 //!
 //! If the flag is raised before step 2 on the right, the wait does not block. If it is raised
@@ -121,7 +119,7 @@ const BATCH_MAX: usize = 1024;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct Netpoll {
-    /// Whoever has the lock is the poller.
+    /// The thread that has the lock is the poller.
     driver: Mutex<Driver>,
     registry: Registry,
     waker: PollWaker,
@@ -187,16 +185,16 @@ impl Netpoll {
     }
 
     /// Sets what is called where a timer was armed ([`arm`](Self::arm)) or a source registered, and
-    /// nobody waits: on the thread that did it, after the timer or source can be seen, and after a
-    /// sequentially consistent fence. False if it was set before.
+    /// no thread waits: on the thread that did it, after the timer or source can be seen, and after
+    /// a sequentially consistent fence. False if it was set before.
     pub fn on_unheard(&self, hook: impl Fn() + Send + Sync + 'static) -> bool {
         self.on_unheard.set(Box::new(hook)).is_ok()
     }
 
-    /// Sets what wakes those who wait for a source where no event does: it is closed, the netpoll
-    /// ends, or a caller wants it. On that thread, which may be in the drop of a source, so a panic
-    /// must go no further. Without it each is woken in turn, and one that blocks keeps the others
-    /// waiting. False if it was set before.
+    /// Sets what wakes the waiters of a source where no event does: it is closed, the netpoll ends,
+    /// or a caller wants it. It runs on that thread, which may be in the drop of a source, so a
+    /// panic must go no further. Without it each is woken in turn, and one that blocks keeps the
+    /// others waiting. False if it was set before.
     pub fn on_wake(&self, hook: impl Fn(Vec<Waker>) + Send + Sync + 'static) -> bool {
         self.on_wake.set(Box::new(hook)).is_ok()
     }
@@ -212,7 +210,7 @@ impl Netpoll {
     /// A source was registered.
     pub(crate) fn registered(&self) {
         // Ordering: SeqCst pairs with the fence in `Ground::poll_as` of the executor: either this
-        // thread sees that nobody waits, or the thread that has left the wait sees the source
+        // thread sees that no thread waits, or the thread that has left the wait sees the source
         // (`has_sources`). Model `netpoll::a_source_is_registered_beside_a_thread_that_leaves`.
         fence(Ordering::SeqCst);
         if !self.alarm.is_awaited() {
@@ -237,8 +235,8 @@ impl Netpoll {
 
     /// Makes the thread that waits in [`Poller::wait`], or the next one that does, return soon.
     ///
-    /// May be called by any thread at any time. At most one system call, and none if nobody waits
-    /// or an interrupt is under way.
+    /// May be called by any thread at any time. At most one system call, and none if no thread
+    /// waits or an interrupt is under way.
     ///
     /// # Panics
     ///
@@ -258,15 +256,15 @@ impl Netpoll {
         }
     }
 
-    /// Takes note that a timer was armed: the thread that waits will return by then. If nobody
+    /// Takes note that a timer was armed: the thread that waits will return by then. If no thread
     /// waits, the deadline is not asked for, and what [`on_unheard`](Self::on_unheard) set is
     /// called.
     ///
     /// The waiting thread is not woken for it. Costs a fence and a load if the deadline is no
     /// earlier than the one that is waited for, and one system call if it is.
     ///
-    /// The timer has to be visible to whoever looks for timers between [`Poller::prepare`] and
-    /// [`Poller::wait`] before this is called.
+    /// Before this is called, the timer has to be visible to a thread that looks for timers between
+    /// [`Poller::prepare`] and [`Poller::wait`].
     ///
     /// # Panics
     ///
@@ -285,7 +283,7 @@ impl Netpoll {
         self.table.has_sources()
     }
 
-    /// Ends it: whoever waits is woken, and every operation on a registration fails from now on.
+    /// Ends it: all waiters are woken, and every operation on a registration fails from now on.
     ///
     /// The thread in [`Poller::wait`] is interrupted. Can be called again.
     ///
@@ -367,7 +365,7 @@ impl Poller<'_> {
         let result = self.wait_prepared(deadline, ready);
         self.cancel();
         let mut result = result?;
-        // Once more, now that nobody writes an event any longer: it saves the next wait a round.
+        // Once more, now that no thread writes an event any longer: it saves the next wait a round.
         result.interrupted |= self.netpoll.take_interrupt();
         Ok(result)
     }

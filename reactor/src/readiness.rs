@@ -9,18 +9,18 @@
 //! +-------------------+-----+-----+-----+-----+-----+-----+-----+-----+-----+-----+-----+
 //! ```
 //!
-//! A ready bit says "perhaps": an operation in that direction is worth trying. It is set by an
-//! event, and cleared by whoever tried and was told `EAGAIN`. epoll is asked for edges, so it
-//! speaks once: a bit that is cleared wrongly is a task that sleeps for ever, while a bit that is
-//! set wrongly costs one system call. Every rule below leans to that side.
+//! A ready bit says "perhaps": an operation in that direction is worth trying. An event sets it,
+//! and a caller that tried and was told `EAGAIN` clears it. epoll is asked for edges, so it speaks
+//! once: a bit that is cleared wrongly is a task that sleeps for ever, while a bit that is set
+//! wrongly costs one system call. Every rule below leans to that side.
 //!
 //! The two *unknown* bits are those of a source that was registered just now. An operation is worth
-//! trying then, but nobody has said that the direction is ready. They go with the first operation
+//! trying then, but no event has said that the direction is ready. They go with the first operation
 //! that finds nothing, as a ready bit does, and an event says more than they do.
 //!
 //! An error waits at a source for whichever direction comes first, and the other one may have a
-//! task that waits, too. So each has an error bit, and the direction that collects the error hides
-//! it from nobody.
+//! task that waits, too. So each has an error bit, and the direction that collects the error does
+//! not hide it from the other.
 //!
 //! The word holds nothing of a direction that the interest leaves out. The kernel reports the end
 //! of every source, whatever it was asked for; see [`Report::within`].
@@ -59,10 +59,10 @@
 //! that end.
 //!
 //! The kernel does not report every end either: `SHUT_WR` on a Unix socket without room makes no
-//! event, although the next write fails at once. So whoever ends a direction notes that himself, as
-//! an event ([`Registration::note_end`](crate::Registration::note_end)). If the *peer* of a Unix
-//! stream ends its receiving side and keeps the socket, nobody can tell: who waits for room waits
-//! until it closes.
+//! event, although the next write fails at once. So a caller that ends a direction notes that
+//! itself, as an event ([`Registration::note_end`](crate::Registration::note_end)). If the *peer*
+//! of a Unix stream ends its receiving side and keeps the socket, this cannot be seen: a task that
+//! waits for room waits until it closes.
 //!
 //! Keeping the bits would make a loop of "wait, try" spin:
 //! `tests/sockets/a_fifo_that_is_opened_again_waits.rs` of the root.
@@ -71,7 +71,7 @@
 //!
 //! | transition | by |
 //! | --- | --- |
-//! | [`ReadinessCell::note`] | the one poller, for each event; whoever ends a direction |
+//! | [`ReadinessCell::note`] | the one poller, for each event; a caller that ends a direction |
 //! | [`ReadinessCell::clear`] | any task, after an operation |
 //! | [`ReadinessCell::deregister`] | the owner of the source, once |
 //! | [`ReadinessCell::shut_down`] | the end of the netpoll, once |
@@ -103,9 +103,9 @@ const WRITE_ERROR: u64 = 1 << 5;
 const DEREGISTERED: u64 = 1 << 6;
 /// The netpoll has ended. Never cleared.
 const SHUT_DOWN: u64 = 1 << 7;
-/// The source is fresh: reading was neither tried nor reported. Set at registration alone.
+/// The source is fresh: reading was not tried and not reported. Set at registration alone.
 const READ_UNKNOWN: u64 = 1 << 8;
-/// The source is fresh: writing was neither tried nor reported. Set at registration alone.
+/// The source is fresh: writing was not tried and not reported. Set at registration alone.
 const WRITE_UNKNOWN: u64 = 1 << 9;
 /// Urgent data, or whatever else the source calls exceptional (`EPOLLPRI`).
 const PRIORITY: u64 = 1 << 10;
@@ -297,7 +297,7 @@ impl Report {
     }
 
     /// What it says of the directions that were asked for. Hang-ups and errors are reported
-    /// unasked, and a direction that nobody may wait for must not begin to be ready by them.
+    /// unasked. A direction that no task may wait for must not begin to be ready by them.
     #[inline]
     pub(crate) fn within(self, interest: Interest) -> Self {
         let mut asked = 0;
@@ -309,7 +309,7 @@ impl Report {
         Self(self.0 & asked)
     }
 
-    /// Whether it is news for whoever waits in this direction.
+    /// Whether it is news for a task that waits in this direction.
     #[inline]
     pub(crate) fn concerns(self, direction: Direction) -> bool {
         self.0 & direction.bits() != 0
@@ -333,9 +333,9 @@ pub(crate) enum Why {
 pub(crate) struct ReadinessCell(AtomicU64);
 
 impl ReadinessCell {
-    /// Of a source that was registered just now nothing is known, and operations are tried: whoever
-    /// has data to write, or knows that some is there to read, gets it with one system call and
-    /// without a look at epoll.
+    /// Of a source that was registered just now nothing is known, and operations are tried: a
+    /// caller that has data to write, or knows that some is there to read, needs one system call
+    /// and no look at epoll.
     pub(crate) fn fresh(interest: Interest) -> Self {
         let mut bits = 0;
         if interest.is_readable() {
@@ -349,10 +349,10 @@ impl ReadinessCell {
 
     #[inline]
     pub(crate) fn snapshot(&self) -> Snapshot {
-        // Ordering: Acquire pairs with the Release of `note`: who sees a tick also sees the kernel
-        // as the poller saw it. And it keeps the load before the operation that follows. A snapshot
-        // that was taken after its operation could carry the tick of an event which that operation
-        // did not see, and its clear would erase an edge. Model
+        // Ordering: Acquire pairs with the Release of `note`: a thread that sees a tick also sees
+        // the kernel as the poller saw it. And it keeps the load before the operation that follows.
+        // A snapshot that was taken after its operation could carry the tick of an event which that
+        // operation did not see. Its clear would then erase an edge. Model
         // `source::a_read_that_finds_nothing_meets_an_event`.
         Snapshot(self.0.load(Ordering::Acquire))
     }

@@ -33,10 +33,10 @@
 //! # Fresh sources
 //!
 //! Nothing is known of a source that was registered just now. An operation is tried, since that
-//! tells more than a look at epoll and is often the whole work. But whoever asks for readiness
-//! itself waits for the first event, which the kernel sends for what it finds at the registration:
-//! a source of which nothing was heard is not ready. The word has a bit a direction for this; see
-//! `readiness.rs`.
+//! tells more than a look at epoll and is often the whole work. But a caller that asks for
+//! readiness itself waits for the first event, which the kernel sends for what it finds at the
+//! registration: until an event came, a source is not ready. The word has a bit a direction for
+//! this; see `readiness.rs`.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -105,7 +105,7 @@ impl RefUnwindSafe for Registration {}
 impl Registration {
     /// Registers a source, once and for all, edge-triggered.
     ///
-    /// Operations are tried before anybody waits. Readiness itself begins with the first event,
+    /// Operations are tried before any task waits. Readiness itself begins with the first event,
     /// which the kernel sends at once for what is ready already. A stream should be connected, or
     /// connecting, by now: epoll reports one that is neither as hung up.
     ///
@@ -128,8 +128,8 @@ impl Registration {
         Ok(registration)
     }
 
-    /// Takes the source out of the netpoll, and wakes whoever waits for it. Their operations, and
-    /// all later ones, fail with `ErrorKind::Other`.
+    /// Takes the source out of the netpoll, and wakes all tasks that wait for it. Their operations,
+    /// and all later ones, fail with `ErrorKind::Other`.
     ///
     /// Again, it does nothing.
     ///
@@ -198,8 +198,7 @@ impl Registration {
         }
     }
 
-    /// A place among those who wait for a direction, for a future or stream that is written by
-    /// hand.
+    /// A place among the waiters of a direction, for a future or stream that is written by hand.
     pub fn waiter(&self, direction: Direction) -> Waiter<'_> {
         Waiter {
             registration: self,
@@ -359,7 +358,7 @@ impl Registration {
     /// Polls an operation that may be about either direction, as [`Registration::poll_io`] does.
     ///
     /// Its "would block" does not say which direction it is about, so it clears nothing: the other
-    /// one may have an edge that nobody has seen. Then it waits for the next edge of either,
+    /// one may have an edge that no caller has seen. Then it waits for the next edge of either,
     /// although one may count as ready.
     ///
     /// # Errors
@@ -515,7 +514,7 @@ impl fmt::Debug for Registration {
     }
 }
 
-/// A place among those who wait for a direction of a source; from [`Registration::waiter`].
+/// A place among the waiters of a direction of a source; from [`Registration::waiter`].
 ///
 /// Any number of them may wait at once, and each leaves when it is dropped.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! One registered source: its readiness, and who waits for it.
+//! One registered source: its readiness, and what waits for it.
 //!
 //! # The meeting
 //!
@@ -109,8 +109,8 @@ impl Source {
         drop(removed);
     }
 
-    /// The poller's side of the meeting, and that of whoever ends a direction. Moves wakers and
-    /// runs nothing.
+    /// The poller's side of the meeting, and that of a caller that ends a direction. Moves wakers
+    /// and runs nothing.
     #[inline]
     pub(crate) fn note(&self, report: Report, ready: &mut Vec<Waker>) {
         let report = report.within(self.interest);
@@ -123,7 +123,7 @@ impl Source {
         }
     }
 
-    /// Moves out all who wait for a direction.
+    /// Moves out all waiters of a direction.
     pub(crate) fn take(&self, direction: Direction, ready: &mut Vec<Waker>) {
         self.waiters.lock().of(direction).take_into(ready);
     }
@@ -135,7 +135,7 @@ impl Source {
         waiters.write.take_into(ready);
     }
 
-    /// Whoever waits for what was not asked for would wait for ever.
+    /// A task that waits for what was not asked for would wait for ever.
     #[inline]
     pub(crate) fn expect_interest(&self, direction: Direction) -> io::Result<()> {
         if direction.is_in(self.interest) {

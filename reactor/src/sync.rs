@@ -23,7 +23,7 @@ pub(crate) use loom::{
 };
 
 // These hand over what the protocols here do not: `Arc` is a part of the interface, and what is set
-// once is set before anybody else has the netpoll.
+// once is set before any other thread has the netpoll.
 pub(crate) use std::sync::{Arc, OnceLock};
 
 use std::sync::TryLockError;
@@ -47,7 +47,7 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// Takes the lock if nobody has it.
+    /// Takes the lock if no thread has it.
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {
             Ok(guard) => Some(guard),

@@ -2,9 +2,9 @@
 //! code.
 //!
 //! mio's own timeout is that of `epoll_wait`, in whole milliseconds, and it is an argument of the
-//! wait: nobody can bring it forward without waking the thread. A timerfd is an ordinary source in
-//! the same epoll, is set by any thread, and expires when the kernel's high-resolution clock says
-//! so, without the 50 us of slack that the kernel adds to timeouts of waiting threads.
+//! wait: no thread can bring it forward without waking the waiting one. A timerfd is an ordinary
+//! source in the same epoll, is set by any thread, and expires when the kernel's high-resolution
+//! clock says so, without the 50 us of slack that the kernel adds to timeouts of waiting threads.
 //! (`epoll_pwait2` counts nanoseconds too, but it has the slack, needs Linux 5.11, and mio does not
 //! call it.)
 //!
@@ -17,7 +17,7 @@
 //! such pairs is taken, in case the thread was preempted between the two reads.
 //!
 //! The descriptor is never read. It is registered for edges, and setting it again both discards an
-//! expiration that nobody fetched and makes the next one an edge, so the read would be a system
+//! expiration that was not fetched and makes the next one an edge. So the read would be a system
 //! call without a use.
 //!
 //! On other systems [`Timer`] is an empty structure, [`Timer::KEEPS_TIME`] is false, and the poller
@@ -60,7 +60,7 @@ impl Timer {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the kernel has just made this descriptor for us, and nobody else knows it.
+        // SAFETY: the kernel has just made this descriptor for us, and no other code knows it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         registry.register(
             &mut mio::unix::SourceFd(&fd.as_raw_fd()),

@@ -23,8 +23,8 @@
 //!
 //! Events come up to a thousand at once, so the table is locked once for all of them, and then each
 //! is an index, a comparison and two short steps at the source. Wakers are moved to the caller's
-//! vector, who wakes them when all locks are free (S8). A registration that comes in the middle of
-//! such a batch waits for some microseconds.
+//! vector, and the caller wakes them when all locks are free (S8). A registration that comes in the
+//! middle of such a batch waits for some microseconds.
 //!
 //! Rejected: pointers as tokens, which save the table and the comparison. They need a list of
 //! sources to free after the batch, and `unsafe`; the lookup is not where the time goes.
@@ -54,8 +54,8 @@ const SOURCES_MAX: usize = INDEX_MASK - 1;
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     inner: Mutex<Inner>,
-    /// The number of entries, for those who only want to know whether there are any. Written under
-    /// the lock.
+    /// The number of entries, for callers that only want to know whether there are any. Written
+    /// under the lock.
     len: AtomicUsize,
 }
 
@@ -75,8 +75,8 @@ pub(crate) struct Seen {
 
 impl Table {
     pub(crate) fn has_sources(&self) -> bool {
-        // Relaxed: an answer about a moment that is over. Who has just registered a source and
-        // waits for it is on the way to look at the netpoll anyway.
+        // Relaxed: an answer about a moment that is over. A thread that has just registered a
+        // source and waits for it is on the way to look at the netpoll anyway.
         self.len.load(Ordering::Relaxed) != 0
     }
 
@@ -141,7 +141,7 @@ impl Table {
         seen
     }
 
-    /// Ends every source, and lets nobody in any more. The caller wakes what comes back.
+    /// Ends every source, and lets no new one in. The caller wakes what comes back.
     #[must_use = "who waits has to be woken"]
     pub(crate) fn shut_down(&self) -> Vec<Waker> {
         let mut ready = Vec::new();

@@ -30,12 +30,12 @@
 //! All this holds for a queue of bytes from which a read takes as much as fits. It was tried out,
 //! and does not hold in these cases, where data stays behind a short read and no edge follows:
 //!
-//! - **TCP with urgent data**: a read stops at the mark. epoll tells of urgent data only those who
-//!   ask for it, so the shortcut is taken only if the interest includes it ([`STREAM_INTEREST`]
-//!   does) and none was reported.
+//! - **TCP with urgent data**: a read stops at the mark. epoll reports urgent data only if the
+//!   interest includes it ([`STREAM_INTEREST`] does), so the shortcut is taken only then, and only
+//!   if none was reported.
 //! - **Unix streams**: a read stops where a message with file descriptors (or other credentials)
-//!   begins or ends, whoever sends them, and nothing tells. Use [`Registration::poll_io`] for
-//!   reading.
+//!   begins or ends, whatever process sends them, and nothing tells. Use [`Registration::poll_io`]
+//!   for reading.
 //! - **Peeking** leaves the data where it is. **Datagrams**, packet pipes, terminals and devices
 //!   have boundaries of their own. [`Registration::poll_io`] for all of these.
 //!

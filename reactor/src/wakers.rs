@@ -1,4 +1,4 @@
-//! Who waits for a direction of a source: one caller of poll functions, and any number of futures.
+//! The waiters of a direction of a source: one caller of poll functions, and any number of futures.
 //!
 //! # Two kinds
 //!
@@ -19,7 +19,7 @@
 //! direction by poll functions steal the wake-up from each other. The poll functions say so, and
 //! their futures do not have this limit.
 //!
-//! An edge wakes all who wait: one of them gets the data, the others come back. That is right for a
+//! An edge wakes all waiters: one of them gets the data, the others come back. That is right for a
 //! few tasks. Of many tasks that share a listener, all but one wake for nothing; give each a
 //! listener of its own.
 //!
@@ -91,7 +91,7 @@ impl WakerSet {
     /// Moves all of them out, for an edge.
     ///
     /// An edge comes for each request of a server, and mostly finds one caller of a poll function
-    /// or nobody.
+    /// or none.
     #[inline]
     pub(crate) fn take_into(&mut self, ready: &mut Vec<Waker>) {
         if let Some(polled) = self.polled.take() {
@@ -134,9 +134,9 @@ pub(crate) fn wake_all(wakers: Vec<Waker>) {
     }
 }
 
-/// Runs code of the user's whose panic is its own: the panic hook tells it, and it goes no further.
-/// The caller may be a drop while a thread unwinds, where a second panic ends the process. So may
-/// be the drop of the panic's payload.
+/// Runs code of the user's. A panic of that is told by the panic hook, and goes no further. The
+/// caller may be a drop while a thread unwinds, where a second panic ends the process. So may be
+/// the drop of the panic's payload.
 pub(crate) fn quietly(f: impl FnOnce()) {
     let Err(payload) = panic::catch_unwind(AssertUnwindSafe(f)) else {
         return;
@@ -176,7 +176,7 @@ mod tests {
         taken
     }
 
-    // Fails if each waker is kept: a source whose edge never comes would collect them without
+    // Fails if each waker is kept: if its edge never comes, a source would collect them without
     // bound.
     #[test]
     fn the_last_caller_of_a_poll_function_is_kept() {

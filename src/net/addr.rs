@@ -42,7 +42,7 @@ pub trait ToSocketAddrs: sealed::Resolve {}
 /// # Cancel safety
 ///
 /// Nothing is lost when the future is dropped. A lookup that has begun goes on, on its thread, and
-/// nobody gets the answer.
+/// its answer is dropped.
 ///
 /// # Examples
 ///

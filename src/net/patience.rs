@@ -32,10 +32,10 @@
 //! and cannot go back. So it goes into the listener's [`Held`], and each accept looks there before
 //! it asks the system:
 //!
-//! | who puts one in | who takes one |
+//! | a task that puts one in | a task that takes one |
 //! | --- | --- |
 //! | 1. puts it in, under the lock | 1. looks there, then asks the system |
-//! | 2. wakes all who wait for the listener | 2. if it would block: puts its waker in, looks there again |
+//! | 2. wakes all waiters of the listener | 2. if it would block: puts its waker in, looks there again |
 //!
 //! *Invariant*: no task waits for the listener alone while a connection is held. A task that put
 //! its waker in before step 2 of the other side is woken by that. One that came later finds the
@@ -46,7 +46,7 @@
 //! # Connecting, and datagrams
 //!
 //! A Unix socket whose listener's queue is full answers `EAGAIN` to a nonblocking connect, and no
-//! event says when there is room. Nor does one after `EAGAIN` to a Unix datagram, if others have
+//! event says when there is room. The same holds for `EAGAIN` to a Unix datagram, if others have
 //! filled the queue of its receiver and the sender is not connected to that. The same wait serves
 //! both.
 
@@ -160,7 +160,7 @@ impl<S, A> Held<S, A> {
     }
 }
 
-/// One who takes connections: its place among those who wait for the listener, and its patience
+/// A caller that takes connections: its place among the waiters of the listener, and its patience
 /// with the system.
 pub(crate) struct Accepting<'a, L, S, A> {
     listener: &'a AsyncFd<L>,

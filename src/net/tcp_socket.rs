@@ -18,7 +18,7 @@ use crate::current::{self, in_runtime};
 /// of its own (`net.core.somaxconn`, 4096 since Linux 5.4).
 pub(crate) const BACKLOG: i32 = 1024;
 
-/// A TCP socket that neither listens nor is connected yet.
+/// A TCP socket that does not listen and is not connected yet.
 ///
 /// # Examples
 ///

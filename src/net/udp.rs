@@ -100,7 +100,7 @@ impl UdpSocket {
     /// # Errors
     ///
     /// What the system says. [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) is about an
-    /// earlier datagram, for which nobody was there.
+    /// earlier datagram that had no receiver.
     ///
     /// # Cancel safety
     ///
@@ -151,7 +151,7 @@ impl UdpSocket {
         .await
     }
 
-    /// Receives a datagram, and says who sent it.
+    /// Receives a datagram, and says which address sent it.
     ///
     /// # Errors
     ///

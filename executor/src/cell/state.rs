@@ -51,7 +51,7 @@
 //! | the future | the thread that took the task from a queue | gone |
 //! | the output | | the handle while `JOIN`; else the runner, which drops it |
 //! | the waker slot, `WAKER` clear | the handle | the handle |
-//! | the waker slot, `WAKER` set | none | the runner, which takes the waker out |
+//! | the waker slot, `WAKER` set | no thread | the runner, which takes the waker out |
 //!
 //! (If the handle put a task's waker there, it keeps that task's address. So a second poll with the
 //! same waker need not look into a slot that the runner may be emptying.)

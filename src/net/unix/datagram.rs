@@ -120,7 +120,7 @@ impl UnixDatagram {
         Ok((Self::join(&netpoll, one)?, Self::join(&netpoll, other)?))
     }
 
-    /// Sets where [`UnixDatagram::send`] sends, and who may send here.
+    /// Sets where [`UnixDatagram::send`] sends, and which socket may send here.
     ///
     /// # Errors
     ///
@@ -219,8 +219,8 @@ impl UnixDatagram {
         self.fd.io(Interest::READABLE, || self.recv_now(buf)).await
     }
 
-    /// Receives a datagram, and says who sent it. Once the receiving side has ended and nothing is
-    /// left, no bytes from an unnamed address.
+    /// Receives a datagram, and says which address sent it. Once the receiving side has ended and
+    /// nothing is left, no bytes from an unnamed address.
     ///
     /// # Errors
     ///
@@ -233,7 +233,7 @@ impl UnixDatagram {
         self.fd
             .io(Interest::READABLE, || {
                 let recv = || self.fd.get_ref().recv_from(buf);
-                // The address of nobody, as std's blocking socket says.
+                // The unnamed address, as std's blocking socket says.
                 let end = || SocketAddr::from_pathname("").map(|nobody| (0, nobody));
                 self.fd.recv_or_end(recv, end)
             })

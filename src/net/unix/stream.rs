@@ -69,7 +69,7 @@ impl UnixStream {
     /// # Errors
     ///
     /// What the system says, such as [`NotFound`](io::ErrorKind::NotFound), or
-    /// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) where nobody listens any more.
+    /// [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) where no socket listens any more.
     ///
     /// # Panics
     ///
