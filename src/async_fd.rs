@@ -30,10 +30,9 @@
 //!
 //! The descriptor leaves the netpoll before it is closed or given back. A descriptor that is closed
 //! first would stay in epoll for as long as a duplicate of it lives (in a child process, say), and
-//! its number may be somebody else's by then. How it leaves depends on how it came, by its number
-//! or as a mio source with a way of its own, so the constructor leaves a function behind that
-//! knows. The same goes for asking the system about a descriptor once more
-//! ([`AsyncFd::clear_ready`]).
+//! its number may be another's by then. How it leaves depends on how it came, by its number or as a
+//! mio source with a way of its own, so the constructor leaves a function behind that knows. The
+//! same goes for asking the system about a descriptor once more ([`AsyncFd::clear_ready`]).
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -341,7 +340,7 @@ impl<T> AsyncFd<T> {
     /// # Errors
     ///
     /// As [`AsyncFd::poll_io`]; and [`WouldBlock`](io::ErrorKind::WouldBlock) if the descriptor is
-    /// not ready, in which case `f` may not have been called.
+    /// not ready; then `f` may not have been called.
     pub fn try_io<R>(&self, interest: Interest, f: impl FnMut() -> io::Result<R>) -> io::Result<R> {
         match direction(interest) {
             Some(direction) => self.registration.try_io(direction, f),

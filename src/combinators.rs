@@ -1,8 +1,8 @@
 //! `select!`, `join!` and `try_join!`: those of `futures`, with a part in the budget (F7).
 //!
-//! Each of them takes a unit when it begins, and yields first if none is left; so a loop around one
-//! of them comes to the end of its poll also when what it waits for is always ready and knows of no
-//! budget.
+//! Each of them takes a unit when it begins, and yields first if none is left. So a loop around one
+//! of them comes to the end of its poll, also when what it waits for is always ready and knows of
+//! no budget.
 //!
 //! `join!` and `try_join!` poll all that they hold in a fixed order, and so give each a share of
 //! what is left: the first could otherwise spend the whole budget in each poll, and the others

@@ -12,8 +12,8 @@
 //! | compute on a plain thread | make the pool by [`Workers::of`] |
 //!
 //! Dropping the [`compute`](crate::compute) around an iterator does not cut the iterator short. Its
-//! parts are the branches of one scope, and between two items of a part there is no fork: so all
-//! items are still seen, and the computation ends at its next fork, which may be the next iterator,
+//! parts are the branches of one scope, and between two items of a part there is no fork. So all
+//! items are still seen, and the computation ends at its next fork: that may be the next iterator,
 //! or the next pass of a sort. Where that is too late, an item may look at a flag of yours, or fork
 //! itself.
 //!

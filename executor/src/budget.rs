@@ -1,11 +1,11 @@
 //! The cooperative budget: how much a task may do in one poll before others get their turn (F2).
 //!
 //! A poll begins with `BUDGET` units. Every operation on a resource of `ws` that made progress (a
-//! read, a tick, a joined task) costs one; when none is left, such an operation wakes its task and
-//! is pending, so that the poll comes to its end and the task to the back of the queue. When the
-//! time slice is over the budget is taken away at once: a worker's attention word says so. The
-//! first operation of a poll is let through in any case, or a task that computes for a slice before
-//! it would never get anywhere.
+//! read, a tick, a joined task) costs one. When none is left, such an operation wakes its task and
+//! is pending. So the poll comes to its end and the task to the back of the queue. When the time
+//! slice is over the budget is taken away at once: a worker's attention word says so. The first
+//! operation of a poll is let through in any case, or a task that computes for a slice before it
+//! would never get anywhere.
 //!
 //! What is not an operation of `ws` takes its units by `task::coop`.
 //!

@@ -13,7 +13,7 @@
 //! | `scope.rs`, `exit.rs` | [`scope()`], with any number of branches; how it learns that all have ended |
 //! | `fork.rs` | [`fork()`], the async form |
 //! | `compute.rs` | [`compute()`]: a computation that async code awaits, and may cancel |
-//! | `owner.rs` | the thread's side: whom it feeds, what it does at a join that is not ready |
+//! | `owner.rs` | the thread's side: which threads it feeds, what it does at a join that is not ready |
 //!
 //! # The steps of a join
 //!
@@ -42,16 +42,16 @@
 //! 1. help: take branches from the lane of the thief, but only those that it pushed while it ran
 //!    ours. They are descendants of our branch: they have an index not below the one where the
 //!    thief began with ours, since it placed all that it had then; and if ours has not ended
-//!    *after* our claim, it was being run at the claim. If it has ended, the claimed branch is
-//!    somebody else's, and is given back to its owner;
+//!    *after* our claim, it was being run at the claim. If it has ended, the claimed branch belongs
+//!    to another frame, and is given back to its owner;
 //! 2. give its permit to another thread and sleep on the latch, after a while without success.
 //!
 //! It never runs anything else. What runs above a frame of the user's was forked below that frame,
 //! so a lock that is held across a join is never met by a stranger on the same thread (J2; rayon
 //! #592). And a descendant needs no more stack above our frame than it would at its own place, but
 //! for the wait itself. What is taken from the thief was forked in our branch, so of two levels of
-//! a recursion one at most is a stalled join that helps on this stack; and where it is one, the two
-//! take some 700 bytes together (x86-64, release).
+//! a recursion one at most is a stalled join that helps on this stack. If one is, the two take some
+//! 700 bytes together (x86-64, release).
 #![allow(unsafe_code)]
 
 #[cfg(not(ws_loom))]
@@ -181,7 +181,7 @@ where
     }
 }
 
-/// The same, when somebody asked for work, or this thread has no lane.
+/// The same, when a thread asked for work, or this thread has no lane.
 #[cfg(not(ws_loom))]
 #[cold]
 #[inline(never)]

@@ -75,7 +75,7 @@ pub(crate) unsafe trait Item: Send + Sized {
     unsafe fn from_raw(raw: NonNull<()>) -> Self;
 }
 
-/// An [`Item`] with room for one pointer, through which a queue links it to the next.
+/// An [`Item`] with room for one pointer: a queue links it to the next through that.
 ///
 /// # Safety
 ///

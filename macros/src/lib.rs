@@ -142,11 +142,11 @@ pub fn main(args: TokenStream, item: TokenStream) -> TokenStream {
 /// }
 /// ```
 ///
-/// Without `seed` each run draws one, so that a suite meets more orders the more often it runs; a
-/// test that fails prints it, and `WS_TEST_SEED=N` in the environment, which counts for all tests
-/// without a seed of their own, or `seed = N` here repeats that run. What makes a run depend on the
-/// world, and so may keep it from being repeated, is listed at `ws::runtime::Builder::paused`,
-/// which is what `paused` stands for.
+/// Without `seed` each run draws one, so that a suite meets more orders the more often it runs. A
+/// test that fails prints it. `seed = N` here repeats that run, and so does `WS_TEST_SEED=N` in the
+/// environment, for all tests without a seed of their own. What makes a run depend on the world,
+/// and so may keep it from being repeated, is listed at `ws::runtime::Builder::paused`, which is
+/// what `paused` stands for.
 ///
 /// If nothing can go on any more, and nothing could wake any task, the test panics with a list of
 /// those that wait.

@@ -31,7 +31,7 @@
 //!   looks at all heaps once more and passes on what it found ([`Alarm::aim`]).
 //!
 //! One of the fences comes first in the order of all fences. If it is the armer's, the poller's
-//! look at the heaps sees the timer. If it is the poller's, the armer's load sees that somebody
+//! look at the heaps sees the timer. If it is the poller's, the armer's load sees that a thread
 //! waits, and it brings the word forward. Both may happen, which does no harm: `aim` takes the
 //! earlier of the two.
 //!
@@ -39,13 +39,12 @@
 //!
 //! Invariant, under the lock of `set_to`, while the poller waits: **the timer is set, and not later
 //! than `sleep_until`**, unless that is `NEVER`. The reverse does not hold. A deadline that has
-//! moved away (a timeout that was cancelled, which is what timeouts are for) leaves the timer as it
-//! is: the poller then wakes once for nothing, sets it right and sleeps on, instead of a system
-//! call on every wait. So a server whose requests each carry a timeout of seconds makes that call
-//! once in seconds.
+//! moved away (mostly a timeout that was cancelled) leaves the timer as it is. The poller then
+//! wakes once for nothing, sets it right and sleeps on, instead of a system call on every wait. So
+//! a server whose requests each carry a timeout of seconds makes that call once in seconds.
 //!
-//! Once the timer's event has been fetched, the setting is used up, and `set_to` says so. If
-//! somebody has set it anew in that very moment, it is set twice; to decide by the clock instead
+//! Once the timer's event has been fetched, the setting is used up, and `set_to` says so. If a
+//! thread has set it anew in that very moment, it is set twice; to decide by the clock instead
 //! would trust two readings of it with a lost timer.
 //!
 //! # Never early
@@ -102,7 +101,7 @@ impl Alarm {
         })
     }
 
-    /// Whether somebody waits, or is about to. The caller has fenced.
+    /// Whether a thread waits, or is about to. The caller has fenced.
     pub(crate) fn is_awaited(&self) -> bool {
         self.sleep_until.load(Ordering::Relaxed) != AWAKE
     }
@@ -118,7 +117,7 @@ impl Alarm {
         fence(Ordering::SeqCst);
     }
 
-    /// A timer was armed. Its deadline is asked for if somebody waits.
+    /// A timer was armed. Its deadline is asked for if a thread waits.
     pub(crate) fn arm(&self, deadline: impl FnOnce() -> Instant) -> Arm {
         // Ordering: SeqCst pairs with the fence in `prepare`; see *Why no timer is slept through*.
         // Model `alarm::a_timer_that_is_armed_beside_a_wait`.

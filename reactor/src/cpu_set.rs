@@ -2,8 +2,8 @@
 //!
 //! A worker that wakes another and computes on wants it on *another* CPU. The system does not
 //! always see to that: in a virtual machine an idle CPU is halted, its host counts it as preempted,
-//! and the guest's scheduler then does not take it for idle; so a thread that slept on the waker's
-//! CPU is queued behind the waker, for as long as that runs (seen here: 1 to 5 ms in one of ten
+//! and the guest's scheduler then does not take it for idle. So a thread that slept on the waker's
+//! CPU is queued behind the waker, until the waker stops (seen here: 1 to 5 ms in one of ten
 //! wake-ups). To take the waker's CPU out of the sleeper's set for a moment leaves the system no
 //! choice.
 //!
@@ -57,7 +57,7 @@ impl ThreadId {
     /// was. None, and nothing is done, if the thread is gone, if it could not run on that CPU
     /// anyway, if it could run on no other, or if the system does not allow it.
     ///
-    /// Costs about 10 us when the caches are cold. A set that somebody else gives the thread until
+    /// Costs about 10 us when the caches are cold. A set that other code gives the thread until
     /// [`CpuSet::restore`] is lost.
     pub fn keep_off(self, cpu: u32) -> Option<CpuSet> {
         #[cfg(target_os = "linux")]
@@ -95,7 +95,7 @@ impl ThreadId {
 
 impl CpuSet {
     /// Gives the thread its set back. That fails only if the thread is gone, or if the system has
-    /// narrowed what the process may use, in which case it has set the thread's CPUs itself.
+    /// narrowed what the process may use; then it has set the thread's CPUs itself.
     pub fn restore(self, thread: ThreadId) {
         #[cfg(target_os = "linux")]
         {

@@ -19,7 +19,7 @@
 //!    the wait.
 //! 2. The caller looks at its timers and queues once more. What was put there before a fence that
 //!    preceded ours, it sees now. What is put there later comes with an `arm` or `interrupt`, which
-//!    sees that somebody is about to wait.
+//!    sees that a thread is about to wait.
 //! 3. [`Poller::wait`], or [`Poller::cancel`] if the look found something.
 //!
 //! A wait ends for one of three reasons ([`WaitResult`]), and only then: a waker is there to be
@@ -29,7 +29,7 @@
 //!
 //! # Nobody waits
 //!
-//! Somebody has to wait for a timer that was armed and for a source that was registered. Whether a
+//! A thread has to wait for a timer that was armed and for a source that was registered. Whether a
 //! thread does is one load, of what it says in step 1 (`Alarm::is_awaited`). If none does, the
 //! netpoll calls what [`Netpoll::on_unheard`] set: the scheduler knows whether a thread will still
 //! come by, or sends one. Two store-load races are met there, with a sequentially consistent fence
@@ -49,13 +49,13 @@
 //!
 //! | interrupt | wait |
 //! | --- | --- |
-//! | 1. swaps the flag to true; if it was true, ends here | 1. `prepare`: says that somebody waits; fence |
+//! | 1. swaps the flag to true; if it was true, ends here | 1. `prepare`: says that a thread waits; fence |
 //! | 2. ends here if no thread waits | 2. swaps the flag to false; if it was true, does not block |
 //! | 3. writes the event | 3. blocks; then swaps the flag to false again |
 //!
 //! If the flag is raised before step 2 on the right, the wait does not block. If it is raised
 //! later, then step 1 on the left reads what step 2 on the right wrote, or what came after that,
-//! and so acquires what the fence of `prepare` releases: the interrupt sees that somebody waits,
+//! and so acquires what the fence of `prepare` releases: the interrupt sees that a thread waits,
 //! and its event ends the block. It needs no fence of its own, since both swap the same word. A
 //! caller that finds the flag raised leaves the rest to the thread that raised it. That thread is
 //! past its swap and will write, or has written, or did not need to. An event may be left over for
@@ -68,13 +68,13 @@
 //!
 //! `look` is one `epoll_wait` with a timeout of zero. `wait` is one `epoll_wait`, and a
 //! `timerfd_settime` only if the deadline is earlier than what the timer is set to. An interrupt is
-//! one write, if somebody waits and none is under way; otherwise nothing.
+//! one write, if a thread waits and no interrupt is under way; otherwise nothing.
 //!
 //! # Rejected
 //!
 //! - A thread of its own for polling: every event would cost two context switches.
 //! - A poll for each processor: registering moves with the task or events come to the wrong thread,
-//!   and an idle processor's events wait until somebody looks there.
+//!   and an idle processor's events wait until a thread looks there.
 //! - Waking inside the dispatch: it runs user code under our locks (S8), and the scheduler can push
 //!   a batch at once, which it can not do with one wake-up after the other.
 
@@ -246,7 +246,7 @@ impl Netpoll {
         // Ordering: Release pairs with the Acquire in `take_interrupt`: the wait that takes the
         // interrupt sees what each caller did before, also a caller that found the flag raised.
         // Acquire pairs with the fence in `Alarm::prepare`, by way of the swap behind it: a caller
-        // that comes after that sees that somebody waits. Models
+        // that comes after that sees that a thread waits. Models
         // `netpoll::an_interrupt_ends_the_wait` and `netpoll::two_interrupts_are_both_seen`.
         if self.interrupted.swap(true, Ordering::AcqRel) {
             return;

@@ -11,8 +11,8 @@
 //!
 //! A ready bit says "perhaps": an operation in that direction is worth trying. An event sets it,
 //! and a caller that tried and was told `EAGAIN` clears it. epoll is asked for edges, so it speaks
-//! once: a bit that is cleared wrongly is a task that sleeps for ever, while a bit that is set
-//! wrongly costs one system call. Every rule below leans to that side.
+//! once: a bit that is cleared wrongly is a task that sleeps for ever; a bit that is set wrongly
+//! costs one system call. Every rule below leans to that side.
 //!
 //! The two *unknown* bits are those of a source that was registered just now. An operation is worth
 //! trying then, but no event has said that the direction is ready. They go with the first operation

@@ -17,8 +17,8 @@
 //! 4. Put the waker in, and take another snapshot. An event since step 1: to 1. Otherwise pending.
 //!
 //! Step 4 asks for an event *since*, and not whether the direction is ready: a direction that is
-//! closed stays ready, and if an operation says "would block" all the same, because it has reasons
-//! of its own (a TLS record that is not complete), the loop would spin.
+//! closed stays ready. An operation may say "would block" all the same, for reasons of its own (a
+//! TLS record that is not complete). Then the loop would spin.
 //!
 //! Why no edge is lost between these steps stands in `readiness.rs` (a late clear) and in
 //! `source.rs` (a late waker).

@@ -128,7 +128,7 @@ impl Source {
         self.waiters.lock().of(direction).take_into(ready);
     }
 
-    /// Moves everybody out, for an end that the caller has written to the word before.
+    /// Moves all waiters out, for an end that the caller has written to the word before.
     pub(crate) fn take_all(&self, ready: &mut Vec<Waker>) {
         let mut waiters = self.waiters.lock();
         waiters.read.take_into(ready);

@@ -6,8 +6,8 @@
 //! What the kernel does is behind a door of its own, `kernel.rs`.
 //!
 //! [`Mutex`] knows no poison. No user code runs under a lock of the runtime (S8), so a panic can
-//! not leave half-written state behind one, and poison would only turn somebody's panic into
-//! everybody's.
+//! not leave half-written state behind one, and poison would only turn the panic of one into a
+//! panic of all.
 
 #[cfg(not(all(test, ws_loom)))]
 use std::sync as imp;

@@ -44,7 +44,7 @@ use crate::sync::{Arc, Mutex};
 const INDEX_BITS: u32 = usize::BITS / 2;
 const INDEX_MASK: usize = (1 << INDEX_BITS) - 1;
 
-/// Somebody interrupts the poller.
+/// A thread interrupts the poller.
 pub(crate) const INTERRUPT: Token = Token(INDEX_MASK);
 /// The timer of the poller went off.
 pub(crate) const ALARM: Token = Token(INDEX_MASK - 1);

@@ -1,7 +1,7 @@
 //! What the system knows of a thread: whether it computes, waits, or is gone.
 //!
 //! A monitor that sees a thread make no progress wants to know why. The thread's CPU clock tells
-//! whether it has run since the last look; if it has not, its state tells whether it waits for
+//! whether it has run since the last look. If it has not, its state tells whether it waits for
 //! something or only for a core: on a busy machine the clock of a runnable thread stands still in
 //! many looks.
 //!

@@ -27,8 +27,8 @@
 //!
 //! # Where it would be wrong
 //!
-//! All this holds for a queue of bytes from which a read takes as much as fits. It was tried out,
-//! and does not hold in these cases, where data stays behind a short read and no edge follows:
+//! All this holds for a queue of bytes, where a read takes as much as fits. It was tried out, and
+//! does not hold in these cases, where data stays behind a short read and no edge follows:
 //!
 //! - **TCP with urgent data**: a read stops at the mark. epoll reports urgent data only if the
 //!   interest includes it ([`STREAM_INTEREST`] does), so the shortcut is taken only then, and only

@@ -47,7 +47,7 @@ pub(crate) struct WakerSet {
     /// The last caller of a poll function.
     polled: Option<Waker>,
     /// The futures, from when there was one. Apart, so that all that most sources use of both
-    /// directions is beside their readiness, in 80 bytes on a 64-bit machine, which are mostly in
+    /// directions is beside their readiness, in 80 bytes on a 64-bit machine. These are mostly in
     /// two cache lines: of a server's thousands they are seldom in a cache when an edge comes.
     futures: Option<Box<Futures>>,
 }

@@ -1,8 +1,8 @@
 //! Addresses as users write them, and what becomes of them.
 //!
-//! An address that is written in numbers is used as it is, on the spot. A name has to be looked up,
-//! which takes the system's resolver, which blocks for as long as it likes: that runs by
-//! `spawn_blocking`, so no task waits for it but the one that asked.
+//! An address that is written in numbers is used as it is, on the spot. A name has to be looked up
+//! by the system's resolver, which blocks for as long as it likes. That runs by `spawn_blocking`,
+//! so no task waits for it but the one that asked.
 //!
 //! The trait is sealed, so that it can grow what a lookup of our own would need.
 

@@ -2,8 +2,8 @@
 //!
 //! 1. `connect` on a nonblocking socket. `EINPROGRESS`, or `EINTR`, which leaves it in progress
 //!    too.
-//! 2. Join the netpoll, and not before: epoll reports a socket that is neither connected nor
-//!    connecting as hung up.
+//! 2. Join the netpoll, and not before: epoll reports a socket as hung up if it is not connected
+//!    and not connecting.
 //! 3. Wait until it can be written to. `SO_ERROR` has the reason if it failed. Without one, a
 //!    socket that knows its peer is connected; one that does not was woken too early and waits on.
 

@@ -78,7 +78,7 @@ impl UdpSocket {
         })
     }
 
-    /// Sets where [`UdpSocket::send`] sends, and the only address from which anything is received.
+    /// Sets where [`UdpSocket::send`] sends, and the only address that anything is received from.
     ///
     /// # Errors
     ///

@@ -129,7 +129,7 @@ pub(crate) enum Removed<R> {
     ReaderReleases,
 }
 
-/// Makes a table: everybody's end and the owner's end.
+/// Makes a table: the shared end and the owner's end.
 pub(crate) fn live_table<R: Reference>() -> (LiveTable<R>, LiveOwner<R>) {
     let table = Arc::new(Table {
         by_owner: Padded(ByOwner {
@@ -150,7 +150,7 @@ pub(crate) fn live_table<R: Reference>() -> (LiveTable<R>, LiveOwner<R>) {
     (LiveTable(table), owner)
 }
 
-/// Everybody's end of a table.
+/// The shared end of a table.
 pub(crate) struct LiveTable<R: Reference>(Arc<Table<R>>);
 
 /// The owner's end of a table. `Send`, but not `Sync` and not `Clone`: there is one owner.
@@ -169,7 +169,7 @@ struct Table<R: Reference> {
     segments: [AtomicPtr<AtomicPtr<()>>; SEGMENTS],
     /// Held by the reader whose claim is on a slot.
     readers: Mutex<()>,
-    /// Somebody sweeps it, and has come about so far.
+    /// A thread sweeps it, and has come about to this index.
     swept: AtomicBool,
     swept_to: AtomicU32,
     references: PhantomData<fn() -> R>,

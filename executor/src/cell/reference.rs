@@ -36,7 +36,7 @@ impl TaskRef {
     }
 
     /// Marks the task as cancelled. If it was idle, it is queued from now on, and the caller
-    /// decides by which way it comes to a thread that drops it.
+    /// decides how it comes to a thread that drops it.
     #[must_use]
     pub(crate) fn cancel(&self) -> Option<Task> {
         match self.header().state.transition_to_cancelled() {
@@ -105,7 +105,7 @@ pub(super) fn schedule(task: Task) {
     home.schedule(task);
 }
 
-/// The functions of every task's waker. One address, by which such a waker is known.
+/// The functions of every task's waker. One address: such a waker is known by it.
 pub(super) static WAKER: RawWakerVTable =
     RawWakerVTable::new(waker_clone, waker_wake, waker_wake_by_ref, waker_drop);
 

@@ -34,12 +34,13 @@
 //! - a wake after that look is left over by the subtraction.
 //!
 //! Against the usual pair of bits (*running*, *notified*) this saves a read-modify-write at the
-//! beginning of each poll, and for a task that yields also the one at its end: it sees by a plain
-//! load that it was woken meanwhile, and goes back to a queue with its count as it is. A runner
-//! that knows by itself that the task is to go on (it has forked) does the same without any wake.
+//! beginning of each poll. For a task that yields it also saves the one at its end: it sees by a
+//! plain load that it was woken meanwhile, and goes back to a queue with its count as it is. A
+//! runner that knows by itself that the task is to go on (it has forked) does the same without any
+//! wake.
 //!
-//! The count cannot overflow: a waker that finds it beyond [`WAKES_MAX`] leaves it as it is, by a
-//! read-modify-write that publishes what it wrote, and a runner that began its poll with such a
+//! The count cannot overflow. A waker that finds it beyond [`WAKES_MAX`] leaves it as it is, by a
+//! read-modify-write that publishes what the waker wrote. A runner that began its poll with such a
 //! count can not tell whether there were wakes meanwhile: it queues the task once more, with a
 //! count of one. (Rejected: to add and to take back. The runner may settle in between what is about
 //! to be taken back, and the count goes below zero.)
@@ -147,7 +148,7 @@ impl std::fmt::Debug for Snapshot {
 pub(crate) enum Wake {
     /// It moved the task from idle to queued, and must put it into a queue.
     Queue,
-    /// Somebody else has queued it, or runs it and will look again, or it is done.
+    /// Another thread has queued it, or runs it and will look again, or it is done.
     Nothing,
     /// As `Nothing`, and the reference that was given back was the last one.
     Free,

@@ -259,7 +259,7 @@ impl Lane {
     /// thread with its tail at `base`: see *The stalled join*.
     pub(crate) fn claim_descendant(this: &Arc<Self>, base: usize, latch: &Latch) -> Option<Branch> {
         let branch = Self::claim(this, base)?;
-        // If it has ended meanwhile, this one is somebody else's, and goes back by its drop.
+        // If it has ended meanwhile, this one belongs to another frame, and goes back by its drop.
         latch.settled().is_none().then_some(branch)
     }
 
@@ -475,7 +475,7 @@ impl Tail {
         self.asked.0.store(false, Relaxed);
     }
 
-    /// The next push comes by as if somebody had asked.
+    /// The next push comes by as if a thread had asked.
     #[cfg(not(ws_loom))]
     pub(crate) fn ask_again(&self) {
         self.asked.0.store(true, Relaxed);
@@ -552,7 +552,8 @@ impl Tail {
         job_ref.link.set(Link::at(index));
     }
 
-    /// Gives every branch an index, but for those that have to stay linked for want of room.
+    /// Gives every branch an index, but for those that have to stay linked because there is no
+    /// room.
     pub(crate) fn place(&self) {
         let linked = self.linked().count();
         if linked == 0 {
@@ -626,7 +627,7 @@ impl Tail {
     }
 
     /// Lets others see the oldest branches that are private, so many at most. How many: the caller
-    /// wakes somebody for them.
+    /// wakes threads for them.
     pub(crate) fn promote(&self, at_most: usize, computation: usize) -> usize {
         self.place();
         let count = at_most.min(self.top.get() - self.split.get());

@@ -169,7 +169,7 @@ impl Header {
     ///
     /// # Safety
     ///
-    /// - The caller has claimed the job, and neither ran it nor gave it back.
+    /// - The caller has claimed the job, has not run it, and has not given it back.
     /// - `bed` is that of the lane where it was claimed.
     pub(crate) unsafe fn run(this: NonNull<Self>, processor: usize, base: usize, bed: &Parker) {
         // SAFETY: by contract it is there until it has run.

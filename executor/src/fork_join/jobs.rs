@@ -5,7 +5,7 @@
 //! it, in the same lane. The list has a lock. Any thread that has the lane may push and take; the
 //! lock is held for a few instructions, and no code of the user's runs under it.
 //!
-//! | who | takes |
+//! | thread | takes |
 //! | --- | --- |
 //! | a worker without work | the oldest of any list |
 //! | the same, after a job | the newest of its own list, until that is empty |

@@ -11,7 +11,7 @@
 //! | --- | --- |
 //! | 1. sets the mark | 1. takes the ask back |
 //! | 2. fence | 2. fence |
-//! | 3. asks, unless it finds that somebody has | 3. looks at the mark |
+//! | 3. asks, unless it finds the lane asked | 3. looks at the mark |
 //!
 //! Each stores first and then loads what the other has stored. Of the two fences one comes first:
 //! if it is the one on the left, step 3 on the right finds the mark; if it is the one on the right,

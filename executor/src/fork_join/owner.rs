@@ -1,4 +1,4 @@
-//! The thread's side of fork and join: its tail, whom it feeds, and the stalled join.
+//! The thread's side of fork and join: its tail, which threads it feeds, and the stalled join.
 //!
 //! # *Give way at a fork*
 //!
@@ -55,8 +55,8 @@
 //! and 0.2. (With tokio and rayon 1, 2 and 2 %, and 1.1 ms, with half as many ticks: there such a
 //! sleep takes two.)
 //!
-//! What is not in an order with others here is a count that is a moment old: then a thread too many
-//! takes a branch, or one that could have had one sleeps until the next look of sysmon, which finds
+//! What is not in an order with others here is a count that is a moment old. Then a thread too many
+//! takes a branch, or one that could have had one sleeps until the next look of sysmon: that finds
 //! a free permit and a branch.
 //!
 //! # Whom it feeds
@@ -164,7 +164,7 @@ thread_local! {
     /// skynet took 1.0 to 1.8 ns above plain calls (median 1.4), and 2.5 to 3.8 (2.9) with the tail
     /// on the stack and a destructor for panics.
     static TAIL_AFTER: Cell<*const Tail> = const { Cell::new(&raw const NO_LANE) };
-    /// The scope whose closure, or whose branch, is the newest on this thread's stack.
+    /// The scope that has the newest closure or branch on this thread's stack.
     static SCOPE: Cell<Place> = const { Cell::new(Place::NONE) };
     static GATE: Gate = const { Gate::new() };
     /// When this thread last promoted branches, in nanoseconds of its runtime's clock. Older ones

@@ -35,9 +35,8 @@
 //! gate for jobs: else no thread would find them.
 //!
 //! Rejected: jobs in the deque of the joins, as it was here before. An index of the deque belongs
-//! to a frame, so a branch had to wait for all that it had spawned, on top of it, and a thread that
-//! came to one of its own branches while the deque was not its own to push to kept that branch to
-//! itself.
+//! to a frame, so a branch had to wait for all that it had spawned, on top of it. A thread that
+//! came to one of its own branches while it could not push to the deque kept that branch to itself.
 #![allow(unsafe_code)]
 
 use std::{

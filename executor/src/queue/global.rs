@@ -167,7 +167,7 @@ impl<T: Linked> GlobalQueue<T> {
         }
     }
 
-    /// Carries the inbox over, unless somebody has the mutex: a pusher does not wait.
+    /// Carries the inbox over, unless a thread has the mutex: a pusher does not wait.
     #[cold]
     fn shorten_inbox(&self) {
         if let Some(mut list) = self.list.try_lock() {

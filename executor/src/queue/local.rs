@@ -35,7 +35,7 @@
 //! *A thief sees what was pushed (I10).* It loads the tail `Acquire`, which pairs with the
 //! `Release` store of the push, so the slot and all that the pusher wrote before are visible to it.
 //!
-//! *A slot is not written while somebody may still read it.* A thief reads its slots before its
+//! *A slot is not written while a thread may still read it.* A thief reads its slots before its
 //! exchange decides. If that succeeds, its `Release` half comes after the reads. The owner writes
 //! the slot of index `i` again for `i + 256`, and only when it has seen, by an `Acquire`, a head
 //! beyond `i`: that is the thief's exchange or a later one in its release sequence (all writes to
@@ -127,7 +127,7 @@ pub(crate) struct Stealer<T: Item> {
 pub(crate) enum Steal<T> {
     /// There was nothing.
     Empty,
-    /// Somebody else took something meanwhile. There may be more.
+    /// Another thread took something meanwhile. There may be more.
     Busy,
     /// `count` items are the thief's: `first`, the oldest, is to be run at once, and the others are
     /// in the thief's own ring.

@@ -2,9 +2,9 @@
 //! may.
 //!
 //! A slot is an atomic pointer that is read and written `Relaxed`. All order comes from the indices
-//! around it (see *Why the slots may be relaxed* in `local.rs`), which has a consequence for the
-//! models: the damage of a slot that is written again too early is a read that returns a value from
-//! its future, and loom, which runs the loads of a thread one after the other, cannot show that.
+//! around it (see *Why the slots may be relaxed* in `local.rs`). This has a consequence for the
+//! models: if a slot is written again too early, a read returns a value from its future. Loom runs
+//! the loads of a thread one after the other, and cannot show that.
 //!
 //! So under loom each slot keeps a witness: the index behind the newest one that was read from it.
 //! It is written `Relaxed` like the slot itself, so the owner is sure to see it exactly when the

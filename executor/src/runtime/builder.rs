@@ -45,7 +45,7 @@ const SEED_VARIABLE: &str = "WS_TEST_SEED";
 /// | [`keep_alive`](Self::keep_alive) | 10 s | threads that come and go too often |
 /// | [`shutdown_grace`](Self::shutdown_grace) | 1 s | tasks with polls that take longer |
 /// | [`panic_stops_runtime`](Self::panic_stops_runtime) | no | a panic anywhere makes the program's state doubtful |
-/// | [`sysmon`](Self::sysmon) | on | a runtime in which no thread but its workers wakes up |
+/// | [`sysmon`](Self::sysmon) | on | a runtime where only workers wake up |
 /// | [`stall_threshold`](Self::stall_threshold) | 100 ms | to hear of shorter stalls, or of none |
 /// | [`on_stall`](Self::on_stall) | a warning, as `reports` says | to count stalls, or to fail a test |
 /// | [`reports`](Self::reports) | to `tracing`; to stderr if nothing listens there | to keep stderr quiet |
@@ -391,9 +391,10 @@ impl Builder {
         self
     }
 
-    /// Runs on a thread that goes to sleep for want of work, or waits in a `block_on`. It may
-    /// block: others have the permit. The thread that waits for timers and sockets runs it before
-    /// that wait, and while it blocks only the monitor serves them, every 10 ms: keep it short.
+    /// Runs on a thread that goes to sleep because it finds no work, or waits in a `block_on`. It
+    /// may block: others have the permit. The thread that waits for timers and sockets runs it
+    /// before that wait, and while it blocks only the monitor serves them, every 10 ms: keep it
+    /// short.
     pub fn on_thread_park(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.park = Some(StdArc::new(hook));
         self
@@ -435,7 +436,7 @@ impl Builder {
         self.build_with(clock)
     }
 
-    /// Builds it with a clock of one's own.
+    /// Builds it with a given clock.
     pub(crate) fn build_with(self, clock: Clock) -> Result<Runtime, BuildError> {
         let config = self.into_config()?;
         let refused = |what| move |error| BuildError::system(what, error);

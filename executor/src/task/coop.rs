@@ -2,7 +2,7 @@
 //!
 //! A task has a budget in each poll, and every operation of `ws` that is ready takes a unit of it.
 //! When none is left, or the task's time slice is over, the next operation is pending and the task
-//! goes to the back of the queue; so a loop over sockets that are always ready lets other tasks
+//! goes to the back of the queue. So a loop over sockets that are always ready lets other tasks
 //! run, and a [`timeout`](crate::time::timeout) around it fires.
 //!
 //! Other libraries' channels and locks know nothing of that. A loop over them that is always ready

@@ -37,10 +37,10 @@ use crate::context;
 ///
 /// # Fairness
 ///
-/// However many others are ready, of the tasks of the lowest priority in its reach a worker polls
-/// one at least once in 250 ticks (a tick is about a poll), unless the runtime was built with
-/// [`strict_priorities`](crate::runtime::Builder::strict_priorities). If several of that priority
-/// wait, they take turns.
+/// However many others are ready, a worker polls one of the tasks of the lowest priority in its
+/// reach at least once in 250 ticks (a tick is about a poll). Exception: a runtime that was built
+/// with [`strict_priorities`](crate::runtime::Builder::strict_priorities). If several of that
+/// priority wait, they take turns.
 ///
 /// # Examples
 ///

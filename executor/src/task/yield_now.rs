@@ -47,7 +47,7 @@ impl Future for YieldNow {
     }
 }
 
-/// Lets others run if this task's time slice is over; for long loops that compute.
+/// Lets others run if this task's time slice is over; for loops that compute.
 ///
 /// Costs one load when it is not due.
 ///

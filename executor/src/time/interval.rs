@@ -1,7 +1,7 @@
 //! Ticking again and again.
 //!
-//! An interval is a [`Sleep`] that is reset when it ends. It is armed only while somebody waits for
-//! a tick, and a tick is always the moment it was due at, so that lateness does not add up, unless
+//! An interval is a [`Sleep`] that is reset when it ends. It is armed only while a task waits for a
+//! tick. A tick is always the moment it was due at, so that lateness does not add up, unless
 //! `Delay` is asked for.
 
 use std::pin::Pin;

@@ -5,9 +5,9 @@
 //! a user may have got anywhere. Both count whole nanoseconds, so nothing is rounded on the way,
 //! and a deadline in one is due exactly when it is due in the other.
 //!
-//! A real clock is the system's monotonic clock. A virtual one stands still until somebody moves
-//! it: the simulator and tests of timers do. Code that asks a [`Clock`] and not the system runs
-//! under both.
+//! A real clock is the system's monotonic clock. A virtual one stands still until code moves it:
+//! the simulator and tests of timers do. Code that asks a [`Clock`] and not the system runs under
+//! both.
 //!
 //! A deadline 500 years or more after the epoch counts as [`NEVER`]. So `sleep(Duration::MAX)` has
 //! an instant to show although no instant is far enough, and a virtual clock that jumps to the next
@@ -34,7 +34,7 @@ pub(crate) enum Clock {
         /// When the clock was made.
         epoch: Instant,
     },
-    /// A clock that somebody moves by hand.
+    /// A clock that is moved by hand.
     Virtual {
         /// When the clock was made: what its instants are counted from.
         epoch: Instant,

@@ -57,8 +57,8 @@
 //! pointer and lazy deletion for the same reasons (`src/runtime/time.go`, "zombies").
 //!
 //! A `sleep` of a minute that is made, polled once and dropped in a task where it is the only timer
-//! takes 676 instructions (tokio's 688, by valgrind in `timers_arm_drop_1M`), a fifth of the time
-//! of it in the clock; the rest are the lock, twice, the waker, the reference to the shard, and the
+//! takes 676 instructions (tokio's 688, by valgrind in `timers_arm_drop_1M`). A fifth of its time
+//! is in the clock; the rest are the lock, twice, the waker, the reference to the shard, and the
 //! word to the netpoll.
 //!
 //! A hashed wheel arms and cancels in a few nanoseconds as well, but knows deadlines only to its

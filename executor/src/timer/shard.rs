@@ -1,8 +1,8 @@
-//! The timers of one P behind a lock, and the deadline that everybody may read without it.
+//! The timers of one P behind a lock, and the deadline that any thread may read without it.
 //!
 //! A task arms its sleeps in the shard of the P that polls it. That P's thread fires what is due,
-//! mostly without contention; but any thread may, so that the timers of a stuck P fire on time
-//! (F6), and any thread may cancel: a task that moved takes its sleeps along and leaves their
+//! mostly without contention. But any thread may, so that the timers of a stuck P fire on time
+//! (F6). Any thread may cancel, too: a task that moved takes its sleeps along and leaves their
 //! entries where they are.
 //!
 //! # Who does what
@@ -121,11 +121,11 @@ pub(crate) enum Polled {
 #[derive(Debug)]
 pub(crate) struct TimerShard {
     state: Mutex<State>,
-    /// The heap's next deadline. Written under the lock, read by anyone; see *A deadline is not
+    /// The heap's next deadline. Written under the lock, read by any thread; see *A deadline is not
     /// overslept* in the module's head.
     next: AtomicU64,
     driver: Arc<TimeDriver>,
-    /// Where it is listed, and as what; see *Listed shards*. None: everybody looks at it.
+    /// Where it is listed, and as what; see *Listed shards*. None: all threads look at it.
     list: Option<(Arc<BitSet>, usize)>,
 }
 

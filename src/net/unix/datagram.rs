@@ -49,8 +49,8 @@ std_socket!(
 );
 
 impl UnixDatagram {
-    /// Makes a socket at a path, which is made and must not be there yet; or, on Linux, at an
-    /// abstract name, which is a path that begins with a zero byte.
+    /// Makes a socket at a path: the path is made and must not be there yet. On Linux, also at an
+    /// abstract name: a path that begins with a zero byte.
     ///
     /// # Errors
     ///

@@ -50,8 +50,8 @@ std_socket!(
 );
 
 impl UnixListener {
-    /// Listens at a path, which is made and must not be there yet; or, on Linux, at an abstract
-    /// name, which is a path that begins with a zero byte.
+    /// Listens at a path: the path is made and must not be there yet. On Linux, also at an abstract
+    /// name: a path that begins with a zero byte.
     ///
     /// # Errors
     ///
@@ -116,8 +116,8 @@ listening_socket! {
     ///
     /// # Errors
     ///
-    /// What the system says; also that it has no room, in which case another poll without a wait
-    /// would fail as well. No connection is lost, as with
+    /// What the system says; also that it has no room; then another poll without a wait would fail
+    /// as well. No connection is lost, as with
     /// [`TcpListener::poll_accept`](crate::net::TcpListener::poll_accept).
     poll_accept;
 

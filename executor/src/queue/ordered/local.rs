@@ -416,7 +416,7 @@ impl<T: Ordered> OrderedStealer<T> {
                     Some(_) => into(item),
                 });
                 match taken {
-                    // Somebody else has had success.
+                    // Another thread has had success.
                     None => {}
                     Some(0) => break,
                     Some(taken) => {
