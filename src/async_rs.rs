@@ -16,7 +16,7 @@
 //! # What differs
 //!
 //! A [`Task`] of async-rs gives its output and no error. If the task behind it panicked, the panic
-//! goes on in the one that awaits it; if it was cancelled, by the end of its runtime, awaiting it
+//! goes on in the one that awaits it. If it was cancelled, by the end of its runtime, awaiting it
 //! panics. That is what the other runtimes of async-rs do.
 //!
 //! A descriptor that is registered is put into nonblocking mode, as by the others.

@@ -281,7 +281,7 @@ macro_rules! stream_socket {
             /// Takes the two directions apart, for two tasks.
             ///
             /// When the write half is dropped, the sending side is ended, and the peer reads the
-            /// end of the stream; that of clones, too, since they are one socket.
+            /// end of the stream. This ends that of clones, too, since they are one socket.
             pub fn into_split(
                 self,
             ) -> (

@@ -68,9 +68,9 @@
 //! # How it is scheduled
 //!
 //! Each thread that runs tasks has a queue of its own and a slot for the task to run next. It looks
-//! there first, then in the queue for all, then at the network, then it steals half of another
-//! thread's queue; and it sleeps when there is nothing. The thread that runs `main` is one of them.
-//! When a task waits for a socket or a timer it costs no thread, and when it blocks its thread
+//! there first, then in the queue for all, then at the network. Then it steals half of another
+//! thread's queue. If there is nothing, it sleeps. The thread that runs `main` is one of them. When
+//! a task waits for a socket or a timer it costs no thread, and when it blocks its thread
 //! nevertheless, the right to run tasks goes to another.
 //!
 //! A task that never waits should now and then say [`task::yield_if_due`]: nothing can stop a

@@ -41,9 +41,9 @@
 //!
 //! 1. help: take branches from the lane of the thief, but only those that it pushed while it ran
 //!    ours. They are descendants of our branch: they have an index not below the one where the
-//!    thief began with ours, since it placed all that it had then; and if ours has not ended
-//!    *after* our claim, it was being run at the claim. If it has ended, the claimed branch belongs
-//!    to another frame, and is given back to its owner;
+//!    thief began with ours, since it placed all that it had then. If ours has not ended *after*
+//!    our claim, it was being run at the claim. If it has ended, the claimed branch belongs to
+//!    another frame, and is given back to its owner;
 //! 2. give its permit to another thread and sleep on the latch, after a while without success.
 //!
 //! It never runs anything else. What runs above a frame of the user's was forked below that frame,
@@ -175,8 +175,8 @@ where
         // takes that back before `a` ends.
         unsafe { join_on(tail, || owner::tail_after(), a, b, |_| (), owner::stall) }
     } else {
-        // A pair is put together here; were they passed one by one, both would be in memory on the
-        // way above as well, since this call wants their address.
+        // A pair is put together here. If they were passed one by one, both would be in memory on
+        // the way above as well, since this call wants their address.
         join_disturbed((a, b), caller)
     }
 }
@@ -216,10 +216,10 @@ where
 /// What lies on the stack during a join: what it needs after its first closure has ended, but for
 /// the tail.
 ///
-/// Nothing of it is in a register, which every call below would have to save: a recursion has many
-/// that do not fork, and each level would load from the stack what the one below it has just stored
-/// there. (The address of the job is known to others, so the compiler does not take a copy for what
-/// is here.)
+/// Nothing of it is in a register: every call below would have to save that. A recursion has many
+/// calls that do not fork, and each level would load from the stack what the one below it has just
+/// stored there. (The address of the job is known to others, so the compiler does not take a copy
+/// for what is here.)
 struct Frame<F, R, RA> {
     job: StackJob<F, R>,
     first: UnsafeCell<MaybeUninit<RA>>,

@@ -4,7 +4,7 @@
 //! # The life of a task
 //!
 //! [`spawn`] puts a future into a cell (`cell/raw.rs`), enters it into the live table of this
-//! thread's P (`cell/live.rs`), and puts it into `runnext` (`queue/runnext.rs`); what was there
+//! thread's P (`cell/live.rs`), and puts it into `runnext` (`queue/runnext.rs`). What was there
 //! goes to the back of the local queue (`queue/local.rs`). The worker comes by (`sched/worker.rs`),
 //! or a thief does, and polls it. If it is not ready it is idle, and in no queue, until a waker
 //! counts a wake in its state word (`cell/state.rs`) and queues it again, on the waker's own P.

@@ -173,10 +173,10 @@ impl Runtime {
 
     /// Makes this thread a worker until `root` is done, and ends the runtime then.
     ///
-    /// This is what `#[ws::main]` does. The root is an ordinary task, which other workers may
-    /// steal; the thread takes any work meanwhile, so a runtime with one worker needs no other
-    /// thread for tasks. If this thread polls a task that blocks, the root goes on elsewhere, and
-    /// `run` returns when that task gives the thread back.
+    /// This is what `#[ws::main]` does. The root is an ordinary task, and other workers may steal
+    /// it. The thread takes any work meanwhile, so a runtime with one worker needs no other thread
+    /// for tasks. If this thread polls a task that blocks, the root goes on elsewhere, and `run`
+    /// returns when that task gives the thread back.
     ///
     /// # Panics
     ///

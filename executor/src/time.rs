@@ -23,12 +23,11 @@
 //!
 //! # Precision
 //!
-//! A timer never fires early. It fires late by as long as it takes until a worker looks: typically
-//! less than a tenth of a millisecond on an idle machine, and under load until a worker has
-//! finished its current poll. The timers of a worker that is stuck in a poll are fired by others.
-//! Where tens of thousands a second fire, they do so together, every 200 microseconds, and any
-//! other timer of that time with them: to wake a thread for each handful would cost more than they
-//! do.
+//! A timer never fires early. It fires when a worker looks next: typically less than a tenth of a
+//! millisecond late on an idle machine, and under load when a worker has finished its current poll.
+//! The timers of a worker that is stuck in a poll are fired by others. If tens of thousands a
+//! second fire, they do so together, every 200 microseconds, and any other timer of that time with
+//! them. To wake a thread for each handful would cost more than they do.
 //!
 //! Time is the system's monotonic clock, which on most systems stands still while the machine is
 //! suspended. If no [`Instant`] can hold the end of a duration, as with [`Duration::MAX`], the

@@ -13,9 +13,8 @@
 //!
 //! A paused test has one worker; `workers = 1` may say so.
 //!
-//! Each key stands at most once, and a key that is not listed here is an error that lists those
-//! that are: a misspelt knob that is passed over in silence would be worse than one that does not
-//! exist.
+//! Each key stands at most once. A key that is not listed here is an error that lists those that
+//! are: a misspelt knob that is passed over in silence would be worse than one that does not exist.
 //!
 //! # A fault does not end the reading
 //!

@@ -126,7 +126,7 @@ pub fn main(args: TokenStream, item: TokenStream) -> TokenStream {
 /// # Virtual time
 ///
 /// Under `paused` the clock of `ws::time` stands still while anything can go on, and jumps to the
-/// next timer when all tasks wait: a sleep of a thousand hours takes none, and a timeout comes
+/// next timer when all tasks wait: a sleep of a thousand hours takes no time, and a timeout comes
 /// exactly when it is due. And the order in which ready tasks run is shuffled by a seed, so that a
 /// test does not pass by luck: all orders are equally likely, first in, first out or not.
 ///
@@ -144,9 +144,9 @@ pub fn main(args: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// Without `seed` each run draws one, so that a suite meets more orders the more often it runs. A
 /// test that fails prints it. `seed = N` here repeats that run, and so does `WS_TEST_SEED=N` in the
-/// environment, for all tests without a seed of their own. What makes a run depend on the world,
-/// and so may keep it from being repeated, is listed at `ws::runtime::Builder::paused`, which is
-/// what `paused` stands for.
+/// environment, for all tests without a seed of their own. `ws::runtime::Builder::paused` lists
+/// what makes a run depend on the world, and so may keep it from being repeated; `paused` stands
+/// for that method.
 ///
 /// If nothing can go on any more, and nothing could wake any task, the test panics with a list of
 /// those that wait.

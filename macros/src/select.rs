@@ -10,8 +10,8 @@
 //!
 //! The `select!` of `futures` refuses it, and does not say what is missing. So the future of each
 //! branch passes through `fused`. The bound of `fused` has a message that says `.fuse()`. A future
-//! that is borrowed by name stays a name, which is what `futures` tells it by; it is checked beside
-//! the `select!`, in code that never runs.
+//! that is borrowed by name stays a name: `futures` tells it by that. It is checked beside the
+//! `select!`, in code that never runs.
 
 use proc_macro2::{Delimiter, Spacing, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};

@@ -2,10 +2,10 @@
 //!
 //! # What it is for
 //!
-//! As in Go: tasks wait for sockets without a thread, and threads of the scheduler look here when
-//! they have nothing else to do, now and then when they have, and one of them waits here when there
-//! is nothing at all. The netpoll knows wakers and not tasks. It hands the wakers of ready sources
-//! to the thread that looked, and does no more: which task runs where is the scheduler's business.
+//! As in Go, tasks wait for sockets without a thread. Threads of the scheduler look here when they
+//! have nothing else to do, and now and then when they have. One of them waits here when there is
+//! nothing at all. The netpoll knows wakers and not tasks. It hands the wakers of ready sources to
+//! the thread that looked, and does no more: which task runs where is the scheduler's business.
 //!
 //! # One poller at a time
 //!
@@ -54,12 +54,12 @@
 //! | 3. writes the event | 3. blocks; then swaps the flag to false again |
 //!
 //! If the flag is raised before step 2 on the right, the wait does not block. If it is raised
-//! later, then step 1 on the left reads what step 2 on the right wrote, or what came after that,
-//! and so acquires what the fence of `prepare` releases: the interrupt sees that a thread waits,
-//! and its event ends the block. It needs no fence of its own, since both swap the same word. A
-//! caller that finds the flag raised leaves the rest to the thread that raised it. That thread is
-//! past its swap and will write, or has written, or did not need to. An event may be left over for
-//! which the flag was taken already: the next wait fetches it, finds no flag, and sleeps on.
+//! later, then step 1 on the left reads what step 2 on the right wrote, or what came after that. So
+//! it acquires what the fence of `prepare` releases: the interrupt sees that a thread waits, and
+//! its event ends the block. It needs no fence of its own, since both swap the same word. A caller
+//! that finds the flag raised leaves the rest to the thread that raised it. That thread is past its
+//! swap and will write, or has written, or did not need to. An event may be left over for which the
+//! flag was taken already: the next wait fetches it, finds no flag, and sleeps on.
 //!
 //! Checked by `models::netpoll`, on a kernel that is played, and by
 //! `tests/interrupt_is_never_lost.rs` on the real one.

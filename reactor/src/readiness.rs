@@ -37,7 +37,7 @@
 //! still to be noted. With 53 bits the tick does not wrap in a lifetime.
 //!
 //! One tick serves both directions. An event between a snapshot for reading and its clear may have
-//! been about writing only; the clear is then skipped for nothing and costs one more `EAGAIN`. It
+//! been about writing only. Then the clear is skipped for nothing, and costs one more `EAGAIN`. It
 //! did not seem worth a second counter.
 //!
 //! # Closed

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! The kernel hands back the token of a registration with each of its events, and an event may be
-//! older than the table: it was fetched, then its source was taken out and the index given to
-//! another; or the descriptor was duplicated, and epoll goes on reporting an open file that its
+//! older than the table. It was fetched, then its source was taken out and the index given to
+//! another. Or the descriptor was duplicated, and epoll goes on reporting an open file that its
 //! owner thinks closed. So a token carries a generation, from one counter that each registration
 //! moves on, and an event finds its source only if the whole token is equal. The counter wraps
 //! after 2^32 registrations (2^16 where a `usize` has 32 bits). Should a stale event meet its own

@@ -12,7 +12,7 @@
 //! A short read of a byte stream means: at some moment during the call the queue was empty.
 //! Whatever arrives after that moment is an edge of its own, and sets the ready bit again under a
 //! newer tick, which the clear respects. The same goes for a short write, a full queue and the room
-//! that is made later; the kernel marks the socket as out of room before it returns the short
+//! that is made later. The kernel marks the socket as out of room before it returns the short
 //! count, so the edge is certain.
 //!
 //! End of file, hang-up and errors are edges too, and the last ones. They may lie behind the data

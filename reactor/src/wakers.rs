@@ -14,8 +14,8 @@
 //! # Why one waker for all poll functions
 //!
 //! The set is bounded by what waits now. A set that keeps every waker of every poll grows by one
-//! with each `block_on` and each child of a `FuturesUnordered` that gave up, until the next edge,
-//! which may never come; and each poll searches it. The price: two tasks that poll the same
+//! with each `block_on` and each child of a `FuturesUnordered` that gave up, until the next edge.
+//! That may never come, and each poll searches the set. The price: two tasks that poll the same
 //! direction by poll functions steal the wake-up from each other. The poll functions say so, and
 //! their futures do not have this limit.
 //!

@@ -9,7 +9,7 @@
 //! | others | the listener is of no use | an error |
 //!
 //! The second kind is the dangerous one. The connection stays in the queue and the listener stays
-//! ready, so a loop that goes on at once spins at full speed, and one that ends takes the server
+//! ready. So a loop that goes on at once spins at full speed, and one that ends takes the server
 //! down for what is over soon. The clients do not notice the wait: the kernel has answered them and
 //! keeps them in its queue. No event says that a descriptor is free again, so this is a timer: 1 ms
 //! at first, twice as much with each failure, 100 ms at most. (Go's `net/http` does the same with 5
@@ -40,7 +40,7 @@
 //! *Invariant*: no task waits for the listener alone while a connection is held. A task that put
 //! its waker in before step 2 of the other side is woken by that. One that came later finds the
 //! connection at its second look. So every task that accepts has a try of its own, and a wait of
-//! its own after it; none depends on another, and a future may be dropped at any time. A held
+//! its own after it. None depends on another, and a future may be dropped at any time. A held
 //! connection is closed with its listener, as those in the kernel's queue are.
 //!
 //! # Connecting, and datagrams

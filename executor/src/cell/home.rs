@@ -1,6 +1,6 @@
 //! Where a task comes from, and where it goes when it is woken.
 //!
-//! A home has a live table, and three functions of the scheduler: one takes a task which has just
+//! A home has a live table, and three functions of the scheduler. One takes a task which has just
 //! become queued, one takes it out of the table, and one reports that it has panicked. So `task/`
 //! knows nothing of queues and workers, and a model of the task can bring a scheduler of its own.
 //!

@@ -12,7 +12,7 @@
 //! usual way.
 //!
 //! A task is given a [`Full`] when it is made with a name or a priority, or when its priority is
-//! changed for the first time: by one exchange, which only one of several wins. From then on the
+//! changed for the first time. That is one exchange; only one of several wins. From then on the
 //! word stays as it is until the task's memory goes, so that a reference into it is good as long as
 //! one to the task. The two cells of a `spawn_pinned` share one (`pinned.rs`).
 //!

@@ -11,8 +11,8 @@
 //!
 //! # Why it holds
 //!
-//! - *Memory.* The cell is freed by the last reference. A [`Task`] has none of its own: it stands
-//!   for a wake count above zero, a task with such a count is not done, and until it is done the
+//! - *Memory.* The cell is freed by the last reference. A [`Task`] has none of its own. It stands
+//!   for a wake count above zero, and a task with such a count is not done. Until it is done the
 //!   live table holds a reference (*References* in `state.rs`).
 //! - *The future* is touched through a [`Task`] only, so by one thread at a time (S1). A `!Send`
 //!   future is safe because its home's `schedule` brings it to its own thread and no other (I7);

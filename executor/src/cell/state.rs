@@ -24,8 +24,8 @@
 //! A task is **idle** while `wakes = 0`, and **queued or running** while `wakes > 0`. The thread
 //! that moves the count from 0 to 1 must queue the task, and no other may: so it is in one queue at
 //! most (I1). The thread that takes it from a queue may poll it, and is alone in that (S1), since
-//! the count stays above zero until the runner *settles*: it subtracts the wakes that it had seen
-//! before the poll. If something is left, a wake came in the middle. The runner still owns the
+//! the count stays above zero until the runner *settles*. It then subtracts the wakes that it had
+//! seen before the poll. If something is left, a wake came in the middle. The runner still owns the
 //! task, and queues it once more (I2). So no wake is lost or doubled:
 //!
 //! - a wake before the runner's look at the count is seen by the poll: the look is an acquire load,

@@ -12,12 +12,12 @@
 //! comes by at its next join. There it finds the mark of what it runs, and unwinds, without the
 //! panic hook, up to the closure's caller: each join on the way ends after its branches, as for any
 //! panic. So nothing that a running branch uses is freed before its end. A thread knows what it
-//! runs by a pointer that goes with each promoted branch; it is valid, since the computation ends
+//! runs by a pointer that goes with each promoted branch. It is valid, since the computation ends
 //! after all of its branches.
 //!
 //! There is one ask, so it must not be lost: `mark.rs` says why it is not. A thread that finds the
-//! mark also has its next join come by: this one may not be able to unwind, in a destructor or
-//! where a branch of a scope is counted already, or the panic may be caught on the way.
+//! mark also has its next join come by. This one may not be able to unwind, in a destructor or
+//! where a branch of a scope is counted already; or the panic may be caught on the way.
 
 use std::{
     cell::Cell,

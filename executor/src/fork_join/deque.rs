@@ -36,15 +36,15 @@
 //! # *Mine or nothing*
 //!
 //! *Invariant*: every branch that is linked or has an index below `top` belongs to one frame of the
-//! owner's stack that waits for it, in the order of the frames; what is linked is newer than what
-//! is placed; and a frame gives its branch's place up only when that has ended, or was reclaimed.
+//! owner's stack that waits for it, in the order of the frames. What is linked is newer than what
+//! is placed. A frame gives its branch's place up only when that has ended, or was reclaimed.
 //!
 //! - Claims go from the oldest on. So if a frame finds its branch claimed, all older ones are
 //!   claimed as well, and the shared part is empty. A worker that pops at its own tail finds its
 //!   own branch, or nothing: never that of an older frame (J2).
 //! - A slot is written when its index is given to a branch, and not again before that branch has
-//!   ended. So a thief may read the slot *after* its claim, however late it comes to that, and no
-//!   value of the word that comes back (ABA) does harm: what is at `head` is what it claims.
+//!   ended. So a thief may read the slot *after* its claim, however late it comes to that. No value
+//!   of the word that comes back (ABA) does harm: what is at `head` is what it claims.
 //! - The array may grow while thieves are on their way: the old one is kept, and a claimed slot is
 //!   the same in both.
 //!
@@ -52,7 +52,7 @@
 //!
 //! If the last thread of a runtime was refused, the thread that clears away for it takes a P for
 //! that, and drops futures as its worker. It may be deep in a join of another P when that happens.
-//! The joins of those destructors use the second P's tail; the frames below keep theirs, in the
+//! The joins of those destructors use the second P's tail. The frames below keep theirs, in the
 //! first P's lane, and use that tail again when the thread is back.
 //!
 //! # Rejected

@@ -2,7 +2,7 @@
 //!
 //! A thread that claims a branch from a lane gets the address of its [`Header`] and does one of two
 //! things with it, once: [`Header::run`], or [`Header::give_back`]. A job of a `join` lies on its
-//! owner's stack, one of a `scope` on the heap; both begin with the header (`repr(C)`), so that its
+//! owner's stack, one of a `scope` on the heap. Both begin with the header (`repr(C)`), so that its
 //! address is the job's.
 //!
 //! *Invariant*: a job stays where it is until its owner has popped or reclaimed it, or its latch

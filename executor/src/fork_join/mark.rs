@@ -13,8 +13,8 @@
 //! | 2. fence | 2. fence |
 //! | 3. asks, unless it finds the lane asked | 3. looks at the mark |
 //!
-//! Each stores first and then loads what the other has stored. Of the two fences one comes first:
-//! if it is the one on the left, step 3 on the right finds the mark; if it is the one on the right,
+//! Each stores first and then loads what the other has stored. Of the two fences one comes first.
+//! If it is the one on the left, step 3 on the right finds the mark. If it is the one on the right,
 //! step 3 on the left finds the ask taken back, and asks.
 //!
 //! Rejected: an ask that is always stored. It is a line of a busy core that every ask would take

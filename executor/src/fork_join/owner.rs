@@ -50,10 +50,10 @@
 //! fork, and has not shown a branch to others, is not known to fork.
 //!
 //! Seen on two cores, a computation of half a second in leaves of 1, 4 and 30 ms beside a task that
-//! sleeps for a millisecond at a time, medians of six: it took 23, 19 and 10 % longer than its
-//! leaves, then 5, 5 and 6 %; and the sleep ended 6.2, 10.4 and 12.0 ms late (p99), then 0.4, 0.2
-//! and 0.2. (With tokio and rayon 1, 2 and 2 %, and 1.1 ms, with half as many ticks: there such a
-//! sleep takes two.)
+//! sleeps for a millisecond at a time, medians of six. It took 23, 19 and 10 % longer than its
+//! leaves, then 5, 5 and 6 %. The sleep ended 6.2, 10.4 and 12.0 ms late (p99), then 0.4, 0.2 and
+//! 0.2. (With tokio and rayon 1, 2 and 2 %, and 1.1 ms, with half as many ticks: there such a sleep
+//! takes two.)
 //!
 //! What is not in an order with others here is a count that is a moment old. Then a thread too many
 //! takes a branch, or one that could have had one sleeps until the next look of sysmon: that finds
@@ -62,15 +62,15 @@
 //! # Whom it feeds
 //!
 //! A thread that searches and finds nothing asks every P. So a P that begins to fork beside idle
-//! threads has been asked already, by the last search that each of them made before it slept, and
-//! its first join promotes a branch and wakes one of them. It promotes one branch for each thread
-//! that searches or has a permit to come and search, less the strays, and one for a thread that
-//! helps at a stalled join. If there are fewer branches than such threads, the next join promotes
-//! as well: else a thread that has three branches below a long leaf would keep two of them to
-//! itself. If there is no such thread, it promotes one at most (see *After a steal*, also for forks
-//! that are far apart), and wakes only a thread that is idle by then. So a thread that gives its
-//! permit up at a stalled join asks all once more afterwards: no thread has searched with that
-//! permit, and its own asks may have been forgotten before.
+//! threads has been asked already, by the last search that each of them made before it slept. Its
+//! first join promotes a branch and wakes one of them. It promotes one branch for each thread that
+//! searches or has a permit to come and search, less the strays, and one for a thread that helps at
+//! a stalled join. If there are fewer branches than such threads, the next join promotes as well:
+//! else a thread that has three branches below a long leaf would keep two of them to itself. If
+//! there is no such thread, it promotes one at most (see *After a steal*, also for forks that are
+//! far apart), and wakes only a thread that is idle by then. So a thread that gives its permit up
+//! at a stalled join asks all once more afterwards: no thread has searched with that permit, and
+//! its own asks may have been forgotten before.
 //!
 //! For the branches of a scope none of this is needed: idle threads find them in the lists
 //! (`jobs.rs`) without asking. If one thread is idle and none searches, a spawn wakes one.
@@ -84,17 +84,17 @@
 //!
 //! # *After a steal*
 //!
-//! If there are 100 us between two forks, as there are in a sort, a thief that asks first and waits
-//! for the next fork has gone to sleep by then, and a wake-up costs half as much again. So a steal
-//! of the last branch that the victim shares is an ask too, of the victim and of the thief. Each of
-//! them promotes its oldest branch at its next fork, if it shares none, although no thread is
-//! hungry yet. The one that ends first then finds a branch. (So does a thread that was asked for
-//! another reason, or by a thread that is gone.) A branch that no thread takes costs a
-//! compare-and-swap when its owner comes back to it. Since the next oldest is half as large in a
-//! balanced recursion, that happens about as often as the recursion is deep, for each steal. Seen
-//! with two workers: a mergesort went from 89 % of the speed of two copies to 98 %.
+//! If there are 100 us between two forks, as in a sort, a thief that asks first and waits for the
+//! next fork has gone to sleep by then. A wake-up costs half as much again. So a steal of the last
+//! branch that the victim shares is an ask too, of the victim and of the thief. Each of them
+//! promotes its oldest branch at its next fork, if it shares none, although no thread is hungry
+//! yet. The one that ends first then finds a branch. (So does a thread that was asked for another
+//! reason, or by a thread that is gone.) A branch that no thread takes costs a compare-and-swap
+//! when its owner comes back to it. Since the next oldest is half as large in a balanced recursion,
+//! that happens about as often as the recursion is deep, for each steal. Seen with two workers: a
+//! mergesort went from 89 % of the speed of two copies to 98 %.
 //!
-//! A thread that takes a branch back which others could have had for [`FAR_APART`] shares the next
+//! If a thread takes a branch back that others could have had for [`FAR_APART`], it shares the next
 //! one at its next fork, too: the forks are far apart, and a thief that comes now would wait for
 //! one of them. That costs two readings of the clock and the compare-and-swap for each fork that is
 //! so far from the next. A matrix product whose leaves take 4 ms had a core idle for 4 to 9 ms at
@@ -244,7 +244,7 @@ impl Gate {
 ///
 /// - The reference is not used after this thread is attached or detached, unless it is attached to
 ///   the same P again. While a branch is on the tail, its frame is above that of the worker that
-///   has the P; what attaches to another P is above in turn, and takes it back before it ends.
+///   has the P. What attaches to another P is above in turn, and takes it back before it ends.
 #[inline(always)]
 pub(super) unsafe fn tail<'a>() -> &'a Tail {
     // SAFETY: a static, or that of this thread's P, which has it until `detach`.
@@ -280,8 +280,8 @@ pub(super) fn with_tail<R>(f: impl FnOnce(&Tail) -> R) -> R {
 
 /// This thread becomes `worker`.
 pub(crate) fn attach(worker: &Worker) {
-    // SAFETY: the worker's P, and so its lane, is this thread's until the worker's frame is left,
-    // which attaches to the one below or detaches. A frame that waits for a branch on the lane is
+    // SAFETY: the worker's P, and so its lane, is this thread's until the worker's frame is left.
+    // That attaches to the one below or detaches. A frame that waits for a branch on the lane is
     // above it, and ends before.
     unsafe { set_tail(worker.lane().attach()) };
 }

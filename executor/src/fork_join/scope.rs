@@ -69,10 +69,10 @@ use crate::{
 /// the others when the closure has ended, the newest first. It waits for those that are still being
 /// run, and runs nothing else meanwhile.
 ///
-/// Branches may wait for each other, if there are as many workers that have nothing else to do. A
-/// branch that waits for one that is not begun, while all workers are busy or blocked in the same
-/// way, waits until the runtime has found out that they block, and lets other threads have their
-/// places; without the monitor it may wait for ever.
+/// Branches may wait for each other, if there are as many workers that have nothing else to do. If
+/// a branch waits for one that is not begun, and all workers are busy or blocked in the same way,
+/// it waits until the runtime has found out that they block, and lets other threads have their
+/// places. Without the monitor it may wait for ever.
 ///
 /// A branch costs an allocation and two short locks. It needs no stack of any other branch, so
 /// branches may spawn branches without a limit.

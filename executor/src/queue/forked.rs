@@ -1,16 +1,16 @@
 //! The fork deque: tasks that wait while the child that they forked runs.
 //!
-//! The owner pushes and pops at the tail, so that it goes on with the newest, as after a call;
-//! thieves take the oldest from the head. That is the deque of Chase and Lev (*Dynamic circular
+//! The owner pushes and pops at the tail, so that it goes on with the newest, as after a call.
+//! Thieves take the oldest from the head. That is the deque of Chase and Lev (*Dynamic circular
 //! work-stealing deque*, 2005), and `crossbeam-deque` has it, with tests of its own and more users
 //! than this runtime.
 //!
 //! *What it costs*. The ring grows, so a thief may read one that its owner has just replaced.
 //! `crossbeam-epoch` keeps the old ring until no thief can read it. For that each steal pins the
-//! epoch of its thread, which is a thread-local: it is made at the first steal of a parent, or
-//! where a ring first grows, and ends with its thread, behind the runtime's own thread-locals. It
-//! holds memory of rings alone: a task is never in it, so no destructor of a user runs there. The
-//! owner's push and pop touch no epoch while the ring keeps its size.
+//! epoch of its thread. This is a thread-local: it is made at the first steal of a parent, or where
+//! a ring first grows, and ends with its thread, behind the runtime's own thread-locals. It holds
+//! memory of rings alone: a task is never in it, so no destructor of a user runs there. The owner's
+//! push and pop touch no epoch while the ring keeps its size.
 
 use crossbeam_deque as deque;
 

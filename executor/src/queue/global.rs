@@ -27,7 +27,7 @@
 //! sleepers behind another. If a push happened before the look, or its fence came before the
 //! look's, [`GlobalQueue::is_empty`] must not say yes unless the item was taken out. It looks at
 //! the inbox first and at `in_list` second. While the inbox is carried over to the list an item is
-//! in neither; therefore *`in_list` is not zero from before the swap until the list is empty*. A
+//! in neither. Therefore *`in_list` is not zero from before the swap until the list is empty*. A
 //! thread that finds the inbox swapped out has read what the swap or something later wrote, and so
 //! sees at least the mark that was set before it. What a popper passes by on its way to an item
 //! further back is out of the list meanwhile, and counts as in it: `in_list` is written once, when

@@ -38,7 +38,7 @@
 //! *A slot is not written while a thread may still read it.* A thief reads its slots before its
 //! exchange decides. If that succeeds, its `Release` half comes after the reads. The owner writes
 //! the slot of index `i` again for `i + 256`, and only when it has seen, by an `Acquire`, a head
-//! beyond `i`: that is the thief's exchange or a later one in its release sequence (all writes to
+//! beyond `i`. That is the thief's exchange or a later one in its release sequence (all writes to
 //! the head are exchanges). So the reads happen before the write. If the thief's exchange fails,
 //! what it read may be anything; it is thrown away as a word, and never looked at as an item. That
 //! is the reason for slots that are atomic words: such a read of a slot that is being written is
@@ -54,7 +54,7 @@
 //! - `crossbeam-deque`'s FIFO worker: grows without bound (no overflow to share), and a batch steal
 //!   is an exchange per item, or copies while others wait.
 //! - Two heads in one word, so that a thief claims first and reads then (tokio's queue): other
-//!   thieves find nothing until it is done, also when it is preempted in between, which is not
+//!   thieves find nothing until it is done, also when it is preempted in between. That is not
 //!   lock-free.
 //! - 32-bit indices: a thief that sleeps through 2^32 items would have its old exchange succeed.
 //!

@@ -35,8 +35,8 @@
 //! what it has taken where each task's own priority belongs.
 //!
 //! Programs have few levels at a time: above, default, below. One that gives each task its own (a
-//! deadline, say) fills the lanes with the eight highest; the rest is in the shared queue, which is
-//! a map under a short mutex. That is what a locked heap would have been from the start.
+//! deadline, say) fills the lanes with the eight highest. The rest is in the shared queue: a map
+//! under a short mutex. That is what a locked heap would have been from the start.
 //!
 //! # What was rejected
 //!

@@ -1,7 +1,7 @@
 //! runnext: the one task that a processor runs next.
 //!
-//! A task that the running one wakes or spawns goes here and not to the back of the queue, so that
-//! two tasks that talk to each other stay on one core, with the answer still in its cache. What was
+//! A task that the running one wakes or spawns goes here and not to the back of the queue. So two
+//! tasks that talk to each other stay on one core, with the answer still in its cache. What was
 //! here before is displaced, and its owner puts it to the back of the LRQ (H1).
 //!
 //! # How it works

@@ -308,9 +308,9 @@ impl Builder {
     /// *the order of tasks is shuffled*. At each step each task that is ready has the same chance,
     /// so every order is possible, and the same seed gives the same order again. A
     /// [`spawn_pinned`](crate::spawn_pinned) takes two steps to begin. Queues and `runnext` promise
-    /// nothing here. Without a seed `WS_TEST_SEED` gives it; if that is not set it is random, so
-    /// that a test meets other orders every time, and [`Handle::seed`](super::Handle::seed) tells
-    /// what it was.
+    /// nothing here. Without a seed `WS_TEST_SEED` gives it. If that is not set it is random, so
+    /// that a test meets other orders every time; [`Handle::seed`](super::Handle::seed) tells what
+    /// it was.
     ///
     /// A run repeats itself if nothing in it depends on the world. These do: sockets (what the
     /// kernel has ready is seen before the clock jumps, what is on its way is not), closures of
@@ -370,7 +370,7 @@ impl Builder {
     /// with `#[ws::main]`, at the begin of each call that is not inside another.
     ///
     /// A `block_on` inside a task or another `block_on` runs no hook, also if the two are of
-    /// different runtimes: the hooks of `a` do not run for an `a.block_on` inside a `b.block_on`,
+    /// different runtimes. The hooks of `a` do not run for an `a.block_on` inside a `b.block_on`,
     /// though that thread polls its future.
     ///
     /// The hook may block. Its thread holds up no task meanwhile: other threads start, as many as
@@ -410,7 +410,7 @@ impl Builder {
     /// Builds the runtime.
     ///
     /// One thread is started here: the monitor. Workers are started when there is work for them. If
-    /// the system refuses a worker later, the work waits, and the monitor tries again; if the
+    /// the system refuses a worker later, the work waits, and the monitor tries again. If the
     /// runtime has no other thread, the monitor runs the tasks itself. In a
     /// [`paused`](Self::paused) runtime no thread is started here.
     ///

@@ -7,9 +7,9 @@ use crate::context;
 ///
 /// It is known wherever the task's own code runs: in its future, in the destructor of that, in a
 /// [`block_in_place`](crate::block_in_place()), and in the closure of a
-/// [`spawn_blocking`](crate::spawn_blocking()), which is a task of its own. A root has none, unless
-/// it is that of a `block_on` inside a task, which has the task's; and neither has a branch of a
-/// [`join()`](crate::join) or a [`scope`](crate::scope()) that another worker took.
+/// [`spawn_blocking`](crate::spawn_blocking()), which is a task of its own. A root has none.
+/// Exception: the root of a `block_on` inside a task has the task's. A branch of a
+/// [`join()`](crate::join) or a [`scope`](crate::scope()) that another worker took has none either.
 ///
 /// It asks the table of live tasks: more than a load, and nothing for an inner loop.
 ///

@@ -30,8 +30,8 @@
 //!
 //! # *A poll that goes on*
 //!
-//! The poll that has forked mostly ends at once. But it need not: of two futures in a `join!` one
-//! may fork, and the other compute or block, even until the child has run; and a foreign `block_on`
+//! The poll that has forked mostly ends at once. But it need not. Of two futures in a `join!` one
+//! may fork, and the other compute or block, even until the child has run. And a foreign `block_on`
 //! inside the task is woken instead of it. So the child must be within reach of others meanwhile
 //! (I1, I5, L2): the `direct` slot is built as `runnext` is. It is emptied for others by
 //!
@@ -65,7 +65,7 @@ use crate::{
 /// Runs a child task at once on this worker, and lets others take what comes after it.
 ///
 /// Awaited, it starts the child as if by a call, and gives a handle to await at the join point. If
-/// another worker is idle, it takes the rest of the current task meanwhile; else that goes on here
+/// another worker is idle, it takes the rest of the current task meanwhile. Else that goes on here
 /// when the child has ended or has to wait. So where [`spawn`](crate::spawn) puts the new task
 /// behind, this puts the current one behind: with one worker the order is that of plain calls.
 ///

@@ -17,7 +17,7 @@ use crate::cell::{Failure, Id, JoinCell, TaskRef};
 
 /// Awaits a task's output. Dropping it lets the task go on by itself.
 ///
-/// If the handle of a task was dropped and the task panics, a `tracing` error reports it; the panic
+/// If the handle of a task was dropped and the task panics, a `tracing` error reports it. The panic
 /// hook has run before that in any case.
 ///
 /// # Cancel safety

@@ -8,9 +8,9 @@
 //! that task's output. So a member costs a constant amount of work, however many there are: nothing
 //! ever looks at all of them, and a `join_next` that is dropped has changed nothing.
 //!
-//! A task that has ended already when it comes into the set becomes no member: its output waits in
-//! `early`, and [`EARLY`] stands on the ready list in the place of a member's, so that it has its
-//! turn.
+//! If a task has ended already when it comes into the set, it becomes no member. Its output waits
+//! in `early`, and [`EARLY`] stands on the ready list in the place of a member's, so that it has
+//! its turn.
 //!
 //! *Invariant*: a member's place is on the ready list, or a waker for it is registered with its
 //! task. A task wakes its joiner once, so a place stands on the list at most once; and [`EARLY`] as

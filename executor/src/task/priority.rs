@@ -31,7 +31,7 @@ use crate::context;
 ///
 /// Tasks of one priority that a worker has in its own queue run in the order in which they came
 /// there. That queue has 256 places. What finds none goes to the queue that all share, and may run
-/// after tasks that came later; many different priorities at a time can fill the places sooner. Of
+/// after tasks that came later. Many different priorities at a time can fill the places sooner. Of
 /// the default priority, the task that was spawned or woken last may run first, since it is what
 /// the worker has in its caches.
 ///

@@ -10,8 +10,8 @@ use crate::budget;
 
 /// Lets the tasks that wait behind this one run, and then goes on.
 ///
-/// The task goes to the back of its worker's queue, which an idle worker may steal from; if that is
-/// full (256 tasks), of the queue that all workers share.
+/// The task goes to the back of its worker's queue, which an idle worker may steal from. If that is
+/// full (256 tasks), it goes to the back of the queue that all workers share.
 ///
 /// # Cancel safety
 ///

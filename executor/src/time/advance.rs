@@ -2,8 +2,8 @@
 //!
 //! In a [paused](crate::runtime::Builder::paused) runtime the clock jumps by itself as soon as all
 //! tasks wait. That is all that most tests need. A [`Hold`] stops that, for a test that wants to
-//! look around between two timers, or while a thread works that the runtime knows nothing of;
-//! [`advance`] then lets time pass by so much. The rules are in `sched/paused.rs`.
+//! look around between two timers, or while a thread works that the runtime does not know.
+//! [`advance`] then lets a given time pass. The rules are in `sched/paused.rs`.
 
 use std::fmt;
 use std::future::poll_fn;

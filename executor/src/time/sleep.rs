@@ -203,7 +203,7 @@ impl Sleep {
 
     /// Waits for another deadline instead, earlier or later, also if the old one has passed.
     ///
-    /// A task that is waiting for this future is woken at the new deadline; it need not poll it
+    /// A task that is waiting for this future is woken at the new deadline. It need not poll it
     /// again for that, unless the old one had passed. If the new deadline has passed, the next poll
     /// is ready. On a `Pin<&mut Sleep>`, `sleep.reset(deadline)` works as well.
     ///

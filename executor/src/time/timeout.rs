@@ -18,8 +18,8 @@
 //! # What it pays
 //!
 //! A timeout costs one unit when it elapses, and one when its future is ready without having paid.
-//! A timeout that begins asks for a unit, and yields once before it polls anything if none is left;
-//! so a loop around `timeout(Duration::ZERO, ..)` or `timeout(.., ready(()))` ends its poll like
+//! A timeout that begins asks for a unit. If none is left it yields once before it polls anything.
+//! So a loop around `timeout(Duration::ZERO, ..)` or `timeout(.., ready(()))` ends its poll like
 //! any other (F2). After that it asks no more: another future of the same task may spend the budget
 //! in every poll, and the deadline holds all the same. Each timeout begins once and ends once, so
 //! this lets no loop go on.

@@ -18,8 +18,8 @@
 //!   comes to the top. (Reset to an earlier deadline is a cancel and an insert.)
 //!
 //! `order` counts armings and resets, so that equal deadlines fire in the order in which they were
-//! set. It wraps after 2^32 of them; two timers of one nanosecond with the wrap between them fire
-//! the other way round, and that is all that happens.
+//! set. It wraps after 2^32 of them. Then two timers of one nanosecond with the wrap between them
+//! fire the other way round, and that is all that happens.
 //!
 //! # Invariants
 //!
@@ -37,8 +37,8 @@
 //! # What it costs, and what else was tried
 //!
 //! Nanoseconds for each timer, on one thread of an EPYC with 1 MiB of L2, without the lock; the
-//! best of seven runs each, beside two heaps that remove a cancelled node at once, for which each
-//! entry must know where its node is:
+//! best of seven runs each, beside two heaps that remove a cancelled node at once (for that each
+//! entry must know where its node is):
 //!
 //! | | this heap | 4-ary, at once | the same, four nodes to a cache line |
 //! | --- | --- | --- | --- |
@@ -62,9 +62,9 @@
 //! word to the netpoll.
 //!
 //! A hashed wheel arms and cancels in a few nanoseconds as well, but knows deadlines only to its
-//! tick. A tick of a millisecond would be ten times the lateness that is wanted here, a much finer
-//! one cascades each long timer through more levels, and the next deadline, which a thread needs
-//! before it sleeps, is a search over the levels rather than the top of an array.
+//! tick. A tick of a millisecond would be ten times the lateness that is wanted here. A much finer
+//! one cascades each long timer through more levels. A thread needs the next deadline before it
+//! sleeps, and that is a search over the levels rather than the top of an array.
 //!
 //! Checked by `agrees_with_a_sorted_map` below, against a `BTreeMap`.
 

@@ -58,7 +58,7 @@
 //!
 //! Step 1 of the armer is then "set the bit, publish the deadline". An arm that finds the bit set
 //! has the write of that bit before its own fence, by the lock. So if the waiter's fence comes
-//! second, it sees the bit in step 3 and then the deadline; if it sees the bit cleared, the shard
+//! second, it sees the bit in step 3 and then the deadline. If it sees the bit cleared, the shard
 //! was empty after this timer was armed: it has fired, or was cancelled.
 //!
 //! # After shutdown

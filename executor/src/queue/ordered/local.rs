@@ -22,7 +22,7 @@
 //! looked at when the count says full, and not before.
 //!
 //! A lane is given to another level only while its ring is empty, and only its owner could fill it
-//! meanwhile; so a ring has items of one level at a time, as of their push. (A task whose priority
+//! meanwhile. So a ring has items of one level at a time, as of their push. (A task whose priority
 //! is changed while it is queued keeps its place until it moves.)
 
 use std::{array, cell::Cell};
