@@ -242,7 +242,7 @@ impl<'a, RA> First<'a, RA> {
     #[inline(always)]
     fn take(self) -> RA {
         let this = ManuallyDrop::new(self);
-        // SAFETY: `new` has written it, and neither this nor `drop` comes a second time.
+        // SAFETY: `new` has written it, and this and `drop` do not come a second time.
         unsafe { (*this.0.get()).assume_init_read() }
     }
 }
@@ -267,7 +267,7 @@ impl<RA> Drop for First<'_, RA> {
 /// # Safety
 ///
 /// - The tail is attached.
-/// - `after` returns that tail, and neither it nor `pushed` unwinds.
+/// - `after` returns that tail, and it and `pushed` do not unwind.
 #[inline(always)]
 pub(crate) unsafe fn join_on<'t, A, B, RA, RB, T, S>(
     tail: &'t Tail,

@@ -28,8 +28,8 @@ pub(crate) struct JoinCell<T> {
 }
 
 /// How far the handle has come: one word, so that a handle is two and moves in registers. A number
-/// up to [`Phase::STRANGER`], or the address of the task whose own waker is in the slot, while
-/// `WAKER` is set.
+/// up to [`Phase::STRANGER`]; or, while `WAKER` is set, the address of the task that has its own
+/// waker in the slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Phase(usize);
 

@@ -51,7 +51,7 @@
 //! - A locked slab, or a lock-striped list: about 11 ns where a swap costs 5, and a thread that is
 //!   preempted under the lock holds up all spawns.
 //! - A list through the tasks: the remover has to touch two neighbours, which needs a lock.
-//! - A reader that waits for nobody else's claim would need a count in the slot. Readers are rare.
+//! - A reader that waits for no other claim would need a count in the slot. Readers are rare.
 //!
 //! # Where it is checked
 //!

@@ -156,7 +156,7 @@ unsafe fn poll<F: Future>(ptr: NonNull<Header>, cx: &mut Context<'_>) -> Option<
     }
 }
 
-/// Drops a future whose poll panics, while that unwinds, as it would be on a plain thread: its
+/// If a future's poll panics, drops the future while that unwinds, as on a plain thread: its
 /// destructors see [`std::thread::panicking`]. The panic that is joined is that of the poll; a
 /// second one would abort, so it ends here.
 struct Unwinding<F: Future>(*mut Stage<F>);

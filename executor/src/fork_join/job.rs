@@ -98,7 +98,7 @@ impl Header {
         };
         // SAFETY: by contract it is there.
         let cell = unsafe { &this.as_ref().open };
-        // SAFETY: by contract nobody else looks at the contents.
+        // SAFETY: by contract no other thread looks at the contents.
         cell.with_mut(|contents| unsafe {
             (*contents).write(open);
         });

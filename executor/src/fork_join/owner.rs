@@ -191,7 +191,7 @@ impl Place {
 pub(super) struct Gate {
     /// When a thread was woken for a branch, in nanoseconds of the runtime's clock.
     woke_at: Cell<u64>,
-    /// That branch was neither stolen nor reclaimed yet.
+    /// That branch was not stolen and not reclaimed yet.
     pending: Cell<bool>,
     in_vain: Cell<u32>,
 }
@@ -272,7 +272,7 @@ pub(crate) unsafe fn set_tail(tail: *const Tail) {
     TAIL_AFTER.set(tail);
 }
 
-/// [`tail`] for one closure, which neither attaches nor detaches.
+/// [`tail`] for one closure, which does not attach or detach.
 pub(super) fn with_tail<R>(f: impl FnOnce(&Tail) -> R) -> R {
     // SAFETY: by contract.
     f(unsafe { tail() })

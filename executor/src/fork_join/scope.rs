@@ -322,7 +322,7 @@ impl Core {
         let shared = self.shared();
         let shared = shared.expect("who has no P runs all jobs itself");
         blocking::block_in_place(|| {
-            // Its permit is free only now, and nobody has searched with it.
+            // Its permit is free only now, and no thread has searched with it.
             for peer in shared.peers() {
                 peer.lane.ask();
             }

@@ -33,8 +33,8 @@ pub struct Instant(std::time::Instant);
 impl Instant {
     /// Returns the current time.
     ///
-    /// In a runtime whose time is virtual, this is the virtual time; anywhere else, also outside of
-    /// all runtimes, it is the system's.
+    /// In a runtime with virtual time this is the virtual time. Anywhere else, also outside of all
+    /// runtimes, it is the system's.
     ///
     /// ```
     /// use ws::time::Instant;
