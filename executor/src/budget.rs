@@ -4,15 +4,15 @@
 //! read, a tick, a joined task) costs one. When none is left, such an operation wakes its task and
 //! is pending. So the poll comes to its end and the task to the back of the queue. When the time
 //! slice is over the budget is taken away at once: a worker's attention word says so. The first
-//! operation of a poll is let through in any case, or a task that computes for a slice before it
-//! would never get anywhere.
+//! operation of a poll is let through in any case: else a task that computes for a slice before it
+//! would never get on.
 //!
 //! What is not an operation of `ws` takes its units by `task::coop`.
 //!
 //! # Combinators
 //!
-//! A future that holds others pays as an operation does, or a loop around it would never end its
-//! poll when what it holds is always ready. It pays one unit when it is ready, unless what it holds
+//! A future that holds others pays as an operation does: else a loop around it would never end its
+//! poll if what it holds is always ready. It pays one unit when it is ready, unless what it holds
 //! has paid: [`charged`]. So a read under a timeout costs what the read costs. If no unit is left
 //! when it begins, it yields once: `poll_begin`.
 //!

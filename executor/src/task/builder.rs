@@ -122,7 +122,7 @@ where
 /// it has begun, if [`shutdown_grace`](crate::runtime::Builder::shutdown_grace) is long enough for
 /// that. What is pinned to a worker (`spawn_local`, `spawn_pinned`, the root of
 /// [`Runtime::run_local`](crate::runtime::Runtime::run_local)) waits for a closure that this worker
-/// runs, which it does only where no other thread can be had.
+/// runs. A worker runs one only where no other thread can be had.
 ///
 /// # Panics
 ///
@@ -293,8 +293,8 @@ where
     }
 }
 
-/// Spawns on the current runtime, as a child that runs before its parent goes on, which is polled
-/// with `waker`; or else as any other.
+/// Spawns on the current runtime, as a child that runs before its parent goes on. The parent is
+/// polled with `waker`. If that cannot be, spawns as any other task.
 #[track_caller]
 pub(crate) fn fork_at<F>(
     future: F,

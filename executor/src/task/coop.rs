@@ -11,7 +11,7 @@
 //!
 //! - [`consume_budget`]`().await` once in each round;
 //! - [`cooperative`] around the future that is awaited;
-//! - [`poll_proceed`] in the `poll` of an operation of one's own.
+//! - [`poll_proceed`] in the `poll` of your own operation.
 //!
 //! ```
 //! use std::time::Duration;

@@ -7,9 +7,9 @@ use crate::context;
 
 /// How urgent a task is: a worker takes the greater first. See *Order among equals* for the rest.
 ///
-/// Any `i64` is a priority, and so is a deadline or a class of service that was turned into one.
-/// What is not said otherwise has [`DEFAULT`](Self::DEFAULT), also what a task of another priority
-/// spawns; a child that is to inherit is given [`Priority::current`].
+/// Any `i64` is a priority, and so is a deadline or a class of service that was turned into one. A
+/// task that is given no priority has [`DEFAULT`](Self::DEFAULT), also if a task of another
+/// priority spawns it. A child that is to inherit is given [`Priority::current`].
 ///
 /// Set it with [`Builder::priority`](super::Builder::priority), and change it with
 /// [`JoinHandle::set_priority`](super::JoinHandle::set_priority).

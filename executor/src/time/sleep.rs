@@ -11,10 +11,10 @@
 //! One that is never polled is never armed, so making a future and throwing it away costs a look at
 //! the clock and a reference to the timers of this P.
 //!
-//! If the P that polls it at that time is of the runtime that the sleep was made in, it is armed on
-//! that P. That is where its task runs, and an interval follows its task so. Polled anywhere else
-//! (in another runtime, or in none), it is armed on the P it was made on, and works there as well.
-//! Once armed it stays where it is until it fires; `shard` says which threads may touch it.
+//! If the P that polls an unarmed sleep is of the runtime that the sleep was made in, it is armed
+//! on that P. That is where its task runs, and an interval follows its task so. Polled anywhere
+//! else (in another runtime, or in none), it is armed on the P it was made on, and works there as
+//! well. Once armed it stays where it is until it fires; `shard` says which threads may touch it.
 
 use std::fmt;
 use std::pin::Pin;
@@ -32,9 +32,9 @@ use crate::timer::shard::{Polled, ShutDown};
 use crate::timer::{TimerHandle, TimerShard};
 
 /// A sleep at least this long is armed at its first poll without another look at the clock, which
-/// would make arming and dropping it dearer by a third (some 35 ns on 90). Hardly ever is the first
-/// poll so late that the deadline has passed; then the timer fires as soon as a worker looks. The
-/// length is a guess.
+/// would make arming and dropping it dearer by a third (some 35 ns on 90). The first poll is hardly
+/// ever so late that the deadline has passed. If it is, the timer fires as soon as a worker looks.
+/// The length is a guess.
 const UNCHECKED_MIN: Duration = Duration::from_millis(100);
 
 /// Waits until `duration` has passed.
