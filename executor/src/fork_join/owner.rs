@@ -13,12 +13,12 @@
 //!
 //! I/O and timers do not wait for the end of a slice. Sysmon takes the permit of a computation that
 //! forks after [`FORK_SLICE`] already: it is a *stray* then, until the end of its leaf. If the
-//! leaves are shorter than that: a thread that has tasks which they made ready, and finds no
-//! permit, leaves word ([`Shared::ask_at_forks`]) and asks all lanes. The first thread that comes
-//! to a fork takes the word, gives its permit to a thread for them, and waits for the next one. It
-//! does so at most once in [`FORK_SLICE`], so that a computation gets its part however much I/O
-//! there is. The word may be missed, or be too early for that: then it stays for the next thread
-//! that leaves one, and sysmon asks the lanes again whenever it looks.
+//! leaves are shorter than that, and a thread has tasks that I/O or timers made ready but finds no
+//! permit, it leaves word ([`Shared::ask_at_forks`]) and asks all lanes. The first thread that
+//! comes to a fork takes the word, gives its permit to a thread for them, and waits for the next
+//! one. It does so at most once in [`FORK_SLICE`], so that a computation gets its part however much
+//! I/O there is. The word may be missed, or be too early for that: then it stays for the next
+//! thread that leaves one, and sysmon asks the lanes again whenever it looks.
 //!
 //! # *Strays*
 //!
@@ -88,11 +88,11 @@
 //! next fork has gone to sleep by then. A wake-up costs half as much again. So a steal of the last
 //! branch that the victim shares is an ask too, of the victim and of the thief. Each of them
 //! promotes its oldest branch at its next fork, if it shares none, although no thread is hungry
-//! yet. The one that ends first then finds a branch. (So does a thread that was asked for another
-//! reason, or by a thread that is gone.) A branch that no thread takes costs a compare-and-swap
-//! when its owner comes back to it. Since the next oldest is half as large in a balanced recursion,
-//! that happens about as often as the recursion is deep, for each steal. Seen with two workers: a
-//! mergesort went from 89 % of the speed of two copies to 98 %.
+//! yet. The one that ends first then finds a branch. (A thread that was asked for another reason,
+//! or by a thread that is gone, promotes one, too.) A branch that no thread takes costs a
+//! compare-and-swap when its owner comes back to it. Since the next oldest is half as large in a
+//! balanced recursion, that happens about as often as the recursion is deep, for each steal. Seen
+//! with two workers: a mergesort went from 89 % of the speed of two copies to 98 %.
 //!
 //! If a thread takes a branch back that others could have had for [`FAR_APART`], it shares the next
 //! one at its next fork, too: the forks are far apart, and a thief that comes now would wait for

@@ -138,9 +138,9 @@ impl Handle {
     /// in this way return in reverse order: one returns after those which tasks began meanwhile on
     /// its thread.
     ///
-    /// If the runtime can have no further thread, at its cap or because the system refuses one, no
-    /// thread takes the permit of a call inside a task over: `future` waits for ever there if it
-    /// waits for another task that only this thread could run.
+    /// If the runtime can have no further thread, at its cap or because the system refuses one, the
+    /// permit of a call inside a task is not taken over. Then `future` waits for ever if it waits
+    /// for another task that only this thread could run.
     ///
     /// `future` need not be `Send`. Tasks that were pinned to this thread by `spawn_local` are
     /// dropped when it returns.

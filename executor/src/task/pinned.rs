@@ -40,8 +40,8 @@ where
 {
     let mut extra = extra.unwrap_or_default();
     extra.carries = true;
-    // For all workers, but not for a thread in `block_on`: when it ends, what is pinned to it ends
-    // too.
+    // For all workers, but not for a thread in `block_on`: when that call ends, what is pinned to
+    // the thread ends too.
     let (itself, own_handle) = futures_channel::oneshot::channel::<AbortHandle>();
     let (handle, _) = spawn_for_all(
         async move {

@@ -28,8 +28,9 @@
 //!    no generation is needed to recognise one.
 //! 2. A node is never later than its entry. So a top that agrees with its entry ("settled") is the
 //!    earliest timer of all.
-//! 3. At most [`EXACT_LEN`] entries are dead, or no more than are armed: a thread that makes it one
-//!    more sweeps. A sweep is linear and pays for itself: more than half of what it visits goes.
+//! 3. At most [`EXACT_LEN`] entries are dead, or no more than are armed. A thread that makes it one
+//!    more sweeps the heap. A sweep is linear and pays for itself: more than half of what it visits
+//!    goes.
 //! 4. While there are at most [`EXACT_LEN`] nodes, the top is settled after each operation, so that
 //!    an idle runtime is never woken for a timer that is gone. A larger heap may publish the
 //!    deadline of a dead node; that costs one look when it is due.
