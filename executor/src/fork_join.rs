@@ -11,7 +11,6 @@
 //! | `jobs.rs` | where branches of a scope wait, and which threads take them |
 //! | `latch.rs` | how the owner of a stolen branch learns of its end |
 //! | `scope.rs`, `exit.rs` | [`scope()`], with any number of branches; how it learns that all have ended |
-//! | `fork.rs` | [`fork()`], the async form |
 //! | `compute.rs` | [`compute()`]: a computation that async code awaits, and may cancel |
 //! | `owner.rs` | the thread's side: which threads it feeds, what it does at a join that is not ready |
 //!

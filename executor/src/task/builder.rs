@@ -3,9 +3,9 @@
 use std::{future::Future, panic::Location, task::Waker};
 
 use super::{join::JoinHandle, pinned::spawn_pinned_at, priority::Priority};
-use crate::cell::{Extra, Parts, Task};
 use crate::{
     blocking::BlockingCall,
+    cell::{Extra, Parts, Task},
     context,
     runtime::Handle,
     sched::{Shared, Worker, push::Forked},

@@ -42,9 +42,9 @@ use super::{
     builder::{spawn_at, spawn_blocking_on, spawn_local, spawn_on},
     join::{AbortHandle, JoinError, JoinHandle},
 };
-use crate::cell::{Id, drop_waker_quietly, wake_quietly};
 use crate::{
     budget,
+    cell::{Id, drop_waker_quietly, wake_quietly},
     runtime::Handle,
     sync::{Arc, Mutex},
 };

@@ -15,8 +15,9 @@
 //! A thread in a `block_on` polls tasks, and the `block_on` may lie inside a scope. That scope is
 //! the caller's, and the root's, which is a part of the caller; the tasks must not see it. So each
 //! scope notes the thread's level, a scope of another level counts as none, and a thread that polls
-//! for others than its caller is one level higher ([`Apart`]). The level changes where such polls
-//! begin and end, and at each poll of the root between them. A poll of a task costs nothing more.
+//! for others than its caller is one level higher ([`Apart`](crate::cell::Apart)). The level
+//! changes where such polls begin and end, and at each poll of the root between them. A poll of a
+//! task costs nothing more.
 //!
 //! # Why the pointer is valid
 //!

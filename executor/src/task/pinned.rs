@@ -5,11 +5,10 @@
 //! worker, pins the real task there, and joins it. The handle is the carrier's.
 //!
 //! To users the two are one task. They have one id, name, place and priority, which lie in one
-//! [`Meta`] of both: a new priority is seen in the task. It plays no part for either. A dump shows
-//! the carrier only until there is a pinned task of the same id. `Metrics::live_tasks` counts one
-//! of two that live ([`Half`]), and `spawned` and `completed` count the carrier alone.
-//!
-//! [`Meta`]: super::meta::Meta
+//! `Meta` (`cell/meta.rs`) of both: a new priority is seen in the task. It plays no part for
+//! either. A dump shows the carrier only until there is a pinned task of the same id.
+//! `Metrics::live_tasks` counts one of two that live ([`Half`]), and `spawned` and `completed`
+//! count the carrier alone.
 
 use std::{future::Future, panic::Location};
 
@@ -17,8 +16,8 @@ use super::{
     builder::spawn_for_all,
     join::{AbortHandle, JoinHandle},
 };
-use crate::cell::Extra;
 use crate::{
+    cell::Extra,
     context,
     sched::Shared,
     sync::{
