@@ -22,7 +22,7 @@ use ws::net::{TcpListener, UnixDatagram, UnixListener, UnixStream};
 use ws::runtime::{Builder, Handle, Runtime};
 
 /// Says to the child that it is one.
-const CHILD: &str = "WS_TEST_PATIENCE";
+const CHILD: &str = "WS_TEST_WITHOUT_DESCRIPTORS";
 
 /// Without the monitor, which now and then opens a file for a moment.
 fn runtime() -> Runtime {
