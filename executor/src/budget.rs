@@ -38,7 +38,7 @@
 //! operations more for every `REFUSALS` children that it polled, an eighth of an operation for
 //! each, and comes to its end when they were all polled (F2). Without a limit for the rest of the
 //! poll, the next of these children could go on for ever. Checked by
-//! `tests/another_executor_inside_a_task.rs` and by the tests below.
+//! `tests/liveness/another_executor_inside_a_task.rs` and by the tests below.
 
 use std::{
     cell::Cell,

@@ -50,8 +50,8 @@
 //! # Never early
 //!
 //! [`Alarm::is_due`] says yes only when the clock has reached the deadline, and the timer counts by
-//! the same clock (see `sys.rs`). Checked by `tests/timer_is_never_early.rs`; what comes before, by
-//! `models::alarm`.
+//! the same clock (see `sys.rs`). Checked by `tests/netpoll/timer_is_never_early.rs`; what comes
+//! before, by `models::alarm`.
 //!
 //! Where there is no timerfd, the poller has a timeout of its own, rounded up to mio's
 //! milliseconds, and bringing it forward means to wake the poller: [`Arm::Wake`].

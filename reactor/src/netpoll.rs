@@ -62,7 +62,7 @@
 //! flag was taken already: the next wait fetches it, finds no flag, and sleeps on.
 //!
 //! Checked by `models::netpoll`, on a kernel that is played, and by
-//! `tests/interrupt_is_never_lost.rs` on the real one.
+//! `tests/netpoll/interrupt_is_never_lost.rs` on the real one.
 //!
 //! # System calls
 //!

@@ -78,7 +78,7 @@
 //!
 //! The transitions and the tick are checked by the tests in this file, a late clear beside an event
 //! by `models::source`, and the edges themselves, on real sockets and pipes, by
-//! `tests/readiness_is_never_lost.rs`.
+//! `tests/netpoll/readiness_is_never_lost.rs`.
 
 use std::fmt;
 

@@ -15,8 +15,8 @@
 //! write their bit first and take the wakers afterwards. A task that sees the event at its second
 //! look goes on and leaves its waker behind: one wake-up too many, later, and never one too few.
 //!
-//! Checked by `models::source`; on a real kernel by `tests/second_look_sees_what_came.rs`, at that
-//! moment, and by `tests/readiness_is_never_lost.rs` with two threads.
+//! Checked by `models::source`; on a real kernel by `tests/netpoll/second_look_sees_what_came.rs`,
+//! at that moment, and by `tests/netpoll/readiness_is_never_lost.rs` with two threads.
 //!
 //! # Locks
 //!

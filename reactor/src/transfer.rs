@@ -46,7 +46,7 @@
 //! Unix streams. Elsewhere than on Linux they are `poll_io` and `async_io`: other kernels were not
 //! examined.
 //!
-//! Checked by `tests/short_transfers.rs`.
+//! Checked by `tests/netpoll/short_transfers.rs`.
 
 use std::io;
 use std::task::{Context, Poll};

@@ -21,7 +21,7 @@
 //! from another one takes a `Full` for a `Location`.
 //!
 //! Checked by `models::task::a_place_is_read_beside_the_first_priority`, with the mutant
-//! `task_meta_is_read_twice`, and by `tests/dump_shows_what_is_alive.rs`.
+//! `task_meta_is_read_twice`, and by `tests/interface/dump_shows_what_is_alive.rs`.
 #![expect(unsafe_code, reason = "a tagged pointer")]
 
 use std::{marker::PhantomData, panic::Location, ptr::NonNull, sync::Arc};

@@ -3,7 +3,7 @@
 //! matter: see `tests/a_subscriber_that_panics_harms_nobody.rs`.
 //!
 //! J3: a level of joins is small on the stack also where others ask for work. What it is where
-//! nobody does is in `tests/join_needs_little_stack.rs`, and fails by the same.
+//! nobody does is in `tests/order/join_needs_little_stack.rs`, and fails by the same.
 //!
 //! J5: a recursion of joins that is deeper than the deque is long ends as plain calls would,
 //! whoever asks. It fails when `place` in `fork_join/deque.rs` forgets what stays linked.

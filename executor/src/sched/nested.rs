@@ -44,7 +44,7 @@
 //! `block_on` in tasks at all. And that is of use: in a callback of a library that knows no
 //! futures.
 //!
-//! Checked by `tests/block_on_runs_pinned_tasks.rs`, and by `nested/tests.rs`, in steps.
+//! Checked by `tests/liveness/block_on_runs_pinned_tasks.rs`, and by `nested/tests.rs`, in steps.
 
 use std::{
     cell::Cell,

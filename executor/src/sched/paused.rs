@@ -81,8 +81,8 @@
 //! - To shuffle only what became ready together: the order of two wake-ups is what a test is mostly
 //!   wrong about.
 //!
-//! Checked by `paused/tests.rs`, in steps, and by `tests/virtual_time.rs` and
-//! `tests/a_seed_draws_the_order.rs`.
+//! Checked by `paused/tests.rs`, in steps, and by `tests/order/virtual_time.rs` and
+//! `tests/order/a_seed_draws_the_order.rs`.
 
 use std::{
     fmt::Write,

@@ -57,9 +57,9 @@
 //! One that runs is marked, and its runner drops it after the poll (S7: *what a stuck thread is
 //! polling is dropped by that thread*).
 //!
-//! Checked by `models::shutdown`, by `tests/shutdown_drops_everything.rs`,
-//! `tests/shutdown_bears_what_goes_on.rs` and `tests/the_end_has_phases.rs`, and by
-//! `shutdown/tests.rs` for a waker in flight and for threads that wait.
+//! Checked by `models::shutdown`, by `tests/shutdown/shutdown_drops_everything.rs`,
+//! `tests/shutdown/shutdown_bears_what_goes_on.rs` and `tests/shutdown/the_end_has_phases.rs`, and
+//! by `shutdown/tests.rs` for a waker in flight and for threads that wait.
 
 #[cfg(all(test, not(ws_loom)))]
 pub(super) mod tests;

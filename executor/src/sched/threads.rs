@@ -18,7 +18,7 @@
 //! task would wait for a second thread to wake up first. And where the monitor is stuck in a report
 //! hook, the task would wait for that.
 //!
-//! Checked by `tests/threads_are_as_their_builder_was.rs`.
+//! Checked by `tests/interface/threads_are_as_their_builder_was.rs`.
 //!
 //! # *Joining*
 //!
@@ -62,7 +62,7 @@
 //! count afterwards. So it looks once more for a parked thread. Without that look the runtime
 //! started a thread more than it has permits, now and then.
 //!
-//! Checked by `tests/a_hook_that_blocks_holds_up_nobody.rs`.
+//! Checked by `tests/liveness/a_hook_that_blocks_holds_up_nobody.rs`.
 
 use std::{io, time::Duration};
 

@@ -42,8 +42,8 @@
 //! Rejected: to let thieves take it in round four, as they may what is in `runnext`. They wait for
 //! 10 us at most for the victim to move on. A victim that was preempted for longer between its fork
 //! and the end of its poll lost the child instead of the parent: on a busy machine
-//! `tests/fork_runs_the_child_first.rs` saw it run with the thief. For the same reason no thread is
-//! woken for the child: the parent's push does so a moment later.
+//! `tests/order/fork_runs_the_child_first.rs` saw it run with the thief. For the same reason no
+//! thread is woken for the child: the parent's push does so a moment later.
 //!
 //! Checked by `models::permit::a_child_of_a_stuck_poll_is_taken`, and by the simulator, whose
 //! programs fork.
