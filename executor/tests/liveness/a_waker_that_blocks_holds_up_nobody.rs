@@ -24,8 +24,8 @@ use common::{Gate, runtime};
 use ws_executor::time::{self, Instant, Sleep};
 
 const SOON: Duration = Duration::from_millis(1);
-/// Time to arm all timers, on a busy machine too: those that are due when they are armed do not come
-/// together. A machine that takes longer makes the test hang.
+/// Time to arm all timers, on a busy machine too: those that are due when they are armed do not
+/// come together. A machine that takes longer makes the test hang.
 const ARMED_BY_THEN: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
