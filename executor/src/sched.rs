@@ -38,6 +38,8 @@ pub(crate) mod events;
 #[cfg(not(ws_loom))]
 mod find;
 #[cfg(not(ws_loom))]
+mod handed;
+#[cfg(not(ws_loom))]
 mod incoming;
 #[cfg(not(ws_loom))]
 mod nested;

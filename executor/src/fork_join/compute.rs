@@ -238,7 +238,7 @@ impl<R> Drop for Begun<R> {
         self.handle.abort();
         self.computation.cancelled.set();
         for peer in self.shared.peers() {
-            peer.lane.ask();
+            peer.queues.lane.ask();
         }
     }
 }

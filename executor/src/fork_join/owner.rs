@@ -536,7 +536,7 @@ pub(super) fn come_by_between_jobs() {
 pub(super) fn run_stolen(job: Job) {
     let lane = context::with_worker(|worker| {
         let worker = worker.expect("a worker has taken it");
-        worker.shared().peer(worker.index()).lane.clone()
+        worker.shared().peer(worker.index()).queues.lane.clone()
     });
     let mut next = Some(job);
     while let Some(job) = next {
@@ -601,7 +601,7 @@ pub(super) fn stall(tail: &Tail, header: &Header) -> Settled {
         blocking::block_in_place(|| {
             // Its permit is free only now, and no thread has searched with it.
             for peer in shared.iter().flat_map(|shared| shared.peers()) {
-                peer.lane.ask();
+                peer.queues.lane.ask();
             }
             latch.wait(&lane.bed)
         })
@@ -621,7 +621,7 @@ fn help(worker: &Worker, tail: &Tail, header: &Header) -> Option<Settled> {
             }
             // SAFETY: as in `stall`.
             if let Some((thief, base)) = unsafe { header.thief() } {
-                let lane = &shared.peer(thief).lane;
+                let lane = &shared.peer(thief).queues.lane;
                 if let Some(branch) = Lane::claim_descendant(lane, base, latch) {
                     event!(worker, BranchStolen, &(), thief);
                     debug_assert!(!tail.has_linked(), "a branch was left above");

@@ -230,7 +230,7 @@ impl Core {
         let (home, shared) = context::with_worker(|worker| match worker {
             Some(worker) => {
                 let shared = worker.shared();
-                let lane = &shared.peer(worker.index()).lane;
+                let lane = &shared.peer(worker.index()).queues.lane;
                 (lane.clone(), Arc::as_ptr(shared))
             }
             None => (Arc::new(Lane::new()), ptr::null()),
@@ -314,7 +314,7 @@ impl Core {
         }
         owner::was_stolen();
         let mut others = self.shared()?.peers();
-        others.find_map(|peer| peer.lane.jobs.take_oldest_of(self))
+        others.find_map(|peer| peer.queues.lane.jobs.take_oldest_of(self))
     }
 
     /// Sleeps until all have ended, or a job waits in a list.
@@ -324,10 +324,14 @@ impl Core {
         blocking::block_in_place(|| {
             // Its permit is free only now, and no thread has searched with it.
             for peer in shared.peers() {
-                peer.lane.ask();
+                peer.queues.lane.ask();
             }
             self.exit.fall_asleep();
-            while !self.exit.is_open() && !shared.peers().any(|peer| peer.lane.jobs.has_of(self)) {
+            while !self.exit.is_open()
+                && !shared
+                    .peers()
+                    .any(|peer| peer.queues.lane.jobs.has_of(self))
+            {
                 self.home.bed.park();
             }
             self.exit.get_up();

@@ -193,7 +193,7 @@ fn a_recursion_that_is_deeper_than_the_deque_ends() {
             threads.spawn(|| {
                 while !over.load(SeqCst) {
                     for peer in shared.peers() {
-                        peer.lane.ask();
+                        peer.queues.lane.ask();
                     }
                     thread::yield_now();
                 }
@@ -334,7 +334,7 @@ fn with_one_worker_nobody_is_fed() {
     let shared = limited(|send| {
         let runtime = Builder::new().workers(1).build().unwrap();
         let lanes = runtime.handle().shared().clone();
-        let has_shared = || lanes.peers().any(|peer| peer.lane.has_shared());
+        let has_shared = || lanes.peers().any(|peer| peer.queues.lane.has_shared());
         let shared = runtime.block_on(async {
             come_by();
             join(has_shared, || ()).0
@@ -356,7 +356,7 @@ fn a_branch_that_is_handed_back_wakes_the_owner_of_its_scope() {
         thread::scope(|threads| {
             scope(|scope| {
                 scope.spawn(|_| ran_on.lock().unwrap().push(thread::current().id()));
-                let lane = &shared.peer(owner).lane;
+                let lane = &shared.peer(owner).queues.lane;
                 threads.spawn(move || {
                     let branch = Lane::take(lane).expect("it was spawned");
                     claimed.send(()).unwrap();

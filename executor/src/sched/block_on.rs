@@ -172,7 +172,7 @@ impl Root {
             Some(Place::Above(below)) => below.parker(),
             Some(Place::Processor {
                 peer: Some(peer), ..
-            }) => &peer.parker,
+            }) => &peer.thread.parker,
             Some(Place::Processor { peer: None, .. }) | None => &self.own,
         }
     }
@@ -247,7 +247,7 @@ impl Seat<'_> {
         let worker = self.worker.get_or_init(|| {
             let processor = self.shared.take_processor()?;
             self.root.settle(self.shared, None);
-            *processor.peer.root.lock() = Some(self.root.clone());
+            *processor.peer.thread.root.lock() = Some(self.root.clone());
             let (shared, root) = (self.shared.clone(), self.root.clone());
             let worker = Worker::new(shared, processor, Scope::Own, Some(root));
             worker.arrive();
@@ -532,7 +532,8 @@ mod tests {
         let processor = shared.take_processor().expect("there is room for it");
         let [alone, own, worker, above] = [(); 4].map(|()| Root::new());
         let its_own = |root: &Root| ptr::eq(root.parker(), &raw const root.own);
-        let of_the_p = |root: &Root| ptr::eq(root.parker(), &raw const processor.peer.parker);
+        let of_the_p =
+            |root: &Root| ptr::eq(root.parker(), &raw const processor.peer.thread.parker);
         assert!(its_own(&alone));
         own.settle(shared, None);
         assert!(its_own(&own), "it takes nothing but its own");
@@ -541,7 +542,7 @@ mod tests {
         above.settle_above(&worker);
         assert!(of_the_p(&above));
         above.unpark();
-        assert!(processor.peer.parker.wake_up());
+        assert!(processor.peer.thread.parker.wake_up());
         shared.return_processor(processor);
     }
 

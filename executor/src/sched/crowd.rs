@@ -72,8 +72,8 @@ impl Worker {
     pub(super) fn come_into_a_crowd(&self, mut yields: impl FnMut()) {
         let peer = self.peer();
         let in_call = self.scope == Scope::Own
-            && peer.running.load(Relaxed) == ROOT
-            && !peer.announced.load(Relaxed);
+            && peer.progress.running.load(Relaxed) == ROOT
+            && !peer.flags.announced.load(Relaxed);
         let is_first = peer.counters.spawned.get() == self.spawned_before + 1;
         if !in_call || !is_first || !self.p.yielding.is_due() || !self.shared.is_crowded() {
             return;
@@ -94,7 +94,8 @@ impl Worker {
 impl Shared {
     /// Whether many threads are in calls at this moment.
     fn is_crowded(&self) -> bool {
-        let calls = |peer: &&Peer| peer.own.load(Relaxed) && peer.standing.load() != Stands::Vacant;
+        let calls =
+            |peer: &&Peer| peer.flags.own.load(Relaxed) && peer.standing.load() != Stands::Vacant;
         let too_many = CROWD * self.idle.workers();
         self.peers().filter(calls).nth(too_many).is_some()
     }

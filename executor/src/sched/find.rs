@@ -381,7 +381,7 @@ impl Worker {
             peer.attention.fetch_and(!attention::GLOBAL, Relaxed);
             return None;
         }
-        if !peer.ticks.load(Relaxed).is_multiple_of(SLOW_TICK)
+        if !peer.progress.ticks.load(Relaxed).is_multiple_of(SLOW_TICK)
             || !peer.standing.has_permit()
             || self.is_outranked()
         {
@@ -448,7 +448,7 @@ impl Worker {
     fn leaves_others_out(&self) -> bool {
         let shared = &*self.shared;
         let takes_any =
-            |peer: &Peer| peer.standing.load() == Stands::Running && !peer.own.load(Relaxed);
+            |peer: &Peer| peer.standing.load() == Stands::Running && !peer.flags.own.load(Relaxed);
         shared.idle.free() == 0
             && shared.has_queued()
             && !shared.refusal.load(Relaxed)
@@ -483,7 +483,13 @@ impl Worker {
         }
         if p.forks.get()
             && !p.parents.is_empty()
-            && (p.lrq.is_empty() || !p.peer.ticks.load(Relaxed).is_multiple_of(TIMER_TICK))
+            && (p.lrq.is_empty()
+                || !p
+                    .peer
+                    .progress
+                    .ticks
+                    .load(Relaxed)
+                    .is_multiple_of(TIMER_TICK))
             && let Some(task) = p.parents.pop()
         {
             event!(self, ParentResumed, &task, 0);

@@ -112,7 +112,7 @@ impl Shared {
             unreachable!("a pinned task's home is the P that it was spawned on");
         };
         let peer = self.peer(usize::from(index));
-        peer.inbox.push(task);
+        peer.queues.inbox.push(task);
         self.notify_owner(peer);
     }
 

@@ -188,7 +188,7 @@ fn poll_unbudgeted<F: Future>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Out
 impl Worker {
     /// A task was pinned to this thread.
     pub(crate) fn has_pinned_another(&self) {
-        if self.peer().running.load(Relaxed) == USER_CODE {
+        if self.peer().progress.running.load(Relaxed) == USER_CODE {
             self.pinned_between.set(true);
         }
     }
@@ -215,7 +215,7 @@ impl Worker {
     /// Polls the next pinned task. False if there is none, or it may not be polled here.
     fn run_pinned_above(&self, root: &Arc<Root>) -> bool {
         let (p, peer) = (&*self.p, self.peer());
-        let running = peer.running.load(Relaxed);
+        let running = peer.progress.running.load(Relaxed);
         if matches!(running, 0 | BRANCH | USER_CODE) || fork_join::is_inside() {
             // A clock that jumps waits for what is in the inbox, and this thread may wait for the
             // clock.
@@ -240,7 +240,7 @@ impl Worker {
             "calls of `block_on` in tasks that are pinned to this thread nest too deep: await there, or block in fewer \
              of them at a time"
         );
-        peer.announced.store(false, Relaxed);
+        peer.flags.announced.store(false, Relaxed);
         if self.get_permit_above(root)
             && let Some(task) = p.pop_pinned()
         {
@@ -249,7 +249,7 @@ impl Worker {
             let _entered = context::enter(self.shared.clone());
             self.poll(task);
             p.may_fork.set(may_fork);
-            peer.running.store(running, Relaxed);
+            peer.progress.running.store(running, Relaxed);
         }
         self.announce_blocking();
         true

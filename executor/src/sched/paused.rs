@@ -377,7 +377,7 @@ impl Shared {
             && !self.any_work()
             && self
                 .peers()
-                .all(|peer| peer.runnext.peek().is_none() && peer.inbox.is_empty())
+                .all(|peer| peer.queues.runnext.peek().is_none() && peer.queues.inbox.is_empty())
             && !paused.any_root_notified()
     }
 
@@ -523,7 +523,7 @@ impl Worker {
         if !p.peer.standing.has_permit() {
             return None;
         }
-        if p.peer.ticks.load(Relaxed).is_multiple_of(TURN) {
+        if p.peer.progress.ticks.load(Relaxed).is_multiple_of(TURN) {
             if !self.shared.idle.wanting().is_empty() {
                 self.lend_permit();
                 if !p.peer.standing.has_permit() {
@@ -549,7 +549,7 @@ impl Worker {
         let counts = [
             usize::from(root.is_some()),
             p.pinned.borrow().len(),
-            usize::from(p.peer.runnext.peek().is_some()),
+            usize::from(p.peer.queues.runnext.peek().is_some()),
             usize::from(!p.parents.is_empty()),
             p.lrq.len(),
         ];

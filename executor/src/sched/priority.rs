@@ -91,7 +91,8 @@ enum Turn {
     Plain,
 }
 
-/// What a P has for order, for its thread alone. Others see the stealing end in `Peer::ordered`.
+/// What a P has for order, for its thread alone. Others see the stealing end in
+/// `PeerQueues::ordered`.
 #[derive(Debug, Default)]
 pub(crate) struct Ranks {
     /// Made for the first task that needs it: few programs have such tasks, and it is large.
@@ -132,7 +133,7 @@ impl Worker {
     fn own_ordered(&self) -> &OrderedLocal<Task> {
         self.p.ranks.own.get_or_init(|| {
             let (own, stealer) = ordered_local();
-            let fresh = self.peer().ordered.set(stealer).is_ok();
+            let fresh = self.peer().queues.ordered.set(stealer).is_ok();
             debug_assert!(fresh, "a P has one ordered queue");
             own
         })
@@ -140,7 +141,7 @@ impl Worker {
 
     /// The task that this thread is polling, if it is polling one.
     pub(crate) fn running_task(&self) -> Option<TaskRef> {
-        match self.peer().running.load(Relaxed) {
+        match self.peer().progress.running.load(Relaxed) {
             ROOT | BRANCH | USER_CODE => None,
             address => self.shared.find_live(address),
         }
@@ -160,7 +161,7 @@ impl Worker {
     pub(super) fn push_ordered_quietly(&self, task: Task) -> bool {
         if !self.peer().standing.has_permit() {
             self.peer().counters.handed_in.add(1);
-            self.peer().gave_away.store(true, Relaxed);
+            self.peer().flags.gave_away.store(true, Relaxed);
             self.shared.push_foreign(task);
             return false;
         }
@@ -170,7 +171,7 @@ impl Worker {
             Ok(()) => true,
             Err(batch) => {
                 self.peer().counters.overflows.add(1);
-                self.peer().gave_away.store(true, Relaxed);
+                self.peer().flags.gave_away.store(true, Relaxed);
                 self.shared.push_ordered_batch(batch);
                 false
             }
@@ -193,7 +194,7 @@ impl Worker {
 
     fn take_first(&self) -> Option<Task> {
         let ranks = &self.p.ranks;
-        let tick = self.peer().ticks.load(Relaxed);
+        let tick = self.peer().progress.ticks.load(Relaxed);
         let strict = self.shared.config.strict_priorities;
         if !strict {
             if self.turn_is_due(tick)
@@ -302,7 +303,7 @@ impl Worker {
         let mut best = None;
         let listed = self.list();
         for at in random_order(&self.p.rng, listed.len()).map(|at| listed[at]) {
-            let Some(ordered) = self.shared.peer(at).ordered.get() else {
+            let Some(ordered) = self.shared.peer(at).queues.ordered.get() else {
                 continue;
             };
             let top = ordered.top();
@@ -325,7 +326,7 @@ impl Worker {
     /// Any ordered task of another P, while the runtime ends.
     pub(super) fn steal_ordered_from(&self, peer: &Peer) -> Option<Task> {
         let mut batch = Batch::new();
-        let first = peer.ordered.get()?.steal(|task| batch.push(task));
+        let first = peer.queues.ordered.get()?.steal(|task| batch.push(task));
         self.shared.ordered.push_batch(batch);
         first
     }
@@ -383,7 +384,7 @@ impl Worker {
     pub(super) fn hand_in_ordered(&self) {
         let batch = self.p.ranks.drain();
         if !batch.is_empty() {
-            self.peer().gave_away.store(true, Relaxed);
+            self.peer().flags.gave_away.store(true, Relaxed);
             self.shared.push_ordered_batch(batch);
         }
     }

@@ -31,6 +31,7 @@ use crate::{
         apart::Whereabouts,
         crowd::yielding,
         ground::Bed,
+        handed::HandedCall,
         idle::{Standing, Stands},
         priority::Ranks,
         push::gate,
@@ -68,7 +69,25 @@ pub(crate) mod attention {
 pub(crate) struct Peer {
     pub(crate) index: usize,
     pub(crate) home: Home,
-    pub(crate) stealer: Stealer<Task>,
+    pub(crate) queues: PeerQueues,
+    pub(crate) timers: Arc<TimerShard>,
+    pub(crate) standing: Standing,
+    /// The one word that its thread reads between two polls; bits of [`attention`].
+    pub(crate) attention: AtomicU32,
+    pub(crate) thread: PeerThread,
+    pub(crate) progress: Progress,
+    pub(crate) flags: Flags,
+    pub(crate) handed: HandedCall,
+    pub(crate) counters: Counters,
+    /// What its thread did, if events are recorded.
+    #[cfg(any(test, feature = "events"))]
+    pub(crate) events: std::sync::OnceLock<crate::sched::events::Log>,
+}
+
+/// The ends of a P's queues that other threads use.
+#[derive(Debug)]
+pub(crate) struct PeerQueues {
+    pub(crate) lrq: Stealer<Task>,
     pub(crate) runnext: RunNextStealer<Task>,
     /// The thieves' end of what is in `Processor::ranks`, once there is something.
     pub(crate) ordered: std::sync::OnceLock<OrderedStealer<Task>>,
@@ -78,55 +97,96 @@ pub(crate) struct Peer {
     pub(crate) parents: ForkStealer<Task>,
     /// What its running poll has forked.
     pub(crate) lane: Arc<Lane>,
-    pub(crate) timers: Arc<TimerShard>,
     /// Pinned tasks of this P that others have woken.
     pub(crate) inbox: GlobalQueue<Task>,
-    pub(crate) standing: Standing,
+}
+
+impl PeerQueues {
+    /// Takes the task that is next, or else the child that its running poll has forked.
+    fn steal_next(&self) -> Option<Task> {
+        let next = self.runnext.peek().and_then(|it| self.runnext.steal(it));
+        next.or_else(|| self.steal_child())
+    }
+
+    /// Takes the child that its running poll has forked.
+    pub(crate) fn steal_child(&self) -> Option<Task> {
+        self.direct.steal(self.direct.peek()?)
+    }
+}
+
+/// The thread of a P, and where it sleeps.
+#[derive(Debug)]
+pub(crate) struct PeerThread {
+    /// The system's number of the thread; 0: there is none.
+    pub(crate) number: AtomicU32,
     pub(crate) parker: Parker,
-    /// The root that this P's thread waits for, while the standing is `Waiting`.
+    /// The root that the thread waits for, while the standing is `Waiting`.
     pub(crate) root: Mutex<Option<std::sync::Arc<Root>>>,
-    /// The one word that its thread reads between two polls; bits of [`attention`].
-    pub(crate) attention: AtomicU32,
-    /// Its thread, by the system's number; 0: none.
-    pub(crate) thread: AtomicU32,
+    /// The CPU where the thread sleeps.
+    pub(crate) whereabouts: Whereabouts,
+}
+
+/// What the thread of a P does now. The thread writes it, others read it.
+#[derive(Debug)]
+pub(crate) struct Progress {
     /// The task that it polls, by its address in the live table; 0: none.
     pub(crate) running: AtomicU64,
-    /// Its thread computed when sysmon last looked, or took its permit. If its standing is `Stuck`,
-    /// it is a *stray*. Written by sysmon, and by its thread when it comes back from a block
+    /// Counts its steps: a victim that moved on shows it here.
+    pub(crate) ticks: AtomicU64,
+    /// The step in which it last came to a fork after a thread had asked.
+    forked: AtomicU64,
+    /// How often it came to a fork after a thread had asked.
+    pub(crate) came_by: Counter,
+    /// *The gate* in `push.rs`: the step in which it left a task alone in `runnext` for others.
+    pub(crate) alone: AtomicU64,
+    /// *The gate* in `push.rs`: the step in which it woke a thread for such a task.
+    pub(crate) offered: AtomicU64,
+}
+
+impl Progress {
+    /// The thread comes to a fork after a thread has asked.
+    pub(super) fn comes_to_a_fork(&self) {
+        self.forked.store(self.ticks.load(Relaxed), Relaxed);
+        self.came_by.add(1);
+    }
+
+    /// Whether the thread came to a fork in this step, after a thread had asked.
+    fn forked_now(&self) -> bool {
+        self.forked.load(Relaxed) == self.ticks.load(Relaxed)
+    }
+
+    /// Whether the thread left a task alone in `runnext` in this step.
+    fn left_alone_now(&self) -> bool {
+        self.alone.load(Relaxed) == self.ticks.load(Relaxed)
+    }
+
+    /// Counts a step, on the thread itself.
+    fn tick(&self) -> u64 {
+        let tick = self.ticks.load(Relaxed) + 1;
+        self.ticks.store(tick, Relaxed);
+        tick
+    }
+}
+
+/// What the thread of a P tells others, or others tell of it.
+#[derive(Debug, Default)]
+pub(crate) struct Flags {
+    /// The thread computed when sysmon last looked, or took its permit. If its standing is `Stuck`,
+    /// it is a *stray*. Written by sysmon, and by the thread when it comes back from a block
     /// without a permit.
     pub(crate) computes: AtomicBool,
-    /// Its thread is in code that it has announced to block (`blocking.rs`). Written by that
+    /// The thread is in code that it has announced to block (`blocking.rs`). Written by that
     /// thread.
     pub(crate) announced: AtomicBool,
-    /// Its thread is in `block_on`, and takes nothing of others. Written by that thread.
+    /// The thread is in `block_on`, and takes nothing of others. Written by that thread.
     pub(crate) own: AtomicBool,
-    /// While it is parked: its thread has pinned tasks or a root, and these wait for all that it
+    /// While it is parked: the thread has pinned tasks or a root, and these wait for all that it
     /// runs; see *Bound threads* in `blocking.rs`. Written by that thread.
     pub(crate) bound: AtomicBool,
-    /// A blocking call that a bound thread has handed to this one, and whether there is one. Put
-    /// there before the standing says that it has a permit; see *Bound threads*.
-    pub(crate) handed: Mutex<Option<Task>>,
-    pub(crate) is_handed: AtomicBool,
-    /// For want of a permit, it gave to others what it made runnable, or sysmon did; see *Standing
-    /// in* in `block_on.rs`. Set before the fence of `Ground::refused`, and looked at after that of
-    /// `wait_for_root`.
+    /// For want of a permit, the thread gave to others what it made runnable, or sysmon did; see
+    /// *Standing in* in `block_on.rs`. Set before the fence of `Ground::refused`, and looked at
+    /// after that of `wait_for_root`.
     pub(crate) gave_away: AtomicBool,
-    /// Counts its thread's steps: a victim that moved on shows it here.
-    pub(crate) ticks: AtomicU64,
-    /// The step in which its thread last came to a fork after a thread had asked.
-    pub(crate) forked: AtomicU64,
-    /// How often its thread came to a fork after a thread had asked. Written by that thread.
-    pub(crate) came_by: Counter,
-    /// *The gate* in `push.rs`: the step in which its thread left a task alone in `runnext` for
-    /// others, and the one in which it woke a thread for that.
-    pub(crate) alone: AtomicU64,
-    pub(crate) offered: AtomicU64,
-    /// Where its thread sleeps.
-    pub(crate) whereabouts: Whereabouts,
-    pub(crate) counters: Counters,
-    /// What its thread did, if events are recorded.
-    #[cfg(any(test, feature = "events"))]
-    pub(crate) events: std::sync::OnceLock<crate::sched::events::Log>,
 }
 
 impl Bed for Peer {
@@ -141,44 +201,43 @@ impl Bed for Peer {
     }
 
     fn parker(&self) -> &Parker {
-        &self.parker
+        &self.thread.parker
     }
 
     fn stealer(&self) -> &Stealer<Task> {
-        &self.stealer
+        &self.queues.lrq
     }
 
     fn ordered(&self) -> Option<&OrderedStealer<Task>> {
-        self.ordered.get()
+        self.queues.ordered.get()
     }
 
     fn steal_next(&self) -> Option<Task> {
-        let next = self.runnext.peek().and_then(|it| self.runnext.steal(it));
-        next.or_else(|| self.steal_child())
+        self.queues.steal_next()
     }
 
     fn was_taken_from(&self) {
-        self.gave_away.store(true, Relaxed);
+        self.flags.gave_away.store(true, Relaxed);
     }
 
     fn has_alone(&self) -> bool {
-        self.alone.load(Relaxed) == self.ticks.load(Relaxed) && self.runnext.peek().is_some()
+        self.progress.left_alone_now() && self.queues.runnext.peek().is_some()
     }
 
     fn steal_parent(&self) -> Option<Task> {
-        self.parents.steal()
+        self.queues.parents.steal()
     }
 
     fn has_parent(&self) -> bool {
-        !self.parents.is_empty()
+        !self.queues.parents.is_empty()
     }
 
     fn has_branch(&self) -> bool {
-        self.lane.has_shared()
+        self.queues.lane.has_shared()
     }
 
     fn give_way(&self) {
-        self.lane.ask();
+        self.queues.lane.ask();
     }
 }
 
@@ -186,45 +245,17 @@ impl Peer {
     /// Whether its thread is in a branch of a join, has promoted a branch of what it runs, or came
     /// to a fork in this step after a thread had asked.
     pub(crate) fn forks(&self) -> bool {
-        self.running.load(Relaxed) == BRANCH
-            || self.lane.has_promoted()
-            || self.forked.load(Relaxed) == self.ticks.load(Relaxed)
+        self.progress.running.load(Relaxed) == BRANCH
+            || self.queues.lane.has_promoted()
+            || self.progress.forked_now()
     }
 
     /// Whether its thread computes without a permit, in the middle of a poll.
     pub(crate) fn is_stray(&self) -> bool {
-        self.computes.load(Relaxed)
+        self.flags.computes.load(Relaxed)
             && self.standing.load() == Stands::Stuck
-            && self.running.load(Relaxed) != 0
-            && !self.announced.load(Relaxed)
-    }
-
-    /// Puts a call there for its thread. It comes back if there is one already.
-    pub(crate) fn hand_call(&self, call: Task) -> Result<(), Task> {
-        let mut handed = self.handed.lock();
-        if handed.is_some() {
-            drop(handed);
-            return Err(call);
-        }
-        *handed = Some(call);
-        self.is_handed.store(true, Relaxed);
-        Ok(())
-    }
-
-    /// Takes it out again. For its thread, or for the thread that put it there and could not wake
-    /// its thread.
-    pub(crate) fn take_handed(&self) -> Option<Task> {
-        if !self.is_handed.load(Relaxed) {
-            return None;
-        }
-        let mut handed = self.handed.lock();
-        self.is_handed.store(false, Relaxed);
-        handed.take()
-    }
-
-    /// Takes the child that its running poll has forked.
-    pub(crate) fn steal_child(&self) -> Option<Task> {
-        self.direct.steal(self.direct.peek()?)
+            && self.progress.running.load(Relaxed) != 0
+            && !self.flags.announced.load(Relaxed)
     }
 }
 
@@ -319,33 +350,34 @@ impl Processor {
                 table,
                 &super::incoming::HOME,
             ),
-            stealer,
-            runnext: runnext_stealer,
-            ordered: std::sync::OnceLock::new(),
-            direct: direct_stealer,
-            parents: parents_stealer,
-            lane: Arc::new(Lane::new()),
+            queues: PeerQueues {
+                lrq: stealer,
+                runnext: runnext_stealer,
+                ordered: std::sync::OnceLock::new(),
+                direct: direct_stealer,
+                parents: parents_stealer,
+                lane: Arc::new(Lane::new()),
+                inbox: GlobalQueue::new(),
+            },
             timers,
-            inbox: GlobalQueue::new(),
             standing: Standing::new(),
-            parker: Parker::new(),
-            root: Mutex::new(None),
             attention: AtomicU32::new(0),
-            thread: AtomicU32::new(0),
-            running: AtomicU64::new(0),
-            computes: AtomicBool::new(false),
-            announced: AtomicBool::new(false),
-            own: AtomicBool::new(false),
-            bound: AtomicBool::new(false),
-            handed: Mutex::new(None),
-            is_handed: AtomicBool::new(false),
-            gave_away: AtomicBool::new(false),
-            ticks: AtomicU64::new(0),
-            forked: AtomicU64::new(u64::MAX),
-            came_by: Counter::default(),
-            alone: AtomicU64::new(0),
-            offered: AtomicU64::new(0),
-            whereabouts: Whereabouts::new(),
+            thread: PeerThread {
+                number: AtomicU32::new(0),
+                parker: Parker::new(),
+                root: Mutex::new(None),
+                whereabouts: Whereabouts::new(),
+            },
+            progress: Progress {
+                running: AtomicU64::new(0),
+                ticks: AtomicU64::new(0),
+                forked: AtomicU64::new(u64::MAX),
+                came_by: Counter::default(),
+                alone: AtomicU64::new(0),
+                offered: AtomicU64::new(0),
+            },
+            flags: Flags::default(),
+            handed: HandedCall::new(),
             counters: Counters::default(),
             #[cfg(any(test, feature = "events"))]
             events: std::sync::OnceLock::new(),
@@ -380,7 +412,7 @@ impl Processor {
 
     /// Whether a task that only this thread may run is ready.
     pub(crate) fn has_pinned(&self) -> bool {
-        !self.pinned.borrow().is_empty() || !self.peer.inbox.is_empty()
+        !self.pinned.borrow().is_empty() || !self.peer.queues.inbox.is_empty()
     }
 
     /// Whether it has a task that is in no ordered queue, and that others could take.
@@ -411,9 +443,10 @@ impl Processor {
 
     /// Takes what others put into the inbox.
     pub(crate) fn take_in(&self) {
-        if !self.peer.inbox.is_empty() {
+        if !self.peer.queues.inbox.is_empty() {
             let mut pinned = self.pinned.borrow_mut();
             self.peer
+                .queues
                 .inbox
                 .pop_batch(usize::MAX, |task| pinned.push_back(task));
         }
@@ -421,9 +454,7 @@ impl Processor {
 
     /// Counts a step of its thread. Only that thread writes it.
     pub(crate) fn tick(&self) -> u64 {
-        let tick = self.peer.ticks.load(Relaxed) + 1;
-        self.peer.ticks.store(tick, Relaxed);
-        tick
+        self.peer.progress.tick()
     }
 }
 

@@ -152,7 +152,7 @@ impl Worker {
     /// Into `runnext`; what it displaces goes to the back (H1).
     pub(super) fn push_next(&self, task: Task) {
         if !self.peer().standing.has_permit() {
-            self.peer().gave_away.store(true, Relaxed);
+            self.peer().flags.gave_away.store(true, Relaxed);
             self.shared.push_foreign(task);
             return;
         }
@@ -169,17 +169,17 @@ impl Worker {
             return;
         }
         let peer = self.peer();
-        let ticks = peer.ticks.load(Relaxed);
+        let ticks = peer.progress.ticks.load(Relaxed);
         // Ordering: Relaxed: the fence of `submit` follows. If a thread spins, this one relies on
         // it: the spinner sees this at the end of its search, or is seen not to spin.
-        peer.alone.store(ticks, Relaxed);
+        peer.progress.alone.store(ticks, Relaxed);
         if let Some((permit, spinning)) = self.shared.idle.submit(1) {
             peer.counters.wakeups.add(1);
             // Ordering: Relaxed: a thief that does not see it yet waits its patience out.
-            peer.offered.store(ticks, Relaxed);
+            peer.progress.offered.store(ticks, Relaxed);
             if let Some(woken) = self.shared.wake_with(permit, spinning) {
-                let thread = ThreadId::from_u32(woken.thread.load(Relaxed));
-                woken.whereabouts.keep_off_this_cpu(thread);
+                let thread = ThreadId::from_u32(woken.thread.number.load(Relaxed));
+                woken.thread.whereabouts.keep_off_this_cpu(thread);
             }
             self.p.woke_at.set(Some(self.now()));
         }
@@ -209,7 +209,7 @@ impl Worker {
 
     #[cold]
     fn push_to_all(&self, task: Task) {
-        self.peer().gave_away.store(true, Relaxed);
+        self.peer().flags.gave_away.store(true, Relaxed);
         self.shared.push_foreign(task);
     }
 
@@ -226,7 +226,7 @@ impl Worker {
     pub(super) fn push_quietly(&self, task: Task) -> bool {
         if !self.peer().standing.has_permit() {
             self.peer().counters.handed_in.add(1);
-            self.peer().gave_away.store(true, Relaxed);
+            self.peer().flags.gave_away.store(true, Relaxed);
             self.shared.push_foreign(task);
             return false;
         }
@@ -236,7 +236,7 @@ impl Worker {
             Err(batch) => {
                 event!(self, Overflow, &(), batch.len());
                 self.peer().counters.overflows.add(1);
-                self.peer().gave_away.store(true, Relaxed);
+                self.peer().flags.gave_away.store(true, Relaxed);
                 self.shared.push_batch(batch);
                 false
             }
@@ -299,7 +299,7 @@ impl Worker {
         };
         event!(self, Spawn, &task, 0);
         // At the cap a thread in `block_on` has to come back for it.
-        self.peer().gave_away.store(true, Relaxed);
+        self.peer().flags.gave_away.store(true, Relaxed);
         self.shared.push_foreign(task);
     }
 

@@ -116,7 +116,7 @@ impl Worker {
                 #[cfg(test)]
                 self.peer().counters.victims.add(1);
                 let victim = self.shared.peer(at);
-                if let Some(parent) = victim.parents.steal() {
+                if let Some(parent) = victim.queues.parents.steal() {
                     event!(self, ParentStolen, &parent, at);
                     self.count_steal(1);
                     return Search::Found(parent);
@@ -127,7 +127,7 @@ impl Worker {
                 // Tasks of any P come first: a branch is a long poll, and its owner comes back to
                 // it.
                 let branches = round > 0 && computes;
-                if branches && victim.lane.has_shared() && self.gives_way() {
+                if branches && victim.queues.lane.has_shared() && self.gives_way() {
                     return Search::Nothing;
                 }
                 #[cfg(test)]
@@ -136,22 +136,25 @@ impl Worker {
                     .as_ref()
                     .filter(|_| branches)
                     .inspect(|it| it.come_to_a_claim());
-                if branches && let Some(branch) = Lane::take(&victim.lane) {
+                if branches && let Some(branch) = Lane::take(&victim.queues.lane) {
                     event!(self, BranchStolen, &(), at);
                     self.count_steal(1);
                     return Search::Branch(branch);
                 }
-                if computes && (branches || !victim.lane.has_shared()) {
-                    asked |= victim.lane.ask();
+                if computes && (branches || !victim.queues.lane.has_shared()) {
+                    asked |= victim.queues.lane.ask();
                 }
-                let (next, ticks) = (victim.runnext.peek(), victim.ticks.load(Relaxed));
+                let (next, ticks) = (
+                    victim.queues.runnext.peek(),
+                    victim.progress.ticks.load(Relaxed),
+                );
                 match round {
                     0 => (seen[row].next, seen[row].ticks) = (next, ticks),
                     3 => {
                         let Seen { next, ticks, .. } = seen[row];
                         if let Some(token) = next
                             && self.stays(victim, token, ticks)
-                            && let Some(task) = victim.runnext.steal(token)
+                            && let Some(task) = victim.queues.runnext.steal(token)
                         {
                             event!(self, RunNextStolen, &task, at);
                             self.count_steal(1);
@@ -199,7 +202,7 @@ impl Worker {
             .take(STILL_LOOKS)
             .any(|at| {
                 let victim = self.shared.peer(at);
-                let ticks = victim.ticks.load(Relaxed);
+                let ticks = victim.progress.ticks.load(Relaxed);
                 let (before, since) = passed[at];
                 if before != ticks {
                     passed[at] = (ticks, now);
@@ -218,7 +221,7 @@ impl Worker {
     /// Takes the oldest tasks of the victim's local queue. False if there are none.
     fn relieve(&self, victim: &Peer, at_most: usize) -> bool {
         let mut tasks = Batch::new();
-        let count = victim.stealer.take(at_most, |task| tasks.push(task));
+        let count = victim.queues.lrq.take(at_most, |task| tasks.push(task));
         let mut tasks = tasks.into_list();
         let (Some(first), Some(count)) = (tasks.next(), count) else {
             return false;
@@ -240,7 +243,7 @@ impl Worker {
     }
 
     fn steal_half(&self, victim: &Peer) -> Option<Task> {
-        match victim.stealer.steal_into(&self.p.lrq) {
+        match victim.queues.lrq.steal_into(&self.p.lrq) {
             Steal::Stolen { first, count } => {
                 event!(self, Steal, &first, (victim.index << 32 | count));
                 self.count_steal(count);
@@ -271,12 +274,14 @@ impl Worker {
     /// Waits a moment for a victim to come to its `runnext` by itself, unless the victim asked for
     /// a thief. True if the victim does not come.
     fn stays(&self, victim: &Peer, token: Token, ticks: u64) -> bool {
-        if victim.ticks.load(Relaxed) == ticks && victim.offered.load(Relaxed) == ticks {
+        let progress = &victim.progress;
+        if progress.ticks.load(Relaxed) == ticks && progress.offered.load(Relaxed) == ticks {
             return true;
         }
         let until = self.until(RUNNEXT_PATIENCE);
         loop {
-            if victim.ticks.load(Relaxed) != ticks || victim.runnext.peek() != Some(token) {
+            if progress.ticks.load(Relaxed) != ticks || victim.queues.runnext.peek() != Some(token)
+            {
                 return false;
             }
             if self.now() >= until {
@@ -312,7 +317,7 @@ impl Worker {
                 .peers()
                 .filter(|peer| peer.index != self.index());
             let claimed = others.find_map(|peer| {
-                let branch = Lane::take(&peer.lane)?;
+                let branch = Lane::take(&peer.queues.lane)?;
                 event!(self, BranchStolen, &(), peer.index);
                 Some(branch)
             });

@@ -293,7 +293,7 @@ impl Shared {
 
     /// Whether a task is queued: [`Ground::any_work`] without branches of joins.
     pub(crate) fn any_task(&self) -> bool {
-        let has_task = |peer: &Peer| peer.has_queued() || !peer.parents.is_empty();
+        let has_task = |peer: &Peer| peer.has_queued() || !peer.queues.parents.is_empty();
         self.has_queued() || self.peers().any(has_task)
     }
 
@@ -380,7 +380,7 @@ impl Shared {
     fn dump_listed_by(&self, list: impl FnOnce(&mut dyn FnMut(TaskRef))) -> Vec<TaskDump> {
         let running: Vec<u64> = self
             .peers()
-            .map(|peer| peer.running.load(Relaxed))
+            .map(|peer| peer.progress.running.load(Relaxed))
             .collect();
         let (mut tasks, mut carriers) = (Vec::new(), Vec::new());
         // The clock is read after the task was found: others are spawned meanwhile, and an age must
@@ -474,7 +474,7 @@ impl Ground for Shared {
 
     /// On its root's parker in `block_on`, else on the P's.
     fn notify_owner(&self, peer: &Peer) {
-        let root = peer.root.lock().clone();
+        let root = peer.thread.root.lock().clone();
         match root {
             Some(root) => root.unpark(),
             None => self.unpark(peer),
@@ -484,7 +484,7 @@ impl Ground for Shared {
     #[cfg(any(test, feature = "events"))]
     fn unpark(&self, peer: &Peer) {
         event!(self, Wake, &(), peer.index);
-        peer.parker.unpark(|| self.interrupt());
+        peer.thread.parker.unpark(|| self.interrupt());
     }
 
     fn cancel(task: Task) {
@@ -578,8 +578,8 @@ fn processor_metrics(peer: &Peer) -> ProcessorMetrics {
         netpolls: counters.netpolls.get(),
         timers: counters.timers.get(),
         ordered: counters.ordered.get(),
-        local_queue: peer.stealer.len(),
-        ordered_queue: peer.ordered.get().map_or(0, OrderedStealer::len),
+        local_queue: peer.queues.lrq.len(),
+        ordered_queue: peer.queues.ordered.get().map_or(0, OrderedStealer::len),
     }
 }
 

@@ -333,7 +333,7 @@ impl Shared {
     fn report_left(&self) {
         let running: Vec<_> = self
             .peers()
-            .map(|peer| peer.running.load(Relaxed))
+            .map(|peer| peer.progress.running.load(Relaxed))
             .collect();
         let mut left = Vec::new();
         // Those that hold up their threads come first.
@@ -451,11 +451,11 @@ impl Worker {
             self.shared()
                 .peers()
                 .filter(|peer| peer.index != self.peer().index)
-                .find_map(|peer| match peer.stealer.steal_into(&self.p.lrq) {
+                .find_map(|peer| match peer.queues.lrq.steal_into(&self.p.lrq) {
                     Steal::Stolen { first, .. } => Some(first),
                     Steal::Empty | Steal::Busy => peer
                         .steal_next()
-                        .or_else(|| peer.parents.steal())
+                        .or_else(|| peer.queues.parents.steal())
                         .or_else(|| self.steal_ordered_from(peer)),
                 })
         })

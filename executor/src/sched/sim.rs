@@ -270,10 +270,10 @@ impl Driver {
                 peer.standing.load(),
                 thread.at.get(),
                 thread.busy.get(),
-                peer.stealer.len(),
-                peer.ordered.get().map_or(0, OrderedStealer::len),
-                peer.parents.len(),
-                peer.runnext.peek().is_some(),
+                peer.queues.lrq.len(),
+                peer.queues.ordered.get().map_or(0, OrderedStealer::len),
+                peer.queues.parents.len(),
+                peer.queues.runnext.peek().is_some(),
             );
         }
         report

@@ -245,11 +245,11 @@ impl Reports {
         measured: Measured,
     ) -> Told {
         // A root is its own thread's business.
-        let Some(task) = shared.find_live(peer.running.load(Relaxed)) else {
+        let Some(task) = shared.find_live(peer.progress.running.load(Relaxed)) else {
             return Told::Suppressed;
         };
         // It is about this task only if it is still the same poll.
-        if peer.ticks.load(Relaxed) != ticks {
+        if peer.progress.ticks.load(Relaxed) != ticks {
             return Told::Suppressed;
         }
         if now < next_after(self.began) {

@@ -186,7 +186,7 @@ impl Shared {
     /// The CPU time of a P's thread, where the system tells. A virtual one computes, or is blocked.
     fn cpu_time_of(&self, peer: &Peer, now: u64) -> Option<u64> {
         match &self.stage {
-            None => ThreadId::from_u32(peer.thread.load(Relaxed)).cpu_time_ns(),
+            None => ThreadId::from_u32(peer.thread.number.load(Relaxed)).cpu_time_ns(),
             Some(stage) => Some(stage.cpu_time(peer.index, now)),
         }
     }
@@ -203,7 +203,7 @@ impl Shared {
     /// Whether a P's thread waits for something that is not a core.
     fn is_waiting(&self, peer: &Peer) -> bool {
         match &self.stage {
-            None => ThreadId::from_u32(peer.thread.load(Relaxed)).is_waiting() == Some(true),
+            None => ThreadId::from_u32(peer.thread.number.load(Relaxed)).is_waiting() == Some(true),
             Some(stage) => stage.is_waiting(peer.index),
         }
     }
@@ -510,8 +510,8 @@ impl Monitor {
     fn look_at(&mut self, index: usize, peer: &Peer, now: u64, needed: bool) -> bool {
         let shared = &*self.shared.clone();
         let seen = &mut self.seen[index];
-        let ticks = peer.ticks.load(Relaxed);
-        let polls = peer.running.load(Relaxed) != 0;
+        let ticks = peer.progress.ticks.load(Relaxed);
+        let polls = peer.progress.running.load(Relaxed) != 0;
         let stands = peer.standing.load();
         let stuck = polls && stands == Stands::Stuck;
         // What it put there between its look at the permit and the revocation: no other thread
@@ -521,7 +521,7 @@ impl Monitor {
             shared.push_foreign(task);
             return true;
         }
-        let announced = peer.announced.load(Relaxed);
+        let announced = peer.flags.announced.load(Relaxed);
         self.watchful |= stuck && !announced;
         let running = stands == Stands::Running;
         let polls = (stuck || (polls && running)) && !announced;
@@ -532,7 +532,7 @@ impl Monitor {
             let made = u128::from(ticks.saturating_sub(seen.ticks));
             let slow = made * u128::from(LOOK_NS) < u128::from(elapsed) * u128::from(GLOBAL_TICK);
             self.short_waits.end(seen);
-            let seen_before = seen.since > 0 && !peer.own.load(Relaxed);
+            let seen_before = seen.since > 0 && !peer.flags.own.load(Relaxed);
             if polls && running && slow && seen_before && !shared.grq.is_empty() {
                 peer.attention.fetch_or(attention::GLOBAL, Relaxed);
                 self.watchful = true;
@@ -554,7 +554,7 @@ impl Monitor {
                 still_since: now,
                 patience: Patience::Open,
                 asked: false,
-                forks: peer.came_by.get(),
+                forks: peer.progress.came_by.get(),
                 stalls_since: (now, cpu),
                 waited: false,
                 told: Told::Nothing,
@@ -586,7 +586,7 @@ impl Monitor {
         }
         let threshold = shared.config.stall.threshold;
         if threshold.is_some() {
-            let forks = peer.came_by.get();
+            let forks = peer.progress.came_by.get();
             if forks != seen.forks {
                 if seen.told == Told::Reported {
                     self.reports.ended(shared, index, seen.stall(now, cpu));
@@ -611,7 +611,7 @@ impl Monitor {
         // For a report, it also matters what a thread does that moves a little between looks.
         let unsaid = (stalls || reported) && !seen.waited && (stood_still || stall.hardly_ran());
         // Beside a free permit only for these, and once to know whether it is *crowded*.
-        let matters = !spare || peer.direct.peek().is_some() || !seen.asked;
+        let matters = !spare || peer.queues.direct.peek().is_some() || !seen.asked;
         let asks = (running && stood_still && matters) || unsaid;
         seen.asked |= asks;
         let waits = asks && shared.is_waiting(peer);
@@ -633,13 +633,13 @@ impl Monitor {
             return false;
         }
         let acts = blocked || stuck_for >= SLICE_NS;
-        if acts && let Some(child) = peer.steal_child() {
+        if acts && let Some(child) = peer.queues.steal_child() {
             peer.was_taken_from();
             shared.push_foreign(child);
             return true;
         }
         if spare {
-            let lone = peer.runnext.peek().is_some();
+            let lone = peer.queues.runnext.peek().is_some();
             if lone && shared.idle.could_wake() {
                 shared.wake_for(1);
             }
@@ -677,8 +677,8 @@ impl Monitor {
     /// computation at its fork).
     fn tasks_need_a_permit(&self, peer: &Peer) -> bool {
         let shared = &self.shared;
-        let has_tasks = |peer: &Peer| peer.has_queued() || !peer.parents.is_empty();
-        peer.runnext.peek().is_some()
+        let has_tasks = |peer: &Peer| peer.has_queued() || !peer.queues.parents.is_empty();
+        peer.queues.runnext.peek().is_some()
             || shared.has_queued()
             || shared.peers().any(has_tasks)
             || (shared.nobody_polls() && shared.awaits())

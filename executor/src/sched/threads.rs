@@ -395,8 +395,9 @@ impl Shared {
 
     /// Ps whose thread is parked, and has nothing that waits for it alone.
     fn unbound(&self) -> impl Iterator<Item = &Peer> {
-        let is_unbound =
-            |peer: &&Peer| peer.standing.load() == Stands::Parked && !peer.bound.load(Relaxed);
+        let is_unbound = |peer: &&Peer| {
+            peer.standing.load() == Stands::Parked && !peer.flags.bound.load(Relaxed)
+        };
         self.peers().filter(is_unbound)
     }
 
@@ -411,7 +412,7 @@ impl Shared {
         for peer in self.unbound() {
             // It is there before its thread is up: that may be shut down and leave in its next
             // step.
-            if let Err(back) = peer.hand_call(call) {
+            if let Err(back) = peer.handed.put(call) {
                 call = back;
                 continue;
             }
@@ -425,7 +426,7 @@ impl Shared {
                 }
                 Err(back) => permit = back,
             }
-            match peer.take_handed() {
+            match peer.handed.take() {
                 Some(back) => call = back,
                 // Its thread got up by itself, and has it.
                 None => {

@@ -120,10 +120,10 @@ impl Sleeper for Worker {
         batch.extend(self.p.runnext.take());
         batch.extend(std::iter::from_fn(|| self.p.pop_forked()));
         // It blocks before it came to that.
-        batch.extend(self.peer().take_handed());
+        batch.extend(self.peer().handed.take());
         self.p.lrq.drain(|task| batch.push(task));
         if !batch.is_empty() {
-            self.peer().gave_away.store(true, Relaxed);
+            self.peer().flags.gave_away.store(true, Relaxed);
             self.shared.push_batch(batch);
         }
     }
@@ -137,7 +137,7 @@ impl Sleeper for Worker {
         if let Some(above) = &*self.above.borrow() {
             return above.is_notified() || self.is_shut_down();
         }
-        let in_task = !matches!(self.peer().running.load(Relaxed), 0 | ROOT);
+        let in_task = !matches!(self.peer().progress.running.load(Relaxed), 0 | ROOT);
         let free_root = !in_task
             && self.scope == Scope::Own
             && self.root.as_ref().is_some_and(|root| root.is_notified());
@@ -151,9 +151,12 @@ impl Sleeper for Worker {
 
     fn wait(&self) -> Slept {
         // No user code runs while it lies.
-        self.peer().whereabouts.lie_down();
-        let expired = self.wait_on(&self.peer().parker, Some(self.shared.config.keep_alive));
-        self.peer().whereabouts.get_up();
+        self.peer().thread.whereabouts.lie_down();
+        let expired = self.wait_on(
+            &self.peer().thread.parker,
+            Some(self.shared.config.keep_alive),
+        );
+        self.peer().thread.whereabouts.get_up();
         Slept {
             expired,
             ready: !self.ready.borrow().is_empty(),
@@ -175,7 +178,7 @@ impl Sleeper for Worker {
     fn falls_asleep(&self) {
         self.shared.ensure_keeper();
         event!(self, Park, &(), 0);
-        self.peer().bound.store(self.is_bound(), Relaxed);
+        self.peer().flags.bound.store(self.is_bound(), Relaxed);
         self.peer().counters.parks.add(1);
     }
 
@@ -335,7 +338,7 @@ impl Worker {
         shared.refusal.load(Relaxed)
             && shared.idle.free() > 0
             && shared.has_queued()
-            && (self.peer().gave_away.load(Relaxed)
+            && (self.peer().flags.gave_away.load(Relaxed)
                 || !shared.has_threads()
                 || (self.has_live() && shared.idle.parked().is_empty()))
     }

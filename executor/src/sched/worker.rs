@@ -38,7 +38,7 @@ use crate::{
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
-/// What [`Peer::running`] says while a root is polled: a root has no place in the live table.
+/// What `Progress::running` says while a root is polled: a root has no place in the live table.
 pub(super) const ROOT: u64 = u64::MAX;
 /// The same for a branch that was stolen.
 pub(super) const BRANCH: u64 = u64::MAX - 1;
@@ -171,9 +171,9 @@ impl Worker {
         root: Option<std::sync::Arc<Root>>,
     ) -> Self {
         p.now_ms.set(shared.now_ms());
-        p.peer.own.store(scope == Scope::Own, Relaxed);
-        p.peer.gave_away.store(false, Relaxed);
-        p.peer.bound.store(root.is_some(), Relaxed);
+        p.peer.flags.own.store(scope == Scope::Own, Relaxed);
+        p.peer.flags.gave_away.store(false, Relaxed);
+        p.peer.flags.bound.store(root.is_some(), Relaxed);
         if let Some(paused) = &shared.paused {
             paused.get_up();
         }
@@ -207,9 +207,10 @@ impl Worker {
 
     /// Makes the thread known to the monitor, and ensures that there is a keeper.
     fn settle_in(&self) {
-        self.peer().computes.store(false, Relaxed);
+        self.peer().flags.computes.store(false, Relaxed);
         self.peer()
             .thread
+            .number
             .store(ThreadId::current().as_u32(), Relaxed);
         self.shared.ensure_keeper();
     }
@@ -244,7 +245,7 @@ impl Worker {
     }
 
     pub(crate) fn lane(&self) -> &Lane {
-        &self.p.peer.lane
+        &self.p.peer.queues.lane
     }
 
     pub(super) fn now(&self) -> u64 {
@@ -266,7 +267,10 @@ impl Worker {
         self.found_work();
         let p = &*self.p;
         p.peer.counters.polls.add(1);
-        p.peer.running.store(task.header().address(), Relaxed);
+        p.peer
+            .progress
+            .running
+            .store(task.header().address(), Relaxed);
         event!(self, Run, &task, 0);
         #[cfg(any(test, feature = "events"))]
         let id = task.header().id();
@@ -281,7 +285,7 @@ impl Worker {
         if p.goes_on.get() == address {
             p.goes_on.set(None);
         }
-        p.peer.running.store(0, Relaxed);
+        p.peer.progress.running.store(0, Relaxed);
         let outcome = if !p.has_child() {
             outcome
         } else {
@@ -341,20 +345,20 @@ impl Worker {
     pub(super) fn run_branch(&self, branch: Branch) {
         self.found_work();
         self.peer().counters.polls.add(1);
-        self.peer().running.store(BRANCH, Relaxed);
+        self.peer().progress.running.store(BRANCH, Relaxed);
         budget::with_budget(|| branch.run(self.index(), fork_join::base()));
-        self.peer().running.store(0, Relaxed);
+        self.peer().progress.running.store(0, Relaxed);
     }
 
     /// Before a poll of the root.
     pub(super) fn begin_root(&self) {
         self.found_work();
-        self.peer().running.store(ROOT, Relaxed);
+        self.peer().progress.running.store(ROOT, Relaxed);
     }
 
     /// After it.
     pub(super) fn end_root(&self) {
-        self.peer().running.store(0, Relaxed);
+        self.peer().progress.running.store(0, Relaxed);
     }
 
     /// Runs code of the user's that is in no poll: a hook, a destructor, a waker. To other threads
@@ -366,14 +370,14 @@ impl Worker {
         struct Back<'a>(&'a Worker, u64);
         impl Drop for Back<'_> {
             fn drop(&mut self) {
-                self.0.peer().running.store(self.1, Relaxed);
+                self.0.peer().progress.running.store(self.1, Relaxed);
             }
         }
         // A thread that was handed a permit where it lies takes note of that first.
         if self.is_up() {
             self.found_work();
         }
-        let running = &self.peer().running;
+        let running = &self.peer().progress.running;
         let before = running.load(Relaxed);
         if before == 0 {
             running.store(USER_CODE, Relaxed);
@@ -410,7 +414,7 @@ impl Worker {
 
     /// After it got up: runs the call that a bound thread has handed to it, if there is one.
     pub(super) fn run_handed(&self) {
-        if let Some(call) = self.peer().take_handed() {
+        if let Some(call) = self.peer().handed.take() {
             self.p.tick();
             self.poll(call);
         }
@@ -422,12 +426,12 @@ impl Worker {
     pub(crate) fn announce_blocking(&self) -> bool {
         // Hooks and foreign wakers also run where it parks or waits: there others may hand it a
         // permit at any time, and it takes none.
-        if self.peer().announced.load(Relaxed) || !self.is_up() {
+        if self.peer().flags.announced.load(Relaxed) || !self.is_up() {
             return false;
         }
         // A hook or a waker in the middle of a search: no thread may rely on this one meanwhile.
         self.found_work();
-        self.peer().announced.store(true, Relaxed);
+        self.peer().flags.announced.store(true, Relaxed);
         event!(self, Block, &(), 0);
         self.begin_blocking();
         true
@@ -436,11 +440,11 @@ impl Worker {
     /// The thread is back. If no permit is free, it ends its poll without one and then parks, or it
     /// waits for one at its next fork.
     pub(crate) fn end_blocking(&self) {
-        self.peer().announced.store(false, Relaxed);
+        self.peer().flags.announced.store(false, Relaxed);
         if !self.try_run() {
             // Without sysmon no thread would say when that is over.
             let monitored = self.shared.is_monitored();
-            self.peer().computes.store(monitored, Relaxed);
+            self.peer().flags.computes.store(monitored, Relaxed);
             self.lane().ask();
         }
         event!(self, Return, &(), self.peer().standing.has_permit());
@@ -450,10 +454,8 @@ impl Worker {
     /// another before it forks on. Without sysmon it only tries for one: it lost the permit by
     /// announcing a block, and ends without one, as any such poll does.
     pub(crate) fn come_to_a_fork(&self) {
-        let ticks = self.peer().ticks.load(Relaxed);
-        self.peer().forked.store(ticks, Relaxed);
-        self.peer().came_by.add(1);
-        if self.peer().announced.load(Relaxed) || !self.is_up() {
+        self.peer().progress.comes_to_a_fork();
+        if self.peer().flags.announced.load(Relaxed) || !self.is_up() {
             return;
         }
         let monitored = self.shared.is_monitored();
@@ -481,7 +483,7 @@ impl Worker {
     /// Whether ready tasks wait without a permit, and it is this thread's turn to give up its own.
     /// False in the root of a `block_on`: that may go on without one.
     fn is_asked_at_fork(&self) -> bool {
-        (self.scope == Scope::All || self.peer().running.load(Relaxed) != ROOT)
+        (self.scope == Scope::All || self.peer().progress.running.load(Relaxed) != ROOT)
             && self.shared.is_asked_at_forks()
             && self.now() >= self.p.forks_since.get() + FORK_SLICE.as_nanos() as u64
             && self.shared.take_ask_at_forks()
@@ -492,7 +494,7 @@ impl Worker {
     fn parker(&self) -> &Parker {
         match &self.root {
             Some(root) => root.parker(),
-            None => &self.peer().parker,
+            None => &self.peer().thread.parker,
         }
     }
 
@@ -518,7 +520,7 @@ impl Worker {
         }
         let permit = p.peer.standing.vacate();
         p.peer.attention.fetch_and(!attention::ROOT_WAITS, Relaxed);
-        *p.peer.root.lock() = None;
+        *p.peer.thread.root.lock() = None;
         shared.return_processor(p);
         shared.left(permit, spinning.take());
         shared.left_for_good();

@@ -179,7 +179,7 @@ fn a_timer_fires_after_a_permit_was_lent() {
 
 /// The next step of that thread is its `tick`-th.
 fn count_to(worker: &Worker, tick: u64) {
-    worker.bed().ticks.store(tick - 1, Relaxed);
+    worker.bed().progress.ticks.store(tick - 1, Relaxed);
 }
 
 /// A permit that was taken from a thread, as sysmon takes it, once its waker is woken.
@@ -266,7 +266,7 @@ fn a_permit_is_revoked_before_a_branch_is_claimed() {
     let (searcher, computer) = searcher_and_computer(&runtime);
     let revoked = Revoked::from(&searcher, 0);
     before_a_claim(&runtime, &revoked.1);
-    let lane = computer.bed().lane.clone();
+    let lane = computer.bed().queues.lane.clone();
     lane.ask_as_helper();
     SEARCHER.set(Some(searcher));
     let mut ran = false;

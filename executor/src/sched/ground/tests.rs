@@ -57,7 +57,7 @@ fn a_revocation_wakes_as_many_as_the_queue_is_worth() {
     let (scratch, _) = local_queue();
     assert!(shared(&runtime).revoke(worker.bed(), &scratch));
     assert_eq!(shared(&runtime).grq().len(), 5, "one was in `runnext`");
-    assert!(worker.bed().gave_away.load(Relaxed));
+    assert!(worker.bed().flags.gave_away.load(Relaxed));
     assert_eq!(leave_the_stage(&runtime), 2, "half of the machine");
     assert!(!shared(&runtime).revoke(worker.bed(), &scratch), "once");
     end(runtime, [worker]);
@@ -69,7 +69,7 @@ fn a_revocation_of_who_has_nothing_wakes_one_for_the_netpoll() {
     let worker = thread(&runtime, 0);
     let (scratch, _) = local_queue();
     assert!(shared(&runtime).revoke(worker.bed(), &scratch));
-    assert!(!worker.bed().gave_away.load(Relaxed));
+    assert!(!worker.bed().flags.gave_away.load(Relaxed));
     assert_eq!(leave_the_stage(&runtime), 1);
     worker.try_run();
     shared(&runtime).netpoll_waiter().store(1, Relaxed);
@@ -104,7 +104,7 @@ fn a_refusal_wakes_those_who_wait_for_a_root() {
     let processor = ground.take_processor().expect("there is room for it");
     let root = Root::new();
     root.settle(runtime.handle().shared(), None);
-    *processor.peer.root.lock() = Some(root.clone());
+    *processor.peer.thread.root.lock() = Some(root.clone());
     processor.peer.standing.arrive();
     assert!(processor.peer.standing.wait().is_none(), "it had none");
     let idle = ground.idle();
@@ -117,7 +117,7 @@ fn a_refusal_wakes_those_who_wait_for_a_root() {
     assert!(!worker.bed().parker().is_notified(), "it runs");
     permits.for_each(|permit| idle.release(permit, None));
     ground.refusal().store(false, Relaxed);
-    *processor.peer.root.lock() = None;
+    *processor.peer.thread.root.lock() = None;
     assert!(processor.peer.standing.vacate().is_none());
     ground.return_processor(processor);
     end(runtime, [worker]);

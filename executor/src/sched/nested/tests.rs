@@ -36,11 +36,11 @@ fn pinned_tasks_are_polled_above_a_task_or_a_root() {
     let (root, polls) = (root_that_is_not_due(), Rc::new(Cell::new(0)));
     // In a poll of this: whether something was done, and the polls so far.
     let above = |running| {
-        worker.peer().running.store(running, Relaxed);
+        worker.peer().progress.running.store(running, Relaxed);
         let did = worker.run_pinned_above(&root);
-        assert_eq!(worker.peer().running.load(Relaxed), running);
+        assert_eq!(worker.peer().progress.running.load(Relaxed), running);
         assert!(!worker.peer().standing.has_permit(), "it blocks");
-        worker.peer().running.store(0, Relaxed);
+        worker.peer().progress.running.store(0, Relaxed);
         (did, polls.get())
     };
     context::with_worker_frame(&worker, || {
@@ -65,15 +65,15 @@ fn a_pinned_task_is_not_polled_without_a_permit() {
     let polls = Rc::new(Cell::new(0));
     context::with_worker_frame(&worker, || {
         pin_one(&polls);
-        worker.peer().running.store(TASK, Relaxed);
+        worker.peer().progress.running.store(TASK, Relaxed);
         block_in_place(|| {
             // Its own future is due, and needs none.
             assert!(worker.run_pinned_above(&Root::new()));
             assert_eq!(polls.get(), 0);
             assert!(worker.p.has_pinned(), "it waits");
-            assert!(worker.peer().announced.load(Relaxed));
+            assert!(worker.peer().flags.announced.load(Relaxed));
         });
-        worker.peer().running.store(0, Relaxed);
+        worker.peer().progress.running.store(0, Relaxed);
         worker.clear_pinned();
     });
     end(runtime, [first, second, worker]);
@@ -98,12 +98,12 @@ fn a_future_that_a_pinned_task_has_woken_is_polled_before_a_sleep() {
     context::with_worker_frame(&worker, || {
         let wakes = waker.clone();
         drop(spawn_local(async move { wakes.wake() }));
-        worker.peer().running.store(TASK, Relaxed);
+        worker.peer().progress.running.store(TASK, Relaxed);
         block_in_place(|| wait_above(worker.shared(), &worker, &root, &waker, pin!(future)));
-        worker.peer().running.store(0, Relaxed);
+        worker.peer().progress.running.store(0, Relaxed);
     });
     assert_eq!(polls.get(), 2);
-    assert!(worker.peer().parker.is_notified(), "it has slept");
+    assert!(worker.peer().thread.parker.is_notified(), "it has slept");
     end(runtime, [worker]);
 }
 
@@ -114,7 +114,7 @@ fn who_waits_above_a_poll_is_woken_where_its_thread_sleeps() {
     let above = Root::new();
     worker.lend_bed(&above);
     above.unpark();
-    assert!(worker.peer().parker.is_notified());
+    assert!(worker.peer().thread.parker.is_notified());
     let (in_block_on, below) = in_block_on(&runtime);
     let above = Root::new();
     in_block_on.lend_bed(&above);

@@ -74,7 +74,7 @@ fn is_interrupted(shared: &Shared) -> bool {
 fn waits(worker: &Worker) -> bool {
     let shared = worker.ground();
     shared.netpoll.interrupt();
-    assert!(!worker.wait_paused(paused(shared), &worker.bed().parker, None));
+    assert!(!worker.wait_paused(paused(shared), &worker.bed().thread.parker, None));
     !is_interrupted(shared)
 }
 
@@ -295,7 +295,8 @@ fn who_finds_another_in_the_netpoll_sleeps_elsewhere() {
     let runtime = runtime();
     let shared = runtime.handle().shared();
     let worker = parked(&runtime);
-    let sleep = |keep_alive| worker.wait_paused(paused(shared), &worker.bed().parker, keep_alive);
+    let sleep =
+        |keep_alive| worker.wait_paused(paused(shared), &worker.bed().thread.parker, keep_alive);
     let poller = shared.netpoll.try_poller().expect("nobody is there");
     worker.shared().enter_netpoll(worker.index());
     assert!(sleep(Some(Duration::ZERO)), "it slept for long enough");
@@ -334,9 +335,9 @@ fn all_wait_where_nothing_is_queued_and_nobody_was_woken() {
     assert!(worker.p.runnext.put(task).is_none());
     assert!(!all_wait(), "its thread runs it next");
     let task = worker.p.runnext.take().expect("it is there");
-    worker.bed().inbox.push(task);
+    worker.bed().queues.inbox.push(task);
     assert!(!all_wait(), "its thread was woken for it");
-    let task = worker.bed().inbox.pop().expect("it is there");
+    let task = worker.bed().queues.inbox.pop().expect("it is there");
     let root = Root::new();
     let enrolled = paused(shared).enroll(&root);
     assert!(!all_wait(), "it is to be polled");
@@ -615,7 +616,7 @@ fn what_comes_from_outside_is_drawn_with_the_rest() {
     context::with_worker_frame(&worker, || drop(spawn_local(async {})));
     let pinned = worker.p.pop_pinned().expect("it was spawned here");
     worker.ground().push_foreign(pinned);
-    assert!(!worker.bed().inbox.is_empty());
+    assert!(!worker.bed().queues.inbox.is_empty());
     assert_eq!(draw_all(&worker), 2);
     assert_eq!(worker.bed().counters.global.get(), 1);
     end(runtime, [worker]);

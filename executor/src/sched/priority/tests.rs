@@ -210,9 +210,12 @@ fn the_next_look_at_others_is_some_ticks_later() {
     without_turns(worker);
     assert_eq!(runs(worker), 1);
     spawn(other, &[2]);
-    let looked_at = worker.bed().ticks.load(Relaxed);
+    let looked_at = worker.bed().progress.ticks.load(Relaxed);
     while runs(worker) == 1 {}
-    assert_eq!(worker.bed().ticks.load(Relaxed) - looked_at, TURN_TICKS);
+    assert_eq!(
+        worker.bed().progress.ticks.load(Relaxed) - looked_at,
+        TURN_TICKS
+    );
     end(runtime, workers);
 }
 
@@ -239,7 +242,7 @@ fn the_global_queue_waits_for_those_above_where_order_is_strict() {
         let (runtime, worker) = alone(strict);
         spawn(&worker, &[own]);
         share(&runtime, &[0]);
-        worker.bed().ticks.store(GLOBAL_TICK - 1, Relaxed);
+        worker.bed().progress.ticks.store(GLOBAL_TICK - 1, Relaxed);
         let first = runs(&worker);
         end(runtime, [worker]);
         first
@@ -338,7 +341,7 @@ fn what_is_handed_in_or_left_behind_is_for_all() {
     let shared = worker.shared().clone();
     worker.hand_in();
     assert_eq!((own(&worker), shared.ordered.len()), (0, 2));
-    assert!(worker.bed().gave_away.load(Relaxed));
+    assert!(worker.bed().flags.gave_away.load(Relaxed));
     spawn(&worker, &[1]);
     let index = worker.index();
     worker.leave();

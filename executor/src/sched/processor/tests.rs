@@ -69,11 +69,11 @@ fn global(worker: &Worker) -> Vec<Id> {
 fn a_revocation_takes_all_that_others_could_run() {
     let (runtime, worker, other) = both();
     let ids = fill(&worker);
-    assert!(!worker.bed().gave_away.load(Relaxed));
+    assert!(!worker.bed().flags.gave_away.load(Relaxed));
     let (scratch, _) = local_queue();
     assert!(worker.ground().revoke(worker.bed(), &scratch));
     assert_eq!(global(&worker), ids);
-    assert!(worker.bed().gave_away.load(Relaxed));
+    assert!(worker.bed().flags.gave_away.load(Relaxed));
     end(runtime, [worker, other]);
 }
 

@@ -82,7 +82,12 @@ fn what_is_woken_goes_where_its_kind_says() {
         let task = next(&worker);
         context::with_worker_frame(&worker, || worker.push_woken(task));
         let p = &worker.p;
-        let ordered = worker.peer().ordered.get().map_or(0, OrderedStealer::len);
+        let ordered = worker
+            .peer()
+            .queues
+            .ordered
+            .get()
+            .map_or(0, OrderedStealer::len);
         let found = [
             usize::from(!p.runnext.is_empty()),
             ordered,
@@ -138,12 +143,17 @@ fn place_of_call(waiting: usize, priority: i64, scope: Scope) -> [usize; 4] {
     let shared = runtime.handle().shared();
     let place = [
         worker.p.lrq.len() - waiting,
-        worker.peer().ordered.get().map_or(0, OrderedStealer::len),
+        worker
+            .peer()
+            .queues
+            .ordered
+            .get()
+            .map_or(0, OrderedStealer::len),
         shared.grq.len(),
         shared.ordered.len(),
     ];
     let given_away = place[2] + place[3] > 0;
-    assert_eq!(worker.peer().gave_away.load(Relaxed), given_away);
+    assert_eq!(worker.peer().flags.gave_away.load(Relaxed), given_away);
     end(runtime, [worker, other]);
     place
 }
@@ -231,7 +241,7 @@ fn a_call_is_passed_on_with_a_free_permit_or_else_with_the_own() {
         assert_eq!(worker.peer().standing.has_permit(), is_free);
         assert_eq!(sleeper.look_up(), Look::Up);
         assert!(sleeper.peer().standing.has_permit());
-        let handed = sleeper.peer().take_handed().expect("it was handed over");
+        let handed = sleeper.peer().handed.take().expect("it was handed over");
         assert_eq!(handed.header().id(), id);
         let _ = handed.cancel();
         if let Some(permit) = permit {
@@ -251,7 +261,7 @@ fn who_has_no_permit_leaves_the_call_to_all() {
     let taken = worker.peer().standing.revoke().expect("it has one");
     worker.pass_on(call);
     assert_eq!(shared.grq.len(), 1);
-    assert!(sleeper.peer().take_handed().is_none());
+    assert!(sleeper.peer().handed.take().is_none());
     assert_eq!(sleeper.look_up(), Look::Up, "it was woken for that");
     shared.idle.release(taken, None);
     end(runtime, [worker, sleeper]);

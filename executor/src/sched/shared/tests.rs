@@ -356,11 +356,11 @@ fn who_is_unparked_in_the_netpoll_comes_out_of_there() {
     assert!(shared.nobody_polls());
     worker.shared().enter_netpoll(worker.index());
     assert!(!shared.nobody_polls());
-    assert!(worker.peer().parker.try_sleep_polling());
+    assert!(worker.peer().thread.parker.try_sleep_polling());
     shared.notify_owner(worker.peer());
     let over = poller.wait(Some(Instant::now()), &mut Vec::new()).unwrap();
     assert!(over.interrupted);
-    assert!(worker.peer().parker.wake_up());
+    assert!(worker.peer().thread.parker.wake_up());
     worker.shared().leave_netpoll();
     assert!(shared.nobody_polls());
     drop(poller);
@@ -372,10 +372,13 @@ fn who_waits_for_a_root_is_woken_where_that_sleeps() {
     let (runtime, worker) = alone();
     let root = Root::new();
     root.settle(shared(&runtime), None);
-    *worker.peer().root.lock() = Some(root.clone());
+    *worker.peer().thread.root.lock() = Some(root.clone());
     shared(&runtime).notify_owner(worker.peer());
     assert!(root.parker().wake_up());
-    assert!(!worker.peer().parker.wake_up(), "nobody sleeps there");
+    assert!(
+        !worker.peer().thread.parker.wake_up(),
+        "nobody sleeps there"
+    );
     drop(root);
     end(runtime, [worker]);
 }
@@ -391,7 +394,7 @@ fn all_are_told_that_it_ends() {
     let [taken_again, new] = [(); 2].map(|()| shared.take_processor().expect("there is room"));
     assert_eq!((taken_again.peer.index, new.peer.index), (1, 2));
     assert!(worker.is_shut_down());
-    assert!(worker.peer().parker.is_notified());
+    assert!(worker.peer().thread.parker.is_notified());
     assert!(shared.idle.monitor().is_notified());
     for late in [new, taken_again] {
         let told = late.peer.attention.load(Relaxed);

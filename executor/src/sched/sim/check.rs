@@ -25,7 +25,7 @@ use crate::{
 const QUEUED_NS_MAX: u64 = 80_000_000;
 
 fn ordered_len(peer: &Peer) -> usize {
-    peer.ordered.get().map_or(0, OrderedStealer::len)
+    peer.queues.ordered.get().map_or(0, OrderedStealer::len)
 }
 
 /// Entries of tasks that are queued no more are kept, up to so many.
@@ -67,7 +67,7 @@ impl Checks {
         let others = driver
             .shared
             .peers()
-            .any(|peer| peer.running.load(Relaxed) == task.header().address());
+            .any(|peer| peer.progress.running.load(Relaxed) == task.header().address());
         if others {
             driver.fail(|| format!("S1: task {} is polled already", task.header().id()));
         }
@@ -139,9 +139,10 @@ impl Checks {
             let peer = thread.worker.bed();
             let takes_one = peer.standing.load() == Stands::Running
                 && !thread.busy.get()
-                && peer.runnext.peek().is_none()
-                && peer.direct.peek().is_none();
-            peer.stealer.len() + ordered_len(peer) + peer.parents.len() > usize::from(takes_one)
+                && peer.queues.runnext.peek().is_none()
+                && peer.queues.direct.peek().is_none();
+            peer.queues.lrq.len() + ordered_len(peer) + peer.queues.parents.len()
+                > usize::from(takes_one)
         });
         if waits || shared.has_queued() {
             driver.fail(|| {
@@ -166,7 +167,7 @@ impl Checks {
         steals.resize(shared.peer_count(), (0, 0));
         for peer in shared.all_peers() {
             let index = peer.index;
-            let len = peer.stealer.len();
+            let len = peer.queues.lrq.len();
             if len > 256 {
                 driver.fail(|| format!("I3: {len} tasks in one ring"));
             }
@@ -179,7 +180,7 @@ impl Checks {
             if now.1 - before.1 > 128 * (now.0 - before.0) {
                 driver.fail(|| format!("I4: {} tasks were stolen at once", now.1 - before.1));
             }
-            let ticks = peer.ticks.load(Relaxed);
+            let ticks = peer.progress.ticks.load(Relaxed);
             let taken = peer.counters.global.get();
             let (since, had) = global[index];
             if empty || taken != had || peer.standing.load() != Stands::Running {
@@ -203,12 +204,12 @@ impl Checks {
         let mut in_queues = shared.grq.len() + shared.ordered.len();
         let mut polled = Vec::new();
         for peer in shared.peers() {
-            in_queues += peer.stealer.len() + ordered_len(peer);
-            in_queues += peer.parents.len();
-            in_queues += usize::from(peer.runnext.peek().is_some());
-            in_queues += usize::from(peer.direct.peek().is_some());
-            in_queues += peer.inbox.len();
-            let running = peer.running.load(Relaxed);
+            in_queues += peer.queues.lrq.len() + ordered_len(peer);
+            in_queues += peer.queues.parents.len();
+            in_queues += usize::from(peer.queues.runnext.peek().is_some());
+            in_queues += usize::from(peer.queues.direct.peek().is_some());
+            in_queues += peer.queues.inbox.len();
+            let running = peer.progress.running.load(Relaxed);
             if running != 0 {
                 polled.push(running);
             }

@@ -99,7 +99,7 @@ impl Calm {
             }
             holds &= match stands {
                 Stands::Running => used.is_some() && peer.only_forks(),
-                Stands::Stuck => peer.running.load(Relaxed) == 0,
+                Stands::Stuck => peer.progress.running.load(Relaxed) == 0,
                 _ => true,
             };
         }
@@ -111,10 +111,10 @@ impl Peer {
     /// Whether its thread is in a computation that forks, and there is no task of its own beside
     /// that.
     fn only_forks(&self) -> bool {
-        self.running.load(Relaxed) != 0
+        self.progress.running.load(Relaxed) != 0
             && self.forks()
             && !self.has_queued()
             && !self.has_parent()
-            && self.runnext.peek().is_none()
+            && self.queues.runnext.peek().is_none()
     }
 }

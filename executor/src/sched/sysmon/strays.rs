@@ -33,8 +33,8 @@ impl Shared {
     /// Says whether a P's thread computes without a permit. If it does no more, its core is free,
     /// and a thread may have slept for want of one.
     pub(super) fn set_stray(&self, peer: &Peer, computes: bool) {
-        if peer.computes.load(Relaxed) != computes {
-            peer.computes.store(computes, Relaxed);
+        if peer.flags.computes.load(Relaxed) != computes {
+            peer.flags.computes.store(computes, Relaxed);
             if !computes {
                 self.peers().for_each(Bed::give_way);
             }
@@ -49,7 +49,7 @@ impl Shared {
         };
         // A thread that was off its core for that long may have waited for one.
         let is_off = || cpu.is_none() || self.is_waiting(peer);
-        if computes || (peer.computes.load(Relaxed) && is_off()) {
+        if computes || (peer.flags.computes.load(Relaxed) && is_off()) {
             self.set_stray(peer, computes);
         }
     }

@@ -83,7 +83,10 @@ impl Watched {
     }
 
     fn is_in_a_poll(&self, polls: bool) {
-        self.peer().running.store(u64::from(polls), Relaxed);
+        self.peer()
+            .progress
+            .running
+            .store(u64::from(polls), Relaxed);
     }
 
     /// It blocks, or does no more.
@@ -99,7 +102,7 @@ impl Watched {
 
     /// The next poll begins, and sysmon sees it.
     fn begins(&mut self) -> bool {
-        self.peer().ticks.fetch_add(1, Relaxed);
+        self.peer().progress.ticks.fetch_add(1, Relaxed);
         self.looks_after(Duration::ZERO)
     }
 
@@ -447,7 +450,7 @@ fn who_finds_no_permit_leaves_word_for_who_comes_to_a_fork() {
     let mut watched = Watched::new(runtime(), 2);
     // Whether its next fork was to come by. It has, then.
     let is_asked = |watched: &Watched| {
-        let asked = !watched.peer().lane.ask();
+        let asked = !watched.peer().queues.lane.ask();
         context::with_worker_frame(&watched.threads[0], || join(|| (), || ()));
         asked
     };
@@ -546,7 +549,7 @@ fn the_system_tells_whether_a_thread_blocks() {
     };
     // It may wait for something else, and go on, on its way to where it stays.
     patiently("it waits", || (0..100).all(|_| stands_still()));
-    peer.thread.store(id.as_u32(), Relaxed);
+    peer.thread.number.store(id.as_u32(), Relaxed);
     let cpu = shared.cpu_time_of(peer, 0);
     assert!(cpu.is_some_and(|cpu| cpu > 1), "{cpu:?}");
     assert_eq!(cpu, id.cpu_time_ns());
@@ -555,7 +558,9 @@ fn the_system_tells_whether_a_thread_blocks() {
     drop(stop);
     thread.join().unwrap();
     // This one computes.
-    peer.thread.store(ThreadId::current().as_u32(), Relaxed);
+    peer.thread
+        .number
+        .store(ThreadId::current().as_u32(), Relaxed);
     assert!(!shared.is_waiting(peer));
     patiently("its CPU time moves", || {
         !shared.is_off_core(peer, shared.cpu_time_of(peer, 0))

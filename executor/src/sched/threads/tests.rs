@@ -45,9 +45,9 @@ fn a_thread_can_be_had_where_one_sleeps_or_may_be_started() {
     assert_eq!(could_have(), (false, false), "there are as many as may be");
     assert!(!worker.lie_down(), "nothing is queued");
     assert_eq!(could_have(), (true, true), "one sleeps");
-    worker.bed().bound.store(true, Relaxed);
+    worker.bed().flags.bound.store(true, Relaxed);
     assert_eq!(could_have(), (true, false), "it is bound");
-    worker.bed().bound.store(false, Relaxed);
+    worker.bed().flags.bound.store(false, Relaxed);
     shared.refusal.store(true, Relaxed);
     assert_eq!(could_have(), (true, true), "who sleeps is not started");
     shared.refusal.store(false, Relaxed);
@@ -124,7 +124,7 @@ fn a_call_is_handed_to_who_sleeps_and_is_not_bound() {
         assert!(!worker.lie_down(), "nothing is queued");
     }
     let [bound, other] = &workers;
-    bound.bed().bound.store(true, Relaxed);
+    bound.bed().flags.bound.store(true, Relaxed);
     let idle = &shared(&runtime).idle;
     let permit = idle.acquire().expect("both sleep");
     assert!(
@@ -134,7 +134,7 @@ fn a_call_is_handed_to_who_sleeps_and_is_not_bound() {
     );
     assert_eq!(bound.bed().standing.load(), Stands::Parked);
     assert_eq!(other.look_up(), Look::Up, "it has the permit");
-    let handed = other.bed().take_handed().expect("it was handed over");
+    let handed = other.bed().handed.take().expect("it was handed over");
     assert_eq!(handed.header().id(), id);
     let _ = handed.cancel();
     end(runtime, workers);
@@ -148,7 +148,7 @@ fn a_call_that_nobody_can_be_had_for_comes_back() {
     let call = call(&runtime);
     let id = call.header().id();
     assert!(!other.lie_down(), "nothing is queued");
-    other.bed().bound.store(true, Relaxed);
+    other.bed().flags.bound.store(true, Relaxed);
     let shared = shared(&runtime);
     count(shared, shared.config.max_threads);
     let permit = shared.idle.acquire().expect("one sleeps");

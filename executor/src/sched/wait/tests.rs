@@ -207,9 +207,9 @@ fn a_call_that_was_handed_over_does_not_wait_for_a_block() {
     assert!(!worker.lie_down(), "nothing is queued");
     drop(runtime.handle().spawn(async {}));
     let call = worker.shared().pop_queued().expect("it was queued");
-    assert!(worker.bed().hand_call(call).is_ok(), "there is none yet");
+    assert!(worker.bed().handed.put(call).is_ok(), "there is none yet");
     bring(&worker, || ());
-    assert!(worker.bed().take_handed().is_none(), "it is with others");
+    assert!(worker.bed().handed.take().is_none(), "it is with others");
     assert!(worker.shared().has_queued());
     end(runtime, [worker]);
 }
@@ -247,7 +247,7 @@ fn advance(worker: &Worker, time: Duration) {
 
 /// It sleeps once, and is woken already.
 fn wait(worker: &Worker) -> Slept {
-    worker.bed().parker.unpark(|| ());
+    worker.bed().thread.parker.unpark(|| ());
     worker.wait()
 }
 
@@ -255,8 +255,8 @@ fn wait(worker: &Worker) -> Slept {
 fn polls(worker: &Worker) -> bool {
     let polls = || worker.bed().counters.netpolls.get();
     let before = polls();
-    worker.bed().parker.unpark(|| ());
-    worker.wait_on(&worker.bed().parker, None);
+    worker.bed().thread.parker.unpark(|| ());
+    worker.wait_on(&worker.bed().thread.parker, None);
     polls() != before
 }
 
@@ -363,7 +363,7 @@ fn who_lets_a_crowd_gather_is_brought_what_comes_meanwhile() {
     arm(&worker, Duration::from_nanos(1), Waker::noop().clone());
     advance(&worker, Duration::from_nanos(1));
     events.bring(Waker::noop());
-    worker.wait_on(&worker.bed().parker, None);
+    worker.wait_on(&worker.bed().thread.parker, None);
     assert_eq!(worker.ready.take().len(), 2, "it did not wait at all");
     drop(events);
     end(runtime, [worker]);
@@ -376,7 +376,7 @@ fn who_waits_for_a_timer_is_brought_what_comes_before() {
     let mut events = Events::new(&runtime);
     arm(&worker, HOUR, Waker::noop().clone());
     events.bring(Waker::noop());
-    worker.wait_on(&worker.bed().parker, None);
+    worker.wait_on(&worker.bed().thread.parker, None);
     assert_eq!(worker.ready.take().len(), 1);
     advance(&worker, HOUR);
     assert!(polls(&worker));
@@ -465,13 +465,13 @@ const TASK: u64 = 1 << 32;
 
 /// Whether that thread would wait for a permit, in a poll of this. All are taken.
 fn waits_for_a_permit(worker: &Worker, running: u64) -> bool {
-    worker.bed().running.store(running, Relaxed);
+    worker.bed().progress.running.store(running, Relaxed);
     let waits = !worker.ask_for_permit();
     assert!(!worker.bed().standing.has_permit());
     if waits {
         assert!(!worker.was_answered(), "nobody has given it one");
     }
-    worker.bed().running.store(0, Relaxed);
+    worker.bed().progress.running.store(0, Relaxed);
     waits
 }
 

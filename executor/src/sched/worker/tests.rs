@@ -73,7 +73,7 @@ fn who_leaves_gives_what_it_has_to_others() {
 fn a_thread_polls_no_root_any_more_when_that_has_ended() {
     let runtime = runtime();
     let shared = runtime.handle().shared().clone();
-    let running = || shared.peer(0).running.load(Relaxed);
+    let running = || shared.peer(0).progress.running.load(Relaxed);
     runtime.block_on(async {
         // It has a P from here on.
         drop(spawn(async {}));
@@ -126,7 +126,7 @@ fn a_stolen_branch_is_a_poll_of_its_thief() {
     let observe = || {
         context::with_worker(|worker| {
             let worker = worker.expect("it runs on a P");
-            (worker.index(), worker.peer().running.load(Relaxed))
+            (worker.index(), worker.peer().progress.running.load(Relaxed))
         })
     };
     let ((), observed) = context::with_worker_frame(&owner, || {
@@ -137,7 +137,7 @@ fn a_stolen_branch_is_a_poll_of_its_thief() {
     });
     assert_eq!(observed, (index, BRANCH));
     let thief = THIEF.take().expect("it is back");
-    assert_eq!(thief.peer().running.load(Relaxed), 0);
+    assert_eq!(thief.peer().progress.running.load(Relaxed), 0);
     assert_eq!(thief.peer().counters.polls.get(), 1);
     assert!(!thief.spins(), "it has found something");
     end(runtime, [owner, thief]);
@@ -267,7 +267,7 @@ fn without_sysmon_nobody_gives_way_at_a_fork() {
     shared.time.clock().advance(FORK_SLICE);
     shared.ask_at_forks();
     // Who gave way would not sleep for long.
-    worker.peer().parker.unpark(|| ());
+    worker.peer().thread.parker.unpark(|| ());
     context::with_worker_frame(&worker, || worker.come_to_a_fork());
     assert!(worker.peer().standing.has_permit());
     assert!(shared.is_asked_at_forks(), "nobody has heard it");
@@ -281,7 +281,7 @@ fn who_comes_back_from_a_block_without_a_permit_waits_at_its_next_fork() {
     let runtime = builder.build_with(Clock::stopped()).unwrap();
     let worker = thread(&runtime);
     let idle = &runtime.handle().shared().idle;
-    worker.peer().running.store(1, Relaxed);
+    worker.peer().progress.running.store(1, Relaxed);
     // Its first fork notes who asks.
     context::with_worker_frame(&worker, || join(|| (), || ()));
     assert!(worker.announce_blocking());
@@ -290,7 +290,7 @@ fn who_comes_back_from_a_block_without_a_permit_waits_at_its_next_fork() {
     assert!(!worker.peer().is_stray(), "nobody would end that");
     assert!(!worker.lane().ask(), "it does not come by");
     idle.release(permit, None);
-    worker.peer().running.store(0, Relaxed);
+    worker.peer().progress.running.store(0, Relaxed);
     end(runtime, [worker]);
 }
 
@@ -334,9 +334,9 @@ fn the_root_of_a_block_on_does_not_give_way_at_a_fork() {
     ] {
         shared.ask_at_forks();
         worker.scope = scope;
-        worker.peer().running.store(running, Relaxed);
+        worker.peer().progress.running.store(running, Relaxed);
         assert_eq!(gives_way(&worker, FORK_SLICE), gives);
     }
-    worker.peer().running.store(0, Relaxed);
+    worker.peer().progress.running.store(0, Relaxed);
     end(runtime, [worker]);
 }

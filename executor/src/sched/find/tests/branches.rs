@@ -20,7 +20,7 @@ fn after_a_steal_both_share_a_branch() {
     let runtime = runtime();
     let (owner, thief) = (thread(&runtime), thread(&runtime));
     let shared = runtime.handle().shared().clone();
-    let lane = |index| &shared.peer(index).lane;
+    let lane = |index| &shared.peer(index).queues.lane;
     let shares = |index| join(|| lane(index).has_shared(), || ()).0;
     let (own, other) = (owner.index(), thief.index());
     for worker in [&owner, &thief] {
@@ -54,7 +54,7 @@ fn a_scope_whose_branch_was_stolen_forgets_nobody_who_asked() {
     let runtime = runtime();
     let (owner, thief) = (thread(&runtime), thread(&runtime));
     let shared = runtime.handle().shared().clone();
-    let lane = &shared.peer(owner.index()).lane;
+    let lane = &shared.peer(owner.index()).queues.lane;
     let mut ran = false;
     context::with_worker_frame(&owner, || {
         lane.ask_as_helper();
@@ -78,7 +78,7 @@ fn a_branch_of_a_scope_that_is_handed_back_is_its_owners() {
         let runtime = runtime();
         let (owner, thief) = (thread(&runtime), thread(&runtime));
         let shared = runtime.handle().shared().clone();
-        let lane = &shared.peer(owner.index()).lane;
+        let lane = &shared.peer(owner.index()).queues.lane;
         let mut ran_on = vec![];
         context::with_worker_frame(&owner, || {
             lane.ask_as_helper();
@@ -103,7 +103,7 @@ fn who_takes_back_what_was_shared_for_long_shares_the_next() {
     let (owner, busy) = (thread(&runtime), thread(&runtime));
     busy.found_work();
     let shared = runtime.handle().shared().clone();
-    let lane = &shared.peer(owner.index()).lane;
+    let lane = &shared.peer(owner.index()).queues.lane;
     let shares = || join(|| lane.has_shared(), || ()).0;
     context::with_worker_frame(&owner, || {
         shares();
@@ -134,7 +134,7 @@ fn joins_share_one_branch_for_each_that_searches() {
     }
     let shared = runtime.handle().shared().clone();
     assert_eq!(shared.could_take(), 2);
-    let lane = shared.peer(forks.index()).lane.clone();
+    let lane = shared.peer(forks.index()).queues.lane.clone();
     context::with_worker_frame(forks, || {
         lane.ask();
         let ((deepest, ()), ()) = join(|| join(|| join(|| lane.shared(), || ()).0, || ()), || ());
@@ -153,7 +153,7 @@ fn a_search_takes_tasks_of_any_before_branches() {
         let [forks, has_tasks, searches] = [(); 3].map(|()| thread(&runtime));
         context::with_worker_frame(&has_tasks, || (0..2).for_each(|_| drop(spawn(async {}))));
         let shared = runtime.handle().shared().clone();
-        let lane = &shared.peer(forks.index()).lane;
+        let lane = &shared.peer(forks.index()).queues.lane;
         THIEF.set(Some(searches));
         let search = || {
             assert!(lane.has_shared());

@@ -103,7 +103,7 @@ fn who_goes_on_sends_nothing_away_that_has_not_had_its_turn() {
     assert_eq!((worker.p.lrq.room(), worker.ground().grq.len()), (0, 1));
     assert_eq!(worker.bed().counters.overflows.get(), 0);
     assert!(
-        worker.bed().gave_away.load(Relaxed),
+        worker.bed().flags.gave_away.load(Relaxed),
         "who leaves has to know"
     );
     let next = worker.p.runnext.take().expect("it was spawned last");

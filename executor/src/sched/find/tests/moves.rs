@@ -61,7 +61,7 @@ fn runnext_of_a_victim_that_moves_on_is_left_there() {
         let (shared, index) = (runtime.handle().shared().clone(), victim.index());
         let rounds = at_each_round(&runtime, move |round| {
             if round == moves_in {
-                shared.peer(index).ticks.fetch_add(1, Relaxed);
+                shared.peer(index).progress.ticks.fetch_add(1, Relaxed);
             }
         });
         let found = step(&searcher);

@@ -221,8 +221,8 @@ fn the_milliseconds_are_those_of_the_last_look_at_the_clock() {
 fn in_block_on(runtime: &Runtime, both: bool) -> (Worker, Worker) {
     let (mut worker, other) = (thread(runtime), thread(runtime));
     worker.scope = Scope::Own;
-    worker.bed().own.store(true, Relaxed);
-    other.bed().own.store(both, Relaxed);
+    worker.bed().flags.own.store(true, Relaxed);
+    other.bed().flags.own.store(both, Relaxed);
     spawned(&worker, 1);
     (worker, other)
 }

@@ -12,13 +12,13 @@ fn stray(runtime: &Runtime) -> Worker {
     if let Some(permit) = worker.bed().standing.revoke() {
         worker.ground().release(permit, None);
     }
-    worker.bed().running.store(1, Relaxed);
-    worker.bed().computes.store(true, Relaxed);
+    worker.bed().progress.running.store(1, Relaxed);
+    worker.bed().flags.computes.store(true, Relaxed);
     worker
 }
 
 fn end_stray(worker: &Worker) {
-    worker.bed().running.store(0, Relaxed);
+    worker.bed().progress.running.store(0, Relaxed);
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn a_search_leaves_branches_to_strays() {
     let (searcher, computer) = searcher_and_computer(&runtime);
     let stray = stray(&runtime);
     let shared = runtime.handle().shared();
-    let (lane, computes) = (&computer.bed().lane, &stray.bed().computes);
+    let (lane, computes) = (&computer.bed().queues.lane, &stray.bed().flags.computes);
     THIEF.set(Some(searcher));
     let mut ran = false;
     let searches = || {
@@ -60,7 +60,7 @@ fn who_is_asked_wakes_nobody_beside_a_stray() {
     let owner = thread(&runtime);
     let stray = stray(&runtime);
     let shared = runtime.handle().shared();
-    let (lane, computes) = (&owner.bed().lane, &stray.bed().computes);
+    let (lane, computes) = (&owner.bed().queues.lane, &stray.bed().flags.computes);
     let free = || {
         lane.ask();
         join(|| shared.idle.free(), || ()).0

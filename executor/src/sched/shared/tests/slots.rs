@@ -224,7 +224,9 @@ fn a_search_reaches_every_thread_that_there_is() {
     for left in (0..threads.len()).rev() {
         poll(&worker, 1);
         let shared = shared(&runtime);
-        let alone = shared.peers().filter(|it| it.runnext.peek().is_some());
+        let alone = shared
+            .peers()
+            .filter(|it| it.queues.runnext.peek().is_some());
         assert_eq!(alone.count(), left);
     }
     assert_eq!(victims(&worker), 4 * threads.len() as u64);

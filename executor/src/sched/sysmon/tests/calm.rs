@@ -16,7 +16,7 @@ use crate::sched::{
 fn computing() -> Watched {
     let mut watched = Watched::new(runtime(), 3);
     for thread in &watched.threads[..2] {
-        thread.bed().running.store(BRANCH, Relaxed);
+        thread.bed().progress.running.store(BRANCH, Relaxed);
     }
     watched.begins();
     assert!(is_calm_after(&mut watched, SLOW_BUSY));
@@ -25,7 +25,7 @@ fn computing() -> Watched {
 
 fn end_of(watched: Watched) {
     for thread in &watched.threads {
-        thread.bed().running.store(0, Relaxed);
+        thread.bed().progress.running.store(0, Relaxed);
     }
     watched.end();
 }
@@ -42,11 +42,11 @@ fn is_calm_after(watched: &mut Watched, time: Duration) -> bool {
 fn it_is_calm_where_nothing_but_computations_that_fork_goes_on() {
     /// Its name, and what it is.
     type Else = (&'static str, fn(&Watched));
-    let polls = |thread: &Worker| thread.bed().running.store(1, Relaxed);
+    let polls = |thread: &Worker| thread.bed().progress.running.store(1, Relaxed);
     let all: [Else; 7] = [
         ("a free permit", |watched| {
             let permit = watched.threads[1].bed().standing().revoke();
-            watched.threads[1].bed().running.store(0, Relaxed);
+            watched.threads[1].bed().progress.running.store(0, Relaxed);
             let permit = permit.expect("it had one");
             watched.shared().idle.release(permit, None);
         }),
@@ -66,7 +66,7 @@ fn it_is_calm_where_nothing_but_computations_that_fork_goes_on() {
             assert!(!watched.threads[2].ask_for_permit());
         }),
         ("a stuck thread", |watched| {
-            watched.threads[2].bed().running.store(1, Relaxed);
+            watched.threads[2].bed().progress.running.store(1, Relaxed);
         }),
     ];
     for (what, begin) in all {

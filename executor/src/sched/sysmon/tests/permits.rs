@@ -48,7 +48,7 @@ impl Beside {
         let runtime = runtime();
         let (poller, other) = (thread(&runtime), thread(&runtime));
         let monitor = Monitor::new(runtime.handle().shared());
-        poller.bed().running.store(1, Relaxed);
+        poller.bed().progress.running.store(1, Relaxed);
         drop(runtime.spawn(async {}));
         Self {
             runtime,
@@ -60,7 +60,7 @@ impl Beside {
 
     /// The next poll of the first thread begins, and sysmon sees it.
     fn begins(&mut self) {
-        self.poller.bed().ticks.fetch_add(1, Relaxed);
+        self.poller.bed().progress.ticks.fetch_add(1, Relaxed);
         self.blocks(false);
         self.monitor.look();
     }
@@ -97,7 +97,7 @@ impl Beside {
     }
 
     fn end(self) {
-        self.poller.bed().running.store(0, Relaxed);
+        self.poller.bed().progress.running.store(0, Relaxed);
         end(self.runtime, [self.poller, self.other]);
     }
 }
@@ -244,12 +244,13 @@ fn of_computations_that_fork_one_a_look_loses_its_permit() {
         let mut watched = Watched::new(runtime(), 2);
         let shared = watched.runtime.handle().shared().clone();
         let permits = || {
-            let has_permit =
-                |peer: &&Peer| peer.standing.has_permit() && peer.running.load(Relaxed) != 0;
+            let has_permit = |peer: &&Peer| {
+                peer.standing.has_permit() && peer.progress.running.load(Relaxed) != 0
+            };
             shared.peers().filter(has_permit).count()
         };
         for thread in &watched.threads {
-            thread.bed().running.store(BRANCH, Relaxed);
+            thread.bed().progress.running.store(BRANCH, Relaxed);
         }
         watched.begins();
         watched.wants();
@@ -262,7 +263,7 @@ fn of_computations_that_fork_one_a_look_loses_its_permit() {
         assert_eq!(permits(), usize::from(slice == FORK_SLICE));
         watched.looks_after(SLICE);
         assert_eq!(permits(), 0);
-        watched.threads[1].bed().running.store(0, Relaxed);
+        watched.threads[1].bed().progress.running.store(0, Relaxed);
         watched.end();
     }
 }
@@ -271,7 +272,7 @@ fn of_computations_that_fork_one_a_look_loses_its_permit() {
 fn who_computes_on_is_a_stray_until_it_blocks() {
     let mut watched = Watched::new(runtime(), 2);
     let shared = watched.runtime.handle().shared().clone();
-    let lane = &shared.peer(1).lane;
+    let lane = &shared.peer(1).queues.lane;
     let forks =
         |watched: &Watched| context::with_worker_frame(&watched.threads[1], || join(|| (), || ()));
     for over in [false, true] {
@@ -333,14 +334,14 @@ fn who_comes_back_from_a_block_without_a_permit_is_a_stray() {
     let runtime = builder.build_with(Clock::stopped()).unwrap();
     let shared = runtime.handle().shared();
     let worker = thread(&runtime);
-    worker.bed().running.store(1, Relaxed);
+    worker.bed().progress.running.store(1, Relaxed);
     assert!(worker.announce_blocking());
     let permit = shared.idle.acquire().expect("it was released");
     assert!(!worker.bed().is_stray(), "it blocks");
     worker.end_blocking();
     assert!(worker.bed().is_stray());
     shared.idle.release(permit, None);
-    worker.bed().running.store(0, Relaxed);
+    worker.bed().progress.running.store(0, Relaxed);
     end(runtime, [worker]);
 }
 
@@ -360,7 +361,7 @@ fn sysmon_is_awake_beside_a_stray() {
     let monitor = &mut watched.monitor;
     let mut sleeps = || (0..20).any(|_| matches!(monitor.rest(), Rest::ForGood(_)));
     assert!(!sleeps());
-    shared.peer(0).computes.store(false, Relaxed);
+    shared.peer(0).flags.computes.store(false, Relaxed);
     assert!(sleeps(), "it would never");
     watched.end();
 }
@@ -387,7 +388,7 @@ fn a_computation_that_forks_gives_way_in_the_middle_of_a_leaf() {
     watched.begins();
     watched.looks_after(SLICE - slice);
     assert!(has_permit(&watched), "it does not fork");
-    watched.peer().running.store(BRANCH, Relaxed);
+    watched.peer().progress.running.store(BRANCH, Relaxed);
     watched.begins();
     watched.looks_after(almost);
     assert!(has_permit(&watched), "it is too early");
@@ -427,7 +428,7 @@ fn beside_a_shared_branch(blocks: bool) -> Stands {
     let result = context::with_worker_frame(&owner, || {
         owner.lane().ask_as_helper();
         let looks = || {
-            assert!(shared.peer(1).lane.has_shared());
+            assert!(shared.peer(1).queues.lane.has_shared());
             let stage = shared.stage.as_ref().expect("the clock is virtual");
             let mut monitor = Monitor::new(&shared);
             monitor.look();
@@ -458,7 +459,7 @@ fn a_shared_branch_takes_no_permit_from_who_computes() {
     let shared = runtime.handle().shared().clone();
     let mut monitor = Monitor::new(&shared);
     let peer = shared.peer(owner.index());
-    peer.running.store(1, Relaxed);
+    peer.progress.running.store(1, Relaxed);
     let mut look_after = |time| {
         shared.time.clock().advance(time);
         monitor.look();
@@ -466,18 +467,18 @@ fn a_shared_branch_takes_no_permit_from_who_computes() {
     };
     look_after(Duration::ZERO);
     context::with_worker_frame(&owner, || {
-        peer.lane.ask_as_helper();
+        peer.queues.lane.ask_as_helper();
         let looks = || {
-            assert!(peer.lane.has_shared());
+            assert!(peer.queues.lane.has_shared());
             assert_eq!(look_after(SLICE), Stands::Running);
             drop(runtime.spawn(async {}));
             // As if it were another poll.
-            peer.ticks.fetch_add(1, Relaxed);
+            peer.progress.ticks.fetch_add(1, Relaxed);
             assert_eq!(look_after(Duration::ZERO), Stands::Running);
             assert_eq!(look_after(FORK_SLICE), Stands::Stuck, "others need it");
         };
         join(looks, || ());
     });
-    peer.running.store(0, Relaxed);
+    peer.progress.running.store(0, Relaxed);
     end(runtime, [owner, other]);
 }

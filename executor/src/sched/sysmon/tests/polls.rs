@@ -85,7 +85,7 @@ fn who_makes_few_ticks_is_sent_to_the_global_queue() {
     let mut sent = |change: fn(&Watched), ticks| {
         change(&watched);
         watched.peer().attention.store(0, Relaxed);
-        watched.peer().ticks.fetch_add(ticks, Relaxed);
+        watched.peer().progress.ticks.fetch_add(ticks, Relaxed);
         watched.looks_after(SLOW_BUSY);
         let sent = watched.peer().attention.load(Relaxed) == attention::GLOBAL;
         assert_eq!(watched.monitor.watchful, sent);
@@ -100,10 +100,10 @@ fn who_makes_few_ticks_is_sent_to_the_global_queue() {
     assert!(!sent(|it| it.is_in_a_poll(false), 1));
     assert!(sent(|it| it.is_in_a_poll(true), 1));
     assert!(
-        !sent(|it| it.peer().own.store(true, Relaxed), 1),
+        !sent(|it| it.peer().flags.own.store(true, Relaxed), 1),
         "it takes nothing from there"
     );
-    assert!(sent(|it| it.peer().own.store(false, Relaxed), 1));
+    assert!(sent(|it| it.peer().flags.own.store(false, Relaxed), 1));
     assert!(!sent(|it| it.shared().drain_global(), 1));
     watched.end();
 }
@@ -166,7 +166,10 @@ fn what_a_long_poll_left_next_wakes_a_thread() {
     assert_eq!(stage(&watched.runtime).len(), 0);
     assert!(watched.looks_after(FAST));
     assert_eq!(stage(&watched.runtime).len(), 1);
-    assert!(watched.peer().runnext.peek().is_some(), "that steals it");
+    assert!(
+        watched.peer().queues.runnext.peek().is_some(),
+        "that steals it"
+    );
     watched.end();
 }
 
@@ -176,12 +179,15 @@ fn what_a_stuck_poll_left_next_goes_to_the_global_queue() {
     let task = watched.task();
     assert!(watched.threads[0].p.runnext.put(task).is_none());
     assert!(!watched.begins());
-    assert!(watched.peer().runnext.peek().is_some(), "it has its permit");
+    assert!(
+        watched.peer().queues.runnext.peek().is_some(),
+        "it has its permit"
+    );
     let permit = watched.peer().standing.revoke().expect("as was said");
     assert!(watched.looks_after(FAST));
-    assert!(watched.peer().runnext.peek().is_none());
+    assert!(watched.peer().queues.runnext.peek().is_none());
     assert_eq!(watched.shared().grq.len(), 1);
-    assert!(watched.peer().gave_away.load(Relaxed));
+    assert!(watched.peer().flags.gave_away.load(Relaxed));
     watched.peer().standing.run(permit);
     watched.end();
 }
@@ -196,10 +202,10 @@ fn who_is_stuck_is_looked_at_often_if_that_is_not_announced() {
         watched.monitor.watchful,
         "it may be back at any moment, and stuck again"
     );
-    watched.peer().announced.store(true, Relaxed);
+    watched.peer().flags.announced.store(true, Relaxed);
     watched.looks_after(FAST);
     assert!(!watched.monitor.watchful);
-    watched.peer().announced.store(false, Relaxed);
+    watched.peer().flags.announced.store(false, Relaxed);
     watched.is_in_a_poll(false);
     watched.looks_after(FAST);
     assert!(!watched.monitor.watchful);
@@ -213,16 +219,16 @@ fn a_child_goes_to_others_once_two_looks_saw_that_its_poll_blocks() {
     let task = watched.task();
     assert!(watched.threads[0].p.direct.put(task).is_none());
     // It comes back from a block that it announced, with a permit, and blocks once more.
-    watched.peer().announced.store(true, Relaxed);
+    watched.peer().flags.announced.store(true, Relaxed);
     watched.begins();
-    watched.peer().announced.store(false, Relaxed);
+    watched.peer().flags.announced.store(false, Relaxed);
     watched.blocks(true);
     assert!(!watched.looks_after(FAST));
-    assert!(watched.peer().direct.peek().is_some());
+    assert!(watched.peer().queues.direct.peek().is_some());
     assert!(watched.looks_after(FAST));
-    assert!(watched.peer().direct.peek().is_none());
+    assert!(watched.peer().queues.direct.peek().is_none());
     assert_eq!(watched.shared().grq.len(), 1);
-    assert!(watched.peer().gave_away.load(Relaxed));
+    assert!(watched.peer().flags.gave_away.load(Relaxed));
     watched.end();
 }
 
@@ -231,7 +237,7 @@ fn a_new_poll_that_is_on_no_core_is_looked_at_again_at_once() {
     let mut watched = Watched::new(runtime(), 2);
     let again = |watched: &mut Watched, blocks, after| {
         watched.blocks(blocks);
-        watched.peer().ticks.fetch_add(1, Relaxed);
+        watched.peer().progress.ticks.fetch_add(1, Relaxed);
         watched.looks_after(after);
         watched.rest() == FAST
     };
@@ -246,7 +252,7 @@ fn a_new_poll_that_is_on_no_core_is_looked_at_again_at_once() {
     assert!(again(&mut watched, true, SLOW_BUSY));
     let permit = watched.peer().standing.revoke().expect("it had one");
     watched.looks_after(FAST);
-    watched.peer().ticks.fetch_add(1, Relaxed);
+    watched.peer().progress.ticks.fetch_add(1, Relaxed);
     watched.looks_after(SLOW_BUSY);
     assert_ne!(watched.rest(), FAST, "it has no permit to lose");
     watched.peer().standing.run(permit);

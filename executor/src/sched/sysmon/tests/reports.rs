@@ -35,7 +35,7 @@ impl Reported {
         let watched = Watched::new(runtime, 2);
         let task = watched.task();
         let address = task.header().address();
-        watched.peer().running.store(address, Relaxed);
+        watched.peer().progress.running.store(address, Relaxed);
         Self {
             watched,
             task,
@@ -164,7 +164,7 @@ fn a_stall_that_goes_on_is_reported_each_time_it_has_doubled() {
 fn a_stall_is_over_where_its_poll_is() {
     type Ends = fn(&mut Reported);
     let forks: Ends = |reported| joins(&reported.watched);
-    let announces: Ends = |reported| reported.watched.peer().announced.store(true, Relaxed);
+    let announces: Ends = |reported| reported.watched.peer().flags.announced.store(true, Relaxed);
     let is_in_no_poll: Ends = |reported| reported.watched.is_in_a_poll(false);
     for ends in [forks, announces, is_in_no_poll] {
         let mut reported = Reported::new();
@@ -175,7 +175,12 @@ fn a_stall_is_over_where_its_poll_is() {
         reported.ended(THRESHOLD + MOMENT);
         reported.watched.looks_after(MOMENT);
         assert!(reported.said().is_none(), "once");
-        reported.watched.peer().announced.store(false, Relaxed);
+        reported
+            .watched
+            .peer()
+            .flags
+            .announced
+            .store(false, Relaxed);
         reported.end();
     }
 }
@@ -231,7 +236,7 @@ fn a_report_tells_who_computes_who_blocks_and_who_waits_for_a_core() {
             *stage.cpu_time.lock() = Some(7 + cpu.as_nanos() as u64);
             reported.watched.looks_after(time);
         };
-        reported.watched.peer().ticks.fetch_add(1, Relaxed);
+        reported.watched.peer().progress.ticks.fetch_add(1, Relaxed);
         look(&mut reported, NONE, NONE, false);
         look(&mut reported, THRESHOLD - MOMENT, before, waits[0]);
         look(&mut reported, MOMENT, cpu_time, waits[1]);
@@ -310,12 +315,12 @@ fn a_long_poll_is_asked_to_come_by_if_its_stalls_are_reported() {
         joins(&watched);
         watched.begins();
         assert!(
-            watched.peer().lane.ask(),
+            watched.peer().queues.lane.ask(),
             "it was not asked before the second look"
         );
         joins(&watched);
         watched.looks_after(MOMENT);
-        let is_asked = !watched.peer().lane.ask();
+        let is_asked = !watched.peer().queues.lane.ask();
         watched.end();
         is_asked
     };
@@ -419,7 +424,7 @@ fn stalls_that_go_on_take_turns() {
     let mut reported = Reported::new();
     let address = reported.task.header().address();
     let second_polls = |reported: &Reported, polls: bool| {
-        let running = &reported.watched.threads[1].bed().running;
+        let running = &reported.watched.threads[1].bed().progress.running;
         running.store(if polls { address } else { 0 }, Relaxed);
     };
     let said_after = |reported: &mut Reported, time| {

@@ -70,7 +70,7 @@ fn spawns(runtime: &Runtime, worker: &Worker) {
         context::with_worker_frame(worker, || drop(spawn(pending::<()>())));
     });
     // That is another reason.
-    worker.bed().gave_away.store(false, Relaxed);
+    worker.bed().flags.gave_away.store(false, Relaxed);
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn who_gave_its_own_away_stands_in_where_no_thread_can_be_had() {
     let shared = runtime.handle().shared();
     without_threads(&runtime);
     assert!(!worker.must_stand_in(), "what waits is not its own");
-    worker.bed().gave_away.store(true, Relaxed);
+    worker.bed().flags.gave_away.store(true, Relaxed);
     assert!(worker.must_stand_in());
     shared.refusal.store(false, Relaxed);
     assert!(!worker.must_stand_in(), "no thread was refused");
