@@ -75,7 +75,8 @@ impl Worker {
             && peer.progress.running.load(Relaxed) == ROOT
             && !peer.flags.announced.load(Relaxed);
         let is_first = peer.counters.spawned.get() == self.spawned_before + 1;
-        if !in_call || !is_first || !self.p.yielding.is_due() || !self.shared.is_crowded() {
+        if !in_call || !is_first || !self.p.backoffs.yielding.is_due() || !self.shared.is_crowded()
+        {
             return;
         }
         let began = self.now();
@@ -86,7 +87,7 @@ impl Worker {
             self.try_run()
         });
         if got || self.now() - began > YIELDS_TAKE.as_nanos() as u64 {
-            self.p.yielding.settle(got);
+            self.p.backoffs.yielding.settle(got);
         }
     }
 }

@@ -303,7 +303,7 @@ impl Worker {
         let shared = &*self.shared;
         if shared.blocking.calls() == 0
             || self.root.is_some()
-            || self.p.pinned_live.get() > 0
+            || self.p.pinned.has_live()
             || shared
                 .ordered
                 .top()
@@ -319,10 +319,10 @@ impl Worker {
     /// What has its turn at every 61st tick, however much local work there is.
     fn every_61st(&self, tick: u64) -> Option<Step> {
         let now = self.now();
-        self.p.now_ms.set((now / 1_000_000) as u32);
-        match self.p.slice_began.get() {
+        self.p.clocks.set_now(now);
+        match self.p.clocks.slice_began.get() {
             // It began since the last look at the clock.
-            None => self.p.slice_began.set(Some(now)),
+            None => self.p.clocks.slice_began.set(Some(now)),
             Some(began) if began + SLICE.as_nanos() as u64 <= now => {
                 self.peer().attention.fetch_or(attention::SLICE, Relaxed);
             }
@@ -401,8 +401,8 @@ impl Worker {
     /// With ticks alone, and 128 tasks, an exchange came in 10 ms with polls of 10 us. What came
     /// last to 10,000 tasks that always wanted to go on waited for four turns of all.
     fn exchange_is_due(&self, tick: u64) -> Option<usize> {
-        let now = self.p.now_ms.get();
-        let since = now.wrapping_sub(self.p.exchanged_ms.get());
+        let now = self.p.clocks.now_ms.get();
+        let since = now.wrapping_sub(self.p.clocks.exchanged_ms.get());
         let at_most = if since >= EXCHANGE_PERIOD_MS {
             2 * EXCHANGED_MAX
         } else if tick.is_multiple_of(EXCHANGE_TICK_SHORT) {
@@ -410,7 +410,7 @@ impl Worker {
         } else {
             return None;
         };
-        self.p.exchanged_ms.set(now);
+        self.p.clocks.exchanged_ms.set(now);
         Some(at_most)
     }
 
@@ -478,11 +478,11 @@ impl Worker {
     /// tick the local queue comes before the fork deque, so that forks do not hold it up.
     fn local(&self) -> Option<Task> {
         let p = &*self.p;
-        if let Some(task) = p.take_child().or_else(|| p.runnext.take()) {
+        if let Some(task) = p.forks.take_child().or_else(|| p.runnext.take()) {
             return Some(task);
         }
-        if p.forks.get()
-            && !p.parents.is_empty()
+        if p.forks.used.get()
+            && !p.forks.parents.is_empty()
             && (p.lrq.is_empty()
                 || !p
                     .peer
@@ -490,7 +490,7 @@ impl Worker {
                     .ticks
                     .load(Relaxed)
                     .is_multiple_of(TIMER_TICK))
-            && let Some(task) = p.parents.pop()
+            && let Some(task) = p.forks.parents.pop()
         {
             event!(self, ParentResumed, &task, 0);
             return Some(task);
@@ -505,14 +505,14 @@ impl Worker {
     /// Another task comes before the child that was just forked. Few threads see the child where it
     /// is, and it must not be taken for a child of the other task.
     pub(super) fn let_child_wait(&self) {
-        if let Some(child) = self.p.direct.take() {
+        if let Some(child) = self.p.forks.direct.take() {
             self.push_next(child);
         }
     }
 
     /// What runs next does not inherit its slice.
     pub(super) fn begin_slice(&self) {
-        self.p.slice_began.set(None);
+        self.p.clocks.slice_began.set(None);
     }
 
     /// The slice is over: `runnext` goes to the back, if there is a queue that waits (F4).
@@ -581,7 +581,7 @@ impl Worker {
             return 0;
         }
         let now = self.now();
-        self.p.now_ms.set((now / 1_000_000) as u32);
+        self.p.clocks.set_now(now);
         if !self.p.peer.timers.has_due(now) {
             return 0;
         }
@@ -605,7 +605,7 @@ impl Worker {
     fn runs_another_first(&self) -> bool {
         let p = &*self.p;
         !p.runnext.is_empty()
-            || !p.direct.is_empty()
+            || !p.forks.direct.is_empty()
             || (self.has_private() && !self.private_last.get())
     }
 

@@ -541,16 +541,16 @@ impl Worker {
         {
             return Some(Step::Run(task));
         }
-        if let Some(child) = p.direct.take() {
+        if let Some(child) = p.forks.direct.take() {
             return Some(Step::Run(child));
         }
         self.gather();
         let root = self.root.as_ref().filter(|root| root.is_notified());
         let counts = [
             usize::from(root.is_some()),
-            p.pinned.borrow().len(),
+            p.pinned.ready.borrow().len(),
             usize::from(p.peer.queues.runnext.peek().is_some()),
-            usize::from(!p.parents.is_empty()),
+            usize::from(!p.forks.parents.is_empty()),
             p.lrq.len(),
         ];
         let ready = counts.iter().sum();
@@ -565,9 +565,9 @@ impl Worker {
         }
         let task = match queue {
             0 => return root.filter(|root| root.take()).map(|_| Step::Root),
-            1 => p.pinned.borrow_mut().remove(at),
+            1 => p.pinned.ready.borrow_mut().remove(at),
             2 => p.runnext.take(),
-            3 => p.parents.pop().inspect(|_task| {
+            3 => p.forks.parents.pop().inspect(|_task| {
                 event!(self, ParentResumed, _task, 0);
             }),
             _ => {

@@ -265,51 +265,127 @@ pub(crate) struct Processor {
     pub(crate) lrq: LocalQueue<Task>,
     pub(crate) runnext: RunNext<Task>,
     pub(crate) ranks: Ranks,
+    pub(crate) forks: Forks,
+    pub(crate) poll: RunningPoll,
+    pub(crate) pinned: Pinned,
+    pub(crate) spawns: Spawns,
+    pub(crate) rng: Rng,
+    pub(super) backoffs: Backoffs,
+    pub(crate) clocks: Clocks,
+    /// While one batch of the netpoll or the timers is woken: how many tasks so far.
+    pub(crate) batch: Cell<Option<usize>>,
+}
+
+/// Tasks that have forked, and their child; see *A poll that goes on* in `task/fork.rs`.
+pub(crate) struct Forks {
     /// The owner's end of the fork deque.
     pub(crate) parents: ForkDeque<Task>,
-    /// A child that was just forked, and runs next; see *A poll that goes on* in
-    /// `task/fork.rs`.
+    /// A child that was just forked, and runs next.
     pub(crate) direct: RunNext<Task>,
-    /// This P has forked at least once: until then its thread does not look into `direct` and
-    /// `parents`.
-    pub(crate) forks: Cell<bool>,
-    /// The address of the task that is polled, if others may take it.
+    /// This P has forked at least once: until then its thread does not look into the two.
+    pub(crate) used: Cell<bool>,
+}
+
+impl Forks {
+    /// Puts a child there that was just forked. There is none yet.
+    pub(super) fn put_child(&self, child: Task) {
+        self.used.set(true);
+        let before = self.direct.put(child);
+        debug_assert!(before.is_none(), "only this thread fills it");
+    }
+
+    /// Whether a child was just forked, and no thread has taken it.
+    pub(crate) fn has_child(&self) -> bool {
+        self.used.get() && !self.direct.is_empty()
+    }
+
+    /// Takes the child that was just forked.
+    pub(crate) fn take_child(&self) -> Option<Task> {
+        self.used.get().then(|| self.direct.take()).flatten()
+    }
+
+    /// Takes a child that was forked, or else the newest parent.
+    pub(crate) fn pop(&self) -> Option<Task> {
+        self.direct.take().or_else(|| self.parents.pop())
+    }
+}
+
+/// What is noted of the poll that runs, until it ends.
+#[derive(Default)]
+pub(crate) struct RunningPoll {
+    /// The address of the task, if others may take it.
     pub(crate) may_fork: Cell<Option<NonZeroUsize>>,
-    /// The address of the task that has forked in its poll, and goes on after that: a wake that no
+    /// The address of the task, if it has forked in its poll and goes on after that: a wake that no
     /// thread had to count.
     pub(crate) goes_on: Cell<Option<NonZeroUsize>>,
-    pub(crate) live: LiveOwner<TaskRef>,
-    /// Pinned tasks that are ready.
-    pub(crate) pinned: RefCell<VecDeque<Task>>,
-    /// The blocking call that is polled asks for another thread; see *Bound threads* in
-    /// `blocking.rs`.
+    /// It is a blocking call that asks for another thread; see *Bound threads* in `blocking.rs`.
     pub(crate) passes_on: Cell<bool>,
-    /// Pinned tasks that live on this P's thread.
-    pub(crate) pinned_live: Cell<usize>,
-    pub(crate) rng: Rng,
+}
+
+/// Tasks that only this P's thread may run.
+#[derive(Default)]
+pub(crate) struct Pinned {
+    /// Those that are ready. Others put what they wake into the inbox.
+    pub(crate) ready: RefCell<VecDeque<Task>>,
+    /// How many are alive.
+    pub(crate) live: Cell<usize>,
+}
+
+impl Pinned {
+    pub(super) fn spawn(&self, task: Task) {
+        self.live.set(self.live.get() + 1);
+        self.ready.borrow_mut().push_back(task);
+    }
+
+    /// One of them has ended.
+    pub(super) fn ends(&self) {
+        self.live.set(self.live.get() - 1);
+    }
+
+    pub(super) fn has_live(&self) -> bool {
+        self.live.get() > 0
+    }
+}
+
+/// What a task that is spawned here gets from its P.
+pub(crate) struct Spawns {
+    pub(crate) live: LiveOwner<TaskRef>,
     /// Ids that are set aside for this P: next and end.
     pub(crate) ids: Cell<(u64, u64)>,
-    /// *The gate* in `push.rs`: whether to wake a thread for a lone `runnext`, and when that was
-    /// done last.
+}
+
+/// Whether to try what may be in vain.
+pub(super) struct Backoffs {
+    /// *The gate* in `push.rs`: whether to wake a thread for a lone `runnext`.
     pub(super) gate: Worth,
-    pub(crate) woke_at: Cell<Option<u64>>,
+    /// When that was done, until it is known what came of it.
+    pub(super) woke_at: Cell<Option<u64>>,
     /// Whether to linger as a spinner; see `search.rs`.
     pub(super) lingering: Worth,
     /// Whether to give the core up for a permit; see `crowd.rs`.
     pub(super) yielding: Worth,
-    /// The runtime's clock in milliseconds, as of the last look.
+}
+
+/// Times by the runtime's clock.
+#[derive(Default)]
+pub(crate) struct Clocks {
+    /// The last look at the clock, in milliseconds.
     pub(crate) now_ms: Cell<u32>,
-    /// When *the exchange* had its turn last, by that clock.
+    /// When *the exchange* had its turn last, in milliseconds.
     pub(super) exchanged_ms: Cell<u32>,
-    /// When the time slice that is running began, in nanoseconds of the runtime's clock; None:
-    /// since the last look at it. A slice is what a task and those that it wakes into `runnext`
-    /// have together.
+    /// When the time slice that is running began, in nanoseconds; None: since the last look. A
+    /// slice is what a task and those that it wakes into `runnext` have together.
     pub(crate) slice_began: Cell<Option<u64>>,
     /// When a computation on this thread last got a permit that it had waited for at a fork, in
-    /// nanoseconds of the runtime's clock.
+    /// nanoseconds.
     pub(crate) forks_since: Cell<u64>,
-    /// While one batch of the netpoll or the timers is woken: how many tasks so far.
-    pub(crate) batch: Cell<Option<usize>>,
+}
+
+impl Clocks {
+    /// Takes note of a look at the clock, in nanoseconds.
+    pub(super) fn set_now(&self, now: u64) {
+        self.now_ms.set((now / 1_000_000) as u32);
+    }
 }
 
 impl Slot for Box<Processor> {
@@ -387,64 +463,49 @@ impl Processor {
             lrq,
             runnext,
             ranks: Ranks::default(),
-            parents,
-            direct,
-            forks: Cell::new(false),
-            may_fork: Cell::new(None),
-            goes_on: Cell::new(None),
-            live,
-            pinned: RefCell::new(VecDeque::new()),
-            passes_on: Cell::new(false),
-            pinned_live: Cell::new(0),
+            forks: Forks {
+                parents,
+                direct,
+                used: Cell::new(false),
+            },
+            poll: RunningPoll::default(),
+            pinned: Pinned::default(),
+            spawns: Spawns {
+                live,
+                ids: Cell::new((0, 0)),
+            },
             rng: Rng::new(seed, index as u64),
-            ids: Cell::new((0, 0)),
-            gate: gate(),
-            woke_at: Cell::new(None),
-            lingering: lingering(),
-            yielding: yielding(),
-            now_ms: Cell::new(0),
-            exchanged_ms: Cell::new(0),
-            slice_began: Cell::new(None),
-            forks_since: Cell::new(0),
+            backoffs: Backoffs {
+                gate: gate(),
+                woke_at: Cell::new(None),
+                lingering: lingering(),
+                yielding: yielding(),
+            },
+            clocks: Clocks::default(),
             batch: Cell::new(None),
         }
     }
 
     /// Whether a task that only this thread may run is ready.
     pub(crate) fn has_pinned(&self) -> bool {
-        !self.pinned.borrow().is_empty() || !self.peer.queues.inbox.is_empty()
+        !self.pinned.ready.borrow().is_empty() || !self.peer.queues.inbox.is_empty()
     }
 
     /// Whether it has a task that is in no ordered queue, and that others could take.
     pub(crate) fn has_plain(&self) -> bool {
-        !(self.lrq.is_empty() && self.runnext.is_empty() && self.parents.is_empty())
-    }
-
-    /// Whether a child was just forked, and no thread has taken it.
-    pub(crate) fn has_child(&self) -> bool {
-        self.forks.get() && !self.direct.is_empty()
-    }
-
-    /// Takes the child that was just forked.
-    pub(crate) fn take_child(&self) -> Option<Task> {
-        self.forks.get().then(|| self.direct.take()).flatten()
-    }
-
-    /// Takes a child that was forked, or else the newest parent.
-    pub(crate) fn pop_forked(&self) -> Option<Task> {
-        self.direct.take().or_else(|| self.parents.pop())
+        !(self.lrq.is_empty() && self.runnext.is_empty() && self.forks.parents.is_empty())
     }
 
     /// Takes the next pinned task.
     pub(crate) fn pop_pinned(&self) -> Option<Task> {
         self.take_in();
-        self.pinned.borrow_mut().pop_front()
+        self.pinned.ready.borrow_mut().pop_front()
     }
 
     /// Takes what others put into the inbox.
     pub(crate) fn take_in(&self) {
         if !self.peer.queues.inbox.is_empty() {
-            let mut pinned = self.pinned.borrow_mut();
+            let mut pinned = self.pinned.ready.borrow_mut();
             self.peer
                 .queues
                 .inbox

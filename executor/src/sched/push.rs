@@ -115,7 +115,7 @@ impl Worker {
         if task.header().is_pinned() {
             if self.home_is(task.header().home()) {
                 event!(self, Pinned, &task, 0);
-                self.p.pinned.borrow_mut().push_back(task);
+                self.p.pinned.ready.borrow_mut().push_back(task);
             } else {
                 self.shared.push_foreign(task);
             }
@@ -133,7 +133,7 @@ impl Worker {
     #[cold]
     pub(super) fn requeue_special(&self, task: Task) {
         if task.header().is_pinned() {
-            self.p.pinned.borrow_mut().push_back(task);
+            self.p.pinned.ready.borrow_mut().push_back(task);
         } else if task.header().is_ordered() {
             self.push_ordered(task);
         } else {
@@ -145,7 +145,7 @@ impl Worker {
     /// take it.
     pub(super) fn push_parent(&self, task: Task) {
         event!(self, ParentOffered, &task, 0);
-        self.p.parents.push(task);
+        self.p.forks.parents.push(task);
         self.wake_one();
     }
 
@@ -165,7 +165,7 @@ impl Worker {
 
     /// See *The gate*.
     fn pass_the_gate(&self) {
-        if !self.p.gate.is_due() || self.shared.idle.free() == 0 {
+        if !self.p.backoffs.gate.is_due() || self.shared.idle.free() == 0 {
             return;
         }
         let peer = self.peer();
@@ -181,7 +181,7 @@ impl Worker {
                 let thread = ThreadId::from_u32(woken.thread.number.load(Relaxed));
                 woken.thread.whereabouts.keep_off_this_cpu(thread);
             }
-            self.p.woke_at.set(Some(self.now()));
+            self.p.backoffs.woke_at.set(Some(self.now()));
         }
     }
 
@@ -252,15 +252,15 @@ impl Worker {
         extra: Option<Box<Extra>>,
         location: &'static Location<'static>,
     ) -> Parts {
-        let (mut next, mut end) = self.p.ids.get();
+        let (mut next, mut end) = self.p.spawns.ids.get();
         if next == end {
             (next, end) = Shared::id_block();
         }
-        self.p.ids.set((next + 1, end));
+        self.p.spawns.ids.set((next + 1, end));
         Parts {
             home: NonNull::from(&self.p.peer.home),
             id: Id::new(next),
-            born_ms: self.p.now_ms.get(),
+            born_ms: self.p.clocks.now_ms.get(),
             location,
             extra,
         }
@@ -279,8 +279,7 @@ impl Worker {
             self.push_next(task);
         } else if task.header().is_pinned() {
             event!(self, Pinned, &task, 0);
-            self.p.pinned_live.set(self.p.pinned_live.get() + 1);
-            self.p.pinned.borrow_mut().push_back(task);
+            self.p.pinned.spawn(task);
         } else if task.header().is_ordered() {
             self.push_ordered(task);
         } else {
@@ -311,13 +310,13 @@ impl Worker {
             && shared.stage.is_none()
             && !shared.phase.is_closing()
             && shared.could_have_an_unbound_thread();
-        self.p.passes_on.set(passes_on);
+        self.p.poll.passes_on.set(passes_on);
         passes_on
     }
 
     /// Whether its thread has work that waits for it alone.
     pub(super) fn is_bound(&self) -> bool {
-        self.root.is_some() || self.p.pinned_live.get() > 0
+        self.root.is_some() || self.p.pinned.has_live()
     }
 
     /// Gives a call to a thread that nothing waits for. It goes with a free permit, or else with
@@ -342,7 +341,7 @@ impl Worker {
     /// Enters a new task that runs as soon as the running poll has ended, with `waker`, which it
     /// was polled with.
     pub(crate) fn fork(&self, task: Task, waker: &Waker) -> Forked {
-        let parent = self.p.may_fork.get();
+        let parent = self.p.poll.may_fork.get();
         let Some(parent) = parent.filter(|_| self.peer().standing.has_permit()) else {
             self.spawn(task);
             return Forked::Spawned;
@@ -350,18 +349,16 @@ impl Worker {
         let Some(task) = self.enter(task) else {
             return Forked::Spawned;
         };
-        if !self.p.direct.is_empty() {
+        if !self.p.forks.direct.is_empty() {
             self.push_next(task);
             return Forked::Spawned;
         }
-        self.p.forks.set(true);
         event!(self, Fork, &task, 0);
-        let before = self.p.direct.put(task);
-        debug_assert!(before.is_none(), "only this thread fills it");
+        self.p.forks.put_child(task);
         if task_of(waker) != Some(parent) {
             return Forked::First { goes_on: false };
         }
-        self.p.goes_on.set(Some(parent));
+        self.p.poll.goes_on.set(Some(parent));
         Forked::First { goes_on: true }
     }
 
@@ -371,7 +368,7 @@ impl Worker {
             task.refuse();
             return None;
         }
-        task.enter(|reference| self.p.live.insert(reference));
+        task.enter(|reference| self.p.spawns.live.insert(reference));
         self.peer().counters.spawned.add(1);
         Some(task)
     }
@@ -402,7 +399,7 @@ impl Worker {
     }
 
     pub(crate) fn remove_live(&self, index: u32) -> Removed<TaskRef> {
-        self.p.live.remove(index)
+        self.p.spawns.live.remove(index)
     }
 
     pub(crate) fn timers(&self) -> &Arc<TimerShard> {
@@ -411,11 +408,11 @@ impl Worker {
 
     /// At the next step after a wake-up for a lone `runnext`: was it of use?
     pub(super) fn settle_with_the_gate(&self) {
-        let Some(woke_at) = self.p.woke_at.take() else {
+        let Some(woke_at) = self.p.backoffs.woke_at.take() else {
             return;
         };
         let paid = self.now() - woke_at >= GATE_PATIENCE.as_nanos() as u64;
-        self.p.gate.settle(paid);
+        self.p.backoffs.gate.settle(paid);
     }
 }
 

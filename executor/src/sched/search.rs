@@ -260,14 +260,14 @@ impl Worker {
         // On a stage no thread moves meanwhile.
         let others_run =
             self.shared.idle.free() + 1 < self.shared.config.workers && self.shared.stage.is_none();
-        if !(others_run && self.spins() && self.p.lingering.is_due()) {
+        if !(others_run && self.spins() && self.p.backoffs.lingering.is_due()) {
             return false;
         }
         let found = (0..LINGER_LOOKS / self.shared.slots.occupied_len()).any(|_| {
             (0..LINGER_PAUSES).for_each(|_| hint::spin_loop());
             self.shared.any_work()
         });
-        self.p.lingering.settle(found);
+        self.p.backoffs.lingering.settle(found);
         found
     }
 

@@ -279,9 +279,11 @@ impl Shared {
     /// Gives a P back, empty of tasks. Its timers stay armed, and others fire them.
     pub(crate) fn return_processor(&self, processor: Box<Processor>) {
         debug_assert!(
-            processor.lrq.is_empty() && processor.runnext.is_empty() && processor.direct.is_empty()
+            processor.lrq.is_empty()
+                && processor.runnext.is_empty()
+                && processor.forks.direct.is_empty()
         );
-        debug_assert!(processor.ranks.is_empty() && processor.parents.is_empty());
+        debug_assert!(processor.ranks.is_empty() && processor.forks.parents.is_empty());
         self.slots.give_back(processor);
     }
 

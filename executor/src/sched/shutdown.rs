@@ -408,21 +408,21 @@ impl Worker {
 
     fn cancel_pinned(&self, task: Task) {
         let _ = task.cancel();
-        self.p.pinned_live.set(self.p.pinned_live.get() - 1);
+        self.p.pinned.ends();
     }
 
     /// Drops all tasks that are pinned to this thread (I7). That needs no permit, and may take as
     /// long as their destructors take, so others have the permit meanwhile (S9).
     pub(super) fn clear_pinned(&self) {
-        if self.p.pinned_live.get() == 0 {
+        if !self.p.pinned.has_live() {
             return;
         }
         self.found_work();
         self.begin_blocking();
-        while self.p.pinned_live.get() > 0 {
+        while self.p.pinned.has_live() {
             self.enter_user_code(|| self.cancel_reachable_pinned());
             // What is left is on its way into the inbox: its waker is between two instructions.
-            if self.p.pinned_live.get() > 0 && !self.p.has_pinned() {
+            if self.p.pinned.has_live() && !self.p.has_pinned() {
                 thread::yield_now();
             }
         }
@@ -444,7 +444,7 @@ impl Worker {
 
     /// Any task that is queued, on any P.
     fn take_any(&self) -> Option<Task> {
-        let own = self.p.runnext.take().or_else(|| self.p.pop_forked());
+        let own = self.p.runnext.take().or_else(|| self.p.forks.pop());
         let own = own.or_else(|| self.p.lrq.pop());
         let own = own.or_else(|| self.p.ranks.pop());
         own.or_else(|| self.shared().pop_queued()).or_else(|| {

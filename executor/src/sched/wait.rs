@@ -118,7 +118,7 @@ impl Sleeper for Worker {
         self.hand_in_ordered();
         let mut batch = Batch::new();
         batch.extend(self.p.runnext.take());
-        batch.extend(std::iter::from_fn(|| self.p.pop_forked()));
+        batch.extend(std::iter::from_fn(|| self.p.forks.pop()));
         // It blocks before it came to that.
         batch.extend(self.peer().handed.take());
         self.p.lrq.drain(|task| batch.push(task));
@@ -146,7 +146,7 @@ impl Sleeper for Worker {
 
     fn is_called(&self) -> bool {
         self.is_asked_to_drain()
-            || (self.is_shut_down() && (self.root.is_none() || self.p.pinned_live.get() > 0))
+            || (self.is_shut_down() && (self.root.is_none() || self.p.pinned.has_live()))
     }
 
     fn wait(&self) -> Slept {
@@ -164,7 +164,7 @@ impl Sleeper for Worker {
     }
 
     fn may_end(&self) -> bool {
-        self.p.pinned_live.get() == 0 && self.root.is_none()
+        !self.p.pinned.has_live() && self.root.is_none()
     }
 
     fn wake_what_came(&self) {
@@ -279,7 +279,7 @@ impl Worker {
     /// Takes what is due after a wait in the netpoll.
     pub(super) fn fire_due(&self) {
         let now = self.now();
-        self.p.now_ms.set((now / 1_000_000) as u32);
+        self.p.clocks.set_now(now);
         self.shared.last_netpoll.store(now, Relaxed);
         self.peer().counters.netpolls.add(1);
         event!(self, Netpoll, &(), self.ready.borrow().len());

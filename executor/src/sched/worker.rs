@@ -170,7 +170,7 @@ impl Worker {
         scope: Scope,
         root: Option<std::sync::Arc<Root>>,
     ) -> Self {
-        p.now_ms.set(shared.now_ms());
+        p.clocks.now_ms.set(shared.now_ms());
         p.peer.flags.own.store(scope == Scope::Own, Relaxed);
         p.peer.flags.gave_away.store(false, Relaxed);
         p.peer.flags.bound.store(root.is_some(), Relaxed);
@@ -230,13 +230,13 @@ impl Worker {
     /// How many tasks on the fork deque wait for their child.
     #[cfg(test)]
     pub(crate) fn parents(&self) -> usize {
-        self.p.parents.len()
+        self.p.forks.parents.len()
     }
 
     /// Whether a task has left the note that it goes on.
     #[cfg(test)]
     pub(crate) fn has_note(&self) -> bool {
-        self.p.goes_on.get().is_some()
+        self.p.poll.goes_on.get().is_some()
     }
 
     #[cfg(any(test, feature = "events"))]
@@ -277,16 +277,16 @@ impl Worker {
         let (pinned, may_fork) = task.header().ways();
         let carried = pinned && task.header().is_carried();
         let address = Some(task.address());
-        p.may_fork.set(if may_fork { address } else { None });
-        let outcome = budget::with_budget(|| task.run(|| p.goes_on.get() == address));
-        p.may_fork.set(None);
+        p.poll.may_fork.set(if may_fork { address } else { None });
+        let outcome = budget::with_budget(|| task.run(|| p.poll.goes_on.get() == address));
+        p.poll.may_fork.set(None);
         // Also if the poll ended its task. The note of a task below this one stays: that is in the
         // middle of its poll.
-        if p.goes_on.get() == address {
-            p.goes_on.set(None);
+        if p.poll.goes_on.get() == address {
+            p.poll.goes_on.set(None);
         }
         p.peer.progress.running.store(0, Relaxed);
-        let outcome = if !p.has_child() {
+        let outcome = if !p.forks.has_child() {
             outcome
         } else {
             match self.forked(outcome) {
@@ -301,7 +301,7 @@ impl Worker {
             Outcome::Done(_) => self.note(EventKind::Done, &id, 0),
         }
         // Also if it was aborted meanwhile: the next one that is polled may be pinned.
-        let passes_on = p.passes_on.take();
+        let passes_on = p.poll.passes_on.take();
         match outcome {
             Outcome::Idle => {}
             Outcome::Requeue(call) if passes_on => self.pass_on(call),
@@ -333,7 +333,7 @@ impl Worker {
                 None
             }
             outcome => {
-                if let Some(child) = self.p.direct.take() {
+                if let Some(child) = self.p.forks.direct.take() {
                     self.push_next(child);
                 }
                 Some(outcome)
@@ -397,7 +397,7 @@ impl Worker {
 
     fn completed(&self, pinned: bool, ended: Ended) {
         if pinned {
-            self.p.pinned_live.set(self.p.pinned_live.get() - 1);
+            self.p.pinned.ends();
         }
         if ended == Ended::Panicked {
             self.shared.task_panicked();
@@ -464,7 +464,7 @@ impl Worker {
                 event!(self, GiveWay, &(), 0);
                 self.found_work();
                 self.give_way(self.parker());
-                self.p.forks_since.set(self.now());
+                self.p.clocks.forks_since.set(self.now());
             }
             return;
         }
@@ -472,7 +472,7 @@ impl Worker {
         self.hand_in();
         if monitored {
             self.get_permit(self.parker());
-            self.p.forks_since.set(self.now());
+            self.p.clocks.forks_since.set(self.now());
         } else {
             // The thread that has the permit may wait for a lock that this poll holds, and no
             // thread would take the permit from it.
@@ -485,7 +485,7 @@ impl Worker {
     fn is_asked_at_fork(&self) -> bool {
         (self.scope == Scope::All || self.peer().progress.running.load(Relaxed) != ROOT)
             && self.shared.is_asked_at_forks()
-            && self.now() >= self.p.forks_since.get() + FORK_SLICE.as_nanos() as u64
+            && self.now() >= self.p.clocks.forks_since.get() + FORK_SLICE.as_nanos() as u64
             && self.shared.take_ask_at_forks()
             && self.shared.has_queued()
     }
@@ -513,7 +513,7 @@ impl Worker {
         }
         let mut batch = Batch::new();
         batch.extend(p.runnext.take());
-        batch.extend(std::iter::from_fn(|| p.pop_forked()));
+        batch.extend(std::iter::from_fn(|| p.forks.pop()));
         p.lrq.drain(|task| batch.push(task));
         if !batch.is_empty() {
             shared.push_batch(batch);

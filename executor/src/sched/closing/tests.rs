@@ -121,7 +121,7 @@ fn a_task_that_enters_when_all_is_over_keeps_the_runtime() {
     // Its spawner saw the runtime open.
     let parts = worker.parts(None, Location::caller());
     let (task, join) = Task::new(async {}, parts);
-    task.enter(|reference| worker.p.live.insert(reference));
+    task.enter(|reference| worker.p.spawns.live.insert(reference));
     shared.guest_left();
     assert!(!is_over(shared) && is_kept(shared));
     shared.push_foreign(task);

@@ -574,7 +574,7 @@ fn whatever_is_ready_is_drawn_once_at_any_place() {
             (1..3).for_each(|number| drop(spawn_local(note(number))));
             (3..READY).for_each(|number| drop(spawn(note(number))));
             let parent = worker.p.lrq.pop().expect("there are four");
-            worker.p.parents.push(parent);
+            worker.p.forks.parents.push(parent);
             for _ in 0..READY {
                 match worker.draw(paused(shared)) {
                     Some(Step::Run(task)) => worker.poll(task),

@@ -44,7 +44,7 @@ fn fill(worker: &Worker) -> Vec<Id> {
     let tasks = [(); 4].map(|()| task(worker));
     let ids = tasks.iter().map(|task| task.header().id()).collect();
     let [child, parent, next, queued] = tasks;
-    assert!(p.direct.put(child).is_none());
+    assert!(p.forks.direct.put(child).is_none());
     worker.push_parent(parent);
     worker.push_next(next);
     worker.push_back(queued);
@@ -128,14 +128,14 @@ fn what_is_plain_is_in_one_of_three_places() {
     let p = &worker.p;
     assert!(!p.has_plain());
     worker.push_next(task(&worker));
-    assert!(p.has_plain() && p.lrq.is_empty() && p.parents.is_empty());
+    assert!(p.has_plain() && p.lrq.is_empty() && p.forks.parents.is_empty());
     ends(p.runnext.take());
     worker.push_back(task(&worker));
-    assert!(p.has_plain() && p.runnext.is_empty() && p.parents.is_empty());
+    assert!(p.has_plain() && p.runnext.is_empty() && p.forks.parents.is_empty());
     ends(p.lrq.pop());
     worker.push_parent(task(&worker));
     assert!(p.has_plain() && p.runnext.is_empty() && p.lrq.is_empty());
-    ends(p.parents.pop());
+    ends(p.forks.parents.pop());
     assert!(!p.has_plain());
     end(runtime, [worker, other]);
 }
@@ -144,7 +144,7 @@ fn what_is_plain_is_in_one_of_three_places() {
 #[test]
 fn who_yields_without_a_child_is_no_parent() {
     let (runtime, worker, other) = both();
-    worker.p.forks.set(true);
+    worker.p.forks.used.set(true);
     context::with_worker_frame(&worker, || {
         drop(spawn(yield_now()));
         match worker.step() {

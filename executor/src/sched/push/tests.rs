@@ -91,7 +91,7 @@ fn what_is_woken_goes_where_its_kind_says() {
         let found = [
             usize::from(!p.runnext.is_empty()),
             ordered,
-            p.pinned.borrow().len(),
+            p.pinned.ready.borrow().len(),
         ];
         assert_eq!(found, place);
         poll(&worker, next(&worker));
@@ -104,7 +104,7 @@ fn a_thread_uses_its_ids_up_before_it_takes_more() {
     let (runtime, worker) = alone();
     let id = || worker.parts(None, Location::caller()).id.as_u64();
     let (_, last) = Shared::id_block();
-    worker.p.ids.set((last - 2, last));
+    worker.p.spawns.ids.set((last - 2, last));
     assert_eq!([id(), id()], [last - 2, last - 1]);
     assert!(id() >= last, "that is another's");
     end(runtime, [worker]);
@@ -175,7 +175,7 @@ fn a_call_of_a_block_on_goes_to_all() {
 /// Whether this thread would pass a call on, which the end of the call's poll is told as well.
 fn passes_on(worker: &Worker) -> bool {
     let passes_on = worker.passes_call_on();
-    assert_eq!(worker.p.passes_on.take(), passes_on);
+    assert_eq!(worker.p.poll.passes_on.take(), passes_on);
     passes_on
 }
 

@@ -172,9 +172,9 @@ fn a_queued_task_is_seen_wherever_it_is() {
     (0..2).for_each(|_| _ = spawn_here(&worker, async {}));
     assert!(shared.any_task(), "in the queue of a P");
     let task = worker.p.lrq.pop().expect("one is not in `runnext`");
-    worker.p.parents.push(task);
+    worker.p.forks.parents.push(task);
     assert!(shared.any_task(), "on a fork deque");
-    let task = worker.p.parents.pop().expect("it is there");
+    let task = worker.p.forks.parents.pop().expect("it is there");
     let _ = task.cancel();
     poll(&worker, 1);
     assert!(!shared.any_task());

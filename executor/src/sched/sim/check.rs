@@ -216,7 +216,7 @@ impl Checks {
         }
         polled.sort_unstable();
         for thread in driver.threads.borrow().iter().flatten() {
-            in_queues += thread.worker.p.pinned.borrow().len();
+            in_queues += thread.worker.p.pinned.ready.borrow().len();
         }
         let mut queued = 0;
         let mut since_when = self.queued.borrow_mut();

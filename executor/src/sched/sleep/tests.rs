@@ -98,10 +98,10 @@ fn who_slept_in_vain_for_long_ends_unless_something_lives_here() {
     let runtime = runtime();
     let sleeper = worker(&runtime);
     assert!(!sleeper.lie_down(), "nothing is queued");
-    sleeper.p.pinned_live.set(1);
+    sleeper.p.pinned.live.set(1);
     assert_eq!(sleeper.come_round(EXPIRED), None);
     assert_eq!(stands(&sleeper), Stands::Parked);
-    sleeper.p.pinned_live.set(0);
+    sleeper.p.pinned.live.set(0);
     assert_eq!(sleeper.come_round(EXPIRED), Some(Awake::Leave));
     assert_eq!(stands(&sleeper), Stands::Stuck, "it takes no permit along");
     end(runtime, [sleeper]);

@@ -274,7 +274,7 @@ fn a_wait_in_the_netpoll_brings_the_timers_that_are_due() {
     advance(&worker, later);
     let slept = wait(&worker);
     assert!(slept.ready && !slept.expired);
-    assert_eq!(worker.p.now_ms.get(), 1234, "it knows the time");
+    assert_eq!(worker.p.clocks.now_ms.get(), 1234, "it knows the time");
     let counters = &worker.bed().counters;
     assert_eq!((counters.netpolls.get(), counters.timers.get()), (2, 1));
     assert_eq!(worker.come_round(slept), Some(Awake::Go));
@@ -438,9 +438,9 @@ fn who_is_relied_upon_does_not_end_however_long_it_sleeps() {
     assert!(root.take(), "it was due");
     assert!(!worker.lie_down() && !bound.lie_down(), "nothing is queued");
     assert_eq!(bound.come_round(IN_VAIN), None, "it has a root");
-    worker.p.pinned_live.set(1);
+    worker.p.pinned.live.set(1);
     assert_eq!(worker.come_round(IN_VAIN), None, "a task is pinned to it");
-    worker.p.pinned_live.set(0);
+    worker.p.pinned.live.set(0);
     assert_eq!(worker.come_round(IN_VAIN), Some(Awake::Leave));
     assert!(bound.rise(), "it was handed nothing");
     end(runtime, [worker, bound]);
@@ -454,9 +454,9 @@ fn who_has_a_root_gets_up_at_the_end_for_what_is_pinned_alone() {
     assert!(!worker.lie_down(), "nothing is queued");
     worker.shared().tell(worker.bed());
     assert_eq!(worker.look_up(), Look::Nothing, "its root goes on");
-    worker.p.pinned_live.set(1);
+    worker.p.pinned.live.set(1);
     assert_eq!(worker.look_up(), Look::Up);
-    worker.p.pinned_live.set(0);
+    worker.p.pinned.live.set(0);
     end(runtime, [worker]);
 }
 

@@ -156,7 +156,7 @@ fn a_call_that_is_passed_on_runs_on_the_thread_that_it_is_handed_to() {
             context::with_worker(|worker| {
                 let worker = worker.expect("it is polled by one");
                 polled.push(worker.index());
-                worker.p.passes_on.set(polled.len() == 1);
+                worker.p.poll.passes_on.set(polled.len() == 1);
             });
             if polled.len() == 1 {
                 cx.waker().wake_by_ref();
@@ -200,7 +200,7 @@ fn a_parent_waits_on_the_fork_deque() {
     let (runtime, worker, other) = with_task(forks_and(|| ()));
     polls(&worker);
     assert_eq!(worker.parents(), 1);
-    assert!(worker.p.has_child());
+    assert!(worker.p.forks.has_child());
     end(runtime, [worker, other]);
 }
 
@@ -218,7 +218,7 @@ fn a_parent_with_a_priority_waits_among_its_equals() {
     polls(&worker);
     assert_eq!(worker.parents(), 0);
     assert!(!worker.p.ranks.is_empty());
-    assert!(!worker.p.has_child() && !worker.p.runnext.is_empty());
+    assert!(!worker.p.forks.has_child() && !worker.p.runnext.is_empty());
     end(runtime, [worker, other]);
 }
 
@@ -297,7 +297,7 @@ fn who_comes_back_from_a_block_without_a_permit_waits_at_its_next_fork() {
 /// Whether it gives way at a fork, so long after it got its permit.
 fn gives_way(worker: &Worker, after: Duration) -> bool {
     let since = worker.now() - after.as_nanos() as u64;
-    worker.p.forks_since.set(since);
+    worker.p.clocks.forks_since.set(since);
     worker.is_asked_at_fork()
 }
 

@@ -64,9 +64,15 @@ fn a_few_that_wait_are_left_to_the_61st_ticks() {
 fn an_exchange_is_due_by_time_or_by_many_ticks() {
     let (runtime, worker) = alone();
     let due = |turn: u64| worker.exchange_is_due(turn * EXCHANGE_TICK);
-    let later = |ms: u32| worker.p.now_ms.set(worker.p.now_ms.get().wrapping_add(ms));
+    let later = |ms: u32| {
+        worker
+            .p
+            .clocks
+            .now_ms
+            .set(worker.p.clocks.now_ms.get().wrapping_add(ms))
+    };
     let (all, half) = (Some(CAPACITY as usize), Some(EXCHANGED_MAX));
-    worker.p.now_ms.set(u32::MAX);
+    worker.p.clocks.now_ms.set(u32::MAX);
     assert_eq!(due(1), all, "long ago");
     later(1);
     assert_eq!(due(2), None, "of whole milliseconds, one may be none");

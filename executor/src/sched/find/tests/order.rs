@@ -58,12 +58,12 @@ fn a_slice_that_is_over_sends_runnext_to_the_back() {
     assert!(!worker.slice_is_over());
     assert_eq!(runs(&worker), ids[2], "the last one spawned is next");
     let next = spawned(&worker, 1)[0];
-    worker.p.slice_began.set(Some(1));
+    worker.p.clocks.slice_began.set(Some(1));
     asks(&worker, attention::SLICE);
     assert!(worker.slice_is_over());
     assert_eq!(runs(&worker), ids[0], "the queue has its turn");
     assert!(!worker.slice_is_over());
-    assert_eq!(worker.p.slice_began.get(), None, "a new one begins");
+    assert_eq!(worker.p.clocks.slice_began.get(), None, "a new one begins");
     assert_eq!(runs(&worker), ids[1]);
     assert_eq!(runs(&worker), next, "it waits behind the others");
     end(runtime, [worker]);
@@ -86,12 +86,16 @@ fn another_reason_does_not_end_the_slice() {
     let ids = spawned(&worker, 2);
     asks(&worker, attention::GLOBAL);
     assert!(!worker.slice_is_over());
-    worker.p.slice_began.set(Some(1));
+    worker.p.clocks.slice_began.set(Some(1));
     count_to(&worker, 1);
     assert_eq!(runs(&worker), ids[1]);
-    assert_eq!(worker.p.slice_began.get(), Some(1), "it goes on");
+    assert_eq!(worker.p.clocks.slice_began.get(), Some(1), "it goes on");
     assert_eq!(runs(&worker), ids[0]);
-    assert_eq!(worker.p.slice_began.get(), None, "the queue has its turn");
+    assert_eq!(
+        worker.p.clocks.slice_began.get(),
+        None,
+        "the queue has its turn"
+    );
     end(runtime, [worker]);
 }
 
@@ -212,7 +216,7 @@ fn the_milliseconds_are_those_of_the_last_look_at_the_clock() {
         .advance(Duration::from_millis(1234));
     is_due(&worker, spawner(1));
     finds_a_task(&worker);
-    assert_eq!(worker.p.now_ms.get(), 1234);
+    assert_eq!(worker.p.clocks.now_ms.get(), 1234);
     end(runtime, [worker]);
 }
 
@@ -298,7 +302,7 @@ fn a_slice_is_over_ten_milliseconds_after_the_first_look_at_the_clock() {
         count_to(&worker, GLOBAL_TICK);
         finds_a_task(&worker);
     };
-    worker.p.slice_began.set(None);
+    worker.p.clocks.slice_began.set(None);
     // A lone `runnext` goes on with the slice, and all of these are run from there.
     let next = || {
         let task = worker.p.lrq.pop().expect("there are three");
@@ -306,18 +310,18 @@ fn a_slice_is_over_ten_milliseconds_after_the_first_look_at_the_clock() {
         look();
     };
     look();
-    assert_eq!(worker.p.now_ms.get(), 7);
-    let began = worker.p.slice_began.get();
+    assert_eq!(worker.p.clocks.now_ms.get(), 7);
+    let began = worker.p.clocks.slice_began.get();
     assert_eq!(began, Some(worker.now()), "it was not known before");
     advance(&worker, SLICE - Duration::from_nanos(1));
     next();
     assert!(!worker.slice_is_over());
-    assert_eq!(worker.p.slice_began.get(), began);
-    assert_eq!(worker.p.now_ms.get(), 16);
+    assert_eq!(worker.p.clocks.slice_began.get(), began);
+    assert_eq!(worker.p.clocks.now_ms.get(), 16);
     advance(&worker, Duration::from_nanos(1));
     next();
     assert!(worker.slice_is_over());
-    assert_eq!(worker.p.now_ms.get(), 17);
+    assert_eq!(worker.p.clocks.now_ms.get(), 17);
     end(runtime, [worker]);
 }
 
@@ -351,28 +355,27 @@ fn a_child_that_was_just_forked_waits_where_others_come_first() {
     let (runtime, worker) = alone();
     let fork = || {
         let task = worker.p.lrq.pop().expect("there are some");
-        worker.p.forks.set(true);
-        assert!(worker.p.direct.put(task).is_none());
+        worker.p.forks.put_child(task);
     };
     spawned(&worker, 5);
     let others = foreign(&runtime, 2);
     fork();
     count_to(&worker, GLOBAL_TICK);
     assert_eq!(runs(&worker), others[0]);
-    assert!(!worker.p.has_child(), "it is no child of that one");
+    assert!(!worker.p.forks.has_child(), "it is no child of that one");
     assert!(!worker.p.runnext.is_empty(), "it is next");
     fork();
     asks(&worker, attention::GLOBAL);
     count_to(&worker, SLOW_TICK);
     assert_eq!(runs(&worker), others[1]);
-    assert!(!worker.p.has_child());
+    assert!(!worker.p.forks.has_child());
     fork();
     context::with_worker_frame(&worker, || drop(spawn_local(async {})));
     count_to(&worker, 1);
     let Step::Run(pinned) = step(&worker) else {
         panic!("it is pinned");
     };
-    assert!(pinned.header().is_pinned() && !worker.p.has_child());
+    assert!(pinned.header().is_pinned() && !worker.p.forks.has_child());
     context::with_worker_frame(&worker, || worker.poll(pinned));
     end(runtime, [worker]);
 }
@@ -385,8 +388,8 @@ fn a_parent_comes_before_the_queue_but_at_each_16th_tick() {
     // The first in the queue forks, and its child has run.
     let fork = || {
         let task = worker.p.lrq.pop().expect("there are some");
-        worker.p.forks.set(true);
-        worker.p.parents.push(task);
+        worker.p.forks.used.set(true);
+        worker.p.forks.parents.push(task);
     };
     fork();
     count_to(&worker, 1);

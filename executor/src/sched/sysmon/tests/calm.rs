@@ -57,7 +57,7 @@ fn it_is_calm_where_nothing_but_computations_that_fork_goes_on() {
         }),
         ("one that has forked", |watched| {
             let task = watched.task();
-            watched.threads[1].p.parents.push(task);
+            watched.threads[1].p.forks.parents.push(task);
         }),
         ("one that runs next", |watched| {
             context::with_worker_frame(&watched.threads[1], || drop(spawn(async {})));

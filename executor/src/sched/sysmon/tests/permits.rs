@@ -216,7 +216,7 @@ fn who_computes_for_a_slice_gives_its_permit_to_what_is_queued() {
         assert!(watched.peer().standing.has_permit());
         let (task, other) = (watched.task(), &watched.threads[1].p);
         if has_forked {
-            other.parents.push(task);
+            other.forks.parents.push(task);
         } else {
             assert!(other.lrq.push(task).is_ok());
         }

@@ -217,7 +217,7 @@ fn who_is_stuck_is_looked_at_often_if_that_is_not_announced() {
 fn a_child_goes_to_others_once_two_looks_saw_that_its_poll_blocks() {
     let mut watched = Watched::new(runtime(), 2);
     let task = watched.task();
-    assert!(watched.threads[0].p.direct.put(task).is_none());
+    assert!(watched.threads[0].p.forks.direct.put(task).is_none());
     // It comes back from a block that it announced, with a permit, and blocks once more.
     watched.peer().flags.announced.store(true, Relaxed);
     watched.begins();
