@@ -157,14 +157,14 @@ impl Worker {
         {
             return self.step_without_permit();
         }
-        if !self.private_last.get()
+        if !self.next.private_last.get()
             && let Some(step) = self.private()
         {
-            self.private_last.set(true);
+            self.next.private_last.set(true);
             self.let_child_wait();
             return step;
         }
-        if asked & attention::ROOT_WAITS != 0 && !self.stands_in.get() {
+        if asked & attention::ROOT_WAITS != 0 && !self.next.stands_in.get() {
             return self.leave_tasks_to_others();
         }
         loop {
@@ -174,7 +174,7 @@ impl Worker {
                 return Step::Run(task);
             }
             if let Some(task) = self.local() {
-                self.private_last.set(false);
+                self.next.private_last.set(false);
                 return Step::Run(task);
             }
             if let Some(step) = self.beyond_local() {
@@ -187,7 +187,7 @@ impl Worker {
     /// `block_on.rs`.
     #[cold]
     fn leave_tasks_to_others(&self) -> Step {
-        self.private_last.set(false);
+        self.next.private_last.set(false);
         // First: a root that is ready at each step would keep them for ever.
         self.hand_in();
         self.private().unwrap_or(Step::Park)
@@ -198,7 +198,7 @@ impl Worker {
     /// Apart from the step: a step that has work does not make ready what only this needs.
     #[inline(never)]
     fn beyond_local(&self) -> Option<Step> {
-        if self.private_last.replace(false)
+        if self.next.private_last.replace(false)
             && let Some(task) = self.ordered_last()
         {
             return Some(Step::Run(task));
@@ -211,7 +211,7 @@ impl Worker {
         if self.fire_own_timers() > 0 {
             return (!has_permit()).then(|| self.step_without_permit());
         }
-        let stands_in = self.stands_in.take();
+        let stands_in = self.next.stands_in.take();
         if self.scope == Scope::Own && !stands_in {
             return Some(self.ordered_last().map_or(Step::Park, Step::Run));
         }
@@ -606,7 +606,7 @@ impl Worker {
         let p = &*self.p;
         !p.runnext.is_empty()
             || !p.forks.direct.is_empty()
-            || (self.has_private() && !self.private_last.get())
+            || (self.has_private() && !self.next.private_last.get())
     }
 
     /// Wakes what the netpoll or the timers brought, tasks first. Returns how many there were.

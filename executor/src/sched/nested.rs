@@ -47,7 +47,7 @@
 //! Checked by `tests/liveness/block_on_runs_pinned_tasks.rs`, and by `nested/tests.rs`, in steps.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     future::Future,
     pin::{Pin, pin},
     task::{Context, Poll, Waker},
@@ -65,6 +65,15 @@ use crate::{
     context, fork_join,
     sync::{Arc, atomic::Ordering::Relaxed},
 };
+
+/// What is noted of a thread while one wait of it is above another.
+#[derive(Default)]
+pub(super) struct Nested {
+    /// While it waits for a permit above a poll: what it waits for there.
+    pub(super) above: RefCell<Option<Arc<Root>>>,
+    /// The user's code that runs between two polls has pinned a task to this thread.
+    pub(super) pinned: Cell<bool>,
+}
 
 /// Waits for `future` on a thread that is in a task or a `block_on` already. See the module's head.
 pub(super) fn block_on_above<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
@@ -189,7 +198,7 @@ impl Worker {
     /// A task was pinned to this thread.
     pub(crate) fn has_pinned_another(&self) {
         if self.peer().progress.running.load(Relaxed) == USER_CODE {
-            self.pinned_between.set(true);
+            self.nested.pinned.set(true);
         }
     }
 
@@ -221,7 +230,7 @@ impl Worker {
             // clock.
             p.take_in();
             assert!(
-                running != USER_CODE || !self.pinned_between.get() || root.is_notified(),
+                running != USER_CODE || !self.nested.pinned.get() || root.is_notified(),
                 "a `block_on` in a hook, a waker or the end of another `block_on` waits, and a task that was pinned to \
                  this thread there cannot run before that code returns: use `ws::spawn` or `ws::spawn_pinned`"
             );
@@ -257,9 +266,9 @@ impl Worker {
 
     /// Gets a permit for pinned work, unless `root` is due first.
     fn get_permit_above(&self, root: &Arc<Root>) -> bool {
-        self.above.replace(Some(root.clone()));
+        self.nested.above.replace(Some(root.clone()));
         self.get_permit(root.parker());
-        self.above.replace(None);
+        self.nested.above.replace(None);
         self.peer().standing.has_permit()
     }
 }

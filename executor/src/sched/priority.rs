@@ -186,7 +186,7 @@ impl Worker {
     pub(super) fn ordered_first(&self) -> Option<Task> {
         let task = self.take_first();
         if task.is_some() {
-            self.private_last.set(false);
+            self.next.private_last.set(false);
             self.let_child_wait();
         }
         task

@@ -15,7 +15,10 @@
 //! or sysmon takes it because it saw no progress of this thread. So the caller looks at the permit
 //! again, whatever was found (`beyond_local`).
 
-use std::{cell::Ref, time::Duration};
+use std::{
+    cell::{Ref, RefCell},
+    time::Duration,
+};
 
 use super::{
     events::event,
@@ -89,6 +92,18 @@ pub(super) fn lingering() -> Worth {
     Worth::new(LINGER_TRUST, LINGER_MAX)
 }
 
+/// What a worker has seen of other Ps. The vectors keep their room from one search to the next.
+#[derive(Default)]
+pub(super) struct SeenOfOthers {
+    /// In the first round of a search, a row a victim.
+    victims: RefCell<Vec<Seen>>,
+    /// See [`Worker::list`].
+    listed: RefCell<Vec<usize>>,
+    /// The ticks of every P when this worker last came by with something from the netpoll, and
+    /// since when it has seen them.
+    passed: RefCell<Vec<(u64, u64)>>,
+}
+
 impl Worker {
     /// Up to four rounds over all other Ps.
     pub(super) fn search(&self) -> Search {
@@ -97,7 +112,7 @@ impl Worker {
         }
         self.peer().counters.searches.add(1);
         let own = self.peer().index;
-        let mut seen = self.seen.borrow_mut();
+        let mut seen = self.seen.victims.borrow_mut();
         seen.clear();
         seen.extend(self.shared.slots.occupied().map(Seen::new));
         let mut asked = false;
@@ -194,7 +209,7 @@ impl Worker {
         // This thread has just looked.
         let now = self.shared.last_netpoll.load(Relaxed);
         let listed = self.list();
-        let mut passed = self.passed.borrow_mut();
+        let mut passed = self.seen.passed.borrow_mut();
         passed.resize(self.shared.peer_count(), (u64::MAX, 0));
         let relieved = random_order(&self.p.rng, listed.len())
             .map(|at| listed[at])
@@ -235,11 +250,11 @@ impl Worker {
 
     /// The Ps that have a thread now, this one included, for a walk in a random order.
     pub(super) fn list(&self) -> Ref<'_, Vec<usize>> {
-        let mut listed = self.listed.borrow_mut();
+        let mut listed = self.seen.listed.borrow_mut();
         listed.clear();
         listed.extend(self.shared.slots.occupied());
         drop(listed);
-        self.listed.borrow()
+        self.seen.listed.borrow()
     }
 
     fn steal_half(&self, victim: &Peer) -> Option<Task> {

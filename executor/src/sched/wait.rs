@@ -134,7 +134,7 @@ impl Sleeper for Worker {
 
     /// A root may be polled by its own thread at any time; but not below another poll.
     fn needs_no_permit(&self) -> bool {
-        if let Some(above) = &*self.above.borrow() {
+        if let Some(above) = &*self.nested.above.borrow() {
             return above.is_notified() || self.is_shut_down();
         }
         let in_task = !matches!(self.peer().progress.running.load(Relaxed), 0 | ROOT);
@@ -323,7 +323,7 @@ impl Worker {
             // It has no permit yet.
             self.call_unpark_hook();
         }
-        self.stands_in.set(stands_in && !self.has_private());
+        self.next.stands_in.set(stands_in && !self.has_private());
         peer.standing.awake();
         if self.p.has_pinned() {
             self.get_permit(root.parker());

@@ -22,8 +22,9 @@ use super::{
     events::event,
     ground::Ground,
     idle::Spinning,
+    nested::Nested,
     processor::{Peer, Processor, attention},
-    search::Seen,
+    search::SeenOfOthers,
     shutdown::in_a_hook,
     sleep::{Awake, Sleeper},
 };
@@ -78,29 +79,24 @@ pub(crate) struct Worker {
     pub(super) spinning: Cell<Option<Spinning>>,
     /// See [`Sleeper::lies`].
     pub(super) lies: Cell<bool>,
-    /// The last step ran the root or a pinned task: others come first now.
-    pub(super) private_last: Cell<bool>,
+    pub(super) next: NextStep,
     /// Wakers from the netpoll and the timers, on their way to being woken.
     pub(super) ready: RefCell<Vec<Waker>>,
-    /// What the first round of a search saw, a row a victim.
-    pub(super) seen: RefCell<Vec<Seen>>,
-    /// See [`Worker::list`].
-    pub(super) listed: RefCell<Vec<usize>>,
-    /// The ticks of every P when this worker last came by with something from the netpoll, and
-    /// since when it has seen them.
-    pub(super) passed: RefCell<Vec<(u64, u64)>>,
+    pub(super) seen: SeenOfOthers,
     /// This thread passed on a stranger's event while it waited in the netpoll.
     pub(super) passed_on: Cell<bool>,
-    /// In `block_on`: takes from the global queue at the next step; see *Standing in* in
-    /// `block_on.rs`.
-    pub(super) stands_in: Cell<bool>,
     /// What its P counted as spawned when this thread took it.
     pub(super) spawned_before: u64,
-    /// While it waits for a permit above a poll: what it waits for there; see `nested.rs`.
-    pub(super) above: RefCell<Option<std::sync::Arc<Root>>>,
-    /// The user's code that runs between two polls has pinned a task to this thread; see
-    /// `nested.rs`.
-    pub(super) pinned_between: Cell<bool>,
+    pub(super) nested: Nested,
+}
+
+/// What decides where the next step looks first.
+#[derive(Default)]
+pub(super) struct NextStep {
+    /// The last step ran the root or a pinned task: others come first now.
+    pub(super) private_last: Cell<bool>,
+    /// In `block_on`: takes from the global queue; see *Standing in* in `block_on.rs`.
+    pub(super) stands_in: Cell<bool>,
 }
 
 /// The life of a worker thread. Its P runs already, with the permit of a spinner. If there is a
@@ -185,16 +181,12 @@ impl Worker {
             scope,
             spinning: Cell::new(None),
             lies: Cell::new(false),
-            private_last: Cell::new(false),
+            next: NextStep::default(),
             ready: RefCell::new(Vec::new()),
-            seen: RefCell::new(Vec::new()),
-            listed: RefCell::new(Vec::new()),
-            passed: RefCell::new(Vec::new()),
+            seen: SeenOfOthers::default(),
             passed_on: Cell::new(false),
-            stands_in: Cell::new(false),
             spawned_before,
-            above: RefCell::new(None),
-            pinned_between: Cell::new(false),
+            nested: Nested::default(),
         }
     }
 
@@ -381,7 +373,7 @@ impl Worker {
         let before = running.load(Relaxed);
         if before == 0 {
             running.store(USER_CODE, Relaxed);
-            self.pinned_between.set(false);
+            self.nested.pinned.set(false);
         }
         let _back = Back(self, before);
         f()

@@ -502,12 +502,12 @@ fn above_a_poll_no_permit_is_needed_when_its_own_root_is_due() {
     let [first, second] = [thread(&runtime), thread(&runtime)];
     let worker = thread(&runtime);
     let root = Root::new();
-    worker.above.replace(Some(root.clone()));
+    worker.nested.above.replace(Some(root.clone()));
     assert!(!waits_for_a_permit(&worker, TASK));
     assert!(root.take());
     assert!(waits_for_a_permit(&worker, TASK), "it is not due");
     worker.shared().tell(worker.bed());
     assert!(!waits_for_a_permit(&worker, TASK));
-    worker.above.replace(None);
+    worker.nested.above.replace(None);
     end(runtime, [first, second, worker]);
 }

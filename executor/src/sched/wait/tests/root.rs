@@ -16,7 +16,7 @@ fn wait_for_root(worker: &Worker, root: &Root) {
     context::with_worker_frame(worker, || worker.wait_for_root(root));
     assert!(root.is_notified());
     assert!(worker.bed().standing.has_permit(), "one is free");
-    assert!(!worker.stands_in.get(), "it has its own to do");
+    assert!(!worker.next.stands_in.get(), "it has its own to do");
 }
 
 #[test]
