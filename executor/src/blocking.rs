@@ -240,7 +240,7 @@ pub(crate) struct BlockingCall<F> {
 
 impl<F> BlockingCall<F> {
     pub(crate) fn new(shared: Arc<Shared>, f: F) -> Self {
-        shared.blocking.calls.fetch_add(1, Relaxed);
+        shared.threads.blocking.calls.fetch_add(1, Relaxed);
         Self {
             shared,
             f: Some(f),
@@ -280,12 +280,13 @@ where
         }
         ready!(
             this.shared
+                .threads
                 .blocking
                 .poll_enter(&mut this.ticket, cx.waker().clone())
         );
-        let _leave = Leave(&this.shared.blocking);
+        let _leave = Leave(&this.shared.threads.blocking);
         let f = this.f.take().expect("a done task is not polled again");
-        this.shared.blocking.calls.fetch_sub(1, Relaxed);
+        this.shared.threads.blocking.calls.fetch_sub(1, Relaxed);
         Poll::Ready(block_in_place(f))
     }
 }
@@ -293,10 +294,10 @@ where
 impl<F> Drop for BlockingCall<F> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
-            self.shared.blocking.give_up(ticket);
+            self.shared.threads.blocking.give_up(ticket);
         }
         if self.f.is_some() {
-            self.shared.blocking.calls.fetch_sub(1, Relaxed);
+            self.shared.threads.blocking.calls.fetch_sub(1, Relaxed);
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::{
 
 /// The netpoll of this thread's current runtime, if there is one.
 pub fn current() -> Option<Arc<Netpoll>> {
-    context::with_current(|current| current.map(|(shared, _)| shared.netpoll.clone()))
+    context::with_current(|current| current.map(|(shared, _)| shared.io.netpoll.clone()))
 }
 
 /// Counts and reports that a listener waits, since the system has no room for a connection. False
@@ -66,8 +66,8 @@ impl Pause {
 
 impl Shared {
     fn accept_waits(&self, error: &io::Error) {
-        let count = self.accepts_delayed.fetch_add(1, Relaxed) + 1;
-        if self.accept_reports.passes() {
+        let count = self.io.accepts_delayed.fetch_add(1, Relaxed) + 1;
+        if self.io.accept_reports.passes() {
             report(|| tracing::warn!(%error, count, "no room for a connection: accept waits"));
         }
     }

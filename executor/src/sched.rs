@@ -70,6 +70,8 @@ mod sysmon;
 #[cfg(not(ws_loom))]
 mod threads;
 #[cfg(not(ws_loom))]
+mod timers;
+#[cfg(not(ws_loom))]
 mod wait;
 #[cfg(not(ws_loom))]
 mod worker;

@@ -446,7 +446,7 @@ pub(super) fn feed(tail: &Tail) {
     context::with_worker(|worker| {
         let shared = worker.expect("the tail is attached to its lane").shared();
         let helper = tail.lane().is_some_and(Lane::take_helper);
-        if shared.phase.is_closing() {
+        if shared.end.phase.is_closing() {
             return;
         }
         let now = || shared.time.clock().now_ns();
@@ -501,7 +501,7 @@ pub(super) fn wake_for_a_job(shared: &Shared) {
     // has a fence between the push and this; pairs with that in `Idle::release`.
     if idle.free() > 0
         && idle.spinning() == 0
-        && !shared.phase.is_closing()
+        && !shared.end.phase.is_closing()
         // What waits at a closed gate is found by the monitor, if there is one.
         && (!shared.is_monitored() || GATE.with(|gate| gate.is_open(now)))
         && shared.could_take() > 0

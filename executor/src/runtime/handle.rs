@@ -238,7 +238,7 @@ impl Handle {
     /// The netpoll, for code that builds resources on it.
     #[doc(hidden)]
     pub fn netpoll(&self) -> &Arc<Netpoll> {
-        &self.shared.netpoll
+        &self.shared.io.netpoll
     }
 }
 
@@ -248,7 +248,7 @@ impl futures_task::Spawn for Handle {
         &self,
         future: futures_task::FutureObj<'static, ()>,
     ) -> Result<(), futures_task::SpawnError> {
-        if self.shared.phase.is_ending() {
+        if self.shared.end.phase.is_ending() {
             return Err(futures_task::SpawnError::shutdown());
         }
         drop(self.spawn(future));
@@ -256,7 +256,7 @@ impl futures_task::Spawn for Handle {
     }
 
     fn status(&self) -> Result<(), futures_task::SpawnError> {
-        if self.shared.phase.is_ending() {
+        if self.shared.end.phase.is_ending() {
             Err(futures_task::SpawnError::shutdown())
         } else {
             Ok(())

@@ -183,7 +183,7 @@ impl Root {
             return below.unpark();
         }
         self.parker().unpark(|| match self.place.get() {
-            Some(Place::Processor { shared, .. }) => shared.netpoll.interrupt(),
+            Some(Place::Processor { shared, .. }) => shared.io.netpoll.interrupt(),
             _ => unreachable!("a thread in the netpoll has its place"),
         });
     }
@@ -294,7 +294,7 @@ pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output 
     if context::is_busy() {
         return block_on_above(shared, future);
     }
-    if shared.paused.is_some() {
+    if shared.time.paused.is_some() {
         return work_until_done(shared, future);
     }
     let _attends = Attends::begin(shared);
@@ -396,7 +396,11 @@ fn work_until_done<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
         );
     };
     let root = Root::new();
-    let _enrolled = shared.paused.as_ref().map(|paused| paused.enroll(&root));
+    let _enrolled = shared
+        .time
+        .paused
+        .as_ref()
+        .map(|paused| paused.enroll(&root));
     root.settle(shared, Some(processor.peer.clone()));
     let worker = Worker::new(shared.clone(), processor, Scope::All, Some(root.clone()));
     worker.arrive();
@@ -553,7 +557,7 @@ mod tests {
         let root = Root::new();
         root.settle(shared, None);
         root.parker().park_polling(|| {
-            let mut poller = shared.netpoll.try_poller().expect("nobody is there");
+            let mut poller = shared.io.netpoll.try_poller().expect("nobody is there");
             poller.prepare();
             root.unpark();
             let waited = poller.wait(Some(Instant::now()), &mut Vec::new());

@@ -328,7 +328,9 @@ mod on {
     impl Shared {
         /// Notes something, on any thread.
         pub(crate) fn note(&self, kind: EventKind, task: &impl Subject, number: u64) {
-            let Some(foreign) = &self.events else { return };
+            let Some(foreign) = &self.foreign.events else {
+                return;
+            };
             crate::context::with_worker(|worker| {
                 let own = worker.filter(|it| std::ptr::eq(&raw const **it.shared(), self));
                 match own {
@@ -349,7 +351,7 @@ mod on {
                     log.read(Some(peer.index), &mut events);
                 }
             }
-            if let Some(foreign) = &self.events {
+            if let Some(foreign) = &self.foreign.events {
                 foreign.lock().read(None, &mut events);
             }
             events.sort_by_key(|event| event.time);

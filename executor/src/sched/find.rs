@@ -168,7 +168,7 @@ impl Worker {
             return self.leave_tasks_to_others();
         }
         loop {
-            if self.shared.ordered.is_used()
+            if self.shared.queues.ordered.is_used()
                 && let Some(task) = self.ordered_first()
             {
                 return Step::Run(task);
@@ -274,6 +274,7 @@ impl Worker {
             return Some(Step::Run(task));
         }
         self.shared
+            .time
             .paused
             .as_ref()
             .and_then(|paused| self.draw(paused))
@@ -301,17 +302,18 @@ impl Worker {
     /// See *A thread that comes back* in `blocking.rs`.
     fn next_call(&self) -> Option<Task> {
         let shared = &*self.shared;
-        if shared.blocking.calls() == 0
+        if shared.threads.blocking.calls() == 0
             || self.root.is_some()
             || self.p.pinned.has_live()
             || shared
+                .queues
                 .ordered
                 .top()
                 .is_some_and(|top| top > DEFAULT_PRIORITY)
         {
             return None;
         }
-        let call = shared.grq.pop_near(CALLS_WITHIN, is_call)?;
+        let call = shared.queues.grq.pop_near(CALLS_WITHIN, is_call)?;
         self.count_global(1);
         Some(call)
     }
@@ -340,19 +342,19 @@ impl Worker {
                 self.step_without_permit()
             });
         }
-        if self.shared.last_netpoll.load(Relaxed) + NETPOLL_PERIOD.as_nanos() as u64 <= now {
+        if self.shared.io.last_look.load(Relaxed) + NETPOLL_PERIOD.as_nanos() as u64 <= now {
             self.look_at_netpoll();
             if !self.peer().standing.has_permit() {
                 return Some(self.step_without_permit());
             }
         }
-        if self.shared.grq.is_empty() || self.is_outranked() {
+        if self.shared.queues.grq.is_empty() || self.is_outranked() {
             return None;
         }
         if self.has_less_than_its_share() {
             return self.global(FILLS_TO).map(Step::Run);
         }
-        let task = self.shared.grq.pop()?;
+        let task = self.shared.queues.grq.pop()?;
         self.count_global(1);
         // The task that has waited longest runs now. The next ones come behind what is here.
         if tick.is_multiple_of(EXCHANGE_TICK)
@@ -368,7 +370,7 @@ impl Worker {
     /// ones took 23 us each without this, and 0.44 us with it (tokio 0.43). If half a queue is
     /// there already, that has its turn first.
     fn has_less_than_its_share(&self) -> bool {
-        let share = self.shared.grq.len() / self.shared.config.workers;
+        let share = self.shared.queues.grq.len() / self.shared.config.workers;
         self.p.lrq.len() < share.min(FILLS_TO)
     }
 
@@ -387,7 +389,7 @@ impl Worker {
         {
             return None;
         }
-        let task = self.shared.grq.pop();
+        let task = self.shared.queues.grq.pop();
         match task {
             Some(_) => self.count_global(1),
             None => _ = peer.attention.fetch_and(!attention::GLOBAL, Relaxed),
@@ -421,7 +423,7 @@ impl Worker {
     /// was polled after 3 s, and the others together take 50 ms for a turn.
     #[cold]
     fn exchange(&self, at_most: usize) {
-        let (lrq, grq) = (&self.p.lrq, &self.shared.grq);
+        let (lrq, grq) = (&self.p.lrq, &self.shared.queues.grq);
         let waiting = grq.len();
         let share = waiting.div_ceil(self.shared.config.workers).min(at_most);
         // If there is room, the 61st ticks fill it. A few tasks have their turn sooner by them.
@@ -451,7 +453,7 @@ impl Worker {
             |peer: &Peer| peer.standing.load() == Stands::Running && !peer.flags.own.load(Relaxed);
         shared.idle.free() == 0
             && shared.has_queued()
-            && !shared.refusal.load(Relaxed)
+            && !shared.threads.refused.load(Relaxed)
             && shared.could_have_a_thread()
             && !shared.peers().any(takes_any)
     }
@@ -534,16 +536,16 @@ impl Worker {
     /// A fair share of the global queue: one to run, the rest into the local queue. That then has
     /// at most `fills_to` tasks.
     fn global(&self, fills_to: usize) -> Option<Task> {
-        if self.shared.grq.is_empty() {
+        if self.shared.queues.grq.is_empty() {
             return None;
         }
-        let share = self.shared.grq.len() / self.shared.config.workers + 1;
+        let share = self.shared.queues.grq.len() / self.shared.config.workers + 1;
         let room = self.p.lrq.room().min(fills_to - self.p.lrq.len());
         let most = share.min(room);
-        let mut tasks = if self.shared.blocking.calls() == 0 {
-            self.shared.grq.take(most.max(1))
+        let mut tasks = if self.shared.threads.blocking.calls() == 0 {
+            self.shared.queues.grq.take(most.max(1))
         } else {
-            self.shared.grq.take_until(most.max(1), is_call)
+            self.shared.queues.grq.take_until(most.max(1), is_call)
         };
         self.count_global(tasks.len() as u64);
         let first = tasks.next();
@@ -561,15 +563,15 @@ impl Worker {
 
     /// What became ready, to be given to [`wake_batch`](Self::wake_batch). None if it did not look.
     fn poll_netpoll(&self) -> Option<Vec<Waker>> {
-        if !self.shared.netpoll.has_sources() {
+        if !self.shared.io.netpoll.has_sources() {
             return None;
         }
-        let mut poller = self.shared.netpoll.try_poller()?;
+        let mut poller = self.shared.io.netpoll.try_poller()?;
         let mut ready = self.ready.take();
         let looked = poller.look(&mut ready);
         drop(poller);
         self.shared.report_netpoll(looked);
-        self.shared.last_netpoll.store(self.now(), Relaxed);
+        self.shared.io.last_look.store(self.now(), Relaxed);
         self.peer().counters.netpolls.add(1);
         event!(self, Netpoll, &(), ready.len());
         Some(ready)

@@ -18,11 +18,15 @@ use super::events::event;
 use super::{Shared, Worker, closing::Closing, ground::Ground};
 use crate::{
     cell::{
-        Extra, Functions, Header, Home, Id, JoinCell, Parts, Place, Task, TaskRef, live::Removed,
+        Extra, Functions, Header, Home, Id, JoinCell, Parts, Place, Task, TaskRef,
+        live::{LiveOwner, Removed},
     },
     context,
     reports::Subject,
-    sync::atomic::Ordering::Relaxed,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
 };
 
 /// Ids that a P takes from the process-wide counter at once. Guessed: large enough that the shared
@@ -31,6 +35,20 @@ const ID_BLOCK: u64 = 1024;
 
 /// Ids are unique in the process, so that two runtimes' logs can be told apart.
 static NEXT_ID: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+
+/// What foreign threads have in place of a P.
+#[derive(Debug)]
+pub(crate) struct Foreign {
+    /// The home of what they spawn.
+    pub(super) home: Home,
+    pub(super) live: Mutex<LiveOwner<TaskRef>>,
+    /// How many of the live tasks are carriers whose pinned task lives as well; see
+    /// `task/pinned.rs`.
+    pub(crate) carried: AtomicUsize,
+    /// What happens on threads without a P.
+    #[cfg(any(test, feature = "events"))]
+    pub(super) events: Option<Mutex<super::events::Log>>,
+}
 
 /// What the homes of all Ps do.
 pub(crate) static HOME: Functions = Functions {
@@ -123,7 +141,7 @@ impl Shared {
         location: &'static Location<'static>,
     ) -> Parts {
         Parts {
-            home: NonNull::from(&self.foreign),
+            home: NonNull::from(&self.foreign.home),
             id: Id::new(NEXT_ID.fetch_add(1, Relaxed)),
             born_ms: self.now_ms(),
             location,
@@ -133,11 +151,11 @@ impl Shared {
 
     /// Enters a foreign thread's new task, and queues it.
     pub(crate) fn spawn_foreign(&self, task: Task) {
-        if self.phase.is_ending() {
+        if self.end.phase.is_ending() {
             task.refuse();
             return;
         }
-        task.enter(|reference| self.foreign_live.lock().insert(reference));
+        task.enter(|reference| self.foreign.live.lock().insert(reference));
         event!(self, Spawn, &task, 0);
         self.push_foreign(task);
         self.guest_left();

@@ -82,7 +82,11 @@ pub(super) fn block_on_above<F: Future>(shared: &Arc<Shared>, future: F) -> F::O
     let _entered = context::enter(shared.clone());
     blocking::block_in_place(|| {
         let root = Root::new();
-        let _enrolled = shared.paused.as_ref().map(|paused| paused.enroll(&root));
+        let _enrolled = shared
+            .time
+            .paused
+            .as_ref()
+            .map(|paused| paused.enroll(&root));
         context::with_worker(|worker| match worker {
             Some(worker) => {
                 worker.lend_bed(&root);

@@ -270,13 +270,13 @@ impl Paused {
 impl Shared {
     /// The caller has the clock stand still.
     pub(crate) fn hold_clock(&self) {
-        if let Some(paused) = &self.paused {
+        if let Some(paused) = &self.time.paused {
             paused.state.lock().holds += 1;
         }
     }
 
     pub(crate) fn let_clock_go(&self) {
-        if let Some(paused) = &self.paused {
+        if let Some(paused) = &self.time.paused {
             let mut state = paused.state.lock();
             state.holds -= 1;
             let all_sleep = state.awake == 0;
@@ -296,7 +296,7 @@ impl Shared {
         until: u64,
         cx: &mut Context<'_>,
     ) -> Poll<()> {
-        let paused = self.paused.as_ref().expect("its time is virtual");
+        let paused = self.time.paused.as_ref().expect("its time is virtual");
         let waker = cx.waker().clone();
         let mut state = paused.state.lock();
         let stale = match *place {
@@ -325,7 +325,7 @@ impl Shared {
 
     /// The advance is over, or is no longer waited for.
     pub(crate) fn leave_advance(&self, place: usize) {
-        if let Some(paused) = &self.paused {
+        if let Some(paused) = &self.time.paused {
             let advance = paused.state.lock().advances.remove(place);
             drop(advance);
         }
@@ -334,7 +334,7 @@ impl Shared {
     /// All threads sleep: the one in the netpoll looks whether the clock may jump.
     fn have_a_look(&self, paused: &Paused) {
         if !self.nobody_polls() {
-            self.netpoll.interrupt();
+            self.io.netpoll.interrupt();
         } else if paused.has_roots() && self.idle.free() == self.idle.workers() {
             self.wake_for(1);
         }
@@ -342,7 +342,7 @@ impl Shared {
 
     /// A thread leaves its P.
     pub(super) fn left_for_good(&self) {
-        if let Some(paused) = &self.paused
+        if let Some(paused) = &self.time.paused
             && paused.lie_down()
         {
             self.have_a_look(paused);
@@ -352,7 +352,7 @@ impl Shared {
     /// A thread in a nested `block_on` sleeps until that can go on. It is one of this runtime's if
     /// `is_own`.
     pub(super) fn park_above(&self, is_own: bool, park: impl FnOnce()) {
-        let Some(paused) = &self.paused else {
+        let Some(paused) = &self.time.paused else {
             return park();
         };
         if is_own {
@@ -384,7 +384,7 @@ impl Shared {
     /// For the thread in the netpoll, which was the last awake: *The jump*, or else a wait.
     fn pass_time(&self, paused: &Paused, poller: &mut Poller<'_>, ready: &mut Vec<Waker>) {
         if self.all_wait(paused) {
-            if self.netpoll.has_sources() {
+            if self.io.netpoll.has_sources() {
                 self.report_netpoll(poller.look(ready));
             }
             if !ready.is_empty() {
@@ -401,7 +401,7 @@ impl Shared {
                 self.time.clock().jump_to(next);
                 return poller.cancel();
             }
-            if next.is_none() && !self.netpoll.has_sources() && paused.may_judge() {
+            if next.is_none() && !self.io.netpoll.has_sources() && paused.may_judge() {
                 return self.wait_for_the_verdict(paused, poller, ready);
             }
         }
@@ -446,7 +446,7 @@ impl Shared {
     ///
     /// If nothing can wake it.
     pub(super) fn assert_not_stuck(&self) {
-        if let Some(paused) = &self.paused
+        if let Some(paused) = &self.time.paused
             && paused.state.lock().stuck
         {
             panic!("{}", self.verdict(paused));
@@ -490,7 +490,7 @@ impl Worker {
         keep_alive: Option<Duration>,
     ) -> bool {
         let shared = &self.shared;
-        let Some(poller) = shared.netpoll.try_poller() else {
+        let Some(poller) = shared.io.netpoll.try_poller() else {
             if paused.lie_down() {
                 shared.have_a_look(paused);
             }
@@ -536,7 +536,7 @@ impl Worker {
                 return None;
             }
         }
-        if self.shared.ordered.is_used()
+        if self.shared.queues.ordered.is_used()
             && let Some(task) = self.ordered_first()
         {
             return Some(Step::Run(task));
@@ -584,10 +584,10 @@ impl Worker {
     fn gather(&self) {
         let p = &*self.p;
         // No thread of such a runtime leaves others' work to others: `block_on` is a `run` there.
-        if !self.shared.grq.is_empty() {
+        if !self.shared.queues.grq.is_empty() {
             let room = p.lrq.room();
             if room > 0 {
-                let mut tasks = self.shared.grq.take(room);
+                let mut tasks = self.shared.queues.grq.take(room);
                 self.count_global(tasks.len() as u64);
                 p.lrq.push_batch(&mut tasks);
             }

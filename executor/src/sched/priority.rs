@@ -166,7 +166,7 @@ impl Worker {
             return false;
         }
         event!(self, Ordered, &task, 0);
-        self.shared.ordered.mark_used();
+        self.shared.queues.ordered.mark_used();
         match self.own_ordered().push(task) {
             Ok(()) => true,
             Err(batch) => {
@@ -226,7 +226,7 @@ impl Worker {
 
     /// What comes behind the LRQ.
     pub(super) fn ordered_last(&self) -> Option<Task> {
-        if self.shared.ordered.is_used() {
+        if self.shared.queues.ordered.is_used() {
             self.highest(ANY)
         } else {
             None
@@ -244,14 +244,14 @@ impl Worker {
     /// The highest level in the own and the shared queue.
     fn top_at_hand(&self) -> Option<i64> {
         let own = self.p.ranks.own.get().and_then(OrderedLocal::top);
-        own.max(self.shared.ordered.top())
+        own.max(self.shared.queues.ordered.top())
     }
 
     /// The highest of the own and the shared queue, if it is `floor` or above; the own one if they
     /// are level.
     fn highest(&self, floor: i64) -> Option<Task> {
         let shared = match self.scope {
-            Scope::All => self.shared.ordered.top().filter(|&top| top >= floor),
+            Scope::All => self.shared.queues.ordered.top().filter(|&top| top >= floor),
             Scope::Own => None,
         };
         let Some(top) = shared else {
@@ -279,7 +279,7 @@ impl Worker {
 
     /// The highest of the shared queue, and a fair share of it for later.
     pub(super) fn take_shared(&self, floor: i64) -> Option<Task> {
-        let shared = &self.shared.ordered;
+        let shared = &self.shared.queues.ordered;
         if shared.is_empty() {
             return None;
         }
@@ -327,7 +327,7 @@ impl Worker {
     pub(super) fn steal_ordered_from(&self, peer: &Peer) -> Option<Task> {
         let mut batch = Batch::new();
         let first = peer.queues.ordered.get()?.steal(|task| batch.push(task));
-        self.shared.ordered.push_batch(batch);
+        self.shared.queues.ordered.push_batch(batch);
         first
     }
 
@@ -346,7 +346,7 @@ impl Worker {
     fn take_turn(&self) -> Option<Turn> {
         let ranks = &self.p.ranks;
         let own = ranks.own.get();
-        let shared = (self.scope == Scope::All).then_some(&self.shared.ordered);
+        let shared = (self.scope == Scope::All).then_some(&self.shared.queues.ordered);
         let next = ranks.turn.get();
         (next..next + TURNS).find_map(|turn| {
             let taken = match turn % TURNS {

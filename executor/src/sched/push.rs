@@ -307,8 +307,8 @@ impl Worker {
     pub(crate) fn passes_call_on(&self) -> bool {
         let shared = &self.shared;
         let passes_on = self.is_bound()
-            && shared.stage.is_none()
-            && !shared.phase.is_closing()
+            && shared.threads.stage.is_none()
+            && !shared.end.phase.is_closing()
             && shared.could_have_an_unbound_thread();
         self.p.poll.passes_on.set(passes_on);
         passes_on
@@ -364,7 +364,7 @@ impl Worker {
 
     /// Enters a new task, unless the runtime ends.
     fn enter(&self, task: Task) -> Option<Task> {
-        if self.shared.phase.is_ending() {
+        if self.shared.end.phase.is_ending() {
             task.refuse();
             return None;
         }
@@ -376,7 +376,7 @@ impl Worker {
     /// Counts a task that goes to the global queue like a foreign thread's, unless it will be
     /// refused.
     pub(crate) fn spawns_for_all(&self) {
-        if !self.shared.phase.is_ending() {
+        if !self.shared.end.phase.is_ending() {
             self.peer().counters.spawned_for_all.add(1);
         }
     }

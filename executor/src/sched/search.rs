@@ -114,9 +114,9 @@ impl Worker {
         let own = self.peer().index;
         let mut seen = self.seen.victims.borrow_mut();
         seen.clear();
-        seen.extend(self.shared.slots.occupied().map(Seen::new));
+        seen.extend(self.shared.processors.slots.occupied().map(Seen::new));
         let mut asked = false;
-        let ordered = self.shared.ordered.is_used();
+        let ordered = self.shared.queues.ordered.is_used();
         // See *Strays* in `fork_join/owner.rs`.
         let computes = self.shared.could_take() > 0;
         for round in 0..4 {
@@ -147,6 +147,7 @@ impl Worker {
                 }
                 #[cfg(test)]
                 self.shared
+                    .threads
                     .stage
                     .as_ref()
                     .filter(|_| branches)
@@ -203,11 +204,11 @@ impl Worker {
         // What the netpoll brought has to fit behind the tasks taken: what overflows is what is in
         // front.
         let at_most = brought.min(self.p.lrq.room().saturating_sub(brought));
-        if at_most == 0 || self.shared.ordered.is_used() {
+        if at_most == 0 || self.shared.queues.ordered.is_used() {
             return;
         }
         // This thread has just looked.
-        let now = self.shared.last_netpoll.load(Relaxed);
+        let now = self.shared.io.last_look.load(Relaxed);
         let listed = self.list();
         let mut passed = self.seen.passed.borrow_mut();
         passed.resize(self.shared.peer_count(), (u64::MAX, 0));
@@ -252,7 +253,7 @@ impl Worker {
     pub(super) fn list(&self) -> Ref<'_, Vec<usize>> {
         let mut listed = self.seen.listed.borrow_mut();
         listed.clear();
-        listed.extend(self.shared.slots.occupied());
+        listed.extend(self.shared.processors.slots.occupied());
         drop(listed);
         self.seen.listed.borrow()
     }
@@ -273,12 +274,12 @@ impl Worker {
     /// mostly parks at once. True if there is something.
     pub(super) fn linger(&self) -> bool {
         // On a stage no thread moves meanwhile.
-        let others_run =
-            self.shared.idle.free() + 1 < self.shared.config.workers && self.shared.stage.is_none();
+        let others_run = self.shared.idle.free() + 1 < self.shared.config.workers
+            && self.shared.threads.stage.is_none();
         if !(others_run && self.spins() && self.p.backoffs.lingering.is_due()) {
             return false;
         }
-        let found = (0..LINGER_LOOKS / self.shared.slots.occupied_len()).any(|_| {
+        let found = (0..LINGER_LOOKS / self.shared.processors.slots.occupied_len()).any(|_| {
             (0..LINGER_PAUSES).for_each(|_| hint::spin_loop());
             self.shared.any_work()
         });
@@ -324,6 +325,7 @@ impl Worker {
             }
             #[cfg(test)]
             self.shared
+                .threads
                 .stage
                 .as_ref()
                 .inspect(|it| it.come_to_a_claim());

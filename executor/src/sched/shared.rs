@@ -4,9 +4,9 @@
 //! brings to them. How work comes in is in `incoming.rs`, how threads are started in `threads.rs`,
 //! how it ends in `shutdown.rs`.
 
-use std::{collections::HashSet, io, mem, sync::Weak, task::Waker};
+use std::{collections::HashSet, io, mem, sync::Weak};
 
-use ws_reactor::{Inherited, Netpoll};
+use ws_reactor::Netpoll;
 
 use super::{
     closing::{Closing, Phase, Threads},
@@ -15,39 +15,26 @@ use super::{
     events::event,
     ground::{Bed, Ground},
     idle::{Idle, Permit, Spinning},
-    incoming::HOME,
-    keeper::Keeper,
-    paused::Paused,
+    incoming::{Foreign, HOME},
     processor::{Peer, Processor, attention},
+    shutdown::End,
     slots::Slots,
-    stage::Stage,
-    strangers::Strangers,
     sysmon::Sysmon,
-    threads::{InStartHook, Joins},
-    wait::Crowd,
+    threads::RuntimeThreads,
+    timers::Time,
+    wait::Io,
 };
 use crate::{
-    bit_set::BitSet,
-    blocking::Room,
-    cell::{
-        Home, Place, Task, TaskRef,
-        live::{LiveOwner, live_table},
-        quietly, wake_quietly,
-    },
+    cell::{Home, Place, Task, TaskRef, live::live_table, quietly, wake_quietly},
     context,
     metrics::{Metrics, ProcessorMetrics},
     queue::{GlobalQueue, OrderedShared, OrderedStealer},
     reports::Reporter,
     sync::{
         Arc, Condvar, Mutex,
-        atomic::{
-            AtomicBool, AtomicU64, AtomicUsize,
-            Ordering::{Relaxed, SeqCst},
-            fence,
-        },
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
-    throttle::{REPORT_EVERY, Throttle},
-    timer::{Clock, TimeDriver, TimerShard},
+    timer::Clock,
 };
 
 /// See the module's head, and that of `sched.rs`.
@@ -55,83 +42,54 @@ use crate::{
 pub(crate) struct Shared {
     /// Itself, for callers that have only a reference.
     this: Weak<Shared>,
-    /// Itself once more, from the beginning of its end; see *The runtime's hold on itself* in
-    /// `closing.rs`.
-    kept: Mutex<Option<Arc<Shared>>>,
     pub(crate) config: Config,
     pub(crate) idle: Idle,
+    pub(crate) queues: SharedQueues,
+    pub(super) processors: Processors,
+    pub(crate) foreign: Foreign,
+    pub(crate) time: Time,
+    pub(crate) io: Io,
+    pub(crate) threads: RuntimeThreads,
+    pub(crate) end: End,
+    pub(crate) reports: Reporter,
+    pub(crate) sysmon: Sysmon,
+}
+
+/// The queues of all threads.
+#[derive(Debug)]
+pub(crate) struct SharedQueues {
     pub(crate) grq: GlobalQueue<Task>,
     /// What `grq` is for tasks of another priority than the default one.
     pub(crate) ordered: OrderedShared<Task>,
-    pub(crate) netpoll: Arc<Netpoll>,
-    pub(crate) time: Arc<TimeDriver>,
-    /// All Ps that ever were, in the order of their making. They stay until the runtime goes.
+}
+
+/// The Ps.
+#[derive(Debug)]
+pub(super) struct Processors {
+    /// All that ever were, in the order of their making. They stay until the runtime goes.
     peers: Box<[std::sync::OnceLock<Arc<Peer>>]>,
     pub(super) slots: Slots<Box<Processor>>,
-    /// The Ps that may have timers; see *Listed shards* in `timer/shard.rs`.
-    timed: Arc<BitSet>,
-    /// The home of what foreign threads spawn.
-    pub(super) foreign: Home,
-    pub(super) foreign_live: Mutex<LiveOwner<TaskRef>>,
-    /// How many of the live tasks are carriers whose pinned task lives as well; see
-    /// `task/pinned.rs`.
-    pub(crate) carried: AtomicUsize,
-    foreign_timers: Arc<TimerShard>,
-    /// Timers answer with errors from now on, also those of a P that is made later.
-    timers_over: AtomicBool,
-    /// The P whose thread waits in the netpoll: its index plus one.
-    pub(crate) netpoll_waiter: AtomicUsize,
-    /// When the netpoll was looked at last, in nanoseconds of the runtime's clock.
-    pub(crate) last_netpoll: AtomicU64,
-    pub(crate) reports: Reporter,
-    pub(super) netpoll_reports: Throttle,
-    /// That listeners wait for room, and how often they did.
-    pub(crate) accept_reports: Throttle,
-    pub(crate) accepts_delayed: AtomicU64,
-    pub(super) crowd: Crowd,
-    pub(crate) phase: Phase,
-    /// Woken when a task's panic ends the runtime: the root of `Runtime::run_local`.
-    pub(super) main: Mutex<Option<Waker>>,
-    pub(crate) blocking: Room,
-    /// Threads of the runtime that exist.
-    pub(crate) threads: Mutex<Threads>,
-    pub(super) joins: Mutex<Joins>,
-    /// What each thread of the runtime begins with: that of the thread that built it.
-    pub(super) inherited: Inherited,
-    pub(super) in_start_hook: Mutex<InStartHook>,
-    /// Signalled when a thread ends, and when a task ends during shutdown.
-    pub(crate) changed: Condvar,
-    /// The last thread that was to be started was refused, by `max_threads` or by the system.
-    pub(crate) refusal: AtomicBool,
-    /// How often that happened.
-    pub(super) threads_refused: AtomicU64,
-    pub(super) refusal_reports: Throttle,
-    pub(crate) keeper: Keeper,
-    pub(crate) sysmon: Sysmon,
-    pub(super) strangers: Strangers,
-    /// With the clock of a driver: what there is in place of threads.
-    pub(super) stage: Option<Stage>,
-    /// With a clock that jumps by itself.
-    pub(crate) paused: Option<Paused>,
     /// How many Ps walks have come to.
     #[cfg(test)]
     pub(super) visits: AtomicUsize,
-    /// What happens on threads without a P.
-    #[cfg(any(test, feature = "events"))]
-    pub(crate) events: Option<Mutex<crate::sched::events::Log>>,
+}
+
+impl Processors {
+    fn new(most: usize) -> Self {
+        Self {
+            peers: (0..most).map(|_| std::sync::OnceLock::new()).collect(),
+            slots: Slots::new(most),
+            #[cfg(test)]
+            visits: AtomicUsize::new(0),
+        }
+    }
 }
 
 impl Shared {
     pub(crate) fn new(config: Config, clock: Clock) -> io::Result<Arc<Self>> {
         let netpoll = Netpoll::new()?;
-        let paused = config
-            .paused
-            .map(|patience| Paused::new(config.seed, patience));
-        let is_virtual = clock.is_virtual();
-        let stage = (is_virtual && paused.is_none()).then(Stage::default);
-        let time = Arc::new(TimeDriver::new(netpoll.clone(), clock));
-        let foreign_timers = Arc::new(TimerShard::new(time.clone()));
         let processors = config.processors_max();
+        let time = Time::new(&config, clock, &netpoll, processors);
         Ok(Arc::new_cyclic(|this| {
             let shared = this.clone();
             netpoll.on_unheard(move || context::with_shared(&shared, Shared::heard));
@@ -144,49 +102,25 @@ impl Shared {
             let (table, owner) = live_table();
             Self {
                 this: this.clone(),
-                kept: Mutex::new(None),
                 idle: Idle::new(config.workers, processors),
-                grq: GlobalQueue::new(),
-                ordered: OrderedShared::new(),
-                netpoll,
+                queues: SharedQueues {
+                    grq: GlobalQueue::new(),
+                    ordered: OrderedShared::new(),
+                },
+                processors: Processors::new(processors),
+                foreign: Foreign {
+                    home: Home::new(Place::Foreign, this.as_ptr().cast(), table, &HOME),
+                    live: Mutex::new(owner),
+                    carried: AtomicUsize::new(0),
+                    #[cfg(any(test, feature = "events"))]
+                    events: Self::foreign_log(config.events),
+                },
+                threads: RuntimeThreads::new(&config, time.clock()),
                 time,
-                peers: (0..processors)
-                    .map(|_| std::sync::OnceLock::new())
-                    .collect(),
-                slots: Slots::new(processors),
-                timed: Arc::new(BitSet::new(processors)),
-                foreign: Home::new(Place::Foreign, this.as_ptr().cast(), table, &HOME),
-                foreign_live: Mutex::new(owner),
-                carried: AtomicUsize::new(0),
-                foreign_timers,
-                timers_over: AtomicBool::new(false),
-                netpoll_waiter: AtomicUsize::new(0),
-                last_netpoll: AtomicU64::new(0),
+                io: Io::new(netpoll),
+                end: End::new(),
                 reports: Reporter::new(config.reports),
-                netpoll_reports: Throttle::new(REPORT_EVERY),
-                accept_reports: Throttle::new(REPORT_EVERY),
-                accepts_delayed: AtomicU64::new(0),
-                crowd: Crowd::default(),
-                phase: Phase::new(),
-                main: Mutex::new(None),
-                blocking: Room::new(config.blocking_max()),
-                threads: Mutex::new(Threads::default()),
-                joins: Mutex::new(Joins::default()),
-                inherited: Inherited::of_this_thread(),
-                in_start_hook: Mutex::new(InStartHook::default()),
-                changed: Condvar::new(),
-                refusal: AtomicBool::new(false),
-                threads_refused: AtomicU64::new(0),
-                refusal_reports: Throttle::new(REPORT_EVERY),
-                keeper: Keeper::new(!is_virtual),
                 sysmon: Sysmon::default(),
-                strangers: Strangers::default(),
-                stage,
-                paused,
-                #[cfg(test)]
-                visits: AtomicUsize::new(0),
-                #[cfg(any(test, feature = "events"))]
-                events: Self::foreign_log(config.events),
                 config,
             }
         }))
@@ -196,7 +130,7 @@ impl Shared {
 
     /// How many Ps were ever made.
     pub(crate) fn peer_count(&self) -> usize {
-        self.slots.made()
+        self.processors.slots.made()
     }
 
     /// All Ps that were ever made.
@@ -206,20 +140,20 @@ impl Shared {
 
     /// The Ps that have a thread, or live tasks; those that have neither are taken off the list.
     fn populated(&self) -> impl Iterator<Item = &Peer> {
-        self.slots.populated().map(|index| {
+        self.processors.slots.populated().map(|index| {
             let peer = self.visit(index);
             let has_live = || peer.home.live().len() > 0;
             if !has_live() {
-                self.slots.forget(index, has_live);
+                self.processors.slots.forget(index, has_live);
             }
             peer
         })
     }
 
     /// The P of an index that a walk has come to.
-    fn visit(&self, index: usize) -> &Peer {
+    pub(super) fn visit(&self, index: usize) -> &Peer {
         #[cfg(test)]
-        self.visits.fetch_add(1, Relaxed);
+        self.processors.visits.fetch_add(1, Relaxed);
         self.peer(index)
     }
 
@@ -239,11 +173,14 @@ impl Shared {
 
     /// A vacant P, or a new one. None when there are as many as the runtime may ever have.
     pub(crate) fn take_processor(&self) -> Option<Box<Processor>> {
-        let processor = self.slots.take(|index| self.make_processor(index))?;
+        let processor = self
+            .processors
+            .slots
+            .take(|index| self.make_processor(index))?;
         self.welcome(&processor.peer);
         // Ordering: after the fence in `welcome`. That pairs with the one in `shut_down_timers`:
         // either the end sees this P, or this thread sees the end.
-        if self.timers_over.load(Relaxed) {
+        if self.time.over.load(Relaxed) {
             let mut wakers = Vec::new();
             processor.peer.timers.shut_down(&mut wakers);
             self.wake_all(wakers);
@@ -252,7 +189,7 @@ impl Shared {
     }
 
     fn make_processor(&self, index: usize) -> Box<Processor> {
-        let timers = TimerShard::listed(self.time.clone(), self.timed.clone(), index);
+        let timers = self.time.shard(index);
         let processor = Box::new(Processor::new(
             index,
             self.this.as_ptr().cast(),
@@ -267,10 +204,10 @@ impl Shared {
                 .set(crate::sched::events::Log::new(records));
             debug_assert!(fresh.is_ok(), "a P has one log");
         }
-        if self.paused.is_some() {
+        if self.time.paused.is_some() {
             processor.peer.attention.store(attention::PAUSED, Relaxed);
         }
-        self.peers[index]
+        self.processors.peers[index]
             .set(processor.peer.clone())
             .expect("a P of an index is made once");
         processor
@@ -284,14 +221,10 @@ impl Shared {
                 && processor.forks.direct.is_empty()
         );
         debug_assert!(processor.ranks.is_empty() && processor.forks.parents.is_empty());
-        self.slots.give_back(processor);
+        self.processors.slots.give_back(processor);
     }
 
-    // --- timers ---
-
-    pub(crate) fn now_ms(&self) -> u32 {
-        (self.time.clock().now_ns() / 1_000_000) as u32
-    }
+    // --- what is queued, and what is alive ---
 
     /// Whether a task is queued: [`Ground::any_work`] without branches of joins.
     pub(crate) fn any_task(&self) -> bool {
@@ -299,76 +232,20 @@ impl Shared {
         self.has_queued() || self.peers().any(has_task)
     }
 
-    /// The earliest deadline of all timers, in nanoseconds of the runtime's clock.
-    pub(crate) fn next_deadline(&self) -> Option<u64> {
-        let mut next = self.foreign_timers.next_deadline();
-        for index in self.timed.iter(self.peer_count()) {
-            let timers = &self.visit(index).timers;
-            match timers.next_deadline() {
-                Some(deadline) => next = Some(next.map_or(deadline, |next| next.min(deadline))),
-                None if !self.slots.is_occupied(index) => timers.unlist_if_empty(),
-                None => {}
-            }
-        }
-        next
-    }
-
-    /// When a thread that sleeps has to get up for a timer, in nanoseconds of the runtime's clock.
-    pub(super) fn next_wake_up(&self) -> Option<u64> {
-        let next = self.next_deadline()?;
-        Some(self.crowd.gets_up_at(next))
-    }
-
-    /// Takes the wakers of all timers that are due, on any P. Returns how many.
-    pub(crate) fn fire_due(&self, now: u64, wakers: &mut Vec<Waker>) -> usize {
-        let before = wakers.len();
-        for index in self.timed.iter(self.peer_count()) {
-            let timers = &self.visit(index).timers;
-            if timers.has_due(now) {
-                timers.fire_due(now, wakers);
-            }
-        }
-        if self.foreign_timers.has_due(now) {
-            self.foreign_timers.fire_due(now, wakers);
-        }
-        wakers.len() - before
-    }
-
-    pub(crate) fn foreign_timers(&self) -> &Arc<TimerShard> {
-        &self.foreign_timers
-    }
-
-    /// Takes all timers, so that a task that polls one from now on learns of the end. Also on a P
-    /// without a thread and without a timer: a sleep that was made there may yet be armed.
-    fn shut_down_timers(&self) {
-        let mut wakers = Vec::new();
-        self.timers_over.store(true, Relaxed);
-        // Ordering: SeqCst: between the flag and the look at the Ps; pairs with the fence in
-        // `welcome`.
-        fence(SeqCst);
-        for peer in self.all_peers() {
-            peer.timers.shut_down(&mut wakers);
-        }
-        self.foreign_timers.shut_down(&mut wakers);
-        self.wake_all(wakers);
-    }
-
-    // --- what is alive ---
-
     /// Calls `f` with a reference to every live task.
     pub(crate) fn for_each_live(&self, mut f: impl FnMut(TaskRef)) {
         for peer in self.populated() {
             peer.home.live().for_each(&mut f);
         }
-        self.foreign.live().for_each(f);
+        self.foreign.home.live().for_each(f);
     }
 
     /// The task at an address that its header gave, if it is alive.
     pub(crate) fn find_live(&self, address: u64) -> Option<TaskRef> {
         let number = (address >> 32).checked_sub(1)?;
         let home = match Place::from_number(number) {
-            Place::Processor(index) => &self.peers.get(usize::from(index))?.get()?.home,
-            Place::Foreign => &self.foreign,
+            Place::Processor(index) => &self.processors.peers.get(usize::from(index))?.get()?.home,
+            Place::Foreign => &self.foreign.home,
         };
         home.live().get(address as u32)
     }
@@ -405,15 +282,17 @@ impl Shared {
     pub(crate) fn metrics(&self) -> Metrics {
         Metrics {
             workers: self.config.workers,
-            threads: self.threads.lock().count,
-            threads_refused: self.threads_refused.load(Relaxed),
+            threads: self.threads.counts.lock().count,
+            threads_refused: self.threads.refusals.load(Relaxed),
             free_permits: self.idle.free(),
             spinning: self.idle.spinning(),
-            live_tasks: self.live_tasks().saturating_sub(self.carried.load(Relaxed)),
-            global_queue: self.grq.len(),
-            ordered_queue: self.ordered.len(),
+            live_tasks: self
+                .live_tasks()
+                .saturating_sub(self.foreign.carried.load(Relaxed)),
+            global_queue: self.queues.grq.len(),
+            ordered_queue: self.queues.ordered.len(),
             monitor_looks: self.sysmon.looks(),
-            accepts_delayed: self.accepts_delayed.load(Relaxed),
+            accepts_delayed: self.io.accepts_delayed.load(Relaxed),
             processors: self.all_peers().map(processor_metrics).collect(),
         }
     }
@@ -428,19 +307,22 @@ impl Ground for Shared {
     }
 
     fn grq(&self) -> &GlobalQueue<Task> {
-        &self.grq
+        &self.queues.grq
     }
 
     fn ordered(&self) -> &OrderedShared<Task> {
-        &self.ordered
+        &self.queues.ordered
     }
 
     fn phase(&self) -> &Phase {
-        &self.phase
+        &self.end.phase
     }
 
     fn peers(&self) -> impl Iterator<Item = &Peer> {
-        self.slots.occupied().map(|index| self.visit(index))
+        self.processors
+            .slots
+            .occupied()
+            .map(|index| self.visit(index))
     }
 
     fn takes_branches(&self) -> bool {
@@ -448,25 +330,25 @@ impl Ground for Shared {
     }
 
     fn peer(&self, index: usize) -> &Peer {
-        self.peers[index]
+        self.processors.peers[index]
             .get()
             .expect("callers have the index from a P that was made")
     }
 
     fn refusal(&self) -> &AtomicBool {
-        &self.refusal
+        &self.threads.refused
     }
 
     fn netpoll_waiter(&self) -> &AtomicUsize {
-        &self.netpoll_waiter
+        &self.io.waiter
     }
 
     fn interrupt(&self) {
-        self.netpoll.interrupt();
+        self.io.netpoll.interrupt();
     }
 
     fn awaits(&self) -> bool {
-        self.netpoll.has_sources() || self.next_deadline().is_some()
+        self.io.netpoll.has_sources() || self.next_deadline().is_some()
     }
 
     fn start_thread(&self, permit: Permit, spinning: Spinning) {
@@ -504,22 +386,22 @@ impl Closing for Shared {
     }
 
     fn kept(&self) -> &Mutex<Option<Arc<Self>>> {
-        &self.kept
+        &self.end.kept
     }
 
     fn threads(&self) -> &Mutex<Threads> {
-        &self.threads
+        &self.threads.counts
     }
 
     fn changed(&self) -> &Condvar {
-        &self.changed
+        &self.threads.changed
     }
 
     fn live_tasks(&self) -> usize {
         self.populated()
             .map(|peer| peer.home.live().len())
             .sum::<usize>()
-            + self.foreign.live().len()
+            + self.foreign.home.live().len()
     }
 
     fn cancel_all(&self, mut dispose: impl FnMut(Task)) {
@@ -531,14 +413,14 @@ impl Closing for Shared {
         for peer in self.populated() {
             peer.home.live().sweep(&mut cancel);
         }
-        self.foreign.live().sweep(cancel);
+        self.foreign.home.live().sweep(cancel);
     }
 
     fn abort_all(&self) {
         for peer in self.populated() {
             self.abort_of(&peer.home);
         }
-        self.abort_of(&self.foreign);
+        self.abort_of(&self.foreign.home);
     }
 
     fn ask(&self, peer: &Peer) {
@@ -558,7 +440,7 @@ impl Closing for Shared {
     }
 
     fn shut_down_resources(&self) {
-        quietly("the waker of a socket", || self.netpoll.shut_down());
+        quietly("the waker of a socket", || self.io.netpoll.shut_down());
         self.shut_down_timers();
     }
 }

@@ -72,7 +72,7 @@ use std::{
 
 use super::{
     Shared, Worker,
-    closing::Closing,
+    closing::{Closing, Phase},
     ground::{Bed, Ground},
     processor::attention,
     sleep::Sleeper,
@@ -83,7 +83,7 @@ use crate::{
     cell::{Apart, Home, Task, report},
     context,
     queue::{Batch, Steal},
-    sync::{Arc, atomic::Ordering::Relaxed, thread},
+    sync::{Arc, Mutex, atomic::Ordering::Relaxed, thread},
 };
 
 /// Names of tasks in a report at most.
@@ -96,6 +96,27 @@ const ABORTED_AT_ONCE: usize = 256;
 /// serves them in the closing, and this one may wait for one. Longer than a thread takes that waits
 /// for nothing.
 const CLOSING_PATIENCE: Duration = Duration::from_millis(20);
+
+/// How far the end of a runtime has come, and what it needs.
+#[derive(Debug)]
+pub(crate) struct End {
+    pub(crate) phase: Phase,
+    /// The runtime itself, from the beginning of its end; see *The runtime's hold on itself* in
+    /// `closing.rs`.
+    pub(super) kept: Mutex<Option<Arc<Shared>>>,
+    /// Woken when a task's panic ends the runtime: the root of `Runtime::run_local`.
+    main: Mutex<Option<Waker>>,
+}
+
+impl End {
+    pub(super) fn new() -> Self {
+        Self {
+            phase: Phase::new(),
+            kept: Mutex::new(None),
+            main: Mutex::new(None),
+        }
+    }
+}
 
 /// Whether an ender joins the threads. One in the background does not: no thread waits for it, and
 /// the drop of the runtime, which may come meanwhile, would find nothing to join.
@@ -146,7 +167,7 @@ impl Shared {
 
     /// Ends the runtime, and waits if there is a grace.
     fn end(self: &Arc<Self>, grace: Option<Duration>) {
-        if self.stage.is_some() {
+        if self.threads.stage.is_some() {
             return self.end_at_once(grace);
         }
         let first = self.begin_draining();
@@ -159,7 +180,7 @@ impl Shared {
 
     /// A task ended with a panic.
     pub(crate) fn task_panicked(self: &Arc<Self>) {
-        if !self.config.panic_stops_runtime || self.phase.is_ending() {
+        if !self.config.panic_stops_runtime || self.end.phase.is_ending() {
             return;
         }
         report(|| {
@@ -167,12 +188,12 @@ impl Shared {
         });
         // Threads that have a root of their own go on with that, but for the root of
         // `Runtime::run_local`.
-        if self.stage.is_some() {
+        if self.threads.stage.is_some() {
             self.end_at_once(None);
         } else if self.begin_draining() {
             self.end_in_the_background();
         }
-        let main = self.main.lock().take();
+        let main = self.end.main.lock().take();
         if let Some(main) = main {
             main.wake();
         }
@@ -189,9 +210,9 @@ impl Shared {
         if !self.config.panic_stops_runtime {
             return false;
         }
-        let old = self.main.lock().replace(main.clone());
+        let old = self.end.main.lock().replace(main.clone());
         drop(old);
-        self.phase.is_ending()
+        self.end.phase.is_ending()
     }
 
     /// The steps of the ender, after the draining has begun.
@@ -275,7 +296,7 @@ impl Shared {
 
     /// Whether there is no thread that could drop a future, and none can be had.
     fn has_no_thread(&self) -> bool {
-        !self.has_threads() && self.refusal.load(Relaxed)
+        !self.has_threads() && self.threads.refused.load(Relaxed)
     }
 
     /// Runs `f` on a thread of its own, which is named for what it does. False if the system
@@ -326,7 +347,7 @@ impl Shared {
             worker.leave();
         } else {
             // All Ps are in `block_on`s, whose ends clear away.
-            self.phase.set_swept();
+            self.end.phase.set_swept();
         }
     }
 
@@ -351,7 +372,7 @@ impl Shared {
             });
         }
         let tasks = self.live_tasks();
-        let threads = self.threads.lock().count;
+        let threads = self.threads.counts.lock().count;
         report(|| {
             tracing::warn!(
                 tasks,
@@ -369,7 +390,7 @@ impl Worker {
     pub(super) fn clear_away(&self) {
         let _apart = Apart::begin();
         self.clear_pinned();
-        if !self.shared().phase.is_closing() {
+        if !self.shared().end.phase.is_closing() {
             return;
         }
         self.shared().sweep(|task| self.dispose(task));

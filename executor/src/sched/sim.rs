@@ -326,7 +326,12 @@ impl Driver {
     }
 
     fn take_up_new_threads(&self) {
-        let stage = self.shared.stage.as_ref().expect("the clock is virtual");
+        let stage = self
+            .shared
+            .threads
+            .stage
+            .as_ref()
+            .expect("the clock is virtual");
         for processor in stage.take() {
             let thread = Rc::new(Thread::begin(&self.shared, processor));
             let mut threads = self.threads.borrow_mut();
@@ -396,7 +401,12 @@ fn compute(time: Duration) {
 
 fn stuck(time: Duration, blocked: bool) {
     let driver = driver();
-    let stage = driver.shared.stage.as_ref().expect("the clock is virtual");
+    let stage = driver
+        .shared
+        .threads
+        .stage
+        .as_ref()
+        .expect("the clock is virtual");
     let index = context::with_worker(|worker| worker.map(|worker| worker.bed().index()));
     if let Some(index) = index {
         stage.set_blocked(index, blocked);

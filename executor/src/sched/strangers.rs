@@ -107,7 +107,7 @@ pub(super) struct Watch(Option<(u64, u64)>);
 impl Watch {
     /// A look at `now`, in nanoseconds. Whether some are left.
     pub(super) fn look(&mut self, shared: &Arc<Shared>, now: u64) -> bool {
-        let Some(taken) = shared.strangers.taken() else {
+        let Some(taken) = shared.io.strangers.taken() else {
             self.0 = None;
             return false;
         };
@@ -146,9 +146,9 @@ impl Shared {
     pub(crate) fn wake_all(&self, wakers: Vec<Waker>) {
         let mut strangers = wake_tasks(wakers.into_iter()).into_iter();
         // The end goes on behind this with others that wait.
-        let apart = self.phase.is_ending() || (!self.is_monitored() && strangers.len() > 1);
+        let apart = self.end.phase.is_ending() || (!self.is_monitored() && strangers.len() > 1);
         if apart && !self.has_a_drivers_clock() {
-            self.strangers.put(strangers);
+            self.io.strangers.put(strangers);
             self.see_to_strangers();
         } else {
             for waker in self.one_at_a_time(&mut strangers) {
@@ -164,19 +164,19 @@ impl Shared {
     ) -> impl Iterator<Item = Waker> {
         let mut first = strangers.next();
         if strangers.len() > 0 {
-            self.strangers.put(strangers);
+            self.io.strangers.put(strangers);
             if self.idle.free() == self.idle.workers() {
                 self.idle.monitor().unpark(|| ());
             }
         }
-        iter::from_fn(move || first.take().or_else(|| self.strangers.take()))
+        iter::from_fn(move || first.take().or_else(|| self.io.strangers.take()))
     }
 
     /// For the monitor, which wakes no stranger itself.
     pub(super) fn wake_from_monitor(self: &Arc<Self>, wakers: impl Iterator<Item = Waker>) {
         let strangers = wake_tasks(wakers);
         if !strangers.is_empty() {
-            self.strangers.put(strangers.into_iter());
+            self.io.strangers.put(strangers.into_iter());
             self.wake_strangers_apart();
         }
     }
@@ -185,12 +185,12 @@ impl Shared {
     fn see_to_strangers(&self) {
         let shared = self.hold();
         let mut before = None;
-        while let Some(taken) = self.strangers.taken() {
+        while let Some(taken) = self.io.strangers.taken() {
             let last = before.replace(taken);
             if last.is_none_or(|last| last == taken) {
                 shared.wake_strangers_apart();
             }
-            self.strangers.wait();
+            self.io.strangers.wait();
         }
     }
 
@@ -208,11 +208,11 @@ impl Shared {
     }
 
     fn wake_strangers(&self) {
-        iter::from_fn(|| self.strangers.take()).for_each(wake_quietly);
+        iter::from_fn(|| self.io.strangers.take()).for_each(wake_quietly);
     }
 
     fn has_a_drivers_clock(&self) -> bool {
-        self.stage.is_some() || self.paused.is_some()
+        self.threads.stage.is_some() || self.time.paused.is_some()
     }
 }
 

@@ -185,7 +185,7 @@ impl Sysmon {
 impl Shared {
     /// The CPU time of a P's thread, where the system tells. A virtual one computes, or is blocked.
     fn cpu_time_of(&self, peer: &Peer, now: u64) -> Option<u64> {
-        match &self.stage {
+        match &self.threads.stage {
             None => ThreadId::from_u32(peer.thread.number.load(Relaxed)).cpu_time_ns(),
             Some(stage) => Some(stage.cpu_time(peer.index, now)),
         }
@@ -194,7 +194,7 @@ impl Shared {
     /// Whether a P's thread, whose CPU time was `cpu` just now, is on no core at this moment.
     fn is_off_core(&self, peer: &Peer, cpu: Option<u64>) -> bool {
         cpu.is_some()
-            && match &self.stage {
+            && match &self.threads.stage {
                 None => cpu == self.cpu_time_of(peer, 0),
                 Some(stage) => stage.is_blocked(peer.index),
             }
@@ -202,7 +202,7 @@ impl Shared {
 
     /// Whether a P's thread waits for something that is not a core.
     fn is_waiting(&self, peer: &Peer) -> bool {
-        match &self.stage {
+        match &self.threads.stage {
             None => ThreadId::from_u32(peer.thread.number.load(Relaxed)).is_waiting() == Some(true),
             Some(stage) => stage.is_waiting(peer.index),
         }
@@ -349,7 +349,7 @@ impl Monitor {
         let shared = self.shared.clone();
         let monitor = shared.idle.monitor();
         let mut stands_in = None;
-        while stands_in.is_none() && !shared.phase.is_closing() {
+        while stands_in.is_none() && !shared.end.phase.is_closing() {
             match self.rest() {
                 Rest::ForGood(repeat) => {
                     match repeat {
@@ -374,8 +374,9 @@ impl Monitor {
     pub(super) fn rest(&mut self) -> Rest {
         let idle = &self.shared.idle;
         let nobody_runs = idle.free() == idle.workers();
-        let calm =
-            !self.watches && self.shared.strays() == 0 && self.shared.strangers.taken().is_none();
+        let calm = !self.watches
+            && self.shared.strays() == 0
+            && self.shared.io.strangers.taken().is_none();
         if nobody_runs && calm && !self.work_waits() && !self.shared.lacks_a_poller() {
             self.idle_looks += 1;
             if self.idle_looks >= IDLE_LOOKS && idle.monitor_may_sleep() {
@@ -479,7 +480,7 @@ impl Monitor {
         // thread can be had, it is tried again at the slow pace.
         if shared.idle.could_wake() && shared.any_work() && shared.could_have_a_thread() {
             shared.wake_for(1);
-            acted |= !shared.refusal.load(Relaxed);
+            acted |= !shared.threads.refused.load(Relaxed);
         }
         // Once: a thread that stands still from this look to the next is known to be blocked, or
         // computes.
@@ -489,13 +490,13 @@ impl Monitor {
 
     /// Whether work is queued that no thread could be had for (L5).
     fn work_waits(&self) -> bool {
-        (self.hooks_begin || self.shared.refusal.load(Relaxed)) && self.shared.any_work()
+        (self.hooks_begin || self.shared.threads.refused.load(Relaxed)) && self.shared.any_work()
     }
 
     /// After a look: if a P's thread has gone, what the last look saw of it says nothing about the
     /// next thread.
     fn forget(&mut self, index: usize, now: u64) {
-        if !self.shared.slots.is_occupied(index) {
+        if !self.shared.processors.slots.is_occupied(index) {
             let seen = self.seen[index];
             if seen.told == Told::Reported {
                 let stall = seen.stall(now, seen.cpu);
@@ -533,7 +534,7 @@ impl Monitor {
             let slow = made * u128::from(LOOK_NS) < u128::from(elapsed) * u128::from(GLOBAL_TICK);
             self.short_waits.end(seen);
             let seen_before = seen.since > 0 && !peer.flags.own.load(Relaxed);
-            if polls && running && slow && seen_before && !shared.grq.is_empty() {
+            if polls && running && slow && seen_before && !shared.queues.grq.is_empty() {
                 peer.attention.fetch_or(attention::GLOBAL, Relaxed);
                 self.watchful = true;
             }
@@ -699,18 +700,18 @@ impl Monitor {
     /// Looks at the netpoll if no thread has for 10 ms.
     fn look_at_netpoll(&mut self, now: u64) -> bool {
         let shared = &self.shared;
-        if !shared.netpoll.has_sources()
-            || shared.last_netpoll.load(Relaxed) + SLOW.as_nanos() as u64 > now
+        if !shared.io.netpoll.has_sources()
+            || shared.io.last_look.load(Relaxed) + SLOW.as_nanos() as u64 > now
         {
             return false;
         }
-        let Some(mut poller) = shared.netpoll.try_poller() else {
+        let Some(mut poller) = shared.io.netpoll.try_poller() else {
             return false;
         };
         let looked = poller.look(&mut self.wakers);
         drop(poller);
         shared.report_netpoll(looked);
-        shared.last_netpoll.store(now, Relaxed);
+        shared.io.last_look.store(now, Relaxed);
         self.wake_all()
     }
 

@@ -66,26 +66,76 @@
 
 use std::{io, time::Duration};
 
+use ws_reactor::Inherited;
+
 use super::{
     Shared,
-    closing::Closing,
+    closing::{Closing, Threads},
+    config::Config,
     ground::Ground,
     idle::{Permit, Spinning, Stands},
-    keeper::Keeping,
+    keeper::{Keeper, Keeping},
     processor::{Peer, Processor},
+    stage::Stage,
     worker,
 };
 use crate::{
+    blocking::Room,
     cell::{Task, report},
     sync::{
         Arc, Condvar, Mutex,
         atomic::{
+            AtomicBool, AtomicU64,
             Ordering::{Relaxed, SeqCst},
             fence,
         },
         thread,
     },
+    throttle::{REPORT_EVERY, Throttle},
+    timer::Clock,
 };
+
+/// The threads of a runtime, and what there is to start them.
+#[derive(Debug)]
+pub(crate) struct RuntimeThreads {
+    /// Those that exist.
+    pub(crate) counts: Mutex<Threads>,
+    /// Signalled when one ends, and when a task ends during shutdown.
+    pub(super) changed: Condvar,
+    joins: Mutex<Joins>,
+    /// What each of them begins with: that of the thread that built the runtime.
+    inherited: Inherited,
+    in_start_hook: Mutex<InStartHook>,
+    /// The last one that was to be started was refused, by `max_threads` or by the system.
+    pub(crate) refused: AtomicBool,
+    /// How often that happened.
+    pub(super) refusals: AtomicU64,
+    refusal_reports: Throttle,
+    pub(super) keeper: Keeper,
+    /// How many of them may be in blocking calls.
+    pub(crate) blocking: Room,
+    /// With the clock of a driver: what there is in place of threads.
+    pub(super) stage: Option<Stage>,
+}
+
+impl RuntimeThreads {
+    pub(super) fn new(config: &Config, clock: &Clock) -> Self {
+        let is_virtual = clock.is_virtual();
+        Self {
+            counts: Mutex::new(Threads::default()),
+            changed: Condvar::new(),
+            joins: Mutex::new(Joins::default()),
+            inherited: Inherited::of_this_thread(),
+            in_start_hook: Mutex::new(InStartHook::default()),
+            refused: AtomicBool::new(false),
+            refusals: AtomicU64::new(0),
+            refusal_reports: Throttle::new(REPORT_EVERY),
+            keeper: Keeper::new(!is_virtual),
+            blocking: Room::new(config.blocking_max()),
+            stage: (is_virtual && config.paused.is_none()).then(Stage::default),
+        }
+    }
+}
 
 /// The handles of threads; see *Joining* in the module's head.
 #[derive(Debug, Default)]
@@ -144,8 +194,8 @@ impl Shared {
         builder: thread::Builder,
         f: impl FnOnce() + Send + 'static,
     ) -> io::Result<()> {
-        let inherited = self.inherited;
-        let mut joins = self.joins.lock();
+        let inherited = self.threads.inherited;
+        let mut joins = self.threads.joins.lock();
         let handle = builder.spawn(move || {
             inherited.apply();
             f();
@@ -158,7 +208,7 @@ impl Shared {
     pub(super) fn join_the_one_before(&self) {
         let own = thread::current().id();
         let before = {
-            let mut joins = self.joins.lock();
+            let mut joins = self.threads.joins.lock();
             let place = joins.running.iter().position(|(id, _)| *id == own);
             // If it is not there, the end has taken it.
             place.and_then(|place| {
@@ -177,7 +227,7 @@ impl Shared {
     pub(super) fn join_threads(&self, mut left: impl FnMut() -> Option<Duration>) -> bool {
         let own = thread::current().id();
         let handles: Vec<_> = {
-            let mut joins = self.joins.lock();
+            let mut joins = self.threads.joins.lock();
             let ended = joins.ended.take();
             let running = joins.running.drain(..).filter(|(id, _)| *id != own);
             running.map(|(_, handle)| handle).chain(ended).collect()
@@ -191,7 +241,7 @@ impl Shared {
         });
         let tells = joined.clone();
         let builder = thread::Builder::new().name(format!("{}-end", self.config.name));
-        let inherited = self.inherited;
+        let inherited = self.threads.inherited;
         let joiner = builder.spawn(move || {
             inherited.apply();
             for handle in std::mem::take(&mut *tells.handles.lock()) {
@@ -234,12 +284,12 @@ impl Shared {
         let Some((processor, kept)) = self.begin_thread(permit, spinning) else {
             return call;
         };
-        if let Some(stage) = &self.stage {
+        if let Some(stage) = &self.threads.stage {
             stage.start(processor);
             return call;
         }
         let number = {
-            let mut threads = self.threads.lock();
+            let mut threads = self.threads.counts.lock();
             threads.started += 1;
             threads.started
         };
@@ -293,7 +343,7 @@ impl Shared {
         permit: Permit,
         spinning: Spinning,
     ) -> Option<(Box<Processor>, Kept)> {
-        let hooked = self.stage.is_none() && self.config.hooks.has_start();
+        let hooked = self.threads.stage.is_none() && self.config.hooks.has_start();
         if hooked && !self.start_hook_begins() {
             self.put_off(permit, spinning);
             return None;
@@ -303,7 +353,7 @@ impl Shared {
                 self.start_hook_ended();
             }
             self.refused(permit, spinning);
-            if !self.phase.is_closing() {
+            if !self.end.phase.is_closing() {
                 self.report_no_thread(
                     "the runtime has as many threads as `Builder::max_threads` allows",
                 );
@@ -320,7 +370,7 @@ impl Shared {
 
     /// Whether one more thread may begin with its start hook; it is counted then.
     fn start_hook_begins(&self) -> bool {
-        let mut hooks = self.in_start_hook.lock();
+        let mut hooks = self.threads.in_start_hook.lock();
         // A thread that lies down enters its bit and then gives its permit back; one that gets up
         // takes a permit and then takes its bit away. So between two looks at the permits each
         // thread is seen as the one or the other.
@@ -340,7 +390,7 @@ impl Shared {
     /// A thread is through with its hook, or was not started. It looks at the queues afterwards, or
     /// the caller does.
     pub(super) fn start_hook_ended(&self) {
-        let mut hooks = self.in_start_hook.lock();
+        let mut hooks = self.threads.in_start_hook.lock();
         hooks.count -= 1;
         hooks.late = hooks.late.min(hooks.count);
     }
@@ -358,7 +408,7 @@ impl Shared {
     /// The monitor looks at the threads in their start hook. Whether work may have to wait for
     /// them.
     pub(super) fn look_at_start_hooks(&self, now: u64) -> bool {
-        let mut hooks = self.in_start_hook.lock();
+        let mut hooks = self.threads.in_start_hook.lock();
         if hooks.count == 0 || self.idle.free() == 0 || !self.any_work() {
             hooks.since = None;
             return hooks.count > 0;
@@ -374,7 +424,8 @@ impl Shared {
     /// Whether a thread could be woken or started, by what is seen now.
     pub(super) fn could_have_a_thread(&self) -> bool {
         !self.idle.parked().is_empty()
-            || (self.threads.lock().count < self.config.max_threads && self.may_begin_a_hook())
+            || (self.threads.counts.lock().count < self.config.max_threads
+                && self.may_begin_a_hook())
     }
 
     /// Whether a thread that is started now is not put off for those that are in their start hook.
@@ -382,14 +433,16 @@ impl Shared {
         if !self.config.hooks.has_start() {
             return true;
         }
-        let hooks = self.in_start_hook.lock();
+        let hooks = self.threads.in_start_hook.lock();
         hooks.count < self.idle.free() + hooks.late
     }
 
     /// The same for one that has no pinned tasks and no root; not where the last start was refused.
     pub(super) fn could_have_an_unbound_thread(&self) -> bool {
-        let may_start =
-            || !self.refusal.load(Relaxed) && self.threads.lock().count < self.config.max_threads;
+        let may_start = || {
+            !self.threads.refused.load(Relaxed)
+                && self.threads.counts.lock().count < self.config.max_threads
+        };
         self.unbound().next().is_some() || may_start()
     }
 
@@ -443,8 +496,8 @@ impl Shared {
 
     /// A P for one more thread, if the cap allows it; the thread is counted.
     fn admit_thread(&self) -> Option<Box<Processor>> {
-        let mut threads = self.threads.lock();
-        if threads.count >= self.config.max_threads || self.phase.is_closing() {
+        let mut threads = self.threads.counts.lock();
+        if threads.count >= self.config.max_threads || self.end.phase.is_closing() {
             return None;
         }
         let processor = self.take_processor()?;
@@ -453,8 +506,8 @@ impl Shared {
     }
 
     fn report_no_thread(&self, why: &str) {
-        self.threads_refused.fetch_add(1, Relaxed);
-        if self.refusal_reports.passes() {
+        self.threads.refusals.fetch_add(1, Relaxed);
+        if self.threads.refusal_reports.passes() {
             report(|| tracing::warn!(why, "no thread could be started: work waits for the others"));
         }
     }

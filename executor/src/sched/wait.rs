@@ -24,7 +24,7 @@
 
 use std::{cell::Cell, io, time::Duration};
 
-use ws_reactor::Poller;
+use ws_reactor::{Netpoll, Poller};
 
 use super::{
     Root, Shared,
@@ -34,17 +34,22 @@ use super::{
     idle::Spinning,
     processor::{Peer, attention},
     sleep::{Sleeper, Slept},
+    strangers::Strangers,
     worker::{ROOT, Scope, Worker},
 };
 use crate::{
     cell::report,
     park::Parker,
     queue::Batch,
-    sync::atomic::{
-        AtomicU64,
-        Ordering::{Acquire, Relaxed, Release, SeqCst},
-        fence,
+    sync::{
+        Arc,
+        atomic::{
+            AtomicU64, AtomicUsize,
+            Ordering::{Acquire, Relaxed, Release, SeqCst},
+            fence,
+        },
     },
+    throttle::{REPORT_EVERY, Throttle},
 };
 
 /// Timers at the end of one wait that make a crowd. Guessed: for one or two each wake-up is what
@@ -59,6 +64,40 @@ pub(super) const CROWD_LASTS: u64 = 1_000_000;
 /// How long a thread sleeps instead if its wait in the netpoll fails: what timers can be late by
 /// then.
 pub(super) const FAILED_WAIT: Duration = Duration::from_millis(1);
+
+/// The netpoll of a runtime, and what came of the looks at it.
+#[derive(Debug)]
+pub(crate) struct Io {
+    pub(crate) netpoll: Arc<Netpoll>,
+    /// The P whose thread waits in the netpoll: its index plus one.
+    pub(super) waiter: AtomicUsize,
+    /// When the netpoll was looked at last, in nanoseconds of the runtime's clock.
+    pub(super) last_look: AtomicU64,
+    pub(super) crowd: Crowd,
+    /// Wakers that were brought, and whose wake may block.
+    pub(super) strangers: Strangers,
+    /// Looks that failed.
+    reports: Throttle,
+    /// That listeners wait for room.
+    pub(crate) accept_reports: Throttle,
+    /// How often they did.
+    pub(crate) accepts_delayed: AtomicU64,
+}
+
+impl Io {
+    pub(super) fn new(netpoll: Arc<Netpoll>) -> Self {
+        Self {
+            netpoll,
+            waiter: AtomicUsize::new(0),
+            last_look: AtomicU64::new(0),
+            crowd: Crowd::default(),
+            strangers: Strangers::default(),
+            reports: Throttle::new(REPORT_EVERY),
+            accept_reports: Throttle::new(REPORT_EVERY),
+            accepts_delayed: AtomicU64::new(0),
+        }
+    }
+}
 
 /// See *A crowd of timers* in the module's head. Times are in nanoseconds of the runtime's clock.
 /// The thread that waits in the netpoll writes it. It decides only how long a thread waits, so two
@@ -211,19 +250,20 @@ impl Worker {
     /// Waits in the netpoll if no other thread does, else on `parker`; what became ready is in
     /// `ready` then. True if `keep_alive` went by, which does not count in the netpoll.
     fn wait_on(&self, parker: &Parker, keep_alive: Option<Duration>) -> bool {
-        if let Some(paused) = &self.shared.paused {
+        if let Some(paused) = &self.shared.time.paused {
             return self.wait_paused(paused, parker, keep_alive);
         }
         // A thread in `block_on` leaves the netpoll to the workers once it had to pass on what it
         // found there. While nothing is awaited it stays on its own parker, which is woken more
         // cheaply. Not where no thread can be had: then there may be no worker to leave it to.
-        let left_to_workers =
-            self.passed_on.get() && self.shared.has_threads() && !self.shared.refusal.load(Relaxed);
+        let left_to_workers = self.passed_on.get()
+            && self.shared.has_threads()
+            && !self.shared.threads.refused.load(Relaxed);
         let elsewhere = self.scope == Scope::Own && (left_to_workers || !self.shared.awaits());
         let poller = if elsewhere {
             None
         } else {
-            self.shared.netpoll.try_poller()
+            self.shared.io.netpoll.try_poller()
         };
         let Some(poller) = poller else {
             return self.sleep_on(parker, keep_alive);
@@ -280,13 +320,13 @@ impl Worker {
     pub(super) fn fire_due(&self) {
         let now = self.now();
         self.p.clocks.set_now(now);
-        self.shared.last_netpoll.store(now, Relaxed);
+        self.shared.io.last_look.store(now, Relaxed);
         self.peer().counters.netpolls.add(1);
         event!(self, Netpoll, &(), self.ready.borrow().len());
         let fired = self.shared.fire_due(now, &mut self.ready.borrow_mut());
         event!(self, Timers, &(), fired);
         self.peer().counters.timers.add(fired as u64);
-        self.shared.crowd.came(fired, now);
+        self.shared.io.crowd.came(fired, now);
     }
 
     /// Gives the permit up and sleeps until the root, or a pinned task, can go on. Returns with a
@@ -335,7 +375,7 @@ impl Worker {
     /// See *Standing in*, in `block_on.rs`.
     fn must_stand_in(&self) -> bool {
         let shared = &self.shared;
-        shared.refusal.load(Relaxed)
+        shared.threads.refused.load(Relaxed)
             && shared.idle.free() > 0
             && shared.has_queued()
             && (self.peer().flags.gave_away.load(Relaxed)
@@ -360,7 +400,7 @@ impl Shared {
         let Err(error) = result else {
             return;
         };
-        if self.netpoll_reports.passes() {
+        if self.io.reports.passes() {
             report(|| tracing::error!(%error, "the netpoll failed: no socket is heard of"));
         }
     }

@@ -170,7 +170,7 @@ impl Worker {
         p.peer.flags.own.store(scope == Scope::Own, Relaxed);
         p.peer.flags.gave_away.store(false, Relaxed);
         p.peer.flags.bound.store(root.is_some(), Relaxed);
-        if let Some(paused) = &shared.paused {
+        if let Some(paused) = &shared.time.paused {
             paused.get_up();
         }
         let spawned_before = p.peer.counters.spawned.get();
@@ -246,7 +246,7 @@ impl Worker {
 
     /// When the patience of a search is over: at once where the clock stands still.
     pub(crate) fn until(&self, patience: Duration) -> u64 {
-        let patience = if self.shared.paused.is_some() {
+        let patience = if self.shared.time.paused.is_some() {
             Duration::ZERO
         } else {
             patience

@@ -100,7 +100,7 @@ struct Half {
 
 impl Half {
     fn both(shared: &Arc<Shared>) -> [Self; 2] {
-        shared.carried.fetch_add(1, Relaxed);
+        shared.foreign.carried.fetch_add(1, Relaxed);
         let alone = Arc::new(AtomicBool::new(false));
         [(); 2].map(|()| Self {
             shared: shared.clone(),
@@ -112,7 +112,7 @@ impl Half {
 impl Drop for Half {
     fn drop(&mut self) {
         if !self.alone.swap(true, Relaxed) {
-            self.shared.carried.fetch_sub(1, Relaxed);
+            self.shared.foreign.carried.fetch_sub(1, Relaxed);
         }
     }
 }

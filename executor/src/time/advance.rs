@@ -112,7 +112,7 @@ pub fn advance(duration: Duration) -> impl Future<Output = ()> + Send {
     }
     let shared = shared("advance");
     assert!(
-        shared.paused.is_some(),
+        shared.time.paused.is_some(),
         "`ws::time::advance` moves virtual time, and that of this runtime is real: build it with \
          `Builder::paused`, or write `#[ws::test(paused)]`"
     );

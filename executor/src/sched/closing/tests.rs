@@ -180,7 +180,7 @@ fn a_thread_that_ends_wakes_another_if_work_is_left() {
     drop(runtime.spawn(async {}));
     shared.idle().release(permit, None);
     shared.thread_ended();
-    let stage = shared.stage.as_ref().expect("its clock is virtual");
+    let stage = shared.threads.stage.as_ref().expect("its clock is virtual");
     assert_eq!(stage.len(), 1);
     end(runtime, [worker]);
 }

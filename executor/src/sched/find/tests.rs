@@ -206,7 +206,7 @@ impl Revoked {
 
 /// Wakes that waker in the next search, where it claims a branch.
 fn before_a_claim(runtime: &Runtime, waker: &Waker) {
-    let stage = &runtime.handle().shared().stage;
+    let stage = &runtime.handle().shared().threads.stage;
     let stage = stage.as_ref().expect("its clock is virtual");
     *stage.before_claim.lock() = Some(waker.clone());
 }
@@ -300,7 +300,7 @@ pub(in crate::sched) struct Events {
 impl Events {
     pub(in crate::sched) fn new(runtime: &Runtime) -> Self {
         let (sender, mut receiver) = pipe::new().unwrap();
-        let netpoll = &runtime.handle().shared().netpoll;
+        let netpoll = &runtime.handle().shared().io.netpoll;
         let registration = Registration::new(netpoll, &mut receiver, Interest::READABLE).unwrap();
         Self {
             sender,
@@ -399,7 +399,8 @@ fn nothing_is_taken_for_which_there_is_no_room() {
     let relieve = |brought: u64| {
         searcher
             .ground()
-            .last_netpoll
+            .io
+            .last_look
             .store(searcher.now(), Relaxed);
         searcher.ground().time.clock().advance(STILL_FOR);
         searcher.relieve_the_still(brought as usize);
@@ -489,7 +490,7 @@ fn another_is_woken_in_the_middle_of_a_batch() {
         let started = Shares::new(Mutex::new(Vec::new()));
         for waker in idle {
             let (handle, started) = (runtime.handle().clone(), started.clone());
-            let now = move || handle.shared().stage.as_ref().map(Stage::len);
+            let now = move || handle.shared().threads.stage.as_ref().map(Stage::len);
             is_due(
                 &worker,
                 hook(move || {

@@ -133,13 +133,13 @@ fn the_last_spinner_sees_to_what_is_left() {
     let (first, last) = (ground.idle().spin(), ground.idle().spin());
     drop(runtime.spawn(async {}));
     assert_eq!(
-        ground.stage.as_ref().map(|it| it.len()),
+        ground.threads.stage.as_ref().map(|it| it.len()),
         Some(0),
         "they spin"
     );
     ground.stop_spinning(first);
     assert_eq!(
-        ground.stage.as_ref().map(|it| it.len()),
+        ground.threads.stage.as_ref().map(|it| it.len()),
         Some(0),
         "one spins"
     );
@@ -153,7 +153,7 @@ fn somebody_is_sent_to_the_netpoll_where_all_are_idle() {
     let runtime = runtime();
     let ground = shared(&runtime);
     let arrivals = || {
-        ground.stage.as_ref().map_or(0, |stage| {
+        ground.threads.stage.as_ref().map_or(0, |stage| {
             stage
                 .take()
                 .into_iter()
@@ -175,7 +175,7 @@ fn somebody_is_sent_to_the_netpoll_where_all_are_idle() {
     ground.heard();
     assert_eq!(arrivals(), 1, "there is, says who calls");
     let (_sender, mut receiver) = pipe::new().unwrap();
-    let source = Registration::new(&ground.netpoll, &mut receiver, Interest::READABLE).unwrap();
+    let source = Registration::new(&ground.io.netpoll, &mut receiver, Interest::READABLE).unwrap();
     assert_eq!(arrivals(), 1, "a registration is heard");
     assert_eq!(sent(), 1);
     let waker = || Waker::noop().clone();

@@ -20,7 +20,7 @@ impl Keeping for Shared {
     type Seat = Box<Processor>;
 
     fn keeper(&self) -> &Keeper {
-        &self.keeper
+        &self.threads.keeper
     }
 
     fn has_reserve(&self) -> bool {
@@ -47,7 +47,7 @@ impl Shared {
     ///
     /// If the system refuses the thread.
     pub(crate) fn start_keeper(self: &Arc<Self>) -> io::Result<()> {
-        self.keeper.start(|| {
+        self.threads.keeper.start(|| {
             let shared = self.clone();
             let mut builder = thread::Builder::new().name(format!("{}-mon", self.config.name));
             // It may have to run tasks.
@@ -60,8 +60,8 @@ impl Shared {
 
     /// Starts another one if the role is free.
     pub(crate) fn ensure_keeper(self: &Arc<Self>) {
-        let keeper = &self.keeper;
-        if keeper.is_taken.load(Relaxed) || self.phase.is_closing() || !keeper.tries.passes() {
+        let keeper = &self.threads.keeper;
+        if keeper.is_taken.load(Relaxed) || self.end.phase.is_closing() || !keeper.tries.passes() {
             return;
         }
         if let Err(error) = self.start_keeper()
@@ -74,12 +74,12 @@ impl Shared {
 
     /// Whether a thread keeps the runtime, or none has to.
     pub(crate) fn has_a_keeper(&self) -> bool {
-        self.keeper.is_taken.load(Relaxed)
+        self.threads.keeper.is_taken.load(Relaxed)
     }
 
     /// Whether there is a monitor, by the keeper's mark.
     pub(crate) fn is_monitored(&self) -> bool {
-        self.config.sysmon && self.keeper.is_taken.load(Relaxed)
+        self.config.sysmon && self.threads.keeper.is_taken.load(Relaxed)
     }
 }
 

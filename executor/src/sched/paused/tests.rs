@@ -33,7 +33,7 @@ fn runtime() -> Runtime {
 }
 
 fn paused(shared: &Shared) -> &Paused {
-    shared.paused.as_ref().expect("its time is virtual")
+    shared.time.paused.as_ref().expect("its time is virtual")
 }
 
 fn is_stuck(shared: &Shared) -> bool {
@@ -64,7 +64,7 @@ fn waiting_root() -> SharedRoot {
 
 /// Whether the thread in the netpoll was interrupted since this was last asked.
 fn is_interrupted(shared: &Shared) -> bool {
-    let mut poller = shared.netpoll.try_poller().expect("nobody is there");
+    let mut poller = shared.io.netpoll.try_poller().expect("nobody is there");
     poller.prepare();
     let waited = poller.wait(Some(Instant::now()), &mut Vec::new());
     waited.unwrap().interrupted
@@ -73,7 +73,7 @@ fn is_interrupted(shared: &Shared) -> bool {
 /// The thread sleeps once. Whether it waited in the netpoll, from where it is called back at once.
 fn waits(worker: &Worker) -> bool {
     let shared = worker.ground();
-    shared.netpoll.interrupt();
+    shared.io.netpoll.interrupt();
     assert!(!worker.wait_paused(paused(shared), &worker.bed().thread.parker, None));
     !is_interrupted(shared)
 }
@@ -297,12 +297,12 @@ fn who_finds_another_in_the_netpoll_sleeps_elsewhere() {
     let worker = parked(&runtime);
     let sleep =
         |keep_alive| worker.wait_paused(paused(shared), &worker.bed().thread.parker, keep_alive);
-    let poller = shared.netpoll.try_poller().expect("nobody is there");
+    let poller = shared.io.netpoll.try_poller().expect("nobody is there");
     worker.shared().enter_netpoll(worker.index());
     assert!(sleep(Some(Duration::ZERO)), "it slept for long enough");
     drop(poller);
     assert!(is_interrupted(shared), "it was the last to fall asleep");
-    let poller = shared.netpoll.try_poller();
+    let poller = shared.io.netpoll.try_poller();
     shared.unpark(worker.bed());
     assert!(!sleep(Some(Duration::MAX)), "it was woken");
     drop(poller);
@@ -319,7 +319,7 @@ fn all_wait_where_nothing_is_queued_and_nobody_was_woken() {
     let shared = runtime.handle().shared();
     let worker = thread(&runtime);
     drop(runtime.spawn(async {}));
-    let task = shared.grq.pop().expect("the permit is taken");
+    let task = shared.queues.grq.pop().expect("the permit is taken");
     assert!(!worker.lie_down(), "nothing else is queued");
     let all_wait = || shared.all_wait(paused(shared));
     assert!(all_wait());
@@ -329,9 +329,9 @@ fn all_wait_where_nothing_is_queued_and_nobody_was_woken() {
     shared.idle.wanting().insert(worker.index());
     assert!(!all_wait(), "somebody asks for a permit");
     shared.idle.wanting().remove(worker.index());
-    shared.grq.push(task);
+    shared.queues.grq.push(task);
     assert!(!all_wait(), "it is queued for all");
-    let task = shared.grq.pop().expect("it is there");
+    let task = shared.queues.grq.pop().expect("it is there");
     assert!(worker.p.runnext.put(task).is_none());
     assert!(!all_wait(), "its thread runs it next");
     let task = worker.p.runnext.take().expect("it is there");
@@ -396,7 +396,7 @@ fn the_clock_stands_still_while_anything_can_go_on() {
 /// A pipe that the netpoll watches. The permit is taken, so that nobody is woken to wait for it.
 fn watched(shared: &Shared) -> (pipe::Sender, pipe::Receiver, Registration) {
     let (sender, mut receiver) = pipe::new().unwrap();
-    let source = Registration::new(&shared.netpoll, &mut receiver, Interest::READABLE);
+    let source = Registration::new(&shared.io.netpoll, &mut receiver, Interest::READABLE);
     (sender, receiver, source.unwrap())
 }
 
@@ -481,8 +481,8 @@ fn a_socket_may_wake_at_any_time() {
 
 /// Whether it is one after a wait that the patience ends, or an interrupt.
 fn is_given(shared: &Shared, ready: &mut Vec<Waker>) -> bool {
-    shared.netpoll.interrupt();
-    let mut poller = shared.netpoll.try_poller().expect("nobody is there");
+    shared.io.netpoll.interrupt();
+    let mut poller = shared.io.netpoll.try_poller().expect("nobody is there");
     poller.prepare();
     shared.wait_for_the_verdict(paused(shared), &mut poller, ready);
     std::mem::take(&mut paused(shared).state.lock().stuck)
@@ -634,7 +634,7 @@ fn a_full_queue_leaves_the_others_where_they_are() {
     assert_eq!(worker.p.lrq.room(), 0);
     drop(runtime.spawn(async {}));
     worker.gather();
-    assert_eq!(worker.ground().grq.len(), 1);
+    assert_eq!(worker.ground().queues.grq.len(), 1);
     assert_eq!(draw_all(&worker), capacity + 2, "they have their turn");
     end(runtime, [worker]);
 }

@@ -153,7 +153,7 @@ fn who_takes_of_what_is_shared_takes_its_share() {
     let task = workers[0].take_shared(ANY).expect("ten are there");
     assert_eq!(ends(task), 1);
     assert_eq!(own(&workers[0]), 5, "half and one, but for the first");
-    assert_eq!(workers[0].ground().ordered.len(), 4);
+    assert_eq!(workers[0].ground().queues.ordered.len(), 4);
     end(runtime, workers);
 }
 
@@ -340,13 +340,13 @@ fn what_is_handed_in_or_left_behind_is_for_all() {
     spawn(&worker, &[1, -1]);
     let shared = worker.shared().clone();
     worker.hand_in();
-    assert_eq!((own(&worker), shared.ordered.len()), (0, 2));
+    assert_eq!((own(&worker), shared.queues.ordered.len()), (0, 2));
     assert!(worker.bed().flags.gave_away.load(Relaxed));
     spawn(&worker, &[1]);
     let index = worker.index();
     worker.leave();
     assert!(shared.peer(index).ordered().is_some_and(|it| it.is_empty()));
-    assert_eq!(shared.ordered.len(), 3);
+    assert_eq!(shared.queues.ordered.len(), 3);
     end(runtime, []);
 }
 
@@ -355,7 +355,7 @@ fn who_clears_away_takes_what_another_has() {
     let (runtime, workers) = threads(2, false);
     spawn(&workers[1], &[-2, 4, 1, 3]);
     let task = workers[0].steal_ordered_from(workers[1].bed()).map(ends);
-    let shared = workers[0].ground().ordered.top();
+    let shared = workers[0].ground().queues.ordered.top();
     let left = own(&workers[1]);
     // Before anything fails: a runtime's end could not go on without it.
     end(runtime, workers);

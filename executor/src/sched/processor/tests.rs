@@ -53,7 +53,7 @@ fn fill(worker: &Worker) -> Vec<Id> {
 
 /// What is in the global queue, in the order of spawning.
 fn global(worker: &Worker) -> Vec<Id> {
-    let tasks = std::iter::from_fn(|| worker.ground().grq.pop());
+    let tasks = std::iter::from_fn(|| worker.ground().queues.grq.pop());
     let mut ids: Vec<_> = tasks
         .map(|task| {
             let id = task.header().id();
@@ -91,7 +91,7 @@ fn after_a_revocation_the_next_fork_comes_by() {
     let (runtime, worker, other) = both();
     let shared = runtime.handle().shared();
     // Nobody is woken for the netpoll's sake, so the permit is free.
-    shared.netpoll_waiter.store(other.index() + 1, Relaxed);
+    shared.io.waiter.store(other.index() + 1, Relaxed);
     context::with_worker_frame(&worker, || {
         join(|| (), || ());
         let (scratch, _) = local_queue();
@@ -100,7 +100,7 @@ fn after_a_revocation_the_next_fork_comes_by() {
         join(|| (), || ());
         assert!(worker.bed().standing.has_permit(), "it asked for another");
     });
-    shared.netpoll_waiter.store(0, Relaxed);
+    shared.io.waiter.store(0, Relaxed);
     end(runtime, [worker, other]);
 }
 

@@ -149,8 +149,8 @@ fn place_of_call(waiting: usize, priority: i64, scope: Scope) -> [usize; 4] {
             .ordered
             .get()
             .map_or(0, OrderedStealer::len),
-        shared.grq.len(),
-        shared.ordered.len(),
+        shared.queues.grq.len(),
+        shared.queues.ordered.len(),
     ];
     let given_away = place[2] + place[3] > 0;
     assert_eq!(worker.peer().flags.gave_away.load(Relaxed), given_away);
@@ -199,9 +199,9 @@ fn a_bound_thread_passes_calls_on_while_another_can_be_had() {
     assert!(!passes_on(&worker), "nothing waits for it alone");
     bind(&worker);
     assert!(passes_on(&worker));
-    shared.threads.lock().count = shared.config.max_threads;
+    shared.threads.counts.lock().count = shared.config.max_threads;
     assert!(!passes_on(&worker), "no other can be had");
-    shared.threads.lock().count = 0;
+    shared.threads.counts.lock().count = 0;
     shared.begin_shutdown();
     assert!(!passes_on(&worker), "none is started any more");
     end(runtime, [worker]);
@@ -260,7 +260,7 @@ fn who_has_no_permit_leaves_the_call_to_all() {
     assert!(!sleeper.lie_down(), "nothing is queued");
     let taken = worker.peer().standing.revoke().expect("it has one");
     worker.pass_on(call);
-    assert_eq!(shared.grq.len(), 1);
+    assert_eq!(shared.queues.grq.len(), 1);
     assert!(sleeper.peer().handed.take().is_none());
     assert_eq!(sleeper.look_up(), Look::Up, "it was woken for that");
     shared.idle.release(taken, None);

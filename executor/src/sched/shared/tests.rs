@@ -5,7 +5,7 @@
 use std::{
     future::{Future, pending, poll_fn},
     sync::{Arc as Shares, mpsc},
-    task::{Context, Poll, Wake},
+    task::{Context, Poll, Wake, Waker},
     thread,
     time::{Duration, Instant},
 };
@@ -19,6 +19,7 @@ use crate::{
     runtime::{Builder, ProcessorMetrics, Runtime},
     sched::{Root, Worker, find::tests::thread as sits_down, worker::Step},
     spawn,
+    timer::TimerShard,
 };
 
 /// A thread with the only permit, so that nobody is started for what comes.
@@ -119,9 +120,9 @@ fn a_start_that_is_refused_is_noted() {
     worker.leave();
     let shared = shared(&runtime);
     let all: Vec<_> = std::iter::from_fn(|| shared.take_processor()).collect();
-    assert!(!shared.refusal.load(Relaxed));
+    assert!(!shared.threads.refused.load(Relaxed));
     drop(runtime.spawn(async {}));
-    assert!(shared.refusal.load(Relaxed), "there is no P left");
+    assert!(shared.threads.refused.load(Relaxed), "there is no P left");
     assert_eq!((shared.idle.free(), shared.idle.spinning()), (1, 0));
     all.into_iter()
         .for_each(|processor| shared.return_processor(processor));
@@ -308,7 +309,7 @@ fn timers_of_all_are_fired_by_whoever_comes() {
     let shared = shared(&runtime);
     let vacant = shared.take_processor().expect("there is room for it");
     let shards = [
-        &shared.foreign_timers,
+        &shared.time.foreign,
         &worker.p.peer.timers,
         &vacant.peer.timers,
     ];
@@ -318,7 +319,7 @@ fn timers_of_all_are_fired_by_whoever_comes() {
         arm(shard, deadline, waker);
         assert_eq!(shared.next_deadline(), Some(deadline), "it is the first");
     }
-    arm(&shared.foreign_timers, 10, waker);
+    arm(&shared.time.foreign, 10, waker);
     assert_eq!(shared.next_deadline(), Some(10));
     let mut wakers = vec![waker.clone()];
     let mut fired = |now| (shared.fire_due(now, &mut wakers), wakers.len());
@@ -337,11 +338,11 @@ fn a_source_is_awaited_and_so_is_a_timer() {
     let shared = shared(&runtime);
     assert!(!shared.awaits());
     let (_sender, mut receiver) = pipe::new().unwrap();
-    let source = Registration::new(&shared.netpoll, &mut receiver, Interest::READABLE).unwrap();
+    let source = Registration::new(&shared.io.netpoll, &mut receiver, Interest::READABLE).unwrap();
     assert!(shared.awaits());
     source.deregister(&mut receiver).unwrap();
     assert!(!shared.awaits());
-    arm(&shared.foreign_timers, 1, Waker::noop());
+    arm(&shared.time.foreign, 1, Waker::noop());
     assert!(shared.awaits());
     assert_eq!(shared.fire_due(1, &mut Vec::new()), 1);
     assert!(!shared.awaits());
@@ -352,7 +353,7 @@ fn a_source_is_awaited_and_so_is_a_timer() {
 fn who_is_unparked_in_the_netpoll_comes_out_of_there() {
     let (runtime, worker) = alone();
     let shared = shared(&runtime);
-    let mut poller = shared.netpoll.try_poller().expect("nobody else polls");
+    let mut poller = shared.io.netpoll.try_poller().expect("nobody else polls");
     assert!(shared.nobody_polls());
     worker.shared().enter_netpoll(worker.index());
     assert!(!shared.nobody_polls());
@@ -414,10 +415,10 @@ fn the_end_comes_to_all_that_wait() {
     poll(&worker, 2);
     let timers = [
         worker.p.peer.timers.clone(),
-        shared(&runtime).foreign_timers.clone(),
+        shared(&runtime).foreign_timers().clone(),
     ];
     timers.iter().for_each(|timers| arm(timers, 1000, &waker));
-    let netpoll = &shared(&runtime).netpoll;
+    let netpoll = &shared(&runtime).io.netpoll;
     let (_sender, mut receiver) = pipe::new().unwrap();
     let source = Registration::new(netpoll, &mut receiver, Interest::READABLE).unwrap();
     let mut cx = Context::from_waker(&waker);

@@ -71,6 +71,7 @@ fn with_a_waker_in_flight(workers: usize) {
         .upgrade()
         .expect("a task is alive")
         .threads
+        .counts
         .lock()
         .count
         > 0
@@ -147,7 +148,11 @@ where
 /// Threads that lie on the stage end, as if there were nothing for them. How many there were.
 pub(in crate::sched) fn leave_the_stage(runtime: &Runtime) -> usize {
     let shared = runtime.handle().shared();
-    let started = shared.stage.as_ref().map_or_else(Vec::new, Stage::take);
+    let started = shared
+        .threads
+        .stage
+        .as_ref()
+        .map_or_else(Vec::new, Stage::take);
     let count = started.len();
     for processor in started {
         Worker::begin(shared, processor).leave();
@@ -225,7 +230,7 @@ impl Scene {
     fn new(builder: Builder, is_counted: bool, on_drop: impl FnMut() + Send + 'static) -> Self {
         let (runtime, worker) = alone_in(builder);
         let shared = runtime.handle().shared().clone();
-        shared.threads.lock().count = usize::from(is_counted);
+        shared.threads.counts.lock().count = usize::from(is_counted);
         poll_once(&worker, waits(on_drop));
         Self {
             runtime,
@@ -259,7 +264,7 @@ fn who_ends_it_inside_neither_clears_away_nor_waits() {
                 context::with_worker_frame(&scene.worker, ends);
             }
         });
-        assert!(scene.shared.phase.is_closing());
+        assert!(scene.shared.end.phase.is_closing());
         assert!(said.is_empty(), "{said:?}");
         assert_eq!(scene.shared.live_tasks(), 1, "it is the thread's to drop");
         assert!(!IN_A_HOOK.get());
@@ -366,7 +371,7 @@ fn assert_is_cleared(builder: Builder, is_counted: bool, ends: impl FnOnce(&Scen
     // That thread cannot be over, and holds the runtime; which holds itself besides.
     let holds = Arc::strong_count(&scene.shared) - before;
     drop(says);
-    assert!(scene.shared.phase.is_closing() && holds >= 1);
+    assert!(scene.shared.end.phase.is_closing() && holds >= 1);
     assert_eq!(holds > 1, !is_counted);
     scene.goes();
 }

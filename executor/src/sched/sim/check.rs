@@ -108,7 +108,7 @@ impl Checks {
         if counted > shared.idle.workers() {
             driver.fail(|| format!("I6: {counted} spinners"));
         }
-        let mut known = shared.stage.as_ref().map_or(0, |stage| stage.len());
+        let mut known = shared.threads.stage.as_ref().map_or(0, |stage| stage.len());
         for thread in driver.threads.borrow().iter().flatten() {
             let spinning = thread.worker.spinning.take();
             let spins = spinning.is_some();
@@ -131,7 +131,7 @@ impl Checks {
     fn work_beside_a_permit(&self, driver: &Driver) {
         let shared = &driver.shared;
         let idle = &shared.idle;
-        if idle.free() == 0 || idle.spinning() > 0 || self.cap || shared.phase.is_closing() {
+        if idle.free() == 0 || idle.spinning() > 0 || self.cap || shared.end.phase.is_closing() {
             return;
         }
         let threads = driver.threads.borrow();
@@ -150,8 +150,8 @@ impl Checks {
                     "I5: {} permits are free, nobody spins, and work is queued: {} in the global queue, {} in \
                      the shared ordered one",
                     idle.free(),
-                    shared.grq.len(),
-                    shared.ordered.len()
+                    shared.queues.grq.len(),
+                    shared.queues.ordered.len()
                 )
             });
         }
@@ -160,7 +160,7 @@ impl Checks {
     /// I3, I4, L4.
     fn bounds(&self, driver: &Driver) {
         let shared = &driver.shared;
-        let empty = shared.grq.is_empty();
+        let empty = shared.queues.grq.is_empty();
         let mut global = self.global.borrow_mut();
         let mut steals = self.steals.borrow_mut();
         global.resize(shared.peer_count(), (0, 0));
@@ -201,7 +201,7 @@ impl Checks {
     fn one_place(&self, driver: &Driver) {
         let shared = &driver.shared;
         let now = driver.now();
-        let mut in_queues = shared.grq.len() + shared.ordered.len();
+        let mut in_queues = shared.queues.grq.len() + shared.queues.ordered.len();
         let mut polled = Vec::new();
         for peer in shared.peers() {
             in_queues += peer.queues.lrq.len() + ordered_len(peer);

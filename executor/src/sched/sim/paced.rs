@@ -312,7 +312,12 @@ impl Paced {
         let before = self.due.borrow().len();
         let comes = at + self.costs.wake_ns;
         let mut threads = self.threads.borrow_mut();
-        let stage = self.shared.stage.as_ref().expect("the clock is virtual");
+        let stage = self
+            .shared
+            .threads
+            .stage
+            .as_ref()
+            .expect("the clock is virtual");
         for processor in stage.take() {
             let thread = Thread::begin(&self.shared, processor);
             threads.push(Rc::new(thread));

@@ -151,7 +151,7 @@ fn who_gives_way_waits_for_the_next_permit() {
     let builder = builder.stall_threshold(None);
     let runtime = builder.build_with(Clock::stopped()).unwrap();
     let shared = runtime.handle().shared();
-    let stage = shared.stage.as_ref().expect("its clock is virtual");
+    let stage = shared.threads.stage.as_ref().expect("its clock is virtual");
     let index = AtomicUsize::new(NONE);
     let give_way = |runtime: &Runtime| {
         let worker = worker(runtime);
@@ -178,7 +178,7 @@ fn who_gives_way_waits_for_the_next_permit() {
             until(&|| !parker.is_notified());
         }
         assert!(!sleeper.is_finished(), "it goes on without a permit");
-        let handed_in = shared.grq.len();
+        let handed_in = shared.queues.grq.len();
         shared.drain_global();
         for started in stage.take() {
             Worker::begin(shared, started).leave();

@@ -46,7 +46,7 @@ fn monitor(runtime: &Runtime) -> Monitor {
 }
 
 fn stage(runtime: &Runtime) -> &Stage {
-    let stage = &runtime.handle().shared().stage;
+    let stage = &runtime.handle().shared().threads.stage;
     stage.as_ref().expect("its clock is virtual")
 }
 
@@ -195,14 +195,14 @@ fn it_sleeps_while_nobody_runs_and_nothing_waits() {
     let permit = shared.idle.acquire().expect("two are free");
     assert_eq!(sleeps_after(&mut monitor), None, "somebody runs");
     shared.idle.release(permit, None);
-    shared.refusal.store(true, Relaxed);
+    shared.threads.refused.store(true, Relaxed);
     assert_eq!(
         sleeps_after(&mut monitor),
         Some(IDLE_LOOKS),
         "nothing waits for that"
     );
     let (_sender, mut receiver) = pipe::new().unwrap();
-    let source = Registration::new(&shared.netpoll, &mut receiver, Interest::READABLE).unwrap();
+    let source = Registration::new(&shared.io.netpoll, &mut receiver, Interest::READABLE).unwrap();
     // The thread that was to wait there is refused.
     for processor in stage(&runtime).take() {
         let permit = processor.peer.standing.vacate().expect("it runs");
@@ -217,7 +217,7 @@ fn it_sleeps_while_nobody_runs_and_nothing_waits() {
         "nobody waits in the netpoll"
     );
     source.deregister(&mut receiver).unwrap();
-    shared.refusal.store(false, Relaxed);
+    shared.threads.refused.store(false, Relaxed);
     end(runtime, []);
 }
 
@@ -281,11 +281,11 @@ fn it_fires_a_timer_that_is_late() {
     // Where a crowd fires together, it lets them.
     let (fired, waker) = noted();
     for later in (0..=CROWD_LASTS).step_by(CROWD_WAIT as usize) {
-        shared.crowd.came(CROWD, clock.now_ns() + later);
+        shared.io.crowd.came(CROWD, clock.now_ns() + later);
     }
     clock.advance(Duration::from_nanos(CROWD_LASTS));
     let next = clock.now_ns() + 1;
-    let until = shared.crowd.gets_up_at(next);
+    let until = shared.io.crowd.gets_up_at(next);
     assert_eq!(until, clock.now_ns() + CROWD_WAIT);
     let key = processor.peer.timers.arm(next, waker);
     assert!(key.is_ok());
@@ -314,10 +314,11 @@ fn it_looks_at_the_netpoll_where_nobody_has_for_long() {
     let (shared, mut monitor) = (watched.shared(), monitor(&watched.runtime));
     watched.is_in_a_poll(false);
     let (mut sender, mut receiver) = pipe::new().unwrap();
-    let source = Registration::new(&shared.netpoll, &mut receiver, Interest::READABLE).unwrap();
+    let source = Registration::new(&shared.io.netpoll, &mut receiver, Interest::READABLE).unwrap();
     let moment = Duration::from_nanos(1);
     shared
-        .last_netpoll
+        .io
+        .last_look
         .store(shared.time.clock().now_ns(), Relaxed);
     for _ in 0..2 {
         let (woken, waker) = noted();
@@ -386,14 +387,14 @@ fn it_wakes_a_thread_for_what_waits_beside_a_free_permit() {
         let mut monitor = monitor(&runtime);
         leave_a_task(&runtime);
         let shared = runtime.handle().shared();
-        shared.refusal.store(refused, Relaxed);
+        shared.threads.refused.store(refused, Relaxed);
         assert_eq!(
             monitor.look(),
             !refused,
             "where none can be had it tries again at the slow pace"
         );
         assert_eq!(stage(&runtime).len(), 1);
-        shared.refusal.store(false, Relaxed);
+        shared.threads.refused.store(false, Relaxed);
         end(runtime, []);
     }
 }
@@ -404,11 +405,11 @@ fn it_stays_up_while_work_waits_for_a_thread() {
     let mut monitor = monitor(&runtime);
     leave_a_task(&runtime);
     let shared = runtime.handle().shared();
-    shared.refusal.store(true, Relaxed);
+    shared.threads.refused.store(true, Relaxed);
     assert_eq!(sleeps_after(&mut monitor), None);
     shared.drain_global();
     assert_eq!(sleeps_after(&mut monitor), Some(IDLE_LOOKS));
-    shared.refusal.store(false, Relaxed);
+    shared.threads.refused.store(false, Relaxed);
     end(runtime, []);
 }
 

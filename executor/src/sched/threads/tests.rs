@@ -20,7 +20,7 @@ fn shared(runtime: &Runtime) -> &Arc<Shared> {
 
 /// As if so many threads existed.
 fn count(shared: &Shared, threads: usize) {
-    shared.threads.lock().count = threads;
+    shared.threads.counts.lock().count = threads;
 }
 
 #[test]
@@ -38,9 +38,9 @@ fn a_thread_can_be_had_where_one_sleeps_or_may_be_started() {
     };
     count(shared, most - 1);
     assert_eq!(could_have(), (true, true), "one more may be started");
-    shared.refusal.store(true, Relaxed);
+    shared.threads.refused.store(true, Relaxed);
     assert_eq!(could_have(), (true, false), "the last one was refused");
-    shared.refusal.store(false, Relaxed);
+    shared.threads.refused.store(false, Relaxed);
     count(shared, most);
     assert_eq!(could_have(), (false, false), "there are as many as may be");
     assert!(!worker.lie_down(), "nothing is queued");
@@ -48,9 +48,9 @@ fn a_thread_can_be_had_where_one_sleeps_or_may_be_started() {
     worker.bed().flags.bound.store(true, Relaxed);
     assert_eq!(could_have(), (true, false), "it is bound");
     worker.bed().flags.bound.store(false, Relaxed);
-    shared.refusal.store(true, Relaxed);
+    shared.threads.refused.store(true, Relaxed);
     assert_eq!(could_have(), (true, true), "who sleeps is not started");
-    shared.refusal.store(false, Relaxed);
+    shared.threads.refused.store(false, Relaxed);
     count(shared, 0);
     end(runtime, [worker]);
 }

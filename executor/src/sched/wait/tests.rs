@@ -80,7 +80,7 @@ impl Wake for Blocks {
     fn wake(self: Shares<Self>) {
         block_in_place(|| {
             (self.meanwhile)();
-            let stage = self.shared.stage.as_ref();
+            let stage = self.shared.threads.stage.as_ref();
             self.started.store(stage.map_or(0, Stage::len), Relaxed);
         });
     }
@@ -124,7 +124,7 @@ fn a_hook_takes_note_before_it_blocks() {
     let worker = thread(&runtime);
     assert!(!worker.lie_down(), "nothing is queued");
     drop(runtime.handle().spawn(async {}));
-    let stage = runtime.handle().shared().stage.as_ref();
+    let stage = runtime.handle().shared().threads.stage.as_ref();
     let started =
         context::with_worker_frame(&worker, || block_in_place(|| stage.map_or(0, Stage::len)));
     assert_eq!(started, 1);
@@ -331,7 +331,7 @@ fn a_crowd_of_timers_that_lasts_fires_together() {
 /// A crowd that has come up to this moment.
 fn lasts(worker: &Worker) {
     for later in (0..=CROWD_LASTS).step_by(CROWD_WAIT as usize) {
-        worker.ground().crowd.came(CROWD, worker.now() + later);
+        worker.ground().io.crowd.came(CROWD, worker.now() + later);
     }
     advance(worker, Duration::from_nanos(CROWD_LASTS));
 }
@@ -398,9 +398,9 @@ fn who_is_in_block_on_waits_in_the_netpoll_where_something_is_awaited() {
     // What it found there last was not its own.
     in_block_on.passed_on.set(true);
     assert!(polls(&in_block_on), "there is nobody else");
-    in_block_on.shared().threads.lock().count += 1;
+    in_block_on.shared().threads.counts.lock().count += 1;
     assert!(!polls(&in_block_on), "that is for the workers");
-    in_block_on.shared().threads.lock().count -= 1;
+    in_block_on.shared().threads.counts.lock().count -= 1;
     advance(&worker, HOUR);
     assert!(polls(&worker), "the timer is due");
     end(runtime, [worker, in_block_on]);

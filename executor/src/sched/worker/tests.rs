@@ -65,7 +65,10 @@ fn who_leaves_gives_what_it_has_to_others() {
     });
     worker.leave();
     let shared = runtime.handle().shared();
-    assert_eq!((shared.grq.len(), shared.ordered.len()), (3, 1));
+    assert_eq!(
+        (shared.queues.grq.len(), shared.queues.ordered.len()),
+        (3, 1)
+    );
     end(runtime, [other]);
 }
 
@@ -94,7 +97,7 @@ fn a_panic_ends_the_runtime_where_that_was_asked_for() {
             drop(spawn(async move { assert!(!panics, "expected") }));
         });
         polls(&worker);
-        worker.shared().phase.is_closing()
+        worker.shared().end.phase.is_closing()
     };
     assert!(!ends(false));
     assert!(ends(true));
@@ -236,7 +239,7 @@ fn a_parent_whose_thread_lost_its_permit_is_for_all() {
     polls(&worker);
     assert_eq!(worker.parents(), 0);
     let shared = runtime.handle().shared();
-    assert_eq!(shared.grq.len(), 2, "its child is, too");
+    assert_eq!(shared.queues.grq.len(), 2, "its child is, too");
     let permit = taken.lock().unwrap().take().expect("it had one");
     shared.idle.release(permit, None);
     end(runtime, [worker, other]);

@@ -192,7 +192,7 @@ fn a_branch_that_a_search_has_waited_for_is_in_the_log() {
                 _ => forks_after(handle.clone(), looks - 1),
             }
         });
-        let stage = handle.shared().stage.as_ref();
+        let stage = handle.shared().threads.stage.as_ref();
         *stage.expect("its clock is virtual").before_claim.lock() = Some(waker);
     }
     let runtime = Builder::new()

@@ -19,7 +19,7 @@ fn what_waits_in_the_global_queue_is_exchanged_for_what_is_here() {
     assert_eq!((room, here), (10, capacity - 10));
     let exchange = || {
         worker.exchange(EXCHANGED_MAX);
-        let grq = &worker.ground().grq;
+        let grq = &worker.ground().queues.grq;
         (
             worker.p.lrq.len(),
             grq.len(),
@@ -97,16 +97,22 @@ fn who_goes_on_sends_nothing_away_that_has_not_had_its_turn() {
     let here = spawned(&worker, CAPACITY as usize);
     let mut from_all = foreign(&runtime, 2).into_iter();
     let again = || {
-        let task = worker.ground().grq.pop().expect("two wait there");
+        let task = worker.ground().queues.grq.pop().expect("two wait there");
         let id = task.header().id();
         worker.push_again(task);
         id
     };
     // One of them is `runnext`.
     assert_eq!(Some(again()), from_all.next(), "there is room for one");
-    assert_eq!((worker.p.lrq.room(), worker.ground().grq.len()), (0, 1));
+    assert_eq!(
+        (worker.p.lrq.room(), worker.ground().queues.grq.len()),
+        (0, 1)
+    );
     assert_eq!(Some(again()), from_all.next());
-    assert_eq!((worker.p.lrq.room(), worker.ground().grq.len()), (0, 1));
+    assert_eq!(
+        (worker.p.lrq.room(), worker.ground().queues.grq.len()),
+        (0, 1)
+    );
     assert_eq!(worker.bed().counters.overflows.get(), 0);
     assert!(
         worker.bed().flags.gave_away.load(Relaxed),

@@ -29,7 +29,7 @@ fn arm<F: Fn(usize) + Send + Sync + 'static>(rounds: Shares<Rounds<F>>) {
             arm(again.clone());
         }
     });
-    let stage = rounds.0.shared().stage.as_ref();
+    let stage = rounds.0.shared().threads.stage.as_ref();
     let stage = stage.expect("its clock is virtual");
     *stage.before_claim.lock() = Some(waker);
 }

@@ -274,9 +274,9 @@ fn who_is_in_block_on_keeps_its_permit_where_no_thread_is_to_be_had() {
     let (mut worker, other) = in_block_on(&runtime, true);
     foreign(&runtime, 1);
     let shared = runtime.handle().shared();
-    shared.refusal.store(true, Relaxed);
+    shared.threads.refused.store(true, Relaxed);
     assert!(!leaves(&mut worker));
-    shared.refusal.store(false, Relaxed);
+    shared.threads.refused.store(false, Relaxed);
     end(runtime, [worker, other]);
 }
 

@@ -25,9 +25,9 @@ fn occupied(shared: &Shared) -> Vec<usize> {
 /// How many Ps each walk visits.
 fn visits(shared: &Arc<Shared>) -> BTreeMap<&'static str, usize> {
     let counted = |walk: &mut dyn FnMut()| {
-        let before = shared.visits.load(Relaxed);
+        let before = shared.processors.visits.load(Relaxed);
         walk();
-        shared.visits.load(Relaxed) - before
+        shared.processors.visits.load(Relaxed) - before
     };
     let mut monitor = Monitor::new(shared);
     let mut wakers = Vec::new();
@@ -115,10 +115,10 @@ fn after_a_burst_a_shutdown_visits_as_many_as_without() {
         let spawned: Vec<_> = (0..10).map(|_| spawn_here(&worker, pending())).collect();
         poll(&worker, spawned.len());
         let shared = shared(&runtime).clone();
-        let before = shared.visits.load(Relaxed);
+        let before = shared.processors.visits.load(Relaxed);
         worker.leave();
         runtime.shutdown_timeout(Duration::ZERO);
-        shared.visits.load(Relaxed) - before
+        shared.processors.visits.load(Relaxed) - before
     };
     assert_eq!(shutdown(true), shutdown(false));
 }
@@ -132,10 +132,10 @@ fn a_shutdown_with_many_tasks_visits_as_many_as_with_few() {
         (0..tasks).for_each(|_| _ = spawn_here(&worker, pending()));
         poll(&worker, tasks);
         let shared = shared(&runtime);
-        let before = shared.visits.load(Relaxed);
+        let before = shared.processors.visits.load(Relaxed);
         assert!(shared.begin_shutdown());
         worker.clear_away();
-        let visited = shared.visits.load(Relaxed) - before;
+        let visited = shared.processors.visits.load(Relaxed) - before;
         end(runtime, threads.into_iter().chain([worker]));
         visited
     };
@@ -238,7 +238,7 @@ fn a_search_reaches_every_thread_that_there_is() {
 fn timers_of_a_thread_that_has_gone_are_looked_at_until_they_are_over() {
     let (runtime, worker) = alone();
     let shared = shared(&runtime);
-    let listed = || shared.timed.len();
+    let listed = || shared.time.listed.len();
     let gone = processor(shared);
     let timers = gone.peer.timers.clone();
     shared.return_processor(gone);
@@ -282,7 +282,7 @@ fn tasks_of_a_thread_that_has_gone_are_seen_until_they_are_over() {
     gone.leave();
     // So that nobody is started.
     let permit = shared.idle.acquire().expect("it had one");
-    let listed = || shared.slots.populated().collect::<Vec<_>>();
+    let listed = || shared.processors.slots.populated().collect::<Vec<_>>();
     assert_eq!((occupied(shared), listed()), (vec![0], vec![0, index]));
     let ids: Vec<_> = shared.dump().iter().map(|task| task.id).collect();
     assert_eq!((shared.live_tasks(), ids), (1, vec![id]));

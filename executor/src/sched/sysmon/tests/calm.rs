@@ -81,7 +81,7 @@ fn it_is_calm_where_nothing_but_computations_that_fork_goes_on() {
     end_of(watched);
     let mut watched = computing();
     let (_sender, mut receiver) = pipe::new().unwrap();
-    let netpoll = &watched.shared().netpoll;
+    let netpoll = &watched.shared().io.netpoll;
     let source = Registration::new(netpoll, &mut receiver, Interest::READABLE).unwrap();
     assert!(!is_calm_after(&mut watched, SLOW_BUSY), "a source");
     drop(source);

@@ -67,7 +67,7 @@ impl Beside {
 
     /// It blocks, or does no more.
     fn blocks(&self, blocks: bool) {
-        let stage = self.poller.ground().stage.as_ref();
+        let stage = self.poller.ground().threads.stage.as_ref();
         let stage = stage.expect("the clock is virtual");
         stage.set_blocked(self.poller.bed().index, blocks);
     }
@@ -106,7 +106,7 @@ impl Beside {
 /// again.
 fn comes_back(runtime: &Runtime, thread: &Worker) {
     let shared = runtime.handle().shared();
-    let stage = shared.stage.as_ref().expect("the clock is virtual");
+    let stage = shared.threads.stage.as_ref().expect("the clock is virtual");
     for processor in stage.take() {
         let started = Worker::begin(shared, processor);
         let permit = started.bed().standing().revoke();
@@ -429,7 +429,7 @@ fn beside_a_shared_branch(blocks: bool) -> Stands {
         owner.lane().ask_as_helper();
         let looks = || {
             assert!(shared.peer(1).queues.lane.has_shared());
-            let stage = shared.stage.as_ref().expect("the clock is virtual");
+            let stage = shared.threads.stage.as_ref().expect("the clock is virtual");
             let mut monitor = Monitor::new(&shared);
             monitor.look();
             stage.set_blocked(0, blocks);

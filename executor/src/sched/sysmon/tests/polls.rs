@@ -186,7 +186,7 @@ fn what_a_stuck_poll_left_next_goes_to_the_global_queue() {
     let permit = watched.peer().standing.revoke().expect("as was said");
     assert!(watched.looks_after(FAST));
     assert!(watched.peer().queues.runnext.peek().is_none());
-    assert_eq!(watched.shared().grq.len(), 1);
+    assert_eq!(watched.shared().queues.grq.len(), 1);
     assert!(watched.peer().flags.gave_away.load(Relaxed));
     watched.peer().standing.run(permit);
     watched.end();
@@ -227,7 +227,7 @@ fn a_child_goes_to_others_once_two_looks_saw_that_its_poll_blocks() {
     assert!(watched.peer().queues.direct.peek().is_some());
     assert!(watched.looks_after(FAST));
     assert!(watched.peer().queues.direct.peek().is_none());
-    assert_eq!(watched.shared().grq.len(), 1);
+    assert_eq!(watched.shared().queues.grq.len(), 1);
     assert!(watched.peer().flags.gave_away.load(Relaxed));
     watched.end();
 }

@@ -53,15 +53,15 @@ fn unheard(runtime: &Runtime, f: impl FnOnce()) {
 fn without_threads(runtime: &Runtime) {
     let shared = runtime.handle().shared();
     unheard(runtime, || drop(runtime.spawn(async {})));
-    shared.refusal.store(true, Relaxed);
-    shared.threads.lock().count = 1;
+    shared.threads.refused.store(true, Relaxed);
+    shared.threads.counts.lock().count = 1;
 }
 
 fn with_threads(runtime: &Runtime) {
     let shared = runtime.handle().shared();
-    shared.refusal.store(false, Relaxed);
-    let stage = shared.stage.as_ref().expect("its clock is virtual");
-    shared.threads.lock().count = stage.len();
+    shared.threads.refused.store(false, Relaxed);
+    let stage = shared.threads.stage.as_ref().expect("its clock is virtual");
+    shared.threads.counts.lock().count = stage.len();
 }
 
 /// Spawns, where it cannot run that itself.
@@ -82,9 +82,9 @@ fn who_gave_its_own_away_stands_in_where_no_thread_can_be_had() {
     assert!(!worker.must_stand_in(), "what waits is not its own");
     worker.bed().flags.gave_away.store(true, Relaxed);
     assert!(worker.must_stand_in());
-    shared.refusal.store(false, Relaxed);
+    shared.threads.refused.store(false, Relaxed);
     assert!(!worker.must_stand_in(), "no thread was refused");
-    shared.refusal.store(true, Relaxed);
+    shared.threads.refused.store(true, Relaxed);
     unheard(&runtime, || {
         assert!(!worker.must_stand_in(), "no permit is free");
     });
@@ -101,7 +101,7 @@ fn who_waits_for_its_root_stands_in_where_there_is_no_thread_at_all() {
     let (worker, _) = with_root(&runtime, Scope::Own);
     without_threads(&runtime);
     assert!(!worker.must_stand_in());
-    runtime.handle().shared().threads.lock().count = 0;
+    runtime.handle().shared().threads.counts.lock().count = 0;
     assert!(worker.must_stand_in());
     with_threads(&runtime);
     end(runtime, [worker]);

@@ -1,0 +1,126 @@
+//! The clock of a runtime, and the timers on it: what all shards have in common.
+//!
+//! Each P has a shard of its own, and foreign threads have one together (`timer/shard.rs`). A P's
+//! thread fires its own shard. A thread that waits in the netpoll, a search and the monitor fire
+//! all of them. Which thread waits for the earliest deadline is decided in `ground.rs` (*Who is
+//! heard*).
+
+use std::task::Waker;
+
+use ws_reactor::Netpoll;
+
+use super::{Shared, config::Config, paused::Paused};
+use crate::{
+    bit_set::BitSet,
+    sync::{
+        Arc,
+        atomic::{
+            AtomicBool,
+            Ordering::{Relaxed, SeqCst},
+            fence,
+        },
+    },
+    timer::{Clock, TimeDriver, TimerShard},
+};
+
+/// See the module's head.
+#[derive(Debug)]
+pub(crate) struct Time {
+    driver: Arc<TimeDriver>,
+    /// With a clock that jumps by itself.
+    pub(crate) paused: Option<Paused>,
+    /// The Ps that may have timers; see *Listed shards* in `timer/shard.rs`.
+    pub(super) listed: Arc<BitSet>,
+    /// The timers of foreign threads.
+    pub(super) foreign: Arc<TimerShard>,
+    /// Timers answer with errors from now on, also those of a P that is made later.
+    pub(super) over: AtomicBool,
+}
+
+impl Time {
+    pub(super) fn new(
+        config: &Config,
+        clock: Clock,
+        netpoll: &Arc<Netpoll>,
+        processors: usize,
+    ) -> Self {
+        let paused = |patience| Paused::new(config.seed, patience);
+        let driver = Arc::new(TimeDriver::new(netpoll.clone(), clock));
+        Self {
+            foreign: Arc::new(TimerShard::new(driver.clone())),
+            driver,
+            paused: config.paused.map(paused),
+            listed: Arc::new(BitSet::new(processors)),
+            over: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        self.driver.clock()
+    }
+
+    /// The timers of a new P.
+    pub(super) fn shard(&self, index: usize) -> TimerShard {
+        TimerShard::listed(self.driver.clone(), self.listed.clone(), index)
+    }
+}
+
+impl Shared {
+    pub(crate) fn now_ms(&self) -> u32 {
+        (self.time.clock().now_ns() / 1_000_000) as u32
+    }
+
+    /// The earliest deadline of all timers, in nanoseconds of the runtime's clock.
+    pub(crate) fn next_deadline(&self) -> Option<u64> {
+        let mut next = self.time.foreign.next_deadline();
+        for index in self.time.listed.iter(self.peer_count()) {
+            let timers = &self.visit(index).timers;
+            match timers.next_deadline() {
+                Some(deadline) => next = Some(next.map_or(deadline, |next| next.min(deadline))),
+                None if !self.processors.slots.is_occupied(index) => timers.unlist_if_empty(),
+                None => {}
+            }
+        }
+        next
+    }
+
+    /// When a thread that sleeps has to get up for a timer, in nanoseconds of the runtime's clock.
+    pub(super) fn next_wake_up(&self) -> Option<u64> {
+        let next = self.next_deadline()?;
+        Some(self.io.crowd.gets_up_at(next))
+    }
+
+    /// Takes the wakers of all timers that are due, on any P. Returns how many.
+    pub(crate) fn fire_due(&self, now: u64, wakers: &mut Vec<Waker>) -> usize {
+        let before = wakers.len();
+        for index in self.time.listed.iter(self.peer_count()) {
+            let timers = &self.visit(index).timers;
+            if timers.has_due(now) {
+                timers.fire_due(now, wakers);
+            }
+        }
+        if self.time.foreign.has_due(now) {
+            self.time.foreign.fire_due(now, wakers);
+        }
+        wakers.len() - before
+    }
+
+    pub(crate) fn foreign_timers(&self) -> &Arc<TimerShard> {
+        &self.time.foreign
+    }
+
+    /// Takes all timers, so that a task that polls one from now on learns of the end. Also on a P
+    /// without a thread and without a timer: a sleep that was made there may yet be armed.
+    pub(super) fn shut_down_timers(&self) {
+        let mut wakers = Vec::new();
+        self.time.over.store(true, Relaxed);
+        // Ordering: SeqCst: between the flag and the look at the Ps; pairs with the fence in
+        // `welcome`.
+        fence(SeqCst);
+        for peer in self.all_peers() {
+            peer.timers.shut_down(&mut wakers);
+        }
+        self.time.foreign.shut_down(&mut wakers);
+        self.wake_all(wakers);
+    }
+}
