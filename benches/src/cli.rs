@@ -19,6 +19,8 @@ usage: cargo run --release -p ws-bench -- [options]
   --only NAME[,NAME]   these rows alone; a name that is no row stands for all that start with it
   --runtimes A[,B]     these runtimes alone (default: all that the machine has; with --quick, those
                        that need no program of their own)
+  --without A[,B]      also `ws` without each of these heuristics, against `ws` with all of them; for
+                       a build with RUSTFLAGS='--cfg ws_ablate' (`cargo xtask ablate` makes it)
   --rounds N           rounds of each row (default: 11, or 5 with --quick; heavy rows 5 and 3)
   --workers N          worker threads of each runtime (default: one for each core)
   --json FILE          also write every round as JSON, after each row
@@ -71,6 +73,8 @@ pub(crate) struct Options {
     pub(crate) only: Vec<String>,
     /// Empty for those that the machine has.
     pub(crate) runtimes: Vec<String>,
+    /// Heuristics that are left out, one at a time.
+    pub(crate) without: Vec<String>,
     pub(crate) rounds: Option<usize>,
     pub(crate) json: Option<PathBuf>,
     /// Whether what is in that file counts.
@@ -121,6 +125,7 @@ pub(crate) fn parse() -> Result<Command, BoxError> {
     };
     let mut only = Vec::new();
     let mut runtimes = Vec::new();
+    let mut without = Vec::new();
     let mut rounds = None;
     let mut json = None;
     let mut resume = false;
@@ -133,6 +138,7 @@ pub(crate) fn parse() -> Result<Command, BoxError> {
             Arg::Long("quick") => params.quick = true,
             Arg::Long("only") => only = names(&parser.value()?.string()?),
             Arg::Long("runtimes") => runtimes = names(&parser.value()?.string()?),
+            Arg::Long("without") => without = names(&parser.value()?.string()?),
             Arg::Long("rounds") => rounds = Some(at_least_one("rounds", &mut parser)?),
             Arg::Long("workers") => params.workers = at_least_one("workers", &mut parser)?,
             Arg::Long("json") => json = Some(PathBuf::from(parser.value()?)),
@@ -171,6 +177,9 @@ pub(crate) fn parse() -> Result<Command, BoxError> {
     if let Some(json) = report {
         return Ok(Command::Report { json, out });
     }
+    if !without.is_empty() && !cfg!(ws_ablate) {
+        return Err("--without needs a build with RUSTFLAGS='--cfg ws_ablate'".into());
+    }
     if resume && json.is_none() {
         return Err("--resume goes on with the file of --json".into());
     }
@@ -178,6 +187,7 @@ pub(crate) fn parse() -> Result<Command, BoxError> {
         params,
         only,
         runtimes,
+        without,
         rounds,
         json,
         resume,

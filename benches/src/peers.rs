@@ -21,6 +21,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::BoxError;
+use crate::ablate::WITHOUT;
+use crate::record::SUBJECT;
 use crate::report;
 use crate::rt;
 use crate::workloads;
@@ -35,6 +37,10 @@ const PACKAGE: &str = env!("CARGO_MANIFEST_DIR");
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     pub(crate) name: String,
+    /// The runtime that its program is asked for.
+    pub(crate) runtime: String,
+    /// The heuristic that is left out.
+    pub(crate) without: Option<String>,
     pub(crate) program: PathBuf,
     /// The rows that it has.
     pub(crate) rows: Vec<String>,
@@ -120,10 +126,26 @@ fn peer(name: &str, program: PathBuf, version: Option<String>) -> Result<Peer, B
     let output = run(Command::new(&program).args(["--rows", name]))?;
     Ok(Peer {
         name: name.into(),
+        runtime: name.into(),
+        without: None,
         program,
         rows: output.lines().map(String::from).collect(),
         version,
     })
+}
+
+/// The subject without each of these heuristics.
+pub(crate) fn ablated(without: &[String]) -> Result<Vec<Peer>, BoxError> {
+    if without.is_empty() {
+        return Ok(Vec::new());
+    }
+    let whole = peer(SUBJECT, env::current_exe()?, None)?;
+    let ablated = |heuristic: &String| Peer {
+        name: format!("{WITHOUT}{heuristic}"),
+        without: Some(heuristic.clone()),
+        ..whole.clone()
+    };
+    Ok(without.iter().map(ablated).collect())
 }
 
 fn build(recipe: &Recipe) -> Result<Peer, BoxError> {

@@ -14,6 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::BoxError;
+use crate::ablate;
 use crate::cli::Options;
 use crate::host::Host;
 use crate::measure::Outcome;
@@ -28,7 +29,8 @@ const TURN_LIMIT: Duration = Duration::from_secs(60);
 /// Runs the suite. The exit code says whether every turn went well.
 pub(crate) fn run(options: &Options) -> Result<ExitCode, BoxError> {
     let rows = chosen(&options.only, options.params.quick)?;
-    let (peers, notes) = peers::ready(&options.runtimes, options.params.quick)?;
+    let (mut peers, notes) = peers::ready(&options.runtimes, options.params.quick)?;
+    peers.extend(peers::ablated(&options.without)?);
     let mut host = Host::here()?;
     host.versions.extend(
         peers
@@ -65,7 +67,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, BoxError> {
             whole.write(path)?;
         }
     }
-    report::summary(&run.rows);
+    if options.without.is_empty() {
+        report::summary(&run.rows);
+    } else {
+        ablate::table(&run.rows);
+    }
     report::line(&format!("{} minutes", run.seconds.div_ceil(60)));
     let failed = run
         .rows
@@ -189,7 +195,10 @@ fn measure(
 /// Runs a child for one turn. What goes wrong in the child is its outcome, not an error here.
 fn take_turn(workload: &str, peer: &Peer, options: &Options) -> Result<Outcome, BoxError> {
     let mut command = Command::new(&peer.program);
-    command.args(["--child", workload, &peer.name]);
+    command.args(["--child", workload, &peer.runtime]);
+    if let Some(heuristic) = &peer.without {
+        command.env(ablate::VARIABLE, heuristic);
+    }
     command.args(["--workers", &options.params.workers.to_string()]);
     if options.params.quick {
         command.arg("--quick");

@@ -39,6 +39,8 @@ mod log;
 mod metrics;
 mod no_unwind;
 mod park;
+#[cfg(not(ws_loom))]
+mod policy;
 mod queue;
 #[cfg(not(ws_loom))]
 mod reports;

@@ -75,8 +75,6 @@ mod timers;
 mod wait;
 #[cfg(not(ws_loom))]
 mod worker;
-#[cfg(not(ws_loom))]
-mod worth;
 
 #[cfg(not(ws_loom))]
 pub(crate) use self::{

@@ -2,6 +2,7 @@
 //!
 //! - `cargo xtask quick` runs the checks of a small change.
 //! - `cargo xtask models` explores the loom models of the protocols of scheduler and netpoll.
+//! - `cargo xtask ablate [NAME]` measures what each heuristic is worth.
 //! - `cargo xtask abort` builds a program with `panic = "abort"`, and sees how it ends.
 //! - `cargo xtask mutants [NAME]` sees to it that they bite: each patch in the `mutants/` of a
 //!   package breaks one protocol, and names the model that has to fail.
@@ -18,6 +19,7 @@
     reason = "a program that reports on its standard output"
 )]
 
+mod ablate;
 mod abort;
 mod cargo;
 mod counts;
@@ -35,7 +37,7 @@ use std::{
     process::ExitCode,
 };
 
-const USAGE: &str = "usage: cargo xtask quick | abort | models [FILTER] | mutants [NAME] | counts [bless|sysmon|ordered] | scaling [TABLE] | layers | lines | deep [STEP…]";
+const USAGE: &str = "usage: cargo xtask quick | ablate [NAME] | abort | models [FILTER] | mutants [NAME] | counts [bless|sysmon|ordered] | scaling [TABLE] | layers | lines | deep [STEP…]";
 
 /// What went wrong, in words.
 type Failure = String;
@@ -44,6 +46,8 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match arguments[..] {
+        ["ablate"] => ablate::measure(&root(), None),
+        ["ablate", name] => ablate::measure(&root(), Some(name)),
         ["abort"] => abort::check(&root()),
         ["models"] => models("models::"),
         ["models", filter] => models(filter),

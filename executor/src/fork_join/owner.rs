@@ -121,6 +121,7 @@ use super::{Header, Lane, Settled, Tail, compute, deque::NO_LANE, jobs::Job, sco
 use crate::{
     blocking, context,
     no_unwind::NoUnwind,
+    policy::Heuristic,
     sched::events::event,
     sched::{Shared, Worker, block_on, ground::Ground},
     sync::{
@@ -215,6 +216,9 @@ impl Gate {
         let Some(doublings) = self.in_vain.get().checked_sub(GATE_TRUST) else {
             return true;
         };
+        if !Heuristic::ForkGate.is_on() {
+            return true;
+        }
         let wait = (GATE_WAIT.as_nanos() as u64) << doublings.min(GATE_DOUBLINGS);
         // The clock of another runtime may have been ahead of this one's.
         now()
@@ -370,6 +374,9 @@ pub(super) fn come_by() {
 
 /// This thread begins with a branch of that lane; see *After a steal*.
 pub(super) fn stole_from(lane: &Lane) {
+    if !Heuristic::AfterSteal.is_on() {
+        return;
+    }
     // Else the thread that comes next finds one.
     if !lane.has_shared() {
         lane.ask();
@@ -570,7 +577,7 @@ pub(super) fn reclaimed() {
     let far_apart = context::with_worker(|worker| {
         let worker = worker.expect("it is attached to its lane");
         // What is left is enough.
-        !worker.lane().has_shared() && {
+        Heuristic::AfterSteal.is_on() && !worker.lane().has_shared() && {
             let now = worker.shared().time.clock().now_ns();
             now.saturating_sub(PROMOTED_AT.get()) >= FAR_APART.as_nanos() as u64
         }

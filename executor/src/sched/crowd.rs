@@ -15,7 +15,7 @@
 //! What a yield does is the kernel's affair. If it does nothing, it costs two system calls.
 //!
 //! If the permits are with workers that compute, it is in vain. Others have the core meanwhile, for
-//! a slice of the system's, say. After that it is mostly skipped (`worth.rs`). Without a crowd no
+//! a slice of the system's, say. After that it is mostly skipped (`policy/worth.rs`). Without a crowd no
 //! thread does it: beside two workers that always had short polls to make, calls of three threads
 //! had the same p99 with it, but a p999 of 3 ms where it was 1 ms. A thread that waits in a call
 //! counts for a crowd as well: in a crowd nearly all wait.
@@ -43,7 +43,6 @@ use super::{
     processor::Peer,
     sleep::Sleeper,
     worker::{ROOT, Scope, Worker},
-    worth::Worth,
 };
 use crate::sync::atomic::Ordering::Relaxed;
 
@@ -75,7 +74,11 @@ impl Worker {
             && peer.progress.running.load(Relaxed) == ROOT
             && !peer.flags.announced.load(Relaxed);
         let is_first = peer.counters.spawned.get() == self.spawned_before + 1;
-        if !in_call || !is_first || !self.p.backoffs.yielding.is_due() || !self.shared.is_crowded()
+        if !Heuristic::Callers.is_on()
+            || !in_call
+            || !is_first
+            || !self.p.backoffs.yielding.is_due()
+            || !self.shared.is_crowded()
         {
             return;
         }
@@ -108,6 +111,7 @@ mod tests {
 
     use super::*;
     use crate::{
+        policy::{Heuristic, Worth},
         runtime::{Builder, Runtime},
         sched::sysmon::tests::patiently,
         timer::Clock,

@@ -89,6 +89,7 @@ use super::{
 };
 use crate::{
     cell::{DEFAULT_PRIORITY, Task},
+    policy::Heuristic,
     queue::Batch,
     sync::atomic::Ordering::Relaxed,
 };
@@ -357,7 +358,8 @@ impl Worker {
         let task = self.shared.queues.grq.pop()?;
         self.count_global(1);
         // The task that has waited longest runs now. The next ones come behind what is here.
-        if tick.is_multiple_of(EXCHANGE_TICK)
+        if Heuristic::Exchange.is_on()
+            && tick.is_multiple_of(EXCHANGE_TICK)
             && let Some(at_most) = self.exchange_is_due(tick)
         {
             self.exchange(at_most);

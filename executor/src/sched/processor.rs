@@ -21,6 +21,7 @@ use crate::{
     fork_join::Lane,
     metrics::{Counter, Counters},
     park::Parker,
+    policy::Worth,
     queue::{
         ForkDeque, ForkStealer, GlobalQueue, LocalQueue, OrderedStealer, RunNext, RunNextStealer,
         Stealer, fork_deque, local_queue, run_next,
@@ -38,7 +39,6 @@ use crate::{
         search::lingering,
         slots::Slot,
         worker::BRANCH,
-        worth::Worth,
     },
     sync::{
         Arc, Mutex,

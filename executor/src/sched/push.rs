@@ -49,10 +49,10 @@ use super::{
     events::event,
     ground::Ground,
     worker::{Scope, Worker},
-    worth::Worth,
 };
 use crate::{
     cell::{Extra, Home, Id, Parts, Task, TaskRef, live::Removed, task_of},
+    policy::{Heuristic, Worth},
     sync::{Arc, atomic::Ordering::Relaxed, thread},
     timer::TimerShard,
 };
@@ -165,7 +165,7 @@ impl Worker {
 
     /// See *The gate*.
     fn pass_the_gate(&self) {
-        if !self.p.backoffs.gate.is_due() || self.shared.idle.free() == 0 {
+        if (Heuristic::Gate.is_on() && !self.p.backoffs.gate.is_due()) || self.shared.idle.free() == 0 {
             return;
         }
         let peer = self.peer();
@@ -177,7 +177,9 @@ impl Worker {
             peer.counters.wakeups.add(1);
             // Ordering: Relaxed: a thief that does not see it yet waits its patience out.
             peer.progress.offered.store(ticks, Relaxed);
-            if let Some(woken) = self.shared.wake_with(permit, spinning) {
+            if let Some(woken) = self.shared.wake_with(permit, spinning)
+                && Heuristic::Apart.is_on()
+            {
                 let thread = ThreadId::from_u32(woken.thread.number.load(Relaxed));
                 woken.thread.whereabouts.keep_off_this_cpu(thread);
             }

@@ -27,11 +27,11 @@ use super::{
     processor::Peer,
     sleep::Sleeper,
     worker::Worker,
-    worth::Worth,
 };
 use crate::{
     cell::Task,
     fork_join::{Branch, Lane},
+    policy::{Heuristic, Worth},
     queue::{Batch, Steal, Token},
     rng::random_order,
     sync::{atomic::Ordering::Relaxed, hint},
@@ -188,7 +188,10 @@ impl Worker {
             }
         }
         drop(seen);
-        if asked && let Some(branch) = self.wait_for_a_branch() {
+        if asked
+            && Heuristic::BranchWait.is_on()
+            && let Some(branch) = self.wait_for_a_branch()
+        {
             return Search::Branch(branch);
         }
         if self.fire_all_timers() > 0 {
@@ -204,7 +207,7 @@ impl Worker {
         // What the netpoll brought has to fit behind the tasks taken: what overflows is what is in
         // front.
         let at_most = brought.min(self.p.lrq.room().saturating_sub(brought));
-        if at_most == 0 || self.shared.queues.ordered.is_used() {
+        if at_most == 0 || self.shared.queues.ordered.is_used() || !Heuristic::Still.is_on() {
             return;
         }
         // This thread has just looked.
@@ -274,9 +277,9 @@ impl Worker {
     /// mostly parks at once. True if there is something.
     pub(super) fn linger(&self) -> bool {
         // On a stage no thread moves meanwhile.
-        let others_run = self.shared.idle.free() + 1 < self.shared.config.workers
-            && self.shared.threads.stage.is_none();
-        if !(others_run && self.spins() && self.p.backoffs.lingering.is_due()) {
+        let others_run =
+            self.shared.idle.free() + 1 < self.shared.config.workers && self.shared.threads.stage.is_none();
+        if !(Heuristic::Linger.is_on() && others_run && self.spins() && self.p.backoffs.lingering.is_due()) {
             return false;
         }
         let found = (0..LINGER_LOOKS / self.shared.processors.slots.occupied_len()).any(|_| {

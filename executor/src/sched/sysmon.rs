@@ -126,6 +126,7 @@ use crate::{
     cell::Task,
     metrics::Counter,
     no_unwind::NoUnwind,
+    policy::Heuristic,
     queue::{LocalQueue, local_queue},
     sync::{
         Arc,
@@ -534,7 +535,13 @@ impl Monitor {
             let slow = made * u128::from(LOOK_NS) < u128::from(elapsed) * u128::from(GLOBAL_TICK);
             self.short_waits.end(seen);
             let seen_before = seen.since > 0 && !peer.flags.own.load(Relaxed);
-            if polls && running && slow && seen_before && !shared.queues.grq.is_empty() {
+            if Heuristic::SlowPolls.is_on()
+                && polls
+                && running
+                && slow
+                && seen_before
+                && !shared.queues.grq.is_empty()
+            {
                 peer.attention.fetch_or(attention::GLOBAL, Relaxed);
                 self.watchful = true;
             }
@@ -620,7 +627,7 @@ impl Monitor {
         let blocked = waits && stood_still;
         let long = blocked || ran.is_none_or(|ran| ran >= COMPUTES_NS);
         self.watchful |= long && !spare;
-        if running && asks && !waits {
+        if running && asks && !waits && Heuristic::Crowded.is_on() {
             self.crowded = CROWDED_LOOKS;
         }
         // Once more: it was seen just now whether the thread waits.

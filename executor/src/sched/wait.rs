@@ -40,6 +40,7 @@ use super::{
 use crate::{
     cell::report,
     park::Parker,
+    policy::Heuristic,
     queue::Batch,
     sync::{
         Arc,
@@ -111,7 +112,7 @@ pub(super) struct Crowd {
 impl Crowd {
     /// A wait in the netpoll has ended with `fired` timers.
     pub(super) fn came(&self, fired: usize, now: u64) {
-        if fired < CROWD {
+        if fired < CROWD || !Heuristic::Timers.is_on() {
             return;
         }
         if self.last.load(Relaxed) + 2 * CROWD_WAIT < now {

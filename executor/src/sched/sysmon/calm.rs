@@ -35,7 +35,7 @@ use super::super::{
     idle::Stands,
     processor::Peer,
 };
-use crate::sync::atomic::Ordering::Relaxed;
+use crate::{policy::Heuristic, sync::atomic::Ordering::Relaxed};
 
 /// The longest period while it is calm.
 pub(super) const CALM: Duration = Duration::from_millis(4);
@@ -103,7 +103,7 @@ impl Calm {
                 _ => true,
             };
         }
-        self.holds = holds && self.restless == 0;
+        self.holds = holds && self.restless == 0 && Heuristic::Calm.is_on();
     }
 }
 

@@ -3,7 +3,7 @@
 //! A thread that blocks has its core free, so the thread that gets its permit loses nothing. But if
 //! it only waits for a lock that another of our threads holds, it is back in some 100 us, and then
 //! there is one thread more than cores. They take turns on them from then on, and the holder of
-//! that lock may lose its core. So if such waits were mostly shorter lately (`worth.rs`), it keeps
+//! that lock may lose its core. So if such waits were mostly shorter lately (`policy/worth.rs`), it keeps
 //! its permit for 1 ms, and sysmon lies down for no longer than is left of that. Where tasks block
 //! for long that is tried again once in 1,024 times, for all that block just then. A wait for a
 //! lock and one for anything else are the same to the system, a futex, so they are the same to
@@ -18,7 +18,7 @@
 use std::time::Duration;
 
 use super::{SLICE_NS, Seen};
-use crate::sched::worth::Worth;
+use crate::policy::{Heuristic, Worth};
 
 /// How long a thread that blocks keeps its permit, if such waits are mostly shorter.
 pub(super) const SHORT_WAIT_NS: u64 = 1_000_000;
@@ -81,7 +81,8 @@ impl ShortWaits {
     pub(super) fn is_granted(&mut self, seen: &mut Seen, now: u64) -> bool {
         let still_for = now - seen.still_since;
         if seen.patience == Patience::Open {
-            let patient = still_for < SHORT_WAIT_NS && self.pay.is_due();
+            let patient =
+                Heuristic::ShortWait.is_on() && still_for < SHORT_WAIT_NS && self.pay.is_due();
             seen.patience = if patient {
                 Patience::Granted
             } else {

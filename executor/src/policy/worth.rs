@@ -20,7 +20,7 @@ pub(crate) struct Worth {
 }
 
 impl Worth {
-    pub(super) fn new(trust: u32, most: u32) -> Self {
+    pub(crate) fn new(trust: u32, most: u32) -> Self {
         debug_assert!(most.is_power_of_two());
         Self {
             trust,
@@ -33,14 +33,14 @@ impl Worth {
     /// Whether to try it this time. What comes of it is to be [`settle`](Self::settle)d. If it was
     /// not tried after all, it is due the next time as well.
     #[inline]
-    pub(super) fn is_due(&self) -> bool {
+    pub(crate) fn is_due(&self) -> bool {
         let left = self.pass.get();
         self.pass.set(left.saturating_sub(1));
         left == 0
     }
 
     #[inline]
-    pub(super) fn settle(&self, paid: bool) {
+    pub(crate) fn settle(&self, paid: bool) {
         let in_vain = if paid { 0 } else { self.in_vain.get() + 1 };
         let doublings = in_vain
             .saturating_sub(self.trust)

@@ -1,0 +1,83 @@
+//! The heuristics, each with a switch for `cargo xtask ablate`.
+//!
+//! In a shipped build a switch is the constant `true`, and costs nothing. In a build with
+//! `--cfg ws_ablate` the variable `WS_WITHOUT` names those that are off, so that both sides of a
+//! comparison run the same code. What each is worth, and what was dropped: `docs/decisions/`.
+
+/// See the module's head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heuristic {
+    /// Wakes a thread for a lone `runnext` while that pays; see *The gate* in `sched/push.rs`.
+    /// Without it: each time.
+    Gate,
+    /// The same for branches of joins; see *Whom it feeds* in `fork_join/owner.rs`.
+    ForkGate,
+    /// Keeps a woken thread off the CPU of the thread that woke it; see `sched/apart.rs`.
+    Apart,
+    /// Takes the oldest tasks of a P that has not moved; see *The queues that stand still* in
+    /// `sched/find.rs`.
+    Still,
+    /// See *The exchange* in `sched/find.rs`.
+    Exchange,
+    /// A spinner looks on for some microseconds before it parks; see `sched/search.rs`.
+    Linger,
+    /// A thief waits for a branch that it has asked for; see `sched/search.rs`.
+    BranchWait,
+    /// See *After a steal* in `fork_join/owner.rs`.
+    AfterSteal,
+    /// See *A crowd of callers* in `sched/crowd.rs`.
+    Callers,
+    /// See *A crowd of timers* in `sched/wait.rs`.
+    Timers,
+    /// See *Slow polls* in `sched/find.rs`.
+    SlowPolls,
+    /// See *Crowded* in `sched/sysmon.rs`.
+    Crowded,
+    /// See *Calm* in `sched/sysmon/calm.rs`.
+    Calm,
+    /// See `sched/sysmon/short_wait.rs`.
+    ShortWait,
+}
+
+impl Heuristic {
+    #[cfg(ws_ablate)]
+    const NAMED: [(&'static str, Self); 14] = [
+        ("gate", Self::Gate),
+        ("fork-gate", Self::ForkGate),
+        ("apart", Self::Apart),
+        ("still", Self::Still),
+        ("exchange", Self::Exchange),
+        ("linger", Self::Linger),
+        ("branch-wait", Self::BranchWait),
+        ("after-steal", Self::AfterSteal),
+        ("callers", Self::Callers),
+        ("timers", Self::Timers),
+        ("slow-polls", Self::SlowPolls),
+        ("crowded", Self::Crowded),
+        ("calm", Self::Calm),
+        ("short-wait", Self::ShortWait),
+    ];
+
+    #[cfg(not(ws_ablate))]
+    #[inline(always)]
+    pub(crate) const fn is_on(self) -> bool {
+        let _ = self;
+        true
+    }
+
+    /// Panics if the variable has a name that is none of these: a comparison without its subject
+    /// would say nothing.
+    #[cfg(ws_ablate)]
+    pub(crate) fn is_on(self) -> bool {
+        static OFF: std::sync::LazyLock<u32> = std::sync::LazyLock::new(|| {
+            let names = std::env::var("WS_WITHOUT").unwrap_or_default();
+            let bit = |name: &str| {
+                let named = Heuristic::NAMED.iter().find(|named| named.0 == name);
+                let (_, heuristic) = named.unwrap_or_else(|| panic!("no heuristic `{name}`"));
+                1_u32 << *heuristic as u32
+            };
+            names.split(',').filter(|it| !it.is_empty()).map(bit).sum()
+        });
+        *OFF & 1 << self as u32 == 0
+    }
+}
