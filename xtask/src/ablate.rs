@@ -19,9 +19,8 @@ const HEURISTICS: &[(&str, &str)] = &[
     ("fork-gate", "join_uts_2w,join_skynet_2w,fork_skynet_2w"),
     ("apart", "spawn_then_compute,wake_foreign"),
     ("still", "hyper_hello,echo_64,echo_blocked_2w"),
-    ("exchange", "yield_1000x1000,tokio_spawn_remote_busy2"),
+    ("exchange", "fifo_among_10k,tokio_yield_many"),
     ("linger", "spawn_join_100k,fan_in_1M,skynet"),
-    ("branch-wait", "join_mergesort_2w,join_quicksort_2w"),
     (
         "after-steal",
         "join_mergesort_2w,join_matmul_2w,join_uts_2w",

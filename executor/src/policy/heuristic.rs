@@ -21,8 +21,6 @@ pub(crate) enum Heuristic {
     Exchange,
     /// A spinner looks on for some microseconds before it parks; see `sched/search.rs`.
     Linger,
-    /// A thief waits for a branch that it has asked for; see `sched/search.rs`.
-    BranchWait,
     /// See *After a steal* in `fork_join/owner.rs`.
     AfterSteal,
     /// See *A crowd of callers* in `sched/crowd.rs`.
@@ -41,14 +39,13 @@ pub(crate) enum Heuristic {
 
 impl Heuristic {
     #[cfg(ws_ablate)]
-    const NAMED: [(&'static str, Self); 14] = [
+    const NAMED: [(&'static str, Self); 13] = [
         ("gate", Self::Gate),
         ("fork-gate", Self::ForkGate),
         ("apart", Self::Apart),
         ("still", Self::Still),
         ("exchange", Self::Exchange),
         ("linger", Self::Linger),
-        ("branch-wait", Self::BranchWait),
         ("after-steal", Self::AfterSteal),
         ("callers", Self::Callers),
         ("timers", Self::Timers),

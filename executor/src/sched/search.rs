@@ -58,8 +58,6 @@ const STILL_LOOKS: usize = 4;
 /// Time without a tick after which a P stands still. Most polls are shorter, and a thread that the
 /// system takes off its core is away for milliseconds.
 pub(super) const STILL_FOR: Duration = Duration::from_micros(100);
-/// How long a search waits for a P that was asked for a branch: a wake-up costs more.
-const BRANCH_PATIENCE: Duration = Duration::from_micros(10);
 
 /// What a search came to.
 pub(super) enum Search {
@@ -115,7 +113,6 @@ impl Worker {
         let mut seen = self.seen.victims.borrow_mut();
         seen.clear();
         seen.extend(self.shared.processors.slots.occupied().map(Seen::new));
-        let mut asked = false;
         let ordered = self.shared.queues.ordered.is_used();
         // See *Strays* in `fork_join/owner.rs`.
         let computes = self.shared.could_take() > 0;
@@ -158,7 +155,7 @@ impl Worker {
                     return Search::Branch(branch);
                 }
                 if computes && (branches || !victim.queues.lane.has_shared()) {
-                    asked |= victim.queues.lane.ask();
+                    victim.queues.lane.ask();
                 }
                 let (next, ticks) = (
                     victim.queues.runnext.peek(),
@@ -188,12 +185,6 @@ impl Worker {
             }
         }
         drop(seen);
-        if asked
-            && Heuristic::BranchWait.is_on()
-            && let Some(branch) = self.wait_for_a_branch()
-        {
-            return Search::Branch(branch);
-        }
         if self.fire_all_timers() > 0 {
             Search::Again
         } else {
@@ -317,39 +308,6 @@ impl Worker {
             self.lend_permit();
         }
         !self.peer().standing.has_permit()
-    }
-
-    /// A thread that forks was asked for a branch, and mostly promotes one at its next join.
-    fn wait_for_a_branch(&self) -> Option<Branch> {
-        let until = self.until(BRANCH_PATIENCE);
-        loop {
-            if self.gives_way() {
-                return None;
-            }
-            #[cfg(test)]
-            self.shared
-                .threads
-                .stage
-                .as_ref()
-                .inspect(|it| it.come_to_a_claim());
-            let mut others = self
-                .shared
-                .peers()
-                .filter(|peer| peer.index != self.index());
-            let claimed = others.find_map(|peer| {
-                let branch = Lane::take(&peer.queues.lane)?;
-                event!(self, BranchStolen, &(), peer.index);
-                Some(branch)
-            });
-            if claimed.is_some() {
-                self.count_steal(1);
-                return claimed;
-            }
-            if self.now() >= until {
-                return None;
-            }
-            self.shared.time.clock().pause();
-        }
     }
 
     pub(super) fn count_steal(&self, tasks: usize) {

@@ -8,8 +8,8 @@
 //!
 //! | test | without the look |
 //! | --- | --- |
-//! | `a_permit_is_lent_in_the_wait_for_a_branch` | at `Search::Nothing` |
-//! | `a_timer_fires_after_a_permit_was_lent` | at `Search::Again` |
+//! | `a_permit_is_lent_before_a_branch_is_taken` | at `Search::Nothing` |
+//! | `a_permit_is_revoked_while_a_timer_of_another_fires` | at `Search::Again` |
 //! | `a_permit_is_revoked_in_the_middle_of_a_search` | at `Search::Found` |
 //! | `a_permit_is_revoked_before_a_branch_is_claimed` | at `Search::Branch` |
 //! | `a_timer_blocks_in_the_middle_of_a_step` | after the timers of a 16th tick |
@@ -152,31 +152,6 @@ fn is_due(worker: &Worker, waker: Waker) {
     clock.advance(Duration::from_nanos(1));
 }
 
-#[test]
-fn a_permit_is_lent_in_the_wait_for_a_branch() {
-    let runtime = runtime();
-    let (searcher, computer) = searcher_and_computer(&runtime);
-    let wanting = wanting(&runtime);
-    let found = step(&searcher);
-    assert_parks(&searcher, &found);
-    assert_eq!(wanting.bed().standing().load(), Stands::Running);
-    end(runtime, [searcher, computer, wanting]);
-}
-
-#[test]
-fn a_timer_fires_after_a_permit_was_lent() {
-    let runtime = runtime();
-    let (searcher, computer) = searcher_and_computer(&runtime);
-    let wanting = wanting(&runtime);
-    let handle = runtime.handle().clone();
-    is_due(&computer, hook(move || drop(handle.spawn(async {}))));
-    let found = step(&searcher);
-    assert_parks(&searcher, &found);
-    assert!(searcher.ground().has_queued(), "what it woke is for others");
-    assert_eq!(wanting.bed().standing().load(), Stands::Running);
-    end(runtime, [searcher, computer, wanting]);
-}
-
 /// The next step of that thread is its `tick`-th.
 fn count_to(worker: &Worker, tick: u64) {
     worker.bed().progress.ticks.store(tick - 1, Relaxed);
@@ -252,6 +227,19 @@ fn a_permit_is_revoked_in_the_middle_of_a_search() {
     before_a_claim(&runtime, &revoked.1);
     let found = step(&searcher);
     assert_parks(&searcher, &found);
+    revoked.give_back(&runtime);
+    end(runtime, [searcher, computer]);
+}
+
+#[test]
+fn a_permit_is_revoked_while_a_timer_of_another_fires() {
+    let runtime = runtime();
+    let (searcher, computer) = searcher_and_computer(&runtime);
+    let revoked = Revoked::from(&searcher, 1);
+    is_due(&computer, revoked.1.clone());
+    let found = step(&searcher);
+    assert_parks(&searcher, &found);
+    assert!(searcher.ground().has_queued(), "what it woke is for others");
     revoked.give_back(&runtime);
     end(runtime, [searcher, computer]);
 }

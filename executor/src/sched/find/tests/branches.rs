@@ -2,8 +2,8 @@
 //! steal is no ask, of the victim or of the thief (*After a steal* in `fork_join/owner.rs`), the
 //! second if a scope hears who asks where it has nothing for them, the third if whoever takes a
 //! branch back that was shared for long shares no other, or shares one after any, the next if a
-//! search takes branches in its first round, the next if the first join forgets who got nothing
-//! (`feed`), the last if `wait_for_a_branch` does not note what it takes.
+//! search takes branches in its first round, the last if the first join forgets who got nothing
+//! (`feed`).
 //!
 //! J5: a scope ends after a branch that is handed back. It hangs if `drop` in `fork_join/deque.rs`
 //! does not put it back into a list.
@@ -174,58 +174,27 @@ fn a_search_takes_tasks_of_any_before_branches() {
     }
 }
 
-/// The search finds nothing in its four rounds, and its victim forks while it waits for that.
+/// S3: a thread that wants a permit comes before the branch.
 #[test]
-fn a_branch_that_a_search_has_waited_for_is_in_the_log() {
-    thread_local! {
-        static WORKERS: RefCell<Option<(Worker, Worker)>> = const { RefCell::new(None) };
-    }
-    /// The victim forks once more after so many looks at it.
-    fn forks_after(handle: Handle, looks: u32) {
-        let waker = hook({
-            let handle = handle.clone();
-            move || match looks {
-                0 => WORKERS.with_borrow(|workers| {
-                    let (_, computer) = workers.as_ref().expect("they are there");
-                    context::with_worker_frame(computer, || join(|| (), || ()));
-                }),
-                _ => forks_after(handle.clone(), looks - 1),
-            }
-        });
-        let stage = handle.shared().threads.stage.as_ref();
-        *stage.expect("its clock is virtual").before_claim.lock() = Some(waker);
-    }
-    let runtime = Builder::new()
-        .workers(2)
-        .sysmon(false)
-        .stall_threshold(None)
-        .events(100)
-        .build_with(Clock::stopped())
-        .unwrap();
+fn a_permit_is_lent_before_a_branch_is_taken() {
+    let runtime = runtime();
     let (searcher, computer) = searcher_and_computer(&runtime);
-    let (thief, victim) = (searcher.index(), computer.index());
-    WORKERS.set(Some((searcher, computer)));
-    let mut ran = false;
-    WORKERS.with_borrow(|workers| {
-        let (_, computer) = workers.as_ref().expect("they are there");
-        let look = || {
-            forks_after(runtime.handle().clone(), 4);
-            WORKERS.with_borrow(|workers| {
-                let (searcher, _) = workers.as_ref().expect("they are there");
-                let found = step(searcher);
-                // It goes back to its owner.
-                assert!(matches!(found, Step::Branch(_)), "{found:?}");
-            });
-        };
-        context::with_worker_frame(computer, || join(look, || ran = true));
+    let wanting = wanting(&runtime);
+    let shared = runtime.handle().shared().clone();
+    let lane = &shared.peer(computer.index()).lane;
+    THIEF.set(Some(searcher));
+    let search = || {
+        assert!(lane.has_shared());
+        let searcher = THIEF.take().expect("it is here");
+        let found = step(&searcher);
+        assert_parks(&searcher, &found);
+        THIEF.set(Some(searcher));
+    };
+    context::with_worker_frame(&computer, || {
+        lane.ask_as_helper();
+        join(search, || ());
     });
-    assert!(ran);
-    let events = runtime.handle().events();
-    let stolen = events
-        .iter()
-        .filter(|it| it.kind == EventKind::BranchStolen);
-    let stolen: Vec<_> = stolen.map(|it| (it.processor, it.number)).collect();
-    assert_eq!(stolen, [(Some(thief), victim as u64)]);
-    let (searcher, computer) = WORKERS.take().expect("they are there");
-    end(runtime, [searcher, computer]);
+    assert_eq!(wanting.bed().standing().load(), Stands::Running);
+    let searcher = THIEF.take().expect("it is back");
+    end(runtime, [searcher, computer, wanting]);
 }
