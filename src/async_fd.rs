@@ -45,7 +45,7 @@ use std::task::{Context, Poll, ready};
 
 use futures::io::{AsyncRead, AsyncWrite};
 use pin_project_lite::pin_project;
-use ws_executor::budget;
+use ws_executor::{budget, task::coop};
 use ws_reactor::{Direction, Interest, Netpoll, Ready, Registration, Source, SourceFd, Waiter};
 
 use crate::current;
@@ -269,7 +269,7 @@ impl<T> AsyncFd<T> {
         interest: Interest,
         f: impl FnMut() -> io::Result<R>,
     ) -> Poll<io::Result<R>> {
-        let unit = ready!(budget::poll_proceed(cx));
+        let unit = ready!(coop::poll_proceed(cx));
         let answer = match direction(interest) {
             Some(direction) => self.registration.poll_io(cx, direction, f),
             None => self.registration.poll_io_either(cx, f),
@@ -455,7 +455,7 @@ impl<T> AsyncFd<T> {
             budget::waits();
             return Poll::Pending;
         }
-        let unit = ready!(budget::poll_proceed(cx));
+        let unit = ready!(coop::poll_proceed(cx));
         let answer = poll(&self.registration, cx);
         settle(unit, answer)
     }
@@ -488,7 +488,7 @@ pub(crate) fn poll_at_once<R>(
     cx: &mut Context<'_>,
     f: impl FnOnce() -> io::Result<R>,
 ) -> Poll<io::Result<R>> {
-    ready!(budget::poll_proceed(cx)).made_progress();
+    ready!(coop::poll_proceed(cx)).made_progress();
     Poll::Ready(f())
 }
 
@@ -530,7 +530,7 @@ impl<F: Future> Future for Budgeted<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let unit = ready!(budget::poll_proceed(cx));
+        let unit = ready!(coop::poll_proceed(cx));
         settle(unit, self.project().future.poll(cx))
     }
 }

@@ -5,7 +5,7 @@
 //! is a task whose only poll is a `block_in_place`. A thread is woken or started for the permit,
 //! not for the closure.
 //!
-//! *Room*: closures run at the same time on at most `max_threads - 2 * workers` threads, so that
+//! *Room* (`room.rs`): closures run at the same time on at most `max_threads - 2 * workers` threads, so that
 //! there is always a thread for every permit (L5): blocking jobs that wait for async work cannot
 //! lock the runtime up. The others wait as what they are, parked tasks, and can be aborted.
 //!
@@ -51,21 +51,17 @@
 //! one did, each time that it was let.
 
 use std::{
-    cmp,
-    collections::BTreeMap,
     fmt,
     future::Future,
     pin::Pin,
-    task::{Context, Poll, Waker, ready},
+    task::{Context, Poll, ready},
 };
 
 use crate::{
-    budget, context,
-    sched::{Shared, Worker},
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+    context,
+    room::{Room, Ticket},
+    sched::{self, Shared, Worker},
+    sync::Arc,
 };
 
 /// Runs a closure that blocks, and lets others have this worker's permit meanwhile.
@@ -89,145 +85,11 @@ use crate::{
 /// assert!(text.unwrap().contains("ws-executor"));
 /// ```
 pub fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
-    struct Back(bool);
-    impl Drop for Back {
-        fn drop(&mut self) {
-            if self.0 {
-                context::with_worker(|worker| {
-                    worker.expect("the frame is still there").end_blocking();
-                });
-            }
-        }
-    }
-    // Its first spawn would have a thread in `block_on` sit down, with a permit that no thread was
-    // told to take.
-    context::take_seat();
-    let _back = Back(context::with_worker(|worker| {
-        worker.is_some_and(|worker| worker.announce_blocking())
-    }));
-    // It has no turn that others wait for.
-    budget::unbudgeted(f)
+    sched::block_in_place(f)
 }
 
 /// How often bound threads pass a call on at most. Guessed: the first time does it nearly always.
 const PASSES_MAX: u32 = 4;
-
-/// How many closures of `spawn_blocking` may run at once, and the calls that wait for a place, in
-/// order.
-#[derive(Debug)]
-pub(crate) struct Room {
-    state: Mutex<RoomState>,
-    /// Calls that have not begun.
-    calls: AtomicUsize,
-}
-
-#[derive(Debug)]
-struct RoomState {
-    free: usize,
-    /// The tickets of the calls that wait. A ticket that is gone from here has been given a place.
-    /// A map, since any of them may be given up, and all at once: searched one by one, n jobs that
-    /// are aborted would cost n² / 2 steps under the lock.
-    waiting: BTreeMap<Ticket, Waker>,
-    next_ticket: u64,
-}
-
-/// A place in the queue: the lowest is next.
-#[derive(Clone, Copy, Debug)]
-struct Ticket(u64);
-
-impl Ord for Ticket {
-    fn cmp(&self, other: &Self) -> cmp::Ordering {
-        #[cfg(all(test, not(ws_loom)))]
-        tests::COMPARED.set(tests::COMPARED.get() + 1);
-        self.0.cmp(&other.0)
-    }
-}
-
-impl PartialOrd for Ticket {
-    fn partial_cmp(&self, other: &Self) -> Option<cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Ticket {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Ticket {}
-
-impl Room {
-    pub(crate) fn new(places: usize) -> Self {
-        let state = RoomState {
-            free: places,
-            waiting: BTreeMap::new(),
-            next_ticket: 0,
-        };
-        Self {
-            state: Mutex::new(state),
-            calls: AtomicUsize::new(0),
-        }
-    }
-
-    /// How many calls have not begun, or had not a moment ago.
-    pub(crate) fn calls(&self) -> usize {
-        self.calls.load(Relaxed)
-    }
-
-    /// Takes a place, or a ticket.
-    fn poll_enter(&self, ticket: &mut Option<Ticket>, waker: Waker) -> Poll<()> {
-        let mut state = self.state.lock();
-        match *ticket {
-            None if state.free > 0 => {
-                state.free -= 1;
-                Poll::Ready(())
-            }
-            None => {
-                let new = Ticket(state.next_ticket);
-                state.next_ticket += 1;
-                state.waiting.insert(new, waker);
-                *ticket = Some(new);
-                Poll::Pending
-            }
-            Some(own) => match state.waiting.get_mut(&own) {
-                Some(entry) => {
-                    let stale = std::mem::replace(entry, waker);
-                    drop(state);
-                    drop(stale);
-                    Poll::Pending
-                }
-                None => {
-                    *ticket = None;
-                    Poll::Ready(())
-                }
-            },
-        }
-    }
-
-    /// Gives a place up: to the call that has waited longest, if one waits.
-    fn leave(&self) {
-        let mut state = self.state.lock();
-        let next = state.waiting.pop_first();
-        if next.is_none() {
-            state.free += 1;
-        }
-        drop(state);
-        if let Some((_, waker)) = next {
-            waker.wake();
-        }
-    }
-
-    /// Gives a ticket up, or the place that it was given already.
-    fn give_up(&self, ticket: Ticket) {
-        let mut state = self.state.lock();
-        let entry = state.waiting.remove(&ticket);
-        drop(state);
-        if entry.is_none() {
-            self.leave();
-        }
-    }
-}
 
 /// The task of a `spawn_blocking`.
 pub(crate) struct BlockingCall<F> {
@@ -240,7 +102,7 @@ pub(crate) struct BlockingCall<F> {
 
 impl<F> BlockingCall<F> {
     pub(crate) fn new(shared: Arc<Shared>, f: F) -> Self {
-        shared.threads.blocking.calls.fetch_add(1, Relaxed);
+        shared.threads.blocking.add_call();
         Self {
             shared,
             f: Some(f),
@@ -286,7 +148,7 @@ where
         );
         let _leave = Leave(&this.shared.threads.blocking);
         let f = this.f.take().expect("a done task is not polled again");
-        this.shared.threads.blocking.calls.fetch_sub(1, Relaxed);
+        this.shared.threads.blocking.remove_call();
         Poll::Ready(block_in_place(f))
     }
 }
@@ -297,46 +159,7 @@ impl<F> Drop for BlockingCall<F> {
             self.shared.threads.blocking.give_up(ticket);
         }
         if self.f.is_some() {
-            self.shared.threads.blocking.calls.fetch_sub(1, Relaxed);
+            self.shared.threads.blocking.remove_call();
         }
-    }
-}
-
-#[cfg(all(test, not(ws_loom)))]
-mod tests {
-    use std::cell::Cell;
-
-    use super::*;
-
-    thread_local! {
-        /// Comparisons of tickets on this thread.
-        pub(super) static COMPARED: Cell<u64> = const { Cell::new(0) };
-    }
-
-    /// Last in, first out: the worst order for a search from the front.
-    #[test]
-    fn to_give_up_many_tickets_takes_few_steps() {
-        const MANY: u64 = 4096;
-        let room = Room::new(0);
-        let mut tickets: Vec<_> = (0..MANY)
-            .map(|_| {
-                let mut ticket = None;
-                assert!(
-                    room.poll_enter(&mut ticket, Waker::noop().clone())
-                        .is_pending()
-                );
-                ticket
-            })
-            .collect();
-        for ticket in &mut tickets {
-            assert!(room.poll_enter(ticket, Waker::noop().clone()).is_pending());
-        }
-        for ticket in tickets.into_iter().rev() {
-            room.give_up(ticket.expect("it waits"));
-        }
-        assert!(room.state.lock().waiting.is_empty());
-        // A hundred for each of the three rounds; one by one it were some 16 millions.
-        let compared = COMPARED.get();
-        assert!(compared < MANY * 300, "{compared}");
     }
 }

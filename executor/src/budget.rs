@@ -14,7 +14,7 @@
 //! A future that holds others pays as an operation does: else a loop around it would never end its
 //! poll if what it holds is always ready. It pays one unit when it is ready, unless what it holds
 //! has paid: [`charged`]. So a read under a timeout costs what the read costs. If no unit is left
-//! when it begins, it yields once: `poll_begin`.
+//! when it begins, it yields once: `task::coop::poll_begin`.
 //!
 //! Of several futures in one task the first could spend the whole budget in each poll, and the ones
 //! behind it would be refused for ever. So `ws::join!` polls each with [`poll_share`]: of `n`
@@ -44,14 +44,11 @@ use std::{
     cell::Cell,
     future::Future,
     marker::PhantomData,
-    mem,
     pin::Pin,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
 };
 
 use pin_project_lite::pin_project;
-
-use crate::context;
 
 /// Units in a poll. As in tokio, where it was chosen by measuring; a power of two below 256.
 const BUDGET: u8 = 128;
@@ -112,7 +109,7 @@ impl Budget {
 
     /// Whether the next operation is refused. The first one of a poll is not when the slice is
     /// over.
-    fn is_spent(self, left: u8) -> bool {
+    fn is_spent(self, left: u8, slice_is_over: impl FnOnce() -> bool) -> bool {
         let heeds = self.refused() < REFUSALS;
         left <= self.reserved() || (left < BUDGET && heeds && slice_is_over())
     }
@@ -182,7 +179,7 @@ pub(crate) fn with_budget_of_root<R>(poll: impl FnOnce() -> R) -> (R, bool) {
 
 /// A unit of the budget that was taken: given back when this is dropped, unless there was progress.
 ///
-/// See [`poll_proceed`].
+/// See [`poll_proceed`](crate::task::coop::poll_proceed).
 #[derive(Debug)]
 #[must_use = "dropping it gives the unit back"]
 pub struct RestoreOnPending {
@@ -216,40 +213,17 @@ impl Drop for RestoreOnPending {
     }
 }
 
-/// Takes a unit of the current poll's budget.
-///
-/// For the `poll` of an operation that may be ready without having waited. It asks before it does
-/// anything; if it made progress, it says so with [`RestoreOnPending::made_progress`], and else the
-/// unit is given back. Pending means that none is left, and that the task was woken already: return
-/// at once. Outside a task there is no budget, and it is always ready.
-///
-/// ```
-/// use std::task::{Context, Poll, ready};
-/// use ws::task::coop;
-///
-/// /// Something that is often ready.
-/// fn poll_next(stream: &mut Vec<u32>, cx: &mut Context<'_>) -> Poll<u32> {
-///     let unit = ready!(coop::poll_proceed(cx));
-///     match stream.pop() {
-///         Some(n) => {
-///             unit.made_progress();
-///             Poll::Ready(n)
-///         }
-///         None => Poll::Pending, // A real one keeps the waker first.
-///     }
-/// }
-///
-/// let runtime = ws::runtime::Runtime::new().unwrap();
-/// let mut stream = vec![1, 2, 3];
-/// let last = runtime.block_on(std::future::poll_fn(|cx| poll_next(&mut stream, cx)));
-/// assert_eq!(last, 3);
-/// ```
-pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<RestoreOnPending> {
+/// Takes a unit; see [`poll_proceed`](crate::task::coop::poll_proceed). `slice_is_over` is asked
+/// only if the answer matters.
+pub(crate) fn poll_take(
+    cx: &mut Context<'_>,
+    slice_is_over: impl FnOnce() -> bool,
+) -> Poll<RestoreOnPending> {
     let budget = BUDGET_OF_POLL.get();
     let Some(mut left) = budget.left() else {
         return Poll::Ready(RestoreOnPending::new(false));
     };
-    if budget.is_spent(left) {
+    if budget.is_spent(left, slice_is_over) {
         if !is_one_too_many(budget.refused() + 1) {
             cx.waker().wake_by_ref();
             return Poll::Pending;
@@ -260,28 +234,17 @@ pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<RestoreOnPending> {
     Poll::Ready(RestoreOnPending::new(true))
 }
 
-/// Whether the current poll has a unit left: false says that [`poll_proceed`] would be pending.
-///
-/// True outside a task, where there is no budget.
-///
-/// ```
-/// assert!(ws::task::coop::has_budget_remaining());
-/// ```
-#[must_use]
-pub fn has_budget_remaining() -> bool {
+/// Whether the current poll has a unit left.
+pub(crate) fn has_left(slice_is_over: impl FnOnce() -> bool) -> bool {
     let budget = BUDGET_OF_POLL.get();
-    budget.left().is_none_or(|left| !budget.is_spent(left))
+    budget
+        .left()
+        .is_none_or(|left| !budget.is_spent(left, slice_is_over))
 }
 
-/// The begin of a combinator: pending once, if no unit is left. It takes none.
-///
-/// It asks only once: otherwise what a combinator holds, a deadline among it, would wait for as
-/// long as a neighbour in the same task spends the budget in every poll.
-pub(crate) fn poll_begin(begun: &mut bool, cx: &mut Context<'_>) -> Poll<()> {
-    if !mem::replace(begun, true) {
-        drop(ready!(poll_proceed(cx)));
-    }
-    Poll::Ready(())
+/// Whether the current poll has a budget at all.
+pub(crate) fn is_limited() -> bool {
+    BUDGET_OF_POLL.get().left().is_some()
 }
 
 /// Changes whenever an operation of the current poll is refused.
@@ -291,6 +254,9 @@ pub(crate) fn refusals() -> u16 {
 
 /// Polls by `poll`, and takes a unit if it is ready and has taken none itself. It refuses nothing:
 /// a loop that calls it asks [`poll_proceed`] or [`has_budget_remaining`] before.
+///
+/// [`poll_proceed`]: crate::task::coop::poll_proceed
+/// [`has_budget_remaining`]: crate::task::coop::has_budget_remaining
 pub fn charged<R>(poll: impl FnOnce() -> Poll<R>) -> Poll<R> {
     let before = BUDGET_OF_POLL.get().left();
     let result = poll();
@@ -341,21 +307,6 @@ fn set_left(left: Option<u8>) {
     });
 }
 
-/// Whether a task that computes should let others have a turn: its time slice is over.
-///
-/// False outside a task.
-///
-/// ```
-/// assert!(!ws::task::should_yield());
-/// ```
-pub fn should_yield() -> bool {
-    BUDGET_OF_POLL.get().left().is_some() && slice_is_over()
-}
-
-fn slice_is_over() -> bool {
-    context::with_worker(|worker| worker.is_some_and(|worker| worker.slice_is_over()))
-}
-
 pin_project! {
     /// A future that is polled without a budget. See [`unconstrained`].
     #[derive(Debug)]
@@ -397,7 +348,7 @@ mod tests {
 
     fn is_granted() -> bool {
         let mut cx = Context::from_waker(Waker::noop());
-        match poll_proceed(&mut cx) {
+        match poll_take(&mut cx, || false) {
             Poll::Ready(unit) => {
                 unit.made_progress();
                 true

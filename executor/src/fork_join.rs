@@ -77,11 +77,11 @@ use std::{
 };
 
 #[cfg(not(ws_loom))]
-pub(crate) use self::owner::{Aside, FORK_SLICE, attach, base, detach, is_inside, lay_aside};
+pub use self::scope::{Scope, scope};
 #[cfg(not(ws_loom))]
-pub use self::{
-    compute::{Compute, compute},
-    scope::{Scope, scope},
+pub(crate) use self::{
+    compute::Computation,
+    owner::{Aside, FORK_SLICE, attach, base, detach, is_inside, lay_aside},
 };
 pub(crate) use self::{
     deque::{Branch, Lane, Tail},

@@ -47,6 +47,8 @@ mod reports;
 #[cfg(not(ws_loom))]
 mod rng;
 #[cfg(not(ws_loom))]
+mod room;
+#[cfg(not(ws_loom))]
 pub mod runtime;
 #[cfg(all(test, not(ws_loom)))]
 #[path = "../tests/common/scale.rs"]
@@ -79,8 +81,8 @@ pub use self::queue::ordered::alone as ordered;
 #[cfg(not(ws_loom))]
 pub use self::{
     blocking::block_in_place,
-    fork_join::{Scope, compute, join, scope},
-    task::{fork, spawn, spawn_blocking, spawn_local, spawn_pinned},
+    fork_join::{Scope, join, scope},
+    task::{compute, fork, spawn, spawn_blocking, spawn_local, spawn_pinned},
 };
 
 #[cfg(all(test, ws_loom))]

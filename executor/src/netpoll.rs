@@ -10,11 +10,11 @@ use std::{
 use ws_reactor::Netpoll;
 
 use crate::{
-    budget,
     cell::report,
     context,
     sched::Shared,
     sync::{Arc, atomic::Ordering::Relaxed},
+    task::coop,
     time::{Sleep, sleep},
     timer::ShutDown,
 };
@@ -55,7 +55,7 @@ impl Pause {
     ///
     /// Of kind `Other` if the runtime of its timer was shut down before that.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let unit = ready!(budget::poll_proceed(cx));
+        let unit = ready!(coop::poll_proceed(cx));
         let answer = ready!(self.0.try_poll(cx));
         unit.made_progress();
         Poll::Ready(answer.map_err(|ShutDown| {

@@ -40,6 +40,8 @@ mod find;
 #[cfg(not(ws_loom))]
 mod handed;
 #[cfg(not(ws_loom))]
+mod in_place;
+#[cfg(not(ws_loom))]
 mod incoming;
 #[cfg(not(ws_loom))]
 mod nested;
@@ -79,6 +81,7 @@ mod worker;
 #[cfg(not(ws_loom))]
 pub(crate) use self::{
     block_on::{Root, Seat, block_on, run, run_local},
+    in_place::block_in_place,
     shared::Shared,
     worker::Worker,
 };

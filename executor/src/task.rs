@@ -4,6 +4,7 @@
 //! [`JoinHandle`].
 
 mod builder;
+mod compute;
 pub mod coop;
 mod current;
 mod fork;
@@ -15,12 +16,13 @@ mod priority;
 mod yield_now;
 
 pub(crate) use self::builder::{
-    can_pin_here, fork_at, spawn_at, spawn_blocking_on, spawn_for_all, spawn_local_on, spawn_on,
+    can_pin_here, fork_at, spawn_at, spawn_blocking_on, spawn_local_on, spawn_on,
 };
 #[doc(hidden)]
 pub use self::local::Slot as __Slot;
 pub use self::{
     builder::{Builder, spawn, spawn_blocking, spawn_local, spawn_pinned},
+    compute::{Compute, compute},
     coop::consume_budget,
     current::{id, name, try_id},
     fork::{Fork, fork},
@@ -28,10 +30,9 @@ pub use self::{
     join_set::JoinSet,
     local::{AccessError, LocalKey, TaskLocalFuture},
     priority::Priority,
-    yield_now::{YieldNow, yield_if_due, yield_now},
+    yield_now::{YieldNow, should_yield, yield_if_due, yield_now},
 };
 pub use crate::{
-    budget::{Unconstrained, should_yield, unconstrained},
+    budget::{Unconstrained, unconstrained},
     cell::Id,
-    fork_join::Compute,
 };

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 
 use futures::io::{AsyncBufRead, AsyncRead, AsyncWrite, BufReader};
 use pin_project_lite::pin_project;
-use ws_executor::budget;
+use ws_executor::{budget, task::coop};
 
 /// Copies everything from `reader` to `writer`, and returns how many bytes that were.
 ///
@@ -127,7 +127,7 @@ impl<R: AsyncBufRead, W: AsyncWrite + Unpin + ?Sized> Future for CopyBuf<'_, R, 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
             // Given back at once: the ends may have a price of their own.
-            drop(ready!(budget::poll_proceed(cx)));
+            drop(ready!(coop::poll_proceed(cx)));
             if let Some(copied) = ready!(budget::charged(|| self.as_mut().poll_round(cx)))? {
                 return Poll::Ready(Ok(copied));
             }

@@ -55,8 +55,8 @@ use std::sync::Mutex;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use ws_executor::budget;
 use ws_executor::netpoll::{self, Pause};
+use ws_executor::task::coop;
 use ws_reactor::{Direction, Waiter};
 
 use crate::async_fd::AsyncFd;
@@ -194,7 +194,7 @@ impl<'a, L, S, A> Accepting<'a, L, S, A> {
         } = self;
         loop {
             ready!(backoff.poll_over(cx))?;
-            let unit = ready!(budget::poll_proceed(cx));
+            let unit = ready!(coop::poll_proceed(cx));
             let accepted = ready!(held.poll_next(|| waiter.poll_io(cx, &mut accept)));
             unit.made_progress();
             match accepted.and_then(|accepted| held.join(listener, accepted, &mut join)) {

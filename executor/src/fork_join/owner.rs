@@ -119,11 +119,11 @@ use std::{
 
 use super::{Header, Lane, Settled, Tail, compute, deque::NO_LANE, jobs::Job, scope::Core};
 use crate::{
-    blocking, context,
+    context,
     no_unwind::NoUnwind,
     policy::Heuristic,
     sched::events::event,
-    sched::{Shared, Worker, block_on, ground::Ground},
+    sched::{Shared, Worker, block_in_place, block_on, ground::Ground},
     sync::{
         Arc,
         atomic::{Ordering::SeqCst, fence},
@@ -605,7 +605,7 @@ pub(super) fn stall(tail: &Tail, header: &Header) -> Settled {
     .unwrap_or_else(|| {
         let lane = tail.lane().expect("it is attached");
         let shared = context::with_worker(|worker| worker.map(|worker| worker.shared().clone()));
-        blocking::block_in_place(|| {
+        block_in_place(|| {
             // Its permit is free only now, and no thread has searched with it.
             for peer in shared.iter().flat_map(|shared| shared.peers()) {
                 peer.queues.lane.ask();

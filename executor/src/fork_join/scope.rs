@@ -54,11 +54,10 @@ use super::{
     owner::{self, Way, with_tail},
 };
 use crate::{
-    blocking,
     cell::discard,
     context,
     no_unwind::NoUnwind,
-    sched::{Shared, ground::Ground},
+    sched::{Shared, block_in_place, ground::Ground},
     sync::{Arc, Mutex},
 };
 
@@ -321,7 +320,7 @@ impl Core {
     fn sleep(&self) {
         let shared = self.shared();
         let shared = shared.expect("who has no P runs all jobs itself");
-        blocking::block_in_place(|| {
+        block_in_place(|| {
             // Its permit is free only now, and no thread has searched with it.
             for peer in shared.peers() {
                 peer.queues.lane.ask();

@@ -2,7 +2,7 @@
 
 use std::{
     future::Future,
-    panic::{RefUnwindSafe, UnwindSafe},
+    panic::{Location, RefUnwindSafe, UnwindSafe},
 };
 
 use ws_reactor::Netpoll;
@@ -12,7 +12,7 @@ use crate::{
     context, sched,
     sched::Shared,
     sync::Arc,
-    task::{self, JoinHandle},
+    task::{self, AbortHandle, JoinHandle, JoinSet, spawn_blocking_on, spawn_on},
 };
 
 /// A way to a runtime, for any thread: spawn on it, enter it, wait on it.
@@ -291,5 +291,53 @@ impl futures_task::LocalSpawn for Handle {
         } else {
             Err(futures_task::SpawnError::shutdown())
         }
+    }
+}
+
+impl task::Builder {
+    /// As [`spawn`], on the runtime of `handle`.
+    #[track_caller]
+    pub fn spawn_on<F>(self, future: F, handle: &Handle) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        spawn_on(handle.shared(), future, self.extra, Location::caller())
+    }
+}
+
+impl<T: 'static> JoinSet<T> {
+    /// Spawns a task onto the runtime of `handle`, and into the set.
+    ///
+    /// ```
+    /// use ws::{runtime::Runtime, task::JoinSet};
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// let mut set = JoinSet::new();
+    /// set.spawn_on(async { 7 }, runtime.handle());
+    /// assert_eq!(runtime.block_on(set.join_next()).unwrap().unwrap(), 7);
+    /// ```
+    #[track_caller]
+    pub fn spawn_on<F>(&mut self, future: F, handle: &Handle) -> AbortHandle
+    where
+        F: Future<Output = T> + Send + 'static,
+        T: Send,
+    {
+        self.insert(spawn_on(handle.shared(), future, None, Location::caller()))
+    }
+
+    /// Runs a closure that blocks on a thread of the runtime of `handle`, as a member of the set.
+    #[track_caller]
+    pub fn spawn_blocking_on<F>(&mut self, f: F, handle: &Handle) -> AbortHandle
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send,
+    {
+        self.insert(spawn_blocking_on(
+            handle.shared(),
+            f,
+            None,
+            Location::caller(),
+        ))
     }
 }

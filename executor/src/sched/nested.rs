@@ -55,12 +55,13 @@ use std::{
 
 use super::{
     Root, Shared, Worker,
+    in_place::block_in_place,
     keeper::RETRY,
     sleep::Sleeper,
     worker::{BRANCH, USER_CODE},
 };
 use crate::{
-    blocking, budget,
+    budget,
     cell::Apart,
     context, fork_join,
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -80,7 +81,7 @@ pub(super) fn block_on_above<F: Future>(shared: &Arc<Shared>, future: F) -> F::O
     // What it spawns may be pinned here, and the thread sleeps where that is looked for.
     context::take_seat();
     let _entered = context::enter(shared.clone());
-    blocking::block_in_place(|| {
+    block_in_place(|| {
         let root = Root::new();
         let _enrolled = shared
             .time

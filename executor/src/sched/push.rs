@@ -165,7 +165,9 @@ impl Worker {
 
     /// See *The gate*.
     fn pass_the_gate(&self) {
-        if (Heuristic::Gate.is_on() && !self.p.backoffs.gate.is_due()) || self.shared.idle.free() == 0 {
+        if (Heuristic::Gate.is_on() && !self.p.backoffs.gate.is_due())
+            || self.shared.idle.free() == 0
+        {
             return;
         }
         let peer = self.peer();

@@ -268,9 +268,13 @@ impl Worker {
     /// mostly parks at once. True if there is something.
     pub(super) fn linger(&self) -> bool {
         // On a stage no thread moves meanwhile.
-        let others_run =
-            self.shared.idle.free() + 1 < self.shared.config.workers && self.shared.threads.stage.is_none();
-        if !(Heuristic::Linger.is_on() && others_run && self.spins() && self.p.backoffs.lingering.is_due()) {
+        let others_run = self.shared.idle.free() + 1 < self.shared.config.workers
+            && self.shared.threads.stage.is_none();
+        if !(Heuristic::Linger.is_on()
+            && others_run
+            && self.spins()
+            && self.p.backoffs.lingering.is_due())
+        {
             return false;
         }
         let found = (0..LINGER_LOOKS / self.shared.processors.slots.occupied_len()).any(|_| {

@@ -74,12 +74,12 @@ use super::{
     Shared, Worker,
     closing::{Closing, Phase},
     ground::{Bed, Ground},
+    in_place::block_in_place,
     processor::attention,
     sleep::Sleeper,
     worker::Scope,
 };
 use crate::{
-    blocking::block_in_place,
     cell::{Apart, Home, Task, report},
     context,
     queue::{Batch, Steal},

@@ -80,8 +80,8 @@ use super::{
     worker,
 };
 use crate::{
-    blocking::Room,
     cell::{Task, report},
+    room::Room,
     sync::{
         Arc, Condvar, Mutex,
         atomic::{

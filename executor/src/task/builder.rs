@@ -7,7 +7,6 @@ use crate::{
     blocking::BlockingCall,
     cell::{Extra, Parts, Task},
     context,
-    runtime::Handle,
     sched::{Shared, Worker, push::Forked},
     sync::Arc,
 };
@@ -21,7 +20,7 @@ const OUTSIDE: &str = "was called outside of a ws runtime: call it from a task, 
 ///
 /// # Panics
 ///
-/// Outside of a runtime: see [`Handle::enter`].
+/// Outside of a runtime: see [`Handle::enter`](crate::runtime::Handle::enter).
 ///
 /// # Examples
 ///
@@ -83,12 +82,12 @@ where
 ///
 /// The factory is `Send`, what it makes need not be.
 ///
-/// Where the system refuses threads, that may be a thread in [`Handle::block_on`] which stands in
+/// Where the system refuses threads, that may be a thread in [`Handle::block_on`](crate::runtime::Handle::block_on) which stands in
 /// for them. Then the task is cancelled when that call returns.
 ///
 /// # Panics
 ///
-/// Outside of a runtime: see [`Handle::enter`].
+/// Outside of a runtime: see [`Handle::enter`](crate::runtime::Handle::enter).
 ///
 /// # Examples
 ///
@@ -126,7 +125,7 @@ where
 ///
 /// # Panics
 ///
-/// Outside of a runtime: see [`Handle::enter`].
+/// Outside of a runtime: see [`Handle::enter`](crate::runtime::Handle::enter).
 ///
 /// # Examples
 ///
@@ -144,9 +143,9 @@ where
     R: Send + 'static,
 {
     let location = Location::caller();
-    match Handle::try_current() {
-        Ok(handle) => spawn_blocking_on(handle.shared(), f, None, location),
-        Err(_) => panic!("`ws::spawn_blocking` {OUTSIDE}"),
+    match current() {
+        Some(shared) => spawn_blocking_on(&shared, f, None, location),
+        None => panic!("`ws::spawn_blocking` {OUTSIDE}"),
     }
 }
 
@@ -166,7 +165,7 @@ where
 #[derive(Debug, Default)]
 #[must_use = "a builder does nothing until it spawns"]
 pub struct Builder {
-    extra: Option<Box<Extra>>,
+    pub(crate) extra: Option<Box<Extra>>,
 }
 
 impl Builder {
@@ -215,16 +214,6 @@ impl Builder {
         spawn_at(future, self.extra, Location::caller())
     }
 
-    /// As [`spawn`], on the runtime of `handle`.
-    #[track_caller]
-    pub fn spawn_on<F>(self, future: F, handle: &Handle) -> JoinHandle<F::Output>
-    where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
-    {
-        spawn_on(handle.shared(), future, self.extra, Location::caller())
-    }
-
     /// As [`spawn_local`].
     ///
     /// # Panics
@@ -266,11 +255,16 @@ impl Builder {
         R: Send + 'static,
     {
         let location = Location::caller();
-        match Handle::try_current() {
-            Ok(handle) => spawn_blocking_on(handle.shared(), f, self.extra, location),
-            Err(_) => panic!("`task::Builder::spawn_blocking` {OUTSIDE}"),
+        match current() {
+            Some(shared) => spawn_blocking_on(&shared, f, self.extra, location),
+            None => panic!("`task::Builder::spawn_blocking` {OUTSIDE}"),
         }
     }
+}
+
+/// The current runtime.
+fn current() -> Option<Arc<Shared>> {
+    context::with_current(|current| current.map(|(shared, _)| shared.clone()))
 }
 
 /// Spawns on the current runtime.

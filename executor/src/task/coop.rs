@@ -33,16 +33,75 @@
 
 use std::{
     future::{Future, poll_fn},
+    mem,
     pin::Pin,
     task::{Context, Poll, ready},
 };
 
 use pin_project_lite::pin_project;
 
-use crate::budget;
-pub use crate::budget::{
-    RestoreOnPending, Unconstrained, has_budget_remaining, poll_proceed, unconstrained,
-};
+pub use crate::budget::{RestoreOnPending, Unconstrained, unconstrained};
+use crate::{budget, context};
+
+/// Takes a unit of the current poll's budget.
+///
+/// For the `poll` of an operation that may be ready without having waited. It asks before it does
+/// anything; if it made progress, it says so with [`RestoreOnPending::made_progress`], and else the
+/// unit is given back. Pending means that none is left, and that the task was woken already: return
+/// at once. Outside a task there is no budget, and it is always ready.
+///
+/// ```
+/// use std::task::{Context, Poll, ready};
+/// use ws::task::coop;
+///
+/// /// Something that is often ready.
+/// fn poll_next(stream: &mut Vec<u32>, cx: &mut Context<'_>) -> Poll<u32> {
+///     let unit = ready!(coop::poll_proceed(cx));
+///     match stream.pop() {
+///         Some(n) => {
+///             unit.made_progress();
+///             Poll::Ready(n)
+///         }
+///         None => Poll::Pending, // A real one keeps the waker first.
+///     }
+/// }
+///
+/// let runtime = ws::runtime::Runtime::new().unwrap();
+/// let mut stream = vec![1, 2, 3];
+/// let last = runtime.block_on(std::future::poll_fn(|cx| poll_next(&mut stream, cx)));
+/// assert_eq!(last, 3);
+/// ```
+pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<RestoreOnPending> {
+    budget::poll_take(cx, slice_is_over)
+}
+
+/// Whether the current poll has a unit left: false says that [`poll_proceed`] would be pending.
+///
+/// True outside a task, where there is no budget.
+///
+/// ```
+/// assert!(ws::task::coop::has_budget_remaining());
+/// ```
+#[must_use]
+pub fn has_budget_remaining() -> bool {
+    budget::has_left(slice_is_over)
+}
+
+/// The begin of a combinator: pending once, if no unit is left. It takes none.
+///
+/// It asks only once: otherwise what a combinator holds, a deadline among it, would wait for as
+/// long as a neighbour in the same task spends the budget in every poll.
+pub(crate) fn poll_begin(begun: &mut bool, cx: &mut Context<'_>) -> Poll<()> {
+    if !mem::replace(begun, true) {
+        drop(ready!(poll_proceed(cx)));
+    }
+    Poll::Ready(())
+}
+
+/// Whether the time slice of the running task is over.
+pub(super) fn slice_is_over() -> bool {
+    context::with_worker(|worker| worker.is_some_and(|worker| worker.slice_is_over()))
+}
 
 pin_project! {
     /// The future of [`cooperative`].
@@ -106,7 +165,7 @@ impl<F: Future> Future for Coop<F> {
 pub async fn consume_budget() {
     let mut begun = false;
     poll_fn(|cx| {
-        ready!(budget::poll_begin(&mut begun, cx));
+        ready!(poll_begin(&mut begun, cx));
         budget::charged(|| Poll::Ready(()))
     })
     .await;

@@ -57,8 +57,8 @@ use std::{
 };
 
 use crate::{
-    budget,
     sched::push::Forked,
+    task::coop,
     task::{JoinHandle, fork_at},
 };
 
@@ -156,7 +156,7 @@ where
         match forked {
             // There is no pause in it, as there is in one that goes first; so it pays.
             Forked::Spawned => {
-                if let Poll::Ready(unit) = budget::poll_proceed(cx) {
+                if let Poll::Ready(unit) = coop::poll_proceed(cx) {
                     unit.made_progress();
                     return Poll::Ready(handle);
                 }

@@ -11,8 +11,8 @@ use std::{
     task::{Context, Poll, ready},
 };
 
+use super::coop;
 use super::priority::Priority;
-use crate::budget;
 use crate::cell::{Failure, Id, JoinCell, TaskRef};
 
 /// Awaits a task's output. Dropping it lets the task go on by itself.
@@ -148,7 +148,7 @@ impl<T> Future for JoinHandle<T> {
     ///
     /// If it gave its output before.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let proceed = ready!(budget::poll_proceed(cx));
+        let proceed = ready!(coop::poll_proceed(cx));
         let output = ready!(self.cell.poll(cx));
         proceed.made_progress();
         Poll::Ready(output.map_err(|failure| JoinError::new(self.id(), failure)))

@@ -39,14 +39,14 @@ use std::{
 use slab::Slab;
 
 use super::{
-    builder::{spawn_at, spawn_blocking_on, spawn_local, spawn_on},
+    builder::{spawn_at, spawn_local},
     join::{AbortHandle, JoinError, JoinHandle},
 };
 use crate::{
     budget,
     cell::{Id, drop_waker_quietly, wake_quietly},
-    runtime::Handle,
     sync::{Arc, Mutex},
+    task::coop,
 };
 
 /// On the ready list: the oldest output of `early`. No slab has so many members.
@@ -191,7 +191,7 @@ impl<T: 'static> JoinSet<T> {
     ///
     /// # Panics
     ///
-    /// Outside of a runtime: see [`Handle::enter`].
+    /// Outside of a runtime: see [`Handle::enter`](crate::runtime::Handle::enter).
     #[track_caller]
     pub fn spawn<F>(&mut self, future: F) -> AbortHandle
     where
@@ -199,25 +199,6 @@ impl<T: 'static> JoinSet<T> {
         T: Send,
     {
         self.insert(spawn_at(future, None, Location::caller()))
-    }
-
-    /// Spawns a task onto the runtime of `handle`, and into the set.
-    ///
-    /// ```
-    /// use ws::{runtime::Runtime, task::JoinSet};
-    ///
-    /// let runtime = Runtime::new().unwrap();
-    /// let mut set = JoinSet::new();
-    /// set.spawn_on(async { 7 }, runtime.handle());
-    /// assert_eq!(runtime.block_on(set.join_next()).unwrap().unwrap(), 7);
-    /// ```
-    #[track_caller]
-    pub fn spawn_on<F>(&mut self, future: F, handle: &Handle) -> AbortHandle
-    where
-        F: Future<Output = T> + Send + 'static,
-        T: Send,
-    {
-        self.insert(spawn_on(handle.shared(), future, None, Location::caller()))
     }
 
     /// Spawns a task that stays on this thread, into the set; see
@@ -239,7 +220,7 @@ impl<T: 'static> JoinSet<T> {
     ///
     /// # Panics
     ///
-    /// Outside of a runtime: see [`Handle::enter`].
+    /// Outside of a runtime: see [`Handle::enter`](crate::runtime::Handle::enter).
     #[track_caller]
     pub fn spawn_blocking<F>(&mut self, f: F) -> AbortHandle
     where
@@ -247,21 +228,6 @@ impl<T: 'static> JoinSet<T> {
         T: Send,
     {
         self.insert(super::spawn_blocking(f))
-    }
-
-    /// Runs a closure that blocks on a thread of the runtime of `handle`, as a member of the set.
-    #[track_caller]
-    pub fn spawn_blocking_on<F>(&mut self, f: F, handle: &Handle) -> AbortHandle
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send,
-    {
-        self.insert(spawn_blocking_on(
-            handle.shared(),
-            f,
-            None,
-            Location::caller(),
-        ))
     }
 
     /// Takes a task that was spawned in any other way into the set.
@@ -340,7 +306,7 @@ impl<T: 'static> JoinSet<T> {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<(Id, T), JoinError>>> {
-        let proceed = ready!(budget::poll_proceed(cx));
+        let proceed = ready!(coop::poll_proceed(cx));
         if self.is_empty() {
             proceed.made_progress();
             return Poll::Ready(None);
@@ -482,7 +448,7 @@ where
 {
     /// # Panics
     ///
-    /// Outside of a runtime: see [`Handle::enter`].
+    /// Outside of a runtime: see [`Handle::enter`](crate::runtime::Handle::enter).
     #[track_caller]
     fn extend<I: IntoIterator<Item = F>>(&mut self, futures: I) {
         for future in futures {
@@ -499,7 +465,7 @@ where
 {
     /// # Panics
     ///
-    /// Outside of a runtime: see [`Handle::enter`].
+    /// Outside of a runtime: see [`Handle::enter`](crate::runtime::Handle::enter).
     #[track_caller]
     fn from_iter<I: IntoIterator<Item = F>>(futures: I) -> Self {
         let mut set = Self::new();

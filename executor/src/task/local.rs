@@ -47,6 +47,7 @@ use std::{
 
 use pin_project_lite::pin_project;
 
+use super::coop;
 use crate::{budget, cell::level};
 
 /// Declares task-local keys: `static` items of type [`LocalKey`].
@@ -298,7 +299,7 @@ impl<T: 'static, F: Future> Future for TaskLocalFuture<T, F> {
     /// If it gave its output before; and if the future does.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        ready!(budget::poll_begin(this.begun, cx));
+        ready!(coop::poll_begin(this.begun, cx));
         this.key.enter(this.value, || {
             let Some(future) = this.future.as_mut().as_pin_mut() else {
                 panic!("a `TaskLocalFuture` was polled after it had given its output");

@@ -6,6 +6,7 @@ use std::{
     task::{Context, Poll},
 };
 
+use super::coop::slice_is_over;
 use crate::budget;
 
 /// Lets the tasks that wait behind this one run, and then goes on.
@@ -69,7 +70,18 @@ impl Future for YieldNow {
 /// # });
 /// ```
 pub async fn yield_if_due() {
-    if budget::should_yield() {
+    if should_yield() {
         yield_now().await;
     }
+}
+
+/// Whether a task that computes should let others have a turn: its time slice is over.
+///
+/// False outside a task.
+///
+/// ```
+/// assert!(!ws::task::should_yield());
+/// ```
+pub fn should_yield() -> bool {
+    budget::is_limited() && slice_is_over()
 }

@@ -23,13 +23,13 @@ use std::time::Duration;
 
 use futures_core::future::FusedFuture;
 
-use crate::budget;
 use crate::context;
 use crate::sync::Arc;
 use crate::time::{Instant, current};
 use crate::timer::heap::Key;
 use crate::timer::shard::{Polled, ShutDown};
 use crate::timer::{TimerHandle, TimerShard};
+use crate::{budget, task::coop};
 
 /// A sleep at least this long is armed at its first poll without another look at the clock, which
 /// would make arming and dropping it dearer by a third (some 35 ns on 90). The first poll is hardly
@@ -319,7 +319,7 @@ impl Future for Sleep {
 
     #[track_caller]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let proceed = ready!(budget::poll_proceed(cx));
+        let proceed = ready!(coop::poll_proceed(cx));
         ready!(self.get_mut().poll_unbudgeted(cx));
         proceed.made_progress();
         Poll::Ready(())

@@ -34,8 +34,8 @@ use std::time::Duration;
 
 use pin_project_lite::pin_project;
 
-use crate::budget;
 use crate::time::{Instant, Sleep, current};
+use crate::{budget, task::coop};
 
 /// Runs a future for at most `duration`.
 ///
@@ -187,7 +187,7 @@ impl<F: Future> Future for Timeout<F> {
     #[track_caller]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        ready!(budget::poll_begin(this.begun, cx));
+        ready!(coop::poll_begin(this.begun, cx));
         let before = budget::refusals();
         if let Poll::Ready(output) = budget::charged(|| this.future.as_mut().poll(cx)) {
             return Poll::Ready(Ok(output));

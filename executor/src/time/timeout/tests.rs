@@ -100,7 +100,7 @@ fn into_inner_gives_the_future_back_and_disarms() {
 async fn greedy() {
     poll_fn(|cx| {
         for _ in 0..10_000 {
-            ready!(budget::poll_proceed(cx)).made_progress();
+            ready!(coop::poll_proceed(cx)).made_progress();
         }
         panic!("there is a budget");
     })
@@ -121,7 +121,7 @@ fn a_future_that_spends_the_whole_budget_cannot_starve_its_timeout() {
 async fn reads(units: u32) -> u32 {
     for _ in 0..units {
         poll_fn(|cx| {
-            ready!(budget::poll_proceed(cx)).made_progress();
+            ready!(coop::poll_proceed(cx)).made_progress();
             Poll::Ready(())
         })
         .await;
@@ -246,7 +246,7 @@ fn a_timeout_does_not_give_back_what_its_future_spent() {
         budget::with_budget(|| {
             poll();
             let mut left = 0;
-            let mut rest = task::spawn(poll_fn(budget::poll_proceed));
+            let mut rest = task::spawn(poll_fn(coop::poll_proceed));
             while let Poll::Ready(proceed) = rest.poll() {
                 proceed.made_progress();
                 left += 1;

@@ -181,7 +181,7 @@ fn a_permit_is_lent_before_a_branch_is_taken() {
     let (searcher, computer) = searcher_and_computer(&runtime);
     let wanting = wanting(&runtime);
     let shared = runtime.handle().shared().clone();
-    let lane = &shared.peer(computer.index()).lane;
+    let lane = &shared.peer(computer.index()).queues.lane;
     THIEF.set(Some(searcher));
     let search = || {
         assert!(lane.has_shared());
