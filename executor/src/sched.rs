@@ -40,6 +40,8 @@ mod find;
 #[cfg(not(ws_loom))]
 mod incoming;
 #[cfg(not(ws_loom))]
+mod monitor;
+#[cfg(not(ws_loom))]
 mod nested;
 #[cfg(not(ws_loom))]
 pub(crate) mod paused;
@@ -63,8 +65,6 @@ mod stage;
 pub(crate) mod stall;
 #[cfg(not(ws_loom))]
 mod strangers;
-#[cfg(not(ws_loom))]
-mod sysmon;
 #[cfg(not(ws_loom))]
 mod threads;
 #[cfg(not(ws_loom))]

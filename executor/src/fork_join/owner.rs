@@ -101,7 +101,7 @@
 //! its end.
 //!
 //! Such a branch is no reason to take a computing thread's permit: no thread is idle, or the branch
-//! would be gone (see *Others need one* in `sched/sysmon.rs`).
+//! would be gone (see *Others need one* in `sched/monitor.rs`).
 #![expect(
     unsafe_code,
     reason = "attaches the thread's tail to the lane of its P"

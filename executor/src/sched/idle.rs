@@ -58,7 +58,7 @@
 //! needs no fence, and no load beyond the one that is made anyway.
 //!
 //! *A long rest*: where only computations that fork go on, sysmon rests for longer than a task that
-//! is queued for all should wait for its look (`sysmon/calm.rs`). (If it rests as long because it
+//! is queued for all should wait for its look (`monitor/calm.rs`). (If it rests as long because it
 //! is *crowded*, the task may wait.) It says so by a flag, fences, and looks at the queue once
 //! more. A thread that pushes comes by the fence of `submit`, and looks at the flag. So of a rest
 //! and a push that overlap, either sysmon sees the task and does not rest, or the pusher sees the

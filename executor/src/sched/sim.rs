@@ -110,7 +110,7 @@ thread_local! {
 #[derive(Clone, Copy, Debug)]
 enum Turn {
     Thread(usize),
-    Sysmon,
+    Monitor,
     Foreign,
 }
 
@@ -220,7 +220,7 @@ impl Driver {
         let step = || {
             context::apart(|| match turn {
                 Turn::Thread(index) => self.step_thread(index),
-                Turn::Sysmon => self.watch.look(),
+                Turn::Monitor => self.watch.look(),
                 Turn::Foreign => self.outside.call(&self.rng),
             });
         };
@@ -241,7 +241,7 @@ impl Driver {
     fn note(&self, turn: Turn) {
         let at = match turn {
             Turn::Thread(index) => self.threads.borrow()[index].as_ref().map(|it| it.at.get()),
-            Turn::Sysmon | Turn::Foreign => None,
+            Turn::Monitor | Turn::Foreign => None,
         };
         let mut log = self.log.borrow_mut();
         if log.len() == LOGGED {
@@ -296,7 +296,7 @@ impl Driver {
             }
         }
         if self.watch.is_due(now) {
-            turns.push(Turn::Sysmon);
+            turns.push(Turn::Monitor);
         }
         if self.calls_come() && (self.rush || self.one_in(8)) {
             let calls = if self.rush { 1 + turns.len() / 4 } else { 1 };

@@ -1,5 +1,5 @@
 //! Stalls: when they are reported, to which hook, and what is said. sysmon finds them (*A stall* in
-//! `sysmon.rs`).
+//! `monitor.rs`).
 //!
 //! - A stall that reaches the threshold is reported, at most one in [`REPORT_EVERY`]. The others
 //!   are counted, and the next report says how many; nothing more is heard of them.
@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// A thread computes if it is on a core for one part in this many of the time, as in
-/// `sysmon/strays.rs`.
+/// `monitor/strays.rs`.
 const COMPUTES: u64 = 4;
 
 /// When and how stalls are reported.

@@ -7,7 +7,7 @@
 
 use super::*;
 use crate::sched::{
-    sysmon::calm::{CALM, RESTLESS_LOOKS},
+    monitor::calm::{CALM, RESTLESS_LOOKS},
     worker::BRANCH,
 };
 

@@ -501,7 +501,7 @@ fn its_thread_is_there_from_the_beginning_if_it_is_wanted() {
         let shared = runtime.handle().shared();
         assert_eq!(shared.is_monitored(), wanted);
         if wanted {
-            patiently("it looks", || shared.sysmon.looks() > 0);
+            patiently("it looks", || shared.monitor.looks() > 0);
         }
     }
 }

@@ -166,7 +166,7 @@ const TIMER_GRACE_NS: u64 = 100_000;
 
 /// What others have to say to the monitor.
 #[derive(Debug, Default)]
-pub(crate) struct Sysmon {
+pub(crate) struct Signals {
     /// A thread found no permit for ready tasks.
     needed: AtomicBool,
     /// The same, for a thread that comes to a fork; see *Give way at a fork* in
@@ -176,7 +176,7 @@ pub(crate) struct Sysmon {
     looks: Counter,
 }
 
-impl Sysmon {
+impl Signals {
     pub(super) fn looks(&self) -> u64 {
         self.looks.get()
     }
@@ -212,7 +212,7 @@ impl Shared {
     pub(crate) fn need_permit(&self) {
         self.ask_at_forks();
         // Ordering: Release: sysmon sees the tasks.
-        if !self.sysmon.needed.swap(true, AcqRel) {
+        if !self.monitor.needed.swap(true, AcqRel) {
             self.idle.monitor().unpark(|| ());
         }
     }
@@ -220,7 +220,7 @@ impl Shared {
     /// Leaves word for the next thread that comes to a fork.
     pub(super) fn ask_at_forks(&self) {
         // Ordering: Release: a thread that takes the word sees the tasks.
-        self.sysmon.asks_at_forks.store(true, Release);
+        self.monitor.asks_at_forks.store(true, Release);
         // Ordering: SeqCst: between the word and the asks; pairs with the one below.
         fence(SeqCst);
         self.peers().for_each(Bed::give_way);
@@ -231,13 +231,13 @@ impl Shared {
         // Ordering: SeqCst: at a fork, between the change of the lane's flag and this look: a
         // thread that sees nothing here is asked.
         fence(SeqCst);
-        self.sysmon.asks_at_forks.load(Relaxed)
+        self.monitor.asks_at_forks.load(Relaxed)
     }
 
     /// Takes it.
     pub(super) fn take_ask_at_forks(&self) -> bool {
         // Ordering: Acquire, as above.
-        self.sysmon.asks_at_forks.swap(false, Acquire)
+        self.monitor.asks_at_forks.swap(false, Acquire)
     }
 }
 
@@ -445,11 +445,12 @@ impl Monitor {
     /// One look at everything. Whether it had to act.
     pub(super) fn look(&mut self) -> bool {
         let shared = &*self.shared.clone();
-        shared.sysmon.looks.add(1);
+        shared.monitor.looks.add(1);
         shared.idle.monitor_looks();
         let now = shared.time.clock().now_ns();
         // Ordering: Acquire pairs with `need_permit`.
-        let asked = shared.sysmon.needed.load(Acquire) && shared.sysmon.needed.swap(false, AcqRel);
+        let asked =
+            shared.monitor.needed.load(Acquire) && shared.monitor.needed.swap(false, AcqRel);
         let needed = asked || self.again;
         let mut acted = self.fire_late_timers(now) | self.look_at_netpoll(now);
         if shared.idle.free() == 0 && shared.has_queued() && shared.is_asked_at_forks() {
