@@ -69,45 +69,23 @@
 //! # The price
 //!
 //! A look costs a load for each P, and 0.3 us for each reading of a CPU clock. It is the waking
-//! that costs (measured with both of two cores busy: a period of 20 us costs 12 %, 100 us 7 %, 1 ms
-//! up to 5 %). So the period is 20 us only for a millisecond after it had to act, and not for a
-//! computation that forks. It doubles from then on: to 1 ms while every permit is taken or a thread
-//! is stuck without one, and to 10 ms otherwise. (A thread without a permit may take one at any
-//! moment and be stuck again, and a slice is counted from the first look.)
-//!
-//! *Crowded*: where other programs want the cores too, each time it wakes a worker may lose its
-//! core to them for milliseconds. With a look every millisecond a busy HTTP server took 5 % more
-//! CPU while its client was on the same two cores. Its threads lost their cores 0.007 times a
-//! request and not 0.003. So while every permit is taken, and for a while after it saw a thread
-//! that has one wait for a core, the period is 4 ms. It is 1 ms where something is under way:
-//!
-//! - a thread is stuck;
-//! - a poll is long, by the CPU time that it took or because it blocks;
-//! - the global queue waits for *slow polls* (`find.rs`).
-//!
-//! With 4 ms, a thread that blocks is found within 4 ms, and one that computes loses its permit
-//! after 14 ms.
-//!
-//! After five looks in a row that saw no permit taken it sleeps for good; see *The monitor's bed*
-//! in `idle.rs`.
-//!
-//! *Calm*: where only computations that fork go on, the period is 4 ms as well; see `calm.rs`.
-//!
-//! Rejected: to leave the core to the thread that runs there when it wakes (`SCHED_BATCH`), while
-//! no poll is long. A busy HTTP server took 2 % less CPU, and its threads lost their cores less
-//! often, 0.006 times a request instead of 0.008. But where other programs ran, with less weight
-//! than this one, ticks beside blocked threads came 1.2 ms late instead of 0.3 (p99).
+//! that costs: see `pace.rs`, which says how long the monitor rests, and `calm.rs` and
+//! `crowded.rs`, by which it rests for longer.
 //!
 //! Revocation, and what the stuck thread does when it returns: `idle.rs`, the standing. What is in
 //! the stuck P's ring is taken from it and given to all, since thieves come only when they run dry.
 
 mod calm;
+mod crowded;
+mod pace;
 mod short_wait;
 mod strays;
 
 use std::{task::Waker, time::Duration};
 
-use calm::{CALM, Calm};
+use calm::Calm;
+use crowded::Crowded;
+use pace::{BUSY, FAST, Facts, Pace, SLOW};
 use short_wait::{Patience, ShortWaits};
 use ws_reactor::ThreadId;
 
@@ -137,27 +115,11 @@ use crate::{
     },
 };
 
-/// After it had to act.
-const FAST: Duration = Duration::from_micros(20);
-/// How many looks in a row at that period. As in Go: 50, so one millisecond.
-const FAST_LOOKS: u32 = 50;
-/// The longest period while every permit is taken, or something is under way.
-const SLOW_BUSY: Duration = Duration::from_millis(1);
-/// The same while every permit is taken, and threads that have one wait for a core.
-const CROWDED: Duration = Duration::from_millis(4);
-/// Number of looks for which that period holds after one that saw that. Guessed: at this number the
-/// looks between cost nothing.
-const CROWDED_LOOKS: u32 = 64;
-/// The longest period otherwise. As in Go.
-const SLOW: Duration = Duration::from_millis(10);
-/// Looks without a permit taken before it sleeps for good. Guessed: at this number a program that
-/// calls in now and then does not wake it each time.
-const IDLE_LOOKS: u32 = 5;
 /// How long a poll may take before it is asked to yield, and its permit may go to others.
 const SLICE_NS: u64 = 10_000_000;
 /// A P that makes 61 ticks in this time looks at the global queue often enough. As far apart as
 /// sysmon's looks are.
-const LOOK_NS: u64 = SLOW_BUSY.as_nanos() as u64;
+const LOOK_NS: u64 = BUSY.as_nanos() as u64;
 /// CPU time from one look to the next at which a poll is long, and not one that waited for a core
 /// most of the time.
 const COMPUTES_NS: u64 = LOOK_NS / 2;
@@ -284,9 +246,9 @@ pub(super) enum Rest {
 
 pub(super) struct Monitor {
     shared: Arc<Shared>,
-    period: Duration,
-    looks_at_period: u32,
-    idle_looks: u32,
+    pace: Pace,
+    /// The last look had to act.
+    acted: bool,
     seen: Vec<Seen>,
     /// The Ps that this look has visited, and those that the one before has.
     looked_at: Vec<usize>,
@@ -296,8 +258,7 @@ pub(super) struct Monitor {
     scratch: LocalQueue<Task>,
     /// The last look saw something that is not over with it: it is time for the next one soon.
     watchful: bool,
-    /// Looks left for which it counts as *crowded*: a thread of ours was seen to wait for a core.
-    crowded: u32,
+    crowded: Crowded,
     /// This look saw a new poll, whose thread has the last permit and is on no core.
     doubts: bool,
     /// The next look is due at once: a thread needs a permit, and one look does not tell whether
@@ -321,16 +282,15 @@ impl Monitor {
         let (scratch, _) = local_queue();
         Self {
             shared: shared.clone(),
-            period: SLOW_BUSY,
-            looks_at_period: 0,
-            idle_looks: 0,
+            pace: Pace::new(),
+            acted: false,
             seen: Vec::new(),
             looked_at: Vec::new(),
             looked_at_before: Vec::new(),
             wakers: Vec::new(),
             scratch,
             watchful: false,
-            crowded: 0,
+            crowded: Crowded::default(),
             doubts: false,
             again: false,
             took: false,
@@ -360,8 +320,7 @@ impl Monitor {
                 }
                 Rest::For(period) => {
                     monitor.park_timeout(period);
-                    let acted = self.look();
-                    self.pace(acted);
+                    self.look();
                     stands_in = shared.stand_in();
                 }
             }
@@ -372,33 +331,41 @@ impl Monitor {
 
     /// Before a look: how long to sleep.
     pub(super) fn rest(&mut self) -> Rest {
-        let idle = &self.shared.idle;
-        let nobody_runs = idle.free() == idle.workers();
-        let calm =
-            !self.watches && self.shared.strays() == 0 && self.shared.strangers.taken().is_none();
-        if nobody_runs && calm && !self.work_waits() && !self.shared.lacks_a_poller() {
-            self.idle_looks += 1;
-            if self.idle_looks >= IDLE_LOOKS && idle.monitor_may_sleep() {
-                let now = self.shared.time.clock().now_ns();
-                let repeat = self.reports.repeats_at();
-                return Rest::ForGood(
-                    repeat.map(|at| Duration::from_nanos(at.saturating_sub(now))),
-                );
-            }
-        } else {
-            self.idle_looks = 0;
-        }
-        let waits = self.short_waits.take_left().unwrap_or(self.period);
-        let rest = if self.again {
-            FAST
-        } else {
-            self.period.min(waits.max(FAST))
+        let shared = &self.shared;
+        let idle = &shared.idle;
+        let free = idle.free();
+        let facts = Facts {
+            acted: self.acted,
+            again: self.again,
+            watchful: self.watchful,
+            calm: self.calm.holds(),
+            crowded: self.crowded.holds(),
+            spare: free > 0,
+            idle: free == idle.workers() && !self.is_wanted(),
+            wait: self.short_waits.take_left(),
         };
-        let rests = rest > SLOW_BUSY && self.calm.holds();
-        if rests && !idle.monitor_may_rest(|| self.shared.has_queued()) {
+        let plan = self.pace.next(&facts);
+        if plan.may_sleep && idle.monitor_may_sleep() {
+            let now = shared.time.clock().now_ns();
+            let until = |at: u64| Duration::from_nanos(at.saturating_sub(now));
+            return Rest::ForGood(self.reports.repeats_at().map(until));
+        }
+        if plan.is_long && !idle.monitor_may_rest(|| shared.has_queued()) {
             return Rest::For(FAST);
         }
-        Rest::For(rest)
+        Rest::For(plan.rest)
+    }
+
+    /// Whether a look is needed although no permit is taken.
+    fn is_wanted(&self) -> bool {
+        let shared = &self.shared;
+        let refused = self.hooks_begin || shared.refusal.load(Relaxed);
+        self.watches
+            || shared.strays() > 0
+            || shared.strangers.taken().is_some()
+            // Work for which no thread could be had (L5).
+            || (refused && shared.any_work())
+            || shared.lacks_a_poller()
     }
 
     /// After a sleep for good.
@@ -414,32 +381,8 @@ impl Monitor {
                 },
             };
         }
-        self.idle_looks = 0;
-        self.period = SLOW_BUSY;
-    }
-
-    /// After a look, which found something to do or not.
-    pub(super) fn pace(&mut self, acted: bool) {
-        if acted {
-            self.period = FAST;
-            self.looks_at_period = 0;
-            return;
-        }
-        self.looks_at_period += 1;
-        if self.period > FAST || self.looks_at_period >= FAST_LOOKS {
-            let slowest = if self.calm.holds() {
-                CALM
-            } else if self.watchful {
-                SLOW_BUSY
-            } else if self.shared.idle.free() > 0 {
-                SLOW
-            } else if self.crowded > 0 {
-                CROWDED
-            } else {
-                SLOW_BUSY
-            };
-            self.period = (self.period * 2).min(slowest);
-        }
+        self.acted = false;
+        self.pace = Pace::new();
     }
 
     /// One look at everything. Whether it had to act.
@@ -460,7 +403,7 @@ impl Monitor {
         // The last thread that lay down may have found the poller taken, by the look just now.
         shared.ensure_poller();
         self.watchful = self.strangers.look(&self.shared, now);
-        self.crowded = self.crowded.saturating_sub(1);
+        self.crowded.look();
         self.watches = false;
         self.doubts = false;
         self.took = false;
@@ -485,12 +428,8 @@ impl Monitor {
         // Once: a thread that stands still from this look to the next is known to be blocked, or
         // computes.
         self.again = (asked || (self.doubts && !self.again)) && !acted && !self.took;
+        self.acted = acted;
         acted
-    }
-
-    /// Whether work is queued that no thread could be had for (L5).
-    fn work_waits(&self) -> bool {
-        (self.hooks_begin || self.shared.refusal.load(Relaxed)) && self.shared.any_work()
     }
 
     /// After a look: if a P's thread has gone, what the last look saw of it says nothing about the
@@ -621,7 +560,7 @@ impl Monitor {
         let long = blocked || ran.is_none_or(|ran| ran >= COMPUTES_NS);
         self.watchful |= long && !spare;
         if running && asks && !waits {
-            self.crowded = CROWDED_LOOKS;
+            self.crowded.seen();
         }
         // Once more: it was seen just now whether the thread waits.
         let stall = seen.stall(now, cpu);

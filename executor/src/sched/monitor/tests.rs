@@ -1,7 +1,8 @@
-//! How often sysmon (L2) looks, when it sleeps, when it stays up for the netpoll (L6), and when it
-//! does the work of threads that are late. What it makes of a poll that is long or new is in
-//! `tests/polls.rs`, and of one that stalls in `tests/reports.rs`. Whose permit it takes is in
-//! `tests/permits.rs`, and seen by whole programs and by the simulated ones.
+//! How often the monitor (L2) looks, when it sleeps, when it stays up for the netpoll (L6), and
+//! when it does the work of threads that are late. What it makes of a poll that is long or new is
+//! in `tests/polls.rs`, and of one that stalls in `tests/reports.rs`. Whose permit it takes is in
+//! `tests/permits.rs`, and seen by whole programs and by the simulated ones. The table of its paces
+//! is in `pace.rs`.
 
 mod calm;
 mod permits;
@@ -16,7 +17,10 @@ use std::{
 
 use ws_reactor::{Direction, Interest, Registration, pipe};
 
-use super::*;
+use super::{
+    pace::{CROWDED, FAST_LOOKS, IDLE_LOOKS},
+    *,
+};
 use crate::{
     context, join,
     runtime::{Builder, Runtime},
@@ -50,7 +54,7 @@ fn stage(runtime: &Runtime) -> &Stage {
     stage.as_ref().expect("its clock is virtual")
 }
 
-/// Threads of a runtime with two permits, the first of which is in a poll, and sysmon.
+/// Threads of a runtime with two permits, the first of which is in a poll, and the monitor.
 struct Watched {
     runtime: Runtime,
     threads: Vec<Worker>,
@@ -65,7 +69,7 @@ impl Watched {
             runtime,
         };
         // What was seen at nought counts as never seen.
-        watched.advance(SLOW_BUSY);
+        watched.advance(BUSY);
         watched.is_in_a_poll(true);
         watched
     }
@@ -91,24 +95,21 @@ impl Watched {
         stage(&self.runtime).set_blocked(self.peer().index, blocks);
     }
 
-    /// So much later sysmon looks. Whether it had to act.
+    /// So much later the monitor looks. Whether it had to act.
     fn looks_after(&mut self, time: Duration) -> bool {
         self.advance(time);
         self.monitor.look()
     }
 
-    /// The next poll begins, and sysmon sees it.
+    /// The next poll begins, and the monitor sees it.
     fn begins(&mut self) -> bool {
         self.peer().ticks.fetch_add(1, Relaxed);
         self.looks_after(Duration::ZERO)
     }
 
-    /// How long sysmon sleeps now.
+    /// How long the monitor sleeps now.
     fn rest(&mut self) -> Duration {
-        match self.monitor.rest() {
-            Rest::For(time) => time,
-            Rest::ForGood(_) => panic!("somebody runs"),
-        }
+        rest(&mut self.monitor)
     }
 
     /// A task of the first thread's that is in no queue. All permits are taken.
@@ -129,24 +130,36 @@ impl Watched {
     }
 }
 
-/// The period after so many looks that found nothing.
-fn quiet(monitor: &mut Monitor, looks: u32) -> Duration {
-    (0..looks).for_each(|_| monitor.pace(false));
-    monitor.period
+/// How long the monitor sleeps, where it does not sleep for good.
+fn rest(monitor: &mut Monitor) -> Duration {
+    match monitor.rest() {
+        Rest::For(time) => time,
+        Rest::ForGood(_) => panic!("somebody runs"),
+    }
+}
+
+/// The same after so many looks that found the same.
+fn rest_after(monitor: &mut Monitor, looks: u32) -> Duration {
+    (1..looks).for_each(|_| _ = monitor.rest());
+    rest(monitor)
 }
 
 #[test]
 fn the_period_doubles_where_there_is_nothing_to_do() {
     let runtime = runtime();
+    let idle = &runtime.handle().shared().idle;
+    let permit = idle.acquire().expect("two are free");
     let mut monitor = monitor(&runtime);
     for _ in 0..2 {
-        monitor.pace(true);
-        assert_eq!(monitor.period, FAST);
-        assert_eq!(quiet(&mut monitor, FAST_LOOKS - 1), FAST);
-        assert_eq!(quiet(&mut monitor, 1), 2 * FAST);
-        assert_eq!(quiet(&mut monitor, 1), 4 * FAST);
+        monitor.acted = true;
+        assert_eq!(rest(&mut monitor), FAST);
+        monitor.acted = false;
+        assert_eq!(rest_after(&mut monitor, FAST_LOOKS - 1), FAST);
+        assert_eq!(rest(&mut monitor), 2 * FAST);
+        assert_eq!(rest(&mut monitor), 4 * FAST);
     }
-    assert_eq!(quiet(&mut monitor, 20), SLOW, "a permit is free");
+    assert_eq!(rest_after(&mut monitor, 20), SLOW, "a permit is free");
+    idle.release(permit, None);
 }
 
 #[test]
@@ -156,16 +169,20 @@ fn the_longest_period_is_as_long_as_others_can_wait() {
     let mut monitor = monitor(&runtime);
     let mut longest = |watchful, crowded| {
         monitor.watchful = watchful;
-        monitor.crowded = crowded;
-        quiet(&mut monitor, 20)
+        monitor.crowded = Crowded::default();
+        if crowded {
+            monitor.crowded.seen();
+        }
+        rest_after(&mut monitor, 20)
     };
-    assert_eq!(longest(false, 1), SLOW, "nobody waits for a core");
-    assert_eq!(longest(true, 1), SLOW_BUSY);
-    let permits = [idle.acquire(), idle.acquire()];
-    assert_eq!(longest(false, 0), SLOW_BUSY);
-    assert_eq!(longest(false, 1), CROWDED);
-    assert_eq!(longest(true, 1), SLOW_BUSY);
-    for permit in permits {
+    let first = idle.acquire();
+    assert_eq!(longest(false, true), SLOW, "nobody waits for a core");
+    assert_eq!(longest(true, true), BUSY);
+    let second = idle.acquire();
+    assert_eq!(longest(false, false), BUSY);
+    assert_eq!(longest(false, true), CROWDED);
+    assert_eq!(longest(true, true), BUSY);
+    for permit in [first, second] {
         idle.release(permit.expect("two are free"), None);
     }
 }
@@ -225,12 +242,9 @@ fn it_begins_anew_with_its_count_where_somebody_ran() {
     let mut monitor = monitor(&runtime);
     (1..IDLE_LOOKS).for_each(|_| assert!(matches!(monitor.rest(), Rest::For(_))));
     let permit = shared.idle.acquire().expect("two are free");
-    assert!(matches!(monitor.rest(), Rest::For(SLOW_BUSY)));
+    assert_eq!(rest(&mut monitor), SLOW);
     monitor.again = true;
-    assert!(
-        matches!(monitor.rest(), Rest::For(FAST)),
-        "it is to look at once"
-    );
+    assert_eq!(rest(&mut monitor), FAST, "it is to look at once");
     monitor.again = false;
     shared.idle.release(permit, None);
     (1..IDLE_LOOKS).for_each(|_| assert!(matches!(monitor.rest(), Rest::For(_))));
@@ -240,9 +254,11 @@ fn it_begins_anew_with_its_count_where_somebody_ran() {
         since: 1,
         ..Seen::default()
     });
+    monitor.acted = true;
     monitor.get_up();
     let seen = monitor.seen[0];
     assert_eq!((seen.ticks, seen.since), (0, 0), "that is long ago");
+    assert_eq!(rest(&mut monitor), BUSY);
 }
 
 /// A waker that notes that it was woken.
@@ -437,7 +453,7 @@ fn who_finds_no_permit_wakes_it() {
             "one look does not tell who is blocked"
         );
         watched.looks_after(FAST);
-        assert_eq!(watched.rest(), SLOW_BUSY, "two do");
+        assert_eq!(watched.rest(), BUSY, "two do");
     }
     watched.end();
 }

@@ -205,8 +205,7 @@ impl Watch {
         let mut monitor = self.monitor.borrow_mut();
         self.shared.idle.monitor().wake_up();
         if self.next.get().is_some() {
-            let acted = monitor.look();
-            monitor.pace(acted);
+            monitor.look();
         } else {
             monitor.get_up();
         }
