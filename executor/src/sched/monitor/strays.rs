@@ -1,7 +1,7 @@
-//! Threads that compute without a permit, and computations that give theirs up for that: sysmon's
-//! part in *Strays* (`fork_join/owner.rs`).
+//! *Detached computations*: threads that compute without a permit, and computations that give
+//! theirs up for that. It is the monitor's part in *Strays* (`fork_join/owner.rs`).
 
-use super::{LOOK_NS, Monitor, Seen};
+use super::{classify::LOOK_NS, observe::Ask};
 use crate::{
     fork_join::FORK_SLICE,
     sched::{
@@ -12,25 +12,52 @@ use crate::{
     sync::atomic::Ordering::Relaxed,
 };
 
-impl Seen {
-    /// Whether its thread was on a core for a quarter of the time at least. None if that is not
-    /// known yet: a look itself takes a core away. Where the system does not tell, it was not.
-    pub(super) fn computes(&mut self, now: u64) -> Option<bool> {
-        let Some(cpu) = self.cpu else {
+/// A thread computes if it is on a core for one part in this many of the time.
+const COMPUTES: u64 = 4;
+
+/// CPU time of a worker's thread at a look that is at least one period back.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Share {
+    /// When that look was, in nanoseconds of the runtime's clock.
+    then: u64,
+    pub(super) cpu: Option<u64>,
+}
+
+impl Share {
+    pub(super) fn begin(now: u64, cpu: Option<u64>) -> Self {
+        Self { then: now, cpu }
+    }
+
+    /// Whether the thread computes, which has used `cpu` by now. None if that is not known yet: a
+    /// look itself takes a core away. If the system does not tell, it does not.
+    pub(super) fn computes(&mut self, now: u64, cpu: Option<u64>) -> Option<bool> {
+        let Some(used) = cpu else {
             return Some(false);
         };
-        let (then, before) = self.before;
-        let short = before.is_some() && now - then < LOOK_NS;
-        if short {
+        let Self { then, cpu: before } = *self;
+        if before.is_some() && now - then < LOOK_NS {
             return None;
         }
-        self.before = (now, self.cpu);
-        before.map(|before| 4 * cpu.saturating_sub(before) >= now - then)
+        *self = Self::begin(now, cpu);
+        before.map(|before| COMPUTES * used.saturating_sub(before) >= now - then)
     }
 }
 
+/// How to mark a worker that is stuck without a permit, and was seen to compute or not. None: as it
+/// is.
+pub(super) fn new_mark(computes: bool, cpu: Option<u64>, ask: &impl Ask) -> Option<bool> {
+    // A thread that was off its core for that long may have waited for one.
+    let is_off = || cpu.is_none() || ask.is_waiting();
+    (computes || (ask.computed() && is_off())).then_some(computes)
+}
+
+/// Whether a computation that forks gives its permit up to tasks after that time.
+pub(super) fn gives_way(lasted: u64, ask: &impl Ask) -> bool {
+    lasted >= FORK_SLICE.as_nanos() as u64 && ask.may_have_a_stray()
+}
+
 impl Shared {
-    /// Says whether a P's thread computes without a permit. If it does no more, its core is free,
+    /// Marks whether a P's thread computes without a permit. If it does no more, its core is free,
     /// and a thread may have slept for want of one.
     pub(super) fn set_stray(&self, peer: &Peer, computes: bool) {
         if peer.computes.load(Relaxed) != computes {
@@ -41,27 +68,10 @@ impl Shared {
         }
     }
 
-    /// A P's thread is stuck without a permit, and was seen to compute or not: whether it is one of
-    /// them.
-    pub(super) fn look_at_stray(&self, peer: &Peer, cpu: Option<u64>, computes: Option<bool>) {
-        let Some(computes) = computes else {
-            return;
-        };
-        // A thread that was off its core for that long may have waited for one.
-        let is_off = || cpu.is_none() || self.is_waiting(peer);
-        if computes || (peer.computes.load(Relaxed) && is_off()) {
-            self.set_stray(peer, computes);
-        }
-    }
-}
-
-impl Monitor {
-    /// Whether a computation that forks gives its permit up to tasks after that time.
-    pub(super) fn gives_way(&self, after: u64) -> bool {
-        let idle = &self.shared.idle;
-        after >= FORK_SLICE.as_nanos() as u64 && {
-            let strays = self.shared.strays();
-            strays < idle.workers().div_ceil(2) && strays + idle.wanting().len() < idle.workers()
-        }
+    /// Whether there may be one more. Limit: at most half of the workers compute without a permit,
+    /// and at most as many computations as there are workers have begun and have no permit.
+    pub(super) fn may_have_a_stray(&self) -> bool {
+        let (strays, workers) = (self.strays(), self.idle.workers());
+        strays < workers.div_ceil(2) && strays + self.idle.wanting().len() < workers
     }
 }

@@ -1,8 +1,8 @@
 //! How often the monitor (L2) looks, when it sleeps, when it stays up for the netpoll (L6), and
 //! when it does the work of threads that are late. What it makes of a poll that is long or new is
 //! in `tests/polls.rs`, and of one that stalls in `tests/reports.rs`. Whose permit it takes is in
-//! `tests/permits.rs`, and seen by whole programs and by the simulated ones. The table of its paces
-//! is in `pace.rs`.
+//! `tests/permits.rs`, and seen by whole programs and by the simulated ones. The tables of its pure
+//! functions are with them: `pace.rs`, `classify/tests.rs`.
 
 mod calm;
 mod permits;
@@ -18,7 +18,9 @@ use std::{
 use ws_reactor::{Direction, Interest, Registration, pipe};
 
 use super::{
-    pace::{CROWDED, FAST_LOOKS, IDLE_LOOKS},
+    act::TIMER_GRACE_NS,
+    classify::SLICE_NS,
+    pace::{BUSY, CROWDED, FAST_LOOKS, IDLE_LOOKS, SLOW},
     *,
 };
 use crate::{
@@ -26,8 +28,9 @@ use crate::{
     runtime::{Builder, Runtime},
     sched::{
         closing::Closing,
-        find::tests::thread,
+        find::{GLOBAL_TICK, tests::thread},
         idle::Spinning,
+        processor::{Peer, attention},
         shutdown::tests::end,
         sleep::{Look, Sleeper},
         stage::Stage,
@@ -151,9 +154,9 @@ fn the_period_doubles_where_there_is_nothing_to_do() {
     let permit = idle.acquire().expect("two are free");
     let mut monitor = monitor(&runtime);
     for _ in 0..2 {
-        monitor.acted = true;
+        monitor.found.acted = true;
         assert_eq!(rest(&mut monitor), FAST);
-        monitor.acted = false;
+        monitor.found.acted = false;
         assert_eq!(rest_after(&mut monitor, FAST_LOOKS - 1), FAST);
         assert_eq!(rest(&mut monitor), 2 * FAST);
         assert_eq!(rest(&mut monitor), 4 * FAST);
@@ -168,7 +171,7 @@ fn the_longest_period_is_as_long_as_others_can_wait() {
     let idle = &runtime.handle().shared().idle;
     let mut monitor = monitor(&runtime);
     let mut longest = |watchful, crowded| {
-        monitor.watchful = watchful;
+        monitor.found.watchful = watchful;
         monitor.crowded = Crowded::default();
         if crowded {
             monitor.crowded.seen();
@@ -199,13 +202,13 @@ fn it_sleeps_while_nobody_runs_and_nothing_waits() {
     let shared = runtime.handle().shared();
     let mut monitor = monitor(&runtime);
     assert_eq!(sleeps_after(&mut monitor), Some(IDLE_LOOKS));
-    monitor.watches = true;
+    monitor.found.watches = true;
     assert_eq!(
         sleeps_after(&mut monitor),
         None,
         "a poll may have to be reported"
     );
-    monitor.watches = false;
+    monitor.found.watches = false;
     let permit = shared.idle.acquire().expect("two are free");
     assert_eq!(sleeps_after(&mut monitor), None, "somebody runs");
     shared.idle.release(permit, None);
@@ -243,20 +246,20 @@ fn it_begins_anew_with_its_count_where_somebody_ran() {
     (1..IDLE_LOOKS).for_each(|_| assert!(matches!(monitor.rest(), Rest::For(_))));
     let permit = shared.idle.acquire().expect("two are free");
     assert_eq!(rest(&mut monitor), SLOW);
-    monitor.again = true;
+    monitor.found.again = true;
     assert_eq!(rest(&mut monitor), FAST, "it is to look at once");
-    monitor.again = false;
+    monitor.found.again = false;
     shared.idle.release(permit, None);
     (1..IDLE_LOOKS).for_each(|_| assert!(matches!(monitor.rest(), Rest::For(_))));
     assert!(matches!(monitor.rest(), Rest::ForGood(None)));
-    monitor.seen.push(Seen {
+    monitor.memory.seen.push(Seen {
         ticks: 1,
         since: 1,
         ..Seen::default()
     });
-    monitor.acted = true;
+    monitor.found.acted = true;
     monitor.get_up();
-    let seen = monitor.seen[0];
+    let seen = monitor.memory.seen[0];
     assert_eq!((seen.ticks, seen.since), (0, 0), "that is long ago");
     assert_eq!(rest(&mut monitor), BUSY);
 }
@@ -543,6 +546,8 @@ fn a_virtual_thread_blocks_or_computes() {
 #[test]
 fn the_system_tells_whether_a_thread_blocks() {
     use std::sync::mpsc;
+
+    use ws_reactor::ThreadId;
 
     let builder = Builder::new().workers(2).sysmon(false);
     let runtime = builder.stall_threshold(None).build().unwrap();

@@ -15,7 +15,14 @@
 //! computation, or if it is not noted who forks; the last if a shared branch counts among what
 //! others need a computing thread's permit for, or if who shares one does not give way.
 
-use super::{super::*, Watched};
+use super::{
+    super::{
+        classify::{LOOK_NS, SLICE_NS},
+        pace::BUSY,
+        *,
+    },
+    Watched,
+};
 use crate::{
     context,
     fork_join::FORK_SLICE,
@@ -24,6 +31,8 @@ use crate::{
     sched::{
         closing::Closing,
         find::tests::{runtime, thread},
+        idle::Stands,
+        processor::Peer,
         shutdown::tests::end,
         sleep::Sleeper,
         worker::{BRANCH, Worker},
@@ -311,7 +320,7 @@ fn who_mostly_sleeps_is_no_stray() {
         watched.blocks(sleeps);
         // One that sleeps has used nothing at all, on a stage.
         let used = if sleeps { 0 } else { then };
-        watched.monitor.seen[0].before.1 = Some(used.saturating_sub(ran));
+        watched.monitor.memory.seen[0].share.cpu = Some(used.saturating_sub(ran));
         watched.looks_after(BUSY);
         watched.peer().is_stray()
     };

@@ -88,7 +88,7 @@ fn who_makes_few_ticks_is_sent_to_the_global_queue() {
         watched.peer().ticks.fetch_add(ticks, Relaxed);
         watched.looks_after(BUSY);
         let sent = watched.peer().attention.load(Relaxed) == attention::GLOBAL;
-        assert_eq!(watched.monitor.watchful, sent);
+        assert_eq!(watched.monitor.found.watchful, sent);
         sent
     };
     let same: fn(&Watched) = |_| ();
@@ -114,19 +114,19 @@ fn a_poll_that_computes_or_blocks_is_looked_at_often_where_permits_are_short() {
     watched.begins();
     watched.looks_after(BUSY / 2 - MOMENT);
     assert!(
-        !watched.monitor.watchful,
+        !watched.monitor.found.watchful,
         "it waited for a core most of the time"
     );
     watched.looks_after(BUSY / 2);
-    assert!(watched.monitor.watchful, "it computes");
+    assert!(watched.monitor.found.watchful, "it computes");
     watched.blocks(true);
     watched.looks_after(FAST);
-    assert!(watched.monitor.watchful, "it blocks");
+    assert!(watched.monitor.found.watchful, "it blocks");
     watched.end();
     let mut watched = Watched::new(runtime(), 1);
     watched.begins();
     watched.looks_after(BUSY);
-    assert!(!watched.monitor.watchful, "a permit is free");
+    assert!(!watched.monitor.found.watchful, "a permit is free");
     watched.end();
 }
 
@@ -192,16 +192,16 @@ fn who_is_stuck_is_looked_at_often_if_that_is_not_announced() {
     let permit = watched.peer().standing.revoke().expect("it had one");
     watched.looks_after(FAST);
     assert!(
-        watched.monitor.watchful,
+        watched.monitor.found.watchful,
         "it may be back at any moment, and stuck again"
     );
     watched.peer().announced.store(true, Relaxed);
     watched.looks_after(FAST);
-    assert!(!watched.monitor.watchful);
+    assert!(!watched.monitor.found.watchful);
     watched.peer().announced.store(false, Relaxed);
     watched.is_in_a_poll(false);
     watched.looks_after(FAST);
-    assert!(!watched.monitor.watchful);
+    assert!(!watched.monitor.found.watchful);
     watched.peer().standing.run(permit);
     watched.end();
 }

@@ -50,7 +50,7 @@ impl Reported {
     /// Whether the monitor stays up for a poll that it may have to report.
     fn watches_after(&mut self, time: Duration) -> bool {
         self.watched.looks_after(time);
-        self.watched.monitor.watches
+        self.watched.monitor.found.watches
     }
 
     /// What was said since the last call.
@@ -327,7 +327,7 @@ fn a_long_poll_is_asked_to_come_by_if_its_stalls_are_reported() {
 fn it_stays_up_for_a_new_poll_and_not_for_who_is_in_none() {
     let mut reported = Reported::new();
     reported.watched.begins();
-    assert!(reported.watched.monitor.watches);
+    assert!(reported.watched.monitor.found.watches);
     reported.watched.is_in_a_poll(false);
     for _ in 0..2 {
         assert!(!reported.watches_after(THRESHOLD));
