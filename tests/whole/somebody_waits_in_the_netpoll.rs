@@ -43,13 +43,13 @@ fn also_if_the_netpoll_was_taken_when_the_last_one_lay_down() {
         let _limit = Limit::new(workers);
         let runtime = runtime(workers);
         let handle = runtime.handle();
-        // As sysmon does for a moment: it has the netpoll, but does not wait there.
+        // As the monitor does for a moment: it has the netpoll, but does not wait there.
         let poller = loop {
             if let Some(poller) = handle.netpoll().try_poller() {
                 break poller;
             }
         };
-        // Later than sysmon's last look, if it lies down.
+        // Later than the monitor's last look, if it lies down.
         let task = runtime.spawn(async { ws::time::sleep(Duration::from_millis(300)).await });
         while handle.metrics().free_permits < workers || parks(&runtime) == 0 {
             thread::yield_now();

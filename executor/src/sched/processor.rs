@@ -91,9 +91,9 @@ pub(crate) struct Peer {
     pub(crate) thread: AtomicU32,
     /// The task that it polls, by its address in the live table; 0: none.
     pub(crate) running: AtomicU64,
-    /// Its thread computed when sysmon last looked, or took its permit. If its standing is `Stuck`,
-    /// it is a *stray*. Written by sysmon, and by its thread when it comes back from a block
-    /// without a permit.
+    /// Its thread computed when the monitor last looked, or took its permit. If its standing is
+    /// `Stuck`, it is a *stray*. Written by the monitor, and by its thread when it comes back from
+    /// a block without a permit.
     pub(crate) computes: AtomicBool,
     /// Its thread is in code that it has announced to block (`blocking.rs`). Written by that
     /// thread.
@@ -107,9 +107,9 @@ pub(crate) struct Peer {
     /// there before the standing says that it has a permit; see *Bound threads*.
     pub(crate) handed: Mutex<Option<Task>>,
     pub(crate) is_handed: AtomicBool,
-    /// For want of a permit, it gave to others what it made runnable, or sysmon did; see *Standing
-    /// in* in `block_on.rs`. Set before the fence of `Ground::refused`, and looked at after that of
-    /// `wait_for_root`.
+    /// For want of a permit, it gave to others what it made runnable, or the monitor did; see
+    /// *Standing in* in `block_on.rs`. Set before the fence of `Ground::refused`, and looked at
+    /// after that of `wait_for_root`.
     pub(crate) gave_away: AtomicBool,
     /// Counts its thread's steps: a victim that moved on shows it here.
     pub(crate) ticks: AtomicU64,

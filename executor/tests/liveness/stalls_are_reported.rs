@@ -324,7 +324,7 @@ common::with_workers! {
         assert_eq!(reports.len(), 0);
     }
 
-    /// A hook that panics harms nobody: sysmon lives on (S6).
+    /// A hook that panics harms nobody: the monitor lives on (S6).
     fn a_hook_that_panics(workers: usize) {
         common::listen_to_panics();
         let called = Arc::new(Count::new());

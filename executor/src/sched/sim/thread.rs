@@ -1,5 +1,5 @@
 //! A virtual thread, which both drivers step: a `Worker`, and the point of its loop at which it
-//! stands; and sysmon's.
+//! stands; and the monitor's.
 //!
 //! The steps are those that a real thread takes one after the other (`worker::main`,
 //! `Sleeper::park`, `Monitor::run`); who takes the next one, and when, is the driver's.
@@ -169,7 +169,7 @@ impl Thread {
     }
 }
 
-/// What would be sysmon's thread.
+/// What would be the monitor's thread.
 pub(super) struct Watch {
     shared: Arc<Shared>,
     monitor: RefCell<Monitor>,
