@@ -77,7 +77,7 @@ async fn scenario(
     let mut signal = Box::pin(ws::signal::ctrl_c());
     assert!(poll_once(&mut signal).await.is_pending());
     open.push(Box::new(signal));
-    // All workers have been there, and sysmon.
+    // All workers have been there, and the monitor.
     let tasks: Vec<_> = (0..20)
         .map(|_| {
             ws::spawn(async {

@@ -195,7 +195,7 @@ async fn blocking(books: Books, sysmon: bool) {
     drop(ws::spawn(
         books.enter(async move { send.send(5).expect("somebody waits") }),
     ));
-    // Nobody but sysmon brings a thread to the task that it waits for, if it does not say so.
+    // Nobody but the monitor brings a thread to the task that it waits for, if it does not say so.
     let five = if sysmon && books.below(2) == 0 {
         receive.recv()
     } else {

@@ -44,6 +44,8 @@ mod in_place;
 #[cfg(not(ws_loom))]
 mod incoming;
 #[cfg(not(ws_loom))]
+mod monitor;
+#[cfg(not(ws_loom))]
 mod nested;
 #[cfg(not(ws_loom))]
 pub(crate) mod paused;
@@ -67,8 +69,6 @@ mod stage;
 pub(crate) mod stall;
 #[cfg(not(ws_loom))]
 mod strangers;
-#[cfg(not(ws_loom))]
-mod sysmon;
 #[cfg(not(ws_loom))]
 mod threads;
 #[cfg(not(ws_loom))]

@@ -1,8 +1,8 @@
 //! L3: a runtime that has nothing to do uses no CPU, whatever it has done before and whatever
 //! waits: a task, a timer that is far away. All of its threads sleep, the monitor too.
 //!
-//! It fails when sysmon in `sched/sysmon.rs` does not lie down for good, and when a worker's search
-//! does not end.
+//! It fails when the monitor (`sched/monitor.rs`) does not lie down for good, and when a worker's
+//! search does not end.
 //!
 //! CPU clocks of the runtime's threads are read, by their names; so this is a file with one test.
 

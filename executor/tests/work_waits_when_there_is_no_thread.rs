@@ -4,9 +4,9 @@
 //! runtime could start no thread at all.
 //!
 //! It fails, by a hang, when `refused` in `sched/ground.rs` keeps the permit of a refused thread,
-//! when sysmon lies down although work is queued, and when nobody stands in for the threads that
-//! are missing (`must_stand_in` in `sched/wait.rs`). And, as root, when it is said more than once
-//! that there is no thread for sysmon.
+//! when the monitor lies down although work is queued, and when nobody stands in for the threads
+//! that are missing (`must_stand_in` in `sched/wait.rs`). And, as root, when it is said more than
+//! once that there is no thread for the monitor.
 //!
 //! And when the runtime has no keeper (`sched/keeper.rs`): a task that a thread from outside spawns
 //! while the system refuses threads waits for ever then. Exactly one thread must be enough.
@@ -74,7 +74,7 @@ common::with_workers! {
             })
         }).collect();
         waiting.push(runtime.handle().spawn_blocking(|| ()));
-        // sysmon takes a permit for them, and finds that there may be no thread.
+        // The monitor takes a permit for them, and finds that there may be no thread.
         let is_refused = || runtime.metrics().threads_refused > 0;
         while !is_refused() || logged(&["WARN", "Builder::max_threads"]).is_empty() {
             std::thread::yield_now();
@@ -144,8 +144,8 @@ fn what_the_monitor_takes_from_a_block_on_comes_back() {
 /// is free.
 fn all_stuck(workers: usize, announced: bool) -> (Runtime, Arc<Gate>, Vec<JoinHandle<()>>) {
     let most = workers + 2;
-    // A thread that announces its block gives its permit up by itself; from the others sysmon takes
-    // it.
+    // A thread that announces its block gives its permit up by itself; from the others the monitor
+    // takes it.
     let runtime = Builder::new()
         .workers(workers)
         .max_threads(most)
@@ -389,7 +389,7 @@ fn threads() -> u64 {
     fs::read_dir("/proc/self/task").unwrap().count() as u64
 }
 
-/// Runtimes with and without sysmon.
+/// Runtimes with and without the monitor.
 fn runtimes() -> impl Iterator<Item = Runtime> {
     [1, 2].into_iter().flat_map(|workers| {
         [true, false].map(|sysmon| {
@@ -547,7 +547,7 @@ fn until_there_is_room() {
         let done = done.clone();
         drop(runtime.spawn(async move { done.add() }));
     }
-    // More than it takes sysmon to lie down, if it did.
+    // More than it takes the monitor to lie down, if it did.
     pass_looks(&runtime, 20);
     assert_eq!(done.get(), 0);
     drop(std::hint::black_box(room));

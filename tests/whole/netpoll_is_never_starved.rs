@@ -3,9 +3,9 @@
 //! tasks that are always ready, the netpoll is looked at all the same; and a timer that a socket's
 //! task waits for as well fires.
 //!
-//! It fails, by a hang, when sysmon in `sched/sysmon.rs` neither looks there itself nor takes a
-//! permit from a stuck worker for a thread that does: each of the two is enough. Beside workers
-//! that fork it hangs when sysmon takes no permit from those.
+//! It fails, by a hang, when the monitor (`sched/monitor.rs`) neither looks there itself nor takes
+//! a permit from a stuck worker for a thread that does: each of the two is enough. Beside workers
+//! that fork it hangs when the monitor takes no permit from those.
 
 use crate::net_support;
 

@@ -2,8 +2,8 @@
 //! netpoll, however the last threads lay down, whoever else looked there meanwhile, and whichever
 //! thread brought it.
 //!
-//! The first fails, by a hang, when sysmon in `sched/sysmon.rs` does not call `ensure_poller` (nor
-//! stays up while a poller is lacked); the second, when a registration tells nobody
+//! The first fails, by a hang, when the monitor (`sched/monitor.rs`) does not call `ensure_poller`
+//! (nor stays up while a poller is lacked); the second, when a registration tells nobody
 //! (`Netpoll::on_unheard`); the third, which has no monitor, also when only threads that are no
 //! worker tell of it.
 
@@ -43,13 +43,13 @@ fn also_if_the_netpoll_was_taken_when_the_last_one_lay_down() {
         let _limit = Limit::new(workers);
         let runtime = runtime(workers);
         let handle = runtime.handle();
-        // As sysmon does for a moment: it has the netpoll, but does not wait there.
+        // As the monitor does for a moment: it has the netpoll, but does not wait there.
         let poller = loop {
             if let Some(poller) = handle.netpoll().try_poller() {
                 break poller;
             }
         };
-        // Later than sysmon's last look, if it lies down.
+        // Later than the monitor's last look, if it lies down.
         let task = runtime.spawn(async { ws::time::sleep(Duration::from_millis(300)).await });
         while handle.metrics().free_permits < workers || parks(&runtime) == 0 {
             thread::yield_now();

@@ -2,8 +2,8 @@
 //!
 //! # *Give way at a fork*
 //!
-//! A computation is one long poll, and sysmon takes its permit after a slice if others need one
-//! (J6). The thread that gets the permit serves them, finds nothing more, and would then take a
+//! A computation is one long poll, and the monitor takes its permit after a slice if others need
+//! one (J6). The thread that gets the permit serves them, finds nothing more, and would then take a
 //! branch. So every slice one more thread would compute on the same cores. Therefore the monitor
 //! asks the lane as a thief does, and a thread that comes to a fork without its permit waits there
 //! until it gets one, as *Pinned work* in `sched/idle.rs` has it. A thread that finds no task gives
@@ -11,14 +11,14 @@
 //! released later than otherwise. Like preemption, this cannot make two threads wait for each
 //! other.
 //!
-//! I/O and timers do not wait for the end of a slice. Sysmon takes the permit of a computation that
-//! forks after [`FORK_SLICE`] already: it is a *stray* then, until the end of its leaf. If the
+//! I/O and timers do not wait for the end of a slice. The monitor takes the permit of a computation
+//! that forks after [`FORK_SLICE`] already: it is a *stray* then, until the end of its leaf. If the
 //! leaves are shorter than that, and a thread has tasks that I/O or timers made ready but finds no
 //! permit, it leaves word ([`Shared::ask_at_forks`]) and asks all lanes. The first thread that
 //! comes to a fork takes the word, gives its permit to a thread for them, and waits for the next
 //! one. It does so at most once in [`FORK_SLICE`], so that a computation gets its part however much
 //! I/O there is. The word may be missed, or be too early for that: then it stays for the next
-//! thread that leaves one, and sysmon asks the lanes again whenever it looks.
+//! thread that leaves one, and the monitor asks the lanes again whenever it looks.
 //!
 //! # *Strays*
 //!
@@ -34,13 +34,13 @@
 //! other. The permit lies free meanwhile, for the next tick; and a stray that comes to its fork, or
 //! ends, finds it.
 //!
-//! Sysmon says which threads are strays: each thread that computes in a poll without a permit, such
-//! as one that sysmon took a permit from. It is none any more if it was on a core for less than a
-//! quarter of the time between two looks and is seen to wait for something else than a core. The
-//! CPU time alone would say the same of one that only waits for a core, because there are more
-//! threads than cores already. Where one ends, sysmon asks all lanes: the threads that slept have
-//! asked in vain, or not at all. A thread that comes back from a block that it announced, and finds
-//! no permit, counts until sysmon knows better.
+//! The monitor says which threads are strays: each thread that computes in a poll without a permit,
+//! such as one that the monitor took a permit from. It is none any more if it was on a core for
+//! less than a quarter of the time between two looks and is seen to wait for something else than a
+//! core. The CPU time alone would say the same of one that only waits for a core, because there are
+//! more threads than cores already. Where one ends, the monitor asks all lanes: the threads that
+//! slept have asked in vain, or not at all. A thread that comes back from a block that it
+//! announced, and finds no permit, counts until the monitor knows better.
 //!
 //! A stray holds up only threads that compute as well, so a computation that forks need not have a
 //! slice before it becomes one. It gives its permit up for tasks after [`FORK_SLICE`], within two
@@ -56,8 +56,8 @@
 //! takes two.)
 //!
 //! What is not in an order with others here is a count that is a moment old. Then a thread too many
-//! takes a branch, or one that could have had one sleeps until the next look of sysmon: that finds
-//! a free permit and a branch.
+//! takes a branch, or one that could have had one sleeps until the next look of the monitor: that
+//! finds a free permit and a branch.
 //!
 //! # Whom it feeds
 //!
@@ -101,7 +101,7 @@
 //! its end.
 //!
 //! Such a branch is no reason to take a computing thread's permit: no thread is idle, or the branch
-//! would be gone (see *Others need one* in `sched/sysmon.rs`).
+//! would be gone (see *Others need one* in `sched/monitor.rs`).
 #![expect(
     unsafe_code,
     reason = "attaches the thread's tail to the lane of its P"
@@ -143,7 +143,7 @@ const GATE_WAIT: Duration = Duration::from_micros(20);
 const GATE_DOUBLINGS: u32 = 6;
 
 /// Minimum time that a computation keeps the permit that it waited for at a fork, and minimum age
-/// of a poll before sysmon takes its permit. Guessed: the way to the permit, some 20 us of
+/// of a poll before the monitor takes its permit. Guessed: the way to the permit, some 20 us of
 /// wake-ups, then costs a fifth at most.
 pub(crate) const FORK_SLICE: Duration = Duration::from_micros(100);
 

@@ -3,8 +3,8 @@
 //!
 //! | model | parties | shows |
 //! | --- | --- | --- |
-//! | `every_job_is_done_once` | four workers with two permits, two submitters, one that wants a permit for pinned work, and sysmon, who revokes | each job runs once, nobody sleeps while work waits (that is a deadlock), and no permit is lost or doubled |
-//! | `a_worker_for_each_permit` | three workers with three permits, a submitter of batches, and sysmon | the same where nobody has to wait for a permit |
+//! | `every_job_is_done_once` | four workers with two permits, two submitters, one that wants a permit for pinned work, and the monitor, which revokes | each job runs once, nobody sleeps while work waits (that is a deadlock), and no permit is lost or doubled |
+//! | `a_worker_for_each_permit` | three workers with three permits, a submitter of batches, and the monitor | the same where nobody has to wait for a permit |
 //! | `everybody_at_the_end` in `shutdown.rs` | two threads, two wakers, a guest with a task, and who shuts down and waits | each future is dropped once, and the house goes |
 //!
 //! Seen to fail under `permit_rise_looks_first`: that is how the fault was found that the mutant
@@ -66,7 +66,7 @@ impl Tally {
 }
 
 /// Takes the permits of all Ps in turn, a few times.
-fn sysmon(floor: &Floor, ps: usize) {
+fn monitor(floor: &Floor, ps: usize) {
     for round in 0..2 * ps {
         revoke(floor, round % ps);
         thread::yield_now();
@@ -100,7 +100,7 @@ fn every_job_is_done_once() {
         }
         let parties: [Party; 7] = parties.try_into().ok().expect("there are seven");
         let revoker = floor.clone();
-        turn.race(move || sysmon(&revoker, 4), parties);
+        turn.race(move || monitor(&revoker, 4), parties);
         tally.assert_done(2 * EACH);
         floor.assert_settled();
     });
@@ -124,7 +124,7 @@ fn a_worker_for_each_permit() {
             submitter.push_all((0..BATCH).map(Job::new));
             submitter.push_all((BATCH..2 * BATCH).map(Job::new));
         };
-        turn.race(submits, [a, b, c, Box::new(move || sysmon(&revoker, 3))]);
+        turn.race(submits, [a, b, c, Box::new(move || monitor(&revoker, 3))]);
         tally.assert_done(2 * BATCH);
         floor.assert_settled();
         assert_eq!(floor.idle().free(), 3);

@@ -47,7 +47,7 @@ use crate::{
     },
 };
 
-/// Plays sysmon: takes the permit of a P that seems stuck.
+/// Plays the monitor: takes the permit of a P that seems stuck.
 pub(super) fn revoke(floor: &Floor, index: usize) {
     let (scratch, _) = local_queue();
     floor.revoke(floor.peer(index), &scratch);
@@ -69,8 +69,8 @@ fn arrived<const N: usize>(permits: usize) -> (Arc<Floor>, [Worker; N]) {
 fn an_owner_leaves_while_it_is_revoked() {
     explore(3, |turn| {
         let (floor, [owner]) = arrived(1);
-        let sysmon = floor.clone();
-        turn.race(|| owner.leave(), [move || revoke(&sysmon, 0)]);
+        let monitor = floor.clone();
+        turn.race(|| owner.leave(), [move || revoke(&monitor, 0)]);
         floor.assert_settled();
         assert_eq!(floor.idle().free(), 1);
     });
@@ -80,10 +80,10 @@ fn an_owner_leaves_while_it_is_revoked() {
 fn an_owner_parks_while_it_is_revoked_and_woken() {
     explore(3, |turn| {
         let (floor, [owner]) = arrived(1);
-        let sysmon = floor.clone();
+        let monitor = floor.clone();
         let revokes_and_submits = move || {
-            revoke(&sysmon, 0);
-            sysmon.push_foreign(Job::new(0));
+            revoke(&monitor, 0);
+            monitor.push_foreign(Job::new(0));
         };
         let work = move || assert_eq!(number(owner.next()), 0);
         turn.race(work, [revokes_and_submits]);
@@ -96,9 +96,9 @@ fn a_thief_relieves_a_thread_that_was_revoked() {
     explore(2, |turn| {
         let (floor, [stuck, thief]) = arrived(1);
         stuck.push_back(Job::new(0));
-        let sysmon = floor.clone();
+        let monitor = floor.clone();
         let stuck = move || {
-            revoke(&sysmon, 0);
+            revoke(&monitor, 0);
             // It returns from its poll, and may be the first to come by.
             takes_the_only_job(&stuck)
         };
@@ -113,11 +113,11 @@ fn work_beside_a_stuck_poll_is_taken() {
     explore(3, |turn| {
         let (floor, [stuck, thief]) = arrived(1);
         let taken = Arc::new(Parker::new());
-        let sysmon = floor.clone();
+        let monitor = floor.clone();
         let over = taken.clone();
         let stuck = move || {
             stuck.push_back(Job::new(0));
-            revoke(&sysmon, 0);
+            revoke(&monitor, 0);
             // Its poll lasts until another thread has the job.
             over.park();
             stuck.leave();
@@ -136,11 +136,11 @@ fn a_child_of_a_stuck_poll_is_taken() {
     explore(3, |turn| {
         let (floor, [stuck, thief]) = arrived(1);
         let taken = Arc::new(Parker::new());
-        let sysmon = floor.clone();
+        let monitor = floor.clone();
         let over = taken.clone();
         let stuck = move || {
             stuck.fork(Job::new(0));
-            revoke(&sysmon, 0);
+            revoke(&monitor, 0);
             // Its poll lasts until another thread has the child.
             over.park();
             assert!(!stuck.has_child());
@@ -290,9 +290,9 @@ fn a_permit_that_is_revoked_goes_to_what_waits() {
         let stuck = stuck.arrive();
         let taken = Arc::new(Parker::new());
         let over = taken.clone();
-        let sysmon = floor.clone();
+        let monitor = floor.clone();
         let poll = move || {
-            revoke(&sysmon, 0);
+            revoke(&monitor, 0);
             // Its poll lasts until another thread has the job.
             over.park();
             stuck.leave();
@@ -316,7 +316,7 @@ fn a_permit_is_revoked_before_its_thread_is_awake() {
         let (floor, [sleeper]) = floor(1);
         let sleeper = sleeper.arrive().asleep();
         let submitter = floor.clone();
-        // sysmon's look is an old one: from before the thread fell asleep.
+        // The monitor's look is an old one: from before the thread fell asleep.
         let submit = move || {
             submitter.push_foreign(Job::new(0));
             revoke(&submitter, 0);
@@ -409,9 +409,9 @@ fn work_of_a_stuck_poll_comes_before_who_wants() {
         let wanting = wanting.arrive().wanting();
         stuck.push_back(Job::new(0));
         let work = First::new();
-        let sysmon = floor.clone();
+        let monitor = floor.clone();
         let poll = move || {
-            revoke(&sysmon, 0);
+            revoke(&monitor, 0);
             stuck.leave();
         };
         turn.race(poll, [work.done_by(sleeper), work.then(wanting, || ())]);

@@ -29,11 +29,11 @@ pub(crate) enum Heuristic {
     Timers,
     /// See *Slow polls* in `sched/find.rs`.
     SlowPolls,
-    /// See *Crowded* in `sched/sysmon.rs`.
+    /// See *Crowded* in `sched/monitor/crowded.rs`.
     Crowded,
-    /// See *Calm* in `sched/sysmon/calm.rs`.
+    /// See *Calm* in `sched/monitor/calm.rs`.
     Calm,
-    /// See `sched/sysmon/short_wait.rs`.
+    /// See `sched/monitor/short_wait.rs`.
     ShortWait,
 }
 

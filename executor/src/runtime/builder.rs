@@ -303,7 +303,7 @@ impl Builder {
     /// tasks run on the thread of that call. The clock of std goes on as ever, and what asks that
     /// one is not affected.
     ///
-    /// There is one worker and no sysmon, and another number of [`workers`](Self::workers) is an
+    /// There is one worker and no monitor, and another number of [`workers`](Self::workers) is an
     /// error. Which of the tasks that are ready runs next is drawn from the [`seed`](Self::seed):
     /// *the order of tasks is shuffled*. At each step each task that is ready has the same chance,
     /// so every order is possible, and the same seed gives the same order again. A

@@ -19,7 +19,7 @@
 //!
 //! - A yield of the waker: it gives its CPU to any thread.
 //! - To wake more threads than one: it only raises the odds.
-//! - To leave it to sysmon: sysmon would have to be awake all the time.
+//! - To leave it to the monitor: it would have to be awake all the time.
 
 use ws_reactor::{CpuSet, ThreadId, current_cpu};
 

@@ -42,9 +42,9 @@
 //! free and work is queued, and one of these holds:
 //!
 //! - The runtime has no thread at all.
-//! - This thread's own work went to the others. Either it gave it away for want of a permit, or
-//!   sysmon took it with the permit, in the middle of a poll of the root. (A thread that is refused
-//!   holds a permit for a moment, so that no other can have it.)
+//! - This thread's own work went to the others. Either it gave it away for want of a permit, or the
+//!   monitor took it with the permit, in the middle of a poll of the root. (A thread that is
+//!   refused holds a permit for a moment, so that no other can have it.)
 //! - It has spawned something in this call, something of its P is alive, and no thread is parked
 //!   that would come for what is queued. (What an earlier thread spawned on that P counts as alive,
 //!   too: so it may take strangers for nothing.)
@@ -58,8 +58,8 @@
 //!
 //! The thread that is to stand in is awake in time. If a thread pushes with a permit free, or frees
 //! one while work is queued, it tries for a thread. The refusal wakes all that wait for a root
-//! (`Ground::refused`). That goes without sysmon. It takes a free permit, though, and from a thread
-//! that is stuck without a word only sysmon takes it.
+//! (`Ground::refused`). That goes without the monitor. It takes a free permit, though, and from a
+//! thread that is stuck without a word only the monitor takes it.
 //!
 //! Rejected: to tell the P whose home the task has, in the push to the global queue. It would miss
 //! what a stuck thread had in its queue, and a child's child, or cost a look at each task of every
@@ -252,7 +252,7 @@ impl Seat<'_> {
             let worker = Worker::new(shared, processor, Scope::Own, Some(root));
             worker.arrive();
             if self.first_poll.get() {
-                // No step has counted it: sysmon would take it for what it saw of this P last.
+                // No step has counted it: the monitor would take it for what it saw of this P last.
                 worker.p.tick();
                 worker.begin_root();
             }

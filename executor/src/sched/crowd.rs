@@ -115,7 +115,7 @@ mod tests {
     use super::*;
     use crate::{
         runtime::{Builder, Runtime},
-        sched::sysmon::tests::patiently,
+        sched::monitor::tests::patiently,
         timer::Clock,
     };
 

@@ -4,9 +4,9 @@
 //! # Which thread writes where
 //!
 //! Each P has a ring of records that its thread alone writes. What happens on threads without a P
-//! (a foreign push, sysmon) goes to one more ring under a lock. The oldest records are overwritten.
-//! Any thread may read at any time, and gets what is whole: a record has a number, and is read as a
-//! *sequence lock* is.
+//! (a foreign push, the monitor) goes to one more ring under a lock. The oldest records are
+//! overwritten. Any thread may read at any time, and gets what is whole: a record has a number, and
+//! is read as a *sequence lock* is.
 //!
 //! | the writer | a reader |
 //! | --- | --- |

@@ -35,9 +35,9 @@
 //! So after a poll that brought something, the worker looks at four other Ps. It relieves the first
 //! one that has not moved for 100 us: it takes the oldest tasks there, as many as the netpoll
 //! brought, and runs them first. What the netpoll brought then waits for as many polls as it has
-//! tasks itself. Sysmon does the same with the queue of a thread that blocks (L5), only later; it
-//! is no steal. To take half of the queue (I4) would leave the other half for one more turn of what
-//! the netpoll brings.
+//! tasks itself. The monitor does the same with the queue of a thread that blocks (L5), only later;
+//! it is no steal. To take half of the queue (I4) would leave the other half for one more turn of
+//! what the netpoll brings.
 //!
 //! Measured with an HTTP server on two workers and its client on the same two cores (AMD EPYC, 9
 //! rounds in turn): p99 was 3.9 ms without it, and 1.9 ms with half of the queue, taken behind what
@@ -48,21 +48,22 @@
 //! # *Slow polls*
 //!
 //! 61 ticks are some microseconds in a ping-pong, and 6 ms where polls take 100 us. So time counts
-//! as well. While all permits are taken, sysmon looks every millisecond. If the global queue has
-//! something and a worker makes fewer than 61 ticks in a millisecond, sysmon sets a bit of the
-//! worker's attention word. With that bit, every fourth tick takes a task from the global queue,
-//! until there is none. A worker without the bit pays nothing. tokio measures its polls instead,
-//! and looks every 200 us. Measured with 500 tasks that always want to go on, for 100 us each:
-//! before this, requests of a foreign thread waited five times as long as with tokio.
+//! as well. While all permits are taken, the monitor looks every millisecond. If the global queue
+//! has something and a worker makes fewer than 61 ticks in a millisecond, the monitor sets a bit of
+//! the worker's attention word. With that bit, every fourth tick takes a task from the global
+//! queue, until there is none. A worker without the bit pays nothing. tokio measures its polls
+//! instead, and looks every 200 us. Measured with 500 tasks that always want to go on, for 100 us
+//! each: before this, requests of a foreign thread waited five times as long as with tokio.
 //!
 //! # *Wakers in a step*
 //!
 //! A step wakes what the netpoll and the timers bring, and a waker may be any code. It may announce
-//! a block, and be back when no permit is free. It may take so long that sysmon takes the permit.
-//! So after a step has woken something, it looks at the permit again. If the permit is gone, the
-//! step goes on as one without a permit (S3). A waker that is not a task's comes last, and runs in
-//! [`Worker::enter_user_code`]; see `strangers.rs`. If nothing was due, this costs nothing. What
-//! comes afterwards, up to the poll, is as short as what comes before a revocation in any poll.
+//! a block, and be back when no permit is free. It may take so long that the monitor takes the
+//! permit. So after a step has woken something, it looks at the permit again. If the permit is
+//! gone, the step goes on as one without a permit (S3). A waker that is not a task's comes last,
+//! and runs in [`Worker::enter_user_code`]; see `strangers.rs`. If nothing was due, this costs
+//! nothing. What comes afterwards, up to the poll, is as short as what comes before a revocation in
+//! any poll.
 //!
 //! # Two scopes
 //!
@@ -123,7 +124,7 @@ const FILLS_TO: usize = EXCHANGED_MAX;
 /// reading costs about a poll.
 const TIMER_TICK: u64 = 16;
 /// How long a task and those it wakes into `runnext` may run before the queue has its turn (F4). As
-/// in Go and in sysmon.
+/// in Go and in the monitor.
 pub(crate) const SLICE: Duration = Duration::from_millis(10);
 /// Shortest time between two looks at the netpoll by workers that have local work.
 const NETPOLL_PERIOD: Duration = Duration::from_micros(50);
@@ -231,7 +232,7 @@ impl Worker {
         }
         match self.search() {
             Search::Found(task) if has_permit() => Some(Step::Run(task)),
-            // Revoked in the middle of the search: sysmon saw no progress of this thread.
+            // Revoked in the middle of the search: the monitor saw no progress of this thread.
             Search::Found(task) => {
                 self.shared.push_foreign(task);
                 Some(self.step_without_permit())

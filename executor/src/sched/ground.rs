@@ -71,9 +71,9 @@
 //! A shard tells only a deadline that is earlier than all that it has (`timer/shard.rs`). A later
 //! one is heard with the earlier one, for the thread that fires the earlier one looks at the next.
 //!
-//! A permit may be held by a thread that is stuck without a word. Then sysmon fires the timers and
-//! looks at the netpoll (`sysmon.rs`). If no thread can be had, sysmon does so too, and threads
-//! that wait for a root are told, since they can wait in the netpoll like any other.
+//! A permit may be held by a thread that is stuck without a word. Then the monitor fires the timers
+//! and looks at the netpoll (`monitor.rs`). If no thread can be had, the monitor does so too, and
+//! threads that wait for a root are told, since they can wait in the netpoll like any other.
 //!
 //! Checked by `models::heard`.
 //!
@@ -130,7 +130,7 @@ pub(crate) trait Bed {
     }
     /// Makes its next fork come by: its permit is gone, or a thread asks for it.
     fn give_way(&self) {}
-    /// Takes what is in its `runnext`, or the child that its poll has forked, for sysmon.
+    /// Takes what is in its `runnext`, or the child that its poll has forked, for the monitor.
     fn steal_next(&self) -> Option<Self::Task>;
     /// Something of its own was given to all, without its thread's doing.
     fn was_taken_from(&self) {}

@@ -52,17 +52,17 @@
 //!
 //! # The monitor's bed
 //!
-//! sysmon sleeps for good while all permits are free. The top bit of `counts` says that it does.
-//! sysmon sets the bit in one step with the observation that no permit is held. The thread that
-//! takes the first permit clears it in the same step, and so knows that sysmon is to be woken. That
-//! needs no fence, and no load beyond the one that is made anyway.
+//! The monitor sleeps for good while all permits are free. The top bit of `counts` says that it
+//! does. The monitor sets the bit in one step with the observation that no permit is held. The
+//! thread that takes the first permit clears it in the same step, and so knows that the monitor is
+//! to be woken. That needs no fence, and no load beyond the one that is made anyway.
 //!
-//! *A long rest*: where only computations that fork go on, sysmon rests for longer than a task that
-//! is queued for all should wait for its look (`sysmon/calm.rs`). (If it rests as long because it
-//! is *crowded*, the task may wait.) It says so by a flag, fences, and looks at the queue once
-//! more. A thread that pushes comes by the fence of `submit`, and looks at the flag. So of a rest
-//! and a push that overlap, either sysmon sees the task and does not rest, or the pusher sees the
-//! flag and wakes it.
+//! *A long rest*: where only computations that fork go on, the monitor rests for longer than a task
+//! that is queued for all should wait for its look (`monitor/calm.rs`). (If it rests as long
+//! because it is *crowded*, the task may wait.) It says so by a flag, fences, and looks at the
+//! queue once more. A thread that pushes comes by the fence of `submit`, and looks at the flag. So
+//! of a rest and a push that overlap, either the monitor sees the task and does not rest, or the
+//! pusher sees the flag and wakes it.
 //!
 //! # *Parking is a claim*
 //!
@@ -145,7 +145,7 @@ pub(crate) struct Idle {
     workers: u32,
     parked: BitSet,
     wanting: BitSet,
-    /// Where sysmon sleeps.
+    /// Where the monitor sleeps.
     monitor: Parker,
     /// *A long rest*: the next thread that pushes for all is to end it.
     monitor_rests: AtomicBool,
@@ -242,7 +242,7 @@ impl Idle {
         fence(SeqCst);
     }
 
-    /// sysmon asks whether it may sleep until a permit is taken. True: it is woken then.
+    /// The monitor asks whether it may sleep until a permit is taken. True: it is woken then.
     pub(crate) fn monitor_may_sleep(&self) -> bool {
         // Ordering: Relaxed: the compare-and-swap decides.
         let word = self.counts.load(Relaxed);
@@ -253,8 +253,8 @@ impl Idle {
                 .is_ok()
     }
 
-    /// sysmon is about to begin *a long rest*. False if it had better look: something is queued by
-    /// now.
+    /// The monitor is about to begin *a long rest*. False if it had better look: something is
+    /// queued by now.
     pub(crate) fn monitor_may_rest(&self, has_queued: impl FnOnce() -> bool) -> bool {
         self.monitor_rests.store(true, Relaxed);
         // Ordering: SeqCst: between the flag and the queue; pairs with the fence in `submit`.
@@ -274,7 +274,7 @@ impl Idle {
         }
     }
 
-    /// Where sysmon sleeps: until it is needed, or for a while.
+    /// Where the monitor sleeps: until it is needed, or for a while.
     pub(crate) fn monitor(&self) -> &Parker {
         &self.monitor
     }

@@ -3,7 +3,7 @@
 //!
 //! It is for tests. A sleep of a thousand hours takes none, a timeout comes exactly when it is due,
 //! and the order in which ready tasks run follows from a seed, so that a run can be repeated. Such
-//! a runtime has one permit and no sysmon, which would look at the real clock.
+//! a runtime has one permit and no monitor, which would look at the real clock.
 //!
 //! # *The jump*
 //!

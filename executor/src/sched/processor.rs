@@ -183,7 +183,7 @@ pub(crate) struct Flags {
     /// While it is parked: the thread has pinned tasks or a root, and these wait for all that it
     /// runs; see *Bound threads* in `blocking.rs`. Written by that thread.
     pub(crate) bound: AtomicBool,
-    /// For want of a permit, the thread gave to others what it made runnable, or sysmon did; see
+    /// For want of a permit, the thread gave to others what it made runnable, or the monitor did; see
     /// *Standing in* in `block_on.rs`. Set before the fence of `Ground::refused`, and looked at
     /// after that of `wait_for_root`.
     pub(crate) gave_away: AtomicBool,

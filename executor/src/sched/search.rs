@@ -12,8 +12,8 @@
 //! timers of all Ps.
 //!
 //! A worker may lose its permit in the middle of this. It may lend it to a thread that wants one,
-//! or sysmon takes it because it saw no progress of this thread. So the caller looks at the permit
-//! again, whatever was found (`beyond_local`).
+//! or the monitor takes it because it saw no progress of this thread. So the caller looks at the
+//! permit again, whatever was found (`beyond_local`).
 
 use std::{
     cell::{Ref, RefCell},

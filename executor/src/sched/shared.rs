@@ -16,10 +16,10 @@ use super::{
     ground::{Bed, Ground},
     idle::{Idle, Permit, Spinning},
     incoming::{Foreign, HOME},
+    monitor::Signals,
     processor::{Peer, Processor, attention},
     shutdown::End,
     slots::Slots,
-    sysmon::Sysmon,
     threads::RuntimeThreads,
     timers::Time,
     wait::Io,
@@ -52,7 +52,7 @@ pub(crate) struct Shared {
     pub(crate) threads: RuntimeThreads,
     pub(crate) end: End,
     pub(crate) reports: Reporter,
-    pub(crate) sysmon: Sysmon,
+    pub(crate) monitor: Signals,
 }
 
 /// The queues of all threads.
@@ -120,7 +120,7 @@ impl Shared {
                 io: Io::new(netpoll),
                 end: End::new(),
                 reports: Reporter::new(config.reports),
-                sysmon: Sysmon::default(),
+                monitor: Signals::default(),
                 config,
             }
         }))
@@ -291,7 +291,7 @@ impl Shared {
                 .saturating_sub(self.foreign.carried.load(Relaxed)),
             global_queue: self.queues.grq.len(),
             ordered_queue: self.queues.ordered.len(),
-            monitor_looks: self.sysmon.looks(),
+            monitor_looks: self.monitor.looks(),
             accepts_delayed: self.io.accepts_delayed.load(Relaxed),
             processors: self.all_peers().map(processor_metrics).collect(),
         }

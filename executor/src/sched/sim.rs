@@ -7,8 +7,8 @@
 //! here: a `Worker` and the point at which it stands. The driver chooses, from the seed, one of
 //! those who can go on, and lets it take one step: find and poll one task, lie down, look up, fall
 //! asleep, come round. These are the functions that a real thread runs in its loop (`find.rs`,
-//! `sleep.rs`); only the loop is the driver's. sysmon's looks, calls from foreign threads and the
-//! passing of time are chosen in the same way.
+//! `sleep.rs`); only the loop is the driver's. The monitor's looks, calls from foreign threads and
+//! the passing of time are chosen in the same way.
 //!
 //! | a real thread | here |
 //! | --- | --- |
@@ -21,9 +21,9 @@
 //! # A poll that blocks
 //!
 //! [`block`] and [`compute`] are called by tasks: they let *the driver run on the stack of the
-//! poll* until their time is over. So others go on meanwhile, sysmon finds the thread stuck, takes
-//! its permit, and starts others. A poll comes back when those above it on the stack have, perhaps
-//! later than it would have by itself: that is one of the things that threads do.
+//! poll* until their time is over. So others go on meanwhile, the monitor finds the thread stuck,
+//! takes its permit, and starts others. A poll comes back when those above it on the stack have,
+//! perhaps later than it would have by itself: that is one of the things that threads do.
 //!
 //! # What is asserted
 //!
@@ -36,9 +36,9 @@
 //! the end: everything that the program says happened, and nothing is left (L1, S2).
 //!
 //! It was seen to fail when a push into the own ring wakes nobody, a release or the last spinner
-//! does not look, the last look is left out, the 61st tick passes the global queue by, sysmon never
-//! revokes, pinned tasks go to the global queue, and when nobody sweeps at the end. It does not see
-//! what only an order within a step can show, nor a slice that does not end
+//! does not look, the last look is left out, the 61st tick passes the global queue by, the monitor
+//! never revokes, pinned tasks go to the global queue, and when nobody sweeps at the end. It does
+//! not see what only an order within a step can show, nor a slice that does not end
 //! (`runnext_does_not_starve.rs` does).
 //!
 //! # A seed
@@ -55,7 +55,7 @@
 //! A stalled join, and a scope that waits: who steals a branch runs above its owner on the one
 //! stack, so the branch has ended before that goes on; to leave it in the middle each virtual
 //! thread would need a stack of its own. And a wait for a permit at a fork, which there is only
-//! beside a real sysmon: here one is tried for, and the fork goes on without.
+//! beside a real monitor: here one is tried for, and the fork goes on without.
 
 mod branches;
 mod check;
@@ -110,7 +110,7 @@ thread_local! {
 #[derive(Clone, Copy, Debug)]
 enum Turn {
     Thread(usize),
-    Sysmon,
+    Monitor,
     Foreign,
 }
 
@@ -220,7 +220,7 @@ impl Driver {
         let step = || {
             context::apart(|| match turn {
                 Turn::Thread(index) => self.step_thread(index),
-                Turn::Sysmon => self.watch.look(),
+                Turn::Monitor => self.watch.look(),
                 Turn::Foreign => self.outside.call(&self.rng),
             });
         };
@@ -241,7 +241,7 @@ impl Driver {
     fn note(&self, turn: Turn) {
         let at = match turn {
             Turn::Thread(index) => self.threads.borrow()[index].as_ref().map(|it| it.at.get()),
-            Turn::Sysmon | Turn::Foreign => None,
+            Turn::Monitor | Turn::Foreign => None,
         };
         let mut log = self.log.borrow_mut();
         if log.len() == LOGGED {
@@ -296,7 +296,7 @@ impl Driver {
             }
         }
         if self.watch.is_due(now) {
-            turns.push(Turn::Sysmon);
+            turns.push(Turn::Monitor);
         }
         if self.calls_come() && (self.rush || self.one_in(8)) {
             let calls = if self.rush { 1 + turns.len() / 4 } else { 1 };

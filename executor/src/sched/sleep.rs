@@ -21,8 +21,8 @@
 //! # Handed over, and taken away again
 //!
 //! A thread that finds its standing `RUNNING` was handed a permit, and counts as a spinner. `STUCK`
-//! means the same: sysmon took the permit away again before the thread came to its senses, but the
-//! spinning is still its own to give up. Only its owner leaves these two standings, so what it
+//! means the same: the monitor took the permit away again before the thread came to its senses, but
+//! the spinning is still its own to give up. Only its owner leaves these two standings, so what it
 //! finds there stays true until it acts.
 //!
 //! # User code where a thread lies

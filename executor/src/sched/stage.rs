@@ -2,8 +2,9 @@
 //! place of the operating system.
 //!
 //! Threads that the scheduler starts wait here until the driver takes them up. The driver says here
-//! which of them are blocked; sysmon would otherwise ask the system. A runtime with a real clock
-//! has no stage, and looks here only where it is about to start a thread, or has found one stuck.
+//! which of them are blocked; the monitor would otherwise ask the system. A runtime with a real
+//! clock has no stage, and looks here only where it is about to start a thread, or has found one
+//! stuck.
 
 #[cfg(test)]
 use std::task::Waker;

@@ -1,5 +1,5 @@
-//! Stalls: when they are reported, to which hook, and what is said. sysmon finds them (*A stall* in
-//! `sysmon.rs`).
+//! Stalls: when they are reported, to which hook, and what is said. The monitor finds them (*A
+//! stall* in `monitor.rs`).
 //!
 //! - A stall that reaches the threshold is reported, at most one in [`REPORT_EVERY`]. The others
 //!   are counted, and the next report says how many; nothing more is heard of them.
@@ -9,10 +9,10 @@
 //! - The end of a stall that was reported is always reported, with its whole time. There are no
 //!   more of these than of the first, so they have no limit of their own.
 //!
-//! sysmon does not stay awake for the second and the third. A thread that is stuck beside an idle
-//! runtime has lost its permit or has the last one. If it has one, sysmon does not sleep for good.
-//! If it has none, it takes one when its poll has ended, which wakes sysmon (*The monitor's bed* in
-//! `idle.rs`). If sysmon sleeps for good, it gets up when a report is due.
+//! The monitor does not stay awake for the second and the third. A thread that is stuck beside an
+//! idle runtime has lost its permit or has the last one. If it has one, the monitor does not sleep
+//! for good. If it has none, it takes one when its poll has ended, which wakes the monitor (*The
+//! monitor's bed* in `idle.rs`). If the monitor sleeps for good, it gets up when a report is due.
 
 use std::{fmt, panic::Location, sync::Arc as StdArc, time::Duration};
 
@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// A thread computes if it is on a core for one part in this many of the time, as in
-/// `sysmon/strays.rs`.
+/// `monitor/strays.rs`.
 const COMPUTES: u64 = 4;
 
 /// When and how stalls are reported.
@@ -155,26 +155,22 @@ impl fmt::Display for StallReport {
 }
 
 /// A stall at one look.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Measured {
     kind: StallKind,
     running_for: Duration,
-    cpu_time: Option<Duration>,
+    pub(super) cpu_time: Option<Duration>,
 }
 
 impl Measured {
-    pub(super) fn running_for(self) -> Duration {
-        self.running_for
-    }
-
     /// Whether its thread was mostly on no core.
-    pub(super) fn hardly_ran(self) -> bool {
+    fn hardly_ran(self) -> bool {
         self.kind != StallKind::Computing
     }
 
     /// It has lasted for `lasted` nanoseconds, and its thread was on a core for `used` of them.
     /// `waited`: the thread was seen to wait for something else than a core.
-    pub(super) fn new(lasted: u64, used: Option<u64>, waited: bool) -> Self {
+    fn new(lasted: u64, used: Option<u64>, waited: bool) -> Self {
         // Two clocks, which are not read at the same time.
         let used = used.map(|used| used.min(lasted));
         let kind = match used {
@@ -190,8 +186,8 @@ impl Measured {
     }
 }
 
-/// What sysmon has made known of a stall.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
+/// What the monitor has made known of a stall.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Told {
     /// It has not lasted for the threshold.
     #[default]
@@ -200,6 +196,90 @@ pub(super) enum Told {
     Suppressed,
     /// It was reported, so its end will be.
     Reported,
+}
+
+/// What the monitor remembers of a poll that may stall: of the part since it came to a fork.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Stalling {
+    /// How often its thread had come to a fork by the last look.
+    forks: u64,
+    /// Since when that has not moved, in nanoseconds of the runtime's clock.
+    since: u64,
+    /// Its thread's CPU time then.
+    cpu: Option<u64>,
+    /// The system said since then that its thread waits for something other than a core.
+    pub(super) waited: bool,
+    pub(super) told: Told,
+}
+
+impl Stalling {
+    pub(super) fn begin(now: u64, cpu: Option<u64>, forks: u64) -> Self {
+        Self {
+            forks,
+            since: now,
+            cpu,
+            waited: false,
+            told: Told::Nothing,
+        }
+    }
+
+    /// Whether nothing is decided about it.
+    pub(super) fn is_open(&self) -> bool {
+        self.told == Told::Nothing
+    }
+
+    /// Whether its begin was reported.
+    pub(super) fn is_reported(&self) -> bool {
+        self.told == Told::Reported
+    }
+
+    /// What it is at a look that reads the CPU time `cpu`.
+    pub(super) fn measure(&self, now: u64, cpu: Option<u64>) -> Measured {
+        let used = cpu
+            .zip(self.cpu)
+            .map(|(cpu, before)| cpu.saturating_sub(before));
+        Measured::new(now - self.since, used, self.waited)
+    }
+
+    /// Whether the system is to be asked what its thread waits for, which has not moved since the
+    /// last look or has.
+    pub(super) fn is_unexplained(&self, now: u64, cpu: Option<u64>, stood_still: bool) -> bool {
+        !self.waited && (stood_still || self.measure(now, cpu).hardly_ran())
+    }
+
+    /// It is over: what is to be reported of that.
+    pub(super) fn ended(&self, now: u64, cpu: Option<u64>) -> Option<Measured> {
+        self.is_reported().then(|| self.measure(now, cpu))
+    }
+
+    /// At a look that sees that the poll came to so many forks. If there were fewer, this is the
+    /// end of one stall, and another one may begin.
+    pub(super) fn came_by(&mut self, forks: u64, now: u64, cpu: Option<u64>) -> Option<Measured> {
+        if forks == self.forks {
+            return None;
+        }
+        let ended = self.ended(now, cpu);
+        *self = Self::begin(now, cpu, forks);
+        ended
+    }
+
+    /// Which report may be due. One that it goes on is not due at each look; see
+    /// [`Reports::goes_on`].
+    pub(super) fn due(
+        &self,
+        threshold: Option<Duration>,
+        now: u64,
+        cpu: Option<u64>,
+    ) -> Option<StallPhase> {
+        let has_begun = |most| self.measure(now, cpu).running_for >= most;
+        match self.told {
+            Told::Nothing => threshold
+                .is_some_and(has_begun)
+                .then_some(StallPhase::Begun),
+            Told::Suppressed => None,
+            Told::Reported => Some(StallPhase::GoesOn),
+        }
+    }
 }
 
 /// A stall that was reported and goes on.
@@ -222,7 +302,7 @@ impl Open {
     }
 }
 
-/// What was reported, as sysmon remembers it.
+/// What was reported, as the monitor remembers it.
 #[derive(Default)]
 pub(super) struct Reports {
     /// When a stall was reported last for the first time, in nanoseconds of the runtime's clock.

@@ -354,8 +354,8 @@ impl Worker {
     }
 
     /// Runs code of the user's that is in no poll: a hook, a destructor, a waker. To other threads
-    /// it is a poll. So no thread relies on this one as a spinner, and sysmon takes its permit if
-    /// it blocks (S9).
+    /// it is a poll. So no thread relies on this one as a spinner, and the monitor takes its permit
+    /// if it blocks (S9).
     ///
     /// The caller looks at the permit again afterwards.
     pub(super) fn enter_user_code<R>(&self, f: impl FnOnce() -> R) -> R {
@@ -434,7 +434,7 @@ impl Worker {
     pub(crate) fn end_blocking(&self) {
         self.peer().flags.announced.store(false, Relaxed);
         if !self.try_run() {
-            // Without sysmon no thread would say when that is over.
+            // Without the monitor no thread would say when that is over.
             let monitored = self.shared.is_monitored();
             self.peer().flags.computes.store(monitored, Relaxed);
             self.lane().ask();
@@ -443,7 +443,7 @@ impl Worker {
     }
 
     /// *Give way at a fork*: a poll that lost its permit, or gives it to I/O and timers, waits for
-    /// another before it forks on. Without sysmon it only tries for one: it lost the permit by
+    /// another before it forks on. Without the monitor it only tries for one: it lost the permit by
     /// announcing a block, and ends without one, as any such poll does.
     pub(crate) fn come_to_a_fork(&self) {
         self.peer().progress.comes_to_a_fork();

@@ -35,8 +35,8 @@
 //! inside the task is woken instead of it. So the child must be within reach of others meanwhile
 //! (I1, I5, L2): the `direct` slot is built as `runnext` is. It is emptied for others by
 //!
-//! - sysmon, when the poll has lasted for a slice, or its thread is blocked;
-//! - the thread that takes the permit of the P: sysmon, or the thread itself before it blocks
+//! - the monitor, when the poll has lasted for a slice, or its thread is blocked;
+//! - the thread that takes the permit of the P: the monitor, or the thread itself before it blocks
 //!   announced or gives way at a join.
 //!
 //! Rejected: to let thieves take it in round four, as they may what is in `runnext`. They wait for
@@ -254,7 +254,7 @@ mod tests {
         );
     }
 
-    /// J4: the fork deque is no longer than the forks are deep. Without sysmon: a thread whose
+    /// J4: the fork deque is no longer than the forks are deep. Without the monitor: a thread whose
     /// permit was taken hands its parents to the global queue, and a thread that takes one from
     /// there may have some of its own.
     #[test]

@@ -74,7 +74,7 @@ common::with_workers! {
     }
 
     fn while_every_worker_is_stuck(workers: usize) {
-        // Without sysmon the stuck ones keep their permits, and nothing moves.
+        // Without the monitor the stuck ones keep their permits, and nothing moves.
         let runtime = Builder::new().workers(workers).sysmon(false).build().unwrap();
         let handle = runtime.handle();
         let (parked, polls) = (Arc::new(Count::new()), Arc::new(AtomicUsize::new(0)));

@@ -49,7 +49,7 @@ common::with_workers! {
         runtime.block_on(task).unwrap();
     }
 
-    /// Unannounced: sysmon gives the permit to another thread.
+    /// Unannounced: the monitor gives the permit to another thread.
     fn gets_on_in_a_task(workers: usize) {
         let runtime = common::runtime(workers);
         let task = runtime.spawn(async { common::block_on_elsewhere(spawn_and_join(MANY)) });

@@ -19,8 +19,8 @@ use ws_executor::{
     time::sleep,
 };
 
-/// So often sysmon has a reason to take permits away. With one worker 3 threads were seen, and 220
-/// to 238 where one that has lost its permit goes on.
+/// So often the monitor has a reason to take permits away. With one worker 3 threads were seen, and
+/// 220 to 238 where one that has lost its permit goes on.
 const TICKS: usize = 300;
 
 /// Forks until it is told to stop: a computation of which there is always more.
@@ -112,8 +112,8 @@ common::with_workers! {
 }
 
 /// Whoever has begun with a branch has it to the end, so a thread that goes on without its permit
-/// is one more for each that sysmon takes. One worker, since more of them than there are cores hold
-/// each other up, and a thread without a core comes to no fork.
+/// is one more for each that the monitor takes. One worker, since more of them than there are cores
+/// hold each other up, and a thread without a core comes to no fork.
 #[test]
 fn who_has_lost_its_permit_waits_at_its_next_fork() {
     fn go_on(stop: &AtomicBool, depth: usize) {

@@ -3,8 +3,8 @@
 //! worker has tasks that are always ready.
 //!
 //! It fails when `every_61st` in `sched/find.rs` does not look at the global queue; the last three
-//! when it makes no exchange, when it takes one task from there and no batch, and when sysmon asks
-//! nobody to look there more often.
+//! when it makes no exchange, when it takes one task from there and no batch, and when the monitor
+//! asks nobody to look there more often.
 
 use crate::common;
 
@@ -96,7 +96,7 @@ common::with_workers! {
     /// While the global queue is never empty, no more than 61 polls of local tasks lie between two
     /// of its tasks on one thread.
     fn within_61_ticks_of_each_worker(workers: usize) {
-        // Without sysmon, who would bring another thread for those that are held up.
+        // Without the monitor, which would bring another thread for those that are held up.
         let runtime = Builder::new().workers(workers).sysmon(false).build().unwrap();
         // More than will wait in the global queue: else workers take them in batches.
         let hogs = hog(&runtime, workers, 100);
@@ -255,8 +255,8 @@ fn a_short_local_queue_fills_up() {
     });
 }
 
-/// Where polls are slow, those in the global queue do not wait for 61 of them each: sysmon counts
-/// time.
+/// Where polls are slow, those in the global queue do not wait for 61 of them each: the monitor
+/// counts time.
 #[test]
 fn slow_polls_do_not_hold_it_up() {
     const TASKS: usize = 50;

@@ -16,7 +16,7 @@ use ws_executor::{
     task,
 };
 
-/// Without sysmon, who wakes a thread for what lies about.
+/// Without the monitor, which wakes a thread for what lies about.
 fn alone(workers: usize) -> Runtime {
     Builder::new()
         .workers(workers)
@@ -61,7 +61,7 @@ common::with_workers! {
     /// F1, H2: all the work is with one worker, which is stuck; every other one comes and takes
     /// some.
     fn from_the_only_one_that_has_work(workers: usize) {
-        // Sysmon looks after what is alone in `runnext`.
+        // The monitor looks after what is alone in `runnext`.
         let runtime = common::runtime(workers);
         for _ in 0..20 {
             let task = runtime.spawn(async move {

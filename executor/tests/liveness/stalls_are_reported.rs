@@ -6,10 +6,11 @@
 //!
 //! A computation is reported if it comes to no fork for that long.
 //!
-//! It fails when `look_at` in `sched/sysmon.rs` does not ask the lane, when it forgets a stuck P
-//! once its permit was taken, when `begun` in `sched/stall.rs` does not hold back a report within
-//! the second, when a monitor that sleeps for good sleeps through the next report, and when
-//! `begin_blocking` in `sched/worker.rs` does not say that it is announced.
+//! It fails when the monitor (`sched/monitor/`) does not ask the branch deque, when `View` in
+//! `observe.rs` forgets a stuck worker once its permit was taken, when `begun` in `sched/stall.rs`
+//! does not hold back a report within the second, when a monitor that sleeps for good sleeps
+//! through the next report, and when `begin_blocking` in `sched/worker.rs` does not say that it is
+//! announced.
 
 use crate::common;
 
@@ -323,7 +324,7 @@ common::with_workers! {
         assert_eq!(reports.len(), 0);
     }
 
-    /// A hook that panics harms nobody: sysmon lives on (S6).
+    /// A hook that panics harms nobody: the monitor lives on (S6).
     fn a_hook_that_panics(workers: usize) {
         common::listen_to_panics();
         let called = Arc::new(Count::new());

@@ -6,8 +6,8 @@
 //! before the child.
 //!
 //! And a child does not wait for the end of the poll that forked it, when that waits for the child
-//! or computes on: other threads take it then (I1, I5, L2). Seen to hang when sysmon and thieves
-//! look at `runnext` alone.
+//! or computes on: other threads take it then (I1, I5, L2). Seen to hang when the monitor and
+//! thieves look at `runnext` alone.
 //!
 //! What is dropped in the middle fails when `fork` begins before its first poll, and when its drop
 //! aborts the child. The `select!` in random order fails when a fork keeps no handle for its second

@@ -180,7 +180,7 @@ fn with_two_workers_the_branch_of_a_stolen_fib_3_goes_back_to_its_owner_s_permit
         fib_2 + fib_3
     }
     common::limited(|| {
-        // Without sysmon, which would take the permit of a thread that waits here for another.
+        // Without the monitor, which would take the permit of a thread that waits here for another.
         let builder = Builder::new().workers(2).sysmon(false).events(1000);
         let runtime = builder.build().unwrap();
         let walk = common::forever(Walk::default());
@@ -206,7 +206,7 @@ fn with_two_workers_the_branch_of_a_stolen_fib_3_goes_back_to_its_owner_s_permit
 }
 
 /// A chain of joins, whose innermost call forks on until the others have taken all branches above
-/// it: they take them in the order in which they were pushed. Without sysmon, which gives the
+/// it: they take them in the order in which they were pushed. Without the monitor, which gives the
 /// permit of a thief that has lost its core for long to a second one: they would note what they
 /// took in any order.
 #[test]

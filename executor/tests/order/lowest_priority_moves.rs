@@ -21,7 +21,7 @@ use ws_executor::{
 const BOUND: usize = 250;
 
 fn one_worker(strict: bool) -> Runtime {
-    // No sysmon: on a busy machine it would end slices, and the order would not be the queue's
+    // No monitor: on a busy machine it would end slices, and the order would not be the queue's
     // alone.
     let builder = Builder::new().workers(1).sysmon(false);
     builder.strict_priorities(strict).build().unwrap()

@@ -1,8 +1,8 @@
-//! L1, without sysmon: a poll that holds a lock across `block_in_place`, and so lost its permit,
-//! comes to its end although it forks meanwhile and the holder of the permit waits for the lock.
-//! With sysmon the permit is taken from who waits.
+//! L1, without the monitor: a poll that holds a lock across `block_in_place`, and so lost its
+//! permit, comes to its end although it forks meanwhile and the holder of the permit waits for the
+//! lock. With the monitor, the permit is taken from the thread that waits.
 //!
-//! It fails by a hang when *Give way at a fork* waits for a permit where no sysmon is.
+//! It fails by a hang when *Give way at a fork* waits for a permit where no monitor is.
 
 use crate::common;
 

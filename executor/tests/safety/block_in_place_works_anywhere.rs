@@ -25,7 +25,7 @@ use ws_executor::{
     spawn_pinned, task, time,
 };
 
-/// Without sysmon, who would take the permit by itself.
+/// Without the monitor, which would take the permit by itself.
 fn runtime(workers: usize) -> Runtime {
     Builder::new()
         .workers(workers)

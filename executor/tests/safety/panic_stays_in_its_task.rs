@@ -42,8 +42,8 @@ fn counting(workers: usize) -> (Runtime, Arc<AtomicUsize>) {
     listen_to_log();
     let started = Arc::new(AtomicUsize::new(0));
     let hook = started.clone();
-    // Without sysmon: on a busy machine it may take the permit of a thread that waits for a core,
-    // and then another thread is started rightly.
+    // Without the monitor: on a busy machine it may take the permit of a thread that waits for a
+    // core, and then another thread is started rightly.
     let builder = Builder::new()
         .workers(workers)
         .sysmon(false)

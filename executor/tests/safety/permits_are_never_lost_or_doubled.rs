@@ -8,9 +8,9 @@
 //! `Settle` in `cell/state.rs` forgets a wake that came during the poll (a task is lost: a hang).
 //!
 //! *Running* is counted by the polls. A thread that was in a blocking call may end its poll without
-//! a permit, and one that sysmon has revoked is beyond the count: so polls are counted up to their
-//! first blocking call, and the bound is asserted in the runs without sysmon. With it the permits
-//! are counted at rest.
+//! a permit, and one that the monitor has revoked is beyond the count: so polls are counted up to
+//! their first blocking call, and the bound is asserted in the runs without the monitor. With it
+//! the permits are counted at rest.
 
 use crate::common;
 
@@ -109,7 +109,7 @@ fn block(random: &mut Random, tally: &Arc<Tally>, sysmon: bool) {
     drop(ws_executor::spawn(Watched::new(tally, async move {
         opens.open();
     })));
-    // Without sysmon nobody comes by if it is not announced.
+    // Without the monitor nobody comes by if it is not announced.
     if !sysmon || random.below(4) > 0 {
         tally.end();
         ws_executor::block_in_place(|| gate.pass());

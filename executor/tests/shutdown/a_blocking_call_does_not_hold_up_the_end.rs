@@ -126,7 +126,7 @@ common::with_workers! {
         // It is over although nobody has returned; what merely waited is gone.
         assert_eq!(blocked.returned.get(), 0);
         blocked.dropped.wait_for(WAITING);
-        // On a slow machine sysmon may have reported one as well.
+        // On a slow machine the monitor may have reported one as well.
         let report = logged(&["WARN", "was shut down", &name]);
         assert_eq!(report.len(), 1, "{report:?}");
         let line = &report[0];

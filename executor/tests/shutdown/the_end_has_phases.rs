@@ -193,8 +193,9 @@ common::with_workers! {
                 .shutdown_grace(GRACE)
                 .on_thread_stop(move || {
                     let _entered = later.get().unwrap().enter();
-                    let waited = catch_unwind(|| block_on_elsewhere(time::sleep(SHORT)));
-                    if on_a_worker() && waited.is_err() {
+                    // Only the end can end that wait. The hook also runs on the thread of the test.
+                    let waits = || block_on_elsewhere(time::sleep(GRACE));
+                    if on_a_worker() && catch_unwind(waits).is_err() {
                         counted.add();
                     }
                 })

@@ -2,9 +2,9 @@
 //! anything.
 //!
 //! It loses it in a search, since it lends it to who wants one before it takes a branch (*Give way
-//! at a fork*), or sysmon takes it; or in a waker that a step wakes, which announces a block, or
-//! takes so long that sysmon takes it (*Wakers in a step*). Each of these fails when one look at
-//! the permit is left out, by the place of which it is named here:
+//! at a fork*), or the monitor takes it; or in a waker that a step wakes, which announces a block,
+//! or takes so long that the monitor takes it (*Wakers in a step*). Each of these fails when one
+//! look at the permit is left out, by the place of which it is named here:
 //!
 //! | test | without the look |
 //! | --- | --- |
@@ -157,7 +157,7 @@ fn count_to(worker: &Worker, tick: u64) {
     worker.bed().progress.ticks.store(tick - 1, Relaxed);
 }
 
-/// A permit that was taken from a thread, as sysmon takes it, once its waker is woken.
+/// A permit that was taken from a thread, as the monitor takes it, once its waker is woken.
 struct Revoked(Shares<Mutex<Option<Permit>>>, Waker);
 
 impl Revoked {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-/// Whether sysmon was woken since it was asked last.
+/// Whether the monitor was woken since it was asked last.
 fn is_woken(idle: &Idle) -> bool {
     idle.monitor().wake_up()
 }

@@ -9,8 +9,8 @@ use crate::{
     sched::{
         Shared,
         idle::{Permit, Spinning},
+        monitor::Monitor,
         processor::Processor,
-        sysmon::Monitor,
         worker,
     },
     sync::{Arc, atomic::Ordering::Relaxed, thread},

@@ -20,8 +20,8 @@ use crate::{
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
-/// A task may be queued for so long: a slice until its thread counts as stuck, a period of sysmon
-/// until it looks, both once more for the next one, and what others computed meanwhile.
+/// A task may be queued for so long: a slice until its thread counts as stuck, a period of the
+/// monitor until it looks, both once more for the next one, and what others computed meanwhile.
 const QUEUED_NS_MAX: u64 = 80_000_000;
 
 fn ordered_len(peer: &Peer) -> usize {

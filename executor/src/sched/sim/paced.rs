@@ -209,7 +209,7 @@ impl Paced {
         self.see_who_comes(self.now());
         while let Some(at) = self.next() {
             self.shared.time.clock().set(at);
-            // sysmon first: it is rare, and its thread is nobody's CPU here.
+            // The monitor first: it is rare, and its thread is nobody's CPU here.
             if self.watch.is_due(at) {
                 context::apart(|| self.watch.look());
                 self.see_who_comes(at);

@@ -408,7 +408,7 @@ async fn not_early(time: Duration, sleep: impl Future<Output = ()>) {
     }
 }
 
-/// A waker that blocks, as code of a user's may; but not sysmon's thread, which would leave
+/// A waker that blocks, as code of a user's may; but not the monitor's thread, which would leave
 /// everybody to themselves.
 struct Alarm {
     task: Waker,

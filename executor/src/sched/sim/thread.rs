@@ -1,5 +1,5 @@
 //! A virtual thread, which both drivers step: a `Worker`, and the point of its loop at which it
-//! stands; and sysmon's.
+//! stands; and the monitor's.
 //!
 //! The steps are those that a real thread takes one after the other (`worker::main`,
 //! `Sleeper::park`, `Monitor::run`); who takes the next one, and when, is the driver's.
@@ -13,9 +13,9 @@ use crate::{
         Shared, Worker,
         closing::Closing,
         ground::{Bed, Ground},
+        monitor::{Monitor, Rest},
         processor::Processor,
         sleep::{Awake, Look, Sleeper, Slept},
-        sysmon::{Monitor, Rest},
         worker::Step,
     },
     sync::Arc,
@@ -169,7 +169,7 @@ impl Thread {
     }
 }
 
-/// What would be sysmon's thread.
+/// What would be the monitor's thread.
 pub(super) struct Watch {
     shared: Arc<Shared>,
     monitor: RefCell<Monitor>,
@@ -205,8 +205,7 @@ impl Watch {
         let mut monitor = self.monitor.borrow_mut();
         self.shared.idle.monitor().wake_up();
         if self.next.get().is_some() {
-            let acted = monitor.look();
-            monitor.pace(acted);
+            monitor.look();
         } else {
             monitor.get_up();
         }

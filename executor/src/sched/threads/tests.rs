@@ -92,7 +92,7 @@ fn that_none_is_started_at_the_end_is_not_worth_a_word() {
 #[test]
 fn threads_are_numbered_from_one() {
     let builder = Builder::new().workers(2).thread_name("numbered");
-    // Where sysmon took the permit of who waits at the barrier, a third would come.
+    // If the monitor took the permit of the thread that waits at the barrier, a third would come.
     let runtime = builder.sysmon(false).build().unwrap();
     let together = Arc::new(Barrier::new(2));
     let tasks = [(); 2].map(|()| {

@@ -287,7 +287,7 @@ impl Drop for Frozen<'_> {
 /// The threads that a runtime of `ws` or the test has started, by their numbers.
 static OURS: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 
-/// How many runtimes of `ws` there were. Each has a thread for its sysmon, and one that joins the
+/// How many runtimes of `ws` there were. Each has a thread for its monitor, and one that joins the
 /// others when the runtime is dropped. Neither calls a hook.
 static RUNTIMES: AtomicUsize = AtomicUsize::new(0);
 

@@ -8,7 +8,7 @@
 use std::{collections::BTreeMap, iter};
 
 use super::*;
-use crate::sched::{sysmon::Monitor, sysmon::tests::patiently};
+use crate::sched::{monitor::Monitor, monitor::tests::patiently};
 
 /// As many blocking calls at a time as a runtime with two workers had room for.
 const BURST: usize = 480;

@@ -1,7 +1,8 @@
-//! How often sysmon (L2) looks, when it sleeps, when it stays up for the netpoll (L6), and when it
-//! does the work of threads that are late. What it makes of a poll that is long or new is in
-//! `tests/polls.rs`, and of one that stalls in `tests/reports.rs`. Whose permit it takes is in
-//! `tests/permits.rs`, and seen by whole programs and by the simulated ones.
+//! How often the monitor (L2) looks, when it sleeps, when it stays up for the netpoll (L6), and
+//! when it does the work of threads that are late. What it makes of a poll that is long or new is
+//! in `tests/polls.rs`, and of one that stalls in `tests/reports.rs`. Whose permit it takes is in
+//! `tests/permits.rs`, and seen by whole programs and by the simulated ones. The tables of its pure
+//! functions are with them: `pace.rs`, `classify/tests.rs`.
 
 mod calm;
 mod permits;
@@ -16,14 +17,21 @@ use std::{
 
 use ws_reactor::{Direction, Interest, Registration, pipe};
 
-use super::*;
+use super::{
+    act::TIMER_GRACE_NS,
+    classify::SLICE_NS,
+    observe::Ask,
+    pace::{BUSY, CROWDED, FAST_LOOKS, IDLE_LOOKS, SLOW},
+    *,
+};
 use crate::{
     context, join,
     runtime::{Builder, Runtime},
     sched::{
         closing::Closing,
-        find::tests::thread,
+        find::{GLOBAL_TICK, tests::thread},
         idle::Spinning,
+        processor::{Peer, attention},
         shutdown::tests::end,
         sleep::{Look, Sleeper},
         stage::Stage,
@@ -50,7 +58,7 @@ fn stage(runtime: &Runtime) -> &Stage {
     stage.as_ref().expect("its clock is virtual")
 }
 
-/// Threads of a runtime with two permits, the first of which is in a poll, and sysmon.
+/// Threads of a runtime with two permits, the first of which is in a poll, and the monitor.
 struct Watched {
     runtime: Runtime,
     threads: Vec<Worker>,
@@ -65,7 +73,7 @@ impl Watched {
             runtime,
         };
         // What was seen at nought counts as never seen.
-        watched.advance(SLOW_BUSY);
+        watched.advance(BUSY);
         watched.is_in_a_poll(true);
         watched
     }
@@ -94,24 +102,21 @@ impl Watched {
         stage(&self.runtime).set_blocked(self.peer().index, blocks);
     }
 
-    /// So much later sysmon looks. Whether it had to act.
+    /// So much later the monitor looks. Whether it had to act.
     fn looks_after(&mut self, time: Duration) -> bool {
         self.advance(time);
         self.monitor.look()
     }
 
-    /// The next poll begins, and sysmon sees it.
+    /// The next poll begins, and the monitor sees it.
     fn begins(&mut self) -> bool {
         self.peer().progress.ticks.fetch_add(1, Relaxed);
         self.looks_after(Duration::ZERO)
     }
 
-    /// How long sysmon sleeps now.
+    /// How long the monitor sleeps now.
     fn rest(&mut self) -> Duration {
-        match self.monitor.rest() {
-            Rest::For(time) => time,
-            Rest::ForGood(_) => panic!("somebody runs"),
-        }
+        rest(&mut self.monitor)
     }
 
     /// A task of the first thread's that is in no queue. All permits are taken.
@@ -132,24 +137,36 @@ impl Watched {
     }
 }
 
-/// The period after so many looks that found nothing.
-fn quiet(monitor: &mut Monitor, looks: u32) -> Duration {
-    (0..looks).for_each(|_| monitor.pace(false));
-    monitor.period
+/// How long the monitor sleeps, where it does not sleep for good.
+fn rest(monitor: &mut Monitor) -> Duration {
+    match monitor.rest() {
+        Rest::For(time) => time,
+        Rest::ForGood(_) => panic!("somebody runs"),
+    }
+}
+
+/// The same after so many looks that found the same.
+fn rest_after(monitor: &mut Monitor, looks: u32) -> Duration {
+    (1..looks).for_each(|_| _ = monitor.rest());
+    rest(monitor)
 }
 
 #[test]
 fn the_period_doubles_where_there_is_nothing_to_do() {
     let runtime = runtime();
+    let idle = &runtime.handle().shared().idle;
+    let permit = idle.acquire().expect("two are free");
     let mut monitor = monitor(&runtime);
     for _ in 0..2 {
-        monitor.pace(true);
-        assert_eq!(monitor.period, FAST);
-        assert_eq!(quiet(&mut monitor, FAST_LOOKS - 1), FAST);
-        assert_eq!(quiet(&mut monitor, 1), 2 * FAST);
-        assert_eq!(quiet(&mut monitor, 1), 4 * FAST);
+        monitor.found.acted = true;
+        assert_eq!(rest(&mut monitor), FAST);
+        monitor.found.acted = false;
+        assert_eq!(rest_after(&mut monitor, FAST_LOOKS - 1), FAST);
+        assert_eq!(rest(&mut monitor), 2 * FAST);
+        assert_eq!(rest(&mut monitor), 4 * FAST);
     }
-    assert_eq!(quiet(&mut monitor, 20), SLOW, "a permit is free");
+    assert_eq!(rest_after(&mut monitor, 20), SLOW, "a permit is free");
+    idle.release(permit, None);
 }
 
 #[test]
@@ -158,17 +175,21 @@ fn the_longest_period_is_as_long_as_others_can_wait() {
     let idle = &runtime.handle().shared().idle;
     let mut monitor = monitor(&runtime);
     let mut longest = |watchful, crowded| {
-        monitor.watchful = watchful;
-        monitor.crowded = crowded;
-        quiet(&mut monitor, 20)
+        monitor.found.watchful = watchful;
+        monitor.crowded = Crowded::default();
+        if crowded {
+            monitor.crowded.seen();
+        }
+        rest_after(&mut monitor, 20)
     };
-    assert_eq!(longest(false, 1), SLOW, "nobody waits for a core");
-    assert_eq!(longest(true, 1), SLOW_BUSY);
-    let permits = [idle.acquire(), idle.acquire()];
-    assert_eq!(longest(false, 0), SLOW_BUSY);
-    assert_eq!(longest(false, 1), CROWDED);
-    assert_eq!(longest(true, 1), SLOW_BUSY);
-    for permit in permits {
+    let first = idle.acquire();
+    assert_eq!(longest(false, true), SLOW, "nobody waits for a core");
+    assert_eq!(longest(true, true), BUSY);
+    let second = idle.acquire();
+    assert_eq!(longest(false, false), BUSY);
+    assert_eq!(longest(false, true), CROWDED);
+    assert_eq!(longest(true, true), BUSY);
+    for permit in [first, second] {
         idle.release(permit.expect("two are free"), None);
     }
 }
@@ -185,13 +206,13 @@ fn it_sleeps_while_nobody_runs_and_nothing_waits() {
     let shared = runtime.handle().shared();
     let mut monitor = monitor(&runtime);
     assert_eq!(sleeps_after(&mut monitor), Some(IDLE_LOOKS));
-    monitor.watches = true;
+    monitor.found.watches = true;
     assert_eq!(
         sleeps_after(&mut monitor),
         None,
         "a poll may have to be reported"
     );
-    monitor.watches = false;
+    monitor.found.watches = false;
     let permit = shared.idle.acquire().expect("two are free");
     assert_eq!(sleeps_after(&mut monitor), None, "somebody runs");
     shared.idle.release(permit, None);
@@ -228,24 +249,23 @@ fn it_begins_anew_with_its_count_where_somebody_ran() {
     let mut monitor = monitor(&runtime);
     (1..IDLE_LOOKS).for_each(|_| assert!(matches!(monitor.rest(), Rest::For(_))));
     let permit = shared.idle.acquire().expect("two are free");
-    assert!(matches!(monitor.rest(), Rest::For(SLOW_BUSY)));
-    monitor.again = true;
-    assert!(
-        matches!(monitor.rest(), Rest::For(FAST)),
-        "it is to look at once"
-    );
-    monitor.again = false;
+    assert_eq!(rest(&mut monitor), SLOW);
+    monitor.found.again = true;
+    assert_eq!(rest(&mut monitor), FAST, "it is to look at once");
+    monitor.found.again = false;
     shared.idle.release(permit, None);
     (1..IDLE_LOOKS).for_each(|_| assert!(matches!(monitor.rest(), Rest::For(_))));
     assert!(matches!(monitor.rest(), Rest::ForGood(None)));
-    monitor.seen.push(Seen {
+    monitor.memory.seen.push(Seen {
         ticks: 1,
         since: 1,
         ..Seen::default()
     });
+    monitor.found.acted = true;
     monitor.get_up();
-    let seen = monitor.seen[0];
+    let seen = monitor.memory.seen[0];
     assert_eq!((seen.ticks, seen.since), (0, 0), "that is long ago");
+    assert_eq!(rest(&mut monitor), BUSY);
 }
 
 /// A waker that notes that it was woken.
@@ -441,7 +461,7 @@ fn who_finds_no_permit_wakes_it() {
             "one look does not tell who is blocked"
         );
         watched.looks_after(FAST);
-        assert_eq!(watched.rest(), SLOW_BUSY, "two do");
+        assert_eq!(watched.rest(), BUSY, "two do");
     }
     watched.end();
 }
@@ -505,7 +525,7 @@ fn its_thread_is_there_from_the_beginning_if_it_is_wanted() {
         let shared = runtime.handle().shared();
         assert_eq!(shared.is_monitored(), wanted);
         if wanted {
-            patiently("it looks", || shared.sysmon.looks() > 0);
+            patiently("it looks", || shared.monitor.looks() > 0);
         }
     }
 }
@@ -514,15 +534,17 @@ fn its_thread_is_there_from_the_beginning_if_it_is_wanted() {
 fn a_virtual_thread_blocks_or_computes() {
     let watched = Watched::new(runtime(), 1);
     let (shared, peer) = (watched.shared(), watched.peer());
+    let asked = Asked {
+        shared,
+        peer,
+        now: 5,
+    };
     for blocks in [false, true] {
         watched.blocks(blocks);
-        assert_eq!(
-            shared.cpu_time_of(peer, 5),
-            Some(if blocks { 0 } else { 5 })
-        );
-        assert_eq!(shared.is_off_core(peer, Some(5)), blocks);
-        assert_eq!(shared.is_waiting(peer), blocks);
-        assert!(!shared.is_off_core(peer, None), "nobody tells");
+        assert_eq!(asked.cpu_time(), Some(if blocks { 0 } else { 5 }));
+        assert_eq!(asked.is_off_core(Some(5)), blocks);
+        assert_eq!(asked.is_waiting(), blocks);
+        assert!(!asked.is_off_core(None), "nobody tells");
     }
     watched.end();
 }
@@ -531,6 +553,8 @@ fn a_virtual_thread_blocks_or_computes() {
 #[test]
 fn the_system_tells_whether_a_thread_blocks() {
     use std::sync::mpsc;
+
+    use ws_reactor::ThreadId;
 
     let builder = Builder::new().workers(2).sysmon(false);
     let runtime = builder.stall_threshold(None).build().unwrap();
@@ -551,20 +575,25 @@ fn the_system_tells_whether_a_thread_blocks() {
     // It may wait for something else, and go on, on its way to where it stays.
     patiently("it waits", || (0..100).all(|_| stands_still()));
     peer.thread.number.store(id.as_u32(), Relaxed);
-    let cpu = shared.cpu_time_of(peer, 0);
+    let asked = Asked {
+        shared,
+        peer,
+        now: 0,
+    };
+    let cpu = asked.cpu_time();
     assert!(cpu.is_some_and(|cpu| cpu > 1), "{cpu:?}");
     assert_eq!(cpu, id.cpu_time_ns());
-    assert!(shared.is_waiting(peer));
-    assert!(shared.is_off_core(peer, cpu));
+    assert!(asked.is_waiting());
+    assert!(asked.is_off_core(cpu));
     drop(stop);
     thread.join().unwrap();
     // This one computes.
     peer.thread
         .number
         .store(ThreadId::current().as_u32(), Relaxed);
-    assert!(!shared.is_waiting(peer));
+    assert!(!asked.is_waiting());
     patiently("its CPU time moves", || {
-        !shared.is_off_core(peer, shared.cpu_time_of(peer, 0))
+        !asked.is_off_core(asked.cpu_time())
     });
     shared.return_processor(processor);
 }

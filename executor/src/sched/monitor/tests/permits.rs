@@ -1,4 +1,4 @@
-//! L2: whose permit sysmon takes, and when.
+//! L2: whose permit the monitor takes, and when.
 //!
 //! *A short wait*: the first test fails if the wait is longer or shorter, or the next look is not
 //! when it is over; the second if what came of a wait is not counted, in vain or not, the third if
@@ -7,15 +7,22 @@
 //!
 //! J6, *Strays*: the first test of computations that fork fails if a look takes all their permits,
 //! or hurries, or comes at once for another, and if as many as there are lose it one by one; the
-//! next if a stray is not seen to block or to end, or nobody hears of it; the others if who sleeps
-//! or blocks is one, and if sysmon does not stay awake beside one.
+//! next if a stray is not seen to block or to end, or no thread hears of it; the others if a thread
+//! that sleeps or blocks is one, and if the monitor does not stay awake beside one.
 //!
 //! Branches of a join: the third test from the end fails if who runs one does not give way in the
 //! middle of a leaf, or at once, or if others do so; the next if it does so for another
 //! computation, or if it is not noted who forks; the last if a shared branch counts among what
 //! others need a computing thread's permit for, or if who shares one does not give way.
 
-use super::{super::*, Watched};
+use super::{
+    super::{
+        classify::{LOOK_NS, SLICE_NS},
+        pace::BUSY,
+        *,
+    },
+    Watched,
+};
 use crate::{
     context,
     fork_join::FORK_SLICE,
@@ -24,6 +31,8 @@ use crate::{
     sched::{
         closing::Closing,
         find::tests::{runtime, thread},
+        idle::Stands,
+        processor::Peer,
         shutdown::tests::end,
         sleep::Sleeper,
         worker::{BRANCH, Worker},
@@ -34,8 +43,8 @@ use crate::{
 const SHORT_WAIT: Duration = Duration::from_nanos(short_wait::SHORT_WAIT_NS);
 const SLICE: Duration = Duration::from_nanos(SLICE_NS);
 
-/// Two threads with both permits, the first of which is in a poll, and sysmon; a task waits for one
-/// of them.
+/// Two threads with both permits, the first of which is in a poll, and the monitor; a task waits
+/// for one of them.
 struct Beside {
     runtime: Runtime,
     poller: Worker,
@@ -58,7 +67,7 @@ impl Beside {
         }
     }
 
-    /// The next poll of the first thread begins, and sysmon sees it.
+    /// The next poll of the first thread begins, and the monitor sees it.
     fn begins(&mut self) {
         self.poller.bed().progress.ticks.fetch_add(1, Relaxed);
         self.blocks(false);
@@ -72,14 +81,14 @@ impl Beside {
         stage.set_blocked(self.poller.bed().index, blocks);
     }
 
-    /// So much later sysmon looks. Whether the permit is still there.
+    /// So much later the monitor looks. Whether the permit is still there.
     fn keeps_it(&mut self, after: Duration) -> bool {
         self.poller.ground().time.clock().advance(after);
         self.monitor.look();
         self.poller.bed().standing().has_permit()
     }
 
-    /// It blocks for longer than a short wait. Whether sysmon waited for it.
+    /// It blocks for longer than a short wait. Whether the monitor waited for it.
     fn is_waited_for(&mut self) -> bool {
         self.begins();
         self.blocks(true);
@@ -102,8 +111,8 @@ impl Beside {
     }
 }
 
-/// The permit that sysmon took from it, and that a thread got which was started for it, is its own
-/// again.
+/// The permit that the monitor took from it, and that a thread got which was started for it, is its
+/// own again.
 fn comes_back(runtime: &Runtime, thread: &Worker) {
     let shared = runtime.handle().shared();
     let stage = shared.threads.stage.as_ref().expect("the clock is virtual");
@@ -258,7 +267,7 @@ fn of_computations_that_fork_one_a_look_loses_its_permit() {
         assert!(!watched.looks_after(slice), "there is no hurry");
         assert_eq!(permits(), 1, "who got the other takes what is queued");
         assert_ne!(watched.rest(), FAST, "it does not ask at once again");
-        watched.looks_after(SLOW_BUSY);
+        watched.looks_after(BUSY);
         // Half of the workers before their slice is over.
         assert_eq!(permits(), usize::from(slice == FORK_SLICE));
         watched.looks_after(SLICE);
@@ -283,7 +292,7 @@ fn who_computes_on_is_a_stray_until_it_blocks() {
         watched.looks_after(SLICE);
         assert!(watched.peer().is_stray());
         forks(&watched);
-        watched.looks_after(SLOW_BUSY);
+        watched.looks_after(BUSY);
         assert!(watched.peer().is_stray(), "it computes on");
         assert!(lane.ask(), "nobody asks for a core");
         forks(&watched);
@@ -291,7 +300,7 @@ fn who_computes_on_is_a_stray_until_it_blocks() {
             watched.begins();
         } else {
             watched.blocks(true);
-            watched.looks_after(SLOW_BUSY);
+            watched.looks_after(BUSY);
         }
         assert!(!watched.peer().is_stray());
         assert!(!lane.ask(), "its core is free, and nobody asks");
@@ -312,8 +321,8 @@ fn who_mostly_sleeps_is_no_stray() {
         watched.blocks(sleeps);
         // One that sleeps has used nothing at all, on a stage.
         let used = if sleeps { 0 } else { then };
-        watched.monitor.seen[0].before.1 = Some(used.saturating_sub(ran));
-        watched.looks_after(SLOW_BUSY);
+        watched.monitor.memory.seen[0].share.cpu = Some(used.saturating_sub(ran));
+        watched.looks_after(BUSY);
         watched.peer().is_stray()
     };
     let quarter = LOOK_NS / 4;
@@ -346,7 +355,7 @@ fn who_comes_back_from_a_block_without_a_permit_is_a_stray() {
 }
 
 #[test]
-fn sysmon_is_awake_beside_a_stray() {
+fn the_monitor_is_awake_beside_a_stray() {
     let mut watched = Watched::new(runtime(), 2);
     watched.begins();
     watched.wants();

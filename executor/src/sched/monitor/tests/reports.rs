@@ -47,10 +47,10 @@ impl Reported {
         self.task.header().id()
     }
 
-    /// Whether sysmon stays up for a poll that it may have to report.
+    /// Whether the monitor stays up for a poll that it may have to report.
     fn watches_after(&mut self, time: Duration) -> bool {
         self.watched.looks_after(time);
-        self.watched.monitor.watches
+        self.watched.monitor.found.watches
     }
 
     /// What was said since the last call.
@@ -82,11 +82,11 @@ impl Reported {
             let permit = thread.bed().standing().revoke().expect("it had one");
             self.watched.shared().idle.release(permit, None);
         }
-        // Who computes keeps sysmon awake.
+        // Who computes keeps the monitor awake.
         self.watched.blocks(true);
     }
 
-    /// sysmon sleeps for good: for how long, if nobody wakes it.
+    /// The monitor sleeps for good: for how long, if nobody wakes it.
     fn sleeps(&mut self) -> Option<Duration> {
         let mut rests = (0..20).map(|_| self.watched.monitor.rest());
         let slept = rests.find_map(|rest| match rest {
@@ -332,7 +332,7 @@ fn a_long_poll_is_asked_to_come_by_if_its_stalls_are_reported() {
 fn it_stays_up_for_a_new_poll_and_not_for_who_is_in_none() {
     let mut reported = Reported::new();
     reported.watched.begins();
-    assert!(reported.watched.monitor.watches);
+    assert!(reported.watched.monitor.found.watches);
     reported.watched.is_in_a_poll(false);
     for _ in 0..2 {
         assert!(!reported.watches_after(THRESHOLD));
@@ -368,8 +368,8 @@ fn a_poll_that_blocks_is_reported_also_if_its_permit_is_gone() {
     reported.end();
 }
 
-/// sysmon sleeps beside a thread that is stuck, up to the next report. Whoever takes a permit wakes
-/// it.
+/// The monitor sleeps beside a thread that is stuck, up to the next report. Whoever takes a permit
+/// wakes it.
 #[test]
 fn a_stall_that_was_reported_is_known_after_a_sleep() {
     let mut reported = Reported::new();

@@ -1,5 +1,5 @@
-//! What sysmon makes of a poll: what it tells its thread (F2, L4), what of it goes to others (J4),
-//! how soon it looks again.
+//! What the monitor makes of a poll: what it tells its thread (F2, L4), what of it goes to others
+//! (J4), how soon it looks again.
 
 use super::*;
 
@@ -54,7 +54,7 @@ fn the_system_is_asked_once_in_a_poll_who_blocks_beside_a_free_permit() {
         watched.blocks(true);
         for _ in 0..2 {
             watched.begins();
-            (0..3).for_each(|_| _ = watched.looks_after(SLOW_BUSY));
+            (0..3).for_each(|_| _ = watched.looks_after(BUSY));
         }
         let read = *stage(&watched.runtime).files_read.lock();
         assert_eq!(read, files, "{threads} of two permits are taken");
@@ -86,9 +86,9 @@ fn who_makes_few_ticks_is_sent_to_the_global_queue() {
         change(&watched);
         watched.peer().attention.store(0, Relaxed);
         watched.peer().progress.ticks.fetch_add(ticks, Relaxed);
-        watched.looks_after(SLOW_BUSY);
+        watched.looks_after(BUSY);
         let sent = watched.peer().attention.load(Relaxed) == attention::GLOBAL;
-        assert_eq!(watched.monitor.watchful, sent);
+        assert_eq!(watched.monitor.found.watchful, sent);
         sent
     };
     let same: fn(&Watched) = |_| ();
@@ -112,21 +112,21 @@ fn who_makes_few_ticks_is_sent_to_the_global_queue() {
 fn a_poll_that_computes_or_blocks_is_looked_at_often_where_permits_are_short() {
     let mut watched = Watched::new(runtime(), 2);
     watched.begins();
-    watched.looks_after(SLOW_BUSY / 2 - MOMENT);
+    watched.looks_after(BUSY / 2 - MOMENT);
     assert!(
-        !watched.monitor.watchful,
+        !watched.monitor.found.watchful,
         "it waited for a core most of the time"
     );
-    watched.looks_after(SLOW_BUSY / 2);
-    assert!(watched.monitor.watchful, "it computes");
+    watched.looks_after(BUSY / 2);
+    assert!(watched.monitor.found.watchful, "it computes");
     watched.blocks(true);
     watched.looks_after(FAST);
-    assert!(watched.monitor.watchful, "it blocks");
+    assert!(watched.monitor.found.watchful, "it blocks");
     watched.end();
     let mut watched = Watched::new(runtime(), 1);
     watched.begins();
-    watched.looks_after(SLOW_BUSY);
-    assert!(!watched.monitor.watchful, "a permit is free");
+    watched.looks_after(BUSY);
+    assert!(!watched.monitor.found.watchful, "a permit is free");
     watched.end();
 }
 
@@ -135,20 +135,19 @@ fn it_is_crowded_where_a_thread_waits_for_a_core() {
     let mut watched = Watched::new(runtime(), 2);
     watched.begins();
     watched.looks_after(FAST);
-    assert_eq!(watched.monitor.crowded, 0, "it computes");
+    assert!(!watched.monitor.crowded.holds(), "it computes");
     watched.blocks(true);
     watched.looks_after(FAST);
-    assert_eq!(watched.monitor.crowded, 0, "it blocks");
+    assert!(!watched.monitor.crowded.holds(), "it blocks");
     watched.blocks(false);
     watched.looks_after(FAST);
     // Its CPU clock has not moved since, and nothing else is what it waits for.
     watched.looks_after(Duration::ZERO);
-    assert_eq!(watched.monitor.crowded, CROWDED_LOOKS);
-    for _ in 0..CROWDED_LOOKS {
-        assert_ne!(watched.monitor.crowded, 0);
+    for _ in 0..crowded::LOOKS {
+        assert!(watched.monitor.crowded.holds());
         watched.looks_after(FAST);
     }
-    assert_eq!(watched.monitor.crowded, 0, "that was long ago");
+    assert!(!watched.monitor.crowded.holds(), "that was long ago");
     watched.end();
 }
 
@@ -199,16 +198,16 @@ fn who_is_stuck_is_looked_at_often_if_that_is_not_announced() {
     let permit = watched.peer().standing.revoke().expect("it had one");
     watched.looks_after(FAST);
     assert!(
-        watched.monitor.watchful,
+        watched.monitor.found.watchful,
         "it may be back at any moment, and stuck again"
     );
     watched.peer().flags.announced.store(true, Relaxed);
     watched.looks_after(FAST);
-    assert!(!watched.monitor.watchful);
+    assert!(!watched.monitor.found.watchful);
     watched.peer().flags.announced.store(false, Relaxed);
     watched.is_in_a_poll(false);
     watched.looks_after(FAST);
-    assert!(!watched.monitor.watchful);
+    assert!(!watched.monitor.found.watchful);
     watched.peer().standing.run(permit);
     watched.end();
 }
@@ -241,19 +240,16 @@ fn a_new_poll_that_is_on_no_core_is_looked_at_again_at_once() {
         watched.looks_after(after);
         watched.rest() == FAST
     };
-    assert!(
-        !again(&mut watched, true, SLOW_BUSY),
-        "nobody needs its permit"
-    );
+    assert!(!again(&mut watched, true, BUSY), "nobody needs its permit");
     watched.wants();
-    assert!(!again(&mut watched, false, SLOW_BUSY), "it computes");
-    assert!(again(&mut watched, true, SLOW_BUSY));
+    assert!(!again(&mut watched, false, BUSY), "it computes");
+    assert!(again(&mut watched, true, BUSY));
     assert!(!again(&mut watched, true, FAST), "not twice in a row");
-    assert!(again(&mut watched, true, SLOW_BUSY));
+    assert!(again(&mut watched, true, BUSY));
     let permit = watched.peer().standing.revoke().expect("it had one");
     watched.looks_after(FAST);
     watched.peer().progress.ticks.fetch_add(1, Relaxed);
-    watched.looks_after(SLOW_BUSY);
+    watched.looks_after(BUSY);
     assert_ne!(watched.rest(), FAST, "it has no permit to lose");
     watched.peer().standing.run(permit);
     watched.end();

@@ -1,25 +1,25 @@
-//! *Calm*: sysmon looks every 4 ms where nothing but computations that fork goes on, and every
-//! millisecond where anything else does. The first test fails for each condition in `Calm::look`
-//! and `Peer::only_forks` that is left out, by the name that it says; the second if who mostly
-//! waits counts as computing, or is forgotten at once; the last if sysmon does not sleep for
-//! longer, if who pushes for all does not wake it, if it does not look once more before it sleeps,
-//! and if it is woken though it looks.
+//! *Calm*: the monitor looks every 4 ms while only computations that fork go on, and every
+//! millisecond while anything else does. The first test fails for each condition in `Calm::look`,
+//! `Calm::judge` and `Peer::only_forks` that is left out, by the name that it says. The second
+//! fails if a thread that mostly waits counts as computing, or is forgotten at once. The last fails
+//! if the monitor does not sleep for longer, if a push for all does not wake it, if it does not
+//! look once more before it sleeps, and if it is woken though it looks.
 
 use super::*;
 use crate::sched::{
-    sysmon::calm::{CALM, RESTLESS_LOOKS},
+    monitor::{calm::RESTLESS_LOOKS, pace::CALM},
     worker::BRANCH,
 };
 
-/// Two threads with both permits, in branches of joins, one that has none, and sysmon, which finds
-/// it calm.
+/// Two threads with both permits, in branches of joins, one that has none, and the monitor, which
+/// finds it calm.
 fn computing() -> Watched {
     let mut watched = Watched::new(runtime(), 3);
     for thread in &watched.threads[..2] {
         thread.bed().progress.running.store(BRANCH, Relaxed);
     }
     watched.begins();
-    assert!(is_calm_after(&mut watched, SLOW_BUSY));
+    assert!(is_calm_after(&mut watched, BUSY));
     watched
 }
 
@@ -72,18 +72,18 @@ fn it_is_calm_where_nothing_but_computations_that_fork_goes_on() {
     for (what, begin) in all {
         let mut watched = computing();
         begin(&watched);
-        assert!(!is_calm_after(&mut watched, SLOW_BUSY), "{what}");
+        assert!(!is_calm_after(&mut watched, BUSY), "{what}");
         end_of(watched);
     }
     let mut watched = computing();
     polls(&watched.threads[1]);
-    assert!(!is_calm_after(&mut watched, SLOW_BUSY), "it does not fork");
+    assert!(!is_calm_after(&mut watched, BUSY), "it does not fork");
     end_of(watched);
     let mut watched = computing();
     let (_sender, mut receiver) = pipe::new().unwrap();
     let netpoll = &watched.shared().io.netpoll;
     let source = Registration::new(netpoll, &mut receiver, Interest::READABLE).unwrap();
-    assert!(!is_calm_after(&mut watched, SLOW_BUSY), "a source");
+    assert!(!is_calm_after(&mut watched, BUSY), "a source");
     drop(source);
     end_of(watched);
 }
@@ -91,12 +91,12 @@ fn it_is_calm_where_nothing_but_computations_that_fork_goes_on() {
 #[test]
 fn it_is_not_calm_for_some_looks_after_a_thread_waited() {
     let mut watched = computing();
-    let tenth = SLOW_BUSY / 10;
+    let tenth = BUSY / 10;
     let mut used_all_but = |waited: Duration| {
         // What it has used is the time, on a stage.
         let now = watched.shared().time.clock().now_ns();
-        watched.monitor.calm.before.1[0] = Some(now + waited.as_nanos() as u64);
-        is_calm_after(&mut watched, SLOW_BUSY)
+        watched.monitor.calm.cpu[0] = Some(now + waited.as_nanos() as u64);
+        is_calm_after(&mut watched, BUSY)
     };
     assert!(used_all_but(tenth));
     assert!(!used_all_but(tenth + Duration::from_nanos(1)));
@@ -111,12 +111,11 @@ fn it_is_not_calm_for_some_looks_after_a_thread_waited() {
 fn who_pushes_for_all_wakes_it() {
     let mut watched = computing();
     let begin = |watched: &mut Watched| {
-        (0..FAST_LOOKS + 20).for_each(|_| watched.monitor.pace(false));
-        assert_eq!(watched.rest(), CALM);
+        assert_eq!(rest_after(&mut watched.monitor, FAST_LOOKS + 20), CALM);
     };
     let end = |watched: &mut Watched| {
         watched.shared().drain_global();
-        assert!(is_calm_after(watched, SLOW_BUSY));
+        assert!(is_calm_after(watched, BUSY));
     };
     begin(&mut watched);
     watched.wants();

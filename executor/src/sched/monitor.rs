@@ -1,0 +1,402 @@
+//! The monitor: a thread without a permit. One stuck task holds up no other, because the monitor
+//! sees it (L2). Go calls it sysmon.
+//!
+//! It looks at every worker, rests, and looks again. A look has three parts for each worker:
+//!
+//! | part | file | what it is |
+//! | --- | --- | --- |
+//! | observe | `observe.rs` | a `View`: a few loads. What costs more is a question of the trait `Ask` |
+//! | classify | `classify.rs` | a pure function of the view, the questions and what was `Seen` before. Its value is a `Verdict` |
+//! | act | `act.rs` | does what the verdict says |
+//!
+//! How long the monitor rests is another pure function, in `pace.rs`. Four heuristics have a file
+//! each, and can go without the others: `calm.rs`, `crowded.rs`, `short_wait.rs`, `strays.rs`.
+//!
+//! # What it sees, and what it does
+//!
+//! A worker's thread counts up its `ticks` at every step. If a worker runs, and its ticks are the
+//! same at two looks, it is *in a long poll*, since the first of these looks.
+//!
+//! | after | and | the monitor |
+//! | --- | --- | --- |
+//! | one look | a timer of any worker is due for 100 us | fires it (F6). It wakes tasks alone, see `strangers.rs` |
+//! | one look | a task is in its `runnext`, and a permit is free | wakes a thread, which steals that |
+//! | one look, if its thread is blocked, or 10 ms | its poll forked a child, which is in `direct` | gives the child to others (J4) |
+//! | one look, or *a short wait* | its thread is blocked, no permit is free, and others need one | revokes its permit |
+//! | 10 ms | | asks it to yield (F2) |
+//! | (a worker that makes fewer than 61 ticks a millisecond) | the global queue has a task | asks it to look there more often (L4) |
+//! | 10 ms | no permit is free, and others need one | revokes its permit. At most one a look of those that fork |
+//! | 100 us | its poll forks, no permit is free, and tasks need one | revokes its permit, one a look (*Strays* in `fork_join/owner.rs`) |
+//! | the threshold, without a fork | it has not announced that it blocks | reports a stall (`stall.rs`) |
+//!
+//! *Others need one* if one of these holds:
+//!
+//! - tasks are queued, in this worker's own queue included;
+//! - this worker's thread is blocked, and branches of a join are there to be taken (threads that
+//!   compute take them in the end);
+//! - a thread waits for a permit to go on;
+//! - no thread waits in the netpoll although there is something to wait for;
+//! - a thread waited there, had ready tasks, and found no permit for them. It then also wakes the
+//!   monitor at once ([`Shared::need_permit`]).
+//!
+//! Two looks tell which thread is blocked. The second comes 20 us after the first in two cases:
+//!
+//! - a thread asked for a permit;
+//! - others need one, and the first look saw a poll begin whose thread is on no core (its CPU clock
+//!   is the same at two readings) and does not wait for one.
+//!
+//! *A stall* begins with its poll, or with a fork that the poll came to. It ends with the next fork
+//! or with the poll: a computation that goes on forking is not stuck. A fork does not announce
+//! itself, because that would cost every join a store. Therefore the monitor asks the branch deque
+//! of each worker in a long poll, as a thief does (*Hunger* in `fork_join/deque.rs`). The next fork
+//! there answers: its thread counts `came_by`. If the count has moved at a look, the monitor takes
+//! the stall to begin anew, and asks again. A poll without a join pays a load for that, and one
+//! with joins pays one slow join for each look. The first ask comes with the second look at a poll.
+//! Hence a stall behind the last join of a poll that made all of its joins before that look may be
+//! reported one look too early.
+//!
+//! If a worker's permit was taken in the middle of a poll, the worker stays in view until the stall
+//! is reported, and while its thread computes. That holds also if all others have gone to sleep.
+//!
+//! Beside that:
+//!
+//! - If work waits, a permit is free and no thread spins, the monitor wakes a thread. (This lasts
+//!   only where the system refuses threads. Then the monitor tries again at each look. If the
+//!   runtime has no thread at all, the monitor becomes a worker itself, see `keeper.rs`.)
+//! - If no thread has looked at the netpoll for 10 ms, the monitor looks there (F5).
+//! - If all threads sleep and none waits in the netpoll, the monitor wakes one to go there. The
+//!   thread that slept last may have met the monitor's own look at the netpoll.
+//!
+//! # Blocked or computing?
+//!
+//! A blocked thread loses its permit at once, or after *a short wait*: its core is free, and
+//! another thread uses it. A computing one keeps its permit for a slice of 10 ms, because one more
+//! thread would only compete with it. (One that forks keeps it for less: it comes to a fork soon,
+//! and waits there.) A thread is blocked if its CPU clock has not moved between two looks *and* it
+//! is not runnable: on a busy machine the clock also stands still while a thread waits for a core.
+//! The second question costs 3 us. So the monitor asks it only if the clock has not moved, and
+//! mostly once in a poll while a permit is free. If the system does not tell, a thread counts as
+//! computing.
+//!
+//! A look costs some loads for each worker, and 0.3 us for each reading of a CPU clock. What a
+//! thread in a revoked worker does when its poll ends is in `idle.rs`. What is in that worker's
+//! queue is given to all, since thieves come only when they run dry.
+//!
+//! What was measured and what was rejected: `docs/decisions/2026-11-24-monitor.md`.
+
+mod act;
+mod calm;
+mod classify;
+mod crowded;
+mod observe;
+mod pace;
+mod short_wait;
+mod strays;
+
+use std::{task::Waker, time::Duration};
+
+use calm::Calm;
+use classify::{Round, Seen, classify};
+use crowded::Crowded;
+use observe::{Asked, View};
+use pace::{FAST, Facts, Pace};
+use short_wait::ShortWaits;
+
+use super::{
+    Shared,
+    ground::{Bed, Ground},
+    keeper::Keeping,
+    processor::Processor,
+    stall::Reports,
+    strangers::Watch,
+};
+use crate::{
+    cell::Task,
+    metrics::Counter,
+    no_unwind::NoUnwind,
+    queue::{LocalQueue, local_queue},
+    sync::{
+        Arc,
+        atomic::{
+            AtomicBool,
+            Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
+            fence,
+        },
+    },
+};
+
+/// What other threads tell the monitor.
+#[derive(Debug, Default)]
+pub(crate) struct Signals {
+    /// A thread found no permit for ready tasks.
+    needed: AtomicBool,
+    /// The same, for a thread that comes to a fork; see *Give way at a fork* in
+    /// `fork_join/owner.rs`.
+    asks_at_forks: AtomicBool,
+    /// How often it has looked. Written by its own thread alone.
+    looks: Counter,
+}
+
+impl Signals {
+    pub(super) fn looks(&self) -> u64 {
+        self.looks.get()
+    }
+}
+
+impl Shared {
+    /// Ready tasks were found, and no permit for them: all of them may be held by stuck threads.
+    pub(crate) fn need_permit(&self) {
+        self.ask_at_forks();
+        // Ordering: Release: the monitor sees the tasks.
+        if !self.monitor.needed.swap(true, AcqRel) {
+            self.idle.monitor().unpark(|| ());
+        }
+    }
+
+    /// Leaves word for the next thread that comes to a fork.
+    pub(super) fn ask_at_forks(&self) {
+        // Ordering: Release: a thread that takes the word sees the tasks.
+        self.monitor.asks_at_forks.store(true, Release);
+        // Ordering: SeqCst: between the word and the asks; pairs with the one below.
+        fence(SeqCst);
+        self.peers().for_each(Bed::give_way);
+    }
+
+    /// Whether there is such a word.
+    pub(super) fn is_asked_at_forks(&self) -> bool {
+        // Ordering: SeqCst: at a fork, between the change of the lane's flag and this look: a
+        // thread that sees nothing here is asked.
+        fence(SeqCst);
+        self.monitor.asks_at_forks.load(Relaxed)
+    }
+
+    /// Takes it.
+    pub(super) fn take_ask_at_forks(&self) -> bool {
+        // Ordering: Acquire, as above.
+        self.monitor.asks_at_forks.swap(false, Acquire)
+    }
+}
+
+/// How long the monitor sleeps.
+pub(super) enum Rest {
+    For(Duration),
+    /// Until it is woken; or as long as this, since a stall is to be reported again.
+    ForGood(Option<Duration>),
+}
+
+/// What a look came to.
+#[derive(Default)]
+struct Found {
+    /// It had to act.
+    acted: bool,
+    /// Something is under way that is not over with this look.
+    watchful: bool,
+    /// It saw a new poll, whose thread has the last permit and is blocked or about to run.
+    doubts: bool,
+    /// The next look is due at once: a thread needs a permit, and one look does not tell whether
+    /// the holders are blocked.
+    again: bool,
+    /// It has taken the permit of a computation that forks. One is enough, until that has run dry
+    /// or the next look.
+    took: bool,
+    /// It saw a long poll that may have to be reported.
+    watches: bool,
+    /// It saw threads in their start hook.
+    hooks_begin: bool,
+}
+
+/// What the monitor remembers of the workers.
+#[derive(Default)]
+struct Memory {
+    /// By the index of the worker.
+    seen: Vec<Seen>,
+    /// The workers that this look has visited, and those that the one before has.
+    visited: Vec<usize>,
+    visited_before: Vec<usize>,
+}
+
+pub(super) struct Monitor {
+    shared: Arc<Shared>,
+    pace: Pace,
+    /// By the last look.
+    found: Found,
+    memory: Memory,
+    calm: Calm,
+    crowded: Crowded,
+    short_waits: ShortWaits,
+    strangers: Watch,
+    reports: Reports,
+    wakers: Vec<Waker>,
+    /// Where a stuck worker's queue is emptied into.
+    scratch: LocalQueue<Task>,
+}
+
+impl Monitor {
+    pub(super) fn new(shared: &Arc<Shared>) -> Self {
+        let (scratch, _) = local_queue();
+        Self {
+            shared: shared.clone(),
+            pace: Pace::new(),
+            found: Found::default(),
+            memory: Memory::default(),
+            calm: Calm::default(),
+            crowded: Crowded::default(),
+            short_waits: ShortWaits::new(),
+            strangers: Watch::default(),
+            reports: Reports::default(),
+            wakers: Vec::new(),
+            scratch,
+        }
+    }
+
+    /// Looks until the keeper has to stand in (`keeper.rs`). None: the runtime closes.
+    pub(super) fn run(mut self) -> Option<Box<Processor>> {
+        let whole = NoUnwind;
+        let shared = self.shared.clone();
+        let monitor = shared.idle.monitor();
+        let mut stands_in = None;
+        while stands_in.is_none() && !shared.end.phase.is_closing() {
+            match self.rest() {
+                Rest::ForGood(repeat) => {
+                    match repeat {
+                        None => monitor.park(),
+                        Some(repeat) => _ = monitor.park_timeout(repeat),
+                    }
+                    self.get_up();
+                }
+                Rest::For(period) => {
+                    monitor.park_timeout(period);
+                    self.look();
+                    stands_in = shared.stand_in();
+                }
+            }
+        }
+        whole.over();
+        stands_in
+    }
+
+    /// Before a look: how long to sleep.
+    pub(super) fn rest(&mut self) -> Rest {
+        let (shared, found) = (&self.shared, &self.found);
+        let idle = &shared.idle;
+        let free = idle.free();
+        let facts = Facts {
+            acted: found.acted,
+            again: found.again,
+            watchful: found.watchful,
+            calm: self.calm.holds(),
+            crowded: self.crowded.holds(),
+            spare: free > 0,
+            idle: free == idle.workers() && !self.is_wanted(),
+            wait: self.short_waits.take_left(),
+        };
+        let plan = self.pace.next(&facts);
+        if plan.may_sleep && idle.monitor_may_sleep() {
+            let now = shared.time.clock().now_ns();
+            let until = |at: u64| Duration::from_nanos(at.saturating_sub(now));
+            return Rest::ForGood(self.reports.repeats_at().map(until));
+        }
+        if plan.is_long && !idle.monitor_may_rest(|| shared.has_queued()) {
+            return Rest::For(FAST);
+        }
+        Rest::For(plan.rest)
+    }
+
+    /// Whether a look is needed although no permit is taken.
+    fn is_wanted(&self) -> bool {
+        let shared = &self.shared;
+        let refused = self.found.hooks_begin || shared.threads.refused.load(Relaxed);
+        self.found.watches
+            || shared.strays() > 0
+            || shared.io.strangers.taken().is_some()
+            // Work for which no thread could be had (L5).
+            || (refused && shared.any_work())
+            || shared.lacks_a_poller()
+    }
+
+    /// After a sleep for good.
+    pub(super) fn get_up(&mut self) {
+        // What began meanwhile is not as old as what was seen last. What stalled is the same poll
+        // still, or has other ticks by now.
+        for seen in &mut self.memory.seen {
+            if seen.stall.is_open() {
+                *seen = Seen::default();
+            } else {
+                seen.wait.forget();
+            }
+        }
+        self.found.acted = false;
+        self.pace = Pace::new();
+    }
+
+    /// One look at everything. Whether it had to act.
+    pub(super) fn look(&mut self) -> bool {
+        let shared = &*self.shared.clone();
+        shared.monitor.looks.add(1);
+        shared.idle.monitor_looks();
+        let now = shared.time.clock().now_ns();
+        // Ordering: Acquire pairs with `need_permit`.
+        let asked =
+            shared.monitor.needed.load(Acquire) && shared.monitor.needed.swap(false, AcqRel);
+        let before = std::mem::take(&mut self.found);
+        self.found.acted = self.fire_late_timers(now) | self.look_at_netpoll(now);
+        if shared.idle.free() == 0 && shared.has_queued() && shared.is_asked_at_forks() {
+            // No thread was ready to hear it.
+            shared.ask_at_forks();
+        }
+        // The last thread that lay down may have found the poller taken, by the look just now.
+        shared.ensure_poller();
+        self.found.watchful = self.strangers.look(&self.shared, now);
+        self.crowded.look();
+        self.visit_all(shared, now, asked || before.again);
+        self.calm.look(shared, now);
+        self.found.hooks_begin = shared.look_at_start_hooks(now);
+        self.found.acted |= self.wake_for_work(shared);
+        // Once: a thread that stands still from this look to the next is known to be blocked, or
+        // computes.
+        let unsure = asked || (self.found.doubts && !before.again);
+        self.found.again = unsure && !self.found.acted && !self.found.took;
+        self.found.acted
+    }
+
+    /// One look at each worker. `needed`: a thread asked for a permit.
+    fn visit_all(&mut self, shared: &Shared, now: u64, needed: bool) {
+        let memory = &mut self.memory;
+        std::mem::swap(&mut memory.visited, &mut memory.visited_before);
+        memory.visited.clear();
+        for peer in shared.peers() {
+            let memory = &mut self.memory;
+            memory.visited.push(peer.index);
+            memory.seen.resize(shared.peer_count(), Seen::default());
+            let view = View::of(shared, peer, now);
+            let round = Round {
+                needed,
+                took: self.found.took,
+                threshold: shared.config.stall.threshold,
+            };
+            let seen = &mut memory.seen[peer.index];
+            let asked = Asked { shared, peer, now };
+            let verdict = classify(&view, &round, seen, &mut self.short_waits, &asked);
+            self.act(shared, peer, &view, verdict);
+        }
+        for at in 0..self.memory.visited_before.len() {
+            self.forget(self.memory.visited_before[at], now);
+        }
+    }
+
+    /// After a look: if a worker's thread has gone, what the last look saw of it says nothing about
+    /// the next thread.
+    fn forget(&mut self, index: usize, now: u64) {
+        if !self.shared.processors.slots.is_occupied(index) {
+            let mut seen = std::mem::take(&mut self.memory.seen[index]);
+            if let Some(stall) = seen.stall.ended(now, seen.cpu) {
+                self.reports.ended(&self.shared, index, stall);
+            }
+            self.short_waits.end(&mut seen.wait);
+            self.calm.forget(index);
+        }
+    }
+}
+
+#[cfg(all(test, not(ws_loom)))]
+pub(super) mod tests;

@@ -1,0 +1,292 @@
+//! What is to be done about a worker: a pure function of what a look sees of it, and of what the
+//! looks before have seen.
+//!
+//! A worker whose ticks have moved since the last look has made progress. One that is in the same
+//! poll as at the last look is in a long poll. The table of what follows is in the head of
+//! `monitor.rs`. Everything that follows is in the [`Verdict`]; `act.rs` does it.
+//!
+//! A question of [`Ask`] costs, so it is asked last, and only if its answer matters.
+
+use std::time::Duration;
+
+use super::{
+    observe::{Ask, View},
+    pace::BUSY,
+    short_wait::{ShortWaits, Wait},
+    strays::{Share, gives_way, new_mark},
+};
+use crate::{
+    policy::Heuristic,
+    sched::{
+        find::GLOBAL_TICK,
+        processor::attention,
+        stall::{Measured, StallPhase, Stalling},
+    },
+};
+
+/// Time after which a poll is asked to yield, and its permit may go to others.
+pub(super) const SLICE_NS: u64 = 10_000_000;
+/// A worker that makes 61 ticks in this time looks at the global queue often enough. As far apart
+/// as the looks are.
+pub(super) const LOOK_NS: u64 = BUSY.as_nanos() as u64;
+/// CPU time between two looks at which a poll is long, and not one that waited for a core most of
+/// the time.
+const COMPUTES_NS: u64 = LOOK_NS / 2;
+
+/// What the monitor remembers of a worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Seen {
+    pub(super) ticks: u64,
+    /// When it was first seen at these ticks, in nanoseconds of the runtime's clock. 0: never.
+    pub(super) since: u64,
+    /// Its thread's CPU time at the last look.
+    pub(super) cpu: Option<u64>,
+    /// The system was asked in this poll why its thread stands still.
+    pub(super) asked: bool,
+    pub(super) wait: Wait,
+    pub(super) share: Share,
+    pub(super) stall: Stalling,
+}
+
+impl Seen {
+    /// Whether it has made fewer than 61 ticks a millisecond since it was seen last.
+    fn is_slow(&self, view: &View) -> bool {
+        // If it was not seen for weeks, these products are beyond 64 bits.
+        let made = u128::from(view.ticks.saturating_sub(self.ticks));
+        let elapsed = u128::from(view.now - self.since);
+        self.since > 0 && made * u128::from(LOOK_NS) < elapsed * u128::from(GLOBAL_TICK)
+    }
+}
+
+/// What holds for all workers at a look.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Round {
+    /// A thread asked for a permit.
+    pub(super) needed: bool,
+    /// This look has taken the permit of a computation that forks.
+    pub(super) took: bool,
+    /// Time after which a stall is reported, if any is.
+    pub(super) threshold: Option<Duration>,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Verdict {
+    /// What its thread is to look up for: bits of [`attention`].
+    pub(super) attention: u32,
+    /// The next fork of its poll is to answer.
+    pub(super) asks_fork: bool,
+    /// Whether it is to be marked as one that computes.
+    pub(super) computes: Option<bool>,
+    /// A stall that was reported is over.
+    pub(super) ended: Option<Measured>,
+    /// A stall has begun, or goes on.
+    pub(super) stall: Option<(StallPhase, Measured)>,
+    pub(super) act: Act,
+    pub(super) notes: Notes,
+}
+
+/// What is taken from a worker, and given to others.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) enum Act {
+    #[default]
+    Nothing,
+    /// What it left in `runnext` when its permit was taken.
+    GiveNext,
+    /// The child that its poll forked.
+    GiveChild,
+    /// Nothing, but a thread is woken that steals what is in `runnext`.
+    WakeForNext,
+    /// Its permit. Whether it is in a computation that forks.
+    Revoke { forks: bool },
+}
+
+/// What the look is to remember for its end, and for the pace.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Notes {
+    /// Something is under way that is not over with this look.
+    pub(super) watchful: bool,
+    /// A poll has begun. Its thread has the last permit, and is blocked or about to run.
+    pub(super) doubts: bool,
+    /// The poll may have to be reported.
+    pub(super) watches: bool,
+    /// Its thread has a permit and waits for a core.
+    pub(super) crowded: bool,
+}
+
+/// See the module's head.
+pub(super) fn classify(
+    view: &View,
+    round: &Round,
+    seen: &mut Seen,
+    waits: &mut ShortWaits,
+    ask: &impl Ask,
+) -> Verdict {
+    // It put that there between its look at the permit and the revocation: no other thread looks.
+    if view.is_stuck() && (ask.has_next() || ask.has_child()) {
+        return Verdict {
+            act: Act::GiveNext,
+            ..Verdict::default()
+        };
+    }
+    let mut verdict = if view.is_in_a_poll() && view.ticks == seen.ticks {
+        goes_on(view, round, seen, waits, ask)
+    } else {
+        moved_on(view, round, seen, waits, ask)
+    };
+    verdict.notes.watchful |= view.is_stuck() && !view.announced;
+    verdict
+}
+
+/// It has made progress, or is in no poll.
+fn moved_on(
+    view: &View,
+    round: &Round,
+    seen: &mut Seen,
+    waits: &mut ShortWaits,
+    ask: &impl Ask,
+) -> Verdict {
+    let polls = view.is_in_a_poll();
+    let runs = polls && view.is_running();
+    waits.end(&mut seen.wait);
+    let sent =
+        Heuristic::SlowPolls.is_on() && runs && seen.is_slow(view) && ask.could_take_for_all();
+    let reported = seen.stall.is_reported();
+    let cpu = (polls || reported).then(|| ask.cpu_time()).flatten();
+    // A thread that has gone has no clock any more.
+    let ended = seen.stall.ended(view.now, cpu.or(seen.cpu));
+    let cpu = cpu.filter(|_| polls);
+    *seen = Seen {
+        ticks: view.ticks,
+        since: view.now,
+        cpu,
+        asked: false,
+        wait: Wait::begin(view.now),
+        share: Share::begin(view.now, cpu),
+        stall: Stalling::begin(view.now, cpu, ask.came_by()),
+    };
+    // Last, since it costs most: a thread that this one has put off its core is runnable.
+    let doubts = runs
+        && ask.is_off_core(cpu)
+        && !view.spare
+        && ask.others_need_a_permit(false)
+        && ask.is_waiting();
+    Verdict {
+        attention: if sent { attention::GLOBAL } else { 0 },
+        computes: Some(false),
+        ended,
+        notes: Notes {
+            watchful: sent,
+            doubts,
+            watches: polls && round.threshold.is_some(),
+            crowded: false,
+        },
+        ..Verdict::default()
+    }
+}
+
+/// It is in the same poll as at the last look.
+fn goes_on(
+    view: &View,
+    round: &Round,
+    seen: &mut Seen,
+    waits: &mut ShortWaits,
+    ask: &impl Ask,
+) -> Verdict {
+    let now = view.now;
+    let cpu = ask.cpu_time();
+    let ran = cpu
+        .zip(seen.cpu)
+        .map(|(now, then)| now.saturating_sub(then));
+    let stood_still = ran == Some(0);
+    seen.cpu = cpu;
+    let computes = seen.share.computes(now, cpu);
+    waits.look(&mut seen.wait, seen.since, now, stood_still);
+    let threshold = round.threshold;
+    let ended = threshold.and_then(|_| seen.stall.came_by(ask.came_by(), now, cpu));
+    let stall = seen.stall.due(threshold, now, cpu);
+    let watches = threshold.is_some() && seen.stall.is_open() && stall.is_none();
+    let known = computes.filter(|_| view.is_stuck());
+    let mark = known.and_then(|computes| new_mark(computes, cpu, ask));
+    let asks = asks_why(view, seen, stall.is_some(), stood_still, ask);
+    seen.asked |= asks;
+    let waiting = asks && ask.is_waiting();
+    seen.stall.waited |= waiting;
+    let blocked = waiting && stood_still;
+    let long = blocked || ran.is_none_or(|ran| ran >= COMPUTES_NS);
+    let act = what_to_take(view, round, seen, waits, blocked, ask);
+    let revoked = matches!(act, Act::Revoke { .. });
+    Verdict {
+        attention: if now - seen.since >= SLICE_NS {
+            attention::SLICE
+        } else {
+            0
+        },
+        asks_fork: threshold.is_some(),
+        computes: if revoked { Some(!blocked) } else { mark },
+        ended,
+        // Measured once more: it was seen just now whether the thread waits.
+        stall: stall.map(|phase| (phase, seen.stall.measure(now, cpu))),
+        act,
+        notes: Notes {
+            watchful: long && !view.spare,
+            doubts: false,
+            watches,
+            crowded: Heuristic::Crowded.is_on() && view.is_running() && asks && !waiting,
+        },
+    }
+}
+
+/// Whether the system is to say why its thread stands still.
+fn asks_why(view: &View, seen: &Seen, stalls: bool, stood_still: bool, ask: &impl Ask) -> bool {
+    // For a report, it also matters what a thread does that moves a little between looks.
+    if stalls && seen.stall.is_unexplained(view.now, seen.cpu, stood_still) {
+        return true;
+    }
+    // Beside a free permit only for a child, and once to know whether it is *crowded*.
+    let matters = || !view.spare || !seen.asked || ask.has_child();
+    view.is_running() && stood_still && matters()
+}
+
+/// What others get of a worker in a long poll, whose thread is `blocked` or computes.
+fn what_to_take(
+    view: &View,
+    round: &Round,
+    seen: &mut Seen,
+    waits: &mut ShortWaits,
+    blocked: bool,
+    ask: &impl Ask,
+) -> Act {
+    if !view.is_running() {
+        return Act::Nothing;
+    }
+    let lasted = view.now - seen.since;
+    let had_its_slice = lasted >= SLICE_NS;
+    let holds_up = blocked || had_its_slice;
+    if holds_up && ask.has_child() {
+        return Act::GiveChild;
+    }
+    if view.spare {
+        return if ask.has_next() {
+            Act::WakeForNext
+        } else {
+            Act::Nothing
+        };
+    }
+    let forks = !blocked && ask.forks();
+    let needed = round.needed;
+    let wanted = (holds_up && (needed || ask.others_need_a_permit(blocked)))
+        || (forks && gives_way(lasted, ask) && (needed || ask.tasks_need_a_permit()));
+    if !wanted || (forks && round.took) {
+        return Act::Nothing;
+    }
+    if blocked && !had_its_slice && waits.is_granted(&mut seen.wait, seen.since, view.now) {
+        return Act::Nothing;
+    }
+    // Before, it may have waited for a permit.
+    seen.share = Share::begin(view.now, seen.cpu);
+    Act::Revoke { forks }
+}
+
+#[cfg(test)]
+mod tests;

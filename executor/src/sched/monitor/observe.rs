@@ -1,0 +1,175 @@
+//! What a look reads of a worker.
+//!
+//! Two steps, since most workers of a runtime are of no interest to a look: a [`View`] is a few
+//! loads, and is filled for each worker. What costs more is a question of [`Ask`]: a load of a
+//! cache line that is rarely touched, a walk over all workers, 0.3 us for a CPU clock, 3 us for the
+//! reason why a thread stands still. `classify.rs` asks it if the answer matters.
+
+use ws_reactor::ThreadId;
+
+use crate::{
+    sched::{
+        Shared,
+        ground::{Bed, Ground},
+        idle::Stands,
+        processor::Peer,
+    },
+    sync::atomic::Ordering::Relaxed,
+};
+
+/// A worker at a look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct View {
+    /// When that was, in nanoseconds of the runtime's clock.
+    pub(super) now: u64,
+    /// How many steps its thread has made.
+    pub(super) ticks: u64,
+    /// Its thread is in code of a user's.
+    pub(super) polls: bool,
+    pub(super) stands: Stands,
+    /// Its thread has announced that it blocks.
+    pub(super) announced: bool,
+    /// A permit is free.
+    pub(super) spare: bool,
+}
+
+impl View {
+    pub(super) fn of(shared: &Shared, peer: &Peer, now: u64) -> Self {
+        Self {
+            now,
+            ticks: peer.progress.ticks.load(Relaxed),
+            polls: peer.progress.running.load(Relaxed) != 0,
+            stands: peer.standing.load(),
+            announced: peer.flags.announced.load(Relaxed),
+            spare: shared.idle.free() > 0,
+        }
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.stands == Stands::Running
+    }
+
+    /// Whether its permit was taken in the middle of a poll.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.polls && self.stands == Stands::Stuck
+    }
+
+    /// Whether it is in a poll that may hold up others.
+    pub(super) fn is_in_a_poll(&self) -> bool {
+        self.polls && (self.is_running() || self.is_stuck()) && !self.announced
+    }
+}
+
+/// Questions about a worker, and about what the others need.
+pub(super) trait Ask {
+    /// The CPU time of its thread so far, if the system tells.
+    fn cpu_time(&self) -> Option<u64>;
+    /// Whether its thread, whose CPU time was `cpu` just now, is on no core at this moment.
+    fn is_off_core(&self, cpu: Option<u64>) -> bool;
+    /// Whether its thread waits for something other than a core.
+    fn is_waiting(&self) -> bool;
+    /// How often its thread came to a fork after a thread had asked.
+    fn came_by(&self) -> u64;
+    /// Whether it is in a computation that forks.
+    fn forks(&self) -> bool;
+    /// Whether its thread computed at an earlier look.
+    fn computed(&self) -> bool;
+    /// Whether its `runnext` has a task.
+    fn has_next(&self) -> bool;
+    /// Whether its poll forked a child, which no thread has taken.
+    fn has_child(&self) -> bool;
+    /// Whether the global queue has something that its thread may take.
+    fn could_take_for_all(&self) -> bool;
+    /// *Others need one*, in the head of `monitor.rs`; its thread is `blocked` or computes.
+    fn others_need_a_permit(&self, blocked: bool) -> bool;
+    /// The same, for tasks alone.
+    fn tasks_need_a_permit(&self) -> bool;
+    /// Whether there may be one thread more that computes without a permit.
+    fn may_have_a_stray(&self) -> bool;
+}
+
+/// Asks the runtime, and the system.
+pub(super) struct Asked<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) peer: &'a Peer,
+    pub(super) now: u64,
+}
+
+impl Ask for Asked<'_> {
+    fn cpu_time(&self) -> Option<u64> {
+        self.shared.cpu_time_of(self.peer, self.now)
+    }
+
+    fn is_off_core(&self, cpu: Option<u64>) -> bool {
+        cpu.is_some()
+            && match &self.shared.threads.stage {
+                None => cpu == self.cpu_time(),
+                Some(stage) => stage.is_blocked(self.peer.index),
+            }
+    }
+
+    fn is_waiting(&self) -> bool {
+        match &self.shared.threads.stage {
+            None => thread(self.peer).is_waiting() == Some(true),
+            Some(stage) => stage.is_waiting(self.peer.index),
+        }
+    }
+
+    fn came_by(&self) -> u64 {
+        self.peer.progress.came_by.get()
+    }
+
+    fn forks(&self) -> bool {
+        self.peer.forks()
+    }
+
+    fn computed(&self) -> bool {
+        self.peer.flags.computes.load(Relaxed)
+    }
+
+    fn has_next(&self) -> bool {
+        self.peer.queues.runnext.peek().is_some()
+    }
+
+    fn has_child(&self) -> bool {
+        self.peer.queues.direct.peek().is_some()
+    }
+
+    fn could_take_for_all(&self) -> bool {
+        !self.peer.flags.own.load(Relaxed) && !self.shared.queues.grq.is_empty()
+    }
+
+    fn others_need_a_permit(&self, blocked: bool) -> bool {
+        let shared = self.shared;
+        self.tasks_need_a_permit()
+            || (blocked && shared.strays() == 0 && shared.peers().any(Bed::has_branch))
+            || !shared.idle.wanting().is_empty()
+    }
+
+    fn tasks_need_a_permit(&self) -> bool {
+        let shared = self.shared;
+        let has_tasks = |peer: &Peer| peer.has_queued() || peer.has_parent();
+        self.has_next()
+            || shared.has_queued()
+            || shared.peers().any(has_tasks)
+            || (shared.nobody_polls() && shared.awaits())
+    }
+
+    fn may_have_a_stray(&self) -> bool {
+        self.shared.may_have_a_stray()
+    }
+}
+
+impl Shared {
+    /// The CPU time of a P's thread, where the system tells. A virtual one computes, or is blocked.
+    pub(super) fn cpu_time_of(&self, peer: &Peer, now: u64) -> Option<u64> {
+        match &self.threads.stage {
+            None => thread(peer).cpu_time_ns(),
+            Some(stage) => Some(stage.cpu_time(peer.index, now)),
+        }
+    }
+}
+
+fn thread(peer: &Peer) -> ThreadId {
+    ThreadId::from_u32(peer.thread.number.load(Relaxed))
+}

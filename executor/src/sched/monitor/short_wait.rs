@@ -1,0 +1,127 @@
+//! *A short wait*: how long a thread that blocks keeps its permit.
+//!
+//! A thread that blocks has its core free, so the thread that gets its permit loses nothing. But if
+//! it only waits for a lock that another thread of the runtime holds, it is back in some 100 us.
+//! From then on there is one thread more than cores. They take turns on them, and the holder of
+//! that lock may lose its core. So if such waits were mostly shorter lately (`worth.rs`), a thread
+//! that blocks keeps its permit for 1 ms, and the monitor rests for no longer than is left of that.
+//!
+//! - If tasks block for longer, that is tried again once in 1,024 times, for all that block just
+//!   then.
+//! - A wait for a lock and one for anything else are the same to the system, a futex. So they are
+//!   the same to the monitor.
+//! - A wait counts from the last look that saw the thread's CPU time move.
+//! - A thread that has had its slice loses its permit at once.
+//!
+//! What was measured and what was rejected: `docs/decisions/2026-11-24-monitor.md`.
+
+use std::time::Duration;
+
+use super::classify::SLICE_NS;
+use crate::policy::{Heuristic, Worth};
+
+/// Time for which a thread that blocks keeps its permit, if such waits are mostly shorter.
+pub(super) const SHORT_WAIT_NS: u64 = 1_000_000;
+/// Longer waits in a row before it is tried less often.
+const TRUST: u32 = 1;
+/// Most waits in a row that are let pass. Guessed; with 64, ticks beside blocked threads came 375
+/// us late instead of 229 (p99).
+const MAX: u32 = 1024;
+
+/// What is remembered of a worker whose thread may be blocked.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Wait {
+    /// Since when its CPU time has not moved, by the looks.
+    since: u64,
+    patience: Patience,
+}
+
+/// Whether a thread that blocks keeps its permit although others need it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Patience {
+    /// That was no question yet.
+    #[default]
+    Open,
+    Granted,
+    /// It was in vain too often, or it was in vain.
+    Denied,
+}
+
+impl Wait {
+    pub(super) fn begin(now: u64) -> Self {
+        Self {
+            since: now,
+            patience: Patience::Open,
+        }
+    }
+
+    /// After a sleep of the monitor: what came of it is not known.
+    pub(super) fn forget(&mut self) {
+        self.patience = Patience::Open;
+    }
+}
+
+/// What the monitor remembers of such waits.
+pub(super) struct ShortWaits {
+    pay: Worth,
+    /// The last look saw a thread that may wait on: for how long, in nanoseconds.
+    left: Option<u64>,
+}
+
+impl ShortWaits {
+    pub(super) fn new() -> Self {
+        Self {
+            pay: Worth::new(TRUST, MAX),
+            left: None,
+        }
+    }
+
+    /// Time until the first wait is too long, as the last look saw it.
+    pub(super) fn take_left(&mut self) -> Option<Duration> {
+        self.left.take().map(Duration::from_nanos)
+    }
+
+    /// Its thread goes on, or is in no poll, or in another one.
+    pub(super) fn end(&self, wait: &mut Wait) {
+        if wait.patience == Patience::Granted {
+            self.pay.settle(true);
+        }
+        wait.patience = Patience::Open;
+    }
+
+    /// At a look at a poll that was first seen at `began`: its thread has stood still since the
+    /// last look, or not.
+    pub(super) fn look(&self, wait: &mut Wait, began: u64, now: u64, stood_still: bool) {
+        if !stood_still {
+            self.end(wait);
+            wait.since = now;
+        }
+        let too_long = now - wait.since >= SHORT_WAIT_NS || now - began >= SLICE_NS;
+        if wait.patience == Patience::Granted && too_long {
+            self.pay.settle(false);
+            wait.patience = Patience::Denied;
+        }
+    }
+
+    /// Whether its thread, which is blocked and has not had its slice, keeps its permit although
+    /// others need it.
+    pub(super) fn is_granted(&mut self, wait: &mut Wait, began: u64, now: u64) -> bool {
+        let waited = now - wait.since;
+        if wait.patience == Patience::Open {
+            let patient =
+                Heuristic::ShortWait.is_on() && waited < SHORT_WAIT_NS && self.pay.is_due();
+            wait.patience = if patient {
+                Patience::Granted
+            } else {
+                Patience::Denied
+            };
+        }
+        let patient = wait.patience == Patience::Granted;
+        if patient {
+            let slice = SLICE_NS - (now - began);
+            let left = (SHORT_WAIT_NS - waited).min(slice);
+            self.left = Some(self.left.map_or(left, |others| others.min(left)));
+        }
+        patient
+    }
+}
