@@ -537,5 +537,5 @@ impl fmt::Debug for Worker {
     }
 }
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 mod tests;
