@@ -65,6 +65,8 @@ pub(crate) mod stall;
 mod strangers;
 #[cfg(not(ws_loom))]
 mod sysmon;
+#[cfg(all(test, not(ws_loom)))]
+mod tests;
 #[cfg(not(ws_loom))]
 mod threads;
 #[cfg(not(ws_loom))]

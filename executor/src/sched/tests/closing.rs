@@ -4,20 +4,20 @@
 
 use std::{future::pending, panic::Location, task::Wake};
 
-use super::*;
 use crate::{
     cell::Task,
     context,
     runtime::Runtime,
     sched::{
         Shared,
-        ground::Bed,
+        closing::Closing,
+        ground::{Bed, Ground},
         processor::attention,
         shutdown::tests::{alone, end, leave_the_stage, poll_once},
         sleep::Sleeper,
     },
     spawn_local,
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::{Arc, Mutex, atomic::Ordering::Relaxed},
 };
 
 fn shared(runtime: &Runtime) -> &Arc<Shared> {

@@ -4,7 +4,6 @@
 
 use std::{sync::atomic::AtomicUsize, thread};
 
-use super::{Awake, Sleeper, Slept};
 use crate::{
     context,
     runtime::{Builder, Runtime},
@@ -14,6 +13,7 @@ use crate::{
         ground::{Bed, Ground},
         idle::Stands,
         shutdown::tests::end,
+        sleep::{Awake, Sleeper, Slept},
         worker::Worker,
     },
     spawn,

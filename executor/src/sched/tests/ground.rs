@@ -5,7 +5,6 @@ use std::task::Waker;
 
 use ws_reactor::{Interest, Registration, pipe};
 
-use super::*;
 use crate::{
     context,
     queue::local_queue,
@@ -13,11 +12,14 @@ use crate::{
     sched::{
         Root, Shared,
         closing::Closing,
+        ground::{Bed, Ground},
+        idle::Spinning,
         shutdown::tests::{end, leave_the_stage},
         sleep::Sleeper,
         worker::{Scope, Worker},
     },
     spawn,
+    sync::atomic::Ordering::Relaxed,
     timer::Clock,
 };
 
