@@ -100,8 +100,8 @@
 //! # The crates below
 //!
 //! Every dependency points down: this crate has what users touch; `ws-executor` schedules tasks,
-//! and knows no sockets; `ws-reactor` watches descriptors, and knows no tasks. `ws-macros` has the
-//! two attributes.
+//! and knows no sockets; `ws-queue` has the queues, and `ws-reactor` watches descriptors, and
+//! neither knows tasks. `ws-macros` has the two attributes.
 
 // With these features there is one island: `uninit.rs`.
 #![cfg_attr(not(any(feature = "hyper", feature = "tokio-io")), forbid(unsafe_code))]

@@ -60,6 +60,7 @@ fn head(path: &Path) -> String {
 fn find(path: &str) -> Option<PathBuf> {
     let below = [
         "tests/",
+        "queue/",
         "reactor/",
         "macros/",
         "benches/",
@@ -142,7 +143,13 @@ fn on_the_page(path: &Path) -> String {
 /// All files of tests, by their paths on the page.
 fn test_files() -> Vec<(String, PathBuf)> {
     let mut files = Vec::new();
-    for tests in ["executor/tests", "tests", "tests/ui/tests", "reactor/tests"] {
+    for tests in [
+        "executor/tests",
+        "tests",
+        "tests/ui/tests",
+        "queue/tests",
+        "reactor/tests",
+    ] {
         // The example `serve` has one test file and helpers.
         let folders = folders(&root().join(tests)).filter(|folder| !folder.ends_with("serve"));
         for folder in folders {
@@ -210,7 +217,7 @@ fn every_test_file_is_on_the_page() {
 
 #[test]
 fn every_model_and_mutant_is_there() {
-    let packages = ["executor", "reactor"].map(|folder| root().join(folder));
+    let packages = ["queue", "executor", "reactor"].map(|folder| root().join(folder));
     let mutants: Vec<String> = packages
         .iter()
         .flat_map(|package| fs::read_dir(package.join("mutants")).expect("the folder is there"))

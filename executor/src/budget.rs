@@ -340,7 +340,7 @@ impl<F: Future> Future for Unconstrained<F> {
     }
 }
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 mod tests {
     use std::task::Waker;
 

@@ -19,7 +19,6 @@ mod home;
 mod id;
 mod join_cell;
 mod joiner;
-#[cfg(not(ws_loom))]
 pub(crate) mod level;
 pub(crate) mod live;
 mod meta;
@@ -28,7 +27,6 @@ mod reference;
 pub(crate) mod state;
 
 pub use self::id::Id;
-#[cfg(not(ws_loom))]
 pub(crate) use self::level::Apart;
 pub(crate) use self::{
     failure::{Failure, discard},

@@ -4,11 +4,11 @@
 //! # The life of a task
 //!
 //! [`spawn`] puts a future into a cell (`cell/raw.rs`), enters it into the live table of this
-//! thread's P (`cell/live.rs`), and puts it into `runnext` (`queue/runnext.rs`). What was there
-//! goes to the back of the local queue (`queue/local.rs`). The worker comes by (`sched/worker.rs`),
-//! or a thief does, and polls it. If it is not ready it is idle, and in no queue, until a waker
-//! counts a wake in its state word (`cell/state.rs`) and queues it again, on the waker's own P.
-//! When it is ready, its output stays in the cell for the [`task::JoinHandle`].
+//! thread's P (`cell/live.rs`), and puts it into `runnext` (`queue/src/runnext.rs`). What was there
+//! goes to the back of the local queue (`queue/src/local.rs`). The worker comes by
+//! (`sched/worker.rs`), or a thief does, and polls it. If it is not ready it is idle, and in no
+//! queue, until a waker counts a wake in its state word (`cell/state.rs`) and queues it again, on
+//! the waker's own P. When it is ready, its output stays in the cell for the [`task::JoinHandle`].
 //!
 //! Which threads sleep, search and are woken: `sched/idle.rs`. How it all ends:
 //! `sched/shutdown.rs`.
@@ -41,11 +41,8 @@ mod no_unwind;
 mod park;
 #[cfg(not(ws_loom))]
 mod policy;
-mod queue;
 #[cfg(not(ws_loom))]
 mod reports;
-#[cfg(not(ws_loom))]
-mod rng;
 #[cfg(not(ws_loom))]
 mod room;
 #[cfg(not(ws_loom))]
@@ -62,7 +59,6 @@ mod steps;
 #[cfg(ws_fuzz)]
 #[doc(hidden)]
 pub mod steps;
-mod sync;
 #[cfg(not(ws_loom))]
 pub mod task;
 mod throttle;
@@ -76,14 +72,13 @@ mod timer;
 pub mod netpoll;
 
 #[cfg(not(ws_loom))]
-pub use self::queue::ordered::alone as ordered;
-
-#[cfg(not(ws_loom))]
 pub use self::{
     blocking::block_in_place,
     fork_join::{Scope, join, scope},
     task::{compute, fork, spawn, spawn_blocking, spawn_local, spawn_pinned},
 };
+
+use ws_queue::{self as queue, rng, sync};
 
 #[cfg(all(test, ws_loom))]
 mod models;

@@ -2,7 +2,7 @@
 //!
 //! They drive the shipped types and the shipped steps. What surrounds those in the scheduler and
 //! cannot run under loom (contexts, clocks, the netpoll) is what `sched/ground.rs` asks for, and
-//! `floor.rs` brings it.
+//! `floor.rs` brings it. The queues have their models in their own package.
 //!
 //! Each file says at its head what its models show, with how many preemptions, in what time, and
 //! which mutants make them fail: `cargo xtask models` runs them, `cargo xtask mutants` sees to it
@@ -18,12 +18,11 @@ mod keeper;
 #[cfg(ws_shuttle)]
 mod large;
 mod live;
-mod ordered;
 mod park;
 mod permit;
-mod queue;
 mod shutdown;
 mod slots;
 mod task;
+mod urgent;
 
 use explore::explore;

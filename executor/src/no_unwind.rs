@@ -5,7 +5,9 @@
 //! of the runtime, in the middle of a step: a permit may be lost, or a count, and others would wait
 //! for it for ever. The panic hook has said by then what happened.
 
-use std::mem;
+use std::{mem, process};
+
+use crate::sync::MODELLED;
 
 /// Ends the process if it is dropped, which only a panic does.
 #[must_use]
@@ -21,7 +23,8 @@ impl NoUnwind {
 impl Drop for NoUnwind {
     fn drop(&mut self) {
         // A model that fails unwinds, to say why.
-        #[cfg(not(ws_loom))]
-        std::process::abort();
+        if !MODELLED {
+            process::abort();
+        }
     }
 }

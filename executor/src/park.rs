@@ -97,32 +97,6 @@ impl Parker {
         }
     }
 
-    /// Falls asleep for a thread that is not one: the next of its steps is due when
-    /// [`is_notified`](Self::is_notified) says so, and begins with [`wake_up`](Self::wake_up).
-    #[cfg(all(test, not(ws_loom)))]
-    pub(crate) fn try_sleep(&self) -> bool {
-        self.fall_asleep(ASLEEP)
-    }
-
-    /// As [`try_sleep`](Self::try_sleep), in the netpoll.
-    #[cfg(all(test, not(ws_loom)))]
-    pub(crate) fn try_sleep_polling(&self) -> bool {
-        self.fall_asleep(POLLING)
-    }
-
-    #[cfg(all(test, not(ws_loom)))]
-    pub(crate) fn is_notified(&self) -> bool {
-        // Ordering: Acquire, as in `park`.
-        self.state.load(Acquire) == NOTIFIED
-    }
-
-    /// Whether a thread sleeps here, and was not woken.
-    #[cfg(all(test, not(ws_loom)))]
-    pub(crate) fn is_asleep(&self) -> bool {
-        // Ordering: Acquire: what the thread did before is seen.
-        self.state.load(Acquire) == ASLEEP
-    }
-
     /// Whether the thread may sleep; not if it was notified.
     fn fall_asleep(&self, how: u32) -> bool {
         // Ordering: see the invariant; Acquire pairs with an unpark's release.
@@ -138,7 +112,7 @@ impl Parker {
     }
 }
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 mod tests {
     use std::{
         cell::Cell,
@@ -151,6 +125,30 @@ mod tests {
     };
 
     use super::*;
+
+    impl Parker {
+        /// Falls asleep for a thread that is not one: the next of its steps is due when
+        /// [`is_notified`](Self::is_notified) says so, and begins with [`wake_up`](Self::wake_up).
+        pub(crate) fn try_sleep(&self) -> bool {
+            self.fall_asleep(ASLEEP)
+        }
+
+        /// As [`try_sleep`](Self::try_sleep), in the netpoll.
+        pub(crate) fn try_sleep_polling(&self) -> bool {
+            self.fall_asleep(POLLING)
+        }
+
+        pub(crate) fn is_notified(&self) -> bool {
+            // Ordering: Acquire, as in `park`.
+            self.state.load(Acquire) == NOTIFIED
+        }
+
+        /// Whether a thread sleeps here, and was not woken.
+        pub(crate) fn is_asleep(&self) -> bool {
+            // Ordering: Acquire: what the thread did before is seen.
+            self.state.load(Acquire) == ASLEEP
+        }
+    }
 
     const NEVER: fn() = || panic!("it does not wait in the netpoll");
 

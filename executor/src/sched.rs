@@ -70,6 +70,9 @@ pub(crate) mod stall;
 #[cfg(not(ws_loom))]
 mod strangers;
 #[cfg(not(ws_loom))]
+#[cfg(all(test, not(ws_loom)))]
+mod tests;
+#[cfg(not(ws_loom))]
 mod threads;
 #[cfg(not(ws_loom))]
 mod timers;

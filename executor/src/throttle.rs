@@ -58,7 +58,7 @@ impl Throttle {
     }
 }
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::{arbitrary::Unstructured, fuzz_target};
-use ws_executor::steps::ordered_shared::{Step, run};
 use ws_fuzz::{kind, level, number, program};
+use ws_queue::steps::ordered_shared::{Step, run};
 
 fuzz_target!(|bytes: &[u8]| {
     let steps = program(&mut Unstructured::new(bytes), |bytes| {

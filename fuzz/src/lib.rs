@@ -1,6 +1,6 @@
 //! From the fuzzer's bytes to steps: a byte says which step comes next, those after it are its
 //! numbers. Where the bytes end, the program ends. What a program does, and what it has to do, is
-//! in `executor/src/steps.rs`.
+//! in `queue/src/steps.rs` and `executor/src/steps.rs`.
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 

@@ -16,7 +16,7 @@ use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ws_executor::ordered::{Entry, Local, Queue};
+use ws_queue::ordered::{Entry, Local, Queue};
 
 use super::{Figure, Row};
 use crate::BoxError;

@@ -64,7 +64,7 @@ impl Drop for Failure {
     }
 }
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -114,7 +114,7 @@ impl fmt::Debug for Home {
     }
 }
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

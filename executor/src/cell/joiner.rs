@@ -69,7 +69,7 @@ impl Drop for Joiner {
     }
 }
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 mod tests {
     use std::sync::Arc;
 

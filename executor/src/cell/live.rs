@@ -72,7 +72,7 @@ use crate::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
-use crate::sync::{Arc, Mutex};
+use crate::sync::{Arc, MODELLED, Mutex};
 
 /// Set by a reader on the pointer in a slot, taken back by it: do not release the table's
 /// reference.
@@ -82,18 +82,12 @@ const CLAIM: usize = 1;
 const FREE: usize = 2;
 const TAGS: usize = CLAIM | FREE;
 
-/// The slots of the first segment: half a kilobyte for a P with few tasks.
-#[cfg(not(ws_loom))]
-const BASE: u32 = 64;
-/// As many as a model needs to see a second segment.
-#[cfg(ws_loom)]
-const BASE: u32 = 2;
+/// The slots of the first segment: half a kilobyte for a P with few tasks. A model sees a second
+/// segment.
+const BASE: u32 = if MODELLED { 2 } else { 64 };
 
 /// Each segment is as large as all before it, and one `BASE`. Together they are 2^32 slots less 64.
-#[cfg(not(ws_loom))]
-const SEGMENTS: usize = 26;
-#[cfg(ws_loom)]
-const SEGMENTS: usize = 2;
+const SEGMENTS: usize = if MODELLED { 2 } else { 26 };
 
 /// A thread that sweeps notes after each `NOTED_EACH` slots how far it has come. One that has not
 /// come on in [`STAND_BY`] is slow, at more than 0.4 us a task: two that met in the allocator lost
@@ -351,7 +345,7 @@ impl<R: Reference> Table<R> {
     /// Waits for the thread that sweeps, while that is quick.
     fn stand_by(&self) {
         // A model has no time, and goes both ways.
-        if cfg!(ws_loom) || self.by_owner.used.load(Relaxed) < STAND_BY_FROM {
+        if MODELLED || self.by_owner.used.load(Relaxed) < STAND_BY_FROM {
             return;
         }
         let mut before = None;
@@ -500,16 +494,13 @@ fn segment_len(segment: usize) -> usize {
 
 /// Slots that were never used. A large piece of zeroed memory costs nothing until it is touched, so
 /// that no spawn has to pay for a whole segment.
-#[cfg(not(ws_loom))]
 fn new_slots(len: usize) -> Box<[AtomicPtr<()>]> {
+    if MODELLED {
+        return (0..len).map(|_| AtomicPtr::new(ptr::null_mut())).collect();
+    }
     let zeroed: Box<[*mut ()]> = vec![ptr::null_mut(); len].into_boxed_slice();
-    // SAFETY: an `AtomicPtr` is in memory as its pointer is, by its documentation.
+    // SAFETY: an `AtomicPtr` of std is in memory as its pointer is, by its documentation.
     unsafe { Box::from_raw(Box::into_raw(zeroed) as *mut [AtomicPtr<()>]) }
-}
-
-#[cfg(ws_loom)]
-fn new_slots(len: usize) -> Box<[AtomicPtr<()>]> {
-    (0..len).map(|_| AtomicPtr::new(ptr::null_mut())).collect()
 }
 
 fn claimed(word: *mut ()) -> *mut () {

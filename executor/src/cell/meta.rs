@@ -242,7 +242,7 @@ impl Drop for Meta {
     }
 }
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

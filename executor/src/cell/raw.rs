@@ -637,5 +637,5 @@ impl fmt::Debug for Header {
     }
 }
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 mod tests;

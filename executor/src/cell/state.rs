@@ -199,14 +199,6 @@ impl State {
         Self(AtomicU64::new(JOIN | (2 * REF) | WAKE))
     }
 
-    /// A task that runs, with more wakes than are counted.
-    #[cfg(any(test, ws_loom))]
-    pub(crate) fn saturated() -> Self {
-        Self(AtomicU64::new(
-            JOIN | (2 * REF) | ((WAKES_MAX + 1) << WAKES_SHIFT),
-        ))
-    }
-
     pub(crate) fn load(&self) -> Snapshot {
         // Ordering: Acquire pairs with the runner's `transition_to_done`, so that a thread that
         // sees DONE sees the output; and with every wake, so that a poll sees what its wakers
@@ -452,9 +444,18 @@ impl State {
     }
 }
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
+
+    impl State {
+        /// A task that runs, with more wakes than are counted.
+        pub(crate) fn saturated() -> Self {
+            Self(AtomicU64::new(
+                JOIN | (2 * REF) | ((WAKES_MAX + 1) << WAKES_SHIFT),
+            ))
+        }
+    }
 
     #[test]
     fn the_first_wake_of_an_idle_task_queues_it_and_the_others_do_not() {

@@ -92,7 +92,7 @@ use crate::{
     park::Parker,
     queue::Padded,
     sync::{
-        Arc, Mutex,
+        Arc, MODELLED, Mutex,
         atomic::{
             AtomicBool, AtomicPtr, AtomicU64,
             Ordering::{Acquire, Relaxed, Release},
@@ -102,7 +102,7 @@ use crate::{
 
 /// Slots of the first array. A later one has the next power of two that is enough; guessed: a
 /// balanced recursion is less deep.
-const FIRST_CAPACITY: usize = if cfg!(ws_loom) { 1 } else { 128 };
+const FIRST_CAPACITY: usize = if MODELLED { 1 } else { 128 };
 /// Indices are halves of a word. A branch beyond the last one stays linked, and no other thread
 /// sees it. (Tests come to the end sooner.)
 const MAX_CAPACITY: usize = if cfg!(test) { 1 << 10 } else { 1 << 31 };
@@ -208,7 +208,6 @@ impl Lane {
     }
 
     /// The same for a thread at a stalled join.
-    #[cfg(not(ws_loom))]
     pub(crate) fn ask_as_helper(&self) {
         if !self.helper.load(Relaxed) {
             self.helper.store(true, Relaxed);
@@ -217,7 +216,6 @@ impl Lane {
     }
 
     /// Whether such a thread has asked since the last time.
-    #[cfg(not(ws_loom))]
     pub(crate) fn take_helper(&self) -> bool {
         self.helper.load(Relaxed) && self.helper.swap(false, Relaxed)
     }
@@ -476,7 +474,6 @@ impl Tail {
     }
 
     /// The next push comes by as if a thread had asked.
-    #[cfg(not(ws_loom))]
     pub(crate) fn ask_again(&self) {
         self.asked.0.store(true, Relaxed);
     }

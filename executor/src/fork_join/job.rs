@@ -134,7 +134,6 @@ impl Header {
     /// # Safety
     ///
     /// - The job was promoted.
-    #[cfg(not(ws_loom))]
     pub(crate) unsafe fn computation(&self) -> usize {
         // SAFETY: by contract.
         unsafe { self.opened() }.computation

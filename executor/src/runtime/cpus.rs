@@ -93,7 +93,7 @@ fn in_cpus(quota: &str, period: &str) -> Option<usize> {
     (period > 0).then(|| quota.div_ceil(period).max(1))
 }
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

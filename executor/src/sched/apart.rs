@@ -70,7 +70,7 @@ impl Whereabouts {
     }
 }
 
-#[cfg(all(test, target_os = "linux", not(ws_loom)))]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
 

@@ -462,7 +462,7 @@ fn poll_root<F: Future>(future: Pin<&mut F>, waker: &Waker) -> (Poll<F::Output>,
     budget::with_budget_of_root(|| future.poll(&mut Context::from_waker(waker)))
 }
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 mod tests {
     use std::{ptr, time::Instant};
 

@@ -58,7 +58,7 @@
 //! the runtime by the task's home alone: the task is live, so the runtime is there. The thread that
 //! lets go has a hold of its own, and so does every thread that is inside one of these functions.
 //!
-//! Checked by `models::shutdown`, `closing/tests.rs`,
+//! Checked by `models::shutdown`, `tests/closing.rs`,
 //! `tests/shutdown/shutdown_drops_everything.rs`, `tests/shutdown/shutdown_bears_what_goes_on.rs`
 //! and `tests/shutdown/the_end_has_phases.rs`.
 
@@ -399,6 +399,3 @@ pub(crate) trait Closing: Ground {
         true
     }
 }
-
-#[cfg(all(test, not(ws_loom)))]
-mod tests;

@@ -108,7 +108,7 @@ impl Shared {
     }
 }
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 mod tests {
     use std::future::Future;
 

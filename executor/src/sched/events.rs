@@ -364,7 +364,7 @@ mod on {
         }
     }
 
-    #[cfg(all(test, not(ws_loom)))]
+    #[cfg(test)]
     mod tests {
         use super::*;
         use crate::sync::{Arc, atomic::AtomicBool, thread};

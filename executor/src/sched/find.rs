@@ -71,7 +71,7 @@
 //! only what its own root made runnable. It never looks at the global queue and never steals. So a
 //! thread of a user's own does not pick up a stranger's 100 ms poll.
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 pub(super) mod tests;
 
 use std::{task::Waker, time::Duration};

@@ -502,6 +502,3 @@ pub(crate) trait Ground: Sized {
         self.nobody_polls() && self.idle().free() == self.idle().workers()
     }
 }
-
-#[cfg(all(test, not(ws_loom)))]
-mod tests;

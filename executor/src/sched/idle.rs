@@ -454,5 +454,5 @@ impl Standing {
     }
 }
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 mod tests;

@@ -203,7 +203,7 @@ impl Shared {
     }
 }
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -85,7 +85,7 @@ use super::{
 };
 use crate::{
     sync::{
-        Mutex,
+        MODELLED, Mutex,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     throttle::{REPORT_EVERY, Throttle},
@@ -93,7 +93,7 @@ use crate::{
 
 /// Time between two tries. As the longest period of the monitor. A model has no clock: there the
 /// time is over at once.
-pub(super) const RETRY: Duration = Duration::from_millis(if cfg!(ws_loom) { 0 } else { 10 });
+pub(super) const RETRY: Duration = Duration::from_millis(if MODELLED { 0 } else { 10 });
 
 /// Whether a thread has the role.
 #[derive(Debug)]

@@ -278,5 +278,5 @@ impl Worker {
     }
 }
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 mod tests;

@@ -602,5 +602,5 @@ impl Worker {
     }
 }
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 mod tests;

@@ -1,9 +1,10 @@
 //! Priorities: where tasks above and below the default one stand in `find_runnable`.
 //!
-//! A task of another priority than the default is queued in an ordered queue (`queue/ordered.rs`):
-//! its P's own, or, from outside or for want of room, the shared one. All others go the usual way.
-//! In each step they pay one relaxed load, for the question whether there has ever been any other:
-//! four instructions of a step's 114, or five, as `cargo xtask counts ordered` shows.
+//! A task of another priority than the default is queued in an ordered queue
+//! (`queue/src/ordered.rs`): its P's own, or, from outside or for want of room, the shared one. All
+//! others go the usual way. In each step they pay one relaxed load, for the question whether there
+//! has ever been any other: four instructions of a step's 114, or five, as `cargo xtask counts
+//! ordered` shows.
 //!
 //! # What a step takes
 //!

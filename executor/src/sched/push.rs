@@ -420,5 +420,5 @@ impl Worker {
     }
 }
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 mod tests;

@@ -473,5 +473,5 @@ impl Drop for Shared {
     }
 }
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 mod tests;

@@ -61,7 +61,7 @@
 //! `tests/shutdown/shutdown_bears_what_goes_on.rs` and `tests/shutdown/the_end_has_phases.rs`, and
 //! by `shutdown/tests.rs` for a waker in flight and for threads that wait.
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 pub(super) mod tests;
 
 use std::{

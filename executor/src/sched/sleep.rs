@@ -40,7 +40,7 @@
 //!   it takes note first ([`Sleeper::is_up`]).
 //! - Code that announces a block does the same, and gives up both the permit and the spinning.
 //!
-//! Checked by `sleep/tests.rs`, by `wait/tests.rs` and, with wakers that block, by the simulated
+//! Checked by `tests/sleep.rs`, by `wait/tests.rs` and, with wakers that block, by the simulated
 //! programs.
 //!
 //! Checked by `models::idle` and `models::permit`.
@@ -443,6 +443,3 @@ pub(crate) trait Sleeper {
         !self.bed().standing().awake()
     }
 }
-
-#[cfg(all(test, not(ws_loom)))]
-mod tests;

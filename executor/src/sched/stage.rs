@@ -25,8 +25,7 @@ pub(crate) struct Stage {
     /// How often the runtime asked whether a thread waits. The system reads a file for that.
     #[cfg(test)]
     pub(super) files_read: Mutex<u32>,
-    /// The CPU time of each thread, if a test says so.
-    #[cfg(test)]
+    /// The CPU time of each thread, if the driver says so.
     pub(super) cpu_time: Mutex<Option<u64>>,
 }
 
@@ -34,37 +33,6 @@ impl Stage {
     /// A thread is started: its P runs already, with the permit of a spinner.
     pub(super) fn start(&self, processor: Box<Processor>) {
         self.new.lock().push(processor);
-    }
-
-    /// Those that were started since the last call.
-    #[expect(clippy::vec_box, reason = "as above")]
-    #[cfg_attr(not(test), expect(dead_code, reason = "called by the driver"))]
-    pub(super) fn take(&self) -> Vec<Box<Processor>> {
-        std::mem::take(&mut *self.new.lock())
-    }
-
-    #[cfg_attr(not(test), expect(dead_code, reason = "called by the driver"))]
-    pub(super) fn set_blocked(&self, index: usize, blocked: bool) {
-        let mut all = self.blocked.lock();
-        all.retain(|other| *other != index);
-        if blocked {
-            all.push(index);
-        }
-    }
-
-    /// How many wait to be taken up.
-    #[cfg_attr(not(test), expect(dead_code, reason = "called by the driver"))]
-    pub(super) fn len(&self) -> usize {
-        self.new.lock().len()
-    }
-
-    /// A thread searches, and claims a branch next.
-    #[cfg(test)]
-    pub(super) fn come_to_a_claim(&self) {
-        let waker = self.before_claim.lock().take();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
     }
 
     pub(super) fn is_waiting(&self, index: usize) -> bool {
@@ -77,7 +45,6 @@ impl Stage {
 
     /// The CPU time of a thread: it blocks all the time, or not at all.
     pub(super) fn cpu_time(&self, index: usize, now: u64) -> u64 {
-        #[cfg(test)]
         if let Some(time) = *self.cpu_time.lock() {
             return time;
         }
@@ -86,5 +53,40 @@ impl Stage {
 
     pub(super) fn is_blocked(&self, index: usize) -> bool {
         self.blocked.lock().contains(&index)
+    }
+}
+
+/// What the driver asks and says.
+#[cfg(test)]
+mod driver {
+    use super::*;
+
+    impl Stage {
+        /// Those that were started since the last call.
+        #[expect(clippy::vec_box, reason = "a P travels, and is large")]
+        pub(in crate::sched) fn take(&self) -> Vec<Box<Processor>> {
+            std::mem::take(&mut *self.new.lock())
+        }
+
+        pub(in crate::sched) fn set_blocked(&self, index: usize, blocked: bool) {
+            let mut all = self.blocked.lock();
+            all.retain(|other| *other != index);
+            if blocked {
+                all.push(index);
+            }
+        }
+
+        /// How many wait to be taken up.
+        pub(in crate::sched) fn len(&self) -> usize {
+            self.new.lock().len()
+        }
+
+        /// A thread searches, and claims a branch next.
+        pub(in crate::sched) fn come_to_a_claim(&self) {
+            let waker = self.before_claim.lock().take();
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        }
     }
 }

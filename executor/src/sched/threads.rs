@@ -513,5 +513,5 @@ impl Shared {
     }
 }
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 mod tests;

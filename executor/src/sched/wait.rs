@@ -407,5 +407,5 @@ impl Shared {
     }
 }
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 mod tests;

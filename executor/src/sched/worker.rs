@@ -219,18 +219,6 @@ impl Worker {
         self.p.peer.index
     }
 
-    /// How many tasks on the fork deque wait for their child.
-    #[cfg(test)]
-    pub(crate) fn parents(&self) -> usize {
-        self.p.forks.parents.len()
-    }
-
-    /// Whether a task has left the note that it goes on.
-    #[cfg(test)]
-    pub(crate) fn has_note(&self) -> bool {
-        self.p.poll.goes_on.get().is_some()
-    }
-
     #[cfg(any(test, feature = "events"))]
     pub(crate) fn log(&self) -> Option<&crate::sched::events::Log> {
         self.p.peer.events.get()
@@ -531,5 +519,5 @@ impl fmt::Debug for Worker {
     }
 }
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 mod tests;

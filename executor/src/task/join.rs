@@ -360,7 +360,7 @@ impl From<JoinError> for io::Error {
 
 impl std::error::Error for JoinError {}
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

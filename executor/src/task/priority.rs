@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-#[cfg(not(ws_loom))]
 use crate::context;
 
 /// How urgent a task is: a worker takes the greater first. See *Order among equals* for the rest.
@@ -117,7 +116,6 @@ impl Priority {
     /// # });
     /// assert_eq!(Priority::current(), Priority::DEFAULT);
     /// ```
-    #[cfg(not(ws_loom))]
     pub fn current() -> Self {
         context::with_worker(|worker| Some(worker?.running_task()?.header().priority()))
             .map_or(Self::DEFAULT, Self)
@@ -158,7 +156,7 @@ impl fmt::Debug for Priority {
     }
 }
 
-#[cfg(all(test, not(ws_loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -85,15 +85,6 @@ impl Clock {
         }
     }
 
-    /// Moves a virtual clock to a moment, perhaps back: to where another virtual thread stands.
-    #[cfg(test)]
-    pub(crate) fn set(&self, ns: u64) {
-        if let Self::Virtual { now_ns, .. } = self {
-            // Ordering: Relaxed, as in `advance`.
-            now_ns.store(ns, Ordering::Relaxed);
-        }
-    }
-
     /// Tells whether the clock is moved by hand.
     pub(crate) fn is_virtual(&self) -> bool {
         matches!(self, Self::Virtual { .. })
@@ -161,6 +152,16 @@ fn saturating_ns(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Clock {
+        /// Moves a virtual clock to a moment, perhaps back: to where another virtual thread stands.
+        pub(crate) fn set(&self, ns: u64) {
+            if let Self::Virtual { now_ns, .. } = self {
+                // Ordering: Relaxed, as in `advance`.
+                now_ns.store(ns, Ordering::Relaxed);
+            }
+        }
+    }
 
     #[test]
     fn nanoseconds_and_instants_agree() {

@@ -295,12 +295,6 @@ impl TimerHeap {
         wakers.collect()
     }
 
-    /// Returns the number of armed timers.
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.nodes.len() - self.dead
-    }
-
     fn next_order(&mut self) -> u32 {
         self.order = self.order.wrapping_add(1);
         self.order

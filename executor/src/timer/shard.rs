@@ -145,12 +145,6 @@ impl TimerHandle {
     pub(crate) fn is_of(&self, shard: &Arc<TimerShard>) -> bool {
         Arc::ptr_eq(&self.0, shard)
     }
-
-    /// The shard.
-    #[cfg(test)]
-    pub(crate) fn shard(&self) -> &Arc<TimerShard> {
-        &self.0
-    }
 }
 
 impl Deref for TimerHandle {
@@ -219,12 +213,6 @@ impl TimerShard {
         {
             list.remove(*index);
         }
-    }
-
-    /// Returns what this shard shares with the others of its runtime.
-    #[cfg(test)]
-    pub(crate) fn driver(&self) -> &Arc<TimeDriver> {
-        &self.driver
     }
 
     /// Returns the clock that deadlines of this shard are counted by.
@@ -382,12 +370,6 @@ impl TimerShard {
         batch.append(&mut state.heap.take_all());
         let earlier = self.publish(&state.heap);
         debug_assert!(earlier.is_none(), "an empty heap has no deadline");
-    }
-
-    /// Returns the number of armed timers.
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.state.lock().heap.len()
     }
 
     fn take_back(heap: &mut TimerHeap, key: &mut Option<Key>) {

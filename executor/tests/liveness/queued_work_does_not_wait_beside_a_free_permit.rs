@@ -4,7 +4,7 @@
 //!
 //! As many tasks as there are permits for have to meet. It fails, by a hang, when `wake_for` in
 //! `sched/ground.rs` wakes nobody, when `found_work` in `sched/sleep.rs` does not wake another for
-//! what is left, and when a search leaves a victim out (`random_order` in `rng.rs`).
+//! what is left, and when a search leaves a victim out (`random_order` in `queue/src/rng.rs`).
 
 use crate::common;
 

@@ -1,7 +1,7 @@
 //! The bounds on the local queue: it holds 256 tasks; one more, and half of them go to the global
 //! queue with it, in one batch, in their order (S2: none is lost). The global queue has no bound.
 //!
-//! It fails when `CAPACITY` or `HALF` in `queue/local.rs` is another, and when `push_overflow`
+//! It fails when `CAPACITY` or `HALF` in `queue/src/local.rs` is another, and when `push_overflow`
 //! there gives back one task alone.
 
 use crate::common;

@@ -10,7 +10,6 @@ mod a_task_goes_where_its_reason_says;
 mod abort_drops_on_a_worker;
 mod block_in_place_works_anywhere;
 mod blocking_where_a_thread_sleeps;
-mod no_lock_on_the_way_of_a_local_push;
 mod panic_stays_in_its_task;
 mod parallel_programs_end_as_they_should;
 mod permits_are_never_lost_or_doubled;

@@ -27,10 +27,10 @@ pub(super) fn loom_full(shop: &Shop) -> Outcome {
     log.tests(None)
 }
 
-/// The executor's models under shuttle, with those of `models/large.rs`, which loom would not come
-/// to an end with.
+/// The models of the queues and of the executor under shuttle, with those of `models/large.rs`,
+/// which loom would not come to an end with.
 pub(super) fn shuttle(shop: &Shop) -> Outcome {
-    let mut command = cargo::models(&shop.root, &shop.folder("shuttle"), &["executor"]);
+    let mut command = cargo::models(&shop.root, &shop.folder("shuttle"), &["queue", "executor"]);
     command
         .env("RUSTFLAGS", "--cfg ws_loom --cfg ws_shuttle")
         .env("WS_SHUTTLE_SCHEDULES", "20000")
@@ -80,7 +80,7 @@ pub(super) fn fuzz(shop: &Shop) -> Outcome {
     Ok(format!("programs: {}", reached.join(", ")))
 }
 
-/// With it the executor's programs of steps are there for the targets.
+/// With it the programs of steps are there for the targets.
 const FUZZ_FLAGS: &str = "--cfg ws_fuzz";
 
 /// Long enough that each target stops finding new code, and not more.
@@ -90,7 +90,7 @@ const FUZZ_FOR: Duration = Duration::from_secs(5 * 60);
 /// at a time. What tells nothing is left out in `.cargo/mutants.toml`, with the reason.
 ///
 /// A mutant is tried with the unit tests that are near to the file, which are built and run in a
-/// few seconds, and what they miss once more with all tests of the executor. Then a mutant must be
+/// few seconds, and what they miss once more with all tests of its package. Then a mutant must be
 /// in the table of docs/testing.md, which says why nobody can notice it. It makes none of memory
 /// orderings: those are patches of ours, in `mutants/`.
 pub(super) fn mutants(shop: &Shop) -> Outcome {
@@ -99,11 +99,11 @@ pub(super) fn mutants(shop: &Shop) -> Outcome {
     let page = fs::read_to_string(&page).map_err(at(&page))?;
     let mut tried = Vec::new();
     let mut unknown = Vec::new();
-    for (folder, near) in NEAR {
+    for &(folder, near) in NEAR {
         // What stands behind `--` is for the tests alone, and `--cargo-arg` for the build as well:
         // so that no test programs are built that are not run.
         let first = ["--timeout", "60", "--cargo-arg=--lib", "--", "--"];
-        let first = [&first, *near].concat();
+        let first = [&first, near].concat();
         // What was caught before is not tried again.
         let again = ["--timeout", "900", "--baseline", "skip", "--iterate"];
         let again = [&again[..], &["--cargo-arg=--lib", "--cargo-arg=--tests"]].concat();
@@ -148,6 +148,10 @@ fn take_hangs_for_caught(outcomes: &Path) -> Result<(), String> {
 fn cargo_mutants(shop: &Shop, folder: &str, name: &str, args: &[&str]) -> Outcome {
     let out = outcomes(shop, folder);
     fs::create_dir_all(&out).map_err(at(&out))?;
+    let (package, files) = match folder {
+        "queue" => ("ws-queue", "queue/src/**/*.rs".to_owned()),
+        _ => ("ws-executor", format!("executor/src/{folder}/**/*.rs")),
+    };
     let mut command = shop.cargo("mutants-build");
     command
         .env("WS_TEST_SCALE", "20")
@@ -156,9 +160,9 @@ fn cargo_mutants(shop: &Shop, folder: &str, name: &str, args: &[&str]) -> Outcom
         // it again.
         .env("PROPTEST_MAX_SHRINK_ITERS", "0")
         .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1")
-        .args(["mutants", "--package", "ws-executor", "-j1", "--no-shuffle"])
+        .args(["mutants", "--package", package, "-j1", "--no-shuffle"])
         .args(["--colors", "never", "--build-timeout", "300"])
-        .args(["--file", &format!("executor/src/{folder}/**/*.rs")])
+        .args(["--file", &files])
         .arg("--output")
         .arg(out)
         .args(args);
@@ -171,7 +175,8 @@ fn cargo_mutants(shop: &Shop, folder: &str, name: &str, args: &[&str]) -> Outcom
     }
 }
 
-/// Whether a line of the page has a mutant, given as `executor/src/FILE:LINE:COLUMN: WHAT`: by its
+/// Whether a line of the page has a mutant, given as `FILE:LINE:COLUMN: WHAT`, of the executor as
+/// `executor/src/FILE:LINE:COLUMN: WHAT`: by its
 /// `FILE` and its `WHAT`, for lines move.
 fn is_listed(page: &str, mutant: &str) -> bool {
     let Some((place, what)) = mutant.split_once(": ") else {
@@ -184,9 +189,10 @@ fn is_listed(page: &str, mutant: &str) -> bool {
         .any(|line| line.contains(&file) && line.contains(&what))
 }
 
-/// Which unit tests are near to the files of a folder: arguments of a test program.
+/// Which unit tests are near to the files of a folder, the package `queue` or one of the
+/// executor's: arguments of a test program.
 const NEAR: &[(&str, &[&str])] = &[
-    ("queue", &["queue::"]),
+    ("queue", &[]),
     ("task", &["task::", "steps::"]),
     // All that do not play whole programs.
     ("sched", &["--skip", "sched::sim"]),
@@ -211,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_mutant_is_known_by_its_file_and_its_words() {
-        let page = "| `cell/live.rs` | `replace \\| with &`, `replace f -> u8 with 1` | why |\n| `queue.rs` | `x` | why |";
+        let page = "| `cell/live.rs` | `replace \\| with &`, `replace f -> u8 with 1` | why |\n| `queue/src/local.rs` | `x` | why |";
         for (mutant, known) in [
             ("executor/src/cell/live.rs:80:27: replace | with &", true),
             (
@@ -223,7 +229,7 @@ mod tests {
                 false,
             ),
             ("executor/src/cell/live.rs:7:1: x", false),
-            ("executor/src/queue.rs:7:1: x", true),
+            ("queue/src/local.rs:7:1: x", true),
         ] {
             assert_eq!(is_listed(page, mutant), known, "{mutant}");
         }

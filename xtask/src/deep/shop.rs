@@ -52,9 +52,9 @@ impl Shop {
         command
     }
 
-    /// `cargo test` of the two crates with threads and unsafe code in them, as a checker wants it:
-    /// all of it, whatever fails, with `percent` of the iterations. Time limits are for tests that
-    /// hang, and a checker is slow.
+    /// `cargo test` of the three crates with threads and unsafe code in them, as a checker wants
+    /// it: all of it, whatever fails, with `percent` of the iterations. Time limits are for tests
+    /// that hang, and a checker is slow.
     pub(super) fn tests(&self, step: &str, percent: usize) -> Command {
         let mut command = self.cargo(step);
         command
@@ -62,6 +62,8 @@ impl Shop {
             .env("WS_TEST_PATIENCE", "20")
             .args([
                 "test",
+                "--package",
+                "ws-queue",
                 "--package",
                 "ws-executor",
                 "--package",

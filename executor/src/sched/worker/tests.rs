@@ -23,6 +23,18 @@ use crate::{
     timer::Clock,
 };
 
+impl Worker {
+    /// How many tasks on the fork deque wait for their child.
+    pub(crate) fn parents(&self) -> usize {
+        self.p.forks.parents.len()
+    }
+
+    /// Whether a task has left the note that it goes on.
+    pub(crate) fn has_note(&self) -> bool {
+        self.p.poll.goes_on.get().is_some()
+    }
+}
+
 /// It polls what it comes to next.
 #[track_caller]
 fn polls(worker: &Worker) {

@@ -8,6 +8,13 @@ use proptest::prelude::*;
 use super::*;
 use crate::sync::{Arc, Mutex};
 
+impl TimerHeap {
+    /// Returns the number of armed timers.
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len() - self.dead
+    }
+}
+
 /// The ids of the wakers that were woken, in order.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u64>>>);

@@ -10,6 +10,25 @@ use crate::sync::thread;
 use crate::time::Sleep;
 use crate::timer::test_util::{Bench, MS, NS};
 
+impl TimerShard {
+    /// Returns what this shard shares with the others of its runtime.
+    pub(crate) fn driver(&self) -> &Arc<TimeDriver> {
+        &self.driver
+    }
+
+    /// Returns the number of armed timers.
+    pub(crate) fn len(&self) -> usize {
+        self.state.lock().heap.len()
+    }
+}
+
+impl TimerHandle {
+    /// The shard.
+    pub(crate) fn shard(&self) -> &Arc<TimerShard> {
+        &self.0
+    }
+}
+
 fn noop() -> Waker {
     Waker::noop().clone()
 }
