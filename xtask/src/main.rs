@@ -25,6 +25,7 @@ mod deep;
 mod layers;
 mod lines;
 mod mutants;
+mod process;
 mod quick;
 mod scaling;
 mod tree;
@@ -80,13 +81,6 @@ fn root() -> PathBuf {
 
 fn models(filter: &str) -> Result<(), Failure> {
     let root = root();
-    let status = cargo::models(&root, &root.join("target/loom"), &cargo::MODELLED)
-        .arg(filter)
-        .status()
-        .map_err(|error| format!("cargo could not be started: {error}"))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err("a model failed".into())
-    }
+    let mut command = cargo::models(&root, &root.join("target/loom"), &cargo::MODELLED);
+    process::run(command.arg(filter))
 }

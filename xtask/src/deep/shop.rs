@@ -5,11 +5,10 @@ use std::{
     fs::{self, File},
     path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use crate::{Failure, cargo, tree::at};
+use crate::{Failure, cargo, process, tree::at};
 
 /// The steps' workplace: `target/deep`, with a target folder for each kind of build.
 pub(super) struct Shop {
@@ -89,26 +88,16 @@ impl Shop {
             .stderr(both)
             .spawn()
             .map_err(|error| format!("`{program}` could not be started: {error}"))?;
-        let until = Instant::now() + limit;
-        let status = loop {
-            let ended = child
-                .try_wait()
-                .map_err(|error| format!("`{program}` could not be waited for: {error}"))?;
-            if let Some(status) = ended {
-                break status;
-            }
-            if Instant::now() >= until {
-                // Cargo's children end with their output, which nobody reads any more, or by their
-                // own limits.
-                child.kill().map_err(at(&path))?;
-                child.wait().map_err(at(&path))?;
-                return Err(format!(
-                    "`{program}` did not end within {} s; see {}",
-                    limit.as_secs(),
-                    path.display()
-                ));
-            }
-            thread::sleep(Duration::from_millis(50));
+        // Cargo's children end with their output, which nobody reads any more, or by their own
+        // limits.
+        let ended = process::wait_or_kill(&mut child, limit)
+            .map_err(|error| format!("`{program}` could not be waited for: {error}"))?;
+        let Some(status) = ended else {
+            return Err(format!(
+                "`{program}` did not end within {} s; see {}",
+                limit.as_secs(),
+                path.display()
+            ));
         };
         // A test may say anything.
         let text = fs::read(&path).map_err(at(&path))?;
