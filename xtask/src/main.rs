@@ -1,6 +1,7 @@
 //! Steps of this workspace's own checks that need logic.
 //!
 //! - `cargo xtask quick` runs the checks of a small change.
+//! - `cargo xtask ci [SECTION…]` runs all checks, or those sections; `ci --list` names them.
 //! - `cargo xtask models` explores the loom models of the protocols of scheduler and netpoll.
 //! - `cargo xtask abort` builds a program with `panic = "abort"`, and sees how it ends.
 //! - `cargo xtask mutants [NAME]` sees to it that they bite: each patch in the `mutants/` of a
@@ -19,7 +20,9 @@
 )]
 
 mod abort;
+mod apt;
 mod cargo;
+mod ci;
 mod counts;
 mod deep;
 mod layers;
@@ -27,6 +30,7 @@ mod lines;
 mod mutants;
 mod process;
 mod quick;
+mod results;
 mod scaling;
 mod tree;
 
@@ -36,7 +40,7 @@ use std::{
     process::ExitCode,
 };
 
-const USAGE: &str = "usage: cargo xtask quick | abort | models [FILTER] | mutants [NAME] | counts [bless|sysmon|ordered] | scaling [TABLE] | layers | lines | deep [STEP…]";
+const USAGE: &str = "usage: cargo xtask quick | ci [--list|SECTION…] | abort | models [FILTER] | mutants [NAME] | counts [bless|sysmon|ordered] | scaling [TABLE] | layers | lines | deep [STEP…]";
 
 /// What went wrong, in words.
 type Failure = String;
@@ -57,6 +61,7 @@ fn main() -> ExitCode {
         ["scaling"] => scaling::write(&root(), None),
         ["scaling", table] => scaling::write(&root(), Some(table)),
         ["quick"] => quick::check(&root()),
+        ["ci", ref arguments @ ..] => ci::check(&root(), arguments),
         ["lines"] => lines::check(&root()),
         ["layers"] => layers::check(&root()),
         ["deep", ref steps @ ..] => deep::check(&root(), steps),

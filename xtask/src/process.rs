@@ -60,7 +60,7 @@ pub(crate) fn wait_or_kill(child: &mut Child, limit: Duration) -> io::Result<Opt
 }
 
 /// A command as it is typed, without the folder of its program.
-fn words(command: &Command) -> String {
+pub(crate) fn words(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let program = program.file_name().unwrap_or(program.as_os_str());
     let mut words = program.to_string_lossy().into_owned();

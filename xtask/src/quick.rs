@@ -1,14 +1,13 @@
 //! The checks of a small change, in under two minutes on two cores once everything was built
 //! before: the form, the layers, clippy, the unit tests, and the page of guarantees. The rest is
-//! `.ci/run`'s.
+//! `cargo xtask ci`'s.
 
 use std::{path::Path, time::Instant};
 
-use crate::{Failure, cargo, layers, lines};
+use crate::{Failure, cargo, ci, layers};
 
 /// Calls of cargo, the quickest first.
 const CALLS: &[&str] = &[
-    "fmt --all --check",
     "clippy --quiet --all-targets -- -D warnings",
     "test --quiet --lib",
     "test --quiet --test every_guarantee_has_a_test",
@@ -17,7 +16,7 @@ const CALLS: &[&str] = &[
 /// Runs them one after the other, up to the first that fails.
 pub(crate) fn check(root: &Path) -> Result<(), Failure> {
     timed("layers", || layers::check(root))?;
-    timed("lines", || lines::check(root))?;
+    timed("format", || ci::format(root))?;
     for words in CALLS {
         timed(&format!("cargo {words}"), || cargo::run(root, words))?;
     }
