@@ -145,9 +145,12 @@ fn what_waits_no_more_leaves_nothing_behind() {
         let mut ready = Box::pin(here.ready(Direction::Read));
         assert!(ready.as_mut().poll(&mut cx).is_pending());
     }
-    // The test has one reference to each, and the descriptor one to the last.
-    let kept: usize = wakes.iter().map(|wake| Arc::strong_count(wake) - 1).sum();
-    assert_eq!(kept, 1, "wakers of {} polls", wakes.len());
+    // The test has one reference to each, and the descriptor one to the last. A worker may hold one
+    // more for the moment of a wake: the first edge says that the socket can be written.
+    let kept = || -> usize { wakes.iter().map(|wake| Arc::strong_count(wake) - 1).sum() };
+    while kept() != 1 {
+        thread::yield_now();
+    }
 }
 
 // Fails if a source that was registered just now counts as ready.

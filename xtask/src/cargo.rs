@@ -6,11 +6,18 @@ use std::{
     process::Command,
 };
 
+use crate::{Failure, process};
+
 /// The cargo that called us, in the workspace at `root`.
 pub(crate) fn command(root: &Path) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
     command
+}
+
+/// Runs cargo with these words, which spaces separate, in the workspace at `root`.
+pub(crate) fn run(root: &Path, words: &str) -> Result<(), Failure> {
+    process::run(command(root).args(words.split(' ')))
 }
 
 /// The target folder of the workspace at `root`.

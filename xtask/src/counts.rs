@@ -21,7 +21,7 @@ use std::{
     process::Command,
 };
 
-use crate::Failure;
+use crate::{Failure, process::output};
 
 mod ordered;
 
@@ -148,14 +148,16 @@ impl Counter {
 
     /// Builds the tree at `root` with a target folder that may be another tree's.
     fn build_in(root: &Path, target: &Path) -> Result<Self, Failure> {
-        run(Command::new("valgrind").arg("--version"))?;
+        output(Command::new("valgrind").arg("--version"))?;
         let mut command = crate::cargo::command(root);
-        run(command
-            // Cuts the code into other pieces, and so inlines less.
-            .env("CARGO_INCREMENTAL", "0")
-            .args(["build", "--quiet", "--release", "--package", "ws-bench"])
-            .args(["--bin", "ws-count", "--target-dir"])
-            .arg(target))?;
+        output(
+            command
+                // Cuts the code into other pieces, and so inlines less.
+                .env("CARGO_INCREMENTAL", "0")
+                .args(["build", "--quiet", "--release", "--package", "ws-bench"])
+                .args(["--bin", "ws-count", "--target-dir"])
+                .arg(target),
+        )?;
         Ok(Counter {
             program: target.join("release/ws-count"),
             profile: target.join("ws-count.profile"),
@@ -203,17 +205,19 @@ impl Counter {
         threads: &str,
         suffix: &str,
     ) -> Result<(f64, f64), Failure> {
-        let output = run(Command::new("valgrind")
-            .args(["--quiet", "--tool=callgrind", threads])
-            .arg(format!("--callgrind-out-file={}", self.profile.display()))
-            .arg(&self.program)
-            .args([path, &times.to_string(), sysmon]))?;
+        let said = output(
+            Command::new("valgrind")
+                .args(["--quiet", "--tool=callgrind", threads])
+                .arg(format!("--callgrind-out-file={}", self.profile.display()))
+                .arg(&self.program)
+                .args([path, &times.to_string(), sysmon]),
+        )?;
         let file = PathBuf::from(format!("{}{suffix}", self.profile.display()));
         let text =
             fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
         let total = number_after("totals: ", &text)
             .ok_or_else(|| format!("{} has no total", file.display()))?;
-        let polls = number_after("polls ", &output).ok_or("ws-count did not say its polls")?;
+        let polls = number_after("polls ", &said).ok_or("ws-count did not say its polls")?;
         Ok((total, polls))
     }
 }
@@ -261,19 +265,7 @@ fn number_after(start: &str, text: &str) -> Option<f64> {
 
 /// The compiler that this workspace is built with.
 fn compiler() -> Result<String, Failure> {
-    Ok(run(Command::new("rustc").arg("--version"))?.trim().into())
-}
-
-fn run(command: &mut Command) -> Result<String, Failure> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let output = command
-        .output()
-        .map_err(|error| format!("`{name}` could not be started: {error}"))?;
-    if !output.status.success() {
-        return Err(format!(
-            "`{name}` failed:\n{}",
-            String::from_utf8_lossy(&output.stderr)
-        ));
-    }
-    String::from_utf8(output.stdout).map_err(|error| format!("`{name}`: {error}"))
+    Ok(output(Command::new("rustc").arg("--version"))?
+        .trim()
+        .into())
 }

@@ -1,6 +1,7 @@
 //! Steps of this workspace's own checks that need logic.
 //!
 //! - `cargo xtask quick` runs the checks of a small change.
+//! - `cargo xtask ci [SECTION…]` runs all checks, or those sections; `ci --list` names them.
 //! - `cargo xtask models` explores the loom models of the protocols of scheduler and netpoll.
 //! - `cargo xtask ablate [NAME]` measures what each heuristic is worth.
 //! - `cargo xtask abort` builds a program with `panic = "abort"`, and sees how it ends.
@@ -21,13 +22,17 @@
 
 mod ablate;
 mod abort;
+mod apt;
 mod cargo;
+mod ci;
 mod counts;
 mod deep;
 mod layers;
 mod lines;
 mod mutants;
+mod process;
 mod quick;
+mod results;
 mod scaling;
 mod tree;
 
@@ -37,7 +42,7 @@ use std::{
     process::ExitCode,
 };
 
-const USAGE: &str = "usage: cargo xtask quick | ablate [NAME] | abort | models [FILTER] | mutants [NAME] | counts [bless|sysmon|ordered] | scaling [TABLE] | layers | lines | deep [STEP…]";
+const USAGE: &str = "usage: cargo xtask quick | ci [--list|SECTION…] | ablate [NAME] | abort | models [FILTER] | mutants [NAME] | counts [bless|sysmon|ordered] | scaling [TABLE] | layers | lines | deep [STEP…]";
 
 /// What went wrong, in words.
 type Failure = String;
@@ -60,6 +65,7 @@ fn main() -> ExitCode {
         ["scaling"] => scaling::write(&root(), None),
         ["scaling", table] => scaling::write(&root(), Some(table)),
         ["quick"] => quick::check(&root()),
+        ["ci", ref arguments @ ..] => ci::check(&root(), arguments),
         ["lines"] => lines::check(&root()),
         ["layers"] => layers::check(&root()),
         ["deep", ref steps @ ..] => deep::check(&root(), steps),
@@ -84,13 +90,6 @@ fn root() -> PathBuf {
 
 fn models(filter: &str) -> Result<(), Failure> {
     let root = root();
-    let status = cargo::models(&root, &root.join("target/loom"), &cargo::MODELLED)
-        .arg(filter)
-        .status()
-        .map_err(|error| format!("cargo could not be started: {error}"))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err("a model failed".into())
-    }
+    let mut command = cargo::models(&root, &root.join("target/loom"), &cargo::MODELLED);
+    process::run(command.arg(filter))
 }

@@ -10,13 +10,12 @@ use std::{
     fmt,
     fs::{self, File},
     path::{Path, PathBuf},
-    process::{Child, Command, ExitStatus, Stdio},
-    thread,
+    process::{Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
 
 use crate::{
-    Failure, cargo,
+    Failure, cargo, process,
     tree::{at, entries, mirror},
 };
 
@@ -237,19 +236,7 @@ impl Workshop {
             .stderr(both)
             .spawn()
             .map_err(|error| format!("`{program}` could not be started: {error}"))?;
-        wait(&mut child).map_err(|error| format!("`{program}` could not be waited for: {error}"))
+        process::wait_or_kill(&mut child, TIME_LIMIT)
+            .map_err(|error| format!("`{program}` could not be waited for: {error}"))
     }
-}
-
-fn wait(child: &mut Child) -> std::io::Result<Option<ExitStatus>> {
-    let until = Instant::now() + TIME_LIMIT;
-    while Instant::now() < until {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
-    child.kill()?;
-    child.wait()?;
-    Ok(None)
 }

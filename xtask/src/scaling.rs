@@ -6,7 +6,7 @@
 
 use std::{env, fs, path::Path, process::Command};
 
-use crate::{Failure, cargo};
+use crate::{Failure, cargo, process::output};
 
 const SIMULATED: &str = "simulated";
 const MEASURED: &[&str] = &["tasks", "workers", "timers", "connections"];
@@ -91,17 +91,6 @@ fn simulate(root: &Path, costs: &str) -> Result<String, Failure> {
             .env("WS_SIM_COSTS", costs),
     )?;
     fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
-}
-
-fn output(command: &mut Command) -> Result<String, Failure> {
-    let output = command
-        .output()
-        .map_err(|error| format!("{command:?}: {error}"))?;
-    if !output.status.success() {
-        let why = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{command:?}: {}\n{why}", output.status));
-    }
-    String::from_utf8(output.stdout).map_err(|error| format!("{command:?}: {error}"))
 }
 
 fn put(root: &Path, name: &str, table: &str) -> Result<(), Failure> {

@@ -11,8 +11,8 @@ use std::{
 /// Says that a test, or a part of it, does not run here, and why.
 ///
 /// The test harness keeps what `eprintln!` prints in a test that passes. This writes to standard
-/// error itself, so everybody sees it. `.ci/run` also names a file in `WS_SKIPS`, and repeats its
-/// lines at the end.
+/// error itself, so everybody sees it. `cargo xtask ci` also names a file in `WS_SKIPS`, and
+/// repeats its lines at the end.
 pub(crate) fn skipped(why: impl Display) {
     let line = format!("SKIPPED: {why}\n");
     // A closed standard error is not the test's business.

@@ -12,9 +12,9 @@
 
 use std::{fs, path::Path, process::Command};
 
-use super::{Counter, OF_ONE_WORKER, run};
+use super::{Counter, OF_ONE_WORKER};
 use crate::{
-    Failure,
+    Failure, process,
     tree::{at, mirror},
 };
 
@@ -74,7 +74,7 @@ fn patch(copy: &Path, patch: &Path) -> Result<(), Failure> {
         .args(["-p1", "--batch", "--fuzz=0", "--no-backup-if-mismatch"])
         .arg("--input")
         .arg(patch);
-    run(&mut command).map(drop)
+    process::output(&mut command).map(drop)
 }
 
 #[cfg(test)]

@@ -5,11 +5,10 @@ use std::{
     fs::{self, File},
     path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use crate::{Failure, cargo, tree::at};
+use crate::{Failure, apt, cargo, process, results::Results, tree::at};
 
 /// The steps' workplace: `target/deep`, with a target folder for each kind of build.
 pub(super) struct Shop {
@@ -91,26 +90,16 @@ impl Shop {
             .stderr(both)
             .spawn()
             .map_err(|error| format!("`{program}` could not be started: {error}"))?;
-        let until = Instant::now() + limit;
-        let status = loop {
-            let ended = child
-                .try_wait()
-                .map_err(|error| format!("`{program}` could not be waited for: {error}"))?;
-            if let Some(status) = ended {
-                break status;
-            }
-            if Instant::now() >= until {
-                // Cargo's children end with their output, which nobody reads any more, or by their
-                // own limits.
-                child.kill().map_err(at(&path))?;
-                child.wait().map_err(at(&path))?;
-                return Err(format!(
-                    "`{program}` did not end within {} s; see {}",
-                    limit.as_secs(),
-                    path.display()
-                ));
-            }
-            thread::sleep(Duration::from_millis(50));
+        // Cargo's children end with their output, which nobody reads any more, or by their own
+        // limits.
+        let ended = process::wait_or_kill(&mut child, limit)
+            .map_err(|error| format!("`{program}` could not be waited for: {error}"))?;
+        let Some(status) = ended else {
+            return Err(format!(
+                "`{program}` did not end within {} s; see {}",
+                limit.as_secs(),
+                path.display()
+            ));
         };
         // A test may say anything.
         let text = fs::read(&path).map_err(at(&path))?;
@@ -149,11 +138,7 @@ impl Log {
 
     /// How many tests passed.
     pub(super) fn passed(&self) -> usize {
-        self.text
-            .lines()
-            .filter_map(|line| line.strip_prefix("test result: ")?.split_once(". "))
-            .filter_map(|(_, counts)| counts.split_once(" passed")?.0.parse::<usize>().ok())
-            .sum()
+        Results::of(&self.text).passed
     }
 
     /// Fails if the program did.
@@ -193,21 +178,17 @@ pub(super) fn need_cargo(name: &str) -> Result<(), Failure> {
     }
 }
 
-/// Installs packages of Debian's. The lists are brought up to date first: an image's old ones name
-/// compilers that are too old for this workspace.
+/// Installs packages of Debian's.
 pub(super) fn apt(shop: &Shop, packages: &[&str]) -> Result<(), Failure> {
-    let install = ["install", "-y", "--no-install-recommends"];
-    let install = [&install, packages].concat();
-    for (name, args) in [("apt-lists", &["update"][..]), ("apt", &install)] {
-        let how = || format!("missing: apt-get {}", args.join(" "));
-        let mut command = Command::new("apt-get");
-        command.env("DEBIAN_FRONTEND", "noninteractive").args(args);
+    for (name, command) in ["apt-lists", "apt"]
+        .into_iter()
+        .zip(apt::commands(packages))
+    {
+        let how = format!("missing: {}", process::words(&command));
         let log = shop
             .run(name, Duration::from_secs(600), command)
-            .map_err(|error| format!("{} ({error})", how()))?;
-        if !log.status.success() {
-            return Err(format!("{} (see {})", how(), log.path()));
-        }
+            .map_err(|error| format!("{how} ({error})"))?;
+        log.success().map_err(|error| format!("{how} ({error})"))?;
     }
     Ok(())
 }

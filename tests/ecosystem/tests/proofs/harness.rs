@@ -478,7 +478,7 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
         let ci = env::var("CI").is_ok_and(|ci| ci == "true");
         assert!(!ci, "{program} is not installed, and this is CI");
         skipped(format!(
-            "{program} is not installed; .ci/ecosystem.sh installs it"
+            "{program} is not installed; `cargo xtask ci ecosystem` installs it"
         ));
     }
     found

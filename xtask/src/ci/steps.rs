@@ -1,0 +1,187 @@
+//! What each section does.
+
+use std::{env, fs, path::PathBuf, process::Command};
+
+use super::{
+    dependencies::features,
+    place::{Place, skipped},
+};
+use crate::{
+    Failure, abort, apt, cargo, counts, layers, lines, process,
+    tree::{at, entries},
+};
+
+/// Debian's packages that are missing: curl drives the example `serve`, wrk loads it, valgrind
+/// counts instructions.
+pub(super) fn tools(place: &Place) -> Result<(), Failure> {
+    let programs = ["curl", "wrk", "valgrind"];
+    let missing = apt::missing(&programs.map(|program| (program, program)));
+    if !missing.is_empty() {
+        apt::install(&missing, &place.log("apt"))?;
+    }
+    process::run(Command::new("rustc").arg("--version"))?;
+    place.cargo("--version")?;
+    let curl = process::output(Command::new("curl").arg("--version"))?;
+    println!("{}", curl.lines().next().unwrap_or_default());
+    process::run(Command::new("df").arg("-h").arg(&place.target))
+}
+
+/// `fuzz/` is a workspace of its own.
+pub(super) fn format(place: &Place) -> Result<(), Failure> {
+    place.cargo("fmt --all --check")?;
+    place.cargo("fmt --manifest-path fuzz/Cargo.toml --check")?;
+    lines::check(&place.root)
+}
+
+pub(super) fn dependencies(place: &Place) -> Result<(), Failure> {
+    super::dependencies::check(&place.root)
+}
+
+pub(super) fn lint(place: &Place) -> Result<(), Failure> {
+    place.cargo("lint")?;
+    layers::check(&place.root)?;
+    // As users build it: all features are on in the first line, where one may lean on another.
+    place.cargo("clippy --quiet -p ws-runtime -- -D warnings")?;
+    for feature in features(&place.root)? {
+        let words = format!("clippy --quiet -p ws-runtime --features {feature} -- -D warnings");
+        place.cargo(&words)?;
+    }
+    Ok(())
+}
+
+/// The fuzz targets, without the flags of a nightly that they run with. The fuzzer itself is C++.
+pub(super) fn fuzz_targets(place: &Place) -> Result<(), Failure> {
+    if !apt::is_there("c++") {
+        return skipped("no C++ compiler for libfuzzer-sys; the fuzz targets are not checked");
+    }
+    let mut command = cargo::command(&place.root);
+    command
+        .env("RUSTFLAGS", "--cfg ws_fuzz -D warnings")
+        .args(["check", "--quiet", "--manifest-path", "fuzz/Cargo.toml"])
+        .arg("--target-dir")
+        .arg(place.target.join("fuzz"));
+    process::run(&mut command)
+}
+
+pub(super) fn docs(place: &Place) -> Result<(), Failure> {
+    place.cargo("docs --quiet")?;
+    // Without the private items, where a public page may not link to one.
+    let mut command = cargo::command(&place.root);
+    command
+        .env("RUSTDOCFLAGS", "-D warnings")
+        .args(["doc", "--quiet", "--workspace", "--no-deps"])
+        .arg("--all-features");
+    process::run(&mut command)
+}
+
+/// By cargo-deny.
+pub(super) fn licences(place: &Place) -> Result<(), Failure> {
+    let mut asked = cargo::command(&place.root);
+    if process::output(asked.args(["deny", "--version"])).is_err() {
+        return skipped("cargo-deny is not installed; `dependencies` has looked at the tree");
+    }
+    place.cargo("deny --offline check licenses bans sources")
+}
+
+pub(super) fn packages(place: &Place) -> Result<(), Failure> {
+    remove_unpacked()?;
+    place.cargo("package --workspace --allow-dirty --quiet")?;
+    let packages = place.target.join("package");
+    fs::remove_dir_all(&packages).map_err(at(&packages))
+}
+
+/// To verify a package, cargo unpacks the others of the workspace where it keeps those of
+/// registries. It takes what is there already for the same version, which may be an earlier
+/// commit's.
+fn remove_unpacked() -> Result<(), Failure> {
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| {
+        let home = env::var_os("HOME")?;
+        Some(PathBuf::from(home).join(".cargo"))
+    });
+    let sources = home.ok_or("no HOME")?.join("registry/src");
+    if !sources.exists() {
+        return Ok(());
+    }
+    for registry in entries(&sources)? {
+        // That of the workspace has no host in its name.
+        if !registry.file_name().to_string_lossy().starts_with('-') {
+            continue;
+        }
+        for package in entries(&registry.path())? {
+            if is_ours(&package.file_name().to_string_lossy()) {
+                fs::remove_dir_all(package.path()).map_err(at(&package.path()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a folder is called `ws-NAME-VERSION`.
+fn is_ours(folder: &str) -> bool {
+    let mut after_name = folder.split('-').skip(2);
+    let is_version = |part: &str| part.starts_with(|first: char| first.is_ascii_digit());
+    folder.starts_with("ws-") && after_name.any(is_version)
+}
+
+pub(super) fn models(place: &Place) -> Result<(), Failure> {
+    place.tests("models", [xtask("models")?])
+}
+
+/// Each of them is a small change to what was built before.
+pub(super) fn mutants(_: &Place) -> Result<(), Failure> {
+    process::run(xtask("mutants")?.env_remove("CARGO_INCREMENTAL"))
+}
+
+/// This program, with another task.
+fn xtask(task: &str) -> Result<Command, Failure> {
+    let program = env::current_exe().map_err(|error| format!("the path of xtask: {error}"))?;
+    let mut command = Command::new(program);
+    command.arg(task);
+    Ok(command)
+}
+
+pub(super) fn serve_curl(place: &Place) -> Result<(), Failure> {
+    place.cargo("build --release --example serve")?;
+    let script = place.root.join(".ci/serve-curl.sh");
+    process::run(Command::new(script).arg(place.target.join("release/examples/serve")))
+}
+
+pub(super) fn abort(place: &Place) -> Result<(), Failure> {
+    abort::check(&place.root)
+}
+
+pub(super) fn soak(place: &Place) -> Result<(), Failure> {
+    place.cargo("run --release --quiet --example soak -- --minutes 2")
+}
+
+pub(super) fn counts(place: &Place) -> Result<(), Failure> {
+    counts::check(&place.root)
+}
+
+pub(super) fn benchmarks(place: &Place) -> Result<(), Failure> {
+    place.cargo("bench-all --quick")
+}
+
+pub(super) fn tests_release(place: &Place) -> Result<(), Failure> {
+    let mut command = cargo::command(&place.root);
+    command.args(["test", "--release", "--workspace", "--lib", "--tests"]);
+    place.tests("tests-release", [command])
+}
+
+pub(super) fn tests(place: &Place) -> Result<(), Failure> {
+    let mut command = cargo::command(&place.root);
+    command.args(["test", "--workspace"]);
+    place.tests("tests", [command])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_ours;
+
+    #[test]
+    fn our_unpacked_packages_are_told_from_others() {
+        assert!(is_ours("ws-runtime-0.1.0"));
+        assert!(!is_ours("ws-runtime"));
+        assert!(!is_ours("mio-1.0.0"));
+    }
+}
