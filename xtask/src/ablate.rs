@@ -31,7 +31,6 @@ const HEURISTICS: &[(&str, &str)] = &[
         "slow-polls",
         "ticks_computing_100_2w,tokio_spawn_remote_busy2",
     ),
-    ("crowded", "hyper_hello,echo_64"),
     ("calm", "join_quicksort_2w,join_mergesort_2w,join_matmul_2w"),
     ("short-wait", "ticks_blocked_2w,echo_blocked_2w"),
 ];

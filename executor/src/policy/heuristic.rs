@@ -29,8 +29,6 @@ pub(crate) enum Heuristic {
     Timers,
     /// See *Slow polls* in `sched/find.rs`.
     SlowPolls,
-    /// See *Crowded* in `sched/monitor/crowded.rs`.
-    Crowded,
     /// See *Calm* in `sched/monitor/calm.rs`.
     Calm,
     /// See `sched/monitor/short_wait.rs`.
@@ -39,7 +37,7 @@ pub(crate) enum Heuristic {
 
 impl Heuristic {
     #[cfg(ws_ablate)]
-    const NAMED: [(&'static str, Self); 13] = [
+    const NAMED: [(&'static str, Self); 12] = [
         ("gate", Self::Gate),
         ("fork-gate", Self::ForkGate),
         ("apart", Self::Apart),
@@ -50,7 +48,6 @@ impl Heuristic {
         ("callers", Self::Callers),
         ("timers", Self::Timers),
         ("slow-polls", Self::SlowPolls),
-        ("crowded", Self::Crowded),
         ("calm", Self::Calm),
         ("short-wait", Self::ShortWait),
     ];

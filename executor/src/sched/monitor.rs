@@ -9,8 +9,8 @@
 //! | classify | `classify.rs` | a pure function of the view, the questions and what was `Seen` before. Its value is a `Verdict` |
 //! | act | `act.rs` | does what the verdict says |
 //!
-//! How long the monitor rests is another pure function, in `pace.rs`. Four heuristics have a file
-//! each, and can go without the others: `calm.rs`, `crowded.rs`, `short_wait.rs`, `strays.rs`.
+//! How long the monitor rests is another pure function, in `pace.rs`. Three heuristics have a
+//! file each, and can go without the others: `calm.rs`, `short_wait.rs`, `strays.rs`.
 //!
 //! # What it sees, and what it does
 //!
@@ -74,9 +74,9 @@
 //! thread would only compete with it. (One that forks keeps it for less: it comes to a fork soon,
 //! and waits there.) A thread is blocked if its CPU clock has not moved between two looks *and* it
 //! is not runnable: on a busy machine the clock also stands still while a thread waits for a core.
-//! The second question costs 3 us. So the monitor asks it only if the clock has not moved, and
-//! mostly once in a poll while a permit is free. If the system does not tell, a thread counts as
-//! computing.
+//! The second question costs 3 us. So the monitor asks it only if the clock has not moved. While a
+//! permit is free, it asks only for a child that waits, or for a report. If the system does not
+//! tell, a thread counts as computing.
 //!
 //! A look costs some loads for each worker, and 0.3 us for each reading of a CPU clock. What a
 //! thread in a revoked worker does when its poll ends is in `idle.rs`. What is in that worker's
@@ -87,7 +87,6 @@
 mod act;
 mod calm;
 mod classify;
-mod crowded;
 mod observe;
 mod pace;
 mod short_wait;
@@ -97,7 +96,6 @@ use std::{task::Waker, time::Duration};
 
 use calm::Calm;
 use classify::{Round, Seen, classify};
-use crowded::Crowded;
 use observe::{Asked, View};
 use pace::{FAST, Facts, Pace};
 use short_wait::ShortWaits;
@@ -222,7 +220,6 @@ pub(super) struct Monitor {
     found: Found,
     memory: Memory,
     calm: Calm,
-    crowded: Crowded,
     short_waits: ShortWaits,
     strangers: Watch,
     reports: Reports,
@@ -240,7 +237,6 @@ impl Monitor {
             found: Found::default(),
             memory: Memory::default(),
             calm: Calm::default(),
-            crowded: Crowded::default(),
             short_waits: ShortWaits::new(),
             strangers: Watch::default(),
             reports: Reports::default(),
@@ -285,7 +281,6 @@ impl Monitor {
             again: found.again,
             watchful: found.watchful,
             calm: self.calm.holds(),
-            crowded: self.crowded.holds(),
             spare: free > 0,
             idle: free == idle.workers() && !self.is_wanted(),
             wait: self.short_waits.take_left(),
@@ -347,7 +342,6 @@ impl Monitor {
         // The last thread that lay down may have found the poller taken, by the look just now.
         shared.ensure_poller();
         self.found.watchful = self.strangers.look(&self.shared, now);
-        self.crowded.look();
         self.visit_all(shared, now, asked || before.again);
         self.calm.look(shared, now);
         self.found.hooks_begin = shared.look_at_start_hooks(now);

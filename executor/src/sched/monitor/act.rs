@@ -54,9 +54,6 @@ impl Monitor {
         self.found.watchful |= notes.watchful;
         self.found.doubts |= notes.doubts;
         self.found.watches |= notes.watches;
-        if notes.crowded {
-            self.crowded.seen();
-        }
     }
 
     /// Takes something from a worker. Whether that was to be done at once.

@@ -41,8 +41,6 @@ pub(super) struct Seen {
     pub(super) since: u64,
     /// Its thread's CPU time at the last look.
     pub(super) cpu: Option<u64>,
-    /// The system was asked in this poll why its thread stands still.
-    pub(super) asked: bool,
     pub(super) wait: Wait,
     pub(super) share: Share,
     pub(super) stall: Stalling,
@@ -110,8 +108,6 @@ pub(super) struct Notes {
     pub(super) doubts: bool,
     /// The poll may have to be reported.
     pub(super) watches: bool,
-    /// Its thread has a permit and waits for a core.
-    pub(super) crowded: bool,
 }
 
 /// See the module's head.
@@ -160,7 +156,6 @@ fn moved_on(
         ticks: view.ticks,
         since: view.now,
         cpu,
-        asked: false,
         wait: Wait::begin(view.now),
         share: Share::begin(view.now, cpu),
         stall: Stalling::begin(view.now, cpu, ask.came_by()),
@@ -179,7 +174,6 @@ fn moved_on(
             watchful: sent,
             doubts,
             watches: polls && round.threshold.is_some(),
-            crowded: false,
         },
         ..Verdict::default()
     }
@@ -209,7 +203,6 @@ fn goes_on(
     let known = computes.filter(|_| view.is_stuck());
     let mark = known.and_then(|computes| new_mark(computes, cpu, ask));
     let asks = asks_why(view, seen, stall.is_some(), stood_still, ask);
-    seen.asked |= asks;
     let waiting = asks && ask.is_waiting();
     seen.stall.waited |= waiting;
     let blocked = waiting && stood_still;
@@ -232,7 +225,6 @@ fn goes_on(
             watchful: long && !view.spare,
             doubts: false,
             watches,
-            crowded: Heuristic::Crowded.is_on() && view.is_running() && asks && !waiting,
         },
     }
 }
@@ -243,8 +235,8 @@ fn asks_why(view: &View, seen: &Seen, stalls: bool, stood_still: bool, ask: &imp
     if stalls && seen.stall.is_unexplained(view.now, seen.cpu, stood_still) {
         return true;
     }
-    // Beside a free permit only for a child, and once to know whether it is *crowded*.
-    let matters = || !view.spare || !seen.asked || ask.has_child();
+    // Beside a free permit only for a child.
+    let matters = || !view.spare || ask.has_child();
     view.is_running() && stood_still && matters()
 }
 

@@ -10,7 +10,6 @@
 //! | [`CALM`] | only computations that fork go on (`calm.rs`) |
 //! | [`BUSY`] | something is under way that is not over with a look |
 //! | [`SLOW`] | a permit is free |
-//! | [`CROWDED`] | no permit is free, and threads that have one wait for a core (`crowded.rs`) |
 //! | [`BUSY`] | no permit is free |
 //!
 //! A rest is shorter than the period in two cases:
@@ -31,9 +30,7 @@ pub(super) const FAST: Duration = Duration::from_micros(20);
 pub(super) const FAST_LOOKS: u32 = 50;
 /// Longest period while no permit is free, or something is under way.
 pub(super) const BUSY: Duration = Duration::from_millis(1);
-/// Longest period while threads that have a permit wait for a core.
-pub(super) const CROWDED: Duration = Duration::from_millis(4);
-/// Longest period while only computations that fork go on. As long as [`CROWDED`].
+/// Longest period while only computations that fork go on.
 pub(super) const CALM: Duration = Duration::from_millis(4);
 /// Longest period while a permit is free. As in Go.
 pub(super) const SLOW: Duration = Duration::from_millis(10);
@@ -51,7 +48,6 @@ pub(super) struct Facts {
     /// Something is under way that is not over with the last look.
     pub(super) watchful: bool,
     pub(super) calm: bool,
-    pub(super) crowded: bool,
     /// A permit is free.
     pub(super) spare: bool,
     /// No permit is taken, and nothing waits for a look.
@@ -119,7 +115,6 @@ fn longest(facts: &Facts) -> Duration {
         Facts { calm: true, .. } => CALM,
         Facts { watchful: true, .. } => BUSY,
         Facts { spare: true, .. } => SLOW,
-        Facts { crowded: true, .. } => CROWDED,
         _ => BUSY,
     }
 }
@@ -133,7 +128,6 @@ mod tests {
         again: false,
         watchful: false,
         calm: false,
-        crowded: false,
         spare: false,
         idle: false,
         wait: None,
@@ -169,25 +163,19 @@ mod tests {
     #[test]
     fn the_longest_period_is_as_long_as_others_can_wait() {
         // What is seen, and whether a permit is free.
-        let facts = |calm, watchful, crowded, spare| Facts {
+        let facts = |calm, watchful, spare| Facts {
             calm,
             watchful,
-            crowded,
             spare,
             ..QUIET
         };
         let table = [
-            (facts(false, false, false, false), BUSY),
-            (facts(false, false, false, true), SLOW),
-            (facts(false, false, true, false), CROWDED),
-            (facts(false, false, true, true), SLOW),
-            (facts(false, true, false, false), BUSY),
-            (facts(false, true, false, true), BUSY),
-            (facts(false, true, true, false), BUSY),
-            (facts(false, true, true, true), BUSY),
-            (facts(true, false, false, false), CALM),
-            (facts(true, false, true, false), CALM),
-            (facts(true, true, true, false), CALM),
+            (facts(false, false, false), BUSY),
+            (facts(false, false, true), SLOW),
+            (facts(false, true, false), BUSY),
+            (facts(false, true, true), BUSY),
+            (facts(true, false, false), CALM),
+            (facts(true, true, false), CALM),
         ];
         for (facts, longest) in table {
             assert_eq!(after(&mut Pace::new(), 20, &facts), longest, "{facts:?}");
@@ -243,9 +231,9 @@ mod tests {
 
     #[test]
     fn only_a_rest_while_it_is_calm_is_long() {
-        let facts = |calm, crowded| Facts {
+        let facts = |calm, spare| Facts {
             calm,
-            crowded,
+            spare,
             ..QUIET
         };
         let is_long = |pace: &mut Pace, facts: Facts| pace.next(&facts).is_long;

@@ -21,7 +21,7 @@ use super::{
     act::TIMER_GRACE_NS,
     classify::SLICE_NS,
     observe::Ask,
-    pace::{BUSY, CROWDED, FAST_LOOKS, IDLE_LOOKS, SLOW},
+    pace::{BUSY, FAST_LOOKS, IDLE_LOOKS, SLOW},
     *,
 };
 use crate::{
@@ -174,21 +174,16 @@ fn the_longest_period_is_as_long_as_others_can_wait() {
     let runtime = runtime();
     let idle = &runtime.handle().shared().idle;
     let mut monitor = monitor(&runtime);
-    let mut longest = |watchful, crowded| {
+    let mut longest = |watchful| {
         monitor.found.watchful = watchful;
-        monitor.crowded = Crowded::default();
-        if crowded {
-            monitor.crowded.seen();
-        }
         rest_after(&mut monitor, 20)
     };
     let first = idle.acquire();
-    assert_eq!(longest(false, true), SLOW, "nobody waits for a core");
-    assert_eq!(longest(true, true), BUSY);
+    assert_eq!(longest(false), SLOW);
+    assert_eq!(longest(true), BUSY);
     let second = idle.acquire();
-    assert_eq!(longest(false, false), BUSY);
-    assert_eq!(longest(false, true), CROWDED);
-    assert_eq!(longest(true, true), BUSY);
+    assert_eq!(longest(false), BUSY);
+    assert_eq!(longest(true), BUSY);
     for permit in [first, second] {
         idle.release(permit.expect("two are free"), None);
     }

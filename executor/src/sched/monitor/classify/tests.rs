@@ -108,7 +108,6 @@ impl Case {
             ticks: view.ticks,
             since: BEGAN,
             cpu: Some(0),
-            asked: false,
             wait: Wait::begin(BEGAN),
             share: Share::begin(BEGAN, Some(0)),
             stall: Stalling::begin(BEGAN, Some(0), 0),
@@ -451,16 +450,14 @@ fn what_a_look_remembers_for_the_pace() {
             case.answers.waiting = true;
         })
     };
-    let notes = |watchful, doubts, crowded| Notes {
+    let notes = |watchful, doubts| Notes {
         watchful,
         doubts,
-        crowded,
         watches: false,
     };
     let nothing = Notes::default();
-    let long = notes(true, false, false);
-    let doubts = notes(false, true, false);
-    let crowded = notes(false, false, true);
+    let long = notes(true, false);
+    let doubts = notes(false, true);
     let runnable = || waits_for_a_core(Case::blocks(1));
     let new = || off_core(Case::new());
     let on_core = new().with(|case| case.answers.off_core = false);
@@ -471,8 +468,8 @@ fn what_a_look_remembers_for_the_pace() {
         ("blocks", Case::blocks(1), long),
         ("free", used(half).beside_a_free_permit(), nothing),
         ("stuck", Case::blocks(1).stuck(), long),
-        ("waits for a core", runnable(), crowded),
-        ("the same, free", runnable().beside_a_free_permit(), crowded),
+        ("waits for a core", runnable(), nothing),
+        ("the same, free", runnable().beside_a_free_permit(), nothing),
         ("new", new(), doubts),
         ("new, on a core", on_core, nothing),
         ("new, waits for a core", waits_for_a_core(new()), nothing),
@@ -489,7 +486,6 @@ fn what_a_look_remembers_for_the_pace() {
 #[test]
 fn the_system_is_asked_rarely() {
     let rests = |case: Case| case.with(|case| case.view.stands = Stands::Parked);
-    let again = |case: Case| case.with(|case| case.seen.asked = true);
     // How often: the CPU clock, and what the thread waits for.
     let free = |case: Case| case.beside_a_free_permit();
     let stalls = Case::blocks(THRESHOLD_NS).reported();
@@ -498,14 +494,8 @@ fn the_system_is_asked_rarely() {
         ("computes", Case::computes(1), (1, 0)),
         ("new", Case::new().next_poll(), (1, 0)),
         ("blocks", Case::blocks(1), (1, 1)),
-        ("blocks on", again(Case::blocks(1)), (1, 1)),
-        ("free", free(Case::blocks(1)), (1, 1)),
-        ("free, on", free(again(Case::blocks(1))), (1, 0)),
-        (
-            "free, child",
-            free(again(Case::blocks(1).has_child())),
-            (1, 1),
-        ),
+        ("free", free(Case::blocks(1)), (1, 0)),
+        ("free, child", free(Case::blocks(1).has_child()), (1, 1)),
         ("stuck", Case::blocks(1).stuck(), (1, 0)),
         ("stuck, stalls", stalls.stuck(), (1, 1)),
     ];
