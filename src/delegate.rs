@@ -351,7 +351,7 @@ macro_rules! listening_socket {
             $(#[$accept])*
             pub async fn accept(&self) -> std::io::Result<($stream, $addr)> {
                 let mut accepting = self.accepting();
-                std::future::poll_fn(|cx| self.poll_accept_patiently(cx, &mut accepting)).await
+                std::future::poll_fn(|cx| self.poll_accept_with_retries(cx, &mut accepting)).await
             }
 
             $(#[$poll_accept])*
@@ -377,14 +377,14 @@ macro_rules! listening_socket {
 
             fn accepting(
                 &self,
-            ) -> $crate::net::patience::Accepting<'_, $std_listener, $std_stream, $addr> {
-                $crate::net::patience::Accepting::new(&self.fd, &self.held)
+            ) -> $crate::net::retry::Accepting<'_, $std_listener, $std_stream, $addr> {
+                $crate::net::retry::Accepting::new(&self.fd, &self.held)
             }
 
-            fn poll_accept_patiently(
+            fn poll_accept_with_retries(
                 &self,
                 cx: &mut std::task::Context<'_>,
-                accepting: &mut $crate::net::patience::Accepting<
+                accepting: &mut $crate::net::retry::Accepting<
                     '_,
                     $std_listener,
                     $std_stream,
@@ -415,7 +415,7 @@ macro_rules! listening_socket {
         )]
         pub struct Incoming<'a> {
             listener: &'a $listener,
-            accepting: $crate::net::patience::Accepting<
+            accepting: $crate::net::retry::Accepting<
                 'a,
                 $std_listener,
                 $std_stream,
@@ -431,7 +431,7 @@ macro_rules! listening_socket {
                 cx: &mut std::task::Context<'_>,
             ) -> std::task::Poll<Option<Self::Item>> {
                 let this = &mut *self;
-                let accepted = this.listener.poll_accept_patiently(cx, &mut this.accepting);
+                let accepted = this.listener.poll_accept_with_retries(cx, &mut this.accepting);
                 accepted.map(|accepted| Some(accepted.map(|(stream, _)| stream)))
             }
         }

@@ -74,12 +74,12 @@
 //!
 //! Sockets are std's, in nonblocking mode, inside an [`AsyncFd`](crate::io::AsyncFd), which is
 //! where they meet netpoll and budget. `socket2` sets what std has no name for. `addr` resolves
-//! names, `connect` connects, `patience` is how `accept` survives where the system has no room,
+//! names, `connect` connects, `retry` is how `accept` survives where the system has no room,
 //! `split` makes halves of streams.
 
 mod addr;
 mod connect;
-mod patience;
+mod retry;
 pub mod split;
 mod tcp_listener;
 mod tcp_socket;

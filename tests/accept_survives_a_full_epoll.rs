@@ -4,8 +4,8 @@
 //! wait is counted.
 //!
 //! It fails if the connection is closed with the error, as it was once; if `is_about_room` in
-//! `src/net/patience.rs` does not know `ENOSPC`; and if a wait is not counted. What happens to
-//! tasks that wait beside such a connection is in the unit tests of that file.
+//! `src/net/retry.rs` does not know `ENOSPC`; and if a wait is not counted. What happens to tasks
+//! that wait beside such a connection is in the unit tests of that file.
 //!
 //! To have a full epoll, the test puts a function of its own in the place of the system's
 //! `epoll_ctl`. There is one for the process, so one scenario runs at a time.

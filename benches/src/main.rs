@@ -20,8 +20,8 @@
 //! 6. The rows that need a network peer start a third process, `--client` ([`client`]), which is
 //!    on no runtime, so that runtimes are compared as servers.
 //!
-//! With `--without`, the peers are `ws` itself with one heuristic left out, and [`ablate`] says what
-//! each is worth.
+//! With `--without`, the peers are `ws` itself with one heuristic left out, and [`ablate`] says
+//! what each is worth.
 //!
 //! A new workload is a file in `workloads/` with its question at the head and a line in
 //! `workloads.rs`; a new runtime is a file in `rt/` and a line in `rt.rs`.

@@ -4,8 +4,8 @@
 //! takes a lock, and neither waits for the other. A walk sees each word at one moment, and the set
 //! at none: who needs more than that says at the call which fences it relies on.
 //!
-//! Used for the Ps that can be woken (`sched/idle.rs`), those that have a thread
-//! (`sched/slots.rs`), and the shards that have timers (`timer/shard.rs`).
+//! Used for the Ps that can be woken (`sched/idle.rs`), those that have a thread (`sched/allp.rs`),
+//! and the shards that have timers (`timer/shard.rs`).
 
 use crate::sync::atomic::{
     AtomicU64,
@@ -22,7 +22,7 @@ impl BitSet {
     }
 
     pub(crate) fn insert(&self, index: usize) {
-        // Ordering: Release: who finds the bit finds the standing.
+        // Ordering: Release: who finds the bit finds the worker state.
         self.0[index / 64].fetch_or(1 << (index % 64), AcqRel);
     }
 

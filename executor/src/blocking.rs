@@ -5,9 +5,10 @@
 //! is a task whose only poll is a `block_in_place`. A thread is woken or started for the permit,
 //! not for the closure.
 //!
-//! *Room* (`room.rs`): closures run at the same time on at most `max_threads - 2 * workers` threads, so that
-//! there is always a thread for every permit (L5): blocking jobs that wait for async work cannot
-//! lock the runtime up. The others wait as what they are, parked tasks, and can be aborted.
+//! *Room* (`semaphore.rs`): closures run at the same time on at most `max_threads - 2 * workers`
+//! threads, so that there is always a thread for every permit (L5): blocking jobs that wait for
+//! async work cannot lock the runtime up. The others wait as what they are, parked tasks, and can
+//! be aborted.
 //!
 //! # *Calls*
 //!
@@ -39,9 +40,9 @@
 //! given up again as soon as the closure begins. That costs a wake-up for each such call, and a
 //! look at all Ps. Before, a closure of 10 s held up a pinned task for as long.
 //!
-//! *Nothing is left with a thread that ends*: a call is put into a parked P before its standing is
-//! changed. A thread that could not change it takes the call out again, unless the P's thread has
-//! got up by itself and was faster. A thread that gets up looks there first.
+//! *Nothing is left with a thread that ends*: a call is put into a parked P before its worker state
+//! is changed. A thread that could not change it takes the call out again, unless the P's thread
+//! has woken up by itself and was faster. A thread that wakes up looks there first.
 //!
 //! At the cap, after a refusal, and under the simulator, a bound thread runs the call as any other
 //! does. It also runs one that was passed on [`PASSES_MAX`] times: what is asked before may not
@@ -59,8 +60,8 @@ use std::{
 
 use crate::{
     context,
-    room::{Room, Ticket},
     sched::{self, Shared, Worker},
+    semaphore::{Semaphore, Ticket},
     sync::Arc,
 };
 
@@ -127,7 +128,7 @@ where
     type Output = R;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<R> {
-        struct Leave<'a>(&'a Room);
+        struct Leave<'a>(&'a Semaphore);
         impl Drop for Leave<'_> {
             fn drop(&mut self) {
                 self.0.leave();

@@ -7,32 +7,32 @@
 //! | `reference.rs` | wakers |
 //! | `join_cell.rs`, `joiner.rs` | the handle's side |
 //! | `live.rs` | the table of all live tasks |
-//! | `home.rs` | all that a task knows of its scheduler: one table of functions |
+//! | `scheduler.rs` | all that a task knows of its scheduler: one table of functions |
 //! | `meta.rs`, `id.rs` | its priority, name and place; its number |
 //! | `failure.rs` | how it ended without an output |
-//! | `level.rs` | whose task-locals a thread sees |
+//! | `depth.rs` | whose task-locals a thread sees |
 //!
 //! What users call is in `task/`.
 
+pub(crate) mod depth;
 mod failure;
-mod home;
 mod id;
 mod join_cell;
 mod joiner;
-pub(crate) mod level;
 pub(crate) mod live;
 mod meta;
 mod raw;
 mod reference;
+mod scheduler;
 pub(crate) mod state;
 
+pub(crate) use self::depth::ScopeBarrier;
 pub use self::id::Id;
-pub(crate) use self::level::Apart;
 pub(crate) use self::{
     failure::{Failure, discard},
-    home::{Functions, Home, Place},
     join_cell::JoinCell,
     meta::{DEFAULT_PRIORITY, Extra},
     raw::{Ended, Header, Outcome, Parts, Task, drop_waker_quietly, quietly, report, wake_quietly},
     reference::{TaskRef, task_of},
+    scheduler::{Functions, Place, SchedulerHandle},
 };

@@ -1,4 +1,4 @@
-//! What the current thread is to the runtime: a worker, in a `block_on`, a guest that entered a
+//! What the current thread is to the runtime: a worker, in a `block_on`, a thread that entered a
 //! [`Handle`], or nothing.
 //!
 //! This is an unsafe island. A thread-local list of frames, newest first, says which runtime
@@ -6,9 +6,9 @@
 //! an entered handle, in a box. The cells are `const` and have no destructor, so they serve inside
 //! other destructors and after the thread's end has begun.
 //!
-//! A thread in `block_on` gets its P when it needs one: its frame carries a [`Seat`]. The first
-//! spawn or wake of its runtime on this thread fills the seat, or the first wait of its future. So
-//! a call into the runtime that is ready at once costs no more than the frame (H4).
+//! A thread in `block_on` gets its P when it needs one: its frame carries a [`LazyWorker`]. The
+//! first spawn or wake of its runtime on this thread makes the worker, or the first wait of its
+//! future. So a call into the runtime that is ready at once costs no more than the frame (H4).
 //!
 //! *Invariant*: every pointer in the list is valid. A frame takes itself out when its guard is
 //! dropped, wherever in the list it is, so guards may be dropped in any order. A leaked one stays
@@ -26,26 +26,30 @@ use std::{
 
 use crate::{
     fork_join::{self, Aside},
-    sched::{Seat, Shared, Worker},
+    sched::{LazyWorker, Shared, Worker},
     sync::Arc,
     timer::TimerShard,
 };
 
 struct Frame {
     shared: *const Arc<Shared>,
-    /// Null for a guest, and for a seat that is not filled.
+    /// Null for an entered handle, and for a lazy worker that is not made yet.
     worker: Cell<*const Worker>,
     /// Null outside `block_on`.
-    seat: *const Seat<'static>,
+    lazy: *const LazyWorker<'static>,
     below: Cell<*const Frame>,
 }
 
 impl Frame {
-    fn new(shared: *const Arc<Shared>, worker: *const Worker, seat: *const Seat<'static>) -> Self {
+    fn new(
+        shared: *const Arc<Shared>,
+        worker: *const Worker,
+        lazy: *const LazyWorker<'static>,
+    ) -> Self {
         Self {
             shared,
             worker: Cell::new(worker),
-            seat,
+            lazy,
             below: Cell::new(ptr::null()),
         }
     }
@@ -134,29 +138,29 @@ pub(crate) fn with_worker_frame<R>(worker: &Worker, f: impl FnOnce() -> R) -> R 
     f()
 }
 
-/// Runs `f` while this thread may sit down on `seat`.
-pub(crate) fn with_seat_frame<R>(seat: &Seat<'_>, f: impl FnOnce() -> R) -> R {
+/// Runs `f` while this thread may become `lazy`.
+pub(crate) fn with_lazy_worker_frame<R>(lazy: &LazyWorker<'_>, f: impl FnOnce() -> R) -> R {
     // The lifetime is what the list's invariant stands for.
-    let frame = Frame::new(seat.shared(), ptr::null(), ptr::from_ref(seat).cast());
-    // SAFETY: the frame and the seat outlive the link, which is dropped first.
+    let frame = Frame::new(lazy.shared(), ptr::null(), ptr::from_ref(lazy).cast());
+    // SAFETY: the frame and the lazy worker outlive the link, which is dropped first.
     let _link = unsafe { Link::new(&raw const frame) };
     f()
 }
 
-/// Fills the seat of the topmost frame that has one, and makes its worker this thread's.
-fn sit_down(context: &Context, frame: &Frame) -> Option<*const Worker> {
-    // SAFETY: by the invariant; a seat is null or valid.
-    let seat = unsafe { frame.seat.as_ref() }?;
-    let worker: *const Worker = seat.sit_down()?;
+/// Makes the lazy worker of the topmost frame that has one, which is this thread's from then on.
+fn become_worker(context: &Context, frame: &Frame) -> Option<*const Worker> {
+    // SAFETY: by the invariant; a lazy worker is null or valid.
+    let lazy = unsafe { frame.lazy.as_ref() }?;
+    let worker: *const Worker = lazy.become_worker()?;
     frame.worker.set(worker);
     context.worker.set(worker);
-    // SAFETY: the seat keeps it.
+    // SAFETY: the lazy worker keeps it.
     fork_join::attach(unsafe { &*worker });
     Some(worker)
 }
 
 /// What an entered handle leaves in the list.
-struct Guest {
+struct Entered {
     frame: Frame,
     shared: Arc<Shared>,
 }
@@ -168,7 +172,7 @@ struct Guest {
 pub struct EnterGuard {
     /// None while it is being dropped.
     link: Option<Link>,
-    guest: NonNull<Guest>,
+    entered: NonNull<Entered>,
 }
 
 impl fmt::Debug for EnterGuard {
@@ -182,36 +186,36 @@ impl Drop for EnterGuard {
         // Out of the list first.
         self.link = None;
         // SAFETY: the box that `enter` leaked, to which nothing in the list points any more.
-        drop(unsafe { Box::from_raw(self.guest.as_ptr()) });
+        drop(unsafe { Box::from_raw(self.entered.as_ptr()) });
     }
 }
 
 /// Makes `shared` the current runtime of this thread.
 pub(crate) fn enter(shared: Arc<Shared>) -> EnterGuard {
-    // A pointer from here on: a reference to the guest would end the pointer from one part of it to
+    // A pointer from here on: a reference to it would end the pointer from one part of it to
     // another.
-    let guest = Box::into_raw(Box::new(Guest {
+    let entered = Box::into_raw(Box::new(Entered {
         frame: Frame::new(ptr::null(), ptr::null(), ptr::null()),
         shared,
     }));
     // SAFETY: it came from a box, and nothing else has it yet.
-    let guest = unsafe {
-        (*guest).frame.shared = &raw const (*guest).shared;
-        NonNull::new_unchecked(guest)
+    let entered = unsafe {
+        (*entered).frame.shared = &raw const (*entered).shared;
+        NonNull::new_unchecked(entered)
     };
-    // SAFETY: the guest stays where it is until the guard's drop, which takes the link away first;
-    // if the guard is leaked it stays for ever.
-    let link = unsafe { Link::new(&raw const (*guest.as_ptr()).frame) };
+    // SAFETY: it stays where it is until the guard's drop, which takes the link away first; if the
+    // guard is leaked it stays for ever.
+    let link = unsafe { Link::new(&raw const (*entered.as_ptr()).frame) };
     EnterGuard {
         link: Some(link),
-        guest,
+        entered,
     }
 }
 
 /// Runs `f` as if on another thread that is nothing to any runtime: for a driver that plays many
 /// threads.
 #[cfg_attr(not(test), expect(dead_code, reason = "called by the simulator"))]
-pub(crate) fn apart<R>(f: impl FnOnce() -> R) -> R {
+pub(crate) fn as_another_thread<R>(f: impl FnOnce() -> R) -> R {
     struct Back(*const Frame, *const Worker, Aside);
     impl Drop for Back {
         fn drop(&mut self) {
@@ -233,7 +237,7 @@ pub(crate) fn apart<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// The worker that this thread is, of any runtime. A seat that is empty does not count.
+/// The worker that this thread is, of any runtime. A lazy worker that is not made does not count.
 #[inline]
 pub(crate) fn with_worker<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
     let worker = CONTEXT.with(|context| context.worker.get());
@@ -251,33 +255,33 @@ pub(crate) fn with_worker<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
 pub(crate) fn with_worker_of<R>(shared: *const Shared, f: impl FnOnce(Option<&Worker>) -> R) -> R {
     let mut worker = CONTEXT.with(|context| context.worker.get());
     if worker.is_null() {
-        worker = worker_by_seat(shared);
+        worker = worker_by_need(shared);
     }
     // SAFETY: as in `with_worker`.
     let worker = unsafe { worker.as_ref() };
     f(worker.filter(|worker| ptr::eq(Arc::as_ptr(worker.shared()), shared)))
 }
 
-/// The worker that this thread becomes by sitting down, if its topmost seat is one of `shared`; or
+/// The worker that this thread becomes by need, if its topmost lazy worker is one of `shared`; or
 /// null.
-fn worker_by_seat(shared: *const Shared) -> *const Worker {
+fn worker_by_need(shared: *const Shared) -> *const Worker {
     CONTEXT.with(|context| {
-        let seated = frames(context).find(|frame| !frame.seat.is_null());
+        let lazy = frames(context).find(|frame| !frame.lazy.is_null());
         // SAFETY: by the invariant.
-        let its = seated.filter(|frame| ptr::eq(Arc::as_ptr(unsafe { &*frame.shared }), shared));
-        its.and_then(|frame| sit_down(context, frame))
+        let its = lazy.filter(|frame| ptr::eq(Arc::as_ptr(unsafe { &*frame.shared }), shared));
+        its.and_then(|frame| become_worker(context, frame))
             .unwrap_or(ptr::null())
     })
 }
 
-/// Fills this thread's seat, whose frame is the topmost one with a seat, if it is no worker yet.
-pub(crate) fn take_seat() {
+/// Makes this thread's lazy worker, that of the topmost frame that has one, if it is no worker yet.
+pub(crate) fn ensure_worker() {
     CONTEXT.with(|context| {
         if context.worker.get().is_null()
-            && let Some(frame) = frames(context).find(|frame| !frame.seat.is_null())
+            && let Some(frame) = frames(context).find(|frame| !frame.lazy.is_null())
             && frame.worker.get().is_null()
         {
-            let _ = sit_down(context, frame);
+            let _ = become_worker(context, frame);
         }
     });
 }
@@ -285,7 +289,7 @@ pub(crate) fn take_seat() {
 /// Whether this thread is a worker, or in a `block_on`.
 pub(crate) fn is_busy() -> bool {
     CONTEXT.with(|context| {
-        !context.worker.get().is_null() || frames(context).any(|frame| !frame.seat.is_null())
+        !context.worker.get().is_null() || frames(context).any(|frame| !frame.lazy.is_null())
     })
 }
 
@@ -293,7 +297,7 @@ pub(crate) fn is_busy() -> bool {
 pub(crate) fn is_inside(shared: &Arc<Shared>) -> bool {
     CONTEXT.with(|context| {
         let mut inside =
-            frames(context).filter(|frame| !frame.worker.get().is_null() || !frame.seat.is_null());
+            frames(context).filter(|frame| !frame.worker.get().is_null() || !frame.lazy.is_null());
         // SAFETY: by the invariant.
         inside.any(|frame| Arc::ptr_eq(unsafe { &*frame.shared }, shared))
     })

@@ -6,13 +6,13 @@
 //!
 //! | file | has |
 //! | --- | --- |
-//! | `deque.rs` | where branches wait, and how they are taken (*Hunger*, *Mine or nothing*) |
+//! | `deque.rs` | where branches wait, and how they are taken (*Asks*, *Mine or nothing*) |
 //! | `job.rs` | what a branch of a join is to others |
 //! | `jobs.rs` | where branches of a scope wait, and which threads take them |
 //! | `latch.rs` | how the owner of a stolen branch learns of its end |
-//! | `scope.rs`, `exit.rs` | [`scope()`], with any number of branches; how it learns that all have ended |
+//! | `scope.rs`, `count_latch.rs` | [`scope()`], with any number of branches; how it learns that all have ended |
 //! | `compute.rs` | [`compute()`]: a computation that async code awaits, and may cancel |
-//! | `owner.rs` | the thread's side: which threads it feeds, what it does at a join that is not ready |
+//! | `owner.rs` | the thread's side: for which threads it promotes branches, what it does at a join that is not ready |
 //!
 //! # The steps of a join
 //!
@@ -22,7 +22,7 @@
 //!    is five loads, five stores and two comparisons more than two plain calls, beside what the
 //!    closures have captured.
 //! 4. It was promoted, but no thread took it: the same, after a compare-and-swap.
-//! 5. It was stolen: *the stalled join*.
+//! 5. It was stolen: *the waiting join*.
 //!
 //! A panic in the first closure takes the same steps, and drops the second if no thread has begun
 //! it. So no frame is left before everything that may borrow from it has ended (J5).
@@ -33,35 +33,35 @@
 //! `quietly` in `cell/raw.rs`), and what unwinds all the same aborts the process (S6): see
 //! `no_unwind.rs`.
 //!
-//! # *The stalled join*
+//! # *The waiting join*
 //!
 //! Everything newer on this worker's tail belonged to the first closure, and has ended with it; and
 //! by *Mine or nothing* there is nothing older either. So the worker may
 //!
-//! 1. help: take branches from the lane of the thief, but only those that it pushed while it ran
-//!    ours. They are descendants of our branch: they have an index not below the one where the
-//!    thief began with ours, since it placed all that it had then. If ours has not ended *after*
-//!    our claim, it was being run at the claim. If it has ended, the claimed branch belongs to
-//!    another frame, and is given back to its owner;
+//! 1. help: take branches from the branch deque of the thief, but only those that it pushed while
+//!    it ran ours. They are descendants of our branch: they have an index not below the one where
+//!    the thief began with ours, since it placed all that it had then. If ours has not ended
+//!    *after* our claim, it was being run at the claim. If it has ended, the claimed branch belongs
+//!    to another frame, and is given back to its owner;
 //! 2. give its permit to another thread and sleep on the latch, after a while without success.
 //!
 //! It never runs anything else. What runs above a frame of the user's was forked below that frame,
-//! so a lock that is held across a join is never met by a stranger on the same thread (J2; rayon
+//! so a lock that is held across a join is never met by other work on the same thread (J2; rayon
 //! #592). And a descendant needs no more stack above our frame than it would at its own place, but
 //! for the wait itself. What is taken from the thief was forked in our branch, so of two levels of
-//! a recursion one at most is a stalled join that helps on this stack. If one is, the two take some
+//! a recursion one at most is a waiting join that helps on this stack. If one is, the two take some
 //! 700 bytes together (x86-64, release).
 #![allow(unsafe_code)]
 
+mod cancel_flag;
 #[cfg(not(ws_loom))]
 mod compute;
+mod count_latch;
 mod deque;
-mod exit;
 mod job;
 #[cfg(not(ws_loom))]
 mod jobs;
 mod latch;
-mod mark;
 #[cfg(not(ws_loom))]
 mod owner;
 #[cfg(not(ws_loom))]
@@ -78,17 +78,17 @@ use std::{
 
 #[cfg(not(ws_loom))]
 pub use self::scope::{Scope, scope};
+pub(crate) use self::{
+    cancel_flag::CancelFlag,
+    count_latch::CountLatch,
+    deque::{Branch, BranchDeque, Tail},
+    job::Header,
+    latch::Settled,
+};
 #[cfg(not(ws_loom))]
 pub(crate) use self::{
     compute::Computation,
     owner::{Aside, FORK_SLICE, attach, base, detach, is_inside, lay_aside},
-};
-pub(crate) use self::{
-    deque::{Branch, Lane, Tail},
-    exit::Exit,
-    job::Header,
-    latch::Settled,
-    mark::Mark,
 };
 use crate::{cell::discard, no_unwind::NoUnwind};
 use job::StackJob;
@@ -111,7 +111,7 @@ use job::StackJob;
 ///
 /// While `b` runs elsewhere and `a` is done, the thread helps with what `b` has forked, or lets
 /// another thread have its place and sleeps. It never runs anything else there: so a lock that the
-/// caller holds is not met by a stranger on the same stack.
+/// caller holds is not met by other work on the same stack.
 ///
 /// # Panics
 ///
@@ -172,7 +172,16 @@ where
     if tail.is_undisturbed() {
         // SAFETY: it is attached. What attaches this thread to another P meanwhile is above, and
         // takes that back before `a` ends.
-        unsafe { join_on(tail, || owner::tail_after(), a, b, |_| (), owner::stall) }
+        unsafe {
+            join_on(
+                tail,
+                || owner::tail_after(),
+                a,
+                b,
+                |_| (),
+                owner::wait_for_thief,
+            )
+        }
     } else {
         // A pair is put together here. If they were passed one by one, both would be in memory on
         // the way above as well, since this call wants their address.
@@ -180,7 +189,7 @@ where
     }
 }
 
-/// The same, when a thread asked for work, or this thread has no lane.
+/// The same, when a thread asked for work, or this thread has no branch deque.
 #[cfg(not(ws_loom))]
 #[cold]
 #[inline(never)]
@@ -203,8 +212,8 @@ where
                 || owner::tail_after(),
                 a,
                 b,
-                owner::feed,
-                owner::stall,
+                owner::promote_for_asks,
+                owner::wait_for_thief,
             )
         },
         owner::Way::Call => (a(), b()),
@@ -256,8 +265,8 @@ impl<RA> Drop for First<'_, RA> {
 }
 
 /// The steps of a join, on the tail of this thread. `after` is that tail again, once the first
-/// closure has ended; `pushed` is called after the push, `stall` waits for a branch that was
-/// stolen.
+/// closure has ended; `pushed` is called after the push, `wait_for_thief` waits for a branch that
+/// was stolen.
 ///
 /// A panic of the first closure is caught and resumed, though nothing but a destructor is needed:
 /// one keeps the panic in a register while it runs, and every call would have to save that
@@ -274,7 +283,7 @@ pub(crate) unsafe fn join_on<'t, A, B, RA, RB, T, S>(
     a: A,
     b: B,
     pushed: impl FnOnce(&Tail),
-    stall: S,
+    wait_for_thief: S,
 ) -> (RA, RB)
 where
     A: FnOnce() -> RA,
@@ -311,23 +320,23 @@ where
             } else {
                 // Not `same`: that would be kept in a register meanwhile, which every call would
                 // have to save.
-                run_shared(after(), job, stall)
+                run_shared(after(), job, wait_for_thief)
             };
             (first.take(), second)
         }
-        Err(payload) => give_up(after, job, stall, payload),
+        Err(payload) => give_up(after, job, wait_for_thief, payload),
     }
 }
 
 /// The second branch was promoted: its result, from wherever it is run.
 #[cold]
 #[inline(never)]
-fn run_shared<F, R, S>(tail: &Tail, job: &StackJob<F, R>, stall: S) -> R
+fn run_shared<F, R, S>(tail: &Tail, job: &StackJob<F, R>, wait_for_thief: S) -> R
 where
     F: FnOnce() -> R,
     S: Fn(&Tail, &Header) -> Settled,
 {
-    match wait_shared(tail, job, stall) {
+    match wait_shared(tail, job, wait_for_thief) {
         Err(closure) => closure(),
         Ok(Ok(result)) => result,
         Ok(Err(payload)) => resume_unwind(payload),
@@ -337,7 +346,12 @@ where
 /// The first branch panicked: nothing of the second is left when the panic reaches the caller.
 #[cold]
 #[inline(never)]
-fn give_up<'t, F, R, T, S>(after: T, job: &StackJob<F, R>, stall: S, first: job::Payload) -> !
+fn give_up<'t, F, R, T, S>(
+    after: T,
+    job: &StackJob<F, R>,
+    wait_for_thief: S,
+    first: job::Payload,
+) -> !
 where
     F: FnOnce() -> R,
     T: Fn() -> &'t Tail,
@@ -345,7 +359,11 @@ where
 {
     // A destructor of the second branch is to see that its thread panics, as those of the first
     // have.
-    let _abandon = Abandon { after, job, stall };
+    let _abandon = Abandon {
+        after,
+        job,
+        wait_for_thief,
+    };
     resume_unwind(first)
 }
 
@@ -358,7 +376,7 @@ where
 {
     after: T,
     job: &'a StackJob<F, R>,
-    stall: S,
+    wait_for_thief: S,
 }
 
 impl<'t, F, R, T, S> Drop for Abandon<'_, 't, F, R, T, S>
@@ -376,7 +394,7 @@ where
             // SAFETY: it was popped.
             Err(unsafe { self.job.take() })
         } else {
-            wait_shared(tail, self.job, &self.stall)
+            wait_shared(tail, self.job, &self.wait_for_thief)
         };
         // The caller sees the first panic. One more, of a destructor, would abort.
         match left {
@@ -394,7 +412,7 @@ where
 fn wait_shared<F, R, S>(
     tail: &Tail,
     job: &StackJob<F, R>,
-    stall: S,
+    wait_for_thief: S,
 ) -> Result<std::thread::Result<R>, F>
 where
     F: FnOnce() -> R,
@@ -409,7 +427,7 @@ where
         // SAFETY: it was reclaimed.
         return Err(unsafe { job.take() });
     }
-    let settled = stall(tail, &job.header);
+    let settled = wait_for_thief(tail, &job.header);
     tail.settle(index);
     waiting.over();
     match settled {

@@ -44,13 +44,13 @@ mod policy;
 #[cfg(not(ws_loom))]
 mod reports;
 #[cfg(not(ws_loom))]
-mod room;
-#[cfg(not(ws_loom))]
 pub mod runtime;
 #[cfg(all(test, not(ws_loom)))]
 #[path = "../tests/common/scale.rs"]
 mod scale;
 mod sched;
+#[cfg(not(ws_loom))]
+mod semaphore;
 #[cfg(all(test, not(ws_loom)))]
 #[path = "../tests/common/stack.rs"]
 mod stack;

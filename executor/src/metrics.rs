@@ -25,7 +25,8 @@ impl Counter {
 pub(crate) struct Counters {
     pub(crate) polls: Counter,
     pub(crate) spawned: Counter,
-    /// Tasks that its thread spawned into the global queue: it was never their home.
+    /// Tasks that its thread spawned into the global queue: their scheduler handle was never its
+    /// own.
     pub(crate) spawned_for_all: Counter,
     /// Pinned tasks among `spawned` whose carrier is counted, so that they are not; see
     /// `task/pinned.rs`.
@@ -48,7 +49,7 @@ pub(crate) struct Counters {
     pub(crate) timers: Counter,
     pub(crate) ordered: Counter,
     /// Tasks that this thread woke while it had no permit, and gave to the global queue.
-    pub(crate) handed_in: Counter,
+    pub(crate) flushed: Counter,
 }
 
 /// What a runtime has counted up to one moment. See

@@ -1,16 +1,16 @@
 //! Loom models of the protocols, one file for each.
 //!
 //! They drive the shipped types and the shipped steps. What surrounds those in the scheduler and
-//! cannot run under loom (contexts, clocks, the netpoll) is what `sched/ground.rs` asks for, and
-//! `floor.rs` brings it. The queues have their models in their own package.
+//! cannot run under loom (contexts, clocks, the netpoll) is what `sched/env.rs` asks for, and
+//! `mock.rs` brings it. The queues have their models in their own package.
 //!
 //! Each file says at its head what its models show, with how many preemptions, in what time, and
 //! which mutants make them fail: `cargo xtask models` runs them, `cargo xtask mutants` sees to it
 //! that they bite.
 
+mod allp;
 mod both_ways;
 mod explore;
-mod floor;
 mod fork_join;
 mod heard;
 mod idle;
@@ -18,10 +18,10 @@ mod keeper;
 #[cfg(ws_shuttle)]
 mod large;
 mod live;
+mod mock;
 mod park;
 mod permit;
 mod shutdown;
-mod slots;
 mod task;
 mod urgent;
 

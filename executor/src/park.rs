@@ -168,7 +168,7 @@ mod tests {
         }
         said.store(true, Relaxed);
         parker.unpark(NEVER);
-        assert!(sleeper.join().unwrap(), "it got up by itself");
+        assert!(sleeper.join().unwrap(), "it woke up by itself");
         assert!(!parker.wake_up(), "the notification is used up");
     }
 

@@ -4,7 +4,7 @@
 //! and pays or does not. Each heuristic has a name in [`Heuristic`], so that `cargo xtask ablate`
 //! can leave it out and measure what it is worth.
 
+mod backoff;
 mod heuristic;
-mod worth;
 
-pub(crate) use self::{heuristic::Heuristic, worth::Worth};
+pub(crate) use self::{backoff::Backoff, heuristic::Heuristic};

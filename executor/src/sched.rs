@@ -12,25 +12,25 @@
 //! and may push at any moment. So here a P stays with its thread, and only the permit moves
 //! (`idle.rs`).
 //!
-//! The protocols of sleep, wake and shutdown are written once, over a ground that the models can
-//! play (`ground.rs`, `sleep.rs`, `closing.rs`). The runtime brings `Shared` and [`Worker`] to
-//! them.
+//! The protocols of sleep, wake and shutdown are written once, over an environment trait that the
+//! models implement (`env.rs`, `sleep.rs`, `phase.rs`). The runtime brings `Shared` and [`Worker`]
+//! to them.
 
-pub(crate) mod closing;
-pub(crate) mod ground;
+pub(crate) mod allp;
+pub(crate) mod env;
 pub(crate) mod idle;
 pub(crate) mod keeper;
+pub(crate) mod phase;
 pub(crate) mod sleep;
-pub(crate) mod slots;
 
 #[cfg(not(ws_loom))]
-mod apart;
+mod affinity;
 #[cfg(not(ws_loom))]
 mod block_on;
 #[cfg(not(ws_loom))]
 pub(crate) mod config;
 #[cfg(not(ws_loom))]
-mod crowd;
+mod contention;
 #[cfg(not(ws_loom))]
 pub(crate) mod dump;
 #[cfg(not(ws_loom))]
@@ -38,11 +38,13 @@ pub(crate) mod events;
 #[cfg(not(ws_loom))]
 mod find;
 #[cfg(not(ws_loom))]
+mod foreign_wakers;
+#[cfg(not(ws_loom))]
 mod handed;
 #[cfg(not(ws_loom))]
 mod in_place;
 #[cfg(not(ws_loom))]
-mod incoming;
+mod inject;
 #[cfg(not(ws_loom))]
 mod monitor;
 #[cfg(not(ws_loom))]
@@ -64,11 +66,9 @@ pub(crate) mod shutdown;
 #[cfg(all(test, not(ws_loom)))]
 mod sim;
 #[cfg(not(ws_loom))]
-mod stage;
+mod sim_threads;
 #[cfg(not(ws_loom))]
 pub(crate) mod stall;
-#[cfg(not(ws_loom))]
-mod strangers;
 #[cfg(not(ws_loom))]
 #[cfg(all(test, not(ws_loom)))]
 mod tests;
@@ -83,7 +83,7 @@ mod worker;
 
 #[cfg(not(ws_loom))]
 pub(crate) use self::{
-    block_on::{Root, Seat, block_on, run, run_local},
+    block_on::{LazyWorker, Root, block_on, run, run_local},
     in_place::block_in_place,
     shared::Shared,
     worker::Worker,

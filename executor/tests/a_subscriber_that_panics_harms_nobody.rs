@@ -1,5 +1,5 @@
 //! J5, S6: the program's `tracing` subscriber is code that the scheduler calls, in the middle of a
-//! stalled join too. It panics at every event here: the panic is its own, and a join or scope still
+//! waiting join too. It panics at every event here: the panic is its own, and a join or scope still
 //! ends after its branches.
 //!
 //! The threads are so few that the wait for the branch has to report that there is no other: one is

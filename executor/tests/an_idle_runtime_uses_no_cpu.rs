@@ -1,7 +1,7 @@
 //! L3: a runtime that has nothing to do uses no CPU, whatever it has done before and whatever
 //! waits: a task, a timer that is far away. All of its threads sleep, the monitor too.
 //!
-//! It fails when the monitor (`sched/monitor.rs`) does not lie down for good, and when a worker's
+//! It fails when the monitor (`sched/monitor.rs`) does not park for good, and when a worker's
 //! search does not end.
 //!
 //! CPU clocks of the runtime's threads are read, by their names; so this is a file with one test.
@@ -92,7 +92,7 @@ fn busy_once(workers: usize) -> Runtime {
 #[test]
 fn with_1_2_and_8_workers() {
     limited(|| {
-        // Its monitor does not lie down, and counts for us.
+        // Its monitor does not park, and counts for us.
         let (begun, gate) = (Arc::new(Count::new()), Arc::new(Gate::default()));
         let busy = runtime(1);
         let (begins, passes) = (begun.clone(), gate.clone());

@@ -3,10 +3,10 @@
 //! and once a thread can be had it is done. A thread that waits in `block_on` does it itself if the
 //! runtime could start no thread at all.
 //!
-//! It fails, by a hang, when `refused` in `sched/ground.rs` keeps the permit of a refused thread,
-//! when the monitor lies down although work is queued, and when nobody stands in for the threads
-//! that are missing (`must_stand_in` in `sched/wait.rs`). And, as root, when it is said more than
-//! once that there is no thread for the monitor.
+//! It fails, by a hang, when `refused` in `sched/env.rs` keeps the permit of a refused thread, when
+//! the monitor parks although work is queued, and when nobody stands in for the threads that are
+//! missing (`must_stand_in` in `sched/wait.rs`). And, as root, when it is said more than once that
+//! there is no thread for the monitor.
 //!
 //! And when the runtime has no keeper (`sched/keeper.rs`): a task that a thread from outside spawns
 //! while the system refuses threads waits for ever then. Exactly one thread must be enough.
@@ -547,7 +547,7 @@ fn until_there_is_room() {
         let done = done.clone();
         drop(runtime.spawn(async move { done.add() }));
     }
-    // More than it takes the monitor to lie down, if it did.
+    // More than it takes the monitor to park, if it did.
     pass_looks(&runtime, 20);
     assert_eq!(done.get(), 0);
     drop(std::hint::black_box(room));

@@ -62,7 +62,7 @@
 //! queue of one thread, and task for an entry.
 //!
 //! ```text
-//!            a P's own: 8 lanes of one level each, in order      shared: any number of levels
+//!            a P's own: 8 buckets of one level each, in order      shared: any number of levels
 //!
 //! owner pops   40  a b c                                           40  x y
 //!   from here  10  d                        full: the lower half   10  z
@@ -81,19 +81,19 @@
 //! Where they stand in `find_runnable`, and how the lowest priority gets its turn:
 //! `executor/src/sched/priority.rs`.
 //!
-//! # Why lanes
+//! # Why buckets
 //!
-//! A *lane* is a level and a ring like the LRQ (`src/local.rs`): its owner pushes by two stores,
-//! any thread takes by one compare-and-swap, and no thread waits for another. Eight lanes make a
-//! queue. It is sorted because the owner keeps its lanes in order, and first in, first out among
+//! A *bucket* is a level and a ring like the LRQ (`src/local.rs`): its owner pushes by two stores,
+//! any thread takes by one compare-and-swap, and no thread waits for another. Eight buckets make a
+//! queue. It is sorted because the owner keeps its buckets in order, and first in, first out among
 //! equals because a ring is. So the protocol between threads is the ring's, with its essay, its
-//! models and its mutants. What this adds are hints: the level of a lane, and the highest level of
-//! a P (`OrderedStealer::top`). Only the owner writes them. A thief that reads an old one takes
+//! models and its mutants. What this adds are hints: the level of a bucket, and the highest level
+//! of a P (`OrderedStealer::top`). Only the owner writes them. A thief that reads an old one takes
 //! tasks in another order than it meant to. It does not take other tasks, or one twice, and it puts
 //! what it has taken where each task's own priority belongs.
 //!
 //! Programs have few levels at a time: above, default, below. One that gives each task its own (a
-//! deadline, say) fills the lanes with the eight highest. The rest is in the shared queue: a map
+//! deadline, say) fills the buckets with the eight highest. The rest is in the shared queue: a map
 //! under a short mutex. That is what a locked heap would have been from the start.
 //!
 //! # What was rejected
@@ -137,7 +137,7 @@ mod tests;
 pub use self::alone::{Entry, LOCAL_MAX, Local, Queue};
 #[doc(hidden)]
 pub use self::{
-    local::{CAPACITY, LANES, OrderedLocal, OrderedStealer, ordered_local},
+    local::{BUCKETS, CAPACITY, OrderedLocal, OrderedStealer, ordered_local},
     shared::OrderedShared,
 };
 

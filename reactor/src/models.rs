@@ -1,4 +1,4 @@
-//! Loom models of the meetings between threads in this crate, one file for each.
+//! Loom models of the races between threads in this crate, one file for each.
 //!
 //! They drive the shipped types. Only the kernel is played: `kernel.rs` in `models/` stands for
 //! epoll, eventfd and timerfd. How models are explored is the executor's

@@ -32,13 +32,13 @@
 //! A thread has to wait for a timer that was armed and for a source that was registered. Whether a
 //! thread does is one load, of what it says in step 1 (`Alarm::is_awaited`). If none does, the
 //! netpoll calls what [`Netpoll::on_unheard`] set: the scheduler knows whether a thread will still
-//! come by, or sends one. Two store-load races are met there, with a sequentially consistent fence
-//! on either side of each:
+//! come by, or sends one. Two store-load races are closed there, with a sequentially consistent
+//! fence on either side of each:
 //!
-//! - A timer and a thread that is about to wait: see `alarm.rs`. A source needs no such meeting,
-//!   since the kernel tells a waiting thread of it.
+//! - A timer and a thread that is about to wait: see `alarm.rs`. A source needs no such race, since
+//!   the kernel tells a waiting thread of it.
 //! - A timer or source and a thread that leaves. The thread stores that it does not wait, fences,
-//!   and looks whether anything is to be waited for (`Ground::poll_as` in the executor). So either
+//!   and looks whether anything is to be waited for (`Env::poll_as` in the executor). So either
 //!   that look sees the timer or source, or the thread that brought it sees that no thread waits.
 //!
 //! # An interrupt is not lost
@@ -209,7 +209,7 @@ impl Netpoll {
 
     /// A source was registered.
     pub(crate) fn registered(&self) {
-        // Ordering: SeqCst pairs with the fence in `Ground::poll_as` of the executor: either this
+        // Ordering: SeqCst pairs with the fence in `Env::poll_as` of the executor: either this
         // thread sees that no thread waits, or the thread that has left the wait sees the source
         // (`has_sources`). Model `netpoll::a_source_is_registered_beside_a_thread_that_leaves`.
         fence(Ordering::SeqCst);

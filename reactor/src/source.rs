@@ -1,6 +1,6 @@
 //! One registered source: its readiness, and what waits for it.
 //!
-//! # The meeting
+//! # The race
 //!
 //! A task that finds nothing ready, and a poller that brings an event, must not miss each other:
 //!
@@ -80,7 +80,7 @@ impl Source {
         Ok(snapshot)
     }
 
-    /// Step 1 of the meeting, for a poll function. The waker of the one before is dropped.
+    /// Step 1 of the race, for a poll function. The waker of the one before is dropped.
     pub(crate) fn wait(&self, direction: Direction, waker: &Waker) -> io::Result<()> {
         self.expect_interest(direction)?;
         let waker = waker.clone();
@@ -89,7 +89,7 @@ impl Source {
         Ok(())
     }
 
-    /// Step 1 of the meeting, for a future.
+    /// Step 1 of the race, for a future.
     pub(crate) fn wait_at(
         &self,
         direction: Direction,
@@ -109,8 +109,8 @@ impl Source {
         drop(removed);
     }
 
-    /// The poller's side of the meeting, and that of a caller that ends a direction. Moves wakers
-    /// and runs nothing.
+    /// The poller's side of the race, and that of a caller that ends a direction. Moves wakers and
+    /// runs nothing.
     #[inline]
     pub(crate) fn note(&self, report: Report, ready: &mut Vec<Waker>) {
         let report = report.within(self.interest);

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     /// Waits until it is so, for as long as a test may take.
-    fn patiently(what: &str, is_so: impl Fn() -> bool) {
+    fn eventually(what: &str, is_so: impl Fn() -> bool) {
         let begin = std::time::Instant::now();
         while !is_so() {
             assert!(begin.elapsed().as_secs() < 60, "never: {what}");
@@ -122,13 +122,13 @@ mod tests {
         let thread = thread.unwrap();
         let id = told.recv().unwrap();
         // It may wait for something else, and go on, on its way to where it stays.
-        patiently("it waits, and its clock stands still", || {
+        eventually("it waits, and its clock stands still", || {
             let before = id.cpu_time_ns().unwrap();
             id.is_waiting() == Some(true) && id.cpu_time_ns() == Some(before)
         });
         drop(stop);
         thread.join().unwrap();
-        patiently("it is gone", || id.cpu_time_ns().is_none());
+        eventually("it is gone", || id.cpu_time_ns().is_none());
         assert_eq!(ThreadId::current().is_waiting(), Some(false));
     }
 }

@@ -10,7 +10,7 @@ use ws_reactor::{Interest, Netpoll};
 
 use super::addr::{ToSocketAddrs, first_that_works};
 use super::connect::tcp_socket;
-use super::patience::Held;
+use super::retry::Held;
 use super::tcp_socket::BACKLOG;
 use super::tcp_stream::TcpStream;
 use crate::async_fd::AsyncFd;
@@ -127,7 +127,7 @@ listening_socket! {
     /// No connection is lost when the future is dropped.
     accept;
 
-    /// Polls for the next connection, without the patience of [`TcpListener::accept`].
+    /// Polls for the next connection, without the retries of [`TcpListener::accept`].
     ///
     /// # Errors
     ///

@@ -9,7 +9,7 @@ mod async_fd_wakes_every_waiter;
 mod cancelled_io_loses_nothing;
 mod clones_are_one_socket;
 mod copy_carries_every_byte;
-mod patience_ends_with_its_runtime;
+mod retries_end_with_their_runtime;
 mod sockets_outlive_their_runtime;
 mod sockets_serve_any_thread;
 mod tcp_carries_every_byte;

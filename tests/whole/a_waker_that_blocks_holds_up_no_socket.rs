@@ -4,7 +4,7 @@
 //! a task.
 //!
 //! It fails, by a hang, when `Worker::wake_batch` wakes in the order in which it finds them; when
-//! `one_at_a_time` in `sched/strangers.rs` keeps the rest of them in hand; and when
+//! `one_at_a_time` in `sched/foreign_wakers.rs` keeps the rest of them in hand; and when
 //! `Netpoll::wake_all` does not ask the scheduler.
 
 use crate::net_support;

@@ -15,23 +15,29 @@ use crate::{Failure, cargo};
 
 /// A heuristic by its name in `executor/src/policy/heuristic.rs`, and the rows that it is for.
 const HEURISTICS: &[(&str, &str)] = &[
-    ("gate", "ring_1000,ping_pong_oneshot,spawn_then_compute"),
-    ("fork-gate", "join_uts_2w,join_skynet_2w,fork_skynet_2w"),
-    ("apart", "spawn_then_compute,wake_foreign"),
-    ("still", "hyper_hello,echo_64,echo_blocked_2w"),
+    (
+        "wake-backoff",
+        "ring_1000,ping_pong_oneshot,spawn_then_compute",
+    ),
+    ("fork-backoff", "join_uts_2w,join_skynet_2w,fork_skynet_2w"),
+    ("affinity", "spawn_then_compute,wake_foreign"),
+    ("rescue-steal", "hyper_hello,echo_64,echo_blocked_2w"),
     ("exchange", "fifo_among_10k,tokio_yield_many"),
-    ("linger", "spawn_join_100k,fan_in_1M,skynet"),
+    ("spin-before-park", "spawn_join_100k,fan_in_1M,skynet"),
     (
         "after-steal",
         "join_mergesort_2w,join_matmul_2w,join_uts_2w",
     ),
-    ("callers", "call_spawn_foreign_64,ghc_callback001"),
-    ("timers", "sleeps_200k,tickers_100x5ms"),
+    ("contended-calls", "call_spawn_foreign_64,ghc_callback001"),
+    ("timer-slack", "sleeps_200k,tickers_100x5ms"),
     (
         "slow-polls",
         "ticks_computing_100_2w,tokio_spawn_remote_busy2",
     ),
-    ("calm", "join_quicksort_2w,join_mergesort_2w,join_matmul_2w"),
+    (
+        "compute-only",
+        "join_quicksort_2w,join_mergesort_2w,join_matmul_2w",
+    ),
     ("short-wait", "ticks_blocked_2w,echo_blocked_2w"),
 ];
 

@@ -11,7 +11,7 @@
 //!   the end has what each section took.
 //! - The first section that fails ends the run, and the last line names it.
 //! - What a section or a test leaves out on this machine is a line of the file that `WS_SKIPS`
-//!   names. The last lines repeat and count these lines (`closing.rs`).
+//!   names. The last lines repeat and count these lines (`phase.rs`).
 //!
 //! Rejected: sections as plain functions of one process. A function that hangs cannot be ended.
 

@@ -6,7 +6,7 @@
 //! level and pops one, over and over. All three carry a box. The three take turns within one
 //! process, and the figure of each is the median of its turns; that of the row is `ws`'s.
 //!
-//! With 1,000 levels no two entries in a row are equal, and `ws`'s lanes are of little use.
+//! With 1,000 levels no two entries in a row are equal, and `ws`'s buckets are of little use.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -28,7 +28,7 @@ pub(crate) struct JoinCell<T> {
 }
 
 /// How far the handle has come: one word, so that a handle is two and moves in registers. A number
-/// up to [`Phase::STRANGER`]; or, while `WAKER` is set, the address of the task that has its own
+/// up to [`Phase::FOREIGN`]; or, while `WAKER` is set, the address of the task that has its own
 /// waker in the slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Phase(usize);
@@ -40,10 +40,10 @@ impl Phase {
     const TAKEN: Self = Self(1);
     /// The waker in the slot is no task's. Its two words are not kept, and so it is put there anew
     /// at every poll.
-    const STRANGER: Self = Self(2);
+    const FOREIGN: Self = Self(2);
 
     fn waits_with(waker: &Waker) -> Self {
-        task_of(waker).map_or(Self::STRANGER, |address| Self(address.get()))
+        task_of(waker).map_or(Self::FOREIGN, |address| Self(address.get()))
     }
 }
 
@@ -115,7 +115,7 @@ impl<T> JoinCell<T> {
 
     fn register(&mut self, waker: &Waker) -> Register {
         let phase = Phase::waits_with(waker);
-        if self.phase == phase && phase != Phase::STRANGER {
+        if self.phase == phase && phase != Phase::FOREIGN {
             return Register::Registered;
         }
         let fresh = Joiner::new(waker.clone());

@@ -15,12 +15,12 @@
 //!   for a wake count above zero, and a task with such a count is not done. Until it is done the
 //!   live table holds a reference (*References* in `state.rs`).
 //! - *The future* is touched through a [`Task`] only, so by one thread at a time (S1). A `!Send`
-//!   future is safe because its home's `schedule` brings it to its own thread and no other (I7);
-//!   that is the contract of [`Task::new_pinned`].
+//!   future is safe because its scheduler handle's `schedule` brings it to its own thread and no
+//!   other (I7); that is the contract of [`Task::new_pinned`].
 //! - *The output* belongs to the [`JoinCell`] once `DONE` is seen, or to the runner if there was
 //!   none at that moment.
-//! - *The home* outlives every live task, and is touched only while the task is live: by the
-//!   runner, which ends its life, and by a waker whose own step has made it queued.
+//! - *The scheduler handle* outlives every live task, and is touched only while the task is live:
+//!   by the runner, which ends its life, and by a waker whose own step has made it queued.
 //!
 //! A panic of the future, in its poll or in its drop, is caught here and becomes the output (S6).
 //! A panic in the drop of an output that nobody joins is caught and logged.
@@ -42,13 +42,13 @@ use std::{
 
 use super::{
     failure::{Failure, discard},
-    home::Home,
     id::Id,
     join_cell::JoinCell,
     joiner::Joiner,
     live::Removed,
     meta::{DEFAULT_PRIORITY, Extra, Meta},
     reference::{TaskRef, WAKER, task_of},
+    scheduler::SchedulerHandle,
     state::{Settle, Snapshot, State},
 };
 use crate::{
@@ -66,9 +66,10 @@ pub(crate) struct Header {
     pub(super) vtable: &'static VTable,
     /// The link of the queue that the task is in. Owned by that queue.
     next: UnsafeCell<Option<NonNull<()>>>,
-    pub(super) home: NonNull<Home>,
+    pub(super) scheduler: NonNull<SchedulerHandle>,
     id: Id,
-    /// Where in its home's live table. Written once, before the task is queued for the first time.
+    /// Where in its scheduler handle's live table. Written once, before the task is queued for the
+    /// first time.
     index: AtomicU32,
     /// Milliseconds since the runtime began, for `dump`.
     born_ms: u32,
@@ -258,8 +259,8 @@ fn drop_quietly<T>(value: T) {
 pub(crate) struct Task(pub(super) NonNull<Header>);
 
 // SAFETY: a task made by `new` is `Send`; one made by `new_pinned` is run on its own thread only,
-// which its home sees to (I7). The header is made of atomics and of fields that have one owner at a
-// time.
+// which its scheduler handle sees to (I7). The header is made of atomics and of fields that have
+// one owner at a time.
 unsafe impl Send for Task {}
 
 // SAFETY: the pointer is that of a header in a `Box`, which is not null; it comes back as it went.
@@ -305,7 +306,7 @@ pub(crate) enum Outcome {
 
 /// What a new task is made of, beside its future.
 pub(crate) struct Parts {
-    pub(crate) home: NonNull<Home>,
+    pub(crate) scheduler: NonNull<SchedulerHandle>,
     pub(crate) id: Id,
     pub(crate) born_ms: u32,
     pub(crate) location: &'static Location<'static>,
@@ -321,7 +322,7 @@ impl Task {
         F::Output: Send + 'static,
     {
         let meta = Meta::new(parts.location, parts.extra, false);
-        Self::allocate::<F, false>(future, parts.home, parts.id, parts.born_ms, meta)
+        Self::allocate::<F, false>(future, parts.scheduler, parts.id, parts.born_ms, meta)
     }
 
     /// The same for the future of a `spawn_blocking`.
@@ -331,7 +332,7 @@ impl Task {
         F::Output: Send + 'static,
     {
         let meta = Meta::new(parts.location, parts.extra, false);
-        Self::allocate::<F, true>(future, parts.home, parts.id, parts.born_ms, meta)
+        Self::allocate::<F, true>(future, parts.scheduler, parts.id, parts.born_ms, meta)
     }
 
     /// The same for a future that must stay on its thread.
@@ -345,7 +346,7 @@ impl Task {
         F::Output: 'static,
     {
         let meta = Meta::new(parts.location, parts.extra, true);
-        Self::allocate::<F, false>(future, parts.home, parts.id, parts.born_ms, meta)
+        Self::allocate::<F, false>(future, parts.scheduler, parts.id, parts.born_ms, meta)
     }
 
     /// The same for the future that `carrier` has taken to its thread: to users the two tasks are
@@ -356,7 +357,7 @@ impl Task {
     /// - As [`new_pinned`](Self::new_pinned).
     pub(crate) unsafe fn new_carried<F>(
         future: F,
-        home: NonNull<Home>,
+        scheduler: NonNull<SchedulerHandle>,
         carrier: &Header,
     ) -> (Self, JoinCell<F::Output>)
     where
@@ -364,14 +365,14 @@ impl Task {
         F::Output: 'static,
     {
         let meta = carrier.meta.share_pinned();
-        Self::allocate::<F, false>(future, home, carrier.id, carrier.born_ms, meta)
+        Self::allocate::<F, false>(future, scheduler, carrier.id, carrier.born_ms, meta)
     }
 
     // Inlined: its parts then go from registers into the cell.
     #[inline(always)]
     fn allocate<F: Future, const BLOCKS: bool>(
         future: F,
-        home: NonNull<Home>,
+        scheduler: NonNull<SchedulerHandle>,
         id: Id,
         born_ms: u32,
         meta: Meta,
@@ -381,7 +382,7 @@ impl Task {
                 state: State::new(),
                 vtable: &CellVTable::<F, BLOCKS>::VTABLE,
                 next: UnsafeCell::new(None),
-                home,
+                scheduler,
                 id,
                 index: AtomicU32::new(0),
                 born_ms,
@@ -463,9 +464,9 @@ impl Task {
 
     fn finish(self, ended: Ended) -> Outcome {
         self.end(ended, |header| {
-            // SAFETY: the home outlives every live task, and this one is live until `remove`
-            // returns.
-            unsafe { header.home.as_ref() }.remove(header.index.load(Relaxed))
+            // SAFETY: the scheduler handle outlives every live task, and this one is live until
+            // `remove` returns.
+            unsafe { header.scheduler.as_ref() }.remove(header.index.load(Relaxed))
         })
     }
 
@@ -477,7 +478,7 @@ impl Task {
         let mut joiner = None;
         if !before.has_handle() {
             if ended == Ended::Panicked {
-                header.home().report_panic(header);
+                header.scheduler().report_panic(header);
             }
             // SAFETY: no handle: the output is ours, and no code uses it after this.
             unsafe { (header.vtable.drop_output)(ptr) };
@@ -614,15 +615,16 @@ impl Header {
         self.state.load()
     }
 
-    /// Where the live table has this task: its home's number and the index there. Never 0.
+    /// Where the live table has this task: its scheduler handle's number and the index there.
+    /// Never 0.
     pub(crate) fn address(&self) -> u64 {
-        (self.home().place().number() + 1) << 32 | u64::from(self.index.load(Relaxed))
+        (self.scheduler().place().number() + 1) << 32 | u64::from(self.index.load(Relaxed))
     }
 
     /// The place that takes this task when it is woken.
-    pub(crate) fn home(&self) -> &Home {
-        // SAFETY: callers hold a `Task`: it is live, and so is its home.
-        unsafe { self.home.as_ref() }
+    pub(crate) fn scheduler(&self) -> &SchedulerHandle {
+        // SAFETY: callers hold a `Task`: it is live, and so is its scheduler handle.
+        unsafe { self.scheduler.as_ref() }
     }
 }
 

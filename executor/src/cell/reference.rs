@@ -97,19 +97,20 @@ impl fmt::Debug for TaskRef {
     }
 }
 
-/// Gives a task that has just become queued to its home.
+/// Gives a task that has just become queued to its scheduler handle.
 pub(super) fn schedule(task: Task) {
-    // SAFETY: the task is queued and no thread has popped it, so it is live, and its home is there.
-    // The home's `schedule` keeps the runtime alive beyond the push by itself.
-    let home = unsafe { task.header().home.as_ref() };
-    home.schedule(task);
+    // SAFETY: the task is queued and no thread has popped it, so it is live, and its scheduler
+    // handle is there. The scheduler handle's `schedule` keeps the runtime alive beyond the push by
+    // itself.
+    let scheduler = unsafe { task.header().scheduler.as_ref() };
+    scheduler.schedule(task);
 }
 
 /// The functions of every task's waker. One address: such a waker is known by it.
 pub(super) static WAKER: RawWakerVTable =
     RawWakerVTable::new(waker_clone, waker_wake, waker_wake_by_ref, waker_drop);
 
-/// The [address](Task::address) of the task that a waker wakes, unless it is a stranger's, such as
+/// The [address](Task::address) of the task that a waker wakes, unless it is a foreign one, such as
 /// one that a combinator has put in between.
 #[inline]
 pub(crate) fn task_of(waker: &Waker) -> Option<NonZeroUsize> {

@@ -2,16 +2,17 @@
 //!
 //! # Cancelling
 //!
-//! Dropping the future marks the computation as cancelled and asks all lanes, so that every thread
-//! comes by at its next join. There it finds the mark of what it runs, and unwinds, without the
-//! panic hook, up to the closure's caller: each join on the way ends after its branches, as for any
-//! panic. So nothing that a running branch uses is freed before its end. A thread knows what it
+//! Dropping the future marks the computation as cancelled and asks all branch deques, so that every
+//! thread comes by at its next join. There it finds the flag of what it runs, and unwinds, without
+//! the panic hook, up to the closure's caller: each join on the way ends after its branches, as for
+//! any panic. So nothing that a running branch uses is freed before its end. A thread knows what it
 //! runs by a pointer that goes with each promoted branch. It is valid, since the computation ends
 //! after all of its branches.
 //!
-//! There is one ask, so it must not be lost: `mark.rs` says why it is not. A thread that finds the
-//! mark also has its next join come by. This one may not be able to unwind, in a destructor or
-//! where a branch of a scope is counted already; or the panic may be caught on the way.
+//! There is one ask, so it must not be lost: `cancel_flag.rs` says why it is not. A thread that
+//! finds the flag also has its next join come by. This one may not be able to unwind, in a
+//! destructor or where a branch of a scope is counted already; or the panic may be caught on the
+//! way.
 
 use std::{
     cell::Cell,
@@ -21,7 +22,7 @@ use std::{
     thread,
 };
 
-use super::{Mark, Tail, owner};
+use super::{CancelFlag, Tail, owner};
 
 thread_local! {
     /// The address of the computation that this thread runs; 0: none.
@@ -31,13 +32,13 @@ thread_local! {
 /// Whether its result is still wanted.
 #[derive(Debug)]
 pub(crate) struct Computation {
-    cancelled: Mark,
+    cancelled: CancelFlag,
 }
 
 impl Computation {
     pub(crate) fn new() -> Self {
         Self {
-            cancelled: Mark::new(),
+            cancelled: CancelFlag::new(),
         }
     }
 
@@ -51,7 +52,7 @@ impl Computation {
         }
     }
 
-    /// Cancels it. Its lanes are asked after that; see *Cancelling* in the module's head.
+    /// Cancels it. Its branch deques are asked after that; see *Cancelling* in the module's head.
     pub(crate) fn cancel(&self) {
         self.cancelled.set();
     }
@@ -110,7 +111,8 @@ pub(super) fn heed_later(tail: &Tail) {
     }
 }
 
-/// Whether what this thread runs was cancelled. If it says no, the lane is asked when that happens.
+/// Whether what this thread runs was cancelled. If it says no, the branch deque is asked when that
+/// happens.
 fn is_cancelled() -> bool {
     let computation = ptr::with_exposed_provenance::<Computation>(CURRENT.get());
     #[expect(unsafe_code, reason = "see the module's head")]

@@ -15,7 +15,8 @@
 //! ```
 //!
 //! - `newest`, `top` and `split` are the owner's: plain cells of the [`Tail`].
-//! - `head` and a copy of `split` are one atomic word of the [`Lane`], which is what others see.
+//! - `head` and a copy of `split` are one atomic word of the [`BranchDeque`], which is what others
+//!   see.
 //! - A push *links*: the job keeps the one that was the newest before it, and is the newest. That
 //!   is all that most branches ever see: a pop makes the one before it the newest again.
 //! - The owner *places* branches when it wants to know where they are, and all that are linked at
@@ -23,11 +24,11 @@
 //!   instead of the link. So a job says by itself where it is, and a branch is placed once at most,
 //!   however often a thread asks.
 //! - It *promotes* branches by adding to `split` in the word: the oldest first, since they are the
-//!   largest. It does so only when a thread is hungry, or was (*After a steal* in `owner.rs`).
+//!   largest. It does so only when a thread asks for one, or did (*After a steal* in `owner.rs`).
 //! - A thief claims the branch at `head` by a compare-and-swap that moves `head` on.
 //! - The owner *reclaims* a promoted branch by a compare-and-swap that moves `split` back.
 //!
-//! # Hunger
+//! # Asks
 //!
 //! A thief that finds nothing says so by a flag. The owner looks at the flag before each push, as a
 //! goroutine's stack check does for its preemption. A thread without a P uses a tail whose flag is
@@ -53,7 +54,7 @@
 //! If the last thread of a runtime was refused, the thread that clears away for it takes a P for
 //! that, and drops futures as its worker. It may be deep in a join of another P when that happens.
 //! The joins of those destructors use the second P's tail. The frames below keep theirs, in the
-//! first P's lane, and use that tail again when the thread is back.
+//! first P's branch deque, and use that tail again when the thread is back.
 //!
 //! # Rejected
 //!
@@ -135,11 +136,11 @@ impl From<Word> for u64 {
 
 /// What others see of a P's branches.
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub(crate) struct BranchDeque {
     word: Padded<AtomicU64>,
     /// The owner's end. Other threads touch only its flag.
     tail: Tail,
-    /// A thread at a stalled join looks here for a branch: it is hungry, although it does not
+    /// A thread at a waiting join looks here for a branch: it asks for one, although it does not
     /// search and its permit is not free.
     helper: AtomicBool,
     /// The first slot of the newest array.
@@ -150,16 +151,16 @@ pub(crate) struct Lane {
     #[cfg(not(ws_loom))]
     pub(super) jobs: Jobs,
     /// Where its thread sleeps when it waits for a branch.
-    pub(crate) bed: Parker,
+    pub(crate) parker: Parker,
 }
 
-impl AsRef<Parker> for Lane {
+impl AsRef<Parker> for BranchDeque {
     fn as_ref(&self) -> &Parker {
-        &self.bed
+        &self.parker
     }
 }
 
-impl Lane {
+impl BranchDeque {
     pub(crate) fn new() -> Self {
         Self {
             word: Padded(AtomicU64::new(0)),
@@ -169,7 +170,7 @@ impl Lane {
             arrays: Mutex::new(Vec::new()),
             #[cfg(not(ws_loom))]
             jobs: Jobs::new(),
-            bed: Parker::new(),
+            parker: Parker::new(),
         }
     }
 
@@ -207,7 +208,7 @@ impl Lane {
         }
     }
 
-    /// The same for a thread at a stalled join.
+    /// The same for a thread at a waiting join.
     pub(crate) fn ask_as_helper(&self) {
         if !self.helper.load(Relaxed) {
             self.helper.store(true, Relaxed);
@@ -226,9 +227,9 @@ impl Lane {
     /// # Safety
     ///
     /// - The P is this thread's, and no other thread uses its tail meanwhile.
-    /// - The lane stays where it is while the tail is used.
+    /// - The branch deque stays where it is while the tail is used.
     pub(crate) unsafe fn attach(&self) -> &Tail {
-        self.tail.lane.set(self);
+        self.tail.branch_deque.set(self);
         &self.tail
     }
 
@@ -239,7 +240,7 @@ impl Lane {
         Self::claim(this, 0).or_else(|| {
             Some(Branch {
                 what: What::Job(this.jobs.take_oldest()?),
-                lane: this.clone(),
+                branch_deque: this.clone(),
             })
         })
     }
@@ -249,12 +250,12 @@ impl Lane {
         let job = this.claim_job(base)?;
         Some(Branch {
             what: What::Half(job),
-            lane: this.clone(),
+            branch_deque: this.clone(),
         })
     }
 
-    /// Claims a branch that is a descendant of the one with that latch, which is run on this lane's
-    /// thread with its tail at `base`: see *The stalled join*.
+    /// Claims a branch that is a descendant of the one with that latch, which is run on this branch
+    /// deque's thread with its tail at `base`: see *The waiting join*.
     pub(crate) fn claim_descendant(this: &Arc<Self>, base: usize, latch: &Latch) -> Option<Branch> {
         let branch = Self::claim(this, base)?;
         // If it has ended meanwhile, this one belongs to another frame, and goes back by its drop.
@@ -296,7 +297,7 @@ impl Lane {
 #[must_use = "its owner waits for it"]
 pub(crate) struct Branch {
     what: What,
-    lane: Arc<Lane>,
+    branch_deque: Arc<BranchDeque>,
 }
 
 #[derive(Debug)]
@@ -312,18 +313,19 @@ impl Branch {
     pub(crate) fn run(self, processor: usize, base: usize) {
         let this = ManuallyDrop::new(self);
         // SAFETY: the fields are not used again; `drop` is not called.
-        let (what, lane) = unsafe {
+        let (what, branch_deque) = unsafe {
             (
                 ptr::read(&raw const this.what),
-                ptr::read(&raw const this.lane),
+                ptr::read(&raw const this.branch_deque),
             )
         };
         #[cfg(not(ws_loom))]
-        super::owner::stole_from(&lane);
+        super::owner::stole_from(&branch_deque);
         match what {
             What::Half(job) => {
-                // SAFETY: it was claimed in that lane, and `self` is the only evidence of it.
-                let run = || unsafe { Header::run(job, processor, base, &lane.bed) };
+                // SAFETY: it was claimed in that branch deque, and `self` is the only evidence of
+                // it.
+                let run = || unsafe { Header::run(job, processor, base, &branch_deque.parker) };
                 #[cfg(not(ws_loom))]
                 // SAFETY: what was claimed was promoted.
                 super::compute::within(unsafe { job.as_ref().computation() }, run);
@@ -339,17 +341,17 @@ impl Branch {
 impl Drop for Branch {
     fn drop(&mut self) {
         match &self.what {
-            // SAFETY: it was claimed in that lane, and was not run.
-            What::Half(job) => unsafe { Header::give_back(*job, &self.lane.bed) },
+            // SAFETY: it was claimed in that branch deque, and was not run.
+            What::Half(job) => unsafe { Header::give_back(*job, &self.branch_deque.parker) },
             #[cfg(not(ws_loom))]
             What::Job(job) => {
                 // Its owner may have seen no job in the lists meanwhile, and sleep. Once it is back
                 // the scope may end.
-                let home = job.scope().home().clone();
+                let owner_deque = job.scope().owner_deque().clone();
                 // SAFETY: this is the only use of it: the field is not dropped as a job, and `self`
                 // is gone afterwards.
-                self.lane.jobs.put_back(unsafe { ptr::read(job) });
-                home.bed.unpark(|| ());
+                self.branch_deque.jobs.put_back(unsafe { ptr::read(job) });
+                owner_deque.parker.unpark(|| ());
             }
         }
     }
@@ -381,32 +383,33 @@ impl Link {
     }
 }
 
-/// The owner's end of a lane. A thread that has a P uses that of its P.
+/// The owner's end of a branch deque. A thread that has a P uses that of its P.
 ///
-/// It lies in the lane, and a thread knows it by one pointer: so a join loads that pointer, and
-/// finds all else at a fixed distance.
+/// It lies in the branch deque, and a thread knows it by one pointer: so a join loads that pointer,
+/// and finds all else at a fixed distance.
 pub(crate) struct Tail {
-    /// See *Hunger*. In a line of its own, since others write it.
+    /// See *Asks*. In a line of its own, since others write it.
     asked: Padded<AtomicBool>,
     /// The newest branch that is linked, or null.
     newest: Cell<*const Header>,
     /// What it lies in, once it was attached.
-    lane: Cell<*const Lane>,
+    branch_deque: Cell<*const BranchDeque>,
     slots: Cell<*const Slot>,
     capacity: Cell<usize>,
     top: Cell<usize>,
     split: Cell<usize>,
 }
 
-// SAFETY: only the thread that has the P uses its cells, by the contract of `Lane::attach`; others
-// use `asked`, which is atomic. No thread changes `NO_LANE`.
+// SAFETY: only the thread that has the P uses its cells, by the contract of `BranchDeque::attach`;
+// others use `asked`, which is atomic. No thread changes `NO_DEQUE`.
 unsafe impl Sync for Tail {}
-// SAFETY: its pointers are to its own lane, to that lane's arrays, and to jobs, which may be sent.
+// SAFETY: its pointers are to its own branch deque, to that branch deque's arrays, and to jobs,
+// which may be sent.
 unsafe impl Send for Tail {}
 
-/// The tail of a thread that has no lane: its flag is always up.
+/// The tail of a thread that has no branch deque: its flag is always up.
 #[cfg(not(ws_loom))]
-pub(super) static NO_LANE: Tail = Tail::new();
+pub(super) static NO_DEQUE: Tail = Tail::new();
 
 impl Tail {
     #[cfg(not(ws_loom))]
@@ -414,7 +417,7 @@ impl Tail {
         Self {
             asked: Padded(AtomicBool::new(true)),
             newest: Cell::new(ptr::null()),
-            lane: Cell::new(ptr::null()),
+            branch_deque: Cell::new(ptr::null()),
             slots: Cell::new(ptr::null()),
             capacity: Cell::new(0),
             top: Cell::new(0),
@@ -427,7 +430,7 @@ impl Tail {
         Self {
             asked: Padded(AtomicBool::new(true)),
             newest: Cell::new(ptr::null()),
-            lane: Cell::new(ptr::null()),
+            branch_deque: Cell::new(ptr::null()),
             slots: Cell::new(ptr::null()),
             capacity: Cell::new(0),
             top: Cell::new(0),
@@ -435,14 +438,15 @@ impl Tail {
         }
     }
 
-    /// The lane that it is attached to.
-    pub(crate) fn lane(&self) -> Option<&Lane> {
+    /// The branch deque that it is attached to.
+    pub(crate) fn branch_deque(&self) -> Option<&BranchDeque> {
         // SAFETY: null, or what it lies in, by the contract of `attach`.
-        unsafe { self.lane.get().as_ref() }
+        unsafe { self.branch_deque.get().as_ref() }
     }
 
-    fn attached(&self) -> &Lane {
-        self.lane().expect("only who is attached has pushed")
+    fn attached(&self) -> &BranchDeque {
+        self.branch_deque()
+            .expect("only who is attached has pushed")
     }
 
     /// Whether a branch was pushed and not given up.
@@ -460,7 +464,7 @@ impl Tail {
         self.top.get()
     }
 
-    /// Whether no thread asked for work, and there is a lane.
+    /// Whether no thread asked for work, and there is a branch deque.
     #[inline(always)]
     pub(crate) fn is_undisturbed(&self) -> bool {
         !self.asked.0.load(Relaxed)
@@ -554,8 +558,8 @@ impl Tail {
     pub(crate) fn place(&self) {
         let linked = self.linked().count();
         if linked == 0 {
-            // Nothing is written here: a thread that has no lane, and asks for its `base`, shares
-            // its tail with others.
+            // Nothing is written here: a thread that has no branch deque, and asks for its `base`,
+            // shares its tail with others.
             return;
         }
         let end = self.top.get() + linked;
@@ -614,13 +618,13 @@ impl Tail {
                 Slot::new(job)
             })
             .collect();
-        let lane = self.attached();
+        let branch_deque = self.attached();
         self.slots.set(array.as_ptr());
         self.capacity.set(new);
         // Ordering: Release pairs with the claim. Thieves that are on their way find their slot in
         // the old array too.
-        lane.slots.store(array.as_ptr().cast_mut(), Release);
-        lane.arrays.lock().push(array);
+        branch_deque.slots.store(array.as_ptr().cast_mut(), Release);
+        branch_deque.arrays.lock().push(array);
     }
 
     /// Lets others see the oldest branches that are private, so many at most. How many: the caller
@@ -684,7 +688,8 @@ impl Tail {
 }
 
 impl fmt::Debug for Tail {
-    /// Any thread may print a runtime's handle, and so a lane: only the owner may read the cells.
+    /// Any thread may print a runtime's handle, and so a branch deque: only the owner may read the
+    /// cells.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tail")
             .field("asked", &self.asked)

@@ -1,9 +1,9 @@
 //! A branch as others see it: a header with a table of two functions, in front of a closure.
 //!
-//! A thread that claims a branch from a lane gets the address of its [`Header`] and does one of two
-//! things with it, once: [`Header::run`], or [`Header::give_back`]. A job of a `join` lies on its
-//! owner's stack, one of a `scope` on the heap. Both begin with the header (`repr(C)`), so that its
-//! address is the job's.
+//! A thread that claims a branch from a branch deque gets the address of its [`Header`] and does
+//! one of two things with it, once: [`Header::run`], or [`Header::give_back`]. A job of a `join`
+//! lies on its owner's stack, one of a `scope` on the heap. Both begin with the header (`repr(C)`),
+//! so that its address is the job's.
 //!
 //! *Invariant*: a job stays where it is until its owner has popped or reclaimed it, or its latch
 //! (for a scope's job: the count of its scope) says that it was run or given back. The last access
@@ -42,7 +42,7 @@ pub(crate) type Payload = Box<dyn Any + Send>;
 
 /// What can be done with a job; see the module's head.
 pub(crate) struct Functions {
-    /// Runs it, and says so to its owner, which sleeps on this bed.
+    /// Runs it, and says so to its owner, which sleeps on this parker.
     pub(crate) run: unsafe fn(NonNull<Header>, &Parker),
     /// Leaves it to its owner.
     pub(crate) give_back: unsafe fn(NonNull<Header>, &Parker),
@@ -60,8 +60,8 @@ pub(crate) struct Header {
 
 /// What a promoted job has for the threads that may claim it.
 struct Open {
-    /// Where it runs, so that its owner can help: the P's index plus one, and the index in its lane
-    /// from which on its branches are this one's descendants. 0: nowhere, or not yet.
+    /// Where it runs, so that its owner can help: the P's index plus one, and the index in its
+    /// branch deque from which on its branches are this one's descendants. 0: nowhere, or not yet.
     thief: AtomicU64,
     latch: Latch,
     /// What its owner computes (`compute.rs`).
@@ -115,7 +115,7 @@ impl Header {
             .with(|contents| unsafe { (*contents).assume_init_ref() })
     }
 
-    /// Which P runs it, and from which index on that lane is its own.
+    /// Which P runs it, and from which index on that branch deque is its own.
     ///
     /// # Safety
     ///
@@ -154,13 +154,13 @@ impl Header {
     /// # Safety
     ///
     /// - The caller has claimed the job, and this is the last that it does with it.
-    /// - `bed` is that of the lane where it was claimed.
-    unsafe fn set(this: NonNull<Self>, how: Settled, bed: &Parker) {
+    /// - `parker` is that of the branch deque where it was claimed.
+    unsafe fn set(this: NonNull<Self>, how: Settled, parker: &Parker) {
         // SAFETY: what was claimed was promoted, and is there until the latch is set. No reference
         // to it is alive by then.
         unsafe {
             let open = this.as_ref().open.with(|contents| contents.cast::<Open>());
-            Latch::set(&raw const (*open).latch, how, bed);
+            Latch::set(&raw const (*open).latch, how, parker);
         }
     }
 
@@ -169,8 +169,8 @@ impl Header {
     /// # Safety
     ///
     /// - The caller has claimed the job, has not run it, and has not given it back.
-    /// - `bed` is that of the lane where it was claimed.
-    pub(crate) unsafe fn run(this: NonNull<Self>, processor: usize, base: usize, bed: &Parker) {
+    /// - `parker` is that of the branch deque where it was claimed.
+    pub(crate) unsafe fn run(this: NonNull<Self>, processor: usize, base: usize, parker: &Parker) {
         // SAFETY: by contract it is there until it has run.
         let header = unsafe { this.as_ref() };
         let thief = (processor as u64 + 1) << 32 | base as u64;
@@ -180,7 +180,7 @@ impl Header {
         open.thief.store(thief, Release);
         let run = header.functions.run;
         // SAFETY: by contract; the function belongs to this job.
-        unsafe { run(this, bed) }
+        unsafe { run(this, parker) }
     }
 
     /// Leaves the job to its owner.
@@ -188,11 +188,11 @@ impl Header {
     /// # Safety
     ///
     /// As for [`run`](Self::run).
-    pub(crate) unsafe fn give_back(this: NonNull<Self>, bed: &Parker) {
+    pub(crate) unsafe fn give_back(this: NonNull<Self>, parker: &Parker) {
         // SAFETY: by contract it is there until it is given back.
         let give_back = unsafe { this.as_ref() }.functions.give_back;
         // SAFETY: by contract; the function belongs to this job.
-        unsafe { give_back(this, bed) }
+        unsafe { give_back(this, parker) }
     }
 }
 
@@ -246,7 +246,7 @@ where
             .with(|result| unsafe { (*result).assume_init_read() })
     }
 
-    unsafe fn run(header: NonNull<Header>, bed: &Parker) {
+    unsafe fn run(header: NonNull<Header>, parker: &Parker) {
         let this = header.cast::<Self>();
         // SAFETY: the caller of `Header::run` has claimed it.
         let job = unsafe { this.as_ref() };
@@ -258,12 +258,12 @@ where
         // SAFETY: no other thread looks at it before the latch is set.
         job.result.with_mut(|slot| unsafe { (*slot).write(result) });
         // SAFETY: the caller of `Header::run` has claimed it, and this is the end.
-        unsafe { Header::set(header, Settled::Done, bed) };
+        unsafe { Header::set(header, Settled::Done, parker) };
     }
 
-    unsafe fn give_back(header: NonNull<Header>, bed: &Parker) {
+    unsafe fn give_back(header: NonNull<Header>, parker: &Parker) {
         // SAFETY: as in `run`.
-        unsafe { Header::set(header, Settled::Returned, bed) };
+        unsafe { Header::set(header, Settled::Returned, parker) };
     }
 }
 

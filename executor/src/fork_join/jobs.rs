@@ -2,8 +2,8 @@
 //!
 //! A job is flat: it needs no frame of its owner's stack, and runs nothing below it. In the deque
 //! of the joins every index belongs to a frame. So a job does not wait there but in a list beside
-//! it, in the same lane. The list has a lock. Any thread that has the lane may push and take. The
-//! lock is held for a few instructions, and no code of the user's runs under it.
+//! it, in the same branch deque. The list has a lock. Any thread that has the branch deque may push
+//! and take. The lock is held for a few instructions, and no code of the user's runs under it.
 //!
 //! | thread | takes |
 //! | --- | --- |

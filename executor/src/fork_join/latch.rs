@@ -3,15 +3,16 @@
 //! | state | means | left by |
 //! | --- | --- | --- |
 //! | `OPEN` | the branch has not ended, its owner is awake | the thief; the owner, as it falls asleep |
-//! | `ASLEEP` | the owner sleeps on its lane's bed, or is about to | the thief |
+//! | `ASLEEP` | the owner sleeps on its branch deque's parker, or is about to | the thief |
 //! | `DONE` | the branch has ended, its result is there | |
 //! | `RETURNED` | a helper had claimed it and must not run it: it is the owner's again, not begun | |
 //!
 //! *Invariant*: the swap to `DONE` or `RETURNED` is the last that any thread but the owner does to
 //! the job. The job lies on the owner's stack. So the owner may go on as soon as it reads one of
-//! the two. The thief needs the bed to wake the owner; the bed lies in the lane, which stays.
+//! the two. The thief needs the parker to wake the owner; the parker lies in the branch deque,
+//! which stays.
 //!
-//! A wake-up that is too late ends the owner's next wait on that bed for nothing, and every wait
+//! A wake-up that is too late ends the owner's next wait on that parker for nothing, and every wait
 //! there is a loop around a state of its own.
 //!
 //! Checked by `models::fork_join`.
@@ -58,15 +59,15 @@ impl Latch {
         }
     }
 
-    /// Sleeps on `bed`, which is that of this thread, until the wait is over.
-    pub(crate) fn wait(&self, bed: &Parker) -> Settled {
+    /// Sleeps on `parker`, which is that of this thread, until the wait is over.
+    pub(crate) fn wait(&self, parker: &Parker) -> Settled {
         // Ordering: Acquire as above, if it fails.
         let _ = self.0.compare_exchange(OPEN, ASLEEP, AcqRel, Acquire);
         loop {
             if let Some(settled) = self.settled() {
                 return settled;
             }
-            bed.park();
+            parker.park();
         }
     }
 
@@ -75,8 +76,8 @@ impl Latch {
     /// # Safety
     ///
     /// - `this` is valid up to the swap. Once that is done its owner may free it.
-    /// - `bed` is the owner's, and stays.
-    pub(crate) unsafe fn set(this: *const Self, how: Settled, bed: &Parker) {
+    /// - `parker` is the owner's, and stays.
+    pub(crate) unsafe fn set(this: *const Self, how: Settled, parker: &Parker) {
         let state = match how {
             Settled::Done => DONE,
             Settled::Returned => RETURNED,
@@ -86,7 +87,7 @@ impl Latch {
         // Ordering: Release: the result is there for the thread that reads the state. SAFETY: as
         // above.
         if unsafe { (*word).swap(state, AcqRel) } == ASLEEP {
-            bed.unpark(|| ());
+            parker.unpark(|| ());
         }
     }
 }

@@ -1,26 +1,28 @@
-//! The thread's side of fork and join: its tail, which threads it feeds, and the stalled join.
+//! The thread's side of fork and join: its tail, for which threads it promotes branches, and the
+//! waiting join.
 //!
 //! # *Give way at a fork*
 //!
 //! A computation is one long poll, and the monitor takes its permit after a slice if others need
 //! one (J6). The thread that gets the permit serves them, finds nothing more, and would then take a
 //! branch. So every slice one more thread would compute on the same cores. Therefore the monitor
-//! asks the lane as a thief does, and a thread that comes to a fork without its permit waits there
-//! until it gets one, as *Pinned work* in `sched/idle.rs` has it. A thread that finds no task gives
-//! its permit to such a thread before it takes a branch. A lock that the waiting thread holds is
-//! released later than otherwise. Like preemption, this cannot make two threads wait for each
-//! other.
+//! asks the branch deque as a thief does, and a thread that comes to a fork without its permit
+//! waits there until it gets one, as *Pinned work* in `sched/idle.rs` has it. A thread that finds
+//! no task gives its permit to such a thread before it takes a branch. A lock that the waiting
+//! thread holds is released later than otherwise. Like preemption, this cannot make two threads
+//! wait for each other.
 //!
 //! I/O and timers do not wait for the end of a slice. The monitor takes the permit of a computation
-//! that forks after [`FORK_SLICE`] already: it is a *stray* then, until the end of its leaf. If the
-//! leaves are shorter than that, and a thread has tasks that I/O or timers made ready but finds no
-//! permit, it leaves word ([`Shared::ask_at_forks`]) and asks all lanes. The first thread that
-//! comes to a fork takes the word, gives its permit to a thread for them, and waits for the next
-//! one. It does so at most once in [`FORK_SLICE`], so that a computation gets its part however much
-//! I/O there is. The word may be missed, or be too early for that: then it stays for the next
-//! thread that leaves one, and the monitor asks the lanes again whenever it looks.
+//! that forks after [`FORK_SLICE`] already: it is a *detached computation* then, until the end of
+//! its leaf. If the leaves are shorter than that, and a thread has tasks that I/O or timers made
+//! ready but finds no permit, it leaves word ([`Shared::ask_at_forks`]) and asks all branch deques.
+//! The first thread that comes to a fork takes the word, gives its permit to a thread for them, and
+//! waits for the next one. It does so at most once in [`FORK_SLICE`], so that a computation gets
+//! its part however much I/O there is. The word may be missed, or be too early for that: then it
+//! stays for the next thread that leaves one, and the monitor asks the branch deques again whenever
+//! it looks.
 //!
-//! # *Strays*
+//! # *Detached computations*
 //!
 //! Until it comes to a fork, a thread whose permit was taken computes on, and a leaf may take 30
 //! ms. The permit is mostly free again at once, since tasks are short. If it went to a thread that
@@ -29,25 +31,26 @@
 //! computed on two cores.
 //!
 //! So a thread for which there is no core takes no branch. The threads without work that have a
-//! permit, or could have one, are counted less the strays. If none is left, a search leaves the
-//! branches alone, no thread stays awake for them, and a thread that is asked for one wakes no
-//! other. The permit lies free meanwhile, for the next tick; and a stray that comes to its fork, or
-//! ends, finds it.
+//! permit, or could have one, are counted less the detached computations. If none is left, a search
+//! leaves the branches alone, no thread stays awake for them, and a thread that is asked for one
+//! wakes no other. The permit lies free meanwhile, for the next tick; and a detached computation
+//! that comes to its fork, or ends, finds it.
 //!
-//! The monitor says which threads are strays: each thread that computes in a poll without a permit,
-//! such as one that the monitor took a permit from. It is none any more if it was on a core for
-//! less than a quarter of the time between two looks and is seen to wait for something else than a
-//! core. The CPU time alone would say the same of one that only waits for a core, because there are
-//! more threads than cores already. Where one ends, the monitor asks all lanes: the threads that
-//! slept have asked in vain, or not at all. A thread that comes back from a block that it
-//! announced, and finds no permit, counts until the monitor knows better.
+//! The monitor says which threads are detached computations: each thread that computes in a poll
+//! without a permit, such as one that the monitor took a permit from. It is none any more if it was
+//! on a core for less than a quarter of the time between two looks and is seen to wait for
+//! something else than a core. The CPU time alone would say the same of one that only waits for a
+//! core, because there are more threads than cores already. Where one ends, the monitor asks all
+//! branch deques: the threads that slept have asked in vain, or not at all. A thread that comes
+//! back from a block that it announced, and finds no permit, counts until the monitor knows better.
 //!
-//! A stray holds up only threads that compute as well, so a computation that forks need not have a
-//! slice before it becomes one. It gives its permit up for tasks after [`FORK_SLICE`], within two
-//! limits: at most half of the workers have done so, and fewer computations have begun and have no
-//! permit than there are workers. The tasks may compute, too, and each of them would begin one
-//! thread more. (After a slice there is no such bound, L2.) A computation that has not come to a
-//! fork, and has not shown a branch to others, is not known to fork.
+//! A detached computation holds up only threads that compute as well, so a computation that forks
+//! need not have a slice before it becomes one. It gives its permit up for tasks after
+//! [`FORK_SLICE`], within two limits: at most half of the workers have done so, and fewer
+//! computations have begun and have no permit than there are workers. The tasks may compute, too,
+//! and each of them would begin one thread more. (After a slice there is no such bound, L2.) A
+//! computation that has not come to a fork, and has not shown a branch to others, is not known to
+//! fork.
 //!
 //! Seen on two cores, a computation of half a second in leaves of 1, 4 and 30 ms beside a task that
 //! sleeps for a millisecond at a time, medians of six. It took 23, 19 and 10 % longer than its
@@ -59,40 +62,42 @@
 //! takes a branch, or one that could have had one sleeps until the next look of the monitor: that
 //! finds a free permit and a branch.
 //!
-//! # Whom it feeds
+//! # How many it promotes
 //!
 //! A thread that searches and finds nothing asks every P. So a P that begins to fork beside idle
 //! threads has been asked already, by the last search that each of them made before it slept. Its
 //! first join promotes a branch and wakes one of them. It promotes one branch for each thread that
-//! searches or has a permit to come and search, less the strays, and one for a thread that helps at
-//! a stalled join. If there are fewer branches than such threads, the next join promotes as well:
-//! else a thread that has three branches below a long leaf would keep two of them to itself. If
-//! there is no such thread, it promotes one at most (see *After a steal*, also for forks that are
-//! far apart), and wakes only a thread that is idle by then. So a thread that gives its permit up
-//! at a stalled join asks all once more afterwards: no thread has searched with that permit, and
-//! its own asks may have been forgotten before.
+//! searches or has a permit to come and search, less the detached computations, and one for a
+//! thread that helps at a waiting join. If there are fewer branches than such threads, the next
+//! join promotes as well: else a thread that has three branches below a long leaf would keep two of
+//! them to itself. If there is no such thread, it promotes one at most (see *After a steal*, also
+//! for forks that are far apart), and wakes only a thread that is idle by then. So a thread that
+//! gives its permit up at a waiting join asks all once more afterwards: no thread has searched with
+//! that permit, and its own asks may have been forgotten before.
 //!
 //! For the branches of a scope none of this is needed: idle threads find them in the lists
 //! (`jobs.rs`) without asking. If one thread is idle and none searches, a spawn wakes one.
 //!
-//! With one worker only the thread that has the permit is fed, while this thread goes on without.
+//! With one worker branches are promoted only for the thread that has the permit, while this thread
+//! goes on without.
 //!
 //! A wake-up costs more than many a branch is worth. If the owner comes back to a branch for which
 //! it woke a thread, and finds it still there, the wake-up was in vain. After a few of these in a
 //! row it waits a while before the next one, each time twice as long, up to about a millisecond.
-//! (*The gate* in `sched/push.rs` does the same for tasks.) A branch that is stolen opens the gate.
+//! (*The wake back-off* in `sched/push.rs` does the same for tasks.) A branch that is stolen ends
+//! the back-off.
 //!
 //! # *After a steal*
 //!
 //! If there are 100 us between two forks, as in a sort, a thief that asks first and waits for the
 //! next fork has gone to sleep by then. A wake-up costs half as much again. So a steal of the last
 //! branch that the victim shares is an ask too, of the victim and of the thief. Each of them
-//! promotes its oldest branch at its next fork, if it shares none, although no thread is hungry
-//! yet. The one that ends first then finds a branch. (A thread that was asked for another reason,
-//! or by a thread that is gone, promotes one, too.) A branch that no thread takes costs a
-//! compare-and-swap when its owner comes back to it. Since the next oldest is half as large in a
-//! balanced recursion, that happens about as often as the recursion is deep, for each steal. Seen
-//! with two workers: a mergesort went from 89 % of the speed of two copies to 98 %.
+//! promotes its oldest branch at its next fork, if it shares none, although no thread asks yet. The
+//! one that ends first then finds a branch. (A thread that was asked for another reason, or by a
+//! thread that is gone, promotes one, too.) A branch that no thread takes costs a compare-and-swap
+//! when its owner comes back to it. Since the next oldest is half as large in a balanced recursion,
+//! that happens about as often as the recursion is deep, for each steal. Seen with two workers: a
+//! mergesort went from 89 % of the speed of two copies to 98 %.
 //!
 //! If a thread takes a branch back that others could have had for [`FAR_APART`], it shares the next
 //! one at its next fork, too: the forks are far apart, and a thief that comes now would wait for
@@ -104,7 +109,7 @@
 //! would be gone (see *Others need one* in `sched/monitor.rs`).
 #![expect(
     unsafe_code,
-    reason = "attaches the thread's tail to the lane of its P"
+    reason = "attaches the thread's tail to the branch deque of its P"
 )]
 
 use std::{
@@ -117,13 +122,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Header, Lane, Settled, Tail, compute, deque::NO_LANE, jobs::Job, scope::Core};
+use super::{BranchDeque, Header, Settled, Tail, compute, deque::NO_DEQUE, jobs::Job, scope::Core};
 use crate::{
     context,
     no_unwind::NoUnwind,
     policy::Heuristic,
     sched::events::event,
-    sched::{Shared, Worker, block_in_place, block_on, ground::Ground},
+    sched::{Shared, Worker, block_in_place, block_on, env::Env},
     sync::{
         Arc,
         atomic::{Ordering::SeqCst, fence},
@@ -131,16 +136,16 @@ use crate::{
     },
 };
 
-/// Time for which a stalled join helps or looks for something to help with, before it lets others
+/// Time for which a waiting join helps or looks for something to help with, before it lets others
 /// have its permit. Guessed: about two wake-ups.
-const STALL_PATIENCE: Duration = Duration::from_micros(20);
+const JOIN_WAIT: Duration = Duration::from_micros(20);
 /// Looks at the latch between two looks at the clock.
-const STALL_LOOKS: u32 = 16;
+const JOIN_WAIT_LOOKS: u32 = 16;
 /// Wake-ups in vain in a row before the next one has to wait.
-pub(super) const GATE_TRUST: u32 = 3;
-/// How long it waits then; about a wake-up. Doubled up to [`GATE_DOUBLINGS`] times.
-const GATE_WAIT: Duration = Duration::from_micros(20);
-const GATE_DOUBLINGS: u32 = 6;
+pub(super) const BACKOFF_TRUST: u32 = 3;
+/// How long it waits then; about a wake-up. Doubled up to [`BACKOFF_DOUBLINGS`] times.
+const BACKOFF_WAIT: Duration = Duration::from_micros(20);
+const BACKOFF_DOUBLINGS: u32 = 6;
 
 /// Minimum time that a computation keeps the permit that it waited for at a fork, and minimum age
 /// of a poll before the monitor takes its permit. Guessed: the way to the permit, some 20 us of
@@ -152,8 +157,9 @@ pub(crate) const FORK_SLICE: Duration = Duration::from_micros(100);
 const FAR_APART: Duration = Duration::from_micros(100);
 
 thread_local! {
-    /// The tail of the lane of this thread's P, or [`NO_LANE`]. No destructor, like all of ours.
-    static TAIL: Cell<*const Tail> = const { Cell::new(&raw const NO_LANE) };
+    /// The tail of the branch deque of this thread's P, or [`NO_DEQUE`]. No destructor, like all of
+    /// ours.
+    static TAIL: Cell<*const Tail> = const { Cell::new(&raw const NO_DEQUE) };
     /// The same for a join whose first closure has ended. It needs the tail at once, for a store
     /// that the next join's loads may depend on. Kept on the stack meanwhile, it would be there
     /// only after a load of what was just stored. And read from the same variable, the compiler
@@ -164,32 +170,32 @@ thread_local! {
     /// the code alone makes a difference of a third: with the code aligned in seven ways, a join of
     /// skynet took 1.0 to 1.8 ns above plain calls (median 1.4), and 2.5 to 3.8 (2.9) with the tail
     /// on the stack and a destructor for panics.
-    static TAIL_AFTER: Cell<*const Tail> = const { Cell::new(&raw const NO_LANE) };
+    static TAIL_AFTER: Cell<*const Tail> = const { Cell::new(&raw const NO_DEQUE) };
     /// The scope that has the newest closure or branch on this thread's stack.
     static SCOPE: Cell<Place> = const { Cell::new(Place::NONE) };
-    static GATE: Gate = const { Gate::new() };
+    static WAKE_BACKOFF: WakeBackoff = const { WakeBackoff::new() };
     /// When this thread last promoted branches, in nanoseconds of its runtime's clock. Older ones
     /// are judged by it as well.
     static PROMOTED_AT: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The scope that this thread is in, and the lane whose list gets what is spawned there: its frame
-/// looks at it afterwards.
+/// The scope that this thread is in, and the branch deque whose list gets what is spawned there:
+/// its frame looks at it afterwards.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) scope: *const Core,
-    pub(super) lane: *const Lane,
+    pub(super) branch_deque: *const BranchDeque,
 }
 
 impl Place {
     const NONE: Self = Self {
         scope: ptr::null(),
-        lane: ptr::null(),
+        branch_deque: ptr::null(),
     };
 }
 
-/// See *Whom it feeds*.
-pub(super) struct Gate {
+/// See *How many it promotes*.
+pub(super) struct WakeBackoff {
     /// When a thread was woken for a branch, in nanoseconds of the runtime's clock.
     woke_at: Cell<u64>,
     /// That branch was not stolen and not reclaimed yet.
@@ -197,7 +203,7 @@ pub(super) struct Gate {
     in_vain: Cell<u32>,
 }
 
-impl Gate {
+impl WakeBackoff {
     pub(super) const fn new() -> Self {
         Self {
             woke_at: Cell::new(0),
@@ -212,14 +218,14 @@ impl Gate {
         self.in_vain.swap(&other.in_vain);
     }
 
-    pub(super) fn is_open(&self, now: impl FnOnce() -> u64) -> bool {
-        let Some(doublings) = self.in_vain.get().checked_sub(GATE_TRUST) else {
+    pub(super) fn is_over(&self, now: impl FnOnce() -> u64) -> bool {
+        let Some(doublings) = self.in_vain.get().checked_sub(BACKOFF_TRUST) else {
             return true;
         };
-        if !Heuristic::ForkGate.is_on() {
+        if !Heuristic::ForkBackoff.is_on() {
             return true;
         }
-        let wait = (GATE_WAIT.as_nanos() as u64) << doublings.min(GATE_DOUBLINGS);
+        let wait = (BACKOFF_WAIT.as_nanos() as u64) << doublings.min(BACKOFF_DOUBLINGS);
         // The clock of another runtime may have been ahead of this one's.
         now()
             .checked_sub(self.woke_at.get())
@@ -270,7 +276,7 @@ pub(super) unsafe fn tail_after<'a>() -> &'a Tail {
 ///
 /// # Safety
 ///
-/// - It is [`NO_LANE`], or that of a P which is this thread's until the next call.
+/// - It is [`NO_DEQUE`], or that of a P which is this thread's until the next call.
 pub(crate) unsafe fn set_tail(tail: *const Tail) {
     TAIL.set(tail);
     TAIL_AFTER.set(tail);
@@ -284,10 +290,10 @@ pub(super) fn with_tail<R>(f: impl FnOnce(&Tail) -> R) -> R {
 
 /// This thread becomes `worker`.
 pub(crate) fn attach(worker: &Worker) {
-    // SAFETY: the worker's P, and so its lane, is this thread's until the worker's frame is left.
-    // That attaches to the one below or detaches. A frame that waits for a branch on the lane is
-    // above it, and ends before.
-    unsafe { set_tail(worker.lane().attach()) };
+    // SAFETY: the worker's P, and so its branch deque, is this thread's until the worker's frame is
+    // left. That attaches to the one below or detaches. A frame that waits for a branch on the
+    // branch deque is above it, and ends before.
+    unsafe { set_tail(worker.branch_deque().attach()) };
 }
 
 /// This thread is no worker any more.
@@ -297,7 +303,7 @@ pub(crate) fn detach() {
         "a frame still waits for a branch"
     );
     // SAFETY: a static.
-    unsafe { set_tail(&raw const NO_LANE) };
+    unsafe { set_tail(&raw const NO_DEQUE) };
 }
 
 /// What a thread has of its own for its forks, while it plays another one.
@@ -305,23 +311,23 @@ pub(crate) struct Aside {
     tail: *const Tail,
     scope: Place,
     computation: usize,
-    gate: Gate,
+    backoff: WakeBackoff,
     promoted_at: u64,
 }
 
 /// This thread plays another one, which has no P, and has not forked yet.
 pub(crate) fn lay_aside() -> Aside {
-    let gate = Gate::new();
-    GATE.with(|own| own.swap(&gate));
+    let backoff = WakeBackoff::new();
+    WAKE_BACKOFF.with(|own| own.swap(&backoff));
     let aside = Aside {
         tail: TAIL.get(),
         scope: SCOPE.replace(Place::NONE),
         computation: compute::lay_aside(),
-        gate,
+        backoff,
         promoted_at: PROMOTED_AT.replace(0),
     };
     // SAFETY: a static.
-    unsafe { set_tail(&raw const NO_LANE) };
+    unsafe { set_tail(&raw const NO_DEQUE) };
     aside
 }
 
@@ -332,7 +338,7 @@ impl Aside {
     ///
     /// - It was this thread's, whose frames are as they were.
     pub(crate) unsafe fn take_up(&self) {
-        GATE.with(|own| own.swap(&self.gate));
+        WAKE_BACKOFF.with(|own| own.swap(&self.backoff));
         SCOPE.set(self.scope);
         compute::take_up(self.computation);
         PROMOTED_AT.set(self.promoted_at);
@@ -366,43 +372,43 @@ pub(super) fn enter_scope(place: Place) -> Place {
 /// This thread's next join is disturbed.
 pub(super) fn come_by() {
     with_tail(|tail| {
-        if tail.lane().is_some() {
+        if tail.branch_deque().is_some() {
             tail.ask_again();
         }
     });
 }
 
-/// This thread begins with a branch of that lane; see *After a steal*.
-pub(super) fn stole_from(lane: &Lane) {
+/// This thread begins with a branch of that branch deque; see *After a steal*.
+pub(super) fn stole_from(branch_deque: &BranchDeque) {
     if !Heuristic::AfterSteal.is_on() {
         return;
     }
     // Else the thread that comes next finds one.
-    if !lane.has_shared() {
-        lane.ask();
+    if !branch_deque.has_shared() {
+        branch_deque.ask();
     }
     come_by();
 }
 
 /// How a join goes on that was disturbed.
 pub(super) enum Way {
-    /// Push; then feed the threads that asked.
+    /// Push; then promote branches for the threads that asked.
     Push,
     /// Two plain calls: there is no P for this thread.
     Call,
-    /// Once more, as a guest of this runtime.
+    /// Once more, inside this runtime.
     Enter(Arc<Shared>),
 }
 
 #[cold]
 pub(super) fn prepare(caller: &'static Location<'static>) -> Way {
-    if with_tail(|tail| tail.lane().is_none()) {
+    if with_tail(|tail| tail.branch_deque().is_none()) {
         // A thread in `block_on` gets its P by need.
-        context::take_seat();
+        context::ensure_worker();
     }
     // SAFETY: what follows attaches to nothing more.
     let tail = unsafe { tail() };
-    if tail.lane().is_some() {
+    if tail.branch_deque().is_some() {
         come_to_a_fork(tail);
         compute::check();
         return Way::Push;
@@ -416,13 +422,15 @@ pub(super) fn prepare(caller: &'static Location<'static>) -> Way {
     })
 }
 
-/// What comes before a push that was disturbed; [`feed`] comes after it.
+/// What comes before a push that was disturbed; [`promote_for_asks`] comes after it.
 #[cold]
 pub(super) fn come_to_a_fork(tail: &Tail) {
     // First of all, so that an ask from now on makes the next fork come by.
     tail.heed();
     context::with_worker(|worker| {
-        worker.expect("it is attached to its lane").come_to_a_fork();
+        worker
+            .expect("it is attached to its branch deque")
+            .come_to_a_fork();
     });
 }
 
@@ -433,7 +441,7 @@ fn no_runtime(caller: &'static Location<'static>) -> ! {
     )
 }
 
-/// Runs `f` on this thread as a guest of the runtime, with a P if there is one.
+/// Runs `f` on this thread inside the runtime, with a P if there is one.
 pub(super) fn inside<R>(shared: &Arc<Shared>, f: impl FnOnce() -> R) -> R {
     let mut f = Some(f);
     block_on(
@@ -447,23 +455,28 @@ pub(super) fn inside<R>(shared: &Arc<Shared>, f: impl FnOnce() -> R) -> R {
 
 /// A thread asked: promotes what the others can take.
 #[cold]
-pub(super) fn feed(tail: &Tail) {
+pub(super) fn promote_for_asks(tail: &Tail) {
     // The branch is on the tail by now, and lies in the caller's frame.
     let feeding = NoUnwind;
     context::with_worker(|worker| {
-        let shared = worker.expect("the tail is attached to its lane").shared();
-        let helper = tail.lane().is_some_and(Lane::take_helper);
+        let shared = worker
+            .expect("the tail is attached to its branch deque")
+            .shared();
+        let helper = tail.branch_deque().is_some_and(BranchDeque::take_helper);
         if shared.end.phase.is_closing() {
             return;
         }
         let now = || shared.time.clock().now_ns();
         // One that looks without being woken.
         let looking = shared.idle.spinning() + usize::from(helper);
-        if looking == 0 && shared.idle.free() > 0 && !GATE.with(|gate| gate.is_open(now)) {
+        if looking == 0
+            && shared.idle.free() > 0
+            && !WAKE_BACKOFF.with(|backoff| backoff.is_over(now))
+        {
             tail.ask_again();
             return;
         }
-        let hungry = shared.could_take() + usize::from(helper);
+        let wanted = shared.could_take() + usize::from(helper);
         let promote = |wanted| {
             PROMOTED_AT.set(now());
             let count = tail.promote(wanted, compute::current());
@@ -480,8 +493,8 @@ pub(super) fn feed(tail: &Tail) {
             }
             count
         };
-        let seen = tail.lane().map_or(0, Lane::shared);
-        if hungry == 0 {
+        let seen = tail.branch_deque().map_or(0, BranchDeque::shared);
+        if wanted == 0 {
             // With one worker the order is that of plain calls (J3), also where the first closure
             // blocks and its permit goes to another thread, which would find the second.
             let alone = shared.idle.workers() == 1;
@@ -492,9 +505,9 @@ pub(super) fn feed(tail: &Tail) {
         }
         let wakes = shared.idle.could_wake() && shared.could_take() > 0;
         // The threads that are on their way find what is shared already.
-        let count = promote(hungry.saturating_sub(seen).max(1));
+        let count = promote(wanted.saturating_sub(seen).max(1));
         if wakes && count > 0 {
-            GATE.with(|gate| gate.woke(now()));
+            WAKE_BACKOFF.with(|backoff| backoff.woke(now()));
         }
     });
     feeding.over();
@@ -509,27 +522,29 @@ pub(super) fn wake_for_a_job(shared: &Shared) {
     if idle.free() > 0
         && idle.spinning() == 0
         && !shared.end.phase.is_closing()
-        // What waits at a closed gate is found by the monitor, if there is one.
-        && (!shared.is_monitored() || GATE.with(|gate| gate.is_open(now)))
+        // What waits during the back-off is found by the monitor, if there is one.
+        && (!shared.is_monitored() || WAKE_BACKOFF.with(|backoff| backoff.is_over(now)))
         && shared.could_take() > 0
     {
         shared.wake_for(1);
-        GATE.with(|gate| gate.woke(now()));
+        WAKE_BACKOFF.with(|backoff| backoff.woke(now()));
     }
 }
 
 /// A fork point between two jobs: this thread has none in its hand.
 pub(super) fn come_by_between_jobs() {
     with_tail(|tail| {
-        let Some(lane) = tail.lane() else { return };
+        let Some(branch_deque) = tail.branch_deque() else {
+            return;
+        };
         if tail.is_undisturbed() {
             return;
         }
         come_to_a_fork(tail);
         compute::heed_later(tail);
         // Else the others find what is left.
-        if lane.jobs.len() <= 1 {
-            feed(tail);
+        if branch_deque.jobs.len() <= 1 {
+            promote_for_asks(tail);
             if !tail.has_branches() {
                 // The job that begins may fork.
                 tail.ask_again();
@@ -541,43 +556,48 @@ pub(super) fn come_by_between_jobs() {
 /// Runs a job that was stolen, by a thread that has nothing of the user's below, and then those
 /// that it has spawned here.
 pub(super) fn run_stolen(job: Job) {
-    let lane = context::with_worker(|worker| {
+    let branch_deque = context::with_worker(|worker| {
         let worker = worker.expect("a worker has taken it");
-        worker.shared().peer(worker.index()).queues.lane.clone()
+        worker
+            .shared()
+            .peer(worker.index())
+            .queues
+            .branch_deque
+            .clone()
     });
     let mut next = Some(job);
     while let Some(job) = next {
         let scope = job.scope();
         let outer = enter_scope(Place {
             scope,
-            lane: &raw const *lane,
+            branch_deque: &raw const *branch_deque,
         });
         compute::within(scope.computation(), || job.run());
         enter_scope(outer);
-        if !lane.jobs.is_empty() {
+        if !branch_deque.jobs.is_empty() {
             come_by_between_jobs();
         }
-        next = lane.jobs.take_newest();
+        next = branch_deque.jobs.take_newest();
     }
 }
 
 /// The owner of a scope has taken a job from its own list.
 pub(super) fn took_its_own() {
-    GATE.with(|gate| gate.came_back(false));
+    WAKE_BACKOFF.with(|backoff| backoff.came_back(false));
 }
 
 /// The owner has come to a branch that was stolen.
 pub(super) fn was_stolen() {
-    GATE.with(|gate| gate.came_back(true));
+    WAKE_BACKOFF.with(|backoff| backoff.came_back(true));
 }
 
 /// The owner has reclaimed a branch that it had promoted.
 pub(super) fn reclaimed() {
-    GATE.with(|gate| gate.came_back(false));
+    WAKE_BACKOFF.with(|backoff| backoff.came_back(false));
     let far_apart = context::with_worker(|worker| {
-        let worker = worker.expect("it is attached to its lane");
+        let worker = worker.expect("it is attached to its branch deque");
         // What is left is enough.
-        Heuristic::AfterSteal.is_on() && !worker.lane().has_shared() && {
+        Heuristic::AfterSteal.is_on() && !worker.branch_deque().has_shared() && {
             let now = worker.shared().time.clock().now_ns();
             now.saturating_sub(PROMOTED_AT.get()) >= FAR_APART.as_nanos() as u64
         }
@@ -587,14 +607,14 @@ pub(super) fn reclaimed() {
     }
 }
 
-/// *The stalled join*.
+/// *The waiting join*.
 #[cold]
-pub(super) fn stall(tail: &Tail, header: &Header) -> Settled {
+pub(super) fn wait_for_thief(tail: &Tail, header: &Header) -> Settled {
     was_stolen();
     // SAFETY: it was stolen, and so promoted.
     let latch = unsafe { header.latch() };
     context::with_worker(|worker| {
-        let worker = worker.expect("the tail is attached to its lane");
+        let worker = worker.expect("the tail is attached to its branch deque");
         // While it unwinds a thread runs nothing more: what it ran could not unwind in its turn.
         if thread::panicking() {
             None
@@ -603,14 +623,14 @@ pub(super) fn stall(tail: &Tail, header: &Header) -> Settled {
         }
     })
     .unwrap_or_else(|| {
-        let lane = tail.lane().expect("it is attached");
+        let branch_deque = tail.branch_deque().expect("it is attached");
         let shared = context::with_worker(|worker| worker.map(|worker| worker.shared().clone()));
         block_in_place(|| {
             // Its permit is free only now, and no thread has searched with it.
             for peer in shared.iter().flat_map(|shared| shared.peers()) {
-                peer.queues.lane.ask();
+                peer.queues.branch_deque.ask();
             }
-            latch.wait(&lane.bed)
+            latch.wait(&branch_deque.parker)
         })
     })
 }
@@ -618,29 +638,29 @@ pub(super) fn stall(tail: &Tail, header: &Header) -> Settled {
 /// Helps with what the thief has forked, for as long as there is something.
 fn help(worker: &Worker, tail: &Tail, header: &Header) -> Option<Settled> {
     let shared = worker.shared();
-    // SAFETY: as in `stall`.
+    // SAFETY: as in `wait_for_thief`.
     let latch = unsafe { header.latch() };
     let mut until = None;
     loop {
-        for _ in 0..STALL_LOOKS {
+        for _ in 0..JOIN_WAIT_LOOKS {
             if let Some(settled) = latch.settled() {
                 return Some(settled);
             }
-            // SAFETY: as in `stall`.
+            // SAFETY: as in `wait_for_thief`.
             if let Some((thief, base)) = unsafe { header.thief() } {
-                let lane = &shared.peer(thief).queues.lane;
-                if let Some(branch) = Lane::claim_descendant(lane, base, latch) {
+                let branch_deque = &shared.peer(thief).queues.branch_deque;
+                if let Some(branch) = BranchDeque::claim_descendant(branch_deque, base, latch) {
                     event!(worker, BranchStolen, &(), thief);
                     debug_assert!(!tail.has_linked(), "a branch was left above");
                     branch.run(worker.index(), tail.top());
                     until = None;
                     continue;
                 }
-                lane.ask_as_helper();
+                branch_deque.ask_as_helper();
             }
             hint::spin_loop();
         }
-        let until = *until.get_or_insert_with(|| worker.until(STALL_PATIENCE));
+        let until = *until.get_or_insert_with(|| worker.until(JOIN_WAIT));
         if shared.time.clock().now_ns() >= until {
             return None;
         }
@@ -649,9 +669,9 @@ fn help(worker: &Worker, tail: &Tail, header: &Header) -> Option<Settled> {
 
 /// Waits a moment. Whether `done` was true.
 pub(super) fn spin_until(done: impl Fn() -> bool) -> bool {
-    let until = Instant::now() + STALL_PATIENCE;
+    let until = Instant::now() + JOIN_WAIT;
     loop {
-        for _ in 0..STALL_LOOKS {
+        for _ in 0..JOIN_WAIT_LOOKS {
             if done() {
                 return true;
             }

@@ -1,20 +1,20 @@
 //! `scope`: any number of branches that borrow, and an end after all of them.
 //!
-//! A branch of a scope is a job on the heap (`jobs.rs`). A spawn puts it into a list of the lane
-//! and wakes a worker, if one is idle and none searches. So idle workers see every branch at once,
-//! also while its spawner computes or blocks. Branches that wait for each other all run if there
-//! are as many free workers.
+//! A branch of a scope is a job on the heap (`jobs.rs`). A spawn puts it into a list of the branch
+//! deque and wakes a worker, if one is idle and none searches. So idle workers see every branch at
+//! once, also while its spawner computes or blocks. Branches that wait for each other all run if
+//! there are as many free workers.
 //!
-//! The scope counts the branches that have not ended ([`Exit`]). All of them count in the same
-//! scope, also those that a branch spawns: a branch ends without waiting for them, and a chain of
-//! branches needs no stack.
+//! The scope counts the branches that have not ended ([`CountLatch`]). All of them count in the
+//! same scope, also those that a branch spawns: a branch ends without waiting for them, and a chain
+//! of branches needs no stack.
 //!
 //! # The end
 //!
 //! The owner of the scope runs jobs of its scope in a loop, the newest of its own list first. If
 //! its list has none, it takes one from another worker's list, the oldest first. If no list has
 //! one, all are being run elsewhere: the owner spins for a moment, gives its permit to another
-//! thread and sleeps (*A job for a sleeper* in `exit.rs`).
+//! thread and sleeps (*A job for a sleeper* in `count_latch.rs`).
 //!
 //! # Which list
 //!
@@ -29,10 +29,10 @@
 //!
 //! # What a wake-up is worth
 //!
-//! *Whom it feeds* in `owner.rs` has the gate. It is the same one: after three wake-ups in a row
-//! from which no thread came in time to take a job, a spawn wakes no thread for 20 us to 1.3 ms.
-//! The monitor finds what waits meanwhile beside an idle worker. A runtime without a monitor has no
-//! gate for jobs: else no thread would find them.
+//! *How many it promotes* in `owner.rs` has the back-off. It is the same one: after three wake-ups
+//! in a row from which no thread came in time to take a job, a spawn wakes no thread for 20 us to
+//! 1.3 ms. The monitor finds what waits meanwhile beside an idle worker. A runtime without a
+//! monitor has no back-off for jobs: else no thread would find them.
 //!
 //! Rejected: jobs in the deque of the joins, as it was here before. An index of the deque belongs
 //! to a frame, so a branch had to wait for all that it had spawned, on top of it. A thread that
@@ -48,7 +48,7 @@ use std::{
 };
 
 use super::{
-    Exit, Lane, Tail, compute,
+    BranchDeque, CountLatch, Tail, compute,
     job::Payload,
     jobs::{Header, Job},
     owner::{self, Way, with_tail},
@@ -57,7 +57,7 @@ use crate::{
     cell::discard,
     context,
     no_unwind::NoUnwind,
-    sched::{Shared, block_in_place, ground::Ground},
+    sched::{Shared, block_in_place, env::Env},
     sync::{Arc, Mutex},
 };
 
@@ -159,10 +159,10 @@ pub struct Scope<'scope> {
 /// What a scope is to its jobs, whatever they borrow.
 #[derive(Debug)]
 pub(super) struct Core {
-    exit: Exit,
-    /// The lane of its owner, which sleeps on the bed there. If the owner has no P, no other thread
-    /// knows this lane.
-    home: Arc<Lane>,
+    latch: CountLatch,
+    /// The branch deque of its owner, which sleeps on the parker there. If the owner has no P, no
+    /// other thread knows this branch deque.
+    owner_deque: Arc<BranchDeque>,
     /// The owner's runtime, or null if it has no P.
     shared: *const Shared,
     /// What its owner computes (`compute.rs`).
@@ -216,7 +216,7 @@ impl<'scope> Scope<'scope> {
         });
         // What is counted has to come into a list.
         let spawning = NoUnwind;
-        self.core.exit.begin();
+        self.core.latch.begin();
         // SAFETY: it is counted, and begins with its header.
         self.core
             .push(unsafe { Job::new(NonNull::from(Box::leak(job)).cast()) });
@@ -226,17 +226,17 @@ impl<'scope> Scope<'scope> {
 
 impl Core {
     fn new() -> Self {
-        let (home, shared) = context::with_worker(|worker| match worker {
+        let (owner_deque, shared) = context::with_worker(|worker| match worker {
             Some(worker) => {
                 let shared = worker.shared();
-                let lane = &shared.peer(worker.index()).queues.lane;
-                (lane.clone(), Arc::as_ptr(shared))
+                let branch_deque = &shared.peer(worker.index()).queues.branch_deque;
+                (branch_deque.clone(), Arc::as_ptr(shared))
             }
-            None => (Arc::new(Lane::new()), ptr::null()),
+            None => (Arc::new(BranchDeque::new()), ptr::null()),
         });
         Self {
-            exit: Exit::new(),
-            home,
+            latch: CountLatch::new(),
+            owner_deque,
             shared,
             computation: compute::current(),
             failure: Mutex::new(None),
@@ -256,24 +256,24 @@ impl Core {
     }
 
     /// Where its owner sleeps.
-    pub(super) fn home(&self) -> &Arc<Lane> {
-        &self.home
+    pub(super) fn owner_deque(&self) -> &Arc<BranchDeque> {
+        &self.owner_deque
     }
 
     /// Makes a job visible. It is counted.
     fn push(&self, job: Job) {
         let at = owner::current_scope();
         if ptr::eq(at.scope, self) {
-            // SAFETY: the frame that set it keeps the lane, and is below on this stack.
-            unsafe { &*at.lane }.jobs.push(job);
+            // SAFETY: the frame that set it keeps the branch deque, and is below on this stack.
+            unsafe { &*at.branch_deque }.jobs.push(job);
         } else {
-            self.home.jobs.push(job);
+            self.owner_deque.jobs.push(job);
         }
         let Some(shared) = self.shared() else {
             return;
         };
-        if self.exit.is_asleep() {
-            self.home.bed.unpark(|| ());
+        if self.latch.is_asleep() {
+            self.owner_deque.parker.unpark(|| ());
         }
         owner::wake_for_a_job(shared);
     }
@@ -282,7 +282,7 @@ impl Core {
     fn run<R>(&self, f: impl FnOnce() -> R) -> std::thread::Result<R> {
         let outer = owner::enter_scope(owner::Place {
             scope: self,
-            lane: Arc::as_ptr(&self.home),
+            branch_deque: Arc::as_ptr(&self.owner_deque),
         });
         let result = catch_unwind(AssertUnwindSafe(f));
         let waiting = NoUnwind;
@@ -294,11 +294,11 @@ impl Core {
 
     /// Returns when all branches have ended.
     fn drain(&self) {
-        while !self.exit.is_open() {
+        while !self.latch.is_open() {
             owner::come_by_between_jobs();
             if let Some(job) = self.take() {
                 job.run();
-            } else if !owner::spin_until(|| self.exit.is_open()) {
+            } else if !owner::spin_until(|| self.latch.is_open()) {
                 self.sleep();
             }
         }
@@ -306,14 +306,14 @@ impl Core {
 
     /// A job of this scope, for its owner.
     fn take(&self) -> Option<Job> {
-        let own = self.home.jobs.take_newest_of(self);
+        let own = self.owner_deque.jobs.take_newest_of(self);
         if own.is_some() {
             owner::took_its_own();
             return own;
         }
         owner::was_stolen();
         let mut others = self.shared()?.peers();
-        others.find_map(|peer| peer.queues.lane.jobs.take_oldest_of(self))
+        others.find_map(|peer| peer.queues.branch_deque.jobs.take_oldest_of(self))
     }
 
     /// Sleeps until all have ended, or a job waits in a list.
@@ -323,17 +323,17 @@ impl Core {
         block_in_place(|| {
             // Its permit is free only now, and no thread has searched with it.
             for peer in shared.peers() {
-                peer.queues.lane.ask();
+                peer.queues.branch_deque.ask();
             }
-            self.exit.fall_asleep();
-            while !self.exit.is_open()
+            self.latch.fall_asleep();
+            while !self.latch.is_open()
                 && !shared
                     .peers()
-                    .any(|peer| peer.queues.lane.jobs.has_of(self))
+                    .any(|peer| peer.queues.branch_deque.jobs.has_of(self))
             {
-                self.home.bed.park();
+                self.owner_deque.parker.park();
             }
-            self.exit.get_up();
+            self.latch.wake_up();
         });
     }
 
@@ -381,8 +381,8 @@ where
             scope.core.fail(payload);
         }
         let core = header.scope.as_ptr();
-        // SAFETY: the job was counted when it was spawned, and this is the last of it. The lane is
-        // kept by its own reference.
-        unsafe { Exit::end(&raw const (*core).exit, || (*core).home.clone()) };
+        // SAFETY: the job was counted when it was spawned, and this is the last of it. The branch
+        // deque is kept by its own reference.
+        unsafe { CountLatch::end(&raw const (*core).latch, || (*core).owner_deque.clone()) };
     }
 }

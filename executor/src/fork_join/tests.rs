@@ -13,10 +13,10 @@
 //! `fork_join/jobs.rs` takes the oldest, or one of any scope.
 //!
 //! J2, J5: a thread that clears a runtime away above a join leaves that join's indices alone. It
-//! fails when an index counts for whatever lane the thread is attached to.
+//! fails when an index counts for whatever branch deque the thread is attached to.
 //!
 //! L1: who woke nobody for long in one runtime wakes somebody in the next. It fails when the times
-//! of two clocks are compared (`Gate::is_open` in `fork_join/owner.rs`).
+//! of two clocks are compared (`WakeBackoff::is_over` in `fork_join/owner.rs`).
 //!
 //! J1: the last branch of a scope finds who asked before it began. It fails when
 //! `come_by_between_jobs` in `fork_join/owner.rs` forgets who got nothing.
@@ -24,8 +24,8 @@
 //! J5, L1: a branch that is handed back to a scope whose owner sleeps at its end gets the owner up.
 //! It hangs without the unpark of `drop` in `fork_join/deque.rs`.
 //!
-//! J3: with one worker nobody is fed who has no permit, though somebody asks. It fails when `feed`
-//! does not look how many there are.
+//! J3: with one worker nothing is promoted for who has no permit, though somebody asks. It fails
+//! when `promote_for_asks` does not look how many there are.
 
 use std::{
     env,
@@ -45,14 +45,14 @@ use std::{
 };
 
 use super::{
-    Lane, Tail, join, join_on,
-    owner::{GATE_TRUST, Gate, base, come_by, with_tail},
+    BranchDeque, Tail, join, join_on,
+    owner::{BACKOFF_TRUST, WakeBackoff, base, come_by, with_tail},
     scope,
 };
 use crate::{
     context,
     runtime::Builder,
-    sched::{closing::Closing, ground::Ground},
+    sched::{env::Env, phase::ShutdownEnv},
     stack::{calls, here},
     sync::Arc,
 };
@@ -72,12 +72,12 @@ const CHILD: &str = "WS_TEST_UNWINDS";
 
 /// Steals the second branch, for good, and then lets the wait for it panic.
 fn unwind_from_the_wait() {
-    let lane = Arc::new(Lane::new());
+    let branch_deque = Arc::new(BranchDeque::new());
     // SAFETY: no other thread has it, and it outlives the tail.
-    let tail = unsafe { lane.attach() };
+    let tail = unsafe { branch_deque.attach() };
     let steal = || {
         tail.promote(1, 0);
-        mem::forget(Lane::claim(&lane, 0).unwrap());
+        mem::forget(BranchDeque::claim(&branch_deque, 0).unwrap());
     };
     // SAFETY: it is attached.
     unsafe {
@@ -193,7 +193,7 @@ fn a_recursion_that_is_deeper_than_the_deque_ends() {
             threads.spawn(|| {
                 while !over.load(SeqCst) {
                     for peer in shared.peers() {
-                        peer.queues.lane.ask();
+                        peer.queues.branch_deque.ask();
                     }
                     thread::yield_now();
                 }
@@ -281,14 +281,14 @@ fn a_thread_clears_away_above_its_join() {
 
 #[test]
 fn a_gate_that_closed_in_one_runtime_is_open_in_another() {
-    let gate = Gate::new();
+    let backoff = WakeBackoff::new();
     let then = 3_600_000_000_000;
-    for _ in 0..GATE_TRUST {
-        gate.woke(then);
-        gate.came_back(false);
+    for _ in 0..BACKOFF_TRUST {
+        backoff.woke(then);
+        backoff.came_back(false);
     }
-    assert!(!gate.is_open(|| then + 1), "three were in vain");
-    assert!(gate.is_open(|| 1), "that clock begins anew");
+    assert!(!backoff.is_over(|| then + 1), "three were in vain");
+    assert!(backoff.is_over(|| 1), "that clock begins anew");
 }
 
 /// Runs `f` on one of two workers, while the other is busy, and so asks for nothing, until it is
@@ -333,8 +333,12 @@ fn the_last_of_a_scope_finds_who_asked() {
 fn with_one_worker_nobody_is_fed() {
     let shared = limited(|send| {
         let runtime = Builder::new().workers(1).build().unwrap();
-        let lanes = runtime.handle().shared().clone();
-        let has_shared = || lanes.peers().any(|peer| peer.queues.lane.has_shared());
+        let branch_deques = runtime.handle().shared().clone();
+        let has_shared = || {
+            branch_deques
+                .peers()
+                .any(|peer| peer.queues.branch_deque.has_shared())
+        };
         let shared = runtime.block_on(async {
             come_by();
             join(has_shared, || ()).0
@@ -356,12 +360,12 @@ fn a_branch_that_is_handed_back_wakes_the_owner_of_its_scope() {
         thread::scope(|threads| {
             scope(|scope| {
                 scope.spawn(|_| ran_on.lock().unwrap().push(thread::current().id()));
-                let lane = &shared.peer(owner).queues.lane;
+                let branch_deque = &shared.peer(owner).queues.branch_deque;
                 threads.spawn(move || {
-                    let branch = Lane::take(lane).expect("it was spawned");
+                    let branch = BranchDeque::take(branch_deque).expect("it was spawned");
                     claimed.send(()).unwrap();
                     // Its owner waits a moment, and goes to sleep.
-                    while !lane.bed.is_asleep() {
+                    while !branch_deque.parker.is_asleep() {
                         thread::yield_now();
                     }
                     drop(branch);

@@ -7,11 +7,11 @@
 //! | `two_that_were_linked_go_together` | two nested joins that are placed and promoted at once, and joins between and above them that are only linked: each branch once, the older one first, and nothing is left on the tail | 3 | 3.5 | `fork_place_newest_first`, `fork_place_keeps_the_newest`, `fork_place_forgets_the_top`, `fork_place_grows_once`, `fork_pop_ignores_the_split`, `fork_pop_forgets_the_rest` |
 //! | `an_index_is_used_again` | a second branch at the index of the first, which a slow thief still looks at | 3 | 0.3 | `fork_settle_keeps_the_index` |
 //! | `a_branch_that_is_given_back_is_run_by_its_owner` | the same as the first for a branch that was claimed and not run | 3 | 0.1 | `fork_latch_forgets_the_sleeper` |
-//! | `a_helper_does_not_run_what_was_forked_before` | who helps at a stalled join never runs what the thief had forked before it took our branch | 2 | 0.1 | `fork_helper_ignores_the_base` |
+//! | `a_helper_does_not_run_what_was_forked_before` | who helps at a waiting join never runs what the thief had forked before it took our branch | 2 | 0.1 | `fork_helper_ignores_the_base` |
 //! | `a_helper_does_not_run_what_was_forked_afterwards` | nor what it forks after that has ended | 2 | 0.1 | `fork_helper_does_not_look_again` |
-//! | `a_cancel_is_seen` | who answers an ask while the computation that it runs is cancelled sees that, or is asked again | 3 | 0.0 | `fork_mark_set_no_fence`, `fork_mark_look_no_fence` |
-//! | `a_scope_is_left_after_its_branches` | two branches that end elsewhere, and an owner that sleeps and then frees the scope | 3 | 5.9 | `fork_exit_end_relaxed`, `fork_exit_open_relaxed`, `fork_exit_forgets_the_owner` |
-//! | `a_job_is_run_by_an_owner_that_sleeps` | a branch puts a job into a list while the owner of the scope falls asleep, and nobody else takes the job | 3 | 0.1 | `fork_exit_sleeper_no_fence`, `fork_exit_spawner_no_fence` |
+//! | `a_cancel_is_seen` | who answers an ask while the computation that it runs is cancelled sees that, or is asked again | 3 | 0.0 | `fork_cancel_set_no_fence`, `fork_cancel_look_no_fence` |
+//! | `a_scope_is_left_after_its_branches` | two branches that end elsewhere, and an owner that sleeps and then frees the scope | 3 | 5.9 | `fork_count_latch_end_relaxed`, `fork_count_latch_open_relaxed`, `fork_count_latch_forgets_the_owner` |
+//! | `a_job_is_run_by_an_owner_that_sleeps` | a branch puts a job into a list while the owner of the scope falls asleep, and nobody else takes the job | 3 | 0.1 | `fork_count_latch_sleeper_no_fence`, `fork_count_latch_spawner_no_fence` |
 //!
 //! loom does not see the links, which are plain cells of the owner's: that nobody else looks at
 //! them is for ThreadSanitizer to say.
@@ -25,7 +25,7 @@ use std::{cell::Cell, mem, ptr};
 
 use super::both_ways::{Turn, explore};
 use crate::{
-    fork_join::{Exit, Header, Lane, Mark, Settled, Tail, join_on},
+    fork_join::{BranchDeque, CancelFlag, CountLatch, Header, Settled, Tail, join_on},
     park::Parker,
     sync::{
         Arc, Mutex, UnsafeCell,
@@ -34,23 +34,23 @@ use crate::{
     },
 };
 
-/// A worker's lane, on its own thread.
+/// A worker's branch deque, on its own thread.
 struct Owner {
-    lane: Arc<Lane>,
-    /// In the lane.
+    branch_deque: Arc<BranchDeque>,
+    /// In the branch deque.
     tail: *const Tail,
 }
 
 impl Owner {
-    fn new(lane: &Arc<Lane>) -> Self {
-        let lane = lane.clone();
-        // SAFETY: the lane is kept, and a model makes one owner for it.
-        let tail = ptr::from_ref(unsafe { lane.attach() });
-        Self { lane, tail }
+    fn new(branch_deque: &Arc<BranchDeque>) -> Self {
+        let branch_deque = branch_deque.clone();
+        // SAFETY: the branch deque is kept, and a model makes one owner for it.
+        let tail = ptr::from_ref(unsafe { branch_deque.attach() });
+        Self { branch_deque, tail }
     }
 
     fn tail(&self) -> &Tail {
-        // SAFETY: the lane is kept.
+        // SAFETY: the branch deque is kept.
         unsafe { &*self.tail }
     }
 
@@ -63,9 +63,9 @@ impl Owner {
         &self,
         a: impl FnOnce() -> RA,
         b: impl FnOnce() -> RB,
-        stall: impl Fn(&Tail, &Header) -> Settled,
+        wait_for_thief: impl Fn(&Tail, &Header) -> Settled,
     ) -> (RA, RB) {
-        self.join_promoting(1, a, b, stall)
+        self.join_promoting(1, a, b, wait_for_thief)
     }
 
     /// A join after whose push so many branches are promoted, of those that are there. With 0
@@ -75,7 +75,7 @@ impl Owner {
         count: usize,
         a: impl FnOnce() -> RA,
         b: impl FnOnce() -> RB,
-        stall: impl Fn(&Tail, &Header) -> Settled,
+        wait_for_thief: impl Fn(&Tail, &Header) -> Settled,
     ) -> (RA, RB) {
         let pushed = |tail: &Tail| {
             if count > 0 {
@@ -83,12 +83,12 @@ impl Owner {
             }
         };
         // SAFETY: it is attached.
-        unsafe { join_on(self.tail(), || self.tail(), a, b, pushed, stall) }
+        unsafe { join_on(self.tail(), || self.tail(), a, b, pushed, wait_for_thief) }
     }
 
     fn sleep(&self, header: &Header) -> Settled {
         // SAFETY: a branch that is waited for was promoted.
-        unsafe { header.latch() }.wait(&self.lane.bed)
+        unsafe { header.latch() }.wait(&self.branch_deque.parker)
     }
 }
 
@@ -116,8 +116,8 @@ impl Letter {
     }
 }
 
-fn steal(lane: &Arc<Lane>) {
-    if let Some(branch) = Lane::claim(lane, 0) {
+fn steal(branch_deque: &Arc<BranchDeque>) {
+    if let Some(branch) = BranchDeque::claim(branch_deque, 0) {
         branch.run(1, 0);
     }
 }
@@ -125,10 +125,10 @@ fn steal(lane: &Arc<Lane>) {
 #[test]
 fn a_branch_is_run_once() {
     explore(3, |turn: Turn| {
-        let lane = Arc::new(Lane::new());
-        let thief = lane.clone();
+        let branch_deque = Arc::new(BranchDeque::new());
+        let thief = branch_deque.clone();
         let owner = move || {
-            let owner = Owner::new(&lane);
+            let owner = Owner::new(&branch_deque);
             let (there, back, runs) = (Letter::new(), Letter::new(), Cell::new(0));
             there.write();
             let (letter, answer) = (there.clone(), back.clone());
@@ -149,10 +149,10 @@ fn a_branch_is_run_once() {
 #[test]
 fn the_oldest_goes_first() {
     explore(2, |turn: Turn| {
-        let lane = Arc::new(Lane::new());
-        let thieves = [lane.clone(), lane.clone()];
+        let branch_deque = Arc::new(BranchDeque::new());
+        let thieves = [branch_deque.clone(), branch_deque.clone()];
         let owner = move || {
-            let owner = Owner::new(&lane);
+            let owner = Owner::new(&branch_deque);
             let order = Arc::new(AtomicUsize::new(0));
             let (old, new) = (order.clone(), order.clone());
             let ran_by_thief = |header: &Header| {
@@ -189,17 +189,20 @@ fn the_oldest_goes_first() {
             assert!(!inner_stolen || outer_stolen);
             assert_eq!(order.load(Relaxed), 2);
         };
-        turn.race(owner, thieves.map(|lane| move || steal(&lane)));
+        turn.race(
+            owner,
+            thieves.map(|branch_deque| move || steal(&branch_deque)),
+        );
     });
 }
 
 #[test]
 fn two_that_were_linked_go_together() {
     explore(3, |turn: Turn| {
-        let lane = Arc::new(Lane::new());
-        let thieves = [lane.clone(), lane.clone()];
+        let branch_deque = Arc::new(BranchDeque::new());
+        let thieves = [branch_deque.clone(), branch_deque.clone()];
         let owner = move || {
-            let owner = Owner::new(&lane);
+            let owner = Owner::new(&branch_deque);
             let runs = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
             let stolen = [Cell::new(false), Cell::new(false)];
             let branch = |which: usize| {
@@ -213,7 +216,7 @@ fn two_that_were_linked_go_together() {
                 };
                 (branch, back)
             };
-            let stall = |which: usize, header: &Header| {
+            let wait_for_thief = |which: usize, header: &Header| {
                 stolen[which].set(true);
                 owner.sleep(header)
             };
@@ -230,10 +233,10 @@ fn two_that_were_linked_go_together() {
                 quiet();
                 assert_eq!(owner.tail().top(), 0, "it was placed for nobody");
                 let (new, new_back) = branch(1);
-                owner.join_promoting(2, quiet, new, |_, header| stall(1, header));
+                owner.join_promoting(2, quiet, new, |_, header| wait_for_thief(1, header));
                 new_back.read();
             };
-            owner.join_promoting(0, inner, old, |_, header| stall(0, header));
+            owner.join_promoting(0, inner, old, |_, header| wait_for_thief(0, header));
             old_back.read();
             // The newer one is taken only after the older one.
             assert!(!stolen[1].get() || stolen[0].get());
@@ -242,17 +245,20 @@ fn two_that_were_linked_go_together() {
             }
             assert!(!owner.tail().has_branches());
         };
-        turn.race(owner, thieves.map(|lane| move || steal(&lane)));
+        turn.race(
+            owner,
+            thieves.map(|branch_deque| move || steal(&branch_deque)),
+        );
     });
 }
 
 #[test]
 fn an_index_is_used_again() {
     explore(3, |turn: Turn| {
-        let lane = Arc::new(Lane::new());
-        let thief = lane.clone();
+        let branch_deque = Arc::new(BranchDeque::new());
+        let thief = branch_deque.clone();
         let owner = move || {
-            let owner = Owner::new(&lane);
+            let owner = Owner::new(&branch_deque);
             for round in 0..2 {
                 let letter = Letter::new();
                 letter.write();
@@ -271,30 +277,30 @@ fn an_index_is_used_again() {
 #[test]
 fn a_branch_that_is_given_back_is_run_by_its_owner() {
     explore(3, |turn: Turn| {
-        let lane = Arc::new(Lane::new());
-        let thief = lane.clone();
+        let branch_deque = Arc::new(BranchDeque::new());
+        let thief = branch_deque.clone();
         let owner = move || {
-            let owner = Owner::new(&lane);
+            let owner = Owner::new(&branch_deque);
             let own = thread::current().id();
             let ((), by) = owner.join(|| (), || thread::current().id());
             assert_eq!(by, own);
             assert_eq!(owner.tail().top(), 0);
         };
-        turn.race(owner, [move || drop(Lane::claim(&thief, 0))]);
+        turn.race(owner, [move || drop(BranchDeque::claim(&thief, 0))]);
     });
 }
 
 /// As `owner::help` does it, with one look.
-fn help(owner: &Owner, thief: &Arc<Lane>, header: &Header) -> Settled {
+fn help(owner: &Owner, thief: &Arc<BranchDeque>, header: &Header) -> Settled {
     // SAFETY: a branch that is waited for was promoted.
     let (latch, by) = unsafe { (header.latch(), header.thief()) };
     if let Some((processor, base)) = by {
         assert_eq!(processor, 1);
-        if let Some(branch) = Lane::claim_descendant(thief, base, latch) {
+        if let Some(branch) = BranchDeque::claim_descendant(thief, base, latch) {
             branch.run(0, owner.tail().top());
         }
     }
-    latch.wait(&owner.lane.bed)
+    latch.wait(&owner.branch_deque.parker)
 }
 
 crate::sync::thread_local! {
@@ -321,13 +327,13 @@ fn a_helper_does_not_run_what_was_forked_afterwards() {
 /// The thief has a branch of its own when it takes ours, or forks one afterwards.
 fn helper(when: Foreign) {
     explore(2, move |turn: Turn| {
-        let lanes = [Arc::new(Lane::new()), Arc::new(Lane::new())];
-        let [own, thief] = lanes.clone();
+        let branch_deques = [Arc::new(BranchDeque::new()), Arc::new(BranchDeque::new())];
+        let [own, thief] = branch_deques.clone();
         let run_by_thief = move || {
-            let worker = Owner::new(&lanes[1]);
+            let worker = Owner::new(&branch_deques[1]);
             let foreign = || thread::current().id();
             let steal = || {
-                if let Some(branch) = Lane::claim(&lanes[0], 0) {
+                if let Some(branch) = BranchDeque::claim(&branch_deques[0], 0) {
                     THIEF.with(|current| current.set(&raw const worker));
                     branch.run(1, worker.tail().top());
                     THIEF.with(|current| current.set(ptr::null()));
@@ -339,7 +345,7 @@ fn helper(when: Foreign) {
                 steal();
                 worker.join(|| (), foreign)
             };
-            assert_eq!(by, thread::current().id(), "a stranger was helped");
+            assert_eq!(by, thread::current().id(), "the wrong branch was helped");
         };
         let owner = move || {
             let owner = Owner::new(&own);
@@ -364,41 +370,41 @@ fn helper(when: Foreign) {
 #[test]
 fn a_cancel_is_seen() {
     /// What a join does that was asked, as far as a cancel goes: whether it saw one.
-    fn comes_by(tail: &Tail, mark: &Mark) -> bool {
+    fn comes_by(tail: &Tail, flag: &CancelFlag) -> bool {
         !tail.is_undisturbed() && {
             tail.heed();
-            mark.is_set()
+            flag.is_set()
         }
     }
 
     explore(3, |turn: Turn| {
-        let (lane, mark) = (Arc::new(Lane::new()), Arc::new(Mark::new()));
-        // A thief has asked. (A new lane begins so.)
-        lane.ask();
+        let (branch_deque, flag) = (Arc::new(BranchDeque::new()), Arc::new(CancelFlag::new()));
+        // A thief has asked. (A new branch deque begins so.)
+        branch_deque.ask();
         let cancels = {
-            let (lane, mark) = (lane.clone(), mark.clone());
+            let (branch_deque, flag) = (branch_deque.clone(), flag.clone());
             move || {
-                mark.set();
-                lane.ask();
+                flag.set();
+                branch_deque.ask();
             }
         };
         let runs = {
-            let mark = mark.clone();
+            let flag = flag.clone();
             move || {
-                let owner = Owner::new(&lane);
-                let saw = comes_by(owner.tail(), &mark);
+                let owner = Owner::new(&branch_deque);
+                let saw = comes_by(owner.tail(), &flag);
                 (owner, saw)
             }
         };
         let ((owner, saw), [()]) = turn.race(runs, [cancels]);
-        assert!(saw || comes_by(owner.tail(), &mark));
+        assert!(saw || comes_by(owner.tail(), &flag));
     });
 }
 
 /// Where the owner of a scope sleeps. It stays when the scope is gone.
-struct Bed(Parker);
+struct SharedParker(Parker);
 
-impl AsRef<Parker> for Bed {
+impl AsRef<Parker> for SharedParker {
     fn as_ref(&self) -> &Parker {
         &self.0
     }
@@ -407,20 +413,20 @@ impl AsRef<Parker> for Bed {
 #[test]
 fn a_scope_is_left_after_its_branches() {
     struct Scope {
-        exit: Exit,
-        bed: Arc<Bed>,
+        latch: CountLatch,
+        parker: Arc<SharedParker>,
         /// Written by the branches; its end is an access as well.
         letters: [Letter; 2],
     }
 
     explore(3, |turn: Turn| {
         let scope = Box::new(Scope {
-            exit: Exit::new(),
-            bed: Arc::new(Bed(Parker::new())),
+            latch: CountLatch::new(),
+            parker: Arc::new(SharedParker(Parker::new())),
             letters: [Letter(UnsafeCell::new(0)), Letter(UnsafeCell::new(0))],
         });
-        scope.exit.begin();
-        scope.exit.begin();
+        scope.latch.begin();
+        scope.latch.begin();
         let address = Box::into_raw(scope);
         let shared = ScopePointer(address);
         let ends = [0, 1].map(|which| {
@@ -429,21 +435,21 @@ fn a_scope_is_left_after_its_branches() {
                 let scope = scope.get();
                 // SAFETY: this branch is counted.
                 unsafe { (*scope).letters[which].write() };
-                // SAFETY: as above, and the bed is kept by its reference.
-                unsafe { Exit::end(&raw const (*scope).exit, || (*scope).bed.clone()) };
+                // SAFETY: as above, and the parker is kept by its reference.
+                unsafe { CountLatch::end(&raw const (*scope).latch, || (*scope).parker.clone()) };
             }
         });
         let owner = move || {
             let scope = shared.get();
             // SAFETY: it is freed below.
-            let exit = unsafe { &(*scope).exit };
-            if !exit.is_open() {
-                exit.fall_asleep();
-                while !exit.is_open() {
+            let latch = unsafe { &(*scope).latch };
+            if !latch.is_open() {
+                latch.fall_asleep();
+                while !latch.is_open() {
                     // SAFETY: as above.
-                    unsafe { &*scope }.bed.0.park();
+                    unsafe { &*scope }.parker.0.park();
                 }
-                exit.get_up();
+                latch.wake_up();
             }
             // SAFETY: all have ended.
             let scope = unsafe { Box::from_raw(scope) };
@@ -456,9 +462,9 @@ fn a_scope_is_left_after_its_branches() {
 #[test]
 fn a_job_is_run_by_an_owner_that_sleeps() {
     struct Scope {
-        exit: Exit,
-        bed: Arc<Bed>,
-        /// The list of a lane, and what it says of its length without the lock.
+        latch: CountLatch,
+        parker: Arc<SharedParker>,
+        /// The list of a branch deque, and what it says of its length without the lock.
         list: Mutex<usize>,
         waiting: AtomicUsize,
     }
@@ -474,37 +480,37 @@ fn a_job_is_run_by_an_owner_that_sleeps() {
 
     explore(3, |turn: Turn| {
         let scope = Arc::new(Scope {
-            exit: Exit::new(),
-            bed: Arc::new(Bed(Parker::new())),
+            latch: CountLatch::new(),
+            parker: Arc::new(SharedParker(Parker::new())),
             list: Mutex::new(0),
             waiting: AtomicUsize::new(0),
         });
         // The branch that spawns.
-        scope.exit.begin();
+        scope.latch.begin();
         let spawns = {
             let scope = scope.clone();
             move || {
-                scope.exit.begin();
+                scope.latch.begin();
                 scope.set(1);
-                if scope.exit.is_asleep() {
-                    scope.bed.0.unpark(|| ());
+                if scope.latch.is_asleep() {
+                    scope.parker.0.unpark(|| ());
                 }
-                // SAFETY: it is counted; scope and bed are kept.
-                unsafe { Exit::end(&raw const scope.exit, || scope.bed.clone()) };
+                // SAFETY: it is counted; scope and parker are kept.
+                unsafe { CountLatch::end(&raw const scope.latch, || scope.parker.clone()) };
             }
         };
         let owner = move || {
-            while !scope.exit.is_open() {
+            while !scope.latch.is_open() {
                 if scope.waiting.load(Relaxed) == 1 && scope.set(0) == 1 {
-                    // SAFETY: the job is counted; scope and bed are kept.
-                    unsafe { Exit::end(&raw const scope.exit, || scope.bed.clone()) };
+                    // SAFETY: the job is counted; scope and parker are kept.
+                    unsafe { CountLatch::end(&raw const scope.latch, || scope.parker.clone()) };
                     continue;
                 }
-                scope.exit.fall_asleep();
-                while !scope.exit.is_open() && scope.waiting.load(Relaxed) == 0 {
-                    scope.bed.0.park();
+                scope.latch.fall_asleep();
+                while !scope.latch.is_open() && scope.waiting.load(Relaxed) == 0 {
+                    scope.parker.0.park();
                 }
-                scope.exit.get_up();
+                scope.latch.wake_up();
             }
         };
         turn.race(owner, [spawns]);

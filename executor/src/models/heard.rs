@@ -1,4 +1,4 @@
-//! *Who is heard* (L6): `sched/ground.rs`.
+//! *Who is heard* (L6): `sched/env.rs`.
 //!
 //! | model | shows | bound | seconds | mutants that fail it |
 //! | --- | --- | --- | --- | --- |
@@ -7,53 +7,53 @@
 //!
 //! A timer that nobody waits for is a deadlock, which loom reports.
 
-use super::{both_ways::explore, floor::floor_with_net};
+use super::{both_ways::explore, mock::mock_with_net};
 use crate::sched::sleep::Sleeper;
 
 #[test]
 fn a_timer_that_is_armed_beside_a_release() {
     explore(2, |turn| {
-        let (floor, [owner, guest, sleeper]) = floor_with_net(1);
+        let (mock, [owner, foreign, sleeper]) = mock_with_net(1);
         let sleeper = sleeper.arrive().asleep();
         let owner = owner.arrive();
         // The permit is taken.
-        let guest = guest.arrive();
+        let foreign = foreign.arrive();
         let blocks = move || {
             owner.begin_blocking();
-            owner.floor.wait_for_the_timer();
+            owner.mock.wait_for_the_timer();
             owner.leave();
         };
         let arms = move || {
-            guest.floor.arm();
-            guest.leave();
+            foreign.mock.arm();
+            foreign.leave();
         };
         let others: [Box<dyn FnOnce()>; 2] =
             [Box::new(arms), Box::new(move || sleeper.wait_in_turn())];
         turn.race(blocks, others);
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }
 
 #[test]
 fn a_thread_leaves_the_netpoll_beside_a_release() {
     explore(2, |turn| {
-        let (floor, [owner, guest, sleeper]) = floor_with_net(1);
+        let (mock, [owner, foreign, sleeper]) = mock_with_net(1);
         let sleeper = sleeper.arrive().asleep();
         let owner = owner.arrive();
-        let guest = guest.arrive();
+        let foreign = foreign.arrive();
         let blocks = move || {
-            owner.floor.arm();
+            owner.mock.arm();
             owner.begin_blocking();
-            owner.floor.wait_for_the_timer();
+            owner.mock.wait_for_the_timer();
             owner.leave();
         };
         let comes = move || {
-            guest.come_from_the_netpoll();
-            guest.leave();
+            foreign.come_from_the_netpoll();
+            foreign.leave();
         };
         let others: [Box<dyn FnOnce()>; 2] =
             [Box::new(comes), Box::new(move || sleeper.wait_in_turn())];
         turn.race(blocks, others);
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }

@@ -14,57 +14,57 @@
 
 use super::{
     both_ways::explore,
-    floor::{Job, Pair, floor, number},
+    mock::{Job, Pair, mock, number},
 };
-use crate::sched::ground::Ground;
+use crate::sched::env::Env;
 
 #[test]
 fn nobody_sleeps_while_work_waits() {
     explore(3, |turn| {
-        let (floor, [worker]) = floor(1);
+        let (mock, [worker]) = mock(1);
         let worker = worker.arrive().start_spinning();
-        let submitter = floor.clone();
+        let submitter = mock.clone();
         let work = move || assert_eq!(number(worker.next()), 0);
         turn.race(work, [move || submitter.push_foreign(Job::new(0))]);
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }
 
 #[test]
 fn work_that_came_while_no_permit_was_free_is_found() {
     explore(3, |turn| {
-        let (floor, [worker]) = floor(1);
+        let (mock, [worker]) = mock(1);
         // It does not spin: half of those that are busy do already, say.
         let worker = worker.arrive();
-        let submitter = floor.clone();
+        let submitter = mock.clone();
         let work = move || assert_eq!(number(worker.park_and_next()), 0);
         turn.race(work, [move || submitter.push_foreign(Job::new(0))]);
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }
 
 #[test]
 fn a_spinner_that_finds_work_sees_to_the_rest() {
     explore(2, |turn| {
-        let (floor, [sleeper, spinner]) = floor(2);
+        let (mock, [sleeper, spinner]) = mock(2);
         let sleeper = sleeper.arrive().asleep();
         let spinner = spinner.arrive().start_spinning();
         let pair = Pair::new();
-        let submitter = floor.clone();
+        let submitter = mock.clone();
         let submits = move || {
             submitter.push_foreign(Job::new(0));
             submitter.push_foreign(Job::new(1));
         };
         let workers = [sleeper, spinner].map(|worker| pair.taken_by(worker));
         turn.race(submits, workers);
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }
 
 #[test]
 fn a_thief_comes_while_its_victim_is_busy() {
     explore(3, |turn| {
-        let (floor, [victim, thief]) = floor(2);
+        let (mock, [victim, thief]) = mock(2);
         let victim = victim.arrive();
         let thief = thief.arrive().start_spinning();
         let pair = Pair::new();
@@ -75,40 +75,40 @@ fn a_thief_comes_while_its_victim_is_busy() {
             busy.do_one();
         };
         turn.race(victim, [pair.taken_by(thief)]);
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }
 
 #[test]
 fn a_batch_wakes_one_after_the_other() {
     explore(2, |turn| {
-        let (floor, workers) = floor::<2>(2);
+        let (mock, workers) = mock::<2>(2);
         let sleepers = workers.map(|worker| worker.arrive().asleep());
         let pair = Pair::new();
-        let submitter = floor.clone();
+        let submitter = mock.clone();
         let submits = move || submitter.push_all([Job::new(0), Job::new(1)]);
         turn.race(submits, sleepers.map(|sleeper| pair.taken_by(sleeper)));
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }
 
 #[test]
 fn who_pushes_ends_a_long_rest() {
     explore(3, |turn| {
-        let (floor, [worker]) = floor(1);
+        let (mock, [worker]) = mock(1);
         // The permit is taken: a push wakes nobody else.
         let worker = worker.arrive();
-        let (submitter, ground) = (floor.clone(), floor.clone());
+        let (submitter, env) = (mock.clone(), mock.clone());
         let rest = move || {
-            let idle = ground.idle();
-            if idle.monitor_may_rest(|| ground.has_queued()) {
+            let idle = env.idle();
+            if idle.monitor_may_rest(|| env.has_queued()) {
                 idle.monitor().park();
-                assert!(ground.has_queued(), "it got up for that");
+                assert!(env.has_queued(), "it woke up for that");
             }
         };
         turn.race(rest, [move || submitter.push_foreign(Job::new(0))]);
         assert_eq!(number(worker.next()), 0);
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }
 
@@ -116,14 +116,14 @@ fn who_pushes_ends_a_long_rest() {
 fn a_thread_that_could_not_be_started_strands_nothing() {
     explore(1, |turn| {
         // One thread, at the cap, and two permits: the second wakes nobody.
-        let (floor, [worker]) = floor(2);
+        let (mock, [worker]) = mock(2);
         let worker = worker.arrive();
         let submitters = [0, 1].map(|number| {
-            let floor = floor.clone();
-            move || floor.push_foreign(Job::new(number))
+            let mock = mock.clone();
+            move || mock.push_foreign(Job::new(number))
         });
         let work = move || assert_eq!(number(worker.next()) + number(worker.next()), 1);
         turn.race(work, submitters);
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }

@@ -3,14 +3,14 @@
 //! | model | shows | bound | seconds | mutants that fail it |
 //! | --- | --- | --- | --- | --- |
 //! | `a_task_from_outside_is_run_where_no_thread_can_be_had` | two spawns from outside, of which one may rely on the other's thread, which is refused: the reserve stands in and runs both | 1 | 1.6 | `keeper_refusal_calls_nobody` |
-//! | `a_refusal_beside_the_reserves_sleep_is_seen` | a thread is refused while the reserve is about to sleep again | 3 | 7.3 | `keeper_looks_before_the_note_is_taken` |
+//! | `a_refusal_beside_the_reserves_sleep_is_seen` | a thread is refused while the reserve is about to sleep again | 3 | 7.3 | `keeper_looks_before_the_notification_is_taken` |
 //! | `a_refusal_beside_a_thread_that_is_started_is_seen` | the starter of an earlier thread takes the mark of a later refusal back: the reserve tries again | 2 | 15 | `keeper_relies_on_the_mark` |
 //! | `the_role_is_taken_again_beside_a_start` | a thread that stood in ends while another keeper is started, or refused: one thread has the role | 3 | 0.1 | `keeper_starts_without_the_lock`, `keeper_does_not_ask_for_the_role`, `keeper_forgets_the_role` |
-//! | `the_end_beside_the_reserves_sleep_is_seen` | the runtime ends while the reserve is about to sleep again | 3 | 0.1 | `keeper_takes_the_note_of_the_end` |
+//! | `the_end_beside_the_reserves_sleep_is_seen` | the runtime ends while the reserve is about to sleep again | 3 | 0.1 | `keeper_takes_the_notification_of_the_end` |
 //!
-//! The environment is a `House` whose system gives or refuses each thread as the model says. Its
-//! threads run jobs from the global queue, and end when there are none. A job that is never run is
-//! a deadlock, which loom reports, and so is a reserve that misses the end. The time between two
+//! The environment is a `MockRuntime` whose system gives or refuses each thread as the model says.
+//! Its threads run jobs from the global queue, and end when there are none. A job that is never run
+//! is a deadlock, which loom reports, and so is a reserve that misses the end. The time between two
 //! tries is over at once, and a try that is refused lets other threads get on.
 
 use std::{
@@ -23,16 +23,16 @@ use std::{
 
 use super::{
     both_ways::explore,
-    floor::{Job, Pair},
+    mock::{Job, Pair},
 };
 use crate::{
     park::Parker,
     queue::{GlobalQueue, OrderedShared, Stealer, local_queue},
     sched::{
-        closing::{Closing, Phase, Threads},
-        ground::{Bed, Ground},
-        idle::{Idle, Permit, Spinning, Standing},
-        keeper::{Keeper, Keeping},
+        env::{Env, PeerEnv},
+        idle::{Idle, Permit, Spinning, WorkerStateCell},
+        keeper::{Keeper, KeeperEnv},
+        phase::{Phase, ShutdownEnv, Threads},
     },
     sync::{
         Condvar, Mutex,
@@ -42,7 +42,7 @@ use crate::{
 };
 
 /// What all threads share.
-struct House {
+struct MockRuntime {
     this: Weak<Self>,
     idle: Idle,
     grq: GlobalQueue<Job>,
@@ -74,20 +74,20 @@ struct System {
 
 struct Peer {
     index: usize,
-    standing: Standing,
+    state: WorkerStateCell,
     parker: Parker,
     stealer: Stealer<Job>,
 }
 
-impl Bed for Peer {
+impl PeerEnv for Peer {
     type Task = Job;
 
     fn index(&self) -> usize {
         self.index
     }
 
-    fn standing(&self) -> &Standing {
-        &self.standing
+    fn state(&self) -> &WorkerStateCell {
+        &self.state
     }
 
     fn parker(&self) -> &Parker {
@@ -107,7 +107,7 @@ impl Bed for Peer {
     }
 }
 
-impl Ground for House {
+impl Env for MockRuntime {
     type Task = Job;
     type Peer = Peer;
 
@@ -154,18 +154,18 @@ impl Ground for House {
 
     /// In the order of `Shared::start_worker`.
     fn start_thread(&self, permit: Permit, spinning: Spinning) {
-        let Some(seat) = self.become_worker(permit, spinning) else {
+        let Some(p) = self.become_worker(permit, spinning) else {
             return;
         };
         if self.system.gives_a_thread() {
-            let house = self.hold();
-            let started = thread::spawn(move || house.work(seat));
+            let runtime = self.strong();
+            let started = thread::spawn(move || runtime.work(p));
             self.started.lock().push(started);
             self.was_given_a_thread();
             return;
         }
-        let permit = self.peer(seat).standing.vacate();
-        self.vacant.lock().push(seat);
+        let permit = self.peer(p).state.vacate();
+        self.vacant.lock().push(p);
         self.thread_gone();
         self.was_refused_by_the_system(permit.map(|permit| (permit, Spinning::take_over())));
         // Time goes by until the next try, and others get on.
@@ -181,11 +181,11 @@ impl Ground for House {
     }
 }
 
-impl Closing for House {
-    type Hold = Arc<Self>;
+impl ShutdownEnv for MockRuntime {
+    type Strong = Arc<Self>;
 
-    fn hold(&self) -> Arc<Self> {
-        self.this.upgrade().expect("callers have a hold")
+    fn strong(&self) -> Arc<Self> {
+        self.this.upgrade().expect("callers have a reference")
     }
 
     fn kept(&self) -> &Mutex<Option<Arc<Self>>> {
@@ -216,16 +216,16 @@ impl Closing for House {
         self.idle.monitor().unpark(|| ());
     }
 
-    fn clear_as_a_guest(&self) {
+    fn clear_on_a_foreign_thread(&self) {
         self.sweep(|_| ());
     }
 
     fn shut_down_resources(&self) {}
 }
 
-impl Keeping for House {
+impl KeeperEnv for MockRuntime {
     /// The index of its P.
-    type Seat = usize;
+    type OwnedP = usize;
 
     fn keeper(&self) -> &Keeper {
         &self.keeper
@@ -248,10 +248,10 @@ impl Keeping for House {
         }
         threads.count += 1;
         drop(threads);
-        let seat = self.vacant.lock().pop().expect("there are enough");
-        self.peer(seat).standing.run(permit);
+        let p = self.vacant.lock().pop().expect("there are enough");
+        self.peer(p).state.run(permit);
         spinning.hand_over();
-        Some(seat)
+        Some(p)
     }
 }
 
@@ -263,7 +263,7 @@ impl System {
     }
 }
 
-impl House {
+impl MockRuntime {
     /// With free permits, what the system answers, and jobs to do. A keeper is in reserve.
     fn new(permits: usize, answers: &'static [bool], jobs: usize) -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
@@ -274,7 +274,7 @@ impl House {
             phase: Phase::new(),
             peers: array::from_fn(|index| Peer {
                 index,
-                standing: Standing::new(),
+                state: WorkerStateCell::new(),
                 parker: Parker::new(),
                 stealer: local_queue().1,
             }),
@@ -297,12 +297,12 @@ impl House {
     }
 
     /// As the keeper's thread in a runtime without a monitor.
-    fn keep_house(&self) -> bool {
-        self.live_as_keeper(|| self.wait_in_reserve(), |seat| self.work(seat))
+    fn keep_runtime(&self) -> bool {
+        self.live_as_keeper(|| self.wait_in_reserve(), |p| self.work(p))
     }
 
     /// The life of a worker.
-    fn work(&self, seat: usize) {
+    fn work(&self, p: usize) {
         let mut spinning = Some(Spinning::take_over());
         while let Some(job) = self.pop_queued() {
             if let Some(spinning) = spinning.take() {
@@ -319,8 +319,8 @@ impl House {
         if self.phase.is_closing() {
             self.sweep(|_| ());
         }
-        let permit = self.peer(seat).standing.vacate();
-        self.vacant.lock().push(seat);
+        let permit = self.peer(p).state.vacate();
+        self.vacant.lock().push(p);
         self.left(permit, spinning);
         self.thread_ended();
     }
@@ -339,7 +339,7 @@ impl House {
             };
             started.join().expect("a panic ends the model");
         }
-        // As the ender does where it finds no thread.
+        // As the shutdown thread does where it finds no thread.
         assert!(!self.has_threads());
         self.help_to_clear();
         assert_eq!(self.left.load(Observer), 0, "a job was not done");
@@ -353,9 +353,9 @@ type Party = Box<dyn FnOnce()>;
 #[test]
 fn a_task_from_outside_is_run_where_no_thread_can_be_had() {
     explore(1, |turn| {
-        let house = House::new(1, &[false], 2);
-        let (keeper, one, other) = (house.clone(), house.clone(), house.clone());
-        let keeps = move || assert!(!keeper.keep_house(), "the end sends it home");
+        let runtime = MockRuntime::new(1, &[false], 2);
+        let (keeper, one, other) = (runtime.clone(), runtime.clone(), runtime.clone());
+        let keeps = move || assert!(!keeper.keep_runtime(), "the end lets it go");
         let others: [Party; 2] = [
             Box::new(move || {
                 one.push(Job::new(0));
@@ -364,24 +364,24 @@ fn a_task_from_outside_is_run_where_no_thread_can_be_had() {
             Box::new(move || other.push(Job::new(1))),
         ];
         turn.race(keeps, others);
-        house.assert_settled();
+        runtime.assert_settled();
     });
 }
 
 #[test]
 fn a_refusal_beside_the_reserves_sleep_is_seen() {
     explore(3, |turn| {
-        let house = House::new(1, &[false], 1);
+        let runtime = MockRuntime::new(1, &[false], 1);
         // That of an earlier refusal, whose work is done by now.
-        house.idle.monitor().unpark(|| ());
-        let (keeper, pusher) = (house.clone(), house.clone());
-        let keeps = move || assert!(!keeper.keep_house(), "the end sends it home");
+        runtime.idle.monitor().unpark(|| ());
+        let (keeper, pusher) = (runtime.clone(), runtime.clone());
+        let keeps = move || assert!(!keeper.keep_runtime(), "the end lets it go");
         let pushes = move || {
             pusher.push(Job::new(0));
             pusher.end_after_all();
         };
         turn.race(keeps, [pushes]);
-        house.assert_settled();
+        runtime.assert_settled();
     });
 }
 
@@ -390,17 +390,17 @@ fn a_refusal_beside_a_thread_that_is_started_is_seen() {
     explore(2, |turn| {
         // The jobs wait for each other. The first thread is given, and the second only to the third
         // try.
-        let house = House::new(2, &[true, false, false, true, false], 2);
+        let runtime = MockRuntime::new(2, &[true, false, false, true, false], 2);
         // Its pusher relied on the thread that the next one starts.
-        house.grq.push(Job::new(0));
-        let (keeper, pusher) = (house.clone(), house.clone());
-        let keeps = move || assert!(!keeper.keep_house(), "the end sends it home");
+        runtime.grq.push(Job::new(0));
+        let (keeper, pusher) = (runtime.clone(), runtime.clone());
+        let keeps = move || assert!(!keeper.keep_runtime(), "the end lets it go");
         let pushes = move || {
             pusher.push(Job::new(1));
             pusher.end_after_all();
         };
         turn.race(keeps, [pushes]);
-        house.assert_settled();
+        runtime.assert_settled();
     });
 }
 
@@ -408,8 +408,8 @@ fn a_refusal_beside_a_thread_that_is_started_is_seen() {
 fn the_role_is_taken_again_beside_a_start() {
     for given in [false, true] {
         explore(3, move |turn| {
-            let house = House::new(1, &[false], 0);
-            let (keeper, starter) = (house.clone(), house.clone());
+            let runtime = MockRuntime::new(1, &[false], 0);
+            let (keeper, starter) = (runtime.clone(), runtime.clone());
             let waits = Counter::new(0);
             let keeps = move || {
                 // It stands in once.
@@ -428,8 +428,8 @@ fn the_role_is_taken_again_beside_a_start() {
             let (keeps, [begun]) = turn.race(keeps, [starts]);
             assert!(keeps || begun, "nobody has the role");
             assert!(!(keeps && begun), "two have it");
-            house.begin_shutdown();
-            house.assert_settled();
+            runtime.begin_shutdown();
+            runtime.assert_settled();
         });
     }
 }
@@ -437,12 +437,12 @@ fn the_role_is_taken_again_beside_a_start() {
 #[test]
 fn the_end_beside_the_reserves_sleep_is_seen() {
     explore(3, |turn| {
-        let house = House::new(1, &[false], 0);
+        let runtime = MockRuntime::new(1, &[false], 0);
         // As above.
-        house.idle.monitor().unpark(|| ());
-        let (keeper, ender) = (house.clone(), house.clone());
-        let keeps = move || assert!(!keeper.keep_house(), "the end sends it home");
-        turn.race(keeps, [move || assert!(ender.begin_shutdown())]);
-        house.assert_settled();
+        runtime.idle.monitor().unpark(|| ());
+        let (keeper, ends) = (runtime.clone(), runtime.clone());
+        let keeps = move || assert!(!keeper.keep_runtime(), "the end lets it go");
+        turn.race(keeps, [move || assert!(ends.begin_shutdown())]);
+        runtime.assert_settled();
     });
 }

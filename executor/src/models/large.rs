@@ -5,9 +5,9 @@
 //! | --- | --- | --- |
 //! | `every_job_is_done_once` | four workers with two permits, two submitters, one that wants a permit for pinned work, and the monitor, which revokes | each job runs once, nobody sleeps while work waits (that is a deadlock), and no permit is lost or doubled |
 //! | `a_worker_for_each_permit` | three workers with three permits, a submitter of batches, and the monitor | the same where nobody has to wait for a permit |
-//! | `everybody_at_the_end` in `shutdown.rs` | two threads, two wakers, a guest with a task, and who shuts down and waits | each future is dropped once, and the house goes |
+//! | `everybody_at_the_end` in `shutdown.rs` | two threads, two wakers, a foreign thread with a task, and who shuts down and waits | each future is dropped once, and the runtime goes |
 //!
-//! Seen to fail under `permit_rise_looks_first`: that is how the fault was found that the mutant
+//! Seen to fail under `permit_unpark_looks_first`: that is how the fault was found that the mutant
 //! brings back, in which three threads have to meet. Shuttle is sequentially consistent: a missing
 //! fence it cannot see.
 
@@ -18,10 +18,10 @@ use std::sync::{
 
 use super::{
     both_ways::{Turn, explore},
-    floor::{Floor, Found, Job, Worker, floor},
+    mock::{Found, Job, MockEnv, Worker, mock},
     permit::{get_one_and_leave, revoke},
 };
-use crate::{sched::ground::Ground, sync::thread};
+use crate::{sched::env::Env, sync::thread};
 
 /// A job with a number below this puts another one into the ring of who does it, with that much
 /// added.
@@ -44,7 +44,7 @@ impl Tally {
     }
 
     /// A worker that does what it finds until all is done. Who does the last job sends the others
-    /// home.
+    /// scheduler handle.
     fn work(self: Arc<Self>, worker: Worker) {
         while let Found::Job(number) = worker.next() {
             if number < PARENTS {
@@ -52,7 +52,7 @@ impl Tally {
             }
             self.done[number].fetch_add(1, Observer);
             if self.left.fetch_sub(1, Observer) == 1 {
-                worker.floor.close();
+                worker.mock.close();
             }
         }
         worker.leave();
@@ -66,9 +66,9 @@ impl Tally {
 }
 
 /// Takes the permits of all Ps in turn, a few times.
-fn monitor(floor: &Floor, ps: usize) {
+fn monitor(mock: &MockEnv, ps: usize) {
     for round in 0..2 * ps {
-        revoke(floor, round % ps);
+        revoke(mock, round % ps);
         thread::yield_now();
     }
 }
@@ -79,9 +79,9 @@ type Party = Box<dyn FnOnce()>;
 fn every_job_is_done_once() {
     const EACH: usize = 4;
     explore(4, |turn: Turn| {
-        let (floor, [a, b, c, d, wanting]) = floor(2);
+        let (mock, [a, b, c, d, wanting]) = mock(2);
         let tally = Tally::new(2 * EACH);
-        floor.push_pinned(4, Job::new(PINNED));
+        mock.push_pinned(4, Job::new(PINNED));
         let mut parties: Vec<Party> = Vec::new();
         // Two have a permit, and two begin asleep.
         for worker in [a.arrive(), b.arrive(), c.arrive(), d.arrive()] {
@@ -91,18 +91,18 @@ fn every_job_is_done_once() {
         let wanting = wanting.arrive();
         parties.push(Box::new(move || get_one_and_leave(wanting)));
         for first in [0, EACH] {
-            let floor = floor.clone();
+            let mock = mock.clone();
             parties.push(Box::new(move || {
                 for number in first..first + EACH {
-                    floor.push_foreign(Job::new(number));
+                    mock.push_foreign(Job::new(number));
                 }
             }));
         }
         let parties: [Party; 7] = parties.try_into().ok().expect("there are seven");
-        let revoker = floor.clone();
+        let revoker = mock.clone();
         turn.race(move || monitor(&revoker, 4), parties);
         tally.assert_done(2 * EACH);
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }
 
@@ -110,23 +110,23 @@ fn every_job_is_done_once() {
 fn a_worker_for_each_permit() {
     const BATCH: usize = 3;
     explore(4, |turn: Turn| {
-        let (floor, [a, b, c]) = floor(3);
+        let (mock, [a, b, c]) = mock(3);
         let tally = Tally::new(2 * BATCH);
         let workers = [a.arrive().asleep(), b.arrive().asleep(), c.arrive()];
         let workers = workers.map(|worker| {
             let tally = tally.clone();
             Box::new(move || tally.work(worker)) as Party
         });
-        let revoker = floor.clone();
+        let revoker = mock.clone();
         let [a, b, c] = workers;
-        let submitter = floor.clone();
+        let submitter = mock.clone();
         let submits = move || {
             submitter.push_all((0..BATCH).map(Job::new));
             submitter.push_all((BATCH..2 * BATCH).map(Job::new));
         };
         turn.race(submits, [a, b, c, Box::new(move || monitor(&revoker, 3))]);
         tally.assert_done(2 * BATCH);
-        floor.assert_settled();
-        assert_eq!(floor.idle().free(), 3);
+        mock.assert_settled();
+        assert_eq!(mock.idle().free(), 3);
     });
 }

@@ -1,28 +1,28 @@
-//! Permits and standings: `sched/idle.rs`, *Parking is a claim* and *Pinned work*; and
-//! `sched/ground.rs`, who gets a permit that was taken for the sake of others.
+//! Permits and worker states: `sched/idle.rs`, *Parking is a claim* and *Pinned work*; and
+//! `sched/env.rs`, who gets a permit that was taken for the sake of others.
 //!
 //! | model | shows | bound | seconds | mutants that fail it |
 //! | --- | --- | --- | --- | --- |
 //! | `an_owner_leaves_while_it_is_revoked` | the permit is released once | 3 | 0.1 | `permit_leave_stores`, `permit_revoke_stores` |
 //! | `an_owner_parks_while_it_is_revoked_and_woken` | the same, and the owner is woken | 3 | 0.8 | `permit_lost_park_releases` |
-//! | `a_thief_relieves_a_thread_that_was_revoked` | the same while the stuck one comes back, and both want that work | 2 | 0.9 | also `permit_lost_park_releases` |
+//! | `a_thief_takes_from_a_thread_that_was_revoked` | the same while the stuck one comes back, and both want that work | 2 | 0.9 | also `permit_lost_park_releases` |
 //! | `work_beside_a_stuck_poll_is_taken` | who gets the released permit takes the work of the one that is stuck | 3 | 1.6 | `permit_revoke_keeps_the_ring` |
 //! | `a_child_of_a_stuck_poll_is_taken` | the same for the child that it has forked | 3 | 1.6 | `permit_revoke_leaves_the_child` |
 //! | `a_permit_that_is_revoked_goes_to_what_waits` | the same for work that came while no permit was free | 2 | 1.2 | `permit_revoke_does_not_look` |
 //! | `a_thread_that_leaves_wakes_another_for_what_waits` | the same when the permit is given up | 3 | 1.2 | `permit_release_does_not_look` |
 //! | `a_permit_is_revoked_before_its_thread_is_awake` | a permit that was handed over is taken away before the woken thread looks: it gives up the spinning that came with it | 3 | 0.6 | `permit_regain_keeps_the_spinner`, `permit_revoked_sleeper_sleeps_on` |
-//! | `a_thread_gets_up_while_its_permit_comes_and_goes` | the same for a thread that gets up by itself, for pinned work, while a thread that was to be started is refused | 2 | 0.8 | `permit_rise_looks_first`, `permit_refusal_forgets_who_wants` |
+//! | `a_thread_wakes_up_while_its_permit_comes_and_goes` | the same for a thread that wakes up by itself, for pinned work, while a thread that was to be started is refused | 2 | 0.8 | `permit_unpark_looks_first`, `permit_refusal_forgets_who_wants` |
 //! | `what_relied_on_a_thread_that_was_revoked_asleep_is_taken` | the same, and another job was pushed in reliance on that spinner | 1 | 1.7 | `permit_regain_does_not_look` |
 //! | `a_waker_and_an_owner_that_stands_up` | of a waker and the owner one makes the P run | 2 | 0.7 | also `idle_no_last_look` |
-//! | `a_sleep_that_brings_work_beside_a_wake` | a thread takes a permit for what its sleep has brought while it is handed another: one goes back, and both jobs are done | 2 | 0.3 | `permit_stand_up_loses_the_other` |
-//! | `a_sleep_that_brings_work_beside_a_release` | the same where no permit is free until another thread gives one up: the work is done | 3 | 0.7 | `permit_come_round_sleeps_on` |
+//! | `a_sleep_that_brings_work_beside_a_wake` | a thread takes a permit for what its sleep has brought while it is handed another: one goes back, and both jobs are done | 2 | 0.3 | `permit_unpark_loses_the_other` |
+//! | `a_sleep_that_brings_work_beside_a_release` | the same where no permit is free until another thread gives one up: the work is done | 3 | 0.7 | `permit_after_sleep_sleeps_on` |
 //! | `pinned_work_gets_the_permit_that_is_released` | who wants a permit and who releases one see each other | 3 | 0.7 | `permit_release_forgets_who_wants`, `permit_want_no_fence` |
 //! | `two_that_want_a_permit_get_it_in_turn` | the same with two who want one | 2 | 15.4 | `permit_wanting_looks_once` |
 //! | `two_permits_for_one_that_wants_one` | two permits come to one who wants one: one goes back | 3 | 1.2 | `permit_hand_stores` |
 //! | `a_busy_worker_lends_its_permit` | a permit is lent, and comes back with the next work | 2 | 0.8 | `permit_awake_stores` |
 //! | `work_of_a_stuck_poll_comes_before_who_wants` | what lay beside a stuck poll is run before a thread goes on that wants a permit, and that one goes on then | 2 | 1.8 | `permit_revoke_serves_who_wants_first` |
 //! | `work_comes_before_who_waits_at_a_fork` | the same where a computation gives way at a fork, for that one and for another that waits there | 2 | 1.9 | `permit_give_way_does_not_look` |
-//! | `a_poller_comes_before_who_waits_at_a_fork` | the same for a thread that is to wait in the netpoll; those at forks go on when it lies down | 2 | 2.4 | `permit_give_way_forgets_the_netpoll`, `permit_park_forgets_who_wants` |
+//! | `a_poller_comes_before_who_waits_at_a_fork` | the same for a thread that is to wait in the netpoll; those at forks go on when it parks | 2 | 2.4 | `permit_give_way_forgets_the_netpoll`, `permit_park_forgets_who_wants` |
 //! | `who_gave_way_beside_a_spinner_goes_on` | where a spinner sees to the work, the permit goes to who wants one | 3 | 0.2 | `permit_give_way_forgets_who_wants` |
 //! | `work_that_comes_while_a_thread_gives_way` | work and permit come at once: the work is done, and who gave way goes on | 2 | 5.2 | `permit_give_way_wants_too_late` |
 //!
@@ -36,67 +36,67 @@ use std::sync::{
 
 use super::{
     both_ways::explore,
-    floor::{Floor, Found, Job, Pair, Worker, floor, number},
+    mock::{Found, Job, MockEnv, Pair, Worker, mock, number},
 };
 use crate::{
     park::Parker,
     queue::local_queue,
     sched::{
-        ground::{Bed, Ground},
+        env::{Env, PeerEnv},
         sleep::Sleeper,
     },
 };
 
 /// Plays the monitor: takes the permit of a P that seems stuck.
-pub(super) fn revoke(floor: &Floor, index: usize) {
+pub(super) fn revoke(mock: &MockEnv, index: usize) {
     let (scratch, _) = local_queue();
-    floor.revoke(floor.peer(index), &scratch);
+    mock.revoke(mock.peer(index), &scratch);
 }
 
 /// Has pinned work and, so far, no permit.
 pub(super) fn get_one_and_leave(worker: Worker) {
-    worker.get_permit(worker.bed().parker());
+    worker.get_permit(worker.own_peer().parker());
     assert_eq!(number(worker.next()), 7);
     worker.leave();
 }
 
-fn arrived<const N: usize>(permits: usize) -> (Arc<Floor>, [Worker; N]) {
-    let (floor, workers) = floor(permits);
-    (floor, workers.map(Worker::arrive))
+fn arrived<const N: usize>(permits: usize) -> (Arc<MockEnv>, [Worker; N]) {
+    let (mock, workers) = mock(permits);
+    (mock, workers.map(Worker::arrive))
 }
 
 #[test]
 fn an_owner_leaves_while_it_is_revoked() {
     explore(3, |turn| {
-        let (floor, [owner]) = arrived(1);
-        let monitor = floor.clone();
+        let (mock, [owner]) = arrived(1);
+        let monitor = mock.clone();
         turn.race(|| owner.leave(), [move || revoke(&monitor, 0)]);
-        floor.assert_settled();
-        assert_eq!(floor.idle().free(), 1);
+        mock.assert_settled();
+        assert_eq!(mock.idle().free(), 1);
     });
 }
 
 #[test]
 fn an_owner_parks_while_it_is_revoked_and_woken() {
     explore(3, |turn| {
-        let (floor, [owner]) = arrived(1);
-        let monitor = floor.clone();
+        let (mock, [owner]) = arrived(1);
+        let monitor = mock.clone();
         let revokes_and_submits = move || {
             revoke(&monitor, 0);
             monitor.push_foreign(Job::new(0));
         };
         let work = move || assert_eq!(number(owner.next()), 0);
         turn.race(work, [revokes_and_submits]);
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }
 
 #[test]
-fn a_thief_relieves_a_thread_that_was_revoked() {
+fn a_thief_takes_from_a_thread_that_was_revoked() {
     explore(2, |turn| {
-        let (floor, [stuck, thief]) = arrived(1);
+        let (mock, [stuck, thief]) = arrived(1);
         stuck.push_back(Job::new(0));
-        let monitor = floor.clone();
+        let monitor = mock.clone();
         let stuck = move || {
             revoke(&monitor, 0);
             // It returns from its poll, and may be the first to come by.
@@ -104,16 +104,16 @@ fn a_thief_relieves_a_thread_that_was_revoked() {
         };
         let (it, [other]) = turn.race(stuck, [move || takes_the_only_job(&thief)]);
         assert!(it ^ other, "the job is done once");
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }
 
 #[test]
 fn work_beside_a_stuck_poll_is_taken() {
     explore(3, |turn| {
-        let (floor, [stuck, thief]) = arrived(1);
+        let (mock, [stuck, thief]) = arrived(1);
         let taken = Arc::new(Parker::new());
-        let monitor = floor.clone();
+        let monitor = mock.clone();
         let over = taken.clone();
         let stuck = move || {
             stuck.push_back(Job::new(0));
@@ -127,16 +127,16 @@ fn work_beside_a_stuck_poll_is_taken() {
             taken.unpark(|| unreachable!("nobody waits in a netpoll here"));
         };
         turn.race(stuck, [steal]);
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }
 
 #[test]
 fn a_child_of_a_stuck_poll_is_taken() {
     explore(3, |turn| {
-        let (floor, [stuck, thief]) = arrived(1);
+        let (mock, [stuck, thief]) = arrived(1);
         let taken = Arc::new(Parker::new());
-        let monitor = floor.clone();
+        let monitor = mock.clone();
         let over = taken.clone();
         let stuck = move || {
             stuck.fork(Job::new(0));
@@ -151,15 +151,15 @@ fn a_child_of_a_stuck_poll_is_taken() {
             taken.unpark(|| unreachable!("nobody waits in a netpoll here"));
         };
         turn.race(stuck, [steal]);
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }
 
-/// Whether it was this worker that got it; who does sends the others home.
+/// Whether it was this worker that got it; who does lets the others end.
 fn takes_the_only_job(worker: &Worker) -> bool {
     match worker.next() {
         Found::Job(_) => {
-            worker.floor.close();
+            worker.mock.close();
             true
         }
         Found::Closed => false,
@@ -169,92 +169,92 @@ fn takes_the_only_job(worker: &Worker) -> bool {
 #[test]
 fn a_waker_and_an_owner_that_stands_up() {
     explore(2, |turn| {
-        let (floor, [owner]) = arrived(2);
-        let submitter = floor.clone();
+        let (mock, [owner]) = arrived(2);
+        let submitter = mock.clone();
         let submits = move || {
             submitter.push_foreign(Job::new(1));
             submitter.push_foreign(Job::new(2));
         };
         let work = move || assert_eq!(number(owner.next()) + number(owner.next()), 3);
         turn.race(work, [submits]);
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }
 
 #[test]
 fn a_sleep_that_brings_work_beside_a_wake() {
     explore(2, |turn| {
-        let (floor, [sleeper]) = floor(2);
+        let (mock, [sleeper]) = mock(2);
         let sleeper = sleeper.arrive().asleep().that_brings(Job::new(1));
-        let submitter = floor.clone();
+        let submitter = mock.clone();
         let work = move || assert_eq!(number(sleeper.next()) + number(sleeper.next()), 3);
         turn.race(work, [move || submitter.push_foreign(Job::new(2))]);
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }
 
 #[test]
 fn a_sleep_that_brings_work_beside_a_release() {
     explore(3, |turn| {
-        let (floor, [sleeper, leaver]) = floor(1);
+        let (mock, [sleeper, leaver]) = mock(1);
         let sleeper = sleeper.arrive().asleep().that_brings(Job::new(1));
         let leaver = leaver.arrive();
         let work = move || assert_eq!(number(sleeper.next()), 1);
         turn.race(work, [move || leaver.leave()]);
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }
 
 #[test]
 fn pinned_work_gets_the_permit_that_is_released() {
     explore(3, |turn| {
-        let (floor, [owner, wanting]) = arrived(1);
-        floor.push_pinned(1, Job::new(7));
+        let (mock, [owner, wanting]) = arrived(1);
+        mock.push_pinned(1, Job::new(7));
         turn.race(|| owner.leave(), [move || get_one_and_leave(wanting)]);
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }
 
 #[test]
 fn two_that_want_a_permit_get_it_in_turn() {
     explore(2, |turn| {
-        let (floor, [owner, first, second]) = arrived(1);
-        floor.push_pinned(1, Job::new(7));
-        floor.push_pinned(2, Job::new(7));
+        let (mock, [owner, first, second]) = arrived(1);
+        mock.push_pinned(1, Job::new(7));
+        mock.push_pinned(2, Job::new(7));
         let wanting = [first, second].map(|wanting| move || get_one_and_leave(wanting));
         turn.race(|| owner.leave(), wanting);
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }
 
 #[test]
 fn two_permits_for_one_that_wants_one() {
     explore(3, |turn| {
-        let (floor, [first, second, wanting]) = arrived(2);
-        floor.push_pinned(2, Job::new(7));
+        let (mock, [first, second, wanting]) = arrived(2);
+        mock.push_pinned(2, Job::new(7));
         let leave = move || {
             first.leave();
             second.leave();
         };
         turn.race(leave, [move || get_one_and_leave(wanting)]);
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }
 
 #[test]
 fn a_busy_worker_lends_its_permit() {
     explore(2, |turn| {
-        let (floor, [owner, wanting]) = arrived(1);
-        floor.push_pinned(1, Job::new(7));
+        let (mock, [owner, wanting]) = arrived(1);
+        mock.push_pinned(1, Job::new(7));
         let want = move || {
-            wanting.get_permit(wanting.bed().parker());
+            wanting.get_permit(wanting.own_peer().parker());
             assert_eq!(number(wanting.next()), 7);
             // What comes now is for who lent it.
-            wanting.floor.push_foreign(Job::new(0));
+            wanting.mock.push_foreign(Job::new(0));
             wanting.leave();
         };
         let lend = move || {
-            let idle = owner.floor.idle();
+            let idle = owner.mock.idle();
             if !idle.wanting().is_empty() && idle.free() == 0 {
                 owner.lend_permit();
             }
@@ -262,42 +262,42 @@ fn a_busy_worker_lends_its_permit() {
             owner.leave();
         };
         turn.race(lend, [want]);
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }
 
 #[test]
 fn a_thread_that_leaves_wakes_another_for_what_waits() {
     explore(3, |turn| {
-        let (floor, [leaver, sleeper]) = floor(1);
+        let (mock, [leaver, sleeper]) = mock(1);
         let sleeper = sleeper.arrive().asleep();
         let leaver = leaver.arrive();
-        let pusher = floor.clone();
+        let pusher = mock.clone();
         let parties: [Box<dyn FnOnce()>; 2] = [
             Box::new(move || pusher.push_foreign(Job::new(0))),
             Box::new(move || assert_eq!(number(sleeper.next()), 0)),
         ];
         turn.race(|| leaver.leave(), parties);
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }
 
 #[test]
 fn a_permit_that_is_revoked_goes_to_what_waits() {
     explore(2, |turn| {
-        let (floor, [stuck, sleeper]) = floor(1);
+        let (mock, [stuck, sleeper]) = mock(1);
         let sleeper = sleeper.arrive().asleep();
         let stuck = stuck.arrive();
         let taken = Arc::new(Parker::new());
         let over = taken.clone();
-        let monitor = floor.clone();
+        let monitor = mock.clone();
         let poll = move || {
             revoke(&monitor, 0);
             // Its poll lasts until another thread has the job.
             over.park();
             stuck.leave();
         };
-        let pusher = floor.clone();
+        let pusher = mock.clone();
         let parties: [Box<dyn FnOnce()>; 2] = [
             Box::new(move || pusher.push_foreign(Job::new(0))),
             Box::new(move || {
@@ -306,16 +306,16 @@ fn a_permit_that_is_revoked_goes_to_what_waits() {
             }),
         ];
         turn.race(poll, parties);
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }
 
 #[test]
 fn a_permit_is_revoked_before_its_thread_is_awake() {
     explore(3, |turn| {
-        let (floor, [sleeper]) = floor(1);
+        let (mock, [sleeper]) = mock(1);
         let sleeper = sleeper.arrive().asleep();
-        let submitter = floor.clone();
+        let submitter = mock.clone();
         // The monitor's look is an old one: from before the thread fell asleep.
         let submit = move || {
             submitter.push_foreign(Job::new(0));
@@ -323,41 +323,41 @@ fn a_permit_is_revoked_before_its_thread_is_awake() {
         };
         let work = move || assert_eq!(number(sleeper.next()), 0);
         turn.race(work, [submit]);
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }
 
 #[test]
-fn a_thread_gets_up_while_its_permit_comes_and_goes() {
+fn a_thread_wakes_up_while_its_permit_comes_and_goes() {
     explore(2, |turn| {
-        let (floor, [sleeper]) = floor(1);
+        let (mock, [sleeper]) = mock(1);
         let sleeper = sleeper.arrive().asleep();
-        floor.push_pinned(0, Job::new(7));
-        let submitter = floor.clone();
+        mock.push_pinned(0, Job::new(7));
+        let submitter = mock.clone();
         let submit = move || {
             submitter.push_foreign(Job::new(0));
             revoke(&submitter, 0);
         };
         let work = move || assert_eq!(number(sleeper.next()) + number(sleeper.next()), 7);
         turn.race(work, [submit]);
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }
 
 #[test]
 fn what_relied_on_a_thread_that_was_revoked_asleep_is_taken() {
     explore(1, |turn| {
-        let (floor, sleepers) = floor::<2>(2);
+        let (mock, sleepers) = mock::<2>(2);
         let sleepers = sleepers.map(|worker| worker.arrive().asleep());
         let pair = Pair::new();
-        let submitter = floor.clone();
+        let submitter = mock.clone();
         let submit = move || {
             submitter.push_foreign(Job::new(0));
             revoke(&submitter, 0);
             submitter.push_foreign(Job::new(1));
         };
         turn.race(submit, sleepers.map(|sleeper| pair.taken_by(sleeper)));
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }
 
@@ -403,59 +403,59 @@ impl First {
 #[test]
 fn work_of_a_stuck_poll_comes_before_who_wants() {
     explore(2, |turn| {
-        let (floor, [stuck, wanting, sleeper]) = floor(1);
+        let (mock, [stuck, wanting, sleeper]) = mock(1);
         let sleeper = sleeper.arrive().asleep();
         let stuck = stuck.arrive();
         let wanting = wanting.arrive().wanting();
         stuck.push_back(Job::new(0));
         let work = First::new();
-        let monitor = floor.clone();
+        let monitor = mock.clone();
         let poll = move || {
             revoke(&monitor, 0);
             stuck.leave();
         };
         turn.race(poll, [work.done_by(sleeper), work.then(wanting, || ())]);
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }
 
 #[test]
 fn work_comes_before_who_waits_at_a_fork() {
     explore(2, |turn| {
-        let (floor, [forks, wanting, sleeper]) = floor(1);
+        let (mock, [forks, wanting, sleeper]) = mock(1);
         let sleeper = sleeper.arrive().asleep();
         // Work is the only reason to wake anybody.
-        floor.polled_by(2);
+        mock.polled_by(2);
         let forks = forks.arrive();
         let wanting = wanting.arrive().wanting();
-        floor.push_foreign(Job::new(0));
+        mock.push_foreign(Job::new(0));
         let work = First::new();
         let before = work.clone();
         let give_way = move || {
-            forks.give_way(forks.bed().parker());
+            forks.give_way(forks.own_peer().parker());
             before.assert_came();
             forks.leave();
         };
         turn.race(give_way, [work.done_by(sleeper), work.then(wanting, || ())]);
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }
 
 #[test]
 fn a_poller_comes_before_who_waits_at_a_fork() {
     explore(2, |turn| {
-        let (floor, [forks, wanting, sleeper]) = floor(1);
+        let (mock, [forks, wanting, sleeper]) = mock(1);
         let sleeper = sleeper.arrive().asleep();
         let forks = forks.arrive();
         let wanting = wanting.arrive().wanting();
         let poller = First::new();
         let before = poller.clone();
-        // Who goes on last sends it home.
-        let [one, other] = [floor.clone(), floor.clone()];
+        // Who goes on last lets it end.
+        let [one, other] = [mock.clone(), mock.clone()];
         let alone = Arc::new(AtomicBool::new(true));
         let [first, second] = [alone.clone(), alone];
         let give_way = move || {
-            forks.give_way(forks.bed().parker());
+            forks.give_way(forks.own_peer().parker());
             before.assert_came();
             if !first.swap(false, Observer) {
                 one.close();
@@ -474,20 +474,20 @@ fn a_poller_comes_before_who_waits_at_a_fork() {
             assert!(matches!(sleeper.next(), Found::Closed));
         });
         turn.race(give_way, [poll, poller.then(wanting, close)]);
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }
 
 #[test]
 fn who_gave_way_beside_a_spinner_goes_on() {
     explore(3, |turn| {
-        let (floor, [forks, spinner]) = arrived(2);
+        let (mock, [forks, spinner]) = arrived(2);
         let spinner = spinner.start_spinning();
-        floor.push_foreign(Job::new(0));
+        mock.push_foreign(Job::new(0));
         let gone_on = Arc::new(Parker::new());
         let over = gone_on.clone();
         let give_way = move || {
-            forks.give_way(forks.bed().parker());
+            forks.give_way(forks.own_peer().parker());
             gone_on.unpark(|| unreachable!("nobody waits in a netpoll here"));
             forks.leave();
         };
@@ -498,24 +498,24 @@ fn who_gave_way_beside_a_spinner_goes_on() {
             spinner.leave();
         };
         turn.race(give_way, [work]);
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }
 
 #[test]
 fn work_that_comes_while_a_thread_gives_way() {
     explore(2, |turn| {
-        let (floor, [forks, sleeper]) = floor(1);
+        let (mock, [forks, sleeper]) = mock(1);
         let sleeper = sleeper.arrive().asleep();
         let forks = forks.arrive();
         let work = First::new();
         let give_way = move || {
-            forks.give_way(forks.bed().parker());
+            forks.give_way(forks.own_peer().parker());
             forks.leave();
         };
-        let pusher = floor.clone();
+        let pusher = mock.clone();
         let push: Box<dyn FnOnce()> = Box::new(move || pusher.push_foreign(Job::new(0)));
         turn.race(give_way, [push, work.done_by(sleeper)]);
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }

@@ -1,25 +1,26 @@
-//! The phases of a shutdown: `sched/closing.rs`.
+//! The phases of a shutdown: `sched/phase.rs`.
 //!
 //! | model | shows | bound | seconds | mutants that fail it |
 //! | --- | --- | --- | --- | --- |
-//! | `who_pushes_after_the_last_thread_drops_the_task` | a waker that has only its task meets the whole shutdown: the task is dropped once, and the house stands until the waker is out | 3 | 0.3 | `shutdown_pusher_does_not_look`, `shutdown_keeps_nothing`, `shutdown_lets_go_of_a_live_task` |
+//! | `who_pushes_after_the_last_thread_drops_the_task` | a waker that has only its task meets the whole shutdown: the task is dropped once, and the runtime stands until the waker is out | 3 | 0.3 | `shutdown_pusher_does_not_look`, `shutdown_keeps_nothing`, `shutdown_lets_go_of_a_live_task` |
 //! | `who_queued_before_the_sweep_and_pushes_after_the_end_drops_the_task` | the same for a task that nobody finds idle | 3 | 0.3 | `shutdown_push_no_fence`, `shutdown_close_no_fence`, `shutdown_closed_does_not_drain` |
-//! | `the_last_task_and_the_end_see_each_other` | a task that ends on a guest's thread meets the end and who waits for it | 3 | 3.4 | `shutdown_guest_does_not_look`, `shutdown_guest_no_fence`, `shutdown_last_task_*` |
+//! | `the_last_task_and_the_end_see_each_other` | a task that ends on a foreign thread meets the end and who waits for it | 3 | 3.4 | `shutdown_foreign_does_not_look`, `shutdown_foreign_no_fence`, `shutdown_last_task_*` |
 //! | `who_ends_the_last_tasks_of_two_tables_see_each_other` | two tasks that are pushed after the end, and whose tables their threads find empty | 3 | 3.4 | `shutdown_two_tables_no_fence` |
-//! | `a_task_that_enters_at_the_end_has_a_house` | a task that a guest enters when the end may be over: the house stands until its waker is out | 3 | 5.8 | `shutdown_guest_keeps_nothing`, `shutdown_counts_without_the_lock` |
-//! | `a_task_that_enters_when_it_drains_is_cancelled` | a task that a guest enters when the draining may have begun is cancelled by one or the other | 3 | 0.5 | `shutdown_drain_no_fence`, `shutdown_guest_does_not_abort` |
-//! | `the_last_task_and_the_draining_see_each_other` | a task that ends on a P's thread when the draining begins: the ender is told | 3 | 0.5 | `shutdown_drain_asks_nobody`, `shutdown_drain_does_not_look`, `shutdown_called_no_fence` |
-//! | `a_new_p_is_told_of_the_closing` | a P that is made meanwhile is told, by one or the other | 3 | 0.3 | `shutdown_begin_no_fence`, `shutdown_welcome_no_fence`, `shutdown_tells_and_wakes_nobody` |
-//! | `a_p_that_is_taken_again_is_told_of_the_closing` | the same for a P whose last thread has gone | 3 | 0.3 | `slots_taken_again_is_not_listed` |
+//! | `a_task_that_enters_at_the_end_has_a_runtime` | a task that a foreign thread enters when the end may be over: the runtime stands until its waker is out | 3 | 5.8 | `shutdown_foreign_keeps_nothing`, `shutdown_counts_without_the_lock` |
+//! | `a_task_that_enters_when_it_drains_is_cancelled` | a task that a foreign thread enters when the draining may have begun is cancelled by one or the other | 3 | 0.5 | `shutdown_drain_no_fence`, `shutdown_foreign_does_not_abort` |
+//! | `the_last_task_and_the_draining_see_each_other` | a task that ends on a P's thread when the draining begins: the shutdown thread is told | 3 | 0.5 | `shutdown_drain_asks_nobody`, `shutdown_drain_does_not_look`, `shutdown_called_no_fence` |
+//! | `a_new_p_is_told_of_the_closing` | a P that is made meanwhile is told, by one or the other | 3 | 0.3 | `shutdown_begin_no_fence`, `shutdown_new_p_no_fence`, `shutdown_tells_and_wakes_nobody` |
+//! | `a_p_that_is_taken_again_is_told_of_the_closing` | the same for a P whose last thread has gone | 3 | 0.3 | `allp_taken_again_is_not_listed` |
 //! | `a_thread_that_ends_by_itself_leaves_nothing_behind` | the last thread sweeps if nobody has | 3 | 0.7 | `shutdown_last_thread_does_not_sweep` |
 //!
-//! The ground is a `House` with threads that have no work of their own, so no permit moves; its
-//! tasks, their live table and the global queue are the shipped ones. Every hold on the house is
-//! counted, and who comes in touches a cell that the last hold touches when it goes: a house that
-//! goes too early is a race that loom reports, and one that never goes is seen at the end.
+//! The environment is a `MockRuntime` with threads that have no work of their own, so no permit
+//! moves; its tasks, their live table and the global queue are the shipped ones. Every reference to
+//! the runtime is counted, and who comes in touches a cell that the last reference touches when it
+//! goes: a runtime that goes too early is a race that loom reports, and one that never goes is seen
+//! at the end.
 #![expect(
     unsafe_code,
-    reason = "a home finds its house by the address that it carries, as in `sched/incoming.rs`"
+    reason = "a scheduler handle finds its runtime by the address that it carries, as in `sched/inject.rs`"
 )]
 
 use std::{
@@ -38,16 +39,16 @@ use std::{
 use super::both_ways::explore;
 use crate::{
     cell::{
-        Functions, Home, Id, Outcome, Parts, Place, Task, TaskRef,
+        Functions, Id, Outcome, Parts, Place, SchedulerHandle, Task, TaskRef,
         live::{LiveOwner, Removed, live_table},
     },
     park::Parker,
     queue::{GlobalQueue, OrderedShared, Stealer, local_queue},
     sched::{
-        closing::{Closing, Phase, Threads},
-        ground::{Bed, Ground},
-        idle::{Idle, Permit, Spinning, Standing},
-        slots::{Slot, Slots},
+        allp::{AllPs, ListedP},
+        env::{Env, PeerEnv},
+        idle::{Idle, Permit, Spinning, WorkerStateCell},
+        phase::{Phase, ShutdownEnv, Threads},
     },
     sync::{
         Condvar, Mutex, UnsafeCell,
@@ -65,7 +66,7 @@ static FUNCTIONS: Functions = Functions {
 };
 
 /// What all threads share.
-struct House {
+struct MockRuntime {
     idle: Idle,
     /// The only permit: nobody is to be woken.
     _permit: Permit,
@@ -74,31 +75,31 @@ struct House {
     phase: Phase,
     peers: [Peer; 2],
     /// Those of them that have a thread.
-    slots: Slots<Owned>,
+    allp: AllPs<Owned>,
     netpoll_waiter: AtomicUsize,
     refusal: AtomicBool,
     /// With their tables, as each P has one.
-    homes: Vec<(Home, Mutex<LiveOwner<TaskRef>>)>,
-    kept: Mutex<Option<Hold>>,
+    schedulers: Vec<(SchedulerHandle, Mutex<LiveOwner<TaskRef>>)>,
+    kept: Mutex<Option<Strong>>,
     threads: Mutex<Threads>,
     changed: Condvar,
     holds: AtomicUsize,
-    /// Read by who is inside, written when the house goes.
+    /// Read by who is inside, written when the runtime goes.
     gone: UnsafeCell<bool>,
     /// Futures that were made, less those that were dropped.
     futures: Arc<Counter>,
 }
 
 // SAFETY: `gone` is what the protocol has to keep apart, and everything else is `Sync`.
-unsafe impl Sync for House {}
+unsafe impl Sync for MockRuntime {}
 // SAFETY: as above.
-unsafe impl Send for House {}
+unsafe impl Send for MockRuntime {}
 
 struct Peer {
     index: usize,
     asked: AtomicBool,
     told: AtomicBool,
-    standing: Standing,
+    state: WorkerStateCell,
     parker: Parker,
     stealer: Stealer<Task>,
 }
@@ -106,7 +107,7 @@ struct Peer {
 /// The owner's end of a P.
 struct Owned(usize);
 
-impl Slot for Owned {
+impl ListedP for Owned {
     fn index(&self) -> usize {
         self.0
     }
@@ -116,45 +117,46 @@ impl Slot for Owned {
     }
 }
 
-/// A counted hold on the house. The memory stays until the model is over.
-struct Hold(Arc<House>);
+/// A counted reference to the runtime. The memory stays until the model is over.
+struct Strong(Arc<MockRuntime>);
 
-impl Drop for Hold {
+impl Drop for Strong {
     fn drop(&mut self) {
         if self.0.holds.fetch_sub(1, AcqRel) == 1 {
-            assert_eq!(self.0.live_tasks(), 0, "a live task keeps its house");
-            // SAFETY: nobody holds the house any more.
+            assert_eq!(self.0.live_tasks(), 0, "a live task keeps its runtime");
+            // SAFETY: nobody holds the runtime any more.
             self.0.gone.with_mut(|gone| unsafe { *gone = true });
         }
     }
 }
 
-fn schedule(home: &Home, task: Task) {
-    // SAFETY: `House::new` put its address there, and its memory stays until the model is over.
-    let house = unsafe { &*home.runtime().cast::<House>() };
-    house.come_in();
-    let _hold = house.hold();
-    house.push(task);
+fn schedule(scheduler: &SchedulerHandle, task: Task) {
+    // SAFETY: `MockRuntime::new` put its address there, and its memory stays until the model is
+    // over.
+    let runtime = unsafe { &*scheduler.runtime().cast::<MockRuntime>() };
+    runtime.come_in();
+    let _strong = runtime.strong();
+    runtime.push(task);
 }
 
-fn remove(home: &Home, index: u32) -> Removed<TaskRef> {
+fn remove(scheduler: &SchedulerHandle, index: u32) -> Removed<TaskRef> {
     // SAFETY: as above.
-    let house = unsafe { &*home.runtime().cast::<House>() };
-    house.come_in();
-    let removed = home.live().remove(index);
-    house.task_ended(|| home.live().len() == 0);
+    let runtime = unsafe { &*scheduler.runtime().cast::<MockRuntime>() };
+    runtime.come_in();
+    let removed = scheduler.live().remove(index);
+    runtime.task_ended(|| scheduler.live().len() == 0);
     removed
 }
 
-impl Bed for Peer {
+impl PeerEnv for Peer {
     type Task = Task;
 
     fn index(&self) -> usize {
         self.index
     }
 
-    fn standing(&self) -> &Standing {
-        &self.standing
+    fn state(&self) -> &WorkerStateCell {
+        &self.state
     }
 
     fn parker(&self) -> &Parker {
@@ -174,7 +176,7 @@ impl Bed for Peer {
     }
 }
 
-impl Ground for House {
+impl Env for MockRuntime {
     type Task = Task;
     type Peer = Peer;
 
@@ -195,7 +197,7 @@ impl Ground for House {
     }
 
     fn peers(&self) -> impl Iterator<Item = &Peer> {
-        self.slots.occupied().map(|index| &self.peers[index])
+        self.allp.occupied().map(|index| &self.peers[index])
     }
 
     fn peer(&self, index: usize) -> &Peer {
@@ -231,20 +233,20 @@ impl Ground for House {
     }
 }
 
-impl Closing for House {
-    type Hold = Hold;
+impl ShutdownEnv for MockRuntime {
+    type Strong = Strong;
 
-    fn hold(&self) -> Hold {
+    fn strong(&self) -> Strong {
         let before = self.holds.fetch_add(1, Relaxed);
-        assert!(before > 0, "nobody holds the house");
+        assert!(before > 0, "nobody holds the runtime");
         // SAFETY: the address of an `Arc`'s contents, which is there until the model is over.
-        Hold(unsafe {
+        Strong(unsafe {
             Arc::increment_strong_count(self);
             Arc::from_raw(self)
         })
     }
 
-    fn kept(&self) -> &Mutex<Option<Hold>> {
+    fn kept(&self) -> &Mutex<Option<Strong>> {
         &self.kept
     }
 
@@ -257,12 +259,15 @@ impl Closing for House {
     }
 
     fn live_tasks(&self) -> usize {
-        self.homes.iter().map(|(home, _)| home.live().len()).sum()
+        self.schedulers
+            .iter()
+            .map(|(scheduler, _)| scheduler.live().len())
+            .sum()
     }
 
     fn cancel_all(&self, mut dispose: impl FnMut(Task)) {
-        for (home, _) in &self.homes {
-            home.live().sweep(|task| {
+        for (scheduler, _) in &self.schedulers {
+            scheduler.live().sweep(|task| {
                 if let Some(task) = task.cancel() {
                     dispose(task);
                 }
@@ -271,8 +276,8 @@ impl Closing for House {
     }
 
     fn abort_all(&self) {
-        for (home, _) in &self.homes {
-            home.live().sweep(|task| {
+        for (scheduler, _) in &self.schedulers {
+            scheduler.live().sweep(|task| {
                 if let Some(task) = task.cancel() {
                     self.push(task);
                 }
@@ -290,24 +295,24 @@ impl Closing for House {
 
     fn dismiss_monitor(&self) {}
 
-    fn clear_as_a_guest(&self) {
+    fn clear_on_a_foreign_thread(&self) {
         self.clear_away();
     }
 
     fn shut_down_resources(&self) {}
 }
 
-impl House {
-    /// A house with `threads` of them, each with a P, and the hold of who built it.
-    fn new(threads: usize) -> Hold {
+impl MockRuntime {
+    /// A runtime with `threads` of them, each with a P, and the reference of who built it.
+    fn new(threads: usize) -> Strong {
         Self::with_tables(1, threads)
     }
 
     /// The same with so many tables.
-    fn with_tables(tables: usize, threads: usize) -> Hold {
+    fn with_tables(tables: usize, threads: usize) -> Strong {
         let idle = Idle::new(1, 2);
         let permit = idle.acquire().expect("it is free");
-        let house = Arc::new_cyclic(|this: &std::sync::Weak<Self>| Self {
+        let runtime = Arc::new_cyclic(|this: &std::sync::Weak<Self>| Self {
             idle,
             _permit: permit,
             grq: GlobalQueue::new(),
@@ -317,18 +322,23 @@ impl House {
                 index,
                 asked: AtomicBool::new(false),
                 told: AtomicBool::new(false),
-                standing: Standing::new(),
+                state: WorkerStateCell::new(),
                 parker: Parker::new(),
                 stealer: local_queue().1,
             }),
-            slots: Slots::new(2),
+            allp: AllPs::new(2),
             netpoll_waiter: AtomicUsize::new(0),
             refusal: AtomicBool::new(false),
-            homes: (0..tables)
+            schedulers: (0..tables)
                 .map(|_| {
                     let (table, owner) = live_table();
-                    let home = Home::new(Place::Foreign, this.as_ptr().cast(), table, &FUNCTIONS);
-                    (home, Mutex::new(owner))
+                    let scheduler = SchedulerHandle::new(
+                        Place::Foreign,
+                        this.as_ptr().cast(),
+                        table,
+                        &FUNCTIONS,
+                    );
+                    (scheduler, Mutex::new(owner))
                 })
                 .collect(),
             kept: Mutex::new(None),
@@ -341,21 +351,21 @@ impl House {
             gone: UnsafeCell::new(false),
             futures: Arc::new(Counter::new(0)),
         });
-        (0..threads).for_each(|_| _ = house.take());
-        Hold(house)
+        (0..threads).for_each(|_| _ = runtime.take());
+        Strong(runtime)
     }
 
     /// A P for one more thread.
     fn take(&self) -> Owned {
-        let owned = self.slots.take(Owned);
+        let owned = self.allp.take(Owned);
         owned.expect("two threads at most")
     }
 
-    /// Whoever is inside finds the house standing.
+    /// Whoever is inside finds the runtime standing.
     fn come_in(&self) {
-        // SAFETY: who comes in knows that the house is there.
+        // SAFETY: who comes in knows that the runtime is there.
         self.gone
-            .with(|gone| assert!(!unsafe { *gone }, "the house is gone"));
+            .with(|gone| assert!(!unsafe { *gone }, "the runtime is gone"));
     }
 
     /// A live task that is queued, on the way to its queue. It leaves its waker `outside` and
@@ -367,9 +377,9 @@ impl House {
     /// The same in the table of that number.
     fn spawn_in(&self, table: usize, outside: Option<Outside>) -> Task {
         self.futures.fetch_add(1, Observer);
-        let (home, owner) = &self.homes[table];
+        let (scheduler, owner) = &self.schedulers[table];
         let parts = Parts {
-            home: NonNull::from(home),
+            scheduler: NonNull::from(scheduler),
             id: Id::new(1),
             born_ms: 0,
             location: Location::caller(),
@@ -410,7 +420,7 @@ impl House {
 
     /// What a model's end has to show.
     fn assert_gone(&self) {
-        assert_eq!(self.holds.load(Acquire), 0, "the house keeps itself");
+        assert_eq!(self.holds.load(Acquire), 0, "the runtime keeps itself");
         assert_eq!(self.futures.load(Observer), 0, "a future was leaked");
         assert!(self.grq.is_empty(), "a task is queued still");
     }
@@ -448,121 +458,121 @@ impl Drop for Waits {
 #[test]
 fn who_pushes_after_the_last_thread_drops_the_task() {
     explore(3, |turn| {
-        let hold = House::new(1);
-        let house = hold.0.clone();
-        let waker = house.waiting();
-        // It has only the waker: the house is there because the task is alive.
+        let strong = MockRuntime::new(1);
+        let runtime = strong.0.clone();
+        let waker = runtime.waiting();
+        // It has only the waker: the runtime is there because the task is alive.
         let wakes = move || waker.wake();
         let ends = move || {
-            hold.0.begin_shutdown();
-            hold.0.live_in(0);
+            strong.0.begin_shutdown();
+            strong.0.live_in(0);
         };
         turn.race(ends, [wakes]);
-        house.assert_gone();
+        runtime.assert_gone();
     });
 }
 
 #[test]
 fn who_queued_before_the_sweep_and_pushes_after_the_end_drops_the_task() {
     explore(3, |turn| {
-        let hold = House::new(1);
-        let house = hold.0.clone();
+        let strong = MockRuntime::new(1);
+        let runtime = strong.0.clone();
         // It is queued, and its waker has not come to the push.
-        let task = house.spawn(None);
-        let address = house.clone();
-        let pushes = move || schedule(&address.homes[0].0, task);
+        let task = runtime.spawn(None);
+        let address = runtime.clone();
+        let pushes = move || schedule(&address.schedulers[0].0, task);
         let ends = move || {
-            hold.0.begin_shutdown();
-            hold.0.live_in(0);
+            strong.0.begin_shutdown();
+            strong.0.live_in(0);
         };
         turn.race(ends, [pushes]);
-        house.assert_gone();
+        runtime.assert_gone();
     });
 }
 
 #[test]
 fn the_last_task_and_the_end_see_each_other() {
     explore(3, |turn| {
-        let hold = House::new(1);
-        let house = hold.0.clone();
-        let task = house.spawn(None);
-        // A thread that is not one of the house's, as in `block_on`, runs it.
-        let own = hold.0.hold();
+        let strong = MockRuntime::new(1);
+        let runtime = strong.0.clone();
+        let task = runtime.spawn(None);
+        // A thread that is not one of the runtime's, as in `block_on`, runs it.
+        let own = strong.0.strong();
         let runs = move || {
             let _ = task.run(|| false);
             own.0.left(None, None);
-            own.0.guest_left();
+            own.0.foreign_thread_left();
         };
         let ends = move || {
-            hold.0.begin_shutdown();
-            hold.0.live_in(0);
+            strong.0.begin_shutdown();
+            strong.0.live_in(0);
             let forever = || Some(Duration::MAX);
-            assert!(hold.0.wait_for_the_end(forever));
+            assert!(strong.0.wait_for_the_end(forever));
         };
         turn.race(ends, [runs]);
-        house.assert_gone();
+        runtime.assert_gone();
     });
 }
 
 #[test]
 fn who_ends_the_last_tasks_of_two_tables_see_each_other() {
     explore(3, |turn| {
-        let hold = House::with_tables(2, 1);
-        let house = hold.0.clone();
+        let strong = MockRuntime::with_tables(2, 1);
+        let runtime = strong.0.clone();
         // They are queued, and their wakers have not come to the push.
-        let [first, second] = [0, 1].map(|table| house.spawn_in(table, None));
-        hold.0.begin_shutdown();
-        hold.0.live_in(0);
-        drop(hold);
-        let [one, other] = [house.clone(), house.clone()];
-        let pushes = move || schedule(&one.homes[0].0, first);
-        let pushes_too = move || schedule(&other.homes[1].0, second);
+        let [first, second] = [0, 1].map(|table| runtime.spawn_in(table, None));
+        strong.0.begin_shutdown();
+        strong.0.live_in(0);
+        drop(strong);
+        let [one, other] = [runtime.clone(), runtime.clone()];
+        let pushes = move || schedule(&one.schedulers[0].0, first);
+        let pushes_too = move || schedule(&other.schedulers[1].0, second);
         turn.race(pushes, [pushes_too]);
-        house.assert_gone();
+        runtime.assert_gone();
     });
 }
 
 #[test]
 fn a_task_that_enters_when_it_drains_is_cancelled() {
     explore(3, |turn| {
-        let hold = House::new(1);
-        let house = hold.0.clone();
-        // A thread that is not one of the house's: it saw the house open.
-        let own = hold.0.hold();
+        let strong = MockRuntime::new(1);
+        let runtime = strong.0.clone();
+        // A thread that is not one of the runtime's: it saw the runtime open.
+        let own = strong.0.strong();
         let enters = move || {
             let task = own.0.spawn(Some(Outside::default()));
             own.0.push(task);
             own.0.left(None, None);
-            own.0.guest_left();
+            own.0.foreign_thread_left();
         };
         let ends = move || {
-            hold.0.begin_draining();
+            strong.0.begin_draining();
             // Who ends it stays until the task is gone.
-            hold
+            strong
         };
         let kept = Arc::new(std::sync::Mutex::new(None));
         let keeps = kept.clone();
         turn.race(move || *keeps.lock().unwrap() = Some(ends()), [enters]);
         // A worker comes by.
-        while let Some(task) = house.pop_queued() {
+        while let Some(task) = runtime.pop_queued() {
             assert!(matches!(task.run(|| false), Outcome::Done(_)), "it waits");
         }
-        assert_eq!(house.live_tasks(), 0, "it waits");
-        let hold = kept.lock().unwrap().take().expect("it was put there");
-        hold.0.begin_shutdown();
-        hold.0.live_in(0);
-        drop(hold);
-        house.assert_gone();
+        assert_eq!(runtime.live_tasks(), 0, "it waits");
+        let strong = kept.lock().unwrap().take().expect("it was put there");
+        strong.0.begin_shutdown();
+        strong.0.live_in(0);
+        drop(strong);
+        runtime.assert_gone();
     });
 }
 
 #[test]
 fn the_last_task_and_the_draining_see_each_other() {
     explore(3, |turn| {
-        let hold = House::new(1);
-        let house = hold.0.clone();
-        let task = house.spawn(None);
-        let own = hold.0.hold();
+        let strong = MockRuntime::new(1);
+        let runtime = strong.0.clone();
+        let task = runtime.spawn(None);
+        let own = strong.0.strong();
         let runs = move || {
             let _ = task.run(|| false);
             let peer = own.0.peer(0);
@@ -574,69 +584,69 @@ fn the_last_task_and_the_draining_see_each_other() {
             own.0.live_in(0);
         };
         let ends = move || {
-            hold.0.begin_draining();
-            assert!(hold.0.wait_for_the_last_task(|| Some(Duration::MAX)));
-            hold.0.begin_shutdown();
-            assert!(hold.0.wait_for_the_end(|| Some(Duration::MAX)));
+            strong.0.begin_draining();
+            assert!(strong.0.wait_for_the_last_task(|| Some(Duration::MAX)));
+            strong.0.begin_shutdown();
+            assert!(strong.0.wait_for_the_end(|| Some(Duration::MAX)));
         };
         turn.race(ends, [runs]);
-        house.assert_gone();
+        runtime.assert_gone();
     });
 }
 
 #[test]
 fn a_new_p_is_told_of_the_closing() {
     explore(3, |turn| {
-        let hold = House::new(1);
-        let house = hold.0.clone();
-        hold.0.threads.lock().count += 1;
-        let new = hold.0.hold();
+        let strong = MockRuntime::new(1);
+        let runtime = strong.0.clone();
+        strong.0.threads.lock().count += 1;
+        let new = strong.0.strong();
         let arrives = move || {
             // As in `Shared::take_processor`.
             let index = new.0.take().index();
-            new.0.welcome(new.0.peer(index));
+            new.0.notify_new_p(new.0.peer(index));
             new.0.live_in(1);
         };
         let ends = move || {
-            hold.0.begin_shutdown();
-            hold.0.live_in(0);
+            strong.0.begin_shutdown();
+            strong.0.live_in(0);
         };
         turn.race(ends, [arrives]);
-        house.assert_gone();
+        runtime.assert_gone();
     });
 }
 
 #[test]
 fn a_p_that_is_taken_again_is_told_of_the_closing() {
     explore(3, |turn| {
-        let hold = House::new(1);
-        let house = hold.0.clone();
-        hold.0.threads.lock().count += 1;
+        let strong = MockRuntime::new(1);
+        let runtime = strong.0.clone();
+        strong.0.threads.lock().count += 1;
         // Its last thread has gone.
-        house.slots.give_back(house.take());
-        let new = hold.0.hold();
+        runtime.allp.give_back(runtime.take());
+        let new = strong.0.strong();
         let arrives = move || {
             // As in `Shared::take_processor`.
             let index = new.0.take().index();
-            new.0.welcome(new.0.peer(index));
+            new.0.notify_new_p(new.0.peer(index));
             new.0.live_in(1);
         };
         let ends = move || {
-            hold.0.begin_shutdown();
-            hold.0.live_in(0);
+            strong.0.begin_shutdown();
+            strong.0.live_in(0);
         };
         turn.race(ends, [arrives]);
-        house.assert_gone();
+        runtime.assert_gone();
     });
 }
 
 #[test]
 fn a_thread_that_ends_by_itself_leaves_nothing_behind() {
     explore(3, |turn| {
-        let hold = House::new(1);
-        let house = hold.0.clone();
-        let waker = house.waiting();
-        let idler = hold.0.hold();
+        let strong = MockRuntime::new(1);
+        let runtime = strong.0.clone();
+        let waker = runtime.waiting();
+        let idler = strong.0.strong();
         let goes = move || {
             // It was idle for long, and has looked at its P for the last time.
             if idler.0.peer(0).told.load(Relaxed) {
@@ -645,39 +655,39 @@ fn a_thread_that_ends_by_itself_leaves_nothing_behind() {
             idler.0.thread_ended();
         };
         let ends = move || {
-            if hold.0.begin_shutdown() && hold.0.threads.lock().count == 0 {
-                hold.0.help_to_clear();
+            if strong.0.begin_shutdown() && strong.0.threads.lock().count == 0 {
+                strong.0.help_to_clear();
             }
         };
         turn.race(ends, [goes]);
         drop(waker);
-        house.assert_gone();
+        runtime.assert_gone();
     });
 }
 
 #[test]
-fn a_task_that_enters_at_the_end_has_a_house() {
+fn a_task_that_enters_at_the_end_has_a_runtime() {
     explore(3, |turn| {
-        let hold = House::new(1);
-        let house = hold.0.clone();
-        let address = house.clone();
-        // A thread that is not one of the house's, as in `block_on`: it saw the house open.
-        let own = hold.0.hold();
+        let strong = MockRuntime::new(1);
+        let runtime = strong.0.clone();
+        let address = runtime.clone();
+        // A thread that is not one of the runtime's, as in `block_on`: it saw the runtime open.
+        let own = strong.0.strong();
         let enters = move || {
             let task = own.0.spawn(None);
             own.0.left(None, None);
-            own.0.guest_left();
+            own.0.foreign_thread_left();
             drop(own);
-            // A waker has it by now, on its way to the push: the house is there because the task is
-            // alive.
-            schedule(&address.homes[0].0, task);
+            // A waker has it by now, on its way to the push: the runtime is there because the task
+            // is alive.
+            schedule(&address.schedulers[0].0, task);
         };
         let ends = move || {
-            hold.0.begin_shutdown();
-            hold.0.live_in(0);
+            strong.0.begin_shutdown();
+            strong.0.live_in(0);
         };
         turn.race(ends, [enters]);
-        house.assert_gone();
+        runtime.assert_gone();
     });
 }
 
@@ -686,12 +696,12 @@ fn a_task_that_enters_at_the_end_has_a_house() {
 #[test]
 fn everybody_at_the_end() {
     explore(4, |turn| {
-        let hold = House::new(2);
-        let house = hold.0.clone();
-        let wakers = [house.waiting(), house.waiting()];
-        let task = house.spawn(None);
-        let guest = hold.0.hold();
-        let second = hold.0.hold();
+        let strong = MockRuntime::new(2);
+        let runtime = strong.0.clone();
+        let wakers = [runtime.waiting(), runtime.waiting()];
+        let task = runtime.spawn(None);
+        let foreign = strong.0.strong();
+        let second = strong.0.strong();
         let [one, other] = wakers;
         let parties: [Box<dyn FnOnce()>; 4] = [
             Box::new(move || one.wake()),
@@ -701,17 +711,17 @@ fn everybody_at_the_end() {
             }),
             Box::new(move || {
                 let _ = task.run(|| false);
-                guest.0.left(None, None);
-                guest.0.guest_left();
+                foreign.0.left(None, None);
+                foreign.0.foreign_thread_left();
             }),
             Box::new(move || second.0.live_in(1)),
         ];
         let ends = move || {
-            hold.0.begin_shutdown();
-            hold.0.live_in(0);
-            assert!(hold.0.wait_for_the_end(|| Some(Duration::MAX)));
+            strong.0.begin_shutdown();
+            strong.0.live_in(0);
+            assert!(strong.0.wait_for_the_end(|| Some(Duration::MAX)));
         };
         turn.race(ends, parties);
-        house.assert_gone();
+        runtime.assert_gone();
     });
 }

@@ -19,7 +19,7 @@
 //! that races; and every cell's end is an access of its own (`sync.rs`).
 #![expect(
     unsafe_code,
-    reason = "a home finds its world by the address that it carries, as in `sched/incoming.rs`"
+    reason = "a scheduler handle finds its world by the address that it carries, as in `sched/inject.rs`"
 )]
 
 use std::{
@@ -38,7 +38,7 @@ use std::{
 use super::both_ways::explore;
 use crate::{
     cell::{
-        Ended, Functions, Home, Id, JoinCell, Outcome, Parts, Place, Task, TaskRef,
+        Ended, Functions, Id, JoinCell, Outcome, Parts, Place, SchedulerHandle, Task, TaskRef,
         live::{LiveOwner, Removed, live_table},
         state::{self, Settle, State},
     },
@@ -56,28 +56,33 @@ static FUNCTIONS: Functions = Functions {
 
 /// The scheduler of these models.
 struct World {
-    home: Home,
+    scheduler: SchedulerHandle,
     owner: Mutex<LiveOwner<TaskRef>>,
     queue: Mutex<VecDeque<Task>>,
     /// Canaries that were made, less those that were dropped.
     alive: Arc<AtomicUsize>,
 }
 
-fn schedule(home: &Home, task: Task) {
+fn schedule(scheduler: &SchedulerHandle, task: Task) {
     // SAFETY: `World::new` put its address there, and the world outlives its tasks.
-    let world = unsafe { &*home.runtime().cast::<World>() };
+    let world = unsafe { &*scheduler.runtime().cast::<World>() };
     world.push(task);
 }
 
-fn remove(home: &Home, index: u32) -> Removed<TaskRef> {
-    home.live().remove(index)
+fn remove(scheduler: &SchedulerHandle, index: u32) -> Removed<TaskRef> {
+    scheduler.live().remove(index)
 }
 
 impl World {
     fn new() -> Arc<Self> {
         let (table, owner) = live_table();
         Arc::new_cyclic(|this: &Weak<Self>| Self {
-            home: Home::new(Place::Foreign, this.as_ptr().cast(), table, &FUNCTIONS),
+            scheduler: SchedulerHandle::new(
+                Place::Foreign,
+                this.as_ptr().cast(),
+                table,
+                &FUNCTIONS,
+            ),
             owner: Mutex::new(owner),
             queue: Mutex::new(VecDeque::new()),
             alive: Arc::new(AtomicUsize::new(0)),
@@ -98,7 +103,7 @@ impl World {
         F::Output: Send + 'static,
     {
         let parts = Parts {
-            home: NonNull::from(&self.home),
+            scheduler: NonNull::from(&self.scheduler),
             id: Id::new(1),
             born_ms: 0,
             location: Location::caller(),
@@ -153,7 +158,7 @@ impl World {
     /// For when all is over.
     fn assert_empty(&self) {
         assert!(self.pop().is_none(), "a task is queued still");
-        assert_eq!(self.home.live().len(), 0, "a task is alive still");
+        assert_eq!(self.scheduler.live().len(), 0, "a task is alive still");
         assert_eq!(
             self.alive.load(Observer),
             0,

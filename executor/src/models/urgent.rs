@@ -1,8 +1,8 @@
 //! Priorities and sleep: a task in an ordered queue is work, and no worker sleeps beside it (I5).
 //! The queues themselves have models of their own, in `queue/src/models/ordered.rs`.
 //!
-//! The models are on the ground of `idle.rs`, and are deadlocks when they fail. The bound is that
-//! of preemptions.
+//! The models are on the environment of `idle.rs`, and are deadlocks when they fail. The bound is
+//! that of preemptions.
 //!
 //! | model | shows | bound | killed by it |
 //! | --- | --- | --- | --- |
@@ -11,36 +11,36 @@
 
 use super::{
     both_ways::explore,
-    floor::{self, Pair, floor_with_order, number},
+    mock::{self, Pair, mock_with_order, number},
 };
 
 #[test]
 fn nobody_sleeps_while_urgent_work_waits() {
     explore(3, |turn| {
-        let (floor, [worker]) = floor_with_order(1);
+        let (mock, [worker]) = mock_with_order(1);
         let worker = worker.arrive().start_spinning();
-        let submitter = floor.clone();
+        let submitter = mock.clone();
         let work = move || assert_eq!(number(worker.next()), 0);
-        let submit = move || submitter.push_foreign(floor::Job::urgent(0));
+        let submit = move || submitter.push_foreign(mock::Job::urgent(0));
         turn.race(work, [submit]);
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }
 
 #[test]
 fn a_thief_comes_for_urgent_work() {
     explore(2, |turn| {
-        let (floor, [victim, thief]) = floor_with_order(2);
+        let (mock, [victim, thief]) = mock_with_order(2);
         let victim = victim.arrive();
         let thief = thief.arrive().start_spinning();
         let pair = Pair::new();
         let busy = pair.clone();
         let victim = move || {
-            victim.push_back(floor::Job::urgent(0));
+            victim.push_back(mock::Job::urgent(0));
             // Its poll lasts until the job was taken.
             busy.do_one();
         };
         turn.race(victim, [pair.taken_by(thief)]);
-        floor.assert_settled();
+        mock.assert_settled();
     });
 }

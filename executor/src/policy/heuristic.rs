@@ -7,30 +7,29 @@
 /// See the module's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Heuristic {
-    /// Wakes a thread for a lone `runnext` while that pays; see *The gate* in `sched/push.rs`.
-    /// Without it: each time.
-    Gate,
-    /// The same for branches of joins; see *Whom it feeds* in `fork_join/owner.rs`.
-    ForkGate,
-    /// Keeps a woken thread off the CPU of the thread that woke it; see `sched/apart.rs`.
-    Apart,
-    /// Takes the oldest tasks of a P that has not moved; see *The queues that stand still* in
-    /// `sched/find.rs`.
-    Still,
+    /// Wakes a thread for a lone `runnext` while that pays; see *The wake back-off* in
+    /// `sched/push.rs`. Without it: each time.
+    WakeBackoff,
+    /// The same for branches of joins; see *How many it promotes* in `fork_join/owner.rs`.
+    ForkBackoff,
+    /// Keeps a woken thread off the CPU of the thread that woke it; see `sched/affinity.rs`.
+    Affinity,
+    /// Takes the oldest tasks of a P that has not moved; see *The rescue steal* in `sched/find.rs`.
+    RescueSteal,
     /// See *The exchange* in `sched/find.rs`.
     Exchange,
     /// A spinner looks on for some microseconds before it parks; see `sched/search.rs`.
-    Linger,
+    SpinBeforePark,
     /// See *After a steal* in `fork_join/owner.rs`.
     AfterSteal,
-    /// See *A crowd of callers* in `sched/crowd.rs`.
-    Callers,
-    /// See *A crowd of timers* in `sched/wait.rs`.
-    Timers,
+    /// See *Contended calls* in `sched/contention.rs`.
+    ContendedCalls,
+    /// See *Timer slack* in `sched/wait.rs`.
+    TimerSlack,
     /// See *Slow polls* in `sched/find.rs`.
     SlowPolls,
-    /// See *Calm* in `sched/monitor/calm.rs`.
-    Calm,
+    /// See *Compute only* in `sched/monitor/compute_only.rs`.
+    ComputeOnly,
     /// See `sched/monitor/short_wait.rs`.
     ShortWait,
 }
@@ -38,17 +37,17 @@ pub(crate) enum Heuristic {
 impl Heuristic {
     #[cfg(ws_ablate)]
     const NAMED: [(&'static str, Self); 12] = [
-        ("gate", Self::Gate),
-        ("fork-gate", Self::ForkGate),
-        ("apart", Self::Apart),
-        ("still", Self::Still),
+        ("wake-backoff", Self::WakeBackoff),
+        ("fork-backoff", Self::ForkBackoff),
+        ("affinity", Self::Affinity),
+        ("rescue-steal", Self::RescueSteal),
         ("exchange", Self::Exchange),
-        ("linger", Self::Linger),
+        ("spin-before-park", Self::SpinBeforePark),
         ("after-steal", Self::AfterSteal),
-        ("callers", Self::Callers),
-        ("timers", Self::Timers),
+        ("contended-calls", Self::ContendedCalls),
+        ("timer-slack", Self::TimerSlack),
         ("slow-polls", Self::SlowPolls),
-        ("calm", Self::Calm),
+        ("compute-only", Self::ComputeOnly),
         ("short-wait", Self::ShortWait),
     ];
 

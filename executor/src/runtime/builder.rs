@@ -351,8 +351,8 @@ impl Builder {
     ///
     /// Only a wake by a thread of others could still come: the default is meant to be longer than
     /// any of these takes in a test. [`time::hold`](crate::time::hold) puts the verdict off.
-    pub fn deadlock_after(mut self, patience: Duration) -> Self {
-        self.deadlock_after = patience;
+    pub fn deadlock_after(mut self, deadlock_after: Duration) -> Self {
+        self.deadlock_after = deadlock_after;
         self
     }
 

@@ -13,9 +13,8 @@
 //! nested in a task's poll: the third case is in `nested.rs`.
 //!
 //! *By need*: the root is first polled as any foreign future would be. When the root spawns, wakes
-//! a task, arms a timer, or has to wait, the thread sits down, and so becomes a worker of the
-//! second kind. The root may be polled without a permit at any time, for it is the thread's own;
-//! tasks may not (S3).
+//! a task, arms a timer, or has to wait, the thread becomes a worker of the second kind. The root
+//! may be polled without a permit at any time, for it is the thread's own; tasks may not (S3).
 //!
 //! # *Whose thread it is*
 //!
@@ -23,9 +22,9 @@
 //! blocks the root. So the thread polls tasks only while its root waits for nothing but them, by
 //! what the runtime can tell. If a poll of the root left a timer or a source of the runtime
 //! pending, the thread is the root's alone until the `block_on` ends: it polls the root and what is
-//! pinned to the thread, and hands in every other task. So `timeout(50 ms, spawn(..))` fires on
-//! time, whatever the task does. It costs what it costs with other runtimes: a wake-up of a thread
-//! for an answer, instead of a switch.
+//! pinned to the thread, and moves every other task to the global queue. So
+//! `timeout(50 ms, spawn(..))` fires on time, whatever the task does. It costs what it costs with
+//! other runtimes: a wake-up of a thread for an answer, instead of a switch.
 //!
 //! A root that waits for a lock or a channel alone may be held up: the runtime cannot tell whether
 //! one of its own tasks or another party holds the other end, and the fast answer needs the first.
@@ -38,7 +37,7 @@
 //! # *Standing in*
 //!
 //! A runtime that cannot have a thread has only these threads left (L5). A thread that waits for
-//! its root takes from the global queue, strangers included, if a thread was refused, a permit is
+//! its root takes from the global queue, also tasks of others, if a thread was refused, a permit is
 //! free and work is queued, and one of these holds:
 //!
 //! - The runtime has no thread at all.
@@ -47,7 +46,7 @@
 //!   refused holds a permit for a moment, so that no other can have it.)
 //! - It has spawned something in this call, something of its P is alive, and no thread is parked
 //!   that would come for what is queued. (What an earlier thread spawned on that P counts as alive,
-//!   too: so it may take strangers for nothing.)
+//!   too: so it may take tasks of others for nothing.)
 //!
 //! What was left to them would be left for good. The third also covers what became runnable without
 //! this thread. Its child was woken by a foreign thread, or by one that was stuck then and lost its
@@ -58,12 +57,12 @@
 //!
 //! The thread that is to stand in is awake in time. If a thread pushes with a permit free, or frees
 //! one while work is queued, it tries for a thread. The refusal wakes all that wait for a root
-//! (`Ground::refused`). That goes without the monitor. It takes a free permit, though, and from a
+//! (`Env::refused`). That goes without the monitor. It takes a free permit, though, and from a
 //! thread that is stuck without a word only the monitor takes it.
 //!
-//! Rejected: to tell the P whose home the task has, in the push to the global queue. It would miss
-//! what a stuck thread had in its queue, and a child's child, or cost a look at each task of every
-//! batch. Checked by `tests/work_waits_when_there_is_no_thread.rs`.
+//! Rejected: to tell the P whose scheduler handle the task has, in the push to the global queue. It
+//! would miss what a stuck thread had in its queue, and a child's child, or cost a look at each
+//! task of every batch. Checked by `tests/work_waits_when_there_is_no_thread.rs`.
 
 use std::{
     cell::{Cell, OnceCell},
@@ -84,7 +83,7 @@ use super::{
 };
 use crate::{
     budget,
-    cell::Apart,
+    cell::ScopeBarrier,
     context,
     park::Parker,
     sync::{
@@ -222,26 +221,26 @@ pub(super) fn is_of_a_root(waker: &Waker) -> bool {
     std::ptr::eq(waker.vtable(), table)
 }
 
-/// The place of a thread in `block_on`: filled by need, given back at the end.
-pub(crate) struct Seat<'a> {
+/// The worker of a thread in `block_on`: made by need, given up at the end.
+pub(crate) struct LazyWorker<'a> {
     shared: &'a Arc<Shared>,
     root: &'a Arc<Root>,
     /// `None` inside: there is no P left.
     worker: OnceCell<Option<Worker>>,
-    /// The root is in its first poll, in which the thread may sit down.
+    /// The root is in its first poll, in which the thread may become a worker.
     first_poll: Cell<bool>,
 }
 
-impl Seat<'_> {
+impl LazyWorker<'_> {
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         self.shared
     }
 
     /// This thread's worker. None if the runtime has no P left: then the root runs without.
-    pub(crate) fn sit_down(&self) -> Option<&Worker> {
+    pub(crate) fn become_worker(&self) -> Option<&Worker> {
         if self.worker.get().is_none() {
             // If there is none to be had, that is reported here and not below: a thread that
-            // listens may spawn, and so sit down.
+            // listens may spawn, and so become a worker.
             self.shared.ensure_keeper();
         }
         let worker = self.worker.get_or_init(|| {
@@ -299,28 +298,28 @@ pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output 
     }
     let _attends = Attends::begin(shared);
     let root = Root::take_spare();
-    let seat = Seat {
+    let lazy = LazyWorker {
         shared,
         root: &root,
         worker: OnceCell::new(),
         first_poll: Cell::new(true),
     };
-    let result = context::with_seat_frame(&seat, || {
+    let result = context::with_lazy_worker_frame(&lazy, || {
         let result = catch_unwind(AssertUnwindSafe(|| {
             let waker = Waker::from(root.clone());
             let mut future = pin!(future);
             root.take();
             let (polled, waits) = poll_root(future.as_mut(), &waker);
-            seat.first_poll.set(false);
+            lazy.first_poll.set(false);
             if let Poll::Ready(output) = polled {
                 // What is left of the future is dropped as a part of this poll.
                 return output;
             }
-            if let Some(Some(worker)) = seat.worker.get() {
+            if let Some(Some(worker)) = lazy.worker.get() {
                 worker.end_root();
             }
-            context::take_seat();
-            match seat.sit_down() {
+            context::ensure_worker();
+            match lazy.become_worker() {
                 Some(worker) => {
                     if waits {
                         worker.root_waits();
@@ -330,13 +329,13 @@ pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output 
                 None => wait_alone(&root, &waker, future),
             }
         }));
-        if let Some(Some(worker)) = seat.worker.get() {
+        if let Some(Some(worker)) = lazy.worker.get() {
             worker.end_root();
             worker.clear_away();
         }
         result
     });
-    if let Some(Some(worker)) = seat.worker.into_inner() {
+    if let Some(Some(worker)) = lazy.worker.into_inner() {
         worker.leave();
     }
     Root::spare(root);
@@ -433,7 +432,7 @@ fn drive<F: Future>(
     mut future: Pin<&mut F>,
     sleep: impl Fn(&Worker),
 ) -> F::Output {
-    let apart = Apart::begin();
+    let barrier = ScopeBarrier::begin();
     loop {
         match worker.step() {
             Step::Run(task) => worker.poll(task),
@@ -441,7 +440,7 @@ fn drive<F: Future>(
             Step::Root => {
                 worker.shared.assert_not_stuck();
                 worker.begin_root();
-                let (polled, waits) = apart.for_caller(|| poll_root(future.as_mut(), waker));
+                let (polled, waits) = barrier.for_caller(|| poll_root(future.as_mut(), waker));
                 if let Poll::Ready(output) = polled {
                     // What is left of the future is dropped as a part of this poll.
                     return output;
@@ -477,7 +476,7 @@ mod tests {
     fn a_spare_root_is_as_new() {
         let runtime = Runtime::new().unwrap();
         let root = (0..10_000).find_map(|_| {
-            // It sits down and waits, so the root gets a place and a notification.
+            // It becomes a worker and waits, so the root gets a place and a notification.
             runtime.block_on(async { crate::spawn(async {}).await.unwrap() });
             // The thread that has woken it may hold it for a moment more.
             spare()

@@ -17,7 +17,7 @@ pub(crate) struct Config {
     pub(crate) panic_stops_runtime: bool,
     pub(crate) strict_priorities: bool,
     pub(crate) seed: u64,
-    /// With virtual time: the patience with a deadlock.
+    /// With virtual time: the time until a deadlock is reported.
     pub(crate) paused: Option<Duration>,
     pub(crate) sysmon: bool,
     pub(crate) stall: Stall,

@@ -117,7 +117,7 @@ mod on {
             Steal,
             /// The task was stolen out of the `runnext` of the P of the number.
             RunNextStolen,
-            /// A branch of a join was stolen from the P of the number, by a search or at a stalled
+            /// A branch of a join was stolen from the P of the number, by a search or at a waiting
             /// join.
             BranchStolen,
             /// A poll of the task begins.

@@ -18,21 +18,20 @@
 //! 8. the fork deque, then the local queue;
 //! 9. a fair batch of the global queue;
 //! 10. tasks below the default priority;
-//! 11. the netpoll, without blocking, and if that has something, before it, *the queues that stand
-//!     still*;
+//! 11. the netpoll, without blocking, and if that has something, before it, *the rescue steal*;
 //! 12. up to four rounds of stealing over all other Ps in a random order; the last round also takes
 //!     others' `runnext`; then others' due timers (`search.rs`);
-//! 13. nothing: if others run and lingering was of use lately, it lingers as a spinner for some
-//!     microseconds; then it parks (`sleep.rs`), with one last look at everything.
+//! 13. nothing: if others run and a spin was of use lately, it spins on for some microseconds; then
+//!     it parks (`sleep.rs`), with one last look at everything.
 //!
-//! # *The queues that stand still*
+//! # *The rescue steal*
 //!
 //! If the netpoll has something for a worker each time it runs dry, that worker never comes to
 //! steal. If other programs want the cores, the system may take another thread off its core in the
 //! middle of its queue. The tasks of that P then wait until the thread is back, for milliseconds:
 //! longer than what the netpoll brought just now.
 //!
-//! So after a poll that brought something, the worker looks at four other Ps. It relieves the first
+//! So after a poll that brought something, the worker looks at four other Ps. It rescues the first
 //! one that has not moved for 100 us: it takes the oldest tasks there, as many as the netpoll
 //! brought, and runs them first. What the netpoll brought then waits for as many polls as it has
 //! tasks itself. The monitor does the same with the queue of a thread that blocks (L5), only later;
@@ -61,7 +60,7 @@
 //! a block, and be back when no permit is free. It may take so long that the monitor takes the
 //! permit. So after a step has woken something, it looks at the permit again. If the permit is
 //! gone, the step goes on as one without a permit (S3). A waker that is not a task's comes last,
-//! and runs in [`Worker::enter_user_code`]; see `strangers.rs`. If nothing was due, this costs
+//! and runs in [`Worker::enter_user_code`]; see `foreign_wakers.rs`. If nothing was due, this costs
 //! nothing. What comes afterwards, up to the poll, is as short as what comes before a revocation in
 //! any poll.
 //!
@@ -69,7 +68,7 @@
 //!
 //! A worker thread, and the thread of `Runtime::run`, take any work. A thread in `block_on` runs
 //! only what its own root made runnable. It never looks at the global queue and never steals. So a
-//! thread of a user's own does not pick up a stranger's 100 ms poll.
+//! thread of a user's own does not pick up the 100 ms poll of another's task.
 
 #[cfg(test)]
 pub(super) mod tests;
@@ -77,15 +76,15 @@ pub(super) mod tests;
 use std::{task::Waker, time::Duration};
 
 use super::{
-    closing::Closing,
+    env::Env,
     events::event,
-    ground::Ground,
-    idle::Stands,
+    foreign_wakers::wake_task,
+    idle::WorkerState,
+    phase::ShutdownEnv,
     priority::ANY,
     processor::{Peer, attention},
     search::Search,
     sleep::Sleeper,
-    strangers::wake_task,
     worker::{Scope, Step, Worker},
 };
 use crate::{
@@ -137,14 +136,14 @@ impl Worker {
     pub(super) fn step(&self) -> Step {
         let p = &*self.p;
         let tick = p.tick();
-        self.settle_with_the_gate();
+        self.settle_wake_backoff();
         let asked = p.peer.attention.load(Relaxed);
         if asked != 0
             && let Some(step) = self.attend()
         {
             return step;
         }
-        if !self.peer().standing.has_permit() {
+        if !self.peer().state.has_permit() {
             return self.step_without_permit();
         }
         if tick.is_multiple_of(GLOBAL_TICK)
@@ -155,7 +154,7 @@ impl Worker {
         }
         if tick.is_multiple_of(TIMER_TICK)
             && self.fire_own_timers() > 0
-            && !self.peer().standing.has_permit()
+            && !self.peer().state.has_permit()
         {
             return self.step_without_permit();
         }
@@ -191,7 +190,7 @@ impl Worker {
     fn leave_tasks_to_others(&self) -> Step {
         self.next.private_last.set(false);
         // First: a root that is ready at each step would keep them for ever.
-        self.hand_in();
+        self.flush();
         self.private().unwrap_or(Step::Park)
     }
 
@@ -209,7 +208,7 @@ impl Worker {
         if let Some(step) = self.private() {
             return Some(step);
         }
-        let has_permit = || self.peer().standing.has_permit();
+        let has_permit = || self.peer().state.has_permit();
         if self.fire_own_timers() > 0 {
             return (!has_permit()).then(|| self.step_without_permit());
         }
@@ -225,7 +224,7 @@ impl Worker {
             return Some(Step::Park);
         }
         if let Some(ready) = self.poll_netpoll() {
-            self.relieve_the_still(ready.len());
+            self.rescue_steal(ready.len());
             if self.wake_batch(ready) > 0 {
                 return (!has_permit()).then(|| self.step_without_permit());
             }
@@ -245,7 +244,7 @@ impl Worker {
             // It was lent, or revoked as above.
             Search::Again | Search::Nothing if !has_permit() => Some(self.step_without_permit()),
             Search::Again => None,
-            Search::Nothing if self.linger() => None,
+            Search::Nothing if self.spin_before_park() => None,
             Search::Nothing => Some(Step::Park),
         }
     }
@@ -334,7 +333,7 @@ impl Worker {
         }
         if !self.shared.idle.wanting().is_empty() && self.shared.idle.free() == 0 {
             self.lend_permit();
-            if !self.peer().standing.has_permit() {
+            if !self.peer().state.has_permit() {
                 return Some(self.step_without_permit());
             }
         }
@@ -346,7 +345,7 @@ impl Worker {
         }
         if self.shared.io.last_look.load(Relaxed) + NETPOLL_PERIOD.as_nanos() as u64 <= now {
             self.look_at_netpoll();
-            if !self.peer().standing.has_permit() {
+            if !self.peer().state.has_permit() {
                 return Some(self.step_without_permit());
             }
         }
@@ -387,7 +386,7 @@ impl Worker {
             return None;
         }
         if !peer.progress.ticks.load(Relaxed).is_multiple_of(SLOW_TICK)
-            || !peer.standing.has_permit()
+            || !peer.state.has_permit()
             || self.is_outranked()
         {
             return None;
@@ -452,8 +451,9 @@ impl Worker {
     /// without a permit, with its root alone.
     fn leaves_others_out(&self) -> bool {
         let shared = &*self.shared;
-        let takes_any =
-            |peer: &Peer| peer.standing.load() == Stands::Running && !peer.flags.own.load(Relaxed);
+        let takes_any = |peer: &Peer| {
+            peer.state.load() == WorkerState::Running && !peer.flags.own.load(Relaxed)
+        };
         shared.idle.free() == 0
             && shared.has_queued()
             && !shared.threads.refused.load(Relaxed)
@@ -618,11 +618,13 @@ impl Worker {
     /// Keeps the empty vector for the next time.
     pub(super) fn wake_batch(&self, mut ready: Vec<Waker>) -> usize {
         let count = ready.len();
-        let mut strangers = Vec::new();
-        self.batch(ready.drain(..), |waker| wake_task(waker, &mut strangers));
+        let mut foreign_wakers = Vec::new();
+        self.batch(ready.drain(..), |waker| {
+            wake_task(waker, &mut foreign_wakers)
+        });
         self.ready.replace(ready);
-        if !strangers.is_empty() {
-            self.wake_strangers(strangers);
+        if !foreign_wakers.is_empty() {
+            self.wake_foreign(foreign_wakers);
         }
         count
     }
@@ -645,7 +647,7 @@ impl Worker {
         let queued = self.p.batch.replace(outer).unwrap_or(0);
         // One of them is for this thread, unless it has something to run before that. (Without a
         // permit they are in the global queue, and a thread was woken for each.)
-        let has_permit = self.peer().standing.has_permit();
+        let has_permit = self.peer().state.has_permit();
         let own = usize::from(!(has_permit && self.runs_another_first()));
         if queued > own {
             self.shared.wake_for(queued - own);

@@ -9,7 +9,7 @@ use crate::{
     },
 };
 
-/// The place of such a call. A call is put there before the standing says that the thread has a
+/// The place of such a call. A call is put there before the worker state says that the thread has a
 /// permit.
 #[derive(Debug)]
 pub(crate) struct HandedCall {

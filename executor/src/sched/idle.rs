@@ -5,10 +5,10 @@
 //!
 //! `counts` holds two numbers: `free`, the permits without a holder, and `spinning` (Go's
 //! `nmspinning`), the holders that have no work and look for some. `parked` is a bit set of the Ps
-//! whose thread can be handed a permit. Each P has a `Standing` of its own, which is the truth; the
-//! bit is only the way to find it.
+//! whose thread can be handed a permit. Each P has a [`WorkerStateCell`] of its own, which is the
+//! truth; the bit is only the way to find it.
 //!
-//! | standing | its thread | permit | left by |
+//! | worker state | its thread | permit | left by |
 //! | --- | --- | --- | --- |
 //! | `VACANT` | none | no | a thread that takes the P |
 //! | `RUNNING` | polls, or spins | yes | its thread (park, wait, leave); a thread that revokes it |
@@ -24,13 +24,13 @@
 //! # *The spinning hand-over*
 //!
 //! *Invariant* (I5): while work is queued and a permit is free, a thread spins, or is being woken.
-//! (A branch of a join counts as queued only while there is a core for it: *Strays* in
-//! `fork_join/owner.rs`.)
+//! (A branch of a join counts as queued only while there is a core for it: *Detached computations*
+//! in `fork_join/owner.rs`.)
 //!
 //! - **Submit**: push; fence; look at `counts`. If a permit is free and no thread spins, take both
 //!   (one compare-and-swap) and wake a parked thread with them.
-//! - **Retire**: standing to `PARKED`, set the bit; give up spinning and permit (one step); fence;
-//!   look at every queue once more. If there is work, undo.
+//! - **Retire**: worker state to `PARKED`, set the bit; give up spinning and permit (one step);
+//!   fence; look at every queue once more. If there is work, undo.
 //!
 //! The two fences are sequentially consistent. So of a submit and a retire that overlap, either the
 //! submit sees the free permit and the gone spinner, or the retire sees the push. If work is pushed
@@ -46,11 +46,11 @@
 //! # *Pinned work*
 //!
 //! Work that only one thread may do cannot wait for a spinner. A thread that has some, and finds no
-//! permit free, stands at `WANTING`, sets its bit in `wanting`, fences, and tries once more. A
-//! thread that releases a permit looks at `wanting` after its fence and hands it straight on. A
-//! worker that never runs dry looks there at every 61st tick, and gives its own permit up.
+//! permit free, is `WANTING`, sets its bit in `wanting`, fences, and tries once more. A thread that
+//! releases a permit looks at `wanting` after its fence and hands it straight on. A worker that
+//! never runs dry looks there at every 61st tick, and gives its own permit up.
 //!
-//! # The monitor's bed
+//! # The monitor's sleep
 //!
 //! The monitor sleeps for good while all permits are free. The top bit of `counts` says that it
 //! does. The monitor sets the bit in one step with the observation that no permit is held. The
@@ -58,20 +58,20 @@
 //! to be woken. That needs no fence, and no load beyond the one that is made anyway.
 //!
 //! *A long rest*: where only computations that fork go on, the monitor rests for longer than a task
-//! that is queued for all should wait for its look (`monitor/calm.rs`). It says so by a flag, fences, and looks at the
-//! queue once more. A thread that pushes comes by the fence of `submit`, and looks at the flag. So
-//! of a rest and a push that overlap, either the monitor sees the task and does not rest, or the
-//! pusher sees the flag and wakes it.
+//! that is queued for all should wait for its look (`monitor/compute_only.rs`). It says so by a
+//! flag, fences, and looks at the queue once more. A thread that pushes comes by the fence of
+//! `submit`, and looks at the flag. So of a rest and a push that overlap, either the monitor sees
+//! the task and does not rest, or the pusher sees the flag and wakes it.
 //!
 //! # *Parking is a claim*
 //!
-//! A waker clears a bit, then swaps that P's standing from `PARKED` to `RUNNING`; only the winner
-//! of that swap hands its permit over. If the owner changes its mind, it swaps in the same way,
-//! from `PARKED` and nothing else. For a permit may have come, with the spinning that goes with it,
-//! and been revoked again, and the standing then looks like that of a thread that has nothing. A
-//! bit that is left behind is harmless (the swap fails, the waker goes on to the next). A bit is
-//! never missing: the owner sets it after its standing, so a waker that clears it finds the
-//! standing `PARKED`, or already claimed by another.
+//! A waker clears a bit, then swaps that P's worker state from `PARKED` to `RUNNING`; only the
+//! winner of that swap hands its permit over. If the owner changes its mind, it swaps in the same
+//! way, from `PARKED` and nothing else. For a permit may have come, with the spinning that goes
+//! with it, and been revoked again, and the worker state then looks like that of a thread that has
+//! nothing. A bit that is left behind is harmless (the swap fails, the waker goes on to the next).
+//! A bit is never missing: the owner sets it after its worker state, so a waker that clears it
+//! finds the worker state `PARKED`, or already claimed by another.
 //!
 //! # Rejected
 //!
@@ -79,7 +79,7 @@
 //! list had to be kept in step. One word with the sleepers' bits in it: 512 threads do not fit.
 //! Storing the standing instead of swapping: a permit is lost or doubled, as the mutants show.
 //!
-//! The words, and single steps on them, are here. The steps between them are in `ground.rs` (pushes
+//! The words, and single steps on them, are here. The steps between them are in `env.rs` (pushes
 //! and releases) and `sleep.rs` (sleep). Checked by `models::idle` and `models::permit`.
 
 use crate::park::Parker;
@@ -104,7 +104,7 @@ pub(crate) struct Permit(());
 pub(crate) struct Spinning(());
 
 impl Spinning {
-    /// A waker gives it away together with a permit, by the standing.
+    /// A waker gives it away together with a permit, by the worker state.
     pub(crate) fn hand_over(self) {
         let Self(()) = self;
     }
@@ -278,12 +278,13 @@ impl Idle {
         &self.monitor
     }
 
-    /// Ps whose thread sleeps and takes any work. The standing is `PARKED` before the bit is set.
+    /// Ps whose thread sleeps and takes any work. The worker state is `PARKED` before the bit is
+    /// set.
     pub(crate) fn parked(&self) -> &BitSet {
         &self.parked
     }
 
-    /// Ps that have pinned work and no permit. The standing is `WANTING` before the bit is set.
+    /// Ps that have pinned work and no permit. The worker state is `WANTING` before the bit is set.
     pub(crate) fn wanting(&self) -> &BitSet {
         &self.wanting
     }
@@ -321,13 +322,13 @@ const PARKED: u32 = 3;
 const WAITING: u32 = 4;
 const WANTING: u32 = 5;
 
-/// Where a P stands; see the table in the module's head.
+/// The state of a P's worker; see the table in the module's head.
 #[derive(Debug)]
-pub(crate) struct Standing(AtomicU32);
+pub(crate) struct WorkerStateCell(AtomicU32);
 
-/// What [`Standing`] said at one moment.
+/// What [`WorkerStateCell`] said at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stands {
+pub(crate) enum WorkerState {
     Vacant,
     Running,
     Stuck,
@@ -336,20 +337,20 @@ pub(crate) enum Stands {
     Wanting,
 }
 
-impl Standing {
+impl WorkerStateCell {
     pub(crate) fn new() -> Self {
         Self(AtomicU32::new(VACANT))
     }
 
-    pub(crate) fn load(&self) -> Stands {
+    pub(crate) fn load(&self) -> WorkerState {
         // Ordering: Acquire pairs with the hand-over's release.
         match self.0.load(Acquire) {
-            VACANT => Stands::Vacant,
-            RUNNING => Stands::Running,
-            STUCK => Stands::Stuck,
-            PARKED => Stands::Parked,
-            WAITING => Stands::Waiting,
-            _ => Stands::Wanting,
+            VACANT => WorkerState::Vacant,
+            RUNNING => WorkerState::Running,
+            STUCK => WorkerState::Stuck,
+            PARKED => WorkerState::Parked,
+            WAITING => WorkerState::Waiting,
+            _ => WorkerState::Wanting,
         }
     }
 
@@ -392,7 +393,7 @@ impl Standing {
     }
 
     /// Its thread gives up running. None if the permit was revoked: then there is none to release,
-    /// and the standing is set all the same.
+    /// and the worker state is set all the same.
     pub(crate) fn park(&self) -> Option<Permit> {
         self.leave(PARKED)
     }
@@ -431,9 +432,9 @@ impl Standing {
         debug_assert!(before != RUNNING, "it has a permit");
     }
 
-    /// Its own thread, which was parked, gets up without a permit. False if it was handed one
+    /// Its own thread, which was parked, wakes up without a permit. False if it was handed one
     /// meanwhile, also if that was revoked again: the spinning that came with it is this thread's.
-    pub(crate) fn rise(&self) -> bool {
+    pub(crate) fn unpark_without_permit(&self) -> bool {
         // Ordering: as in `awake`.
         self.0
             .compare_exchange(PARKED, STUCK, AcqRel, Acquire)

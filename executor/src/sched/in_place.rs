@@ -16,9 +16,9 @@ pub(crate) fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
             }
         }
     }
-    // Its first spawn would have a thread in `block_on` sit down, with a permit that no thread was
+    // Its first spawn would make a thread in `block_on` a worker, with a permit that no thread was
     // told to take.
-    context::take_seat();
+    context::ensure_worker();
     let _back = Back(context::with_worker(|worker| {
         worker.is_some_and(|worker| worker.announce_blocking())
     }));

@@ -43,14 +43,14 @@
 //! # *No refusal is missed*
 //!
 //! - *The monitor* sleeps for good only while all permits are free, and the thread that takes one
-//!   wakes it (*The monitor's bed* in `idle.rs`). A thread that is refused has taken a permit. The
-//!   monitor stays up while work waits.
+//!   wakes it (*The monitor's sleep* in `idle.rs`). A thread that is refused has taken a permit.
+//!   The monitor stays up while work waits.
 //! - *The reserve* sleeps on the same parker. A thread that the system refuses unparks it, after
 //!   its push and after the mark of the refusal; so does the end of the runtime. The reserve takes
-//!   such a note first and looks afterwards, at the queues and at the phase. So it sees what the
-//!   note is about, or the next sleep ends at once. Its look needs no fence: the unpark comes after
-//!   the fence of the refused thread's release, so a task whose pusher relied on that thread is
-//!   seen as well.
+//!   such a notification first and looks afterwards, at the queues and at the phase. So it sees
+//!   what the notification is about, or the next sleep ends at once. Its look needs no fence: the
+//!   unpark comes after the fence of the refused thread's release, so a task whose pusher relied on
+//!   that thread is seen as well.
 //! - *Whether the reserve tries again* is decided by the queues and the permits alone. The mark may
 //!   be gone: a thread that was started before the refusal may take it back after that, when its
 //!   starter gets on.
@@ -69,7 +69,7 @@
 //!
 //! # The environment
 //!
-//! The steps are written once, in [`Keeping`]; the runtime and the models implement it. How a
+//! The steps are written once, in [`KeeperEnv`]; the runtime and the models implement it. How a
 //! keeper is started in a runtime is in `keeper/life.rs`.
 //!
 //! Checked by `models::keeper`; `tests/work_waits_when_there_is_no_thread.rs`.
@@ -80,8 +80,8 @@ mod life;
 use std::time::Duration;
 
 use super::{
-    closing::Closing,
     idle::{Permit, Spinning},
+    phase::ShutdownEnv,
 };
 use crate::{
     sync::{
@@ -142,12 +142,12 @@ impl Keeper {
     }
 }
 
-/// What the keeper needs of the runtime beyond [`Closing`]. The methods without a body are what a
-/// runtime has to bring.
-pub(crate) trait Keeping: Closing {
+/// What the keeper needs of the runtime beyond [`ShutdownEnv`]. The methods without a body are what
+/// a runtime has to bring.
+pub(crate) trait KeeperEnv: ShutdownEnv {
     /// What a thread has that begins as a worker: its P, and the permit of a spinner or what its
     /// hooks want.
-    type Seat;
+    type OwnedP;
 
     fn keeper(&self) -> &Keeper;
     /// Whether the keeper is in reserve, and no monitor.
@@ -156,18 +156,18 @@ pub(crate) trait Keeping: Closing {
     fn could_have_a_thread(&self) -> bool;
     /// This thread takes the first steps of a worker. None: it may not, and permit and spinning are
     /// *refused*.
-    fn become_worker(&self, permit: Permit, spinning: Spinning) -> Option<Self::Seat>;
+    fn become_worker(&self, permit: Permit, spinning: Spinning) -> Option<Self::OwnedP>;
 
     /// The life of a thread that has the role, as a keeper and as a worker by turns. True if it has
     /// ended as a worker, false if the runtime closes.
     fn live_as_keeper(
         &self,
-        wait: impl Fn() -> Option<Self::Seat>,
-        work: impl Fn(Self::Seat),
+        wait: impl Fn() -> Option<Self::OwnedP>,
+        work: impl Fn(Self::OwnedP),
     ) -> bool {
-        while let Some(seat) = wait() {
+        while let Some(p) = wait() {
             self.keeper().give_up();
-            work(seat);
+            work(p);
             if !self.keeper().take() {
                 return true;
             }
@@ -194,11 +194,11 @@ pub(crate) trait Keeping: Closing {
     }
 
     /// Sleeps until the keeper has to stand in. None: the runtime closes.
-    fn wait_in_reserve(&self) -> Option<Self::Seat> {
+    fn wait_in_reserve(&self) -> Option<Self::OwnedP> {
         let parker = self.idle().monitor();
         let mut waits = false;
         loop {
-            // After the note was taken, which may be that of the closing.
+            // After the notification was taken, which may be that of the closing.
             if self.phase().is_closing() {
                 return None;
             }
@@ -210,11 +210,11 @@ pub(crate) trait Keeping: Closing {
             if self.lacks_a_thread() && self.could_have_a_thread() {
                 self.wake_for(1);
             }
-            if let Some(seat) = self.stand_in() {
-                return Some(seat);
+            if let Some(p) = self.stand_in() {
+                return Some(p);
             }
-            // Its own try has left a note as well, which must not end the next sleep. What other
-            // notes are about is looked at behind this.
+            // Its own try has left a notification as well, which must not end the next sleep. What
+            // other notifications are about is looked at behind this.
             parker.wake_up();
             // Not the mark of the refusal: see *Whether the reserve tries again*.
             waits = self.lacks_a_thread();
@@ -222,7 +222,7 @@ pub(crate) trait Keeping: Closing {
     }
 
     /// After a try for a thread: what this thread has to begin with if it has to be a worker.
-    fn stand_in(&self) -> Option<Self::Seat> {
+    fn stand_in(&self) -> Option<Self::OwnedP> {
         if !self.refusal().load(Relaxed) || self.has_threads() || !self.lacks_a_thread() {
             return None;
         }

@@ -9,8 +9,8 @@
 //! | classify | `classify.rs` | a pure function of the view, the questions and what was `Seen` before. Its value is a `Verdict` |
 //! | act | `act.rs` | does what the verdict says |
 //!
-//! How long the monitor rests is another pure function, in `pace.rs`. Three heuristics have a
-//! file each, and can go without the others: `calm.rs`, `short_wait.rs`, `strays.rs`.
+//! How long the monitor rests is another pure function, in `pace.rs`. Three heuristics have a file
+//! each, and can go without the others: `compute_only.rs`, `short_wait.rs`, `detached.rs`.
 //!
 //! # What it sees, and what it does
 //!
@@ -19,14 +19,14 @@
 //!
 //! | after | and | the monitor |
 //! | --- | --- | --- |
-//! | one look | a timer of any worker is due for 100 us | fires it (F6). It wakes tasks alone, see `strangers.rs` |
+//! | one look | a timer of any worker is due for 100 us | fires it (F6). It wakes tasks alone, see `foreign_wakers.rs` |
 //! | one look | a task is in its `runnext`, and a permit is free | wakes a thread, which steals that |
 //! | one look, if its thread is blocked, or 10 ms | its poll forked a child, which is in `direct` | gives the child to others (J4) |
 //! | one look, or *a short wait* | its thread is blocked, no permit is free, and others need one | revokes its permit |
 //! | 10 ms | | asks it to yield (F2) |
 //! | (a worker that makes fewer than 61 ticks a millisecond) | the global queue has a task | asks it to look there more often (L4) |
 //! | 10 ms | no permit is free, and others need one | revokes its permit. At most one a look of those that fork |
-//! | 100 us | its poll forks, no permit is free, and tasks need one | revokes its permit, one a look (*Strays* in `fork_join/owner.rs`) |
+//! | 100 us | its poll forks, no permit is free, and tasks need one | revokes its permit, one a look (*Detached computations* in `fork_join/owner.rs`) |
 //! | the threshold, without a fork | it has not announced that it blocks | reports a stall (`stall.rs`) |
 //!
 //! *Others need one* if one of these holds:
@@ -48,7 +48,7 @@
 //! *A stall* begins with its poll, or with a fork that the poll came to. It ends with the next fork
 //! or with the poll: a computation that goes on forking is not stuck. A fork does not announce
 //! itself, because that would cost every join a store. Therefore the monitor asks the branch deque
-//! of each worker in a long poll, as a thief does (*Hunger* in `fork_join/deque.rs`). The next fork
+//! of each worker in a long poll, as a thief does (*Asks* in `fork_join/deque.rs`). The next fork
 //! there answers: its thread counts `came_by`. If the count has moved at a look, the monitor takes
 //! the stall to begin anew, and asks again. A poll without a join pays a load for that, and one
 //! with joins pays one slow join for each look. The first ask comes with the second look at a poll.
@@ -85,28 +85,28 @@
 //! What was measured and what was rejected: `docs/decisions/2026-11-24-monitor.md`.
 
 mod act;
-mod calm;
 mod classify;
+mod compute_only;
+mod detached;
 mod observe;
 mod pace;
 mod short_wait;
-mod strays;
 
 use std::{task::Waker, time::Duration};
 
-use calm::Calm;
 use classify::{Round, Seen, classify};
+use compute_only::ComputeOnly;
 use observe::{Asked, View};
 use pace::{FAST, Facts, Pace};
 use short_wait::ShortWaits;
 
 use super::{
     Shared,
-    ground::{Bed, Ground},
-    keeper::Keeping,
+    env::{Env, PeerEnv},
+    foreign_wakers::Watch,
+    keeper::KeeperEnv,
     processor::Processor,
     stall::Reports,
-    strangers::Watch,
 };
 use crate::{
     cell::Task,
@@ -157,13 +157,13 @@ impl Shared {
         self.monitor.asks_at_forks.store(true, Release);
         // Ordering: SeqCst: between the word and the asks; pairs with the one below.
         fence(SeqCst);
-        self.peers().for_each(Bed::give_way);
+        self.peers().for_each(PeerEnv::give_way);
     }
 
     /// Whether there is such a word.
     pub(super) fn is_asked_at_forks(&self) -> bool {
-        // Ordering: SeqCst: at a fork, between the change of the lane's flag and this look: a
-        // thread that sees nothing here is asked.
+        // Ordering: SeqCst: at a fork, between the change of the branch deque's flag and this look:
+        // a thread that sees nothing here is asked.
         fence(SeqCst);
         self.monitor.asks_at_forks.load(Relaxed)
     }
@@ -219,9 +219,9 @@ pub(super) struct Monitor {
     /// By the last look.
     found: Found,
     memory: Memory,
-    calm: Calm,
+    compute_only: ComputeOnly,
     short_waits: ShortWaits,
-    strangers: Watch,
+    foreign_wakers: Watch,
     reports: Reports,
     wakers: Vec<Waker>,
     /// Where a stuck worker's queue is emptied into.
@@ -236,9 +236,9 @@ impl Monitor {
             pace: Pace::new(),
             found: Found::default(),
             memory: Memory::default(),
-            calm: Calm::default(),
+            compute_only: ComputeOnly::default(),
             short_waits: ShortWaits::new(),
-            strangers: Watch::default(),
+            foreign_wakers: Watch::default(),
             reports: Reports::default(),
             wakers: Vec::new(),
             scratch,
@@ -258,7 +258,7 @@ impl Monitor {
                         None => monitor.park(),
                         Some(repeat) => _ = monitor.park_timeout(repeat),
                     }
-                    self.get_up();
+                    self.wake_up();
                 }
                 Rest::For(period) => {
                     monitor.park_timeout(period);
@@ -280,7 +280,7 @@ impl Monitor {
             acted: found.acted,
             again: found.again,
             watchful: found.watchful,
-            calm: self.calm.holds(),
+            compute_only: self.compute_only.holds(),
             spare: free > 0,
             idle: free == idle.workers() && !self.is_wanted(),
             wait: self.short_waits.take_left(),
@@ -302,15 +302,15 @@ impl Monitor {
         let shared = &self.shared;
         let refused = self.found.hooks_begin || shared.threads.refused.load(Relaxed);
         self.found.watches
-            || shared.strays() > 0
-            || shared.io.strangers.taken().is_some()
+            || shared.detached_count() > 0
+            || shared.io.foreign_wakers.taken().is_some()
             // Work for which no thread could be had (L5).
             || (refused && shared.any_work())
             || shared.lacks_a_poller()
     }
 
     /// After a sleep for good.
-    pub(super) fn get_up(&mut self) {
+    pub(super) fn wake_up(&mut self) {
         // What began meanwhile is not as old as what was seen last. What stalled is the same poll
         // still, or has other ticks by now.
         for seen in &mut self.memory.seen {
@@ -339,11 +339,11 @@ impl Monitor {
             // No thread was ready to hear it.
             shared.ask_at_forks();
         }
-        // The last thread that lay down may have found the poller taken, by the look just now.
+        // The last thread that parked may have found the poller taken, by the look just now.
         shared.ensure_poller();
-        self.found.watchful = self.strangers.look(&self.shared, now);
+        self.found.watchful = self.foreign_wakers.look(&self.shared, now);
         self.visit_all(shared, now, asked || before.again);
-        self.calm.look(shared, now);
+        self.compute_only.look(shared, now);
         self.found.hooks_begin = shared.look_at_start_hooks(now);
         self.found.acted |= self.wake_for_work(shared);
         // Once: a thread that stands still from this look to the next is known to be blocked, or
@@ -381,13 +381,13 @@ impl Monitor {
     /// After a look: if a worker's thread has gone, what the last look saw of it says nothing about
     /// the next thread.
     fn forget(&mut self, index: usize, now: u64) {
-        if !self.shared.processors.slots.is_occupied(index) {
+        if !self.shared.processors.allp.is_occupied(index) {
             let mut seen = std::mem::take(&mut self.memory.seen[index]);
             if let Some(stall) = seen.stall.ended(now, seen.cpu) {
                 self.reports.ended(&self.shared, index, stall);
             }
             self.short_waits.end(&mut seen.wait);
-            self.calm.forget(index);
+            self.compute_only.forget(index);
         }
     }
 }

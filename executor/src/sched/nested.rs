@@ -21,10 +21,10 @@
 //! Not run are pinned tasks
 //!
 //! - above a branch of a `join`, a `scope` or a `compute`: branches below would mix with those of
-//!   the task, and meet a stranger (J2). They wait until the branch has ended. Exception: above the
-//!   second branch of a join that is in no other, if the thread of that join runs it itself. That
-//!   branch is a call like any other then, with no branch below it, and to take note of it would be
-//!   a store in each join.
+//!   the task, and other work would run above them (J2). They wait until the branch has ended.
+//!   Exception: above the second branch of a join that is in no other, if the thread of that join
+//!   runs it itself. That branch is a call like any other then, with no branch below it, and to
+//!   take note of it would be a store in each join.
 //! - above code that runs between two polls: hooks, wakers, destructors at the end of a `block_on`.
 //!   The P is not at rest there. They wait until that code returns. So if that code has pinned a
 //!   task itself, and would sleep, it panics: it may well wait for that task, which would be for
@@ -62,7 +62,7 @@ use super::{
 };
 use crate::{
     budget,
-    cell::Apart,
+    cell::ScopeBarrier,
     context, fork_join,
     sync::{Arc, atomic::Ordering::Relaxed},
 };
@@ -79,7 +79,7 @@ pub(super) struct Nested {
 /// Waits for `future` on a thread that is in a task or a `block_on` already. See the module's head.
 pub(super) fn block_on_above<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
     // What it spawns may be pinned here, and the thread sleeps where that is looked for.
-    context::take_seat();
+    context::ensure_worker();
     let _entered = context::enter(shared.clone());
     block_in_place(|| {
         let root = Root::new();
@@ -90,7 +90,7 @@ pub(super) fn block_on_above<F: Future>(shared: &Arc<Shared>, future: F) -> F::O
             .map(|paused| paused.enroll(&root));
         context::with_worker(|worker| match worker {
             Some(worker) => {
-                worker.lend_bed(&root);
+                worker.share_parker(&root);
                 let waker = Waker::from(root.clone());
                 wait_above(shared, worker, &root, &waker, pin!(future))
             }
@@ -110,11 +110,11 @@ fn wait_above<F: Future>(
     mut future: Pin<&mut F>,
 ) -> F::Output {
     let _first = First::enter();
-    let apart = Apart::begin();
+    let barrier = ScopeBarrier::begin();
     loop {
         if root.take()
             && let Poll::Ready(output) =
-                apart.for_caller(|| poll_unbudgeted(future.as_mut(), waker))
+                barrier.for_caller(|| poll_unbudgeted(future.as_mut(), waker))
         {
             return output;
         }
@@ -208,7 +208,7 @@ impl Worker {
     }
 
     /// The thread will sleep where it always does, also for `root`.
-    fn lend_bed(&self, root: &Root) {
+    fn share_parker(&self, root: &Root) {
         match &self.root {
             Some(below) => root.settle_above(below),
             None => root.settle(&self.shared, Some(self.p.peer.clone())),
@@ -274,7 +274,7 @@ impl Worker {
         self.nested.above.replace(Some(root.clone()));
         self.get_permit(root.parker());
         self.nested.above.replace(None);
-        self.peer().standing.has_permit()
+        self.peer().state.has_permit()
     }
 }
 

@@ -11,15 +11,15 @@
 //!
 //! Every thread that has a P is counted as *awake* from its first step to its last, except while it
 //! sleeps: a worker in [`Worker::wait_paused`], a nested `block_on` in [`Shared::park_above`]. A
-//! thread in a blocking closure, in a stalled join or in the middle of a poll sleeps nowhere here,
+//! thread in a blocking closure, in a waiting join or in the middle of a poll sleeps nowhere here,
 //! so it is awake, and the clock waits for it. A thread that falls asleep counts itself down, and
 //! if it was the last:
 //!
 //! 1. it is the one in the netpoll: it looks whether the next step is already some thread's
 //!    (`all_wait`), and asks the netpoll without waiting. If nothing came of that, it moves the
 //!    clock to the next deadline and fires what is due;
-//! 2. it is not: it interrupts the one that is. That one counts itself up, comes round, counts
-//!    itself down, and is the last now. If no thread is there, it has one started for that.
+//! 2. it is not: it interrupts the one that is. That one counts itself up, wakes, counts itself
+//!    down, and is the last now. If no thread is there, it has one started for that.
 //!
 //! A thread that was woken and has not yet counted itself up is not overlooked: what it was woken
 //! for can be seen. A permit was handed to it, so none is free; or its root is notified; or a task
@@ -96,8 +96,8 @@ use ws_reactor::Poller;
 
 use super::{
     Root, Shared,
+    env::Env,
     events::event,
-    ground::Ground,
     sleep::Sleeper,
     wait::FAILED_WAIT,
     worker::{Step, Worker},
@@ -122,7 +122,7 @@ type SharedRoot = std::sync::Arc<Root>;
 pub(crate) struct Paused {
     state: Mutex<State>,
     rng: Mutex<Rng>,
-    patience: Duration,
+    deadlock_after: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -175,21 +175,21 @@ impl State {
 }
 
 impl Paused {
-    pub(super) fn new(seed: u64, patience: Duration) -> Self {
+    pub(super) fn new(seed: u64, deadlock_after: Duration) -> Self {
         Self {
             state: Mutex::default(),
             rng: Mutex::new(Rng::new(seed, 0)),
-            patience,
+            deadlock_after,
         }
     }
 
     /// A thread begins to work, or goes on.
-    pub(super) fn get_up(&self) {
+    pub(super) fn wake_up(&self) {
         self.state.lock().awake += 1;
     }
 
     /// A thread sleeps, or is gone. True if it was the last.
-    fn lie_down(&self) -> bool {
+    fn fall_asleep(&self) -> bool {
         let mut state = self.state.lock();
         state.awake -= 1;
         state.awake == 0
@@ -343,7 +343,7 @@ impl Shared {
     /// A thread leaves its P.
     pub(super) fn left_for_good(&self) {
         if let Some(paused) = &self.time.paused
-            && paused.lie_down()
+            && paused.fall_asleep()
         {
             self.have_a_look(paused);
         }
@@ -356,11 +356,11 @@ impl Shared {
             return park();
         };
         if is_own {
-            if paused.lie_down() {
+            if paused.fall_asleep() {
                 self.have_a_look(paused);
             }
             park();
-            paused.get_up();
+            paused.wake_up();
         } else {
             if paused.state.lock().awake == 0 {
                 self.have_a_look(paused);
@@ -424,7 +424,7 @@ impl Shared {
         poller: &mut Poller<'_>,
         ready: &mut Vec<Waker>,
     ) {
-        let until = Instant::now().checked_add(paused.patience);
+        let until = Instant::now().checked_add(paused.deadlock_after);
         self.wait(poller, until, ready);
         let is_over = until.is_some_and(|until| until <= Instant::now());
         let stays = paused.state.lock().awake == 0 && self.all_wait(paused);
@@ -459,7 +459,7 @@ impl Shared {
             "deadlock: everything in this paused runtime waits, and for {:?} nothing came that could wake it. No timer \
              is armed, no socket is registered and no blocking call is under way. If a thread of another library's \
              takes longer, keep a `ws::time::hold` while it works",
-            paused.patience
+            paused.deadlock_after
         );
         let tasks = self.dump();
         for task in tasks.iter().take(NAMED_MAX) {
@@ -491,23 +491,23 @@ impl Worker {
     ) -> bool {
         let shared = &self.shared;
         let Some(poller) = shared.io.netpoll.try_poller() else {
-            if paused.lie_down() {
+            if paused.fall_asleep() {
                 shared.have_a_look(paused);
             }
             let expired = self.sleep_on(parker, keep_alive);
-            paused.get_up();
+            paused.wake_up();
             return expired;
         };
         shared.poll_as(self.index(), poller, |poller| {
             parker.park_polling(|| {
                 poller.prepare();
                 let ready = &mut *self.ready.borrow_mut();
-                if paused.lie_down() {
+                if paused.fall_asleep() {
                     shared.pass_time(paused, poller, ready);
                 } else {
                     shared.wait(poller, None, ready);
                 }
-                paused.get_up();
+                paused.wake_up();
             });
         });
         self.fire_due();
@@ -520,19 +520,19 @@ impl Worker {
     #[inline(never)]
     pub(super) fn draw(&self, paused: &Paused) -> Option<Step> {
         let p = &*self.p;
-        if !p.peer.standing.has_permit() {
+        if !p.peer.state.has_permit() {
             return None;
         }
         if p.peer.progress.ticks.load(Relaxed).is_multiple_of(TURN) {
             if !self.shared.idle.wanting().is_empty() {
                 self.lend_permit();
-                if !p.peer.standing.has_permit() {
+                if !p.peer.state.has_permit() {
                     return None;
                 }
             }
             // The virtual clock does not say when a thread looked last.
             self.look_at_netpoll();
-            if !p.peer.standing.has_permit() {
+            if !p.peer.state.has_permit() {
                 return None;
             }
         }

@@ -30,8 +30,8 @@
 //! # What a push wakes
 //!
 //! If a permit is free and no thread searches, a push wakes a thread, as for a task that goes to
-//! the back of an LRQ. *The gate* in `push.rs` is not for these: it lets a task wait for the poll
-//! that woke it. An urgent task is not to wait beside a free permit.
+//! the back of an LRQ. *The wake back-off* in `push.rs` is not for these: it lets a task wait for
+//! the poll that woke it. An urgent task is not to wait beside a free permit.
 //!
 //! # Fairness
 //!
@@ -50,7 +50,7 @@
 //! # Moves
 //!
 //! A task carries its priority, and no queue does. So it survives every move (overflow, steal,
-//! hand-in, revocation, wake from a foreign thread): each push of a task asks it anew. That is also
+//! flush, revocation, wake from a foreign thread): each push of a task asks it anew. That is also
 //! when a changed priority begins to count.
 //!
 //! Checked by `priority/tests.rs` and by `tests/priorities_*.rs`; the queues by `models::ordered`.
@@ -58,8 +58,8 @@
 use std::cell::{Cell, OnceCell};
 
 use super::{
+    env::Env,
     events::event,
-    ground::Ground,
     processor::Peer,
     worker::{BRANCH, ROOT, Scope, USER_CODE, Worker},
 };
@@ -95,7 +95,7 @@ enum Turn {
 /// What a P has for order, for its thread alone. Others see the stealing end in
 /// `PeerQueues::ordered`.
 #[derive(Debug, Default)]
-pub(crate) struct Ranks {
+pub(crate) struct PriorityQueues {
     /// Made for the first task that needs it: few programs have such tasks, and it is large.
     own: OnceCell<OrderedLocal<Task>>,
     /// Tasks of its own since the shared queue had its turn.
@@ -110,7 +110,7 @@ pub(crate) struct Ranks {
     shared_turn: Cell<i64>,
 }
 
-impl Ranks {
+impl PriorityQueues {
     pub(crate) fn is_empty(&self) -> bool {
         self.own.get().is_none_or(OrderedLocal::is_empty)
     }
@@ -132,7 +132,7 @@ impl Ranks {
 
 impl Worker {
     fn own_ordered(&self) -> &OrderedLocal<Task> {
-        self.p.ranks.own.get_or_init(|| {
+        self.p.priority_queues.own.get_or_init(|| {
             let (own, stealer) = ordered_local();
             let fresh = self.peer().queues.ordered.set(stealer).is_ok();
             debug_assert!(fresh, "a P has one ordered queue");
@@ -160,8 +160,8 @@ impl Worker {
     /// Into the ordered queue, or with the lower half of it to the shared one. Returns whether the
     /// caller should see to a thread for it.
     pub(super) fn push_ordered_quietly(&self, task: Task) -> bool {
-        if !self.peer().standing.has_permit() {
-            self.peer().counters.handed_in.add(1);
+        if !self.peer().state.has_permit() {
+            self.peer().counters.flushed.add(1);
             self.peer().flags.gave_away.store(true, Relaxed);
             self.shared.push_foreign(task);
             return false;
@@ -194,7 +194,7 @@ impl Worker {
     }
 
     fn take_first(&self) -> Option<Task> {
-        let ranks = &self.p.ranks;
+        let priority_queues = &self.p.priority_queues;
         let tick = self.peer().progress.ticks.load(Relaxed);
         let strict = self.shared.config.strict_priorities;
         if !strict {
@@ -206,15 +206,15 @@ impl Worker {
                     Turn::Plain => None,
                 };
             }
-            if ranks.taken.get() >= OWN_MAX && self.scope == Scope::All {
-                ranks.taken.set(0);
+            if priority_queues.taken.get() >= OWN_MAX && self.scope == Scope::All {
+                priority_queues.taken.set(0);
                 if let Some(task) = self.take_shared(ANY) {
                     return Some(task);
                 }
             }
         }
-        if tick >= ranks.next_look.get() && self.scope == Scope::All {
-            ranks.next_look.set(tick + TURN_TICKS);
+        if tick >= priority_queues.next_look.get() && self.scope == Scope::All {
+            priority_queues.next_look.set(tick + TURN_TICKS);
             let at_hand = self.top_at_hand().unwrap_or(ANY).max(DEFAULT_PRIORITY);
             if let Some(above) = at_hand.checked_add(1)
                 && let Some(task) = self.steal_ordered(above)
@@ -244,42 +244,48 @@ impl Worker {
 
     /// The highest level in the own and the shared queue.
     fn top_at_hand(&self) -> Option<i64> {
-        let own = self.p.ranks.own.get().and_then(OrderedLocal::top);
+        let own = self.p.priority_queues.own.get().and_then(OrderedLocal::top);
         own.max(self.shared.queues.ordered.top())
     }
 
-    /// The highest of the own and the shared queue, if it is `floor` or above; the own one if they
-    /// are level.
-    fn highest(&self, floor: i64) -> Option<Task> {
+    /// The highest of the own and the shared queue, if it is `min_level` or above; the own one if
+    /// they are level.
+    fn highest(&self, min_level: i64) -> Option<Task> {
         let shared = match self.scope {
-            Scope::All => self.shared.queues.ordered.top().filter(|&top| top >= floor),
+            Scope::All => self
+                .shared
+                .queues
+                .ordered
+                .top()
+                .filter(|&top| top >= min_level),
             Scope::Own => None,
         };
         let Some(top) = shared else {
-            return self.take_own(floor);
+            return self.take_own(min_level);
         };
         if let Some(task) = self.take_own(top) {
             return Some(task);
         }
         if !self.p.has_plain()
-            && self.p.ranks.is_empty()
+            && self.p.priority_queues.is_empty()
             && let Some(task) = self.steal_ordered(top)
         {
             return Some(task);
         }
         // Another thread may be faster.
-        self.take_shared(floor).or_else(|| self.take_own(floor))
+        self.take_shared(min_level)
+            .or_else(|| self.take_own(min_level))
     }
 
-    fn take_own(&self, floor: i64) -> Option<Task> {
-        let ranks = &self.p.ranks;
-        let task = ranks.own.get()?.pop_at_least(floor)?;
-        ranks.taken.set(ranks.taken.get() + 1);
+    fn take_own(&self, min_level: i64) -> Option<Task> {
+        let priority_queues = &self.p.priority_queues;
+        let task = priority_queues.own.get()?.pop_at_least(min_level)?;
+        priority_queues.taken.set(priority_queues.taken.get() + 1);
         Some(self.took(task))
     }
 
     /// The highest of the shared queue, and a fair share of it for later.
-    pub(super) fn take_shared(&self, floor: i64) -> Option<Task> {
+    pub(super) fn take_shared(&self, min_level: i64) -> Option<Task> {
         let shared = &self.shared.queues.ordered;
         if shared.is_empty() {
             return None;
@@ -287,20 +293,20 @@ impl Worker {
         let (room, levels) = self.own_ordered().room();
         let share = shared.len() / self.shared.config.workers + 1;
         let mut tasks = match levels.checked_sub(1) {
-            Some(more) => shared.take(floor, share.min(room).clamp(1, SHARE_MAX), more),
-            None => shared.take(floor, 1, 0),
+            Some(more) => shared.take(min_level, share.min(room).clamp(1, SHARE_MAX), more),
+            None => shared.take(min_level, 1, 0),
         };
         let first = tasks.next()?;
         for task in tasks {
             self.push_ordered_quietly(task);
         }
-        self.p.ranks.taken.set(0);
+        self.p.priority_queues.taken.set(0);
         Some(self.took(first))
     }
 
     /// The upper half of the ordered queue of the P that publishes the highest level, if that is
-    /// `floor` or above: one to run, the rest into the own queue.
-    pub(super) fn steal_ordered(&self, floor: i64) -> Option<Task> {
+    /// `min_level` or above: one to run, the rest into the own queue.
+    pub(super) fn steal_ordered(&self, min_level: i64) -> Option<Task> {
         let mut best = None;
         let listed = self.list();
         for at in random_order(&self.p.rng, listed.len()).map(|at| listed[at]) {
@@ -309,7 +315,7 @@ impl Worker {
             };
             let top = ordered.top();
             let above = best.is_none_or(|(level, _)| top > level);
-            if at != self.peer().index && top >= floor && above && !ordered.is_empty() {
+            if at != self.peer().index && top >= min_level && above && !ordered.is_empty() {
                 best = Some((top, ordered));
             }
         }
@@ -334,7 +340,7 @@ impl Worker {
 
     /// Counts ticks while a task waits in the ordered queues, and says when it is time for a turn.
     fn turn_is_due(&self, tick: u64) -> bool {
-        let next = &self.p.ranks.next_turn;
+        let next = &self.p.priority_queues.next_turn;
         let waits = self.top_at_hand().is_some();
         let due = waits && next.get() != 0 && tick >= next.get();
         if due || !waits || next.get() == 0 {
@@ -345,10 +351,10 @@ impl Worker {
 
     /// One of those that strict order would leave waiting; see *Fairness*.
     fn take_turn(&self) -> Option<Turn> {
-        let ranks = &self.p.ranks;
-        let own = ranks.own.get();
+        let priority_queues = &self.p.priority_queues;
+        let own = priority_queues.own.get();
         let shared = (self.scope == Scope::All).then_some(&self.shared.queues.ordered);
-        let next = ranks.turn.get();
+        let next = priority_queues.turn.get();
         (next..next + TURNS).find_map(|turn| {
             let taken = match turn % TURNS {
                 0 => {
@@ -360,13 +366,13 @@ impl Worker {
                 1 => return None,
                 2 => Turn::Of(own?.pop_in_turn()?),
                 _ => {
-                    let mut level = ranks.shared_turn.get();
+                    let mut level = priority_queues.shared_turn.get();
                     let task = shared?.pop_in_turn(&mut level)?;
-                    ranks.shared_turn.set(level);
+                    priority_queues.shared_turn.set(level);
                     Turn::Of(task)
                 }
             };
-            ranks.turn.set((turn + 1) % TURNS);
+            priority_queues.turn.set((turn + 1) % TURNS);
             Some(match taken {
                 Turn::Of(task) => Turn::Of(self.took(task)),
                 Turn::Plain => Turn::Plain,
@@ -382,8 +388,8 @@ impl Worker {
     }
 
     /// Gives what is in the own queue to all.
-    pub(super) fn hand_in_ordered(&self) {
-        let batch = self.p.ranks.drain();
+    pub(super) fn flush_ordered(&self) {
+        let batch = self.p.priority_queues.drain();
         if !batch.is_empty() {
             self.peer().flags.gave_away.store(true, Relaxed);
             self.shared.push_ordered_batch(batch);

@@ -3,8 +3,9 @@
 //! A P has two faces. The [`Processor`] is an owned value: the thread that has it may push, pop,
 //! spawn and arm. It travels by move from the pool of vacant ones to a thread and back, so no field
 //! of it needs an atomic. The [`Peer`] is what the others see of it: the stealing ends of its
-//! queues, its standing, its timers, its counters. It lives as long as the runtime, so a thief or a
-//! waker never has to ask whether it is still there. Which of them a walk visits is in `slots.rs`.
+//! queues, its worker state, its timers, its counters. It lives as long as the runtime, so a thief
+//! or a waker never has to ask whether it is still there. Which of them a walk visits is in
+//! `allp.rs`.
 
 use std::{
     cell::{Cell, RefCell},
@@ -15,13 +16,13 @@ use std::{
 
 use crate::{
     cell::{
-        Home, Place, Task, TaskRef,
+        Place, SchedulerHandle, Task, TaskRef,
         live::{LiveOwner, live_table},
     },
-    fork_join::Lane,
+    fork_join::BranchDeque,
     metrics::{Counter, Counters},
     park::Parker,
-    policy::Worth,
+    policy::Backoff,
     queue::{
         ForkDeque, ForkStealer, GlobalQueue, LocalQueue, OrderedStealer, RunNext, RunNextStealer,
         Stealer, fork_deque, local_queue, run_next,
@@ -29,15 +30,15 @@ use crate::{
     rng::Rng,
     sched::{
         Root,
-        apart::Whereabouts,
-        crowd::yielding,
-        ground::Bed,
+        affinity::Affinity,
+        allp::ListedP,
+        contention::yielding,
+        env::PeerEnv,
         handed::HandedCall,
-        idle::{Standing, Stands},
-        priority::Ranks,
-        push::gate,
-        search::lingering,
-        slots::Slot,
+        idle::{WorkerState, WorkerStateCell},
+        priority::PriorityQueues,
+        push::wake_backoff,
+        search::spin_backoff,
         worker::BRANCH,
     },
     sync::{
@@ -68,10 +69,10 @@ pub(crate) mod attention {
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) index: usize,
-    pub(crate) home: Home,
+    pub(crate) scheduler: SchedulerHandle,
     pub(crate) queues: PeerQueues,
     pub(crate) timers: Arc<TimerShard>,
-    pub(crate) standing: Standing,
+    pub(crate) state: WorkerStateCell,
     /// The one word that its thread reads between two polls; bits of [`attention`].
     pub(crate) attention: AtomicU32,
     pub(crate) thread: PeerThread,
@@ -89,14 +90,14 @@ pub(crate) struct Peer {
 pub(crate) struct PeerQueues {
     pub(crate) lrq: Stealer<Task>,
     pub(crate) runnext: RunNextStealer<Task>,
-    /// The thieves' end of what is in `Processor::ranks`, once there is something.
+    /// The thieves' end of what is in `Processor::priority_queues`, once there is something.
     pub(crate) ordered: std::sync::OnceLock<OrderedStealer<Task>>,
     /// The child that its running poll has just forked.
     pub(crate) direct: RunNextStealer<Task>,
     /// Tasks that have forked, and whose child runs: the fork deque.
     pub(crate) parents: ForkStealer<Task>,
     /// What its running poll has forked.
-    pub(crate) lane: Arc<Lane>,
+    pub(crate) branch_deque: Arc<BranchDeque>,
     /// Pinned tasks of this P that others have woken.
     pub(crate) inbox: GlobalQueue<Task>,
 }
@@ -120,10 +121,10 @@ pub(crate) struct PeerThread {
     /// The system's number of the thread; 0: there is none.
     pub(crate) number: AtomicU32,
     pub(crate) parker: Parker,
-    /// The root that the thread waits for, while the standing is `Waiting`.
+    /// The root that the thread waits for, while the worker state is `Waiting`.
     pub(crate) root: Mutex<Option<std::sync::Arc<Root>>>,
     /// The CPU where the thread sleeps.
-    pub(crate) whereabouts: Whereabouts,
+    pub(crate) affinity: Affinity,
 }
 
 /// What the thread of a P does now. The thread writes it, others read it.
@@ -137,9 +138,10 @@ pub(crate) struct Progress {
     forked: AtomicU64,
     /// How often it came to a fork after a thread had asked.
     pub(crate) came_by: Counter,
-    /// *The gate* in `push.rs`: the step in which it left a task alone in `runnext` for others.
+    /// *The wake back-off* in `push.rs`: the step in which it left a task alone in `runnext` for
+    /// others.
     pub(crate) alone: AtomicU64,
-    /// *The gate* in `push.rs`: the step in which it woke a thread for such a task.
+    /// *The wake back-off* in `push.rs`: the step in which it woke a thread for such a task.
     pub(crate) offered: AtomicU64,
 }
 
@@ -171,9 +173,9 @@ impl Progress {
 /// What the thread of a P tells others, or others tell of it.
 #[derive(Debug, Default)]
 pub(crate) struct Flags {
-    /// The thread computed when sysmon last looked, or took its permit. If its standing is `Stuck`,
-    /// it is a *stray*. Written by sysmon, and by the thread when it comes back from a block
-    /// without a permit.
+    /// The thread computed when sysmon last looked, or took its permit. If its worker state is
+    /// `Stuck`, it is a *detached computation*. Written by sysmon, and by the thread when it comes
+    /// back from a block without a permit.
     pub(crate) computes: AtomicBool,
     /// The thread is in code that it has announced to block (`blocking.rs`). Written by that
     /// thread.
@@ -183,21 +185,21 @@ pub(crate) struct Flags {
     /// While it is parked: the thread has pinned tasks or a root, and these wait for all that it
     /// runs; see *Bound threads* in `blocking.rs`. Written by that thread.
     pub(crate) bound: AtomicBool,
-    /// For want of a permit, the thread gave to others what it made runnable, or the monitor did; see
-    /// *Standing in* in `block_on.rs`. Set before the fence of `Ground::refused`, and looked at
+    /// For want of a permit, the thread gave to others what it made runnable, or the monitor did;
+    /// see *Standing in* in `block_on.rs`. Set before the fence of `Env::refused`, and looked at
     /// after that of `wait_for_root`.
     pub(crate) gave_away: AtomicBool,
 }
 
-impl Bed for Peer {
+impl PeerEnv for Peer {
     type Task = Task;
 
     fn index(&self) -> usize {
         self.index
     }
 
-    fn standing(&self) -> &Standing {
-        &self.standing
+    fn state(&self) -> &WorkerStateCell {
+        &self.state
     }
 
     fn parker(&self) -> &Parker {
@@ -233,11 +235,11 @@ impl Bed for Peer {
     }
 
     fn has_branch(&self) -> bool {
-        self.queues.lane.has_shared()
+        self.queues.branch_deque.has_shared()
     }
 
     fn give_way(&self) {
-        self.queues.lane.ask();
+        self.queues.branch_deque.ask();
     }
 }
 
@@ -246,14 +248,14 @@ impl Peer {
     /// to a fork in this step after a thread had asked.
     pub(crate) fn forks(&self) -> bool {
         self.progress.running.load(Relaxed) == BRANCH
-            || self.queues.lane.has_promoted()
+            || self.queues.branch_deque.has_promoted()
             || self.progress.forked_now()
     }
 
     /// Whether its thread computes without a permit, in the middle of a poll.
-    pub(crate) fn is_stray(&self) -> bool {
+    pub(crate) fn is_detached(&self) -> bool {
         self.flags.computes.load(Relaxed)
-            && self.standing.load() == Stands::Stuck
+            && self.state.load() == WorkerState::Stuck
             && self.progress.running.load(Relaxed) != 0
             && !self.flags.announced.load(Relaxed)
     }
@@ -264,7 +266,7 @@ pub(crate) struct Processor {
     pub(crate) peer: Arc<Peer>,
     pub(crate) lrq: LocalQueue<Task>,
     pub(crate) runnext: RunNext<Task>,
-    pub(crate) ranks: Ranks,
+    pub(crate) priority_queues: PriorityQueues,
     pub(crate) forks: Forks,
     pub(crate) poll: RunningPoll,
     pub(crate) pinned: Pinned,
@@ -356,14 +358,14 @@ pub(crate) struct Spawns {
 
 /// Whether to try what may be in vain.
 pub(super) struct Backoffs {
-    /// *The gate* in `push.rs`: whether to wake a thread for a lone `runnext`.
-    pub(super) gate: Worth,
+    /// *The wake back-off* in `push.rs`: whether to wake a thread for a lone `runnext`.
+    pub(super) wake_backoff: Backoff,
     /// When that was done, until it is known what came of it.
     pub(super) woke_at: Cell<Option<u64>>,
-    /// Whether to linger as a spinner; see `search.rs`.
-    pub(super) lingering: Worth,
-    /// Whether to give the core up for a permit; see `crowd.rs`.
-    pub(super) yielding: Worth,
+    /// Whether to spin before a sleep; see `search.rs`.
+    pub(super) spin_backoff: Backoff,
+    /// Whether to give the core up for a permit; see `contention.rs`.
+    pub(super) yielding: Backoff,
 }
 
 /// Times by the runtime's clock.
@@ -388,13 +390,13 @@ impl Clocks {
     }
 }
 
-impl Slot for Box<Processor> {
+impl ListedP for Box<Processor> {
     fn index(&self) -> usize {
         self.peer.index
     }
 
     fn has_live(&self) -> bool {
-        self.peer.home.live().len() > 0
+        self.peer.scheduler.live().len() > 0
     }
 }
 
@@ -420,11 +422,11 @@ impl Processor {
         let (table, live) = live_table();
         let peer = Peer {
             index,
-            home: Home::new(
+            scheduler: SchedulerHandle::new(
                 Place::Processor(index as u16),
                 runtime,
                 table,
-                &super::incoming::HOME,
+                &super::inject::SCHEDULER_FUNCTIONS,
             ),
             queues: PeerQueues {
                 lrq: stealer,
@@ -432,17 +434,17 @@ impl Processor {
                 ordered: std::sync::OnceLock::new(),
                 direct: direct_stealer,
                 parents: parents_stealer,
-                lane: Arc::new(Lane::new()),
+                branch_deque: Arc::new(BranchDeque::new()),
                 inbox: GlobalQueue::new(),
             },
             timers,
-            standing: Standing::new(),
+            state: WorkerStateCell::new(),
             attention: AtomicU32::new(0),
             thread: PeerThread {
                 number: AtomicU32::new(0),
                 parker: Parker::new(),
                 root: Mutex::new(None),
-                whereabouts: Whereabouts::new(),
+                affinity: Affinity::new(),
             },
             progress: Progress {
                 running: AtomicU64::new(0),
@@ -462,7 +464,7 @@ impl Processor {
             peer: Arc::new(peer),
             lrq,
             runnext,
-            ranks: Ranks::default(),
+            priority_queues: PriorityQueues::default(),
             forks: Forks {
                 parents,
                 direct,
@@ -476,9 +478,9 @@ impl Processor {
             },
             rng: Rng::new(seed, index as u64),
             backoffs: Backoffs {
-                gate: gate(),
+                wake_backoff: wake_backoff(),
                 woke_at: Cell::new(None),
-                lingering: lingering(),
+                spin_backoff: spin_backoff(),
                 yielding: yielding(),
             },
             clocks: Clocks::default(),

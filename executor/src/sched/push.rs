@@ -3,7 +3,7 @@
 //!
 //! | the task | goes to | wakes |
 //! | --- | --- | --- |
-//! | new, or woken by the running task | `runnext`; what it displaces to the back of the LRQ (H1) | for the displaced one a thread; for a lone `runnext` see the gate |
+//! | new, or woken by the running task | `runnext`; what it displaces to the back of the LRQ (H1) | for the displaced one a thread; for a lone `runnext` see the back-off |
 //! | a new call of `spawn_blocking`, where more than a few tasks wait | the global queue (*Calls* in `blocking.rs`) | a thread |
 //! | the same in a `block_on` | the global queue, or the shared ordered one | a thread |
 //! | yielded, or woken during its own poll | the back of the LRQ; if that is full, of the global queue | a thread |
@@ -13,7 +13,7 @@
 //! | pinned | the pinned queue of its P | its own thread, if this is another |
 //! | any, while the thread has no permit | the global queue | a thread |
 //!
-//! # *The gate*
+//! # *The wake back-off*
 //!
 //! If a task is woken into an empty `runnext`, this thread runs it in a moment. To wake another
 //! thread for it would be for nothing: two tasks that talk to each other would keep a second core
@@ -21,24 +21,24 @@
 //! there.
 //!
 //! So a lone `runnext` wakes a thread. The worker looks at the clock once after the wake-up, and
-//! once when it comes back to its queue. If that was within [`GATE_PATIENCE`], the wake-up was not
-//! needed. After a few of these in a row, twice as many tasks as before pass without a wake-up, up
-//! to [`GATE_MAX`]. If it took longer, none passes. So a ring of tasks with one token soon wakes no
-//! thread. If a task spawns a child and computes on, another thread starts the child at once.
-//! (Whether the woken thread got something to do is no measure: the wake-up itself takes so long
-//! that the worker is often there first.)
+//! once when it comes back to its queue. If that was within [`WAKE_USEFUL_AFTER`], the wake-up was
+//! not needed. After a few of these in a row, twice as many tasks as before pass without a wake-up,
+//! up to [`WAKE_BACKOFF_MAX`]. If it took longer, none passes. So a ring of tasks with one token
+//! soon wakes no thread. If a task spawns a child and computes on, another thread starts the child
+//! at once. (Whether the woken thread got something to do is no measure: the wake-up itself takes
+//! so long that the worker is often there first.)
 //!
 //! The wake-up is an offer. A thief that still finds the P at the same step takes the task without
-//! the usual patience: the wake-up took longer than that. The woken thread is kept off this one's
-//! CPU; see `apart.rs`. If a thread spins already, the worker relies on it: the spinner looks for
-//! tasks that are left alone before it sleeps (`Ground::any_left`).
+//! the usual wait: the wake-up took longer than that. The woken thread is kept off this one's CPU;
+//! see `affinity.rs`. If a thread spins already, the worker relies on it: the spinner looks for
+//! tasks that are left alone before it sleeps (`Env::any_left`).
 //!
 //! # Without a permit
 //!
 //! Between two polls a thread without a permit owns an empty P. In the middle of a poll, after a
 //! revocation, or while a `block_on` found no permit, what is spawned or woken goes to the global
 //! queue: in the local one, only threads that run dry would see it. If the first task of a call is
-//! of the default priority, the call tries for a permit once more before: `crowd.rs`.
+//! of the default priority, the call tries for a permit once more before: `contention.rs`.
 
 use std::{panic::Location, ptr::NonNull, task::Waker, time::Duration};
 
@@ -46,26 +46,26 @@ use ws_reactor::ThreadId;
 
 use super::{
     Shared,
+    env::Env,
     events::event,
-    ground::Ground,
     worker::{Scope, Worker},
 };
 use crate::{
-    cell::{Extra, Home, Id, Parts, Task, TaskRef, live::Removed, task_of},
-    policy::{Heuristic, Worth},
+    cell::{Extra, Id, Parts, SchedulerHandle, Task, TaskRef, live::Removed, task_of},
+    policy::{Backoff, Heuristic},
     sync::{Arc, atomic::Ordering::Relaxed, thread},
     timer::TimerShard,
 };
 
 /// The most wake-ups for a lone `runnext` that are skipped in a row. Measured with the ring and the
 /// spawn-then-compute benchmarks: at 4096 the ring keeps 0.5 % of a second core busy.
-const GATE_MAX: u32 = 4096;
+const WAKE_BACKOFF_MAX: u32 = 4096;
 /// Wake-ups in vain in a row before the first one passes. Guessed: a program's first spawns tell
 /// little about the next.
-const GATE_TRUST: u32 = 3;
+const WAKE_BACKOFF_TRUST: u32 = 3;
 /// A worker that comes back to its queue sooner than this after a wake-up would have run the task
 /// itself about as early: a wake-up takes 5 to 30 us here.
-const GATE_PATIENCE: Duration = Duration::from_micros(20);
+const WAKE_USEFUL_AFTER: Duration = Duration::from_micros(20);
 
 /// If no more tasks than this wait where a blocking call is spawned, the call runs next, and sends
 /// them to the global queue. Guessed: to move them takes less time than to wake the thread that
@@ -86,8 +86,8 @@ pub(crate) enum Forked {
 }
 
 /// Whether a lone `runnext` wakes a thread.
-pub(super) fn gate() -> Worth {
-    Worth::new(GATE_TRUST, GATE_MAX)
+pub(super) fn wake_backoff() -> Backoff {
+    Backoff::new(WAKE_BACKOFF_TRUST, WAKE_BACKOFF_MAX)
 }
 
 impl Worker {
@@ -113,7 +113,7 @@ impl Worker {
     #[cold]
     fn push_special(&self, task: Task) {
         if task.header().is_pinned() {
-            if self.home_is(task.header().home()) {
+            if self.is_own_scheduler(task.header().scheduler()) {
                 event!(self, Pinned, &task, 0);
                 self.p.pinned.ready.borrow_mut().push_back(task);
             } else {
@@ -151,7 +151,7 @@ impl Worker {
 
     /// Into `runnext`; what it displaces goes to the back (H1).
     pub(super) fn push_next(&self, task: Task) {
-        if !self.peer().standing.has_permit() {
+        if !self.peer().state.has_permit() {
             self.peer().flags.gave_away.store(true, Relaxed);
             self.shared.push_foreign(task);
             return;
@@ -159,13 +159,13 @@ impl Worker {
         event!(self, RunNext, &task, 0);
         match self.p.runnext.put(task) {
             Some(displaced) => self.push_back(displaced),
-            None => self.pass_the_gate(),
+            None => self.wake_for_lone_runnext(),
         }
     }
 
-    /// See *The gate*.
-    fn pass_the_gate(&self) {
-        if (Heuristic::Gate.is_on() && !self.p.backoffs.gate.is_due())
+    /// See *The wake back-off*.
+    fn wake_for_lone_runnext(&self) {
+        if (Heuristic::WakeBackoff.is_on() && !self.p.backoffs.wake_backoff.is_due())
             || self.shared.idle.free() == 0
         {
             return;
@@ -177,13 +177,13 @@ impl Worker {
         peer.progress.alone.store(ticks, Relaxed);
         if let Some((permit, spinning)) = self.shared.idle.submit(1) {
             peer.counters.wakeups.add(1);
-            // Ordering: Relaxed: a thief that does not see it yet waits its patience out.
+            // Ordering: Relaxed: a thief that does not see it yet waits the full time.
             peer.progress.offered.store(ticks, Relaxed);
             if let Some(woken) = self.shared.wake_with(permit, spinning)
-                && Heuristic::Apart.is_on()
+                && Heuristic::Affinity.is_on()
             {
                 let thread = ThreadId::from_u32(woken.thread.number.load(Relaxed));
-                woken.thread.whereabouts.keep_off_this_cpu(thread);
+                woken.thread.affinity.keep_off_this_cpu(thread);
             }
             self.p.backoffs.woke_at.set(Some(self.now()));
         }
@@ -228,8 +228,8 @@ impl Worker {
     /// To the back of the local queue, or with half of it to the global one. Returns whether the
     /// caller should see to a thread for it.
     pub(super) fn push_quietly(&self, task: Task) -> bool {
-        if !self.peer().standing.has_permit() {
-            self.peer().counters.handed_in.add(1);
+        if !self.peer().state.has_permit() {
+            self.peer().counters.flushed.add(1);
             self.peer().flags.gave_away.store(true, Relaxed);
             self.shared.push_foreign(task);
             return false;
@@ -262,7 +262,7 @@ impl Worker {
         }
         self.p.spawns.ids.set((next + 1, end));
         Parts {
-            home: NonNull::from(&self.p.peer.home),
+            scheduler: NonNull::from(&self.p.peer.scheduler),
             id: Id::new(next),
             born_ms: self.p.clocks.now_ms.get(),
             location,
@@ -277,8 +277,8 @@ impl Worker {
         };
         event!(self, Spawn, &task, 0);
         if task.header().is_plain() {
-            if !self.peer().standing.has_permit() {
-                self.come_into_a_crowd(thread::yield_now);
+            if !self.peer().state.has_permit() {
+                self.yield_for_a_permit(thread::yield_now);
             }
             self.push_next(task);
         } else if task.header().is_pinned() {
@@ -311,7 +311,7 @@ impl Worker {
     pub(crate) fn passes_call_on(&self) -> bool {
         let shared = &self.shared;
         let passes_on = self.is_bound()
-            && shared.threads.stage.is_none()
+            && shared.threads.sim_threads.is_none()
             && !shared.end.phase.is_closing()
             && shared.could_have_an_unbound_thread();
         self.p.poll.passes_on.set(passes_on);
@@ -328,11 +328,11 @@ impl Worker {
     #[cold]
     pub(super) fn pass_on(&self, call: Task) {
         let shared = &*self.shared;
-        if !self.peer().standing.has_permit() {
+        if !self.peer().state.has_permit() {
             return shared.push_foreign(call);
         }
         let permit = shared.idle.acquire();
-        let Some(permit) = permit.or_else(|| self.peer().standing.revoke()) else {
+        let Some(permit) = permit.or_else(|| self.peer().state.revoke()) else {
             return shared.push_foreign(call);
         };
         event!(self, Global, &call, 0);
@@ -346,7 +346,7 @@ impl Worker {
     /// was polled with.
     pub(crate) fn fork(&self, task: Task, waker: &Waker) -> Forked {
         let parent = self.p.poll.may_fork.get();
-        let Some(parent) = parent.filter(|_| self.peer().standing.has_permit()) else {
+        let Some(parent) = parent.filter(|_| self.peer().state.has_permit()) else {
             self.spawn(task);
             return Forked::Spawned;
         };
@@ -394,12 +394,12 @@ impl Worker {
         counters.carried.add(counters.spawned.get() - before);
     }
 
-    pub(crate) fn home_is(&self, home: &Home) -> bool {
-        std::ptr::eq(home, &self.p.peer.home)
+    pub(crate) fn is_own_scheduler(&self, scheduler: &SchedulerHandle) -> bool {
+        std::ptr::eq(scheduler, &self.p.peer.scheduler)
     }
 
-    pub(crate) fn home_is_at(&self, home: NonNull<Home>) -> bool {
-        home == NonNull::from(&self.p.peer.home)
+    pub(crate) fn is_own_scheduler_at(&self, scheduler: NonNull<SchedulerHandle>) -> bool {
+        scheduler == NonNull::from(&self.p.peer.scheduler)
     }
 
     pub(crate) fn remove_live(&self, index: u32) -> Removed<TaskRef> {
@@ -411,12 +411,12 @@ impl Worker {
     }
 
     /// At the next step after a wake-up for a lone `runnext`: was it of use?
-    pub(super) fn settle_with_the_gate(&self) {
+    pub(super) fn settle_wake_backoff(&self) {
         let Some(woke_at) = self.p.backoffs.woke_at.take() else {
             return;
         };
-        let paid = self.now() - woke_at >= GATE_PATIENCE.as_nanos() as u64;
-        self.p.backoffs.gate.settle(paid);
+        let paid = self.now() - woke_at >= WAKE_USEFUL_AFTER.as_nanos() as u64;
+        self.p.backoffs.wake_backoff.settle(paid);
     }
 }
 

@@ -1,15 +1,15 @@
 //! The search for others' work: up to four rounds over all other Ps, as a spinner, and what a
-//! thread does before it gives up. Also *the queues that stand still* (`find.rs`).
+//! thread does before it gives up. Also *the rescue steal* (`find.rs`).
 //!
-//! A round goes over all other Ps that had a thread when the search began (`slots.rs`), in a random
+//! A round goes over all other Ps that had a thread when the search began (`allp.rs`), in a random
 //! order. It takes from each in this order: the oldest task that waits for a child that it forked,
 //! half of its local queue, a branch of a join that it shares. The first round leaves branches
 //! alone: a P that computes nearly always shares one, and tasks of others come before it. The other
-//! rounds leave them alone while there is no core for one more thread that computes (*Strays* in
-//! `fork_join/owner.rs`). Only the fourth round also takes the P's `runnext`, and only if the P has
-//! not moved since the first: a task there is about to run. The thread looks for ordered tasks
-//! before a round (those above the default) and after it (`priority.rs`). At the end it fires the
-//! timers of all Ps.
+//! rounds leave them alone while there is no core for one more thread that computes (*Detached
+//! computations* in `fork_join/owner.rs`). Only the fourth round also takes the P's `runnext`, and
+//! only if the P has not moved since the first: a task there is about to run. The thread looks for
+//! ordered tasks before a round (those above the default) and after it (`priority.rs`). At the end
+//! it fires the timers of all Ps.
 //!
 //! A worker may lose its permit in the middle of this. It may lend it to a thread that wants one,
 //! or the monitor takes it because it saw no progress of this thread. So the caller looks at the
@@ -21,8 +21,8 @@ use std::{
 };
 
 use super::{
+    env::Env,
     events::event,
-    ground::Ground,
     priority::{ABOVE, ANY},
     processor::Peer,
     sleep::Sleeper,
@@ -30,8 +30,8 @@ use super::{
 };
 use crate::{
     cell::Task,
-    fork_join::{Branch, Lane},
-    policy::{Heuristic, Worth},
+    fork_join::{Branch, BranchDeque},
+    policy::{Backoff, Heuristic},
     queue::{Batch, Steal, Token},
     rng::random_order,
     sync::{atomic::Ordering::Relaxed, hint},
@@ -39,25 +39,25 @@ use crate::{
 
 /// How long the last round of stealing waits for a victim to move on before it takes its `runnext`:
 /// Go sleeps 3 us before each of its rounds (F4: about 12 us).
-const RUNNEXT_PATIENCE: Duration = Duration::from_micros(10);
+const RUNNEXT_WAIT: Duration = Duration::from_micros(10);
 /// Number of Ps' queues that a spinner looks at again before it parks while others run, and pauses
 /// of the core between two looks at all. Together they take about 5 us with two Ps here, a third of
 /// what a wake-up costs. Measured with the fan-in and the spawn-join benchmarks: it halves the
 /// parks of the second, and takes 10 % off the time of both. Three times as long gains no more.
-const LINGER_LOOKS: usize = 256;
-const LINGER_PAUSES: u32 = 4;
+const SPIN_LOOKS: usize = 256;
+const SPIN_PAUSES: u32 = 4;
 /// Times in vain in a row before it is tried less often. Guessed. In the spawn-join benchmark 22 of
 /// 4,000 times were in vain. In an HTTP server, whose work comes by the netpoll, all of 2,000 were:
 /// it was a tenth of the CPU time in user mode, and threads parked as often without it.
-const LINGER_TRUST: u32 = 4;
+const SPIN_TRUST: u32 = 4;
 /// Most times in a row that it is skipped. Guessed.
-const LINGER_MAX: u32 = 64;
+const SPIN_MAX: u32 = 64;
 /// Number of other Ps that a worker looks at after the netpoll: each costs a load from another
 /// core's cache.
-const STILL_LOOKS: usize = 4;
+const RESCUE_LOOKS: usize = 4;
 /// Time without a tick after which a P stands still. Most polls are shorter, and a thread that the
 /// system takes off its core is away for milliseconds.
-pub(super) const STILL_FOR: Duration = Duration::from_micros(100);
+pub(super) const RESCUE_AFTER: Duration = Duration::from_micros(100);
 
 /// What a search came to.
 pub(super) enum Search {
@@ -85,9 +85,9 @@ impl Seen {
     }
 }
 
-/// Whether to linger.
-pub(super) fn lingering() -> Worth {
-    Worth::new(LINGER_TRUST, LINGER_MAX)
+/// Whether to spin before a sleep.
+pub(super) fn spin_backoff() -> Backoff {
+    Backoff::new(SPIN_TRUST, SPIN_MAX)
 }
 
 /// What a worker has seen of other Ps. The vectors keep their room from one search to the next.
@@ -112,9 +112,9 @@ impl Worker {
         let own = self.peer().index;
         let mut seen = self.seen.victims.borrow_mut();
         seen.clear();
-        seen.extend(self.shared.processors.slots.occupied().map(Seen::new));
+        seen.extend(self.shared.processors.allp.occupied().map(Seen::new));
         let ordered = self.shared.queues.ordered.is_used();
-        // See *Strays* in `fork_join/owner.rs`.
+        // See *Detached computations* in `fork_join/owner.rs`.
         let computes = self.shared.could_take() > 0;
         for round in 0..4 {
             if ordered && let Some(task) = self.steal_ordered(ABOVE) {
@@ -139,23 +139,23 @@ impl Worker {
                 // Tasks of any P come first: a branch is a long poll, and its owner comes back to
                 // it.
                 let branches = round > 0 && computes;
-                if branches && victim.queues.lane.has_shared() && self.gives_way() {
+                if branches && victim.queues.branch_deque.has_shared() && self.gives_way() {
                     return Search::Nothing;
                 }
                 #[cfg(test)]
                 self.shared
                     .threads
-                    .stage
+                    .sim_threads
                     .as_ref()
                     .filter(|_| branches)
                     .inspect(|it| it.come_to_a_claim());
-                if branches && let Some(branch) = Lane::take(&victim.queues.lane) {
+                if branches && let Some(branch) = BranchDeque::take(&victim.queues.branch_deque) {
                     event!(self, BranchStolen, &(), at);
                     self.count_steal(1);
                     return Search::Branch(branch);
                 }
-                if computes && (branches || !victim.queues.lane.has_shared()) {
-                    victim.queues.lane.ask();
+                if computes && (branches || !victim.queues.branch_deque.has_shared()) {
+                    victim.queues.branch_deque.ask();
                 }
                 let (next, ticks) = (
                     victim.queues.runnext.peek(),
@@ -192,13 +192,13 @@ impl Worker {
         }
     }
 
-    /// See *The queues that stand still* in `find.rs`. `brought` wakers from the netpoll are still
-    /// to be woken.
-    pub(super) fn relieve_the_still(&self, brought: usize) {
+    /// See *The rescue steal* in `find.rs`. `brought` wakers from the netpoll are still to be
+    /// woken.
+    pub(super) fn rescue_steal(&self, brought: usize) {
         // What the netpoll brought has to fit behind the tasks taken: what overflows is what is in
         // front.
         let at_most = brought.min(self.p.lrq.room().saturating_sub(brought));
-        if at_most == 0 || self.shared.queues.ordered.is_used() || !Heuristic::Still.is_on() {
+        if at_most == 0 || self.shared.queues.ordered.is_used() || !Heuristic::RescueSteal.is_on() {
             return;
         }
         // This thread has just looked.
@@ -206,10 +206,10 @@ impl Worker {
         let listed = self.list();
         let mut passed = self.seen.passed.borrow_mut();
         passed.resize(self.shared.peer_count(), (u64::MAX, 0));
-        let relieved = random_order(&self.p.rng, listed.len())
+        let rescued = random_order(&self.p.rng, listed.len())
             .map(|at| listed[at])
             .filter(|&at| at != self.index())
-            .take(STILL_LOOKS)
+            .take(RESCUE_LOOKS)
             .any(|at| {
                 let victim = self.shared.peer(at);
                 let ticks = victim.progress.ticks.load(Relaxed);
@@ -218,9 +218,9 @@ impl Worker {
                     passed[at] = (ticks, now);
                     return false;
                 }
-                since + STILL_FOR.as_nanos() as u64 <= now && self.relieve(victim, at_most)
+                since + RESCUE_AFTER.as_nanos() as u64 <= now && self.rescue(victim, at_most)
             });
-        if relieved {
+        if rescued {
             // What the netpoll brought waits now, and perhaps more: the thread that looked last may
             // have missed it on its way.
             self.found_work();
@@ -229,7 +229,7 @@ impl Worker {
     }
 
     /// Takes the oldest tasks of the victim's local queue. False if there are none.
-    fn relieve(&self, victim: &Peer, at_most: usize) -> bool {
+    fn rescue(&self, victim: &Peer, at_most: usize) -> bool {
         let mut tasks = Batch::new();
         let count = victim.queues.lrq.take(at_most, |task| tasks.push(task));
         let mut tasks = tasks.into_list();
@@ -247,7 +247,7 @@ impl Worker {
     pub(super) fn list(&self) -> Ref<'_, Vec<usize>> {
         let mut listed = self.seen.listed.borrow_mut();
         listed.clear();
-        listed.extend(self.shared.processors.slots.occupied());
+        listed.extend(self.shared.processors.allp.occupied());
         drop(listed);
         self.seen.listed.borrow()
     }
@@ -266,22 +266,22 @@ impl Worker {
     /// If others compute, a spinner that found nothing looks on for some microseconds: they may be
     /// about to push, and a sleep and a wake-up cost more than this. If that was mostly in vain, it
     /// mostly parks at once. True if there is something.
-    pub(super) fn linger(&self) -> bool {
-        // On a stage no thread moves meanwhile.
+    pub(super) fn spin_before_park(&self) -> bool {
+        // In a simulation no thread moves meanwhile.
         let others_run = self.shared.idle.free() + 1 < self.shared.config.workers
-            && self.shared.threads.stage.is_none();
-        if !(Heuristic::Linger.is_on()
+            && self.shared.threads.sim_threads.is_none();
+        if !(Heuristic::SpinBeforePark.is_on()
             && others_run
             && self.spins()
-            && self.p.backoffs.lingering.is_due())
+            && self.p.backoffs.spin_backoff.is_due())
         {
             return false;
         }
-        let found = (0..LINGER_LOOKS / self.shared.processors.slots.occupied_len()).any(|_| {
-            (0..LINGER_PAUSES).for_each(|_| hint::spin_loop());
+        let found = (0..SPIN_LOOKS / self.shared.processors.allp.occupied_len()).any(|_| {
+            (0..SPIN_PAUSES).for_each(|_| hint::spin_loop());
             self.shared.any_work()
         });
-        self.p.backoffs.lingering.settle(found);
+        self.p.backoffs.spin_backoff.settle(found);
         found
     }
 
@@ -292,7 +292,7 @@ impl Worker {
         if progress.ticks.load(Relaxed) == ticks && progress.offered.load(Relaxed) == ticks {
             return true;
         }
-        let until = self.until(RUNNEXT_PATIENCE);
+        let until = self.until(RUNNEXT_WAIT);
         loop {
             if progress.ticks.load(Relaxed) != ticks || victim.queues.runnext.peek() != Some(token)
             {
@@ -311,7 +311,7 @@ impl Worker {
         if !self.shared.idle.wanting().is_empty() {
             self.lend_permit();
         }
-        !self.peer().standing.has_permit()
+        !self.peer().state.has_permit()
     }
 
     pub(super) fn count_steal(&self, tasks: usize) {

@@ -1,7 +1,7 @@
 //! What all threads of a runtime share: its Ps, its timers, its counts.
 //!
-//! `Shared` is the ground that the protocols stand on (`ground.rs`, `closing.rs`); here is what it
-//! brings to them. How work comes in is in `incoming.rs`, how threads are started in `threads.rs`,
+//! `Shared` implements the environment of the protocols (`env.rs`, `phase.rs`); here is what it
+//! brings to them. How work comes in is in `inject.rs`, how threads are started in `threads.rs`,
 //! how it ends in `shutdown.rs`.
 
 use std::{collections::HashSet, io, mem, sync::Weak};
@@ -9,23 +9,23 @@ use std::{collections::HashSet, io, mem, sync::Weak};
 use ws_reactor::Netpoll;
 
 use super::{
-    closing::{Closing, Phase, Threads},
+    allp::AllPs,
     config::Config,
     dump::TaskDump,
+    env::{Env, PeerEnv},
     events::event,
-    ground::{Bed, Ground},
     idle::{Idle, Permit, Spinning},
-    incoming::{Foreign, HOME},
+    inject::{Foreign, SCHEDULER_FUNCTIONS},
     monitor::Signals,
+    phase::{Phase, ShutdownEnv, Threads},
     processor::{Peer, Processor, attention},
     shutdown::End,
-    slots::Slots,
     threads::RuntimeThreads,
     timers::Time,
     wait::Io,
 };
 use crate::{
-    cell::{Home, Place, Task, TaskRef, live::live_table, quietly, wake_quietly},
+    cell::{Place, SchedulerHandle, Task, TaskRef, live::live_table, quietly, wake_quietly},
     context,
     metrics::{Metrics, ProcessorMetrics},
     queue::{GlobalQueue, OrderedShared, OrderedStealer},
@@ -68,7 +68,7 @@ pub(crate) struct SharedQueues {
 pub(super) struct Processors {
     /// All that ever were, in the order of their making. They stay until the runtime goes.
     peers: Box<[std::sync::OnceLock<Arc<Peer>>]>,
-    pub(super) slots: Slots<Box<Processor>>,
+    pub(super) allp: AllPs<Box<Processor>>,
     /// How many Ps walks have come to.
     #[cfg(test)]
     pub(super) visits: AtomicUsize,
@@ -78,7 +78,7 @@ impl Processors {
     fn new(most: usize) -> Self {
         Self {
             peers: (0..most).map(|_| std::sync::OnceLock::new()).collect(),
-            slots: Slots::new(most),
+            allp: AllPs::new(most),
             #[cfg(test)]
             visits: AtomicUsize::new(0),
         }
@@ -109,7 +109,12 @@ impl Shared {
                 },
                 processors: Processors::new(processors),
                 foreign: Foreign {
-                    home: Home::new(Place::Foreign, this.as_ptr().cast(), table, &HOME),
+                    scheduler: SchedulerHandle::new(
+                        Place::Foreign,
+                        this.as_ptr().cast(),
+                        table,
+                        &SCHEDULER_FUNCTIONS,
+                    ),
                     live: Mutex::new(owner),
                     carried: AtomicUsize::new(0),
                     #[cfg(any(test, feature = "events"))]
@@ -130,7 +135,7 @@ impl Shared {
 
     /// How many Ps were ever made.
     pub(crate) fn peer_count(&self) -> usize {
-        self.processors.slots.made()
+        self.processors.allp.made()
     }
 
     /// All Ps that were ever made.
@@ -140,11 +145,11 @@ impl Shared {
 
     /// The Ps that have a thread, or live tasks; those that have neither are taken off the list.
     fn populated(&self) -> impl Iterator<Item = &Peer> {
-        self.processors.slots.populated().map(|index| {
+        self.processors.allp.populated().map(|index| {
             let peer = self.visit(index);
-            let has_live = || peer.home.live().len() > 0;
+            let has_live = || peer.scheduler.live().len() > 0;
             if !has_live() {
-                self.processors.slots.forget(index, has_live);
+                self.processors.allp.forget(index, has_live);
             }
             peer
         })
@@ -158,28 +163,29 @@ impl Shared {
     }
 
     /// How many threads may take a branch of a join: the permits that are free or searched with,
-    /// minus one for each stray: a stray has the core. See *Strays* in `fork_join/owner.rs`.
+    /// minus one for each detached computation: a detached computation has the core. See *Detached
+    /// computations* in `fork_join/owner.rs`.
     pub(crate) fn could_take(&self) -> usize {
         match self.idle.free() + self.idle.spinning() {
             0 => 0,
-            idle => idle.saturating_sub(self.strays()),
+            idle => idle.saturating_sub(self.detached_count()),
         }
     }
 
     /// How many threads compute without a permit.
-    pub(crate) fn strays(&self) -> usize {
-        self.peers().filter(|peer| peer.is_stray()).count()
+    pub(crate) fn detached_count(&self) -> usize {
+        self.peers().filter(|peer| peer.is_detached()).count()
     }
 
     /// A vacant P, or a new one. None when there are as many as the runtime may ever have.
     pub(crate) fn take_processor(&self) -> Option<Box<Processor>> {
         let processor = self
             .processors
-            .slots
+            .allp
             .take(|index| self.make_processor(index))?;
-        self.welcome(&processor.peer);
-        // Ordering: after the fence in `welcome`. That pairs with the one in `shut_down_timers`:
-        // either the end sees this P, or this thread sees the end.
+        self.notify_new_p(&processor.peer);
+        // Ordering: after the fence in `notify_new_p`. That pairs with the one in
+        // `shut_down_timers`: either the end sees this P, or this thread sees the end.
         if self.time.over.load(Relaxed) {
             let mut wakers = Vec::new();
             processor.peer.timers.shut_down(&mut wakers);
@@ -220,13 +226,13 @@ impl Shared {
                 && processor.runnext.is_empty()
                 && processor.forks.direct.is_empty()
         );
-        debug_assert!(processor.ranks.is_empty() && processor.forks.parents.is_empty());
-        self.processors.slots.give_back(processor);
+        debug_assert!(processor.priority_queues.is_empty() && processor.forks.parents.is_empty());
+        self.processors.allp.give_back(processor);
     }
 
     // --- what is queued, and what is alive ---
 
-    /// Whether a task is queued: [`Ground::any_work`] without branches of joins.
+    /// Whether a task is queued: [`Env::any_work`] without branches of joins.
     pub(crate) fn any_task(&self) -> bool {
         let has_task = |peer: &Peer| peer.has_queued() || !peer.queues.parents.is_empty();
         self.has_queued() || self.peers().any(has_task)
@@ -235,19 +241,26 @@ impl Shared {
     /// Calls `f` with a reference to every live task.
     pub(crate) fn for_each_live(&self, mut f: impl FnMut(TaskRef)) {
         for peer in self.populated() {
-            peer.home.live().for_each(&mut f);
+            peer.scheduler.live().for_each(&mut f);
         }
-        self.foreign.home.live().for_each(f);
+        self.foreign.scheduler.live().for_each(f);
     }
 
     /// The task at an address that its header gave, if it is alive.
     pub(crate) fn find_live(&self, address: u64) -> Option<TaskRef> {
         let number = (address >> 32).checked_sub(1)?;
-        let home = match Place::from_number(number) {
-            Place::Processor(index) => &self.processors.peers.get(usize::from(index))?.get()?.home,
-            Place::Foreign => &self.foreign.home,
+        let scheduler = match Place::from_number(number) {
+            Place::Processor(index) => {
+                &self
+                    .processors
+                    .peers
+                    .get(usize::from(index))?
+                    .get()?
+                    .scheduler
+            }
+            Place::Foreign => &self.foreign.scheduler,
         };
-        home.live().get(address as u32)
+        scheduler.live().get(address as u32)
     }
 
     /// All live tasks, as they are. Nothing is polled, and no thread waits.
@@ -298,7 +311,7 @@ impl Shared {
     }
 }
 
-impl Ground for Shared {
+impl Env for Shared {
     type Task = Task;
     type Peer = Peer;
 
@@ -320,7 +333,7 @@ impl Ground for Shared {
 
     fn peers(&self) -> impl Iterator<Item = &Peer> {
         self.processors
-            .slots
+            .allp
             .occupied()
             .map(|index| self.visit(index))
     }
@@ -376,10 +389,10 @@ impl Ground for Shared {
     }
 }
 
-impl Closing for Shared {
-    type Hold = Arc<Self>;
+impl ShutdownEnv for Shared {
+    type Strong = Arc<Self>;
 
-    fn hold(&self) -> Arc<Self> {
+    fn strong(&self) -> Arc<Self> {
         self.this
             .upgrade()
             .expect("callers run on a thread of the runtime, or hold a live task")
@@ -399,9 +412,9 @@ impl Closing for Shared {
 
     fn live_tasks(&self) -> usize {
         self.populated()
-            .map(|peer| peer.home.live().len())
+            .map(|peer| peer.scheduler.live().len())
             .sum::<usize>()
-            + self.foreign.home.live().len()
+            + self.foreign.scheduler.live().len()
     }
 
     fn cancel_all(&self, mut dispose: impl FnMut(Task)) {
@@ -411,16 +424,16 @@ impl Closing for Shared {
             }
         };
         for peer in self.populated() {
-            peer.home.live().sweep(&mut cancel);
+            peer.scheduler.live().sweep(&mut cancel);
         }
-        self.foreign.home.live().sweep(cancel);
+        self.foreign.scheduler.live().sweep(cancel);
     }
 
     fn abort_all(&self) {
         for peer in self.populated() {
-            self.abort_of(&peer.home);
+            self.abort_of(&peer.scheduler);
         }
-        self.abort_of(&self.foreign.home);
+        self.abort_of(&self.foreign.scheduler);
     }
 
     fn ask(&self, peer: &Peer) {
@@ -435,7 +448,7 @@ impl Closing for Shared {
         self.idle.monitor().unpark(|| ());
     }
 
-    fn clear_as_a_guest(&self) {
+    fn clear_on_a_foreign_thread(&self) {
         self.clear_with_a_worker();
     }
 

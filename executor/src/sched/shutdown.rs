@@ -1,41 +1,43 @@
 //! The end of a runtime: every future is dropped, by a thread that may drop it, and it ends.
 //!
-//! The phases, and what is allowed in which of them: `closing.rs`. Here is when each phase begins,
+//! The phases, and what is allowed in which of them: `phase.rs`. Here is when each phase begins,
 //! and by which thread.
 //!
 //! # The steps of an end
 //!
-//! The *ender* sees to the steps. It depends on the thread that drops the runtime which thread is
-//! the ender, and whether the dropping thread waits:
+//! The *shutdown thread* sees to the steps. It depends on the thread that drops the runtime which
+//! thread is the shutdown thread, and whether the dropping thread waits:
 //!
-//! | the thread is | ender | waits |
+//! | the thread is | shutdown thread | waits |
 //! | --- | --- | --- |
 //! | a worker of the runtime, in a `block_on` of it, or in a hook for its begin or end | a thread in the background | no: the end would wait for this thread |
 //! | the same of another runtime | itself | yes: an announced block, so others have its permit |
 //! | any other | itself | yes |
 //!
-//! 1. The ender begins the draining: spawns are refused, and every live task but blocking calls is
-//!    cancelled. Workers go on as before. They drop the futures, run the calls, fire timers and
-//!    poll sockets. A destructor is a poll like any other: the monitor takes the permit of one that
-//!    blocks.
-//! 2. The ender waits until no task is alive, for three quarters of the grace. After that, timers
-//!    and sockets answer with errors. So a thread that waits for one of them has a quarter of the
-//!    grace to come out.
-//! 3. When no task is alive, or the grace is over, the ender begins the closing: the threads end.
-//!    If tasks are left, a thread in the background clears away what can be cleared, and the ender
-//!    does not wait for it.
-//! 4. The ender waits for the last thread, and joins all of them (*Joining* in `threads.rs`). An
-//!    ender in the background does not join: the drop of the runtime does, if it comes later. In
-//!    the closing no thread serves timers and sockets. So if a thread is still there after a
-//!    moment, they answer with errors: a hook for the end of a thread may wait for one.
-//! 5. If the grace is over before that, the ender reports what is left and goes on. The threads
-//!    that are left hold the runtime's memory, and clear away when they return.
+//! 1. The shutdown thread begins the draining: spawns are refused, and every live task but blocking
+//!    calls is cancelled. Workers go on as before. They drop the futures, run the calls, fire
+//!    timers and poll sockets. A destructor is a poll like any other: the monitor takes the permit
+//!    of one that blocks.
+//! 2. The shutdown thread waits until no task is alive, for three quarters of the grace. After
+//!    that, timers and sockets answer with errors. So a thread that waits for one of them has a
+//!    quarter of the grace to come out.
+//! 3. When no task is alive, or the grace is over, the shutdown thread begins the closing: the
+//!    threads end. If tasks are left, a thread in the background clears away what can be cleared,
+//!    and the shutdown thread does not wait for it.
+//! 4. The shutdown thread waits for the last thread, and joins all of them (*Joining* in
+//!    `threads.rs`). A shutdown thread in the background does not join: the drop of the runtime
+//!    does, if it comes later. In the closing no thread serves timers and sockets. So if a thread
+//!    is still there after a moment, they answer with errors: a hook for the end of a thread may
+//!    wait for one.
+//! 5. If the grace is over before that, the shutdown thread reports what is left and goes on. The
+//!    threads that are left hold the runtime's memory, and clear away when they return.
 //!
-//! The ender runs no destructor of a task, so the grace bounds its wait whatever users do.
-//! Exceptions:
+//! The shutdown thread runs no destructor of a task, so the grace bounds its wait whatever users
+//! do. Exceptions:
 //!
-//! - If the system refuses every thread, the ender clears away itself.
-//! - If the runtime has no thread at the end, the ender wakes what waits for timers and sockets.
+//! - If the system refuses every thread, the shutdown thread clears away itself.
+//! - If the runtime has no thread at the end, the shutdown thread wakes what waits for timers and
+//!   sockets.
 //!
 //! With the clock of a driver there are no threads, and no caller can wait: the end begins with the
 //! closing.
@@ -72,15 +74,15 @@ use std::{
 
 use super::{
     Shared, Worker,
-    closing::{Closing, Phase},
-    ground::{Bed, Ground},
+    env::{Env, PeerEnv},
     in_place::block_in_place,
+    phase::{Phase, ShutdownEnv},
     processor::attention,
     sleep::Sleeper,
     worker::Scope,
 };
 use crate::{
-    cell::{Apart, Home, Task, report},
+    cell::{SchedulerHandle, ScopeBarrier, Task, report},
     context,
     queue::{Batch, Steal},
     sync::{Arc, Mutex, atomic::Ordering::Relaxed, thread},
@@ -95,14 +97,14 @@ const ABORTED_AT_ONCE: usize = 256;
 /// How long a thread may take to leave before timers and sockets answer with errors: no thread
 /// serves them in the closing, and this one may wait for one. Longer than a thread takes that waits
 /// for nothing.
-const CLOSING_PATIENCE: Duration = Duration::from_millis(20);
+const CLOSING_WAIT: Duration = Duration::from_millis(20);
 
 /// How far the end of a runtime has come, and what it needs.
 #[derive(Debug)]
 pub(crate) struct End {
     pub(crate) phase: Phase,
-    /// The runtime itself, from the beginning of its end; see *The runtime's hold on itself* in
-    /// `closing.rs`.
+    /// The runtime itself, from the beginning of its end; see *The runtime's reference to itself*
+    /// in `phase.rs`.
     pub(super) kept: Mutex<Option<Arc<Shared>>>,
     /// Woken when a task's panic ends the runtime: the root of `Runtime::run_local`.
     main: Mutex<Option<Waker>>,
@@ -118,8 +120,8 @@ impl End {
     }
 }
 
-/// Whether an ender joins the threads. One in the background does not: no thread waits for it, and
-/// the drop of the runtime, which may come meanwhile, would find nothing to join.
+/// Whether a shutdown thread joins the threads. One in the background does not: no thread waits for
+/// it, and the drop of the runtime, which may come meanwhile, would find nothing to join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Joins {
     Yes,
@@ -167,7 +169,7 @@ impl Shared {
 
     /// Ends the runtime, and waits if there is a grace.
     fn end(self: &Arc<Self>, grace: Option<Duration>) {
-        if self.threads.stage.is_some() {
+        if self.threads.sim_threads.is_some() {
             return self.end_at_once(grace);
         }
         let first = self.begin_draining();
@@ -188,7 +190,7 @@ impl Shared {
         });
         // Threads that have a root of their own go on with that, but for the root of
         // `Runtime::run_local`.
-        if self.threads.stage.is_some() {
+        if self.threads.sim_threads.is_some() {
             self.end_at_once(None);
         } else if self.begin_draining() {
             self.end_in_the_background();
@@ -215,7 +217,7 @@ impl Shared {
         self.end.phase.is_ending()
     }
 
-    /// The steps of the ender, after the draining has begun.
+    /// The steps of the shutdown thread, after the draining has begun.
     fn see_to_the_end(self: &Arc<Self>, grace: Duration, joins: Joins) {
         let begin = Instant::now();
         let left = |of: Duration| {
@@ -238,7 +240,7 @@ impl Shared {
         } else {
             self.in_the_background("end", |shared| shared.help_to_clear());
         }
-        let mut ended = self.wait_for_the_end(left(grace.min(begin.elapsed() + CLOSING_PATIENCE)));
+        let mut ended = self.wait_for_the_end(left(grace.min(begin.elapsed() + CLOSING_WAIT)));
         if !ended {
             self.in_the_background("end", |shared| shared.shut_down_resources());
             ended = self.wait_for_the_end(left(grace));
@@ -317,9 +319,9 @@ impl Shared {
 
     /// Marks the live tasks of a table but blocking calls as cancelled, and queues those that were
     /// idle.
-    pub(super) fn abort_of(&self, home: &Home) {
+    pub(super) fn abort_of(&self, scheduler: &SchedulerHandle) {
         let mut batch = Batch::new();
-        home.live().sweep(|task| {
+        scheduler.live().sweep(|task| {
             if task.header().blocks() {
                 return;
             }
@@ -339,10 +341,10 @@ impl Shared {
         }
     }
 
-    /// What [`Closing::clear_as_a_guest`] does for a runtime.
+    /// What [`ShutdownEnv::clear_on_a_foreign_thread`] does for a runtime.
     pub(super) fn clear_with_a_worker(&self) {
         if let Some(processor) = self.take_processor() {
-            let worker = Worker::new(self.hold(), processor, Scope::All, None);
+            let worker = Worker::new(self.strong(), processor, Scope::All, None);
             context::with_worker_frame(&worker, || worker.clear_away());
             worker.leave();
         } else {
@@ -388,7 +390,7 @@ impl Worker {
     /// What a thread does before it leaves its P: drops what is pinned to it, and, if the runtime
     /// closes, everything that it can reach.
     pub(super) fn clear_away(&self) {
-        let _apart = Apart::begin();
+        let _barrier = ScopeBarrier::begin();
         self.clear_pinned();
         if !self.shared().end.phase.is_closing() {
             return;
@@ -400,7 +402,10 @@ impl Worker {
             }
             // A drop may have woken others, pinned ones among them.
             self.clear_pinned();
-            if self.p.lrq.is_empty() && self.p.ranks.is_empty() && !self.shared().any_task() {
+            if self.p.lrq.is_empty()
+                && self.p.priority_queues.is_empty()
+                && !self.shared().any_task()
+            {
                 break;
             }
         }
@@ -411,13 +416,13 @@ impl Worker {
         let peer = self.peer();
         peer.attention.fetch_and(!attention::DRAIN, Relaxed);
         self.shared()
-            .drain_own(|| self.shared().abort_of(&peer.home));
+            .drain_own(|| self.shared().abort_of(&peer.scheduler));
     }
 
     /// Drops a task's future, or sends it to the thread that may.
     pub(super) fn dispose(&self, task: Task) {
         if task.header().is_pinned() {
-            if self.home_is(task.header().home()) {
+            if self.is_own_scheduler(task.header().scheduler()) {
                 self.cancel_pinned(task);
             } else {
                 self.shared().push_foreign(task);
@@ -454,7 +459,7 @@ impl Worker {
         while let Some(task) = self.p.pop_pinned() {
             self.cancel_pinned(task);
         }
-        self.p.peer.home.live().for_each(|task| {
+        self.p.peer.scheduler.live().for_each(|task| {
             if task.header().is_pinned()
                 && let Some(task) = task.cancel()
             {
@@ -467,7 +472,7 @@ impl Worker {
     fn take_any(&self) -> Option<Task> {
         let own = self.p.runnext.take().or_else(|| self.p.forks.pop());
         let own = own.or_else(|| self.p.lrq.pop());
-        let own = own.or_else(|| self.p.ranks.pop());
+        let own = own.or_else(|| self.p.priority_queues.pop());
         own.or_else(|| self.shared().pop_queued()).or_else(|| {
             self.shared()
                 .peers()

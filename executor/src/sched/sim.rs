@@ -5,14 +5,14 @@
 //!
 //! The runtime is an ordinary one, with a virtual clock. Whatever would be a thread is a [`Thread`]
 //! here: a `Worker` and the point at which it stands. The driver chooses, from the seed, one of
-//! those who can go on, and lets it take one step: find and poll one task, lie down, look up, fall
-//! asleep, come round. These are the functions that a real thread runs in its loop (`find.rs`,
+//! those who can go on, and lets it take one step: find and poll one task, begin to park, check,
+//! fall asleep, wake up. These are the functions that a real thread runs in its loop (`find.rs`,
 //! `sleep.rs`); only the loop is the driver's. The monitor's looks, calls from foreign threads and
 //! the passing of time are chosen in the same way.
 //!
 //! | a real thread | here |
 //! | --- | --- |
-//! | is started | lies in [`Stage`](super::stage::Stage) until the driver takes it up |
+//! | is started | lies in [`SimThreads`](super::sim_threads::SimThreads) until the driver takes it up |
 //! | sleeps on its parker | may go on when the parker is notified; now and then for nothing, or as if its time were over |
 //! | waits in the netpoll | the same, and when a timer is due |
 //! | is in the middle of a poll | is on the stack below |
@@ -52,7 +52,7 @@
 //!
 //! Orders within a step: these are the models' (`models/`). Sockets. Threads in `block_on`.
 //!
-//! A stalled join, and a scope that waits: who steals a branch runs above its owner on the one
+//! A waiting join, and a scope that waits: who steals a branch runs above its owner on the one
 //! stack, so the branch has ended before that goes on; to leave it in the middle each virtual
 //! thread would need a stack of its own. And a wait for a permit at a fork, which there is only
 //! beside a real monitor: here one is tried for, and the fork goes on without.
@@ -81,7 +81,7 @@ use self::{
 };
 use super::{
     Shared,
-    ground::{Bed, Ground},
+    env::{Env, PeerEnv},
     sleep::Sleeper,
 };
 use crate::{
@@ -218,7 +218,7 @@ impl Driver {
         self.advance((200 + self.rng.below(1500)) as u64 / turns.len() as u64 + 1);
         self.note(turn);
         let step = || {
-            context::apart(|| match turn {
+            context::as_another_thread(|| match turn {
                 Turn::Thread(index) => self.step_thread(index),
                 Turn::Monitor => self.watch.look(),
                 Turn::Foreign => self.outside.call(&self.rng),
@@ -262,12 +262,12 @@ impl Driver {
         }
         for (index, thread) in self.threads.borrow().iter().enumerate() {
             let Some(thread) = thread else { continue };
-            let peer = thread.worker.bed();
+            let peer = thread.worker.own_peer();
             let _ = writeln!(
                 report,
                 "thread {index} has P {}, {:?} and {:?}, in a step: {}; {} in its ring, {} ordered, {} parents, runnext {:?}",
                 peer.index,
-                peer.standing.load(),
+                peer.state.load(),
                 thread.at.get(),
                 thread.busy.get(),
                 peer.queues.lrq.len(),
@@ -285,7 +285,7 @@ impl Driver {
             let Some(thread) = thread else { continue };
             let can = !thread.busy.get()
                 && match thread.at.get() {
-                    At::Up | At::Dry | At::Lying => true,
+                    At::Up | At::Dry | At::Parking => true,
                     At::Polling => thread.is_notified() || self.is_due(now),
                     At::Asleep | At::Wanting => thread.is_notified(),
                 };
@@ -313,7 +313,7 @@ impl Driver {
         let next = [look, timer, until].into_iter().flatten().min();
         if self.calls_come() {
             self.advance(1 + self.rng.below(1_000_000) as u64);
-            context::apart(|| self.outside.call(&self.rng));
+            context::as_another_thread(|| self.outside.call(&self.rng));
             return true;
         }
         match next {
@@ -326,13 +326,13 @@ impl Driver {
     }
 
     fn take_up_new_threads(&self) {
-        let stage = self
+        let sim_threads = self
             .shared
             .threads
-            .stage
+            .sim_threads
             .as_ref()
             .expect("the clock is virtual");
-        for processor in stage.take() {
+        for processor in sim_threads.take() {
             let thread = Rc::new(Thread::begin(&self.shared, processor));
             let mut threads = self.threads.borrow_mut();
             match threads.iter().position(Option::is_none) {
@@ -401,19 +401,19 @@ fn compute(time: Duration) {
 
 fn stuck(time: Duration, blocked: bool) {
     let driver = driver();
-    let stage = driver
+    let sim_threads = driver
         .shared
         .threads
-        .stage
+        .sim_threads
         .as_ref()
         .expect("the clock is virtual");
-    let index = context::with_worker(|worker| worker.map(|worker| worker.bed().index()));
+    let index = context::with_worker(|worker| worker.map(|worker| worker.own_peer().index()));
     if let Some(index) = index {
-        stage.set_blocked(index, blocked);
+        sim_threads.set_blocked(index, blocked);
     }
     driver.run_others(driver.now() + time.as_nanos() as u64);
     if let Some(index) = index {
-        stage.set_blocked(index, false);
+        sim_threads.set_blocked(index, false);
     }
 }
 

@@ -1,43 +1,43 @@
-//! A thread's side of its permit: how it gets one, gives it up, sleeps and gets up.
+//! A thread's side of its permit: how it gets one, gives it up, sleeps and wakes up.
 //!
 //! The protocols are *The spinning hand-over*, *Pinned work* and *Parking is a claim* in `idle.rs`.
-//! Here are the steps of the thread that has the P, over the `Ground` that it stands on. The
-//! runtime's threads take them (`Worker`, in `wait.rs`), and those of the models.
+//! Here are the steps of the thread that has the P, over its environment (`Env`). The runtime's
+//! threads take them (`Worker`, in `wait.rs`), and those of the models.
 //!
 //! # Parking
 //!
-//! 1. *Lie down*: the standing becomes `PARKED`, the bit is set, spinning and permit are given up
-//!    in one step, and everything is looked at once more. If there is work: up again, as a spinner.
-//!    The threads that relied on it may have pushed more than it is going to take.
-//! 2. *Look up*, before every sleep: was a permit handed over? Is there work that only this thread
+//! 1. *Begin to park*: the worker state becomes `PARKED`, the bit is set, spinning and permit are
+//!    given up in one step, and everything is looked at once more. If there is work: awake again,
+//!    as a spinner. The threads that relied on it may have pushed more than it is going to take.
+//! 2. *Check*, before every sleep: was a permit handed over? Is there work that only this thread
 //!    may do? Is the runtime being shut down?
 //! 3. Sleep: [`Sleeper::wait`], in the netpoll if no other thread is there.
-//! 4. *Come round*: what the netpoll brought needs a permit to be run. A thread that slept in vain
-//!    for long enough may end. Then again from 2, or from 1 if it was up for that.
+//! 4. *After the sleep*: what the netpoll brought needs a permit to be run. A thread that slept in
+//!    vain for long enough may end. Then again from 2, or from 1 if it was awake for that.
 //!
 //! Each of these is a function that does not block, and [`Sleeper::park`] is the loop around them.
 //! So a driver that is not a thread takes the same steps one at a time.
 //!
 //! # Handed over, and taken away again
 //!
-//! A thread that finds its standing `RUNNING` was handed a permit, and counts as a spinner. `STUCK`
-//! means the same: the monitor took the permit away again before the thread came to its senses, but
-//! the spinning is still its own to give up. Only its owner leaves these two standings, so what it
-//! finds there stays true until it acts.
+//! A thread that finds its worker state `RUNNING` was handed a permit, and counts as a spinner.
+//! `STUCK` means the same: the monitor took the permit away again before the thread came to its
+//! senses, but the spinning is still its own to give up. Only its owner leaves these two states, so
+//! what it finds there stays true until it acts.
 //!
-//! # User code where a thread lies
+//! # User code on a parked thread
 //!
 //! All threads that push rely on a spinner. If a thread has been handed a permit and runs a user's
-//! code before it looks up, it leaves them alone while that runs. So:
+//! code before it checks that, it leaves them alone while that runs. So:
 //!
-//! - If the netpoll brought something, the thread gets up before it wakes that: with a permit if
-//!   one is free, else without (`STUCK`), so that it is handed none meanwhile. Then it lies down
-//!   again, with the last look that belongs to it.
-//! - So does a thread before the hook for its sleep: it gets up without a permit, runs the hook,
-//!   and lies down again.
+//! - If the netpoll brought something, the thread wakes up before it wakes that: with a permit if
+//!   one is free, else without (`STUCK`), so that it is handed none meanwhile. Then it parks again,
+//!   with the last look that belongs to it.
+//! - So does a thread before the hook for its sleep: it wakes up without a permit, runs the hook,
+//!   and parks again.
 //! - The hook for the end of a sleep, and a waker that is not a task's, count as a poll of a thread
-//!   that does not spin (`Worker::enter_user_code`). If a thread was handed a permit where it lies,
-//!   it takes note first ([`Sleeper::is_up`]).
+//!   that does not spin (`Worker::enter_user_code`). If a parked thread was handed a permit, it
+//!   takes note first ([`Sleeper::is_awake`]).
 //! - Code that announces a block does the same, and gives up both the permit and the spinning.
 //!
 //! Checked by `tests/sleep.rs`, by `wait/tests.rs` and, with wakers that block, by the simulated
@@ -48,8 +48,8 @@
 use std::cell::Cell;
 
 use super::{
-    ground::{Bed, Ground},
-    idle::{Permit, Spinning, Stands},
+    env::{Env, PeerEnv},
+    idle::{Permit, Spinning, WorkerState},
 };
 use crate::park::Parker;
 use crate::sync::atomic::{Ordering::SeqCst, fence};
@@ -63,12 +63,12 @@ pub(crate) enum Awake {
     Leave,
 }
 
-/// What a parked thread sees when it looks up.
+/// What a parked thread sees when it checks before a sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
     /// It has to go on.
     Up,
-    /// It is up, and needs a permit for work that is its own.
+    /// It is awake, and needs a permit for work that is its own.
     Wants,
     /// Nothing: it sleeps.
     Nothing,
@@ -85,24 +85,24 @@ pub(crate) struct Slept {
 
 /// A thread with its P. The methods without a body are what it has to bring.
 pub(crate) trait Sleeper {
-    type Ground: Ground;
+    type Env: Env;
 
-    fn ground(&self) -> &Self::Ground;
+    fn env(&self) -> &Self::Env;
     /// Its own P.
-    fn bed(&self) -> &<Self::Ground as Ground>::Peer;
-    /// Whether it spins. If that is handed over with a permit, the next look up takes note of it.
+    fn own_peer(&self) -> &<Self::Env as Env>::Peer;
+    /// Whether it spins. If that is handed over with a permit, the next check takes note of it.
     fn spinning(&self) -> &Cell<Option<Spinning>>;
-    /// Whether it has lain down: it has not yet taken note of a permit that is handed over now, and
-    /// of the spinning with it.
-    fn lies(&self) -> &Cell<bool>;
-    /// Moves its own queues to the global one.
-    fn hand_in(&self);
+    /// Whether it has begun to park: it has not yet taken note of a permit that is handed over now,
+    /// and of the spinning with it.
+    fn parking(&self) -> &Cell<bool>;
+    /// Moves its own queues to the global one: a *flush*.
+    fn flush(&self);
     /// Whether there is work that only this thread may do.
     fn has_private(&self) -> bool;
     /// Whether some of that can be done without a permit, or there is no point in doing it any
     /// more.
     fn needs_no_permit(&self) -> bool;
-    /// Whether it has to get up because the runtime is shut down.
+    /// Whether it has to wake up because the runtime is shut down.
     fn is_called(&self) -> bool;
     /// Sleeps once.
     fn wait(&self) -> Slept;
@@ -110,14 +110,14 @@ pub(crate) trait Sleeper {
     fn may_end(&self) -> bool;
     /// Wakes what its sleep brought, if anything. With a permit into its own queues.
     fn wake_what_came(&self);
-    /// Whether there is a hook for a thread that goes to sleep, or gets up after that.
+    /// Whether there is a hook for a thread that goes to sleep, or wakes up after that.
     fn has_park_hooks(&self) -> bool {
         false
     }
     /// Runs the first of these, and the second.
     fn call_park_hook(&self) {}
     fn call_unpark_hook(&self) {}
-    /// Before it sleeps for the first time since it lay down.
+    /// Before it sleeps for the first time since it parked.
     fn falls_asleep(&self);
     /// Before it goes on after that.
     fn wakes_up(&self);
@@ -126,9 +126,9 @@ pub(crate) trait Sleeper {
 
     /// Takes a permit, if one is free.
     fn try_run(&self) -> bool {
-        match self.ground().idle().acquire() {
+        match self.env().idle().acquire() {
             Some(permit) => {
-                self.bed().standing().run(permit);
+                self.own_peer().state().run(permit);
                 true
             }
             None => false,
@@ -139,13 +139,13 @@ pub(crate) trait Sleeper {
     /// tries for one. If there is none, its P's work goes to the others, and it tries once more.
     fn regain(&self) -> bool {
         if let Some(spinning) = self.spinning().take() {
-            self.ground().stop_spinning(spinning);
+            self.env().stop_spinning(spinning);
         }
         if self.try_run() {
             return true;
         }
-        self.hand_in();
-        // Ordering: SeqCst: between handing in and the last try; pairs with the fence of a release,
+        self.flush();
+        // Ordering: SeqCst: between the flush and the last try; pairs with the fence of a release,
         // which looks at the global queue after it.
         fence(SeqCst);
         self.try_run()
@@ -155,7 +155,7 @@ pub(crate) trait Sleeper {
     fn begin_search(&self) -> bool {
         let spinning = match self.spinning().take() {
             Some(spinning) => Some(spinning),
-            None => self.ground().idle().start_spinning(),
+            None => self.env().idle().start_spinning(),
         };
         let searches = spinning.is_some();
         self.spinning().set(spinning);
@@ -165,27 +165,27 @@ pub(crate) trait Sleeper {
     /// The search is over. If there is more, the last searcher sees to it that a thread goes on.
     fn found_work(&self) {
         if let Some(spinning) = self.spinning().take() {
-            self.ground().stop_spinning(spinning);
+            self.env().stop_spinning(spinning);
         }
     }
 
     /// Gives its permit to a thread that has pinned work and none. If it did, the step that follows
-    /// has no permit, hands in what is here, and parks.
+    /// has no permit, flushes what is here, and parks.
     fn lend_permit(&self) {
-        let standing = self.bed().standing();
-        if let Some(permit) = standing.revoke()
-            && let Err(permit) = self.ground().hand_to_wanting(permit)
+        let state = self.own_peer().state();
+        if let Some(permit) = state.revoke()
+            && let Err(permit) = self.env().hand_to_wanting(permit)
         {
-            standing.run(permit);
+            state.run(permit);
         }
     }
 
     /// Is about to block in the middle of a poll: gives permit and queue to others, if they were
     /// not taken from it before.
     fn begin_blocking(&self) {
-        if let Some(permit) = self.bed().standing().revoke() {
-            self.hand_in();
-            self.ground().release(permit, None);
+        if let Some(permit) = self.own_peer().state().revoke() {
+            self.flush();
+            self.env().release(permit, None);
         }
     }
 
@@ -193,7 +193,7 @@ pub(crate) trait Sleeper {
 
     /// Gives the permit up and sleeps until there is something to do.
     fn park(&self) -> Awake {
-        if self.lie_down() {
+        if self.begin_park() {
             return Awake::Go;
         }
         self.sleep()
@@ -203,29 +203,29 @@ pub(crate) trait Sleeper {
     fn sleep(&self) -> Awake {
         let hooked = self.has_park_hooks();
         if hooked {
-            if !self.rise() {
+            if !self.unpark_without_permit() {
                 return Awake::Go;
             }
             // No thread hands a permit to one that runs a hook, and would not come to use it before
             // that is back.
             self.call_park_hook();
-            if self.lie_down() {
+            if self.begin_park() {
                 self.call_unpark_hook();
                 return Awake::Go;
             }
         }
         self.falls_asleep();
         let awake = loop {
-            match self.look_up() {
+            match self.check_before_sleep() {
                 Look::Up => break Awake::Go,
                 Look::Wants => {
-                    self.get_permit(self.bed().parker());
+                    self.get_permit(self.own_peer().parker());
                     break Awake::Go;
                 }
                 Look::Nothing => {}
             }
             let slept = self.wait();
-            if let Some(awake) = self.come_round(slept) {
+            if let Some(awake) = self.after_sleep(slept) {
                 break awake;
             }
         };
@@ -236,35 +236,35 @@ pub(crate) trait Sleeper {
         awake
     }
 
-    /// The first step of parking. True if there is work: it is up again.
-    fn lie_down(&self) -> bool {
-        let ground = self.ground();
-        let bed = self.bed();
-        self.lies().set(true);
-        let permit = bed.standing().park();
-        ground.idle().parked().insert(bed.index());
+    /// The first step of parking. True if there is work: it is awake again.
+    fn begin_park(&self) -> bool {
+        let env = self.env();
+        let peer = self.own_peer();
+        self.parking().set(true);
+        let permit = peer.state().park();
+        env.idle().parked().insert(peer.index());
         match (permit, self.spinning().take()) {
             (Some(permit), spinning) => {
-                ground.idle().release(permit, spinning);
-                ground.after_release();
+                env.idle().release(permit, spinning);
+                env.after_release();
             }
             // It was revoked in the middle of the search.
             (None, Some(spinning)) => {
-                ground.idle().stop_spinning(spinning);
+                env.idle().stop_spinning(spinning);
             }
             // Ordering: SeqCst: as in `Idle::release`.
             (None, None) => fence(SeqCst),
         }
-        self.gets_up_for_what_is_left()
+        self.unparks_for_what_is_left()
     }
 
-    /// The last look of a thread that lies down. True if there is work: it is up again.
-    fn gets_up_for_what_is_left(&self) -> bool {
-        let ground = self.ground();
-        if ground.any_left()
-            && let Some((permit, spinning)) = ground.idle().submit(1)
+    /// The last look of a thread that parks. True if there is work: it is awake again.
+    fn unparks_for_what_is_left(&self) -> bool {
+        let env = self.env();
+        if env.any_left()
+            && let Some((permit, spinning)) = env.idle().submit(1)
         {
-            self.stand_up(permit, Some(spinning));
+            self.unpark_self(permit, Some(spinning));
             return true;
         }
         false
@@ -273,33 +273,33 @@ pub(crate) trait Sleeper {
     /// The arrival, in a P that was vacant, of a thread that is not counted as one to come for
     /// work. It can be handed a permit before `can_be_woken` is called, and looks at the queues
     /// after that.
-    fn arrive_lying(&self, can_be_woken: impl FnOnce()) -> Awake {
-        let bed = self.bed();
-        bed.standing().arrive();
-        self.lies().set(true);
-        let permit = bed.standing().park();
+    fn arrive_parked(&self, can_be_woken: impl FnOnce()) -> Awake {
+        let peer = self.own_peer();
+        peer.state().arrive();
+        self.parking().set(true);
+        let permit = peer.state().park();
         debug_assert!(permit.is_none(), "it was vacant");
-        self.ground().idle().parked().insert(bed.index());
+        self.env().idle().parked().insert(peer.index());
         can_be_woken();
         // Ordering: SeqCst: as in `Idle::release`.
         fence(SeqCst);
-        if self.gets_up_for_what_is_left() {
+        if self.unparks_for_what_is_left() {
             return Awake::Go;
         }
         self.sleep()
     }
 
     /// What there is to see before a sleep.
-    fn look_up(&self) -> Look {
-        if self.is_up() {
+    fn check_before_sleep(&self) -> Look {
+        if self.is_awake() {
             return Look::Up;
         }
         if self.is_called() {
-            self.rise();
+            self.unpark_without_permit();
             return Look::Up;
         }
         if self.has_private() {
-            self.rise();
+            self.unpark_without_permit();
             return Look::Wants;
         }
         Look::Nothing
@@ -307,76 +307,76 @@ pub(crate) trait Sleeper {
 
     /// After a sleep. None if it sleeps on: also if a permit was handed over, for the next look
     /// takes note of it, and of the spinning that came with it.
-    fn come_round(&self, slept: Slept) -> Option<Awake> {
-        let standing = self.bed().standing();
-        let mut stands = false;
+    fn after_sleep(&self, slept: Slept) -> Option<Awake> {
+        let state = self.own_peer().state();
+        let mut unparked = false;
         if slept.ready
-            && standing.load() == Stands::Parked
-            && let Some(permit) = self.ground().idle().acquire()
+            && state.load() == WorkerState::Parked
+            && let Some(permit) = self.env().idle().acquire()
         {
-            self.stand_up(permit, None);
-            stands = true;
-        } else if slept.ready && self.rise() {
+            self.unpark_self(permit, None);
+            unparked = true;
+        } else if slept.ready && self.unpark_without_permit() {
             // No thread hands a permit to one that runs wakers, and would not come to use it before
             // they are back.
             self.wake_what_came();
             // A waker that blocked may have come back with a permit, and what came after it is in
             // the own queues.
-            let stands = standing.has_permit() || self.lie_down();
-            return stands.then_some(Awake::Go);
+            let unparked = state.has_permit() || self.begin_park();
+            return unparked.then_some(Awake::Go);
         } else if slept.expired
             && self.may_end()
-            && standing.load() == Stands::Parked
-            && self.rise()
+            && state.load() == WorkerState::Parked
+            && self.unpark_without_permit()
         {
             return Some(Awake::Leave);
         }
         self.wake_what_came();
-        stands.then_some(Awake::Go)
+        unparked.then_some(Awake::Go)
     }
 
-    /// Whether its thread is up, so that its permit is its own affair. If it was handed a permit
-    /// where it lies, it takes note of that now.
-    fn is_up(&self) -> bool {
-        let up = matches!(
-            self.bed().standing().load(),
-            Stands::Running | Stands::Stuck
+    /// Whether its thread is awake, so that its permit is its own affair. If it was handed a permit
+    /// while it was parked, it takes note of that now.
+    fn is_awake(&self) -> bool {
+        let awake = matches!(
+            self.own_peer().state().load(),
+            WorkerState::Running | WorkerState::Stuck
         );
-        if up && self.lies().get() {
+        if awake && self.parking().get() {
             self.was_handed_a_permit();
         }
-        up
+        awake
     }
 
-    /// A waker swapped the standing: its permit is ours, and we are counted as spinning.
+    /// A waker swapped the worker state: its permit is ours, and we are counted as spinning.
     fn was_handed_a_permit(&self) {
-        self.lies().set(false);
+        self.parking().set(false);
         let spinning = self.spinning().take().unwrap_or_else(Spinning::take_over);
         self.spinning().set(Some(spinning));
     }
 
-    /// Stands up with `permit`, and as a spinner if it is one. If another permit was handed over
-    /// meanwhile, these go back.
-    fn stand_up(&self, permit: Permit, spinning: Option<Spinning>) {
-        let bed = self.bed();
-        match bed.standing().hand_to_parked(permit) {
+    /// Wakes itself up with `permit`, and as a spinner if it is one. If another permit was handed
+    /// over meanwhile, these go back.
+    fn unpark_self(&self, permit: Permit, spinning: Option<Spinning>) {
+        let peer = self.own_peer();
+        match peer.state().hand_to_parked(permit) {
             Ok(()) => {
-                self.ground().idle().parked().remove(bed.index());
-                self.lies().set(false);
+                self.env().idle().parked().remove(peer.index());
+                self.parking().set(false);
                 self.spinning().set(spinning);
             }
             Err(permit) => {
                 self.was_handed_a_permit();
-                self.ground().release(permit, spinning);
+                self.env().release(permit, spinning);
             }
         }
     }
 
     /// Is awake without a permit. False if one was handed over meanwhile.
-    fn rise(&self) -> bool {
-        if self.bed().standing().rise() {
-            self.ground().idle().parked().remove(self.bed().index());
-            self.lies().set(false);
+    fn unpark_without_permit(&self) -> bool {
+        if self.own_peer().state().unpark_without_permit() {
+            self.env().idle().parked().remove(self.own_peer().index());
+            self.parking().set(false);
             true
         } else {
             self.was_handed_a_permit();
@@ -398,48 +398,48 @@ pub(crate) trait Sleeper {
     }
 
     /// Gives the permit to others in the middle of a poll, and waits on `parker` for the next one.
-    /// It stands at `WANTING` before another thread can run: if that one then finds no more to do,
-    /// it gives the permit back, and takes nothing of this thread's.
+    /// It is `WANTING` before another thread can run: if that one then finds no more to do, it
+    /// gives the permit back, and takes nothing of this thread's.
     fn give_way(&self, parker: &Parker) {
-        let bed = self.bed();
-        let Some(permit) = bed.standing().revoke() else {
+        let peer = self.own_peer();
+        let Some(permit) = peer.state().revoke() else {
             return self.get_permit(parker);
         };
-        self.hand_in();
-        bed.standing().want();
-        self.ground().idle().wanting().insert(bed.index());
-        self.ground().release_for_work(permit, 0);
+        self.flush();
+        peer.state().want();
+        self.env().idle().wanting().insert(peer.index());
+        self.env().release_for_work(permit, 0);
         parker.park();
         if !self.was_answered() {
             self.get_permit(parker);
         }
     }
 
-    /// True if it has a permit, or needs none. Else it stands at `WANTING`, and sleeps now.
+    /// True if it has a permit, or needs none. Else it is `WANTING`, and sleeps now.
     fn ask_for_permit(&self) -> bool {
-        let ground = self.ground();
-        let bed = self.bed();
-        if bed.standing().has_permit() || self.try_run() || self.needs_no_permit() {
+        let env = self.env();
+        let peer = self.own_peer();
+        if peer.state().has_permit() || self.try_run() || self.needs_no_permit() {
             return true;
         }
-        bed.standing().want();
-        ground.idle().wanting().insert(bed.index());
+        peer.state().want();
+        env.idle().wanting().insert(peer.index());
         // Ordering: SeqCst: see *Pinned work*; pairs with the fence in `Idle::release`.
         fence(SeqCst);
-        let Some(permit) = ground.idle().acquire() else {
+        let Some(permit) = env.idle().acquire() else {
             return false;
         };
-        if let Err(permit) = bed.standing().hand_to_wanting(permit) {
+        if let Err(permit) = peer.state().hand_to_wanting(permit) {
             // Another was handed over meanwhile.
-            ground.release(permit, None);
+            env.release(permit, None);
         }
-        ground.idle().wanting().remove(bed.index());
+        env.idle().wanting().remove(peer.index());
         true
     }
 
     /// After that sleep: whether a permit was handed over.
     fn was_answered(&self) -> bool {
-        self.ground().idle().wanting().remove(self.bed().index());
-        !self.bed().standing().awake()
+        self.env().idle().wanting().remove(self.own_peer().index());
+        !self.own_peer().state().awake()
     }
 }

@@ -1,7 +1,7 @@
 //! Threads of the runtime: how one is started, and how many there may be.
 //!
-//! A thread is started when a permit and the duty to spin find no thread parked (`ground.rs`, *Who
-//! is woken*). It is counted before it exists, under the lock that a shutdown looks at, so that the
+//! A thread is started when a permit and the duty to spin find no thread parked (`env.rs`, *Who is
+//! woken*). It is counted before it exists, under the lock that a shutdown looks at, so that the
 //! closing either refuses it or waits for it. What the cap or the system refuses is counted, and
 //! reported once a second at most. Nothing is lost: the P goes back to the vacant ones, and permit
 //! and spinning are *refused*.
@@ -11,7 +11,7 @@
 //! CPUs, niceness and signal mask of a thread are those of the thread that makes it. That may be a
 //! thread of others in the middle of a wake, which is pinned to a CPU. So each thread of the
 //! runtime first takes those of the thread that built the runtime, noted at the build. A start hook
-//! comes later and may change them. `apart.rs` changes the CPUs of parked threads alone, so it
+//! comes later and may change them. `affinity.rs` changes the CPUs of parked threads alone, so it
 //! never meets this step.
 //!
 //! Rejected: to have the monitor start every thread, so that no thread is made inside a wake. The
@@ -31,9 +31,9 @@
 //! - The end takes all handles but that of its own thread, and has them joined by a thread in the
 //!   background. For a destructor of a thread-local is user code, and the grace bounds the wait for
 //!   it.
-//! - If the system refuses that thread, the ender waits within the grace until each of them has
-//!   returned, and joins it then. In this case alone a destructor of a thread-local that blocks
-//!   holds up the ender.
+//! - If the system refuses that thread, the shutdown thread waits within the grace until each of
+//!   them has returned, and joins it then. In this case alone a destructor of a thread-local that
+//!   blocks holds up the shutdown thread.
 //!
 //! If a thread-local has the runtime and drops it when its thread ends, another thread may wait for
 //! that one. Then the grace ends the wait.
@@ -45,12 +45,12 @@
 //!
 //! A thread runs its start hook before its first task, and the hook may block. So it has no permit
 //! and no duty to spin meanwhile: the thread that starts it releases both. It comes out of the hook
-//! as a thread that lies down, with the last look that belongs to that. If something was pushed
-//! while it was in its hook, it sees that then.
+//! as a thread that parks, with the last look that belongs to that. If something was pushed while
+//! it was in its hook, it sees that then.
 //!
 //! Nothing counts such a thread as one that will come, so each push would start one more. Therefore
 //! only as many are in their hook as permits are free, besides those that the monitor gave up
-//! waiting for. It gives up one after [`HOOK_PATIENCE`] with work queued beside a free permit, the
+//! waiting for. It gives up one after [`HOOK_WAIT`] with work queued beside a free permit, the
 //! second after twice that time, and so on: a hook of half a second costs six threads.
 //!
 //! Both the count and its end are under a lock, and a thread that comes out of its hook can be
@@ -70,18 +70,18 @@ use ws_reactor::Inherited;
 
 use super::{
     Shared,
-    closing::{Closing, Threads},
     config::Config,
-    ground::Ground,
-    idle::{Permit, Spinning, Stands},
-    keeper::{Keeper, Keeping},
+    env::Env,
+    idle::{Permit, Spinning, WorkerState},
+    keeper::{Keeper, KeeperEnv},
+    phase::{ShutdownEnv, Threads},
     processor::{Peer, Processor},
-    stage::Stage,
+    sim_threads::SimThreads,
     worker,
 };
 use crate::{
     cell::{Task, report},
-    room::Room,
+    semaphore::Semaphore,
     sync::{
         Arc, Condvar, Mutex,
         atomic::{
@@ -113,9 +113,9 @@ pub(crate) struct RuntimeThreads {
     refusal_reports: Throttle,
     pub(super) keeper: Keeper,
     /// How many of them may be in blocking calls.
-    pub(crate) blocking: Room,
+    pub(crate) blocking: Semaphore,
     /// With the clock of a driver: what there is in place of threads.
-    pub(super) stage: Option<Stage>,
+    pub(super) sim_threads: Option<SimThreads>,
 }
 
 impl RuntimeThreads {
@@ -131,8 +131,8 @@ impl RuntimeThreads {
             refusals: AtomicU64::new(0),
             refusal_reports: Throttle::new(REPORT_EVERY),
             keeper: Keeper::new(!is_virtual),
-            blocking: Room::new(config.blocking_max()),
-            stage: (is_virtual && config.paused.is_none()).then(Stage::default),
+            blocking: Semaphore::new(config.blocking_max()),
+            sim_threads: (is_virtual && config.paused.is_none()).then(SimThreads::default),
         }
     }
 }
@@ -155,7 +155,7 @@ struct Joined {
 
 /// How long threads may be in their start hook before another one is started for the work that
 /// waits, in nanoseconds. A slice.
-const HOOK_PATIENCE: u64 = 10_000_000;
+const HOOK_WAIT: u64 = 10_000_000;
 
 /// Time between two looks whether a thread has returned. Guessed.
 const JOIN_LOOKS: Duration = Duration::from_millis(1);
@@ -268,7 +268,7 @@ impl Shared {
         true
     }
 
-    /// What [`Ground::start_thread`] does for a runtime.
+    /// What [`Env::start_thread`] does for a runtime.
     pub(super) fn start_worker(&self, permit: Permit, spinning: Spinning) {
         let back = self.start_worker_with(permit, spinning, None);
         debug_assert!(back.is_none(), "nothing was handed to it");
@@ -284,8 +284,8 @@ impl Shared {
         let Some((processor, kept)) = self.begin_thread(permit, spinning) else {
             return call;
         };
-        if let Some(stage) = &self.threads.stage {
-            stage.start(processor);
+        if let Some(sim_threads) = &self.threads.sim_threads {
+            sim_threads.start(processor);
             return call;
         }
         let number = {
@@ -297,13 +297,13 @@ impl Shared {
         if let Some(bytes) = self.config.stack_size {
             builder = builder.stack_size(bytes);
         }
-        let shared = self.hold();
-        // The P goes to the thread in a cell that we keep a hold on, so that it comes back if the
-        // system refuses the thread. The call goes with it.
+        let shared = self.strong();
+        // The P goes to the thread in a cell that we keep a reference to, so that it comes back if
+        // the system refuses the thread. The call goes with it.
         let cell = Arc::new(Mutex::new(Some((processor, call))));
-        let seat = cell.clone();
+        let given = cell.clone();
         let started = self.start(builder, move || {
-            let (processor, call) = seat
+            let (processor, call) = given
                 .lock()
                 .take()
                 .expect("the P is put there before the start");
@@ -318,10 +318,10 @@ impl Shared {
         };
         let hooked = kept.is_some();
         let mut back = None;
-        let seated = cell.lock().take();
-        let permit = seated.and_then(|(processor, call)| {
+        let returned = cell.lock().take();
+        let permit = returned.and_then(|(processor, call)| {
             back = call;
-            let permit = processor.peer.standing.vacate();
+            let permit = processor.peer.state.vacate();
             self.return_processor(processor);
             permit
         });
@@ -343,7 +343,7 @@ impl Shared {
         permit: Permit,
         spinning: Spinning,
     ) -> Option<(Box<Processor>, Kept)> {
-        let hooked = self.threads.stage.is_none() && self.config.hooks.has_start();
+        let hooked = self.threads.sim_threads.is_none() && self.config.hooks.has_start();
         if hooked && !self.start_hook_begins() {
             self.put_off(permit, spinning);
             return None;
@@ -363,7 +363,7 @@ impl Shared {
         if hooked {
             return Some((processor, Some((permit, spinning))));
         }
-        processor.peer.standing.run(permit);
+        processor.peer.state.run(permit);
         spinning.hand_over();
         Some((processor, None))
     }
@@ -371,7 +371,7 @@ impl Shared {
     /// Whether one more thread may begin with its start hook; it is counted then.
     fn start_hook_begins(&self) -> bool {
         let mut hooks = self.threads.in_start_hook.lock();
-        // A thread that lies down enters its bit and then gives its permit back; one that gets up
+        // A thread that parks enters its bit and then gives its permit back; one that wakes up
         // takes a permit and then takes its bit away. So between two looks at the permits each
         // thread is seen as the one or the other.
         let free = self.idle.free();
@@ -414,7 +414,7 @@ impl Shared {
             return hooks.count > 0;
         }
         let since = *hooks.since.get_or_insert(now);
-        let late = (now - since) / HOOK_PATIENCE;
+        let late = (now - since) / HOOK_WAIT;
         // One after the first period, two after the second, three after the fourth, and so on.
         let late = (u64::BITS - late.leading_zeros()) as usize;
         hooks.late = late.min(hooks.count);
@@ -449,7 +449,7 @@ impl Shared {
     /// Ps whose thread is parked, and has nothing that waits for it alone.
     fn unbound(&self) -> impl Iterator<Item = &Peer> {
         let is_unbound = |peer: &&Peer| {
-            peer.standing.load() == Stands::Parked && !peer.flags.bound.load(Relaxed)
+            peer.state.load() == WorkerState::Parked && !peer.flags.bound.load(Relaxed)
         };
         self.peers().filter(is_unbound)
     }
@@ -463,7 +463,7 @@ impl Shared {
         spinning: Spinning,
     ) -> Result<(), Task> {
         for peer in self.unbound() {
-            // It is there before its thread is up: that may be shut down and leave in its next
+            // It is there before its thread is awake: that may be shut down and leave in its next
             // step.
             if let Err(back) = peer.handed.put(call) {
                 call = back;
@@ -471,7 +471,7 @@ impl Shared {
             }
             // Before: a bit that is taken away later may be that of its next sleep.
             self.idle.parked().remove(peer.index);
-            match peer.standing.hand_to_parked(permit) {
+            match peer.state.hand_to_parked(permit) {
                 Ok(()) => {
                     spinning.hand_over();
                     self.unpark(peer);
@@ -481,7 +481,7 @@ impl Shared {
             }
             match peer.handed.take() {
                 Some(back) => call = back,
-                // Its thread got up by itself, and has it.
+                // Its thread woke up by itself, and has it.
                 None => {
                     self.release(permit, Some(spinning));
                     return Ok(());

@@ -2,7 +2,7 @@
 //!
 //! Each P has a shard of its own, and foreign threads have one together (`timer/shard.rs`). A P's
 //! thread fires its own shard. A thread that waits in the netpoll, a search and the monitor fire
-//! all of them. Which thread waits for the earliest deadline is decided in `ground.rs` (*Who is
+//! all of them. Which thread waits for the earliest deadline is decided in `env.rs` (*Who is
 //! heard*).
 
 use std::task::Waker;
@@ -77,17 +77,17 @@ impl Shared {
             let timers = &self.visit(index).timers;
             match timers.next_deadline() {
                 Some(deadline) => next = Some(next.map_or(deadline, |next| next.min(deadline))),
-                None if !self.processors.slots.is_occupied(index) => timers.unlist_if_empty(),
+                None if !self.processors.allp.is_occupied(index) => timers.unlist_if_empty(),
                 None => {}
             }
         }
         next
     }
 
-    /// When a thread that sleeps has to get up for a timer, in nanoseconds of the runtime's clock.
+    /// When a thread that sleeps has to wake up for a timer, in nanoseconds of the runtime's clock.
     pub(super) fn next_wake_up(&self) -> Option<u64> {
         let next = self.next_deadline()?;
-        Some(self.io.crowd.gets_up_at(next))
+        Some(self.io.timer_slack.wakes_at(next))
     }
 
     /// Takes the wakers of all timers that are due, on any P. Returns how many.
@@ -115,7 +115,7 @@ impl Shared {
         let mut wakers = Vec::new();
         self.time.over.store(true, Relaxed);
         // Ordering: SeqCst: between the flag and the look at the Ps; pairs with the fence in
-        // `welcome`.
+        // `notify_new_p`.
         fence(SeqCst);
         for peer in self.all_peers() {
             peer.timers.shut_down(&mut wakers);

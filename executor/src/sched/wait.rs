@@ -5,22 +5,22 @@
 //! brought needs a permit to be run: if none is free, all workers are busy, and it goes to the
 //! global queue.
 //!
-//! # *A crowd of timers*
+//! # *Timer slack*
 //!
 //! Where timers are due every few microseconds, the thread that waits for the next one pays a sleep
 //! and a wake-up for a handful of them. With 200,000 sleeps that end within a second those were
 //! half of the 5.1 us of CPU that each took. So if the waits in the netpoll have ended with
-//! [`CROWD`] timers or more for [`CROWD_LASTS`], no thread gets up for what is armed already before
-//! [`CROWD_WAIT`] is over. They fire together: each takes 2.2 us, and is late by 88 us in the
-//! median where it was 36 (Intel Xeon, 2 cores). Linux does so for each thread, by 50 us
+//! [`SLACK_TIMERS`] timers or more for [`SLACK_AFTER`], no thread wakes up for what is armed
+//! already before [`TIMER_SLACK`] is over. They fire together: each takes 2.2 us, and is late by 88
+//! us in the median where it was 36 (Intel Xeon, 2 cores). Linux does so for each thread, by 50 us
 //! (`PR_SET_TIMERSLACK` in prctl(2)).
 //!
 //! If a timer is armed meanwhile, it waits with them, unless it is the first of its P: then it sets
 //! the alarm forward, and fires at its moment. A socket or a wake-up ends the wait as ever. A
-//! thread that is up fires what is due on its own P between its polls. If more was due already when
-//! the crowd came than one hold of a lock takes, the rest does not wait at all. Where a hundred
-//! timers are due at nearly the same time every few milliseconds, each such crowd is over before it
-//! lasts.
+//! thread that is awake fires what is due on its own P between its polls. If more was due already
+//! when they fired than one hold of a lock takes, the rest does not wait at all. Where a hundred
+//! timers are due at nearly the same time every few milliseconds, each such burst is over before
+//! that.
 
 use std::{cell::Cell, io, time::Duration};
 
@@ -28,13 +28,13 @@ use ws_reactor::{Netpoll, Poller};
 
 use super::{
     Root, Shared,
-    closing::Closing,
+    env::Env,
     events::event,
-    ground::Ground,
+    foreign_wakers::ForeignWakers,
     idle::Spinning,
+    phase::ShutdownEnv,
     processor::{Peer, attention},
     sleep::{Sleeper, Slept},
-    strangers::Strangers,
     worker::{ROOT, Scope, Worker},
 };
 use crate::{
@@ -53,14 +53,14 @@ use crate::{
     throttle::{REPORT_EVERY, Throttle},
 };
 
-/// Timers at the end of one wait that make a crowd. Guessed: for one or two each wake-up is what
-/// they were armed for.
-pub(super) const CROWD: usize = 8;
-/// How long a crowd waits for the next ones to come, in nanoseconds. A fifth of what tokio's clock
-/// counts in; half of it leaves 2.9 us a sleep in the measurement above.
-pub(super) const CROWD_WAIT: u64 = 200_000;
-/// How long a crowd has to last before it waits so, in nanoseconds.
-pub(super) const CROWD_LASTS: u64 = 1_000_000;
+/// Number of timers at the end of one wait from which on timers get slack. Guessed: for one or two
+/// each wake-up is what they were armed for.
+pub(super) const SLACK_TIMERS: usize = 8;
+/// How long timers wait for the next ones, in nanoseconds. A fifth of what tokio's clock counts in;
+/// half of it leaves 2.9 us a sleep in the measurement above.
+pub(super) const TIMER_SLACK: u64 = 200_000;
+/// How long such waits have to follow one another before timers get slack, in nanoseconds.
+pub(super) const SLACK_AFTER: u64 = 1_000_000;
 
 /// How long a thread sleeps instead if its wait in the netpoll fails: what timers can be late by
 /// then.
@@ -74,9 +74,9 @@ pub(crate) struct Io {
     pub(super) waiter: AtomicUsize,
     /// When the netpoll was looked at last, in nanoseconds of the runtime's clock.
     pub(super) last_look: AtomicU64,
-    pub(super) crowd: Crowd,
+    pub(super) timer_slack: TimerSlack,
     /// Wakers that were brought, and whose wake may block.
-    pub(super) strangers: Strangers,
+    pub(super) foreign_wakers: ForeignWakers,
     /// Looks that failed.
     reports: Throttle,
     /// That listeners wait for room.
@@ -91,8 +91,8 @@ impl Io {
             netpoll,
             waiter: AtomicUsize::new(0),
             last_look: AtomicU64::new(0),
-            crowd: Crowd::default(),
-            strangers: Strangers::default(),
+            timer_slack: TimerSlack::default(),
+            foreign_wakers: ForeignWakers::default(),
             reports: Throttle::new(REPORT_EVERY),
             accept_reports: Throttle::new(REPORT_EVERY),
             accepts_delayed: AtomicU64::new(0),
@@ -100,48 +100,48 @@ impl Io {
     }
 }
 
-/// See *A crowd of timers* in the module's head. Times are in nanoseconds of the runtime's clock.
-/// The thread that waits in the netpoll writes it. It decides only how long a thread waits, so two
-/// that do so one behind the other may mix their times.
+/// See *Timer slack* in the module's head. Times are in nanoseconds of the runtime's clock. The
+/// thread that waits in the netpoll writes it. It decides only how long a thread waits, so two that
+/// do so one behind the other may mix their times.
 #[derive(Debug, Default)]
-pub(super) struct Crowd {
+pub(super) struct TimerSlack {
     since: AtomicU64,
     last: AtomicU64,
 }
 
-impl Crowd {
+impl TimerSlack {
     /// A wait in the netpoll has ended with `fired` timers.
     pub(super) fn came(&self, fired: usize, now: u64) {
-        if fired < CROWD || !Heuristic::Timers.is_on() {
+        if fired < SLACK_TIMERS || !Heuristic::TimerSlack.is_on() {
             return;
         }
-        if self.last.load(Relaxed) + 2 * CROWD_WAIT < now {
+        if self.last.load(Relaxed) + 2 * TIMER_SLACK < now {
             self.since.store(now, Relaxed);
         }
-        // Ordering: Release pairs with `gets_up_at`: since when it has been that crowd.
+        // Ordering: Release pairs with `wakes_at`: since when it has been so.
         self.last.store(now, Release);
     }
 
-    /// When a thread gets up for a timer of that moment. What was due when the crowd came was left
-    /// over.
-    pub(super) fn gets_up_at(&self, next: u64) -> u64 {
+    /// When a thread wakes up for a timer of that moment. What was due at that moment already was
+    /// left over.
+    pub(super) fn wakes_at(&self, next: u64) -> u64 {
         // Ordering: Acquire pairs with `came`.
         let last = self.last.load(Acquire);
-        if next <= last || self.since.load(Relaxed) + CROWD_LASTS > last {
+        if next <= last || self.since.load(Relaxed) + SLACK_AFTER > last {
             return next;
         }
-        next.max(last + CROWD_WAIT)
+        next.max(last + TIMER_SLACK)
     }
 }
 
 impl Sleeper for Worker {
-    type Ground = Shared;
+    type Env = Shared;
 
-    fn ground(&self) -> &Shared {
+    fn env(&self) -> &Shared {
         &self.shared
     }
 
-    fn bed(&self) -> &Peer {
+    fn own_peer(&self) -> &Peer {
         self.peer()
     }
 
@@ -149,13 +149,13 @@ impl Sleeper for Worker {
         &self.spinning
     }
 
-    fn lies(&self) -> &Cell<bool> {
-        &self.lies
+    fn parking(&self) -> &Cell<bool> {
+        &self.parking
     }
 
     /// Ring, runnext and what was forked; and what is ordered to the shared ordered queue.
-    fn hand_in(&self) {
-        self.hand_in_ordered();
+    fn flush(&self) {
+        self.flush_ordered();
         let mut batch = Batch::new();
         batch.extend(self.p.runnext.take());
         batch.extend(std::iter::from_fn(|| self.p.forks.pop()));
@@ -190,13 +190,13 @@ impl Sleeper for Worker {
     }
 
     fn wait(&self) -> Slept {
-        // No user code runs while it lies.
-        self.peer().thread.whereabouts.lie_down();
+        // No user code runs while it is parked.
+        self.peer().thread.affinity.fall_asleep();
         let expired = self.wait_on(
             &self.peer().thread.parker,
             Some(self.shared.config.keep_alive),
         );
-        self.peer().thread.whereabouts.get_up();
+        self.peer().thread.affinity.wake_up();
         Slept {
             expired,
             ready: !self.ready.borrow().is_empty(),
@@ -210,7 +210,7 @@ impl Sleeper for Worker {
     fn wake_what_came(&self) {
         // Without a permit they go to the global queue.
         let ready = self.ready.take();
-        if self.wake_batch(ready) > 0 && !self.peer().standing.has_permit() {
+        if self.wake_batch(ready) > 0 && !self.peer().state.has_permit() {
             self.shared.need_permit();
         }
     }
@@ -327,19 +327,19 @@ impl Worker {
         let fired = self.shared.fire_due(now, &mut self.ready.borrow_mut());
         event!(self, Timers, &(), fired);
         self.peer().counters.timers.add(fired as u64);
-        self.shared.io.crowd.came(fired, now);
+        self.shared.io.timer_slack.came(fired, now);
     }
 
     /// Gives the permit up and sleeps until the root, or a pinned task, can go on. Returns with a
     /// permit if one is free.
     pub(super) fn wait_for_root(&self, root: &Root) {
         let peer = self.peer();
-        // If it had none: what wakes it leaves a note at the parker.
-        if let Some(permit) = peer.standing.wait() {
+        // If it had none: what wakes it leaves a notification at the parker.
+        if let Some(permit) = peer.state.wait() {
             self.shared.release(permit, None);
         }
-        // Ordering: SeqCst: between the standing and the look at whether a thread was refused;
-        // pairs with the fence in `Ground::refused`.
+        // Ordering: SeqCst: between the worker state and the look at whether a thread was refused;
+        // pairs with the fence in `Env::refused`.
         fence(SeqCst);
         let goes_on = || self.has_private() || self.is_asked_to_drain();
         let mut stands_in = false;
@@ -354,9 +354,9 @@ impl Worker {
             }
             self.wait_on(root.parker(), None);
             let ready = self.ready.take();
-            let before = self.peer().counters.handed_in.get();
+            let before = self.peer().counters.flushed.get();
             self.wake_batch(ready);
-            if self.peer().counters.handed_in.get() != before {
+            if self.peer().counters.flushed.get() != before {
                 self.passed_on.set(true);
             }
         }
@@ -365,7 +365,7 @@ impl Worker {
             self.call_unpark_hook();
         }
         self.next.stands_in.set(stands_in && !self.has_private());
-        peer.standing.awake();
+        peer.state.awake();
         if self.p.has_pinned() {
             self.get_permit(root.parker());
         } else {
@@ -388,7 +388,7 @@ impl Worker {
     /// still alive.
     fn has_live(&self) -> bool {
         let peer = self.peer();
-        peer.counters.spawned.get() != self.spawned_before && peer.home.live().len() > 0
+        peer.counters.spawned.get() != self.spawned_before && peer.scheduler.live().len() > 0
     }
 }
 

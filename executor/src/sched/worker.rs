@@ -18,11 +18,11 @@ use crate::sched::events::EventKind;
 
 use super::{
     Root, Shared,
-    closing::Closing,
+    env::Env,
     events::event,
-    ground::Ground,
     idle::Spinning,
     nested::Nested,
+    phase::ShutdownEnv,
     processor::{Peer, Processor, attention},
     search::SeenOfOthers,
     shutdown::in_a_hook,
@@ -32,7 +32,7 @@ use crate::{
     budget,
     cell::{Ended, Outcome, Task},
     context,
-    fork_join::{self, Branch, FORK_SLICE, Lane},
+    fork_join::{self, Branch, BranchDeque, FORK_SLICE},
     no_unwind::NoUnwind,
     park::Parker,
     queue::Batch,
@@ -77,13 +77,13 @@ pub(crate) struct Worker {
     pub(super) root: Option<std::sync::Arc<Root>>,
     pub(super) scope: Scope,
     pub(super) spinning: Cell<Option<Spinning>>,
-    /// See [`Sleeper::lies`].
-    pub(super) lies: Cell<bool>,
+    /// See [`Sleeper::parking`].
+    pub(super) parking: Cell<bool>,
     pub(super) next: NextStep,
     /// Wakers from the netpoll and the timers, on their way to being woken.
     pub(super) ready: RefCell<Vec<Waker>>,
     pub(super) seen: SeenOfOthers,
-    /// This thread passed on a stranger's event while it waited in the netpoll.
+    /// This thread passed on an event for another's task while it waited in the netpoll.
     pub(super) passed_on: Cell<bool>,
     /// What its P counted as spawned when this thread took it.
     pub(super) spawned_before: u64,
@@ -100,8 +100,8 @@ pub(super) struct NextStep {
 }
 
 /// The life of a worker thread. Its P runs already, with the permit of a spinner. If there is a
-/// hook for its start, it has neither, and comes as a thread that lies down (*Threads in their
-/// start hook* in `threads.rs`). A call that was handed to it comes first.
+/// hook for its start, it has neither, and comes as a thread that parks (*Threads in their start
+/// hook* in `threads.rs`). A call that was handed to it comes first.
 pub(super) fn main(shared: &Arc<Shared>, processor: Box<Processor>, call: Option<Task>) {
     work(shared, processor, call);
     shared.join_the_one_before();
@@ -123,10 +123,10 @@ pub(super) fn work(shared: &Arc<Shared>, processor: Box<Processor>, call: Option
     context::with_worker_frame(&worker, || {
         let mut awake = Awake::Go;
         if hooked && call.is_none() {
-            awake = worker.arrive_lying(|| shared.start_hook_ended());
+            awake = worker.arrive_parked(|| shared.start_hook_ended());
             worker.run_handed();
         } else if hooked {
-            worker.peer().standing.arrive();
+            worker.peer().state.arrive();
             shared.start_hook_ended();
         }
         if let Some(call) = call {
@@ -171,7 +171,7 @@ impl Worker {
         p.peer.flags.gave_away.store(false, Relaxed);
         p.peer.flags.bound.store(root.is_some(), Relaxed);
         if let Some(paused) = &shared.time.paused {
-            paused.get_up();
+            paused.wake_up();
         }
         let spawned_before = p.peer.counters.spawned.get();
         Self {
@@ -180,7 +180,7 @@ impl Worker {
             root,
             scope,
             spinning: Cell::new(None),
-            lies: Cell::new(false),
+            parking: Cell::new(false),
             next: NextStep::default(),
             ready: RefCell::new(Vec::new()),
             seen: SeenOfOthers::default(),
@@ -193,7 +193,7 @@ impl Worker {
     /// The thread has its P, and takes a permit if one is free.
     pub(super) fn arrive(&self) {
         self.settle_in();
-        self.peer().standing.arrive();
+        self.peer().state.arrive();
         self.try_run();
     }
 
@@ -224,22 +224,22 @@ impl Worker {
         self.p.peer.events.get()
     }
 
-    pub(crate) fn lane(&self) -> &Lane {
-        &self.p.peer.queues.lane
+    pub(crate) fn branch_deque(&self) -> &BranchDeque {
+        &self.p.peer.queues.branch_deque
     }
 
     pub(super) fn now(&self) -> u64 {
         self.shared.time.clock().now_ns()
     }
 
-    /// When the patience of a search is over: at once where the clock stands still.
-    pub(crate) fn until(&self, patience: Duration) -> u64 {
-        let patience = if self.shared.time.paused.is_some() {
+    /// When the wait of a search is over: at once where the clock stands still.
+    pub(crate) fn until(&self, wait: Duration) -> u64 {
+        let wait = if self.shared.time.paused.is_some() {
             Duration::ZERO
         } else {
-            patience
+            wait
         };
-        self.now() + patience.as_nanos() as u64
+        self.now() + wait.as_nanos() as u64
     }
 
     /// Polls a task, and puts it where it belongs.
@@ -260,7 +260,7 @@ impl Worker {
         p.poll.may_fork.set(if may_fork { address } else { None });
         let outcome = budget::with_budget(|| task.run(|| p.poll.goes_on.get() == address));
         p.poll.may_fork.set(None);
-        // Also if the poll ended its task. The note of a task below this one stays: that is in the
+        // Also if the poll ended its task. That of a task below this one stays: that is in the
         // middle of its poll.
         if p.poll.goes_on.get() == address {
             p.poll.goes_on.set(None);
@@ -307,7 +307,7 @@ impl Worker {
     fn forked(&self, outcome: Outcome) -> Option<Outcome> {
         match outcome {
             Outcome::Requeue(parent)
-                if parent.header().ways().1 && self.peer().standing.has_permit() =>
+                if parent.header().ways().1 && self.peer().state.has_permit() =>
             {
                 self.push_parent(parent);
                 None
@@ -353,8 +353,8 @@ impl Worker {
                 self.0.peer().progress.running.store(self.1, Relaxed);
             }
         }
-        // A thread that was handed a permit where it lies takes note of that first.
-        if self.is_up() {
+        // A thread that was handed a permit while it was parked takes note of that first.
+        if self.is_awake() {
             self.found_work();
         }
         let running = &self.peer().progress.running;
@@ -392,7 +392,7 @@ impl Worker {
         spins
     }
 
-    /// After it got up: runs the call that a bound thread has handed to it, if there is one.
+    /// After it woke up: runs the call that a bound thread has handed to it, if there is one.
     pub(super) fn run_handed(&self) {
         if let Some(call) = self.peer().handed.take() {
             self.p.tick();
@@ -402,11 +402,11 @@ impl Worker {
 
     /// The running task is about to block its thread. Gives permit and queue to others, if they
     /// were not taken from it before. False inside a closure that is announced already, and while
-    /// the thread is not up.
+    /// the thread is parked.
     pub(crate) fn announce_blocking(&self) -> bool {
         // Hooks and foreign wakers also run where it parks or waits: there others may hand it a
         // permit at any time, and it takes none.
-        if self.peer().flags.announced.load(Relaxed) || !self.is_up() {
+        if self.peer().flags.announced.load(Relaxed) || !self.is_awake() {
             return false;
         }
         // A hook or a waker in the middle of a search: no thread may rely on this one meanwhile.
@@ -425,9 +425,9 @@ impl Worker {
             // Without the monitor no thread would say when that is over.
             let monitored = self.shared.is_monitored();
             self.peer().flags.computes.store(monitored, Relaxed);
-            self.lane().ask();
+            self.branch_deque().ask();
         }
-        event!(self, Return, &(), self.peer().standing.has_permit());
+        event!(self, Return, &(), self.peer().state.has_permit());
     }
 
     /// *Give way at a fork*: a poll that lost its permit, or gives it to I/O and timers, waits for
@@ -435,11 +435,11 @@ impl Worker {
     /// announcing a block, and ends without one, as any such poll does.
     pub(crate) fn come_to_a_fork(&self) {
         self.peer().progress.comes_to_a_fork();
-        if self.peer().flags.announced.load(Relaxed) || !self.is_up() {
+        if self.peer().flags.announced.load(Relaxed) || !self.is_awake() {
             return;
         }
         let monitored = self.shared.is_monitored();
-        if self.peer().standing.has_permit() {
+        if self.peer().state.has_permit() {
             if monitored && self.is_asked_at_fork() {
                 event!(self, GiveWay, &(), 0);
                 self.found_work();
@@ -449,7 +449,7 @@ impl Worker {
             return;
         }
         self.found_work();
-        self.hand_in();
+        self.flush();
         if monitored {
             self.get_permit(self.parker());
             self.p.clocks.forks_since.set(self.now());
@@ -487,7 +487,7 @@ impl Worker {
             root,
             ..
         } = self;
-        let ordered = p.ranks.drain();
+        let ordered = p.priority_queues.drain();
         if !ordered.is_empty() {
             shared.push_ordered_batch(ordered);
         }
@@ -498,14 +498,14 @@ impl Worker {
         if !batch.is_empty() {
             shared.push_batch(batch);
         }
-        let permit = p.peer.standing.vacate();
+        let permit = p.peer.state.vacate();
         p.peer.attention.fetch_and(!attention::ROOT_WAITS, Relaxed);
         *p.peer.thread.root.lock() = None;
         shared.return_processor(p);
         shared.left(permit, spinning.take());
         shared.left_for_good();
         if root.is_some() {
-            shared.guest_left();
+            shared.foreign_thread_left();
         }
     }
 }

@@ -27,7 +27,7 @@ use std::{
 };
 
 use crate::cell::{
-    Ended, Functions, Home, Id, JoinCell, Outcome, Parts, Place, Task, TaskRef,
+    Ended, Functions, Id, JoinCell, Outcome, Parts, Place, SchedulerHandle, Task, TaskRef,
     live::{LiveOwner, live_table},
 };
 
@@ -115,7 +115,7 @@ const OUTSIDERS: usize = 2;
 
 static FUNCTIONS: Functions = Functions {
     schedule: |_, task| QUEUE.with_borrow_mut(|queue| queue.push_back(task)),
-    remove: |home, index| home.live().remove(index),
+    remove: |scheduler, index| scheduler.live().remove(index),
     report_panic: |_, _| {},
 };
 
@@ -172,7 +172,7 @@ struct Model {
 }
 
 struct World {
-    home: Home,
+    scheduler: SchedulerHandle,
     owner: LiveOwner<TaskRef>,
     alive: Arc<()>,
     outsiders: [Arc<Woken>; OUTSIDERS],
@@ -231,7 +231,7 @@ impl World {
         QUEUE.with_borrow_mut(VecDeque::clear);
         let (table, owner) = live_table();
         let world = Rc::new(Self {
-            home: Home::new(Place::Foreign, ptr::null(), table, &FUNCTIONS),
+            scheduler: SchedulerHandle::new(Place::Foreign, ptr::null(), table, &FUNCTIONS),
             owner,
             alive: Arc::new(()),
             outsiders: Default::default(),
@@ -254,7 +254,7 @@ impl World {
         });
         WORLD.set(Some(world.clone()));
         let parts = Parts {
-            home: NonNull::from(&world.home),
+            scheduler: NonNull::from(&world.scheduler),
             id: Id::new(1),
             born_ms: 0,
             location: Location::caller(),
@@ -387,7 +387,7 @@ impl World {
             }
             Act::Dump => {
                 let mut count = 0;
-                self.home.live().for_each(|_| count += 1);
+                self.scheduler.live().for_each(|_| count += 1);
                 assert_eq!(count, usize::from(model.phase != Phase::Done));
             }
         }
@@ -399,7 +399,7 @@ impl World {
         let is_live = model.phase != Phase::Done;
         let queued = QUEUE.with_borrow(VecDeque::len);
         assert_eq!(queued, usize::from(model.phase == Phase::Queued), "I1");
-        assert_eq!(self.home.live().len(), usize::from(is_live));
+        assert_eq!(self.scheduler.live().len(), usize::from(is_live));
 
         let output = usize::from(model.output && model.how != How::Cancelled);
         let alive = Arc::strong_count(&self.alive) - 1;
@@ -437,7 +437,7 @@ impl World {
 
     /// Cancels what is alive, and drops all that is held.
     fn shut_down(&self) {
-        self.home.live().for_each(|reference| {
+        self.scheduler.live().for_each(|reference| {
             reference.abort();
             self.model.borrow_mut().cancel();
         });

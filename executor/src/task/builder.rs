@@ -82,8 +82,9 @@ where
 ///
 /// The factory is `Send`, what it makes need not be.
 ///
-/// Where the system refuses threads, that may be a thread in [`Handle::block_on`](crate::runtime::Handle::block_on) which stands in
-/// for them. Then the task is cancelled when that call returns.
+/// Where the system refuses threads, that may be a thread in
+/// [`block_on`](crate::runtime::Handle::block_on) which stands in for them. Then the task is
+/// cancelled when that call returns.
 ///
 /// # Panics
 ///

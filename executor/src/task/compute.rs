@@ -19,7 +19,7 @@ use super::{JoinError, JoinHandle, builder::spawn_for_all};
 use crate::{
     context,
     fork_join::Computation,
-    sched::{Shared, ground::Ground, sleep::Sleeper},
+    sched::{Shared, env::Env, sleep::Sleeper},
     sync::Arc,
 };
 
@@ -128,7 +128,7 @@ where
 fn give_the_queue_away() {
     context::with_worker(|worker| {
         if let Some(worker) = worker {
-            worker.hand_in();
+            worker.flush();
         }
     });
 }
@@ -141,7 +141,7 @@ impl<R> Drop for Begun<R> {
         self.handle.abort();
         self.computation.cancel();
         for peer in self.shared.peers() {
-            peer.queues.lane.ask();
+            peer.queues.branch_deque.ask();
         }
     }
 }

@@ -11,7 +11,7 @@
 //! 1. The first poll of [`Fork`] makes the child's task, puts it into the `direct` slot of the
 //!    worker's P, wakes its own task, and is pending. A combinator between the two passes both on:
 //!    it cannot tell this from any other future that yields once. If there is none, the waker is
-//!    the task's own. Then the wake is a note on the P (`goes_on`), for the end of this very poll:
+//!    the task's own. Then the wake is a mark on the P (`goes_on`), for the end of this very poll:
 //!    no other thread has to know.
 //! 2. The poll of the parent ends. The worker finds the slot filled and the parent woken: it pushes
 //!    the parent to the tail of the fork deque, and its next step runs the child.
@@ -238,18 +238,18 @@ mod tests {
 
     /// Otherwise the next task at the same address would go on where it should wait.
     #[test]
-    fn a_task_that_ends_in_the_poll_that_forked_leaves_no_note() {
-        let has_note = || context::with_worker(|worker| worker.unwrap().has_note());
+    fn a_task_that_ends_in_the_poll_that_forked_leaves_no_mark() {
+        let has_goes_on = || context::with_worker(|worker| worker.unwrap().has_goes_on());
         let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
         let ends = runtime.spawn(async move {
-            assert!(!has_note());
+            assert!(!has_goes_on());
             assert!(futures::poll!(fork(async {})).is_pending());
-            assert!(has_note());
+            assert!(has_goes_on());
         });
         runtime.block_on(ends).unwrap();
         assert!(
             !runtime
-                .block_on(runtime.spawn(async move { has_note() }))
+                .block_on(runtime.spawn(async move { has_goes_on() }))
                 .unwrap()
         );
     }

@@ -10,14 +10,14 @@
 //!
 //! A scope takes part in the budget as every combinator does: see `budget.rs`.
 //!
-//! # *Levels*
+//! # *Depth*
 //!
 //! A thread in a `block_on` polls tasks, and the `block_on` may lie inside a scope. That scope is
 //! the caller's, and the root's, which is a part of the caller; the tasks must not see it. So each
-//! scope notes the thread's level, a scope of another level counts as none, and a thread that polls
-//! for others than its caller is one level higher ([`Apart`](crate::cell::Apart)). The level
-//! changes where such polls begin and end, and at each poll of the root between them. A poll of a
-//! task costs nothing more.
+//! scope notes the thread's depth, a scope of another depth counts as none, and a thread that polls
+//! for others than its caller is one deeper ([`ScopeBarrier`](crate::cell::ScopeBarrier)). The
+//! depth changes where such polls begin and end, and at each poll of the root between them. A poll
+//! of a task costs nothing more.
 //!
 //! # Why the pointer is valid
 //!
@@ -48,7 +48,7 @@ use std::{
 use pin_project_lite::pin_project;
 
 use super::coop;
-use crate::{budget, cell::level};
+use crate::{budget, cell::depth};
 
 /// Declares task-local keys: `static` items of type [`LocalKey`].
 ///
@@ -100,7 +100,7 @@ impl<T> Slot<T> {
     pub const fn __new() -> Self {
         Self(Cell::new(Entered {
             value: None,
-            level: 0,
+            depth: 0,
         }))
     }
 }
@@ -115,7 +115,7 @@ struct Entered<T> {
     /// None outside, and in a scope after its value was taken out.
     value: Option<NonNull<T>>,
     /// The thread's level when it was entered.
-    level: u32,
+    depth: u32,
 }
 
 impl<T> Clone for Entered<T> {
@@ -205,7 +205,7 @@ impl<T: 'static> LocalKey<T> {
         let entered = self.slot.with(|slot| slot.0.get());
         match entered.value {
             // SAFETY: see *Why the pointer is valid* in the module's head.
-            Some(value) if entered.level == level::current() => Ok(f(unsafe { value.as_ref() })),
+            Some(value) if entered.depth == depth::current() => Ok(f(unsafe { value.as_ref() })),
             _ => Err(AccessError(())),
         }
     }
@@ -236,7 +236,7 @@ impl<T: 'static> LocalKey<T> {
         }
         let entered = Entered {
             value: value.as_ref().map(NonNull::from),
-            level: level::current(),
+            depth: depth::current(),
         };
         let before = self.slot.with(|slot| slot.0.replace(entered));
         let _leave = Leave { key: self, before };

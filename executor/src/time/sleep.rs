@@ -64,8 +64,8 @@ const UNCHECKED_MIN: Duration = Duration::from_millis(100);
 /// ```
 #[track_caller]
 pub fn sleep(duration: Duration) -> Sleep {
-    let home = current("sleep");
-    Sleep::after(home, duration)
+    let timers = current("sleep");
+    Sleep::after(timers, duration)
 }
 
 /// Waits until `deadline`, and not at all if that has passed.
@@ -125,7 +125,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 pub struct Sleep {
     deadline: Instant,
     /// The timers it is armed on; while it is not armed, those it was last armed or made on.
-    home: TimerHandle,
+    timers: TimerHandle,
     /// Our entry there. Present exactly while armed.
     key: Option<Key>,
     /// Whether a poll was ready since the last reset.
@@ -139,10 +139,10 @@ pub struct Sleep {
 
 impl Sleep {
     /// Makes an unarmed sleep.
-    pub(crate) fn new(home: TimerHandle, deadline: Instant) -> Self {
+    pub(crate) fn new(timers: TimerHandle, deadline: Instant) -> Self {
         Self {
             deadline,
-            home,
+            timers,
             key: None,
             elapsed: false,
             late: false,
@@ -151,9 +151,9 @@ impl Sleep {
     }
 
     /// Makes an unarmed sleep of a length; a length without an end never ends.
-    pub(crate) fn after(home: TimerHandle, duration: Duration) -> Self {
-        let now = Instant::from_std(home.clock().now());
-        let mut sleep = Self::new(home, now.add_or_never(duration));
+    pub(crate) fn after(timers: TimerHandle, duration: Duration) -> Self {
+        let now = Instant::from_std(timers.clock().now());
+        let mut sleep = Self::new(timers, now.add_or_never(duration));
         sleep.unchecked = duration >= UNCHECKED_MIN;
         sleep
     }
@@ -194,7 +194,7 @@ impl Sleep {
     pub fn is_elapsed(&self) -> bool {
         match &self.key {
             Some(key) => {
-                let fired = || self.home.is_fired(key);
+                let fired = || self.timers.is_fired(key);
                 self.late || fired().unwrap_or_else(|ShutDown| self.has_passed())
             }
             None => self.elapsed || self.has_passed(),
@@ -226,8 +226,8 @@ impl Sleep {
         self.unchecked = false;
         if let Some(key) = self.key.take() {
             self.key = self
-                .home
-                .reset(key, self.home.clock().to_ns(deadline.into_std()));
+                .timers
+                .reset(key, self.timers.clock().to_ns(deadline.into_std()));
             // One that is put off, as the timeout of a connection is at each read, costs no look at
             // the clock.
             self.late = forward && self.key.is_some() && self.has_passed();
@@ -236,7 +236,7 @@ impl Sleep {
 
     /// Returns the current time of the clock that this sleep goes by.
     pub(crate) fn now(&self) -> Instant {
-        Instant::from_std(self.home.clock().now())
+        Instant::from_std(self.timers.clock().now())
     }
 
     /// Polls without regard to the budget: for callers that account for it themselves.
@@ -257,8 +257,8 @@ impl Sleep {
                 return Poll::Ready(Ok(()));
             }
             context::with_timers(|here| self.move_to(here));
-            let deadline = self.home.clock().to_ns(self.deadline.into_std());
-            match self.home.arm(deadline, cx.waker().clone()) {
+            let deadline = self.timers.clock().to_ns(self.deadline.into_std());
+            match self.timers.arm(deadline, cx.waker().clone()) {
                 Ok(key) => self.key = Some(key),
                 Err(over) => return self.end(over),
             }
@@ -269,11 +269,11 @@ impl Sleep {
             self.late = false;
             self.elapsed = true;
             if let Some(key) = self.key.take() {
-                self.home.cancel(key);
+                self.timers.cancel(key);
             }
             return Poll::Ready(Ok(()));
         }
-        match self.home.poll(&mut self.key, cx.waker()) {
+        match self.timers.poll(&mut self.key, cx.waker()) {
             Ok(Polled::Elapsed) => {
                 self.elapsed = true;
                 Poll::Ready(Ok(()))
@@ -298,18 +298,18 @@ impl Sleep {
     }
 
     fn has_passed(&self) -> bool {
-        let clock = self.home.clock();
+        let clock = self.timers.clock();
         clock.to_ns(self.deadline.into_std()) <= clock.now_ns()
     }
 
-    /// Takes the timers of the P that polls us for our home, unless they are of another runtime.
+    /// Takes the timers of the P that polls us for ours, unless they are of another runtime.
     fn move_to(&mut self, here: Option<&Arc<TimerShard>>) {
         debug_assert!(self.key.is_none(), "an armed sleep stays where it is");
         if let Some(here) = here
-            && !self.home.is_of(here)
-            && here.is_sibling_of(&self.home)
+            && !self.timers.is_of(here)
+            && here.is_sibling_of(&self.timers)
         {
-            self.home = TimerHandle::new(here.clone());
+            self.timers = TimerHandle::new(here.clone());
         }
     }
 }
@@ -335,7 +335,7 @@ impl FusedFuture for Sleep {
 impl Drop for Sleep {
     fn drop(&mut self) {
         if let Some(key) = self.key.take() {
-            self.home.cancel(key);
+            self.timers.cancel(key);
         }
     }
 }

@@ -35,10 +35,10 @@
 //! Without both fences, each could read the old value. The waiter's steps 1 and 2 are
 //! `Poller::prepare`, the armer's 2 and 3 are `Netpoll::arm`, both in `ws_reactor`.
 //!
-//! (With *a crowd of timers*, in `sched/wait.rs`, it waits up to 200 us longer than that.)
+//! (With *timer slack*, in `sched/wait.rs`, it waits up to 200 us longer than that.)
 //!
 //! If no thread waits in step 3, the armer sees to it that one will: *Who is heard* in
-//! `sched/ground.rs`.
+//! `sched/env.rs`.
 //!
 //! Only a deadline that becomes *earlier* is told. One that becomes later (fired, cancelled) is
 //! published, and a thread that already waits for the old one looks once for nothing.
@@ -167,7 +167,7 @@ impl TimeDriver {
     }
 
     /// Sees to it that a thread looks at the timers at `deadline`: one that waits in the netpoll,
-    /// or one that is found by *Who is heard* in `sched/ground.rs`. It was published before: see *A
+    /// or one that is found by *Who is heard* in `sched/env.rs`. It was published before: see *A
     /// deadline is not overslept* in the module's head.
     fn tell(&self, deadline: u64) {
         self.netpoll.arm(|| {

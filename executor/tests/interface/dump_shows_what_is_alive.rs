@@ -3,10 +3,10 @@
 //! and waits for nobody.
 //!
 //! It fails when `TaskDump::new` does not look at who is running (a stuck task then counts as
-//! queued), when `Shared::dump` leaves out the home of what foreign threads spawn, when a task's
-//! place and its priority are taken from two readings of their word, when a carrier is shown or
-//! counted beside its pinned task, and when `end` in `cell/raw.rs` wakes the joiner before the task
-//! has left its table.
+//! queued), when `Shared::dump` leaves out the scheduler handle of what foreign threads spawn, when
+//! a task's place and its priority are taken from two readings of their word, when a carrier is
+//! shown or counted beside its pinned task, and when `end` in `cell/raw.rs` wakes the joiner before
+//! the task has left its table.
 
 use crate::common;
 

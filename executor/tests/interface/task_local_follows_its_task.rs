@@ -3,8 +3,8 @@
 //! polls other tasks outside of it.
 //!
 //! It fails when the guard in `LocalKey::enter` does not put back, when the drop of a
-//! `TaskLocalFuture` does not enter the scope, and without the `Apart` of `drive`, `wait_above` or
-//! `clear_away`.
+//! `TaskLocalFuture` does not enter the scope, and without the `ScopeBarrier` of `drive`,
+//! `wait_above` or `clear_away`.
 
 use crate::common;
 

@@ -3,7 +3,7 @@
 //! one worker there is no other permit.
 //!
 //! They fail, each for its part, where a thread has its permit in its start hook, where
-//! `Sleeper::sleep` does not get up for its hook, and where `enter_user_code` does not say that
+//! `Sleeper::sleep` does not wake up for its hook, and where `enter_user_code` does not say that
 //! something runs.
 
 use crate::common;

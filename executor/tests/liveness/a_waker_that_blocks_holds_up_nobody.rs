@@ -3,8 +3,8 @@
 //! wait for each other, or for a task.
 //!
 //! It fails, by a hang, when `Worker::wake_batch` wakes in the order in which it finds them; when
-//! `one_at_a_time` in `sched/strangers.rs` keeps the rest of them in hand; when the monitor wakes
-//! them itself; and when `Shared::wake_all` does in the end of a runtime.
+//! `one_at_a_time` in `sched/foreign_wakers.rs` keeps the rest of them in hand; when the monitor
+//! wakes them itself; and when `Shared::wake_all` does in the end of a runtime.
 //!
 //! (The same with sockets: `tests/whole/a_waker_that_blocks_holds_up_no_socket.rs` of the root
 //! package.)

@@ -7,7 +7,7 @@
 //! `block_on`, or those of a `block_on` with a priority into its P's ordered queue. A thread that
 //! pinned tasks or a root wait for passes its calls on, which it does not when `passes_call_on`
 //! says no. A call is left when `hand_call` in `sched/threads.rs` does not take it out of the P of
-//! a thread that got up by itself.
+//! a thread that woke up by itself.
 
 use crate::common;
 
@@ -273,7 +273,7 @@ fn a_thread_with_pinned_work_takes_none() {
         wake.send(()).unwrap();
         let before = parks(&runtime);
         gate.open();
-        // It lies down without a permit, and the second call stays where it is.
+        // It parks without a permit, and the second call stays where it is.
         while parks(&runtime) == before {
             thread::yield_now();
         }

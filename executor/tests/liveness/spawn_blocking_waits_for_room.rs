@@ -3,8 +3,8 @@
 //! for async work come to an end, and a job that is aborted while it waits, or panics, holds up
 //! nobody.
 //!
-//! It fails when `Config::blocking_max` does not hold threads back, when `Room` loses the turn of
-//! a job that was aborted in its queue, and when `Task::run` polls a call that was aborted.
+//! It fails when `Config::blocking_max` does not hold threads back, when `Semaphore` loses the turn
+//! of a job that was aborted in its queue, and when `Task::run` polls a call that was aborted.
 
 use crate::common;
 

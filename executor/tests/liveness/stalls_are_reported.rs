@@ -336,7 +336,7 @@ common::with_workers! {
         }).build().unwrap();
         let counted = called.clone();
         runtime.block_on(runtime.spawn(async move { counted.wait_for(1) })).unwrap();
-        // Blocked threads are still relieved.
+        // Permits are still taken from blocked threads.
         let gate = Arc::new(Gate::default());
         let stuck: Vec<_> = (0..workers).map(|_| {
             let gate = gate.clone();

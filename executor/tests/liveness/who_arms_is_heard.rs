@@ -3,8 +3,8 @@
 //! is gone by then, on a foreign thread, and where another thread resets the `Sleep`.
 //!
 //! There is no monitor here, which would hide it: nobody else looks at the timers. Each scenario
-//! hangs when `Ground::heard` wakes nobody; that of the other thread's `reset`, and those of
-//! blocked sections, also when only threads that are no worker ask for it.
+//! hangs when `Env::heard` wakes nobody; that of the other thread's `reset`, and those of blocked
+//! sections, also when only threads that are no worker ask for it.
 
 use crate::common;
 

@@ -386,7 +386,7 @@ fn a_stolen_branch_is_in_the_thief_s_log() {
     });
 }
 
-/// However a branch was taken: by a search, or at a stalled join.
+/// However a branch was taken: by a search, or at a waiting join.
 #[test]
 fn every_branch_that_ran_elsewhere_is_in_a_log() {
     /// What is forked here is taken by others; and the last of it forks in turn, for whoever waits

@@ -99,7 +99,7 @@ common::with_workers! {
 /// Three permits are taken: by who is stalled, by the thief of its branch, and by a stranger who
 /// shares one. That is for a thread which has the permit that the first gives up.
 #[test]
-fn a_stalled_join_leaves_the_branch_of_a_stranger_to_others() {
+fn a_waiting_join_leaves_the_branch_of_a_stranger_to_others() {
     #[derive(Default)]
     struct Steps {
         stolen: Gate,
@@ -140,7 +140,7 @@ fn a_stalled_join_leaves_the_branch_of_a_stranger_to_others() {
 /// The thief is held in the branch, and has forked nothing: its owner lets another thread have its
 /// permit, and a task runs there.
 #[test]
-fn a_stalled_join_gives_its_permit_to_another_thread() {
+fn a_waiting_join_gives_its_permit_to_another_thread() {
     common::limited(|| {
         let runtime = runtime(2);
         let (begun, end) = (Gate::default(), Gate::default());
@@ -166,7 +166,7 @@ fn a_stalled_join_gives_its_permit_to_another_thread() {
 
 /// The same without the monitor, which takes the permit of a thread that sleeps with it.
 #[test]
-fn a_stalled_join_gives_its_permit_up_by_itself() {
+fn a_waiting_join_gives_its_permit_up_by_itself() {
     common::limited(|| {
         let runtime = Builder::new().workers(2).sysmon(false).build().unwrap();
         let (begun, ran) = common::forever((Gate::default(), Count::new()));
@@ -187,14 +187,14 @@ fn a_stalled_join_gives_its_permit_up_by_itself() {
     });
 }
 
-/// Forks until it is true: what waits for somebody hungry is promoted at one of these forks.
+/// Forks until it is true: what waits for somebody who asks is promoted at one of these forks.
 fn fork_until(done: &AtomicBool) {
     while !done.load(SeqCst) {
         join(|| (), || ());
     }
 }
 
-/// Who waits at a stalled join helps, or gives its permit to somebody who asks: so what the thief
+/// Who waits at a waiting join helps, or gives its permit to somebody who asks: so what the thief
 /// forks is taken, at every such join. An ask that was forgotten left the thief alone for good.
 #[test]
 fn what_a_thief_forks_is_taken_while_the_owner_waits() {

@@ -38,7 +38,7 @@ fn joined_second(levels: usize) -> usize {
 #[test]
 fn a_level_of_joins_is_small() {
     common::limited(|| {
-        // One worker: nobody is hungry, and all levels are on this stack.
+        // One worker: nobody asks, and all levels are on this stack.
         runtime(1).block_on(async {
             // The first join finds the array and the thread's place.
             join(|| (), || ());

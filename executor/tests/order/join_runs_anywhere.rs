@@ -2,9 +2,9 @@
 //! branches, on a thread that has entered a runtime; and outside of all of them it says so, and
 //! where it was called. So do `scope`, `fork` and `compute`.
 //!
-//! It fails when `prepare` in `fork_join/owner.rs` takes a thread that has no lane for one that
-//! there is no P for; and for the last two, when `fork_at` or `spawn_for_all` in `task/builder.rs`
-//! says nothing of the place.
+//! It fails when `prepare` in `fork_join/owner.rs` takes a thread that has no branch deque for one
+//! that there is no P for; and for the last two, when `fork_at` or `spawn_for_all` in
+//! `task/builder.rs` says nothing of the place.
 
 use crate::common;
 

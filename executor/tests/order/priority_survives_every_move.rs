@@ -3,8 +3,8 @@
 //! new priority counts at the next queueing. (O1, with the moves of I1.)
 //!
 //! They fail when a way puts tasks into a plain queue without asking `is_ordered`: `push` in
-//! `sched/ground.rs`, `push_special` and `requeue_special` in `sched/push.rs`; and when `hand_in`
-//! in `sched/wait.rs` leaves the ordered queue where it is. A revocation is looked at where it is
+//! `sched/env.rs`, `push_special` and `requeue_special` in `sched/push.rs`; and when `flush` in
+//! `sched/wait.rs` leaves the ordered queue where it is. A revocation is looked at where it is
 //! made, in `sched/priority/tests.rs`.
 
 use crate::common;
@@ -298,7 +298,7 @@ fn a_worker_that_is_stuck() {
 }
 
 /// What is low goes to a worker that never runs dry, and so takes nothing low from another: only if
-/// it is handed in, to the queue that all share.
+/// it is flushed, to the queue that all share.
 #[test]
 fn what_a_worker_has_that_says_it_blocks_is_handed_in() {
     common::limited(|| {
@@ -310,7 +310,7 @@ fn what_a_worker_has_that_says_it_blocks_is_handed_in() {
             let opener = ran.clone();
             let task = task::Builder::new().priority(Priority::LOWEST);
             drop(task.spawn(async move { opener.open() }));
-            // They are handed in as well, and whoever has them is busy.
+            // They are flushed as well, and whoever has them is busy.
             for _ in 0..2 {
                 let stopped = stopped.clone();
                 drop(ws_executor::spawn(async move {

@@ -212,7 +212,7 @@ fn a_forked_child_still_runs_first() {
 
 /// Its patience is counted by a clock that stands still here.
 #[test]
-fn a_stalled_join_lets_tasks_go_on() {
+fn a_waiting_join_lets_tasks_go_on() {
     with_seeds(|| async {
         let (send, receive) = std::sync::mpsc::channel();
         let (stalls, stalled) = oneshot::channel();

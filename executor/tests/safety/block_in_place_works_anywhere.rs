@@ -4,8 +4,8 @@
 //! returns, and passes its panic on.
 //!
 //! It fails, by a hang, when `begin_blocking` in `sched/sleep.rs` does not release the permit, or
-//! keeps the queue (`hand_in`); when a thread in `block_on` has no seat before it blocks
-//! (`take_seat` in `blocking.rs`); when a nested `block_on` sees to no poller (`wait_above` in
+//! keeps the queue (`flush`); when a thread in `block_on` is no worker before it blocks
+//! (`ensure_worker` in `blocking.rs`); when a nested `block_on` sees to no poller (`wait_above` in
 //! `sched/nested.rs`); and when `Back` in `blocking.rs` is not dropped on a panic.
 
 use crate::common;
@@ -103,7 +103,7 @@ common::with_workers! {
     fn in_block_on(workers: usize) {
         let runtime = runtime(workers);
         runtime.block_on(async {
-            // At the first poll, when the thread has not sat down yet, and later.
+            // At the first poll, when the thread is no worker yet, and later.
             block_in_place(|| {
                 let ran = Arc::new(Count::new());
                 drop(ws_executor::spawn({

@@ -1,6 +1,6 @@
-//! User code that runs while a thread lies down or gets up, in a hook or in a foreign waker, may
-//! call what a poll may: `block_in_place`, `join`, `block_on`. The permits and the count of the
-//! spinning stay what they are (S3, I1).
+//! User code that runs while a thread parks or wakes up, in a hook or in a foreign waker, may call
+//! what a poll may: `block_in_place`, `join`, `block_on`. The permits and the count of the spinning
+//! stay what they are (S3, I1).
 //!
 //! It fails when `announce_blocking` or `come_to_a_fork` in `sched/worker.rs` do their part for a
 //! thread that is parked: it takes a permit that nobody gives back.

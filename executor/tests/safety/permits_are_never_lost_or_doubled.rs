@@ -4,8 +4,9 @@
 //! as many permits as at the beginning.
 //!
 //! It fails when `begin_blocking` in `sched/sleep.rs` does not release the permit that it took (one
-//! is lost: a hang), when `Standing::revoke` stores instead of swapping (one is doubled), and when
-//! `Settle` in `cell/state.rs` forgets a wake that came during the poll (a task is lost: a hang).
+//! is lost: a hang), when `WorkerStateCell::revoke` stores instead of swapping (one is doubled),
+//! and when `Settle` in `cell/state.rs` forgets a wake that came during the poll (a task is lost: a
+//! hang).
 //!
 //! *Running* is counted by the polls. A thread that was in a blocking call may end its poll without
 //! a permit, and one that the monitor has revoked is beyond the count: so polls are counted up to
@@ -259,7 +260,7 @@ fn rounds(workers: usize, sysmon: bool, from: u64) {
             }
             assert!(ended >= 5);
             comes_to_rest(runtime.handle(), workers);
-            // S2. The count of live tasks is summed up home by home, while the last may come and
+            // S2. The count of live tasks is summed up table by table, while the last may come and
             // go.
             while tally.made.load(SeqCst) != tally.dropped.load(SeqCst) {
                 std::thread::yield_now();

@@ -2,8 +2,8 @@
 //! those of a `block_on` are dropped when it returns, on that thread. A busy runtime does not
 //! starve them.
 //!
-//! It fails when `push_foreign` in `sched/incoming.rs` puts a pinned task into the global queue,
-//! and (starvation) when neither a worker's 61st tick nor the monitor looks at who wants a permit.
+//! It fails when `push_foreign` in `sched/inject.rs` puts a pinned task into the global queue, and
+//! (starvation) when neither a worker's 61st tick nor the monitor looks at who wants a permit.
 
 use crate::common;
 

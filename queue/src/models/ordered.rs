@@ -1,18 +1,18 @@
 //! The ordered queues: as in `queue.rs`, nothing is lost and nothing is taken twice (S2), and a
-//! thief sees what was written before the push (I10), also when it takes from several lanes and
-//! when a lane changes its level meanwhile.
+//! thief sees what was written before the push (I10), also when it takes from several buckets and
+//! when a bucket changes its level meanwhile.
 //!
-//! A queue has two lanes here, and each ring four slots, as many as the queue.
+//! A queue has two buckets here, and each ring four slots, as many as the queue.
 //!
 //! The bound is that of preemptions. All together take half a minute on one core of a busy 2-core
 //! machine.
 //!
 //! | model | shows | bound | killed by it |
 //! | --- | --- | --- | --- |
-//! | `two_thieves_take_upper_halves` | an owner's pop and two thieves on two lanes: each item once (S2, O3) | 2 | `ordered_take_without_exchange` |
+//! | `two_thieves_take_upper_halves` | an owner's pop and two thieves on two buckets: each item once (S2, O3) | 2 | `ordered_take_without_exchange` |
 //! | `a_thief_sees_what_was_pushed` | what was written to an item before its push is visible to the thief (I10) | 3 | `ordered_take_tail_relaxed` |
 //! | `overflow_beside_a_thief` | a push into a full queue uses a slot only when the thief's reads are over, or takes the lower half out (I3, O2) | 2 | `ordered_take_not_release` |
-//! | `a_lane_changes_its_level` | an owner that needs a lane gets one that is empty, or takes the lower levels out | 3 | `ordered_lane_is_not_empty` |
+//! | `a_bucket_changes_its_level` | an owner that needs a bucket gets one that is empty, or takes the lower levels out | 3 | `ordered_bucket_is_not_empty` |
 //! | `a_push_is_seen_by_the_last_look` | of a push to the shared queue and a thread that parks, one sees the other (I5) | 3 | `ordered_push_not_published` |
 //! | `shared_is_not_empty_beside_a_pop` | a look never says empty while an item stays in | 3 | `ordered_pop_publishes_early` |
 #![expect(unsafe_code, reason = "a model brings items of its own")]
@@ -162,7 +162,7 @@ fn overflow_beside_a_thief() {
 }
 
 #[test]
-fn a_lane_changes_its_level() {
+fn a_bucket_changes_its_level() {
     explore(3, |turn| {
         let (queue, stealer) = ordered_local();
         for (level, id) in [(1, 0), (1, 1), (2, 2)] {

@@ -4,26 +4,26 @@
 //!
 //! | operation | by | how |
 //! | --- | --- | --- |
-//! | push | owner | find the level's lane, or give it a free one; push to its ring |
+//! | push | owner | find the level's bucket, or give it a free one; push to its ring |
 //! | push, when full | owner | the lower half out, the oldest of the equals that are cut stay |
-//! | pop | owner | from the highest lane that has something |
-//! | steal | thief | the upper half, lane by lane (O3) |
+//! | pop | owner | from the highest bucket that has something |
+//! | steal | thief | the upper half, bucket by bucket (O3) |
 //!
 //! A queue of [`CAPACITY`] items is *full*: the lower half of them goes out. The new item goes out
 //! with them if it is not above the highest of them, and stays otherwise: where its priority
 //! belongs (O2).
 //!
-//! A queue of [`LANES`] levels has no room for another one, whether it is full or not. If that is
+//! A queue of [`BUCKETS`] levels has no room for another one, whether it is full or not. If that is
 //! below all of them, the new item alone goes out; otherwise the lower half of the levels does.
-//! Either makes room for the new item: so a lane is looked for first, and the items are counted
+//! Either makes room for the new item: so a bucket is looked for first, and the items are counted
 //! only if there is one.
 //!
 //! The owner counts what it pushed and popped. Thieves only make that fewer, so the true rings are
 //! looked at when the count says full, and not before.
 //!
-//! A lane is given to another level only while its ring is empty, and only its owner could fill it
-//! meanwhile. So a ring has items of one level at a time, as of their push. (A task whose priority
-//! is changed while it is queued keeps its place until it moves.)
+//! A bucket is given to another level only while its ring is empty, and only its owner could fill
+//! it meanwhile. So a ring has items of one level at a time, as of their push. (A task whose
+//! priority is changed while it is queued keeps its place until it moves.)
 
 use std::{array, cell::Cell};
 
@@ -38,23 +38,23 @@ use crate::{
     },
 };
 
-/// How many items fit: as many as into an LRQ, and so into each lane.
+/// How many items fit: as many as into an LRQ, and so into each bucket.
 pub const CAPACITY: usize = RING as usize;
 
 /// How many levels fit. Guessed: more than programs have names for, and few enough to look through.
 /// In a model as few as an order and an overflow need.
-pub const LANES: usize = if MODELLED { 2 } else { 8 };
+pub const BUCKETS: usize = if MODELLED { 2 } else { 8 };
 
 /// Makes a queue: the owner's end and the thieves' end.
 pub fn ordered_local<T: Ordered>() -> (OrderedLocal<T>, OrderedStealer<T>) {
-    let lanes: [_; LANES] = array::from_fn(|_| local_queue());
-    let stealers = lanes.each_ref().map(|(_, stealer)| stealer.clone());
+    let buckets: [_; BUCKETS] = array::from_fn(|_| local_queue());
+    let stealers = buckets.each_ref().map(|(_, stealer)| stealer.clone());
     let hints = Arc::new(Hints {
         top: AtomicI64::new(i64::MIN),
         levels: array::from_fn(|_| AtomicI64::new(0)),
     });
     let owner = OrderedLocal {
-        rings: lanes.map(|(ring, _)| ring),
+        rings: buckets.map(|(ring, _)| ring),
         hints: hints.clone(),
         order: Cell::new(Order::default()),
         count: Cell::new(0),
@@ -62,7 +62,7 @@ pub fn ordered_local<T: Ordered>() -> (OrderedLocal<T>, OrderedStealer<T>) {
         turn: Cell::new(0),
     };
     let stealer = OrderedStealer {
-        lanes: stealers,
+        buckets: stealers,
         hints,
     };
     (owner, stealer)
@@ -74,52 +74,52 @@ struct Hints {
     /// The highest level that is queued, as of the owner's last pop or push; the least there is if
     /// none is.
     top: AtomicI64,
-    /// Each lane's level.
-    levels: [AtomicI64; LANES],
+    /// Each bucket's level.
+    levels: [AtomicI64; BUCKETS],
 }
 
-/// The lanes that are in use, the highest level first. One that was emptied stays until its place
+/// The buckets that are in use, the highest level first. One that was emptied stays until its place
 /// is needed, for levels come back.
 #[derive(Clone, Copy, Debug, Default)]
 struct Order {
-    lanes: [u8; LANES],
+    buckets: [u8; BUCKETS],
     len: u8,
 }
 
 impl Order {
     fn as_slice(&self) -> &[u8] {
-        &self.lanes[..usize::from(self.len)]
+        &self.buckets[..usize::from(self.len)]
     }
 
-    fn insert(&mut self, at: usize, lane: u8) {
-        self.lanes.copy_within(at..usize::from(self.len), at + 1);
-        self.lanes[at] = lane;
+    fn insert(&mut self, at: usize, bucket: u8) {
+        self.buckets.copy_within(at..usize::from(self.len), at + 1);
+        self.buckets[at] = bucket;
         self.len += 1;
     }
 
     fn remove(&mut self, at: usize) {
-        self.lanes.copy_within(at + 1..usize::from(self.len), at);
+        self.buckets.copy_within(at + 1..usize::from(self.len), at);
         self.len -= 1;
     }
 
     fn retain(&mut self, mut keep: impl FnMut(u8) -> bool) {
         for at in (0..usize::from(self.len)).rev() {
-            if !keep(self.lanes[at]) {
+            if !keep(self.buckets[at]) {
                 self.remove(at);
             }
         }
     }
 
-    /// A lane that is not in use.
+    /// A bucket that is not in use.
     fn free(&self) -> Option<u8> {
-        (0..LANES as u8).find(|lane| !self.as_slice().contains(lane))
+        (0..BUCKETS as u8).find(|bucket| !self.as_slice().contains(bucket))
     }
 }
 
 /// The owner's end. `Send`, but not `Sync` and not `Clone`: there is one owner.
 #[derive(Debug)]
 pub struct OrderedLocal<T: Ordered> {
-    rings: [LocalQueue<T>; LANES],
+    rings: [LocalQueue<T>; BUCKETS],
     hints: Arc<Hints>,
     order: Cell<Order>,
     /// As many items as there are, or more: thieves do not count.
@@ -133,7 +133,7 @@ pub struct OrderedLocal<T: Ordered> {
 /// The thieves' end.
 #[derive(Debug)]
 pub struct OrderedStealer<T: Ordered> {
-    lanes: [Stealer<T>; LANES],
+    buckets: [Stealer<T>; BUCKETS],
     hints: Arc<Hints>,
 }
 
@@ -146,7 +146,7 @@ impl<T: Ordered> OrderedLocal<T> {
     /// The batch that is the caller's now, equals in their order. It is not a fault.
     pub fn push(&self, item: T) -> Result<(), Batch<T>> {
         let level = item.priority();
-        let Some(lane) = self.lane_of(level) else {
+        let Some(bucket) = self.lane_of(level) else {
             return Err(self.push_beyond(item, level));
         };
         if self.count.get() >= CAPACITY {
@@ -155,14 +155,17 @@ impl<T: Ordered> OrderedLocal<T> {
                 return Err(self.push_full(item, level));
             }
         }
-        self.push_to(lane, level, item);
+        self.push_to(bucket, level, item);
         Ok(())
     }
 
     #[inline]
-    fn push_to(&self, lane: u8, level: i64, item: T) {
-        let pushed = self.rings[usize::from(lane)].try_push(item);
-        assert!(pushed.is_ok(), "a lane has room for all that the queue has");
+    fn push_to(&self, bucket: u8, level: i64, item: T) {
+        let pushed = self.rings[usize::from(bucket)].try_push(item);
+        assert!(
+            pushed.is_ok(),
+            "a bucket has room for all that the queue has"
+        );
         self.count.set(self.count.get() + 1);
         if level > self.top.get() {
             self.publish(level);
@@ -178,7 +181,7 @@ impl<T: Ordered> OrderedLocal<T> {
         }
     }
 
-    /// Pushes an item if its level has no lane, and can get none.
+    /// Pushes an item if its level has no bucket, and can get none.
     #[cold]
     fn push_beyond(&self, item: T, level: i64) -> Batch<T> {
         let mut batch = Batch::new();
@@ -191,7 +194,7 @@ impl<T: Ordered> OrderedLocal<T> {
         batch
     }
 
-    /// Pushes an item if its level has a lane, but there is no room for an item.
+    /// Pushes an item if its level has a bucket, but there is no room for an item.
     #[cold]
     fn push_full(&self, item: T, level: i64) -> Batch<T> {
         let mut batch = Batch::new();
@@ -205,7 +208,7 @@ impl<T: Ordered> OrderedLocal<T> {
     fn push_above(&self, cut: Option<i64>, level: i64, item: T, batch: &mut Batch<T>) {
         self.prune();
         match self.lane_of(level) {
-            Some(lane) if cut.is_none_or(|cut| level > cut) => self.push_to(lane, level, item),
+            Some(bucket) if cut.is_none_or(|cut| level > cut) => self.push_to(bucket, level, item),
             _ => batch.push(item),
         }
     }
@@ -214,11 +217,11 @@ impl<T: Ordered> OrderedLocal<T> {
     fn take_lower_items(&self, batch: &mut Batch<T>) -> Option<i64> {
         let mut left = CAPACITY / 2;
         let mut cut = None;
-        for &lane in self.order.get().as_slice().iter().rev() {
+        for &bucket in self.order.get().as_slice().iter().rev() {
             if left == 0 {
                 break;
             }
-            let ring = &self.rings[usize::from(lane)];
+            let ring = &self.rings[usize::from(bucket)];
             let mut items = Batch::new();
             ring.drain(|item| items.push(item));
             // The oldest stay: equals are first in, first out.
@@ -226,7 +229,7 @@ impl<T: Ordered> OrderedLocal<T> {
             let mut items = items.into_list();
             ring.push_batch(&mut items.by_ref().take(stay));
             if items.len() > 0 {
-                cut = Some(self.level(lane));
+                cut = Some(self.level(bucket));
             }
             left -= items.len();
             batch.extend(items);
@@ -238,49 +241,49 @@ impl<T: Ordered> OrderedLocal<T> {
     /// Takes the lower half of the levels out. The highest that was cut.
     fn take_lower_levels(&self, batch: &mut Batch<T>) -> Option<i64> {
         let order = self.order.get();
-        let lower = &order.as_slice()[LANES / 2..];
-        for &lane in lower.iter().rev() {
-            self.rings[usize::from(lane)].drain(|item| batch.push(item));
+        let lower = &order.as_slice()[BUCKETS / 2..];
+        for &bucket in lower.iter().rev() {
+            self.rings[usize::from(bucket)].drain(|item| batch.push(item));
         }
         self.count_again();
-        lower.first().map(|&lane| self.level(lane))
+        lower.first().map(|&bucket| self.level(bucket))
     }
 
-    fn level(&self, lane: u8) -> i64 {
-        self.hints.levels[usize::from(lane)].load(Relaxed)
+    fn level(&self, bucket: u8) -> i64 {
+        self.hints.levels[usize::from(bucket)].load(Relaxed)
     }
 
-    /// The lane of a level, a fresh one if need be. None if all have other levels.
+    /// The bucket of a level, a fresh one if need be. None if all have other levels.
     fn lane_of(&self, level: i64) -> Option<u8> {
         let order = self.order.get();
         let at = order
             .as_slice()
             .iter()
-            .position(|&lane| self.level(lane) <= level)
+            .position(|&bucket| self.level(bucket) <= level)
             .unwrap_or(order.as_slice().len());
         match order.as_slice().get(at) {
-            Some(&lane) if self.level(lane) == level => Some(lane),
-            _ => self.give_lane(level),
+            Some(&bucket) if self.level(bucket) == level => Some(bucket),
+            _ => self.give_bucket(level),
         }
     }
 
     #[cold]
-    fn give_lane(&self, level: i64) -> Option<u8> {
+    fn give_bucket(&self, level: i64) -> Option<u8> {
         if self.order.get().free().is_none() {
             // Thieves may have emptied one.
             self.prune();
         }
         let mut order = self.order.get();
-        let lane = order.free()?;
+        let bucket = order.free()?;
         let at = order
             .as_slice()
             .iter()
             .position(|&other| self.level(other) < level)
             .unwrap_or(order.as_slice().len());
-        self.hints.levels[usize::from(lane)].store(level, Relaxed);
-        order.insert(at, lane);
+        self.hints.levels[usize::from(bucket)].store(level, Relaxed);
+        order.insert(at, bucket);
         self.order.set(order);
-        Some(lane)
+        Some(bucket)
     }
 
     fn is_below_all(&self, level: i64) -> bool {
@@ -288,13 +291,13 @@ impl<T: Ordered> OrderedLocal<T> {
         order
             .as_slice()
             .iter()
-            .all(|&lane| self.level(lane) > level)
+            .all(|&bucket| self.level(bucket) > level)
     }
 
-    /// Frees the lanes that are empty.
+    /// Frees the buckets that are empty.
     fn prune(&self) {
         let mut order = self.order.get();
-        order.retain(|lane| !self.rings[usize::from(lane)].is_empty());
+        order.retain(|bucket| !self.rings[usize::from(bucket)].is_empty());
         self.order.set(order);
     }
 
@@ -309,12 +312,12 @@ impl<T: Ordered> OrderedLocal<T> {
 
     /// Takes the highest item if its level is `floor` or above.
     pub fn pop_at_least(&self, floor: i64) -> Option<T> {
-        for &lane in self.order.get().as_slice() {
-            let level = self.level(lane);
+        for &bucket in self.order.get().as_slice() {
+            let level = self.level(bucket);
             if level < floor {
                 return None;
             }
-            if let Some(item) = self.pop_from(lane) {
+            if let Some(item) = self.pop_from(bucket) {
                 self.publish(level);
                 return Some(item);
             }
@@ -327,7 +330,7 @@ impl<T: Ordered> OrderedLocal<T> {
     pub fn pop_lowest(&self) -> Option<T> {
         let order = self.order.get();
         let lowest = order.as_slice().iter().rev();
-        lowest.copied().find_map(|lane| self.pop_from(lane))
+        lowest.copied().find_map(|bucket| self.pop_from(bucket))
     }
 
     /// Takes the oldest item of a level, of another one each time: the next lower, and then the
@@ -335,18 +338,18 @@ impl<T: Ordered> OrderedLocal<T> {
     pub fn pop_in_turn(&self) -> Option<T> {
         self.prune();
         let order = self.order.get();
-        let lanes = order.as_slice();
-        let turn = (self.turn.get() + 1) % lanes.len().max(1);
+        let buckets = order.as_slice();
+        let turn = (self.turn.get() + 1) % buckets.len().max(1);
         self.turn.set(turn);
-        let (before, from) = lanes.split_at(turn);
+        let (before, from) = buckets.split_at(turn);
         from.iter()
             .chain(before)
-            .find_map(|&lane| self.pop_from(lane))
+            .find_map(|&bucket| self.pop_from(bucket))
     }
 
     #[inline]
-    fn pop_from(&self, lane: u8) -> Option<T> {
-        let item = self.rings[usize::from(lane)].pop()?;
+    fn pop_from(&self, bucket: u8) -> Option<T> {
+        let item = self.rings[usize::from(bucket)].pop()?;
         self.count.set(self.count.get() - 1);
         Some(item)
     }
@@ -354,19 +357,25 @@ impl<T: Ordered> OrderedLocal<T> {
     /// The highest level, if there is one. Thieves may empty it at any time.
     pub fn top(&self) -> Option<i64> {
         let order = self.order.get();
-        let mut filled = order.as_slice().iter().filter(|&&lane| self.has_some(lane));
-        filled.next().map(|&lane| self.level(lane))
+        let mut filled = order
+            .as_slice()
+            .iter()
+            .filter(|&&bucket| self.has_some(bucket));
+        filled.next().map(|&bucket| self.level(bucket))
     }
 
     /// The lowest level, if there is one. Thieves may empty it at any time.
     pub fn bottom(&self) -> Option<i64> {
         let order = self.order.get();
-        let mut filled = order.as_slice().iter().filter(|&&lane| self.has_some(lane));
-        filled.next_back().map(|&lane| self.level(lane))
+        let mut filled = order
+            .as_slice()
+            .iter()
+            .filter(|&&bucket| self.has_some(bucket));
+        filled.next_back().map(|&bucket| self.level(bucket))
     }
 
-    fn has_some(&self, lane: u8) -> bool {
-        !self.rings[usize::from(lane)].is_empty()
+    fn has_some(&self, bucket: u8) -> bool {
+        !self.rings[usize::from(bucket)].is_empty()
     }
 
     /// Takes what is there, the highest first.
@@ -380,7 +389,7 @@ impl<T: Ordered> OrderedLocal<T> {
     /// How many items fit, of how many levels that are not here yet. Thieves may make it more.
     pub fn room(&self) -> (usize, usize) {
         self.prune();
-        let levels = LANES - self.order.get().as_slice().len();
+        let levels = BUCKETS - self.order.get().as_slice().len();
         (CAPACITY - self.count.get().min(CAPACITY), levels)
     }
 
@@ -399,18 +408,18 @@ impl<T: Ordered> OrderedStealer<T> {
     /// Takes the upper half of the items, rounded up: the highest comes back, the others are given
     /// to `into` in their order (O3).
     pub fn steal(&self, mut into: impl FnMut(T)) -> Option<T> {
-        let mut lanes: [(i64, usize, usize); LANES] = array::from_fn(|lane| {
-            let level = self.hints.levels[lane].load(Relaxed);
-            (level, lane, self.lanes[lane].len())
+        let mut buckets: [(i64, usize, usize); BUCKETS] = array::from_fn(|bucket| {
+            let level = self.hints.levels[bucket].load(Relaxed);
+            (level, bucket, self.buckets[bucket].len())
         });
-        lanes.sort_unstable_by_key(|&(level, ..)| std::cmp::Reverse(level));
-        let total: usize = lanes.iter().map(|&(.., len)| len).sum();
+        buckets.sort_unstable_by_key(|&(level, ..)| std::cmp::Reverse(level));
+        let total: usize = buckets.iter().map(|&(.., len)| len).sum();
         let mut left = total.div_ceil(2);
         let mut first = None;
-        for (_, lane, len) in lanes {
+        for (_, bucket, len) in buckets {
             let mut wanted = len.min(left);
             while wanted > 0 {
-                let taken = self.lanes[lane].take(wanted, |item| match first {
+                let taken = self.buckets[bucket].take(wanted, |item| match first {
                     None => first = Some(item),
                     Some(_) => into(item),
                 });
@@ -430,8 +439,8 @@ impl<T: Ordered> OrderedStealer<T> {
 
     /// Takes everything, a level at a time.
     pub fn take_all(&self, mut into: impl FnMut(T)) {
-        for lane in &self.lanes {
-            while lane.take(CAPACITY, &mut into) != Some(0) {}
+        for bucket in &self.buckets {
+            while bucket.take(CAPACITY, &mut into) != Some(0) {}
         }
     }
 
@@ -442,21 +451,21 @@ impl<T: Ordered> OrderedStealer<T> {
     }
 
     /// Whether there are none: for the last look before a worker parks, behind a `SeqCst` fence. It
-    /// holds what [`Stealer::is_empty`] does, for each lane.
+    /// holds what [`Stealer::is_empty`] does, for each bucket.
     pub fn is_empty(&self) -> bool {
-        self.lanes.iter().all(Stealer::is_empty)
+        self.buckets.iter().all(Stealer::is_empty)
     }
 
     /// How many items there are, or were a moment ago.
     pub fn len(&self) -> usize {
-        self.lanes.iter().map(Stealer::len).sum()
+        self.buckets.iter().map(Stealer::len).sum()
     }
 }
 
 impl<T: Ordered> Clone for OrderedStealer<T> {
     fn clone(&self) -> Self {
         Self {
-            lanes: self.lanes.clone(),
+            buckets: self.buckets.clone(),
             hints: self.hints.clone(),
         }
     }

@@ -122,25 +122,25 @@ fn a_level_that_was_emptied_has_no_turn() {
     assert_eq!(turns, [None, Some(10), Some(20)]);
 }
 
-/// O2: where all lanes have a level, another one goes out alone if it is below all of them, and
+/// O2: where all buckets have a level, another one goes out alone if it is below all of them, and
 /// else sends the lower half out.
 #[test]
 fn one_level_too_many_goes_where_it_belongs() {
     use ordered_local::Step::{Pop, Push};
-    let lanes = LANES as i64;
-    for level in 0..=lanes {
-        let steps = (1..=lanes).map(|lane| Push(2 * lane));
+    let buckets = BUCKETS as i64;
+    for level in 0..=buckets {
+        let steps = (1..=buckets).map(|bucket| Push(2 * bucket));
         let steps: Vec<_> = steps.chain([Push(2 * level + 1), Pop]).collect();
         ordered_local::run(&steps);
     }
 }
 
 /// O2: the same for a queue that is full as well. Half of the items may all be of one level, which
-/// keeps its lane then.
+/// keeps its bucket then.
 #[test]
 fn one_level_too_many_for_a_full_queue_goes_where_it_belongs() {
     use ordered_local::Step::{Pop, PopLowest, Push, PushMany};
-    // The highest level went out here, for want of a lane.
+    // The highest level went out here, for want of a bucket.
     ordered_local::run(&[
         PushMany(-17, 142),
         Push(10),
@@ -154,14 +154,14 @@ fn one_level_too_many_for_a_full_queue_goes_where_it_belongs() {
         Push(2),
         Pop,
     ]);
-    let lanes = LANES as i64;
-    for many in 1..=lanes {
-        for level in 0..=lanes {
-            let steps = (1..=lanes).map(|lane| match lane == many {
-                true => PushMany(2 * lane, CAPACITY - LANES + 1),
-                false => Push(2 * lane),
+    let buckets = BUCKETS as i64;
+    for many in 1..=buckets {
+        for level in 0..=buckets {
+            let steps = (1..=buckets).map(|bucket| match bucket == many {
+                true => PushMany(2 * bucket, CAPACITY - BUCKETS + 1),
+                false => Push(2 * bucket),
             });
-            let steps = steps.chain([Push(2 * level + 1), Push(2 * lanes), Pop]);
+            let steps = steps.chain([Push(2 * level + 1), Push(2 * buckets), Pop]);
             ordered_local::run(&steps.collect::<Vec<_>>());
         }
     }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     OrderedLocal,
-    ordered::{CAPACITY, LANES},
+    ordered::{BUCKETS, CAPACITY},
     ordered_local,
 };
 
@@ -95,9 +95,9 @@ pub fn run(steps: &[Step]) {
         // The owner counts what it does itself, and a thief's work only once that makes a
         // difference.
         is_counted &= !matches!(step, Step::Steal | Step::TakeAll);
-        let (room, lanes) = queue.room();
+        let (room, buckets) = queue.room();
         assert!(room == CAPACITY - model.0.len() || room < CAPACITY - model.0.len() && !is_counted);
-        assert_eq!(lanes, LANES - model.levels().len());
+        assert_eq!(buckets, BUCKETS - model.levels().len());
         source.assert_left(model.0.len());
     }
     drop((queue, stealer));

@@ -3,7 +3,7 @@
 
 use std::{cmp::Reverse, ops::RangeBounds};
 
-use crate::ordered::{CAPACITY, LANES};
+use crate::ordered::{BUCKETS, CAPACITY};
 
 /// A level and an id: sorted, the next one is first.
 pub(super) type Row = (Reverse<i64>, usize);
@@ -51,12 +51,12 @@ impl Sorted {
     /// What goes out when a push finds the queue full, and whether the new one stays (O2).
     pub(super) fn overflow(&mut self, level: i64) -> Option<(Vec<Row>, bool)> {
         let levels = self.levels();
-        let lower = if levels.len() == LANES && !levels.contains(&level) {
+        let lower = if levels.len() == BUCKETS && !levels.contains(&level) {
             if level < levels[0] {
-                // It has no lane, and leaves those alone that have one.
+                // It has no bucket, and leaves those alone that have one.
                 return Some((vec![], false));
             }
-            let from = levels[LANES / 2];
+            let from = levels[BUCKETS / 2];
             let at = self.0.partition_point(|row| row.0.0 >= from);
             self.take(at..)
         } else if self.0.len() == CAPACITY {

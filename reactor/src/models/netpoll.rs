@@ -29,12 +29,12 @@ use crate::{
 };
 
 /// A thread that waits in the netpoll, and what others leave for it there.
-struct Floor {
+struct Mock {
     netpoll: Arc<Netpoll>,
     letters: [AtomicBool; 2],
 }
 
-impl Floor {
+impl Mock {
     fn new() -> Arc<Self> {
         Arc::new(Self {
             netpoll: Netpoll::new().expect("this kernel knows no errors"),
@@ -63,11 +63,11 @@ impl Floor {
 #[test]
 fn an_interrupt_ends_the_wait() {
     explore(3, |turn| {
-        let floor = Floor::new();
-        let caller = floor.clone();
+        let mock = Mock::new();
+        let caller = mock.clone();
         let wait = move || {
-            floor.wait();
-            assert!(floor.has_come(0));
+            mock.wait();
+            assert!(mock.has_come(0));
         };
         turn.race(wait, [move || caller.post(0)]);
     });
@@ -76,20 +76,20 @@ fn an_interrupt_ends_the_wait() {
 #[test]
 fn a_thread_that_looks_before_it_waits_misses_nothing() {
     explore(3, |turn| {
-        let floor = Floor::new();
-        let caller = floor.clone();
+        let mock = Mock::new();
+        let caller = mock.clone();
         let wait = move || {
-            let mut poller = floor.netpoll.try_poller().expect("nobody else polls");
+            let mut poller = mock.netpoll.try_poller().expect("nobody else polls");
             poller.prepare();
-            if floor.has_come(0) {
+            if mock.has_come(0) {
                 poller.cancel();
                 drop(poller);
                 // The interrupt may still be under way, and is for the next wait.
-                floor.wait();
+                mock.wait();
             } else {
                 let result = poller.wait(None, &mut Vec::new());
                 let result = result.expect("this kernel knows no errors");
-                assert!(result.interrupted && floor.has_come(0));
+                assert!(result.interrupted && mock.has_come(0));
             }
         };
         turn.race(wait, [move || caller.post(0)]);
@@ -99,14 +99,14 @@ fn a_thread_that_looks_before_it_waits_misses_nothing() {
 #[test]
 fn two_interrupts_are_both_seen() {
     explore(2, |turn| {
-        let floor = Floor::new();
+        let mock = Mock::new();
         let callers = [0, 1].map(|which| {
-            let floor = floor.clone();
-            move || floor.post(which)
+            let mock = mock.clone();
+            move || mock.post(which)
         });
         let wait = move || {
-            while !(floor.has_come(0) && floor.has_come(1)) {
-                floor.wait();
+            while !(mock.has_come(0) && mock.has_come(1)) {
+                mock.wait();
             }
         };
         turn.race(wait, callers);
@@ -116,22 +116,22 @@ fn two_interrupts_are_both_seen() {
 #[test]
 fn a_source_is_registered_beside_a_thread_that_leaves() {
     explore(3, |turn| {
-        let floor = Floor::new();
+        let mock = Mock::new();
         let unheard = Arc::new(Flag::new(false));
         let told = unheard.clone();
-        floor.netpoll.on_unheard(move || told.store(true, Observer));
-        let registers = floor.netpoll.clone();
+        mock.netpoll.on_unheard(move || told.store(true, Observer));
+        let registers = mock.netpoll.clone();
         let register = move || {
             let pipe = Pipe::default();
             Registration::new(&registers, &mut &pipe, Interest::READABLE)
         };
         let leave = move || {
-            let mut poller = floor.netpoll.try_poller().expect("nobody else polls");
+            let mut poller = mock.netpoll.try_poller().expect("nobody else polls");
             poller.prepare();
             drop(poller);
-            // Ordering: SeqCst: as in `Ground::poll_as`.
+            // Ordering: SeqCst: as in `Env::poll_as`.
             fence(SeqCst);
-            floor.netpoll.has_sources()
+            mock.netpoll.has_sources()
         };
         let (sees_it, _sources) = turn.race(leave, [register]);
         let is_told = unheard.load(Observer);

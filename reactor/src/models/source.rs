@@ -1,4 +1,4 @@
-//! A source and who waits for it: *The meeting* in `source.rs`, and *no edge is erased* in
+//! A source and who waits for it: *The race* in `source.rs`, and *no edge is erased* in
 //! `readiness.rs`.
 //!
 //! | model | shows | bound | seconds | mutants that fail it |

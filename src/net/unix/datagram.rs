@@ -14,7 +14,7 @@ use super::path_addr;
 use crate::async_fd::AsyncFd;
 use crate::current;
 use crate::delegate::{std_socket, waits};
-use crate::net::patience::Backoff;
+use crate::net::retry::Backoff;
 
 /// A Unix socket for datagrams.
 ///
@@ -170,7 +170,7 @@ impl UnixDatagram {
         // Of a path that is no address there is no operation that would pay.
         cooperative(async {
             let addr = path_addr(path.as_ref())?;
-            self.send_patiently(|socket| socket.send_to_addr(buf, &addr))
+            self.send_with_retries(|socket| socket.send_to_addr(buf, &addr))
                 .await
         })
         .await
@@ -186,12 +186,12 @@ impl UnixDatagram {
     ///
     /// If the future is dropped before it is ready, nothing was sent.
     pub async fn send_to_addr(&self, buf: &[u8], addr: &SocketAddr) -> io::Result<usize> {
-        self.send_patiently(|socket| socket.send_to_addr(buf, addr))
+        self.send_with_retries(|socket| socket.send_to_addr(buf, addr))
             .await
     }
 
-    /// Sends by `send`; see `patience.rs`.
-    async fn send_patiently(
+    /// Sends by `send`; see `retry.rs`.
+    async fn send_with_retries(
         &self,
         mut send: impl FnMut(&net::UnixDatagram) -> io::Result<usize>,
     ) -> io::Result<usize> {

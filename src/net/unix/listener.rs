@@ -12,7 +12,7 @@ use super::stream::UnixStream;
 use crate::async_fd::AsyncFd;
 use crate::current;
 use crate::delegate::{listening_socket, std_socket};
-use crate::net::patience::Held;
+use crate::net::retry::Held;
 
 /// A Unix socket that takes connections.
 ///
@@ -100,7 +100,7 @@ listening_socket! {
     UnixStream, net::UnixStream, SocketAddr;
     /// Takes the next connection.
     ///
-    /// As patient as [`TcpListener::accept`](crate::net::TcpListener::accept) when the system has
+    /// Retries as [`TcpListener::accept`](crate::net::TcpListener::accept) does when the system has
     /// no room.
     ///
     /// # Errors
@@ -112,7 +112,7 @@ listening_socket! {
     /// No connection is lost when the future is dropped.
     accept;
 
-    /// Polls for the next connection, without the patience of [`UnixListener::accept`].
+    /// Polls for the next connection, without the retries of [`UnixListener::accept`].
     ///
     /// # Errors
     ///

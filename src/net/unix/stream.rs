@@ -20,7 +20,7 @@ use crate::async_fd::AsyncFd;
 use crate::current::{self, in_runtime};
 use crate::delegate::{std_socket, stream_socket};
 use crate::net::connect::connect;
-use crate::net::patience::Backoff;
+use crate::net::retry::Backoff;
 
 const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
 
@@ -82,7 +82,7 @@ impl UnixStream {
     pub fn connect<P: AsRef<Path>>(path: P) -> impl Future<Output = io::Result<UnixStream>> {
         in_runtime("ws::net::UnixStream::connect", async move |netpoll| {
             let addr = SockAddr::unix(path)?;
-            connect_patiently(&netpoll, &addr).await
+            connect_with_retries(&netpoll, &addr).await
         })
     }
 
@@ -103,7 +103,7 @@ impl UnixStream {
     pub fn connect_addr(addr: &SocketAddr) -> impl Future<Output = io::Result<UnixStream>> {
         let addr = sock_addr(addr);
         in_runtime("ws::net::UnixStream::connect_addr", async move |netpoll| {
-            connect_patiently(&netpoll, &addr?).await
+            connect_with_retries(&netpoll, &addr?).await
         })
     }
 
@@ -158,8 +158,8 @@ impl UnixStream {
 
 stream_socket!(UnixStream);
 
-/// Connects, and waits while the listener's queue is full: see `patience.rs`.
-async fn connect_patiently(netpoll: &Arc<Netpoll>, addr: &SockAddr) -> io::Result<UnixStream> {
+/// Connects, and waits while the listener's queue is full: see `retry.rs`.
+async fn connect_with_retries(netpoll: &Arc<Netpoll>, addr: &SockAddr) -> io::Result<UnixStream> {
     let mut backoff = Backoff::new();
     loop {
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;

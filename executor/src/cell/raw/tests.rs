@@ -8,26 +8,26 @@ use std::{
 
 use super::*;
 use crate::cell::{
-    home::{Functions, Place},
     live::{LiveOwner, LiveTable, live_table},
     reference::task_of,
+    scheduler::{Functions, Place},
 };
 
 static FUNCTIONS: Functions = Functions {
     schedule: |_, _| panic!("nobody wakes it"),
-    remove: |home, index| home.live().remove(index),
+    remove: |scheduler, index| scheduler.live().remove(index),
     report_panic: |_, _| panic!("nobody panics"),
 };
 
-fn home() -> (Home, LiveOwner<TaskRef>) {
+fn scheduler() -> (SchedulerHandle, LiveOwner<TaskRef>) {
     let (table, owner): (LiveTable<_>, _) = live_table();
-    let home = Home::new(Place::Processor(3), ptr::null(), table, &FUNCTIONS);
-    (home, owner)
+    let scheduler = SchedulerHandle::new(Place::Processor(3), ptr::null(), table, &FUNCTIONS);
+    (scheduler, owner)
 }
 
-fn parts(home: &Home, extra: Option<Extra>) -> Parts {
+fn parts(scheduler: &SchedulerHandle, extra: Option<Extra>) -> Parts {
     Parts {
-        home: NonNull::from(home),
+        scheduler: NonNull::from(scheduler),
         id: Id::new(1),
         born_ms: 5,
         location: Location::caller(),
@@ -44,7 +44,7 @@ fn refuse<T>(task: Task, mut handle: JoinCell<T>) {
 
 #[test]
 fn pinned_tasks_and_those_with_a_priority_go_other_ways() {
-    let (home, _owner) = home();
+    let (scheduler, _owner) = scheduler();
     for (is_pinned, priority) in [
         (false, None),
         (false, Some(0)),
@@ -58,7 +58,7 @@ fn pinned_tasks_and_those_with_a_priority_go_other_ways() {
             priority,
             ..Extra::default()
         });
-        let parts = parts(&home, extra);
+        let parts = parts(&scheduler, extra);
         let (task, handle) = if is_pinned {
             // SAFETY: it is run nowhere, and ends on this thread.
             unsafe { Task::new_pinned(pending::<()>(), parts) }
@@ -80,7 +80,7 @@ fn pinned_tasks_and_those_with_a_priority_go_other_ways() {
         assert_eq!(header.priority(), 9);
         refuse(task, handle);
     }
-    let (task, handle) = Task::new_blocking(pending::<()>(), parts(&home, None));
+    let (task, handle) = Task::new_blocking(pending::<()>(), parts(&scheduler, None));
     assert!(task.header().blocks());
     refuse(task, handle);
 }
@@ -88,9 +88,9 @@ fn pinned_tasks_and_those_with_a_priority_go_other_ways() {
 /// A dump tells by it who runs which task.
 #[test]
 fn an_address_is_that_of_one_live_task() {
-    let (home, owner) = home();
+    let (scheduler, owner) = scheduler();
     let entered = [(); 3].map(|()| {
-        let (task, handle) = Task::new(async {}, parts(&home, None));
+        let (task, handle) = Task::new(async {}, parts(&scheduler, None));
         task.enter(|reference| owner.insert(reference));
         (task, handle)
     });
@@ -98,13 +98,13 @@ fn an_address_is_that_of_one_live_task() {
     assert!(first != second && second != third && third != first);
     for (index, (task, handle)) in entered.into_iter().enumerate() {
         let address = task.header().address();
-        assert_eq!(Place::from_number((address >> 32) - 1), home.place());
+        assert_eq!(Place::from_number((address >> 32) - 1), scheduler.place());
         assert_eq!(address & u64::from(u32::MAX), index as u64);
         let outcome = task.run(|| false);
         assert!(matches!(outcome, Outcome::Done(Ended::Well)));
         drop(handle);
     }
-    assert_eq!(home.live().len(), 0);
+    assert_eq!(scheduler.live().len(), 0);
 }
 
 /// S6: what is dropped unjoined may panic, and so may who is told of it.
@@ -118,8 +118,8 @@ fn an_output_whose_drop_panics_harms_nobody() {
         }
     }
 
-    let (home, owner) = home();
-    let (task, handle) = Task::new(async { Spiteful }, parts(&home, None));
+    let (scheduler, owner) = scheduler();
+    let (task, handle) = Task::new(async { Spiteful }, parts(&scheduler, None));
     task.enter(|reference| owner.insert(reference));
     drop(handle);
     assert!(matches!(task.run(|| false), Outcome::Done(_)));
@@ -131,15 +131,15 @@ fn an_output_whose_drop_panics_harms_nobody() {
 
 #[test]
 fn a_waker_says_whose_it_is() {
-    let (home, owner) = home();
+    let (scheduler, owner) = scheduler();
     let seen = poll_fn(|cx| Poll::Ready(task_of(cx.waker())));
-    let (task, mut handle) = Task::new(seen, parts(&home, None));
+    let (task, mut handle) = Task::new(seen, parts(&scheduler, None));
     task.enter(|reference| owner.insert(reference));
     let address = task.address();
     assert!(matches!(task.run(|| false), Outcome::Done(Ended::Well)));
-    let stranger = Waker::noop();
-    let Poll::Ready(Ok(seen)) = handle.poll(&mut Context::from_waker(stranger)) else {
+    let foreign = Waker::noop();
+    let Poll::Ready(Ok(seen)) = handle.poll(&mut Context::from_waker(foreign)) else {
         panic!("it has ended");
     };
-    assert_eq!((seen, task_of(stranger)), (Some(address), None));
+    assert_eq!((seen, task_of(foreign)), (Some(address), None));
 }

@@ -1,7 +1,7 @@
 //! J1: branches are found from the oldest on, wherever they were when somebody asked: linked,
 //! placed, or above both. J5: none of them is lost or left on the tail, however many there are. Who
-//! prints a runtime from another thread reads no cell of a lane's owner. That fails when `Debug` is
-//! derived for `Tail`.
+//! prints a runtime from another thread reads no cell of a branch deque's owner. That fails when
+//! `Debug` is derived for `Tail`.
 //!
 //! It fails when `place` in `fork_join/deque.rs` gives the indices the wrong way round, forgets
 //! what stays linked, or links it to what was placed; and when `pop_placed` in `fork_join/deque.rs`
@@ -9,7 +9,7 @@
 
 use std::ptr::NonNull;
 
-use super::{FIRST_CAPACITY, Lane, MAX_CAPACITY, Tail, What};
+use super::{BranchDeque, FIRST_CAPACITY, MAX_CAPACITY, Tail, What};
 use crate::{
     fork_join::{job::StackJob, latch::Settled},
     sync::Arc,
@@ -19,7 +19,7 @@ type Job = StackJob<Box<dyn FnOnce() -> usize>, usize>;
 
 /// A tail, and beside it what is true of a stack from whose lower end others take.
 struct Both {
-    lane: Arc<Lane>,
+    branch_deque: Arc<BranchDeque>,
     /// The oldest first.
     jobs: Vec<NonNull<Job>>,
     split: usize,
@@ -28,11 +28,11 @@ struct Both {
 
 impl Both {
     fn new() -> Self {
-        let lane = Arc::new(Lane::new());
+        let branch_deque = Arc::new(BranchDeque::new());
         // SAFETY: this thread alone has it, and keeps it for longer than the tail.
-        unsafe { lane.attach() };
+        unsafe { branch_deque.attach() };
         Self {
-            lane,
+            branch_deque,
             jobs: Vec::new(),
             split: 0,
             head: 0,
@@ -40,7 +40,7 @@ impl Both {
     }
 
     fn tail(&self) -> &Tail {
-        &self.lane.tail
+        &self.branch_deque.tail
     }
 
     /// As many as have an index once all are placed.
@@ -82,7 +82,7 @@ impl Both {
 
     /// As a thief does.
     fn steal(&mut self) {
-        let branch = Lane::claim(&self.lane, 0);
+        let branch = BranchDeque::claim(&self.branch_deque, 0);
         assert_eq!(branch.is_some(), self.head < self.split);
         if let Some(branch) = branch {
             let What::Half(job) = branch.what else {
@@ -131,7 +131,7 @@ impl Both {
             self.pop();
         }
         assert!(!self.tail().has_branches());
-        assert!(!self.lane.has_shared());
+        assert!(!self.branch_deque.has_shared());
     }
 }
 
@@ -217,7 +217,7 @@ fn the_newest_stay_linked_where_the_array_has_no_place() {
 
 #[test]
 fn who_prints_a_lane_reads_nothing_of_its_owners() {
-    let printed = format!("{:?}", Lane::new());
+    let printed = format!("{:?}", BranchDeque::new());
     assert!(printed.contains("asked"), "{printed}");
     for cell in ["newest", "capacity", "top", "split:"] {
         assert!(!printed.contains(cell), "{printed}");

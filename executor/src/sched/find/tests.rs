@@ -1,5 +1,4 @@
-//! S3: who loses its permit in the middle of a step neither lingers as a spinner nor polls
-//! anything.
+//! S3: who loses its permit in the middle of a step neither spins on nor polls anything.
 //!
 //! It loses it in a search, since it lends it to who wants one before it takes a branch (*Give way
 //! at a fork*), or the monitor takes it; or in a waker that a step wakes, which announces a block,
@@ -22,10 +21,10 @@
 //! always left for this thread, `another_is_woken_in_the_middle_of_a_batch` (I5) if the others hear
 //! of it at its end, or of the first task, or if this thread is relied upon as a spinner.
 //!
-//! *The queues that stand still*: `a_queue_that_stands_still_comes_before_what_the_netpoll_brings`
-//! fails if one is taken from that has moved or was not seen for long, if more or fewer are taken,
-//! and if what the netpoll brought comes first; `nothing_is_taken_for_which_there_is_no_room`
-//! without the look at the room.
+//! *The rescue steal*: `a_queue_that_stands_still_comes_before_what_the_netpoll_brings` fails if
+//! one is taken from that has moved or was not seen for long, if more or fewer are taken, and if
+//! what the netpoll brought comes first; `nothing_is_taken_for_which_there_is_no_room` without the
+//! look at the room.
 
 use std::{
     cell::{Cell, RefCell},
@@ -42,19 +41,19 @@ use ws_reactor::{Direction, Interest, Registration, pipe};
 use super::{GLOBAL_TICK, NETPOLL_PERIOD, Step, TIMER_TICK, Worker};
 use crate::{
     block_in_place, context,
-    fork_join::{Lane, tests::limited},
+    fork_join::{BranchDeque, tests::limited},
     join,
     queue::CAPACITY,
     runtime::{Builder, Handle, Runtime},
     sched::events::EventKind,
     sched::{
-        ground::{Bed, Ground},
-        idle::{Permit, Stands},
+        env::{Env, PeerEnv},
+        idle::{Permit, WorkerState},
         paused::TURN,
-        search::STILL_FOR,
+        search::RESCUE_AFTER,
         shutdown::tests::{end, leave_the_stage},
+        sim_threads::SimThreads,
         sleep::Sleeper,
-        stage::Stage,
         worker::Scope,
     },
     scope, spawn, spawn_local,
@@ -64,12 +63,12 @@ use crate::{
 
 mod branches;
 mod calls;
+mod detached;
 mod exchange;
 mod fib_4;
 mod helpers;
 mod moves;
 mod order;
-mod strays;
 
 /// Two permits, and threads that are steps of this one.
 pub(in crate::sched) fn runtime() -> Runtime {
@@ -86,7 +85,7 @@ pub(in crate::sched) fn thread(runtime: &Runtime) -> Worker {
     let shared = runtime.handle().shared();
     let processor = shared.take_processor().expect("there is room for it");
     let worker = Worker::new(shared.clone(), processor, Scope::All, None);
-    worker.bed().standing().arrive();
+    worker.own_peer().state().arrive();
     worker.try_run();
     worker
 }
@@ -95,7 +94,7 @@ pub(in crate::sched) fn thread(runtime: &Runtime) -> Worker {
 /// for others.
 fn searcher_and_computer(runtime: &Runtime) -> (Worker, Worker) {
     let (searcher, computer) = (thread(runtime), thread(runtime));
-    // The first fork makes its lane ready, so that it can be asked.
+    // The first fork makes its branch deque ready, so that it can be asked.
     context::with_worker_frame(&computer, || join(|| (), || ()));
     (searcher, computer)
 }
@@ -123,8 +122,8 @@ fn finds_a_task(worker: &Worker) {
 #[track_caller]
 fn assert_parks(searcher: &Worker, step: &Step) {
     assert!(matches!(step, Step::Park), "it polls without a permit");
-    assert!(!searcher.bed().standing().has_permit());
-    assert!(!searcher.spins(), "it lingers");
+    assert!(!searcher.own_peer().state().has_permit());
+    assert!(!searcher.spins(), "it spins on");
 }
 
 /// Does something when it is woken.
@@ -142,9 +141,9 @@ fn hook(f: impl Fn() + Send + Sync + 'static) -> Waker {
 
 /// A timer of that thread is due now.
 fn is_due(worker: &Worker, waker: Waker) {
-    let clock = worker.ground().time.clock();
+    let clock = worker.env().time.clock();
     let key = worker
-        .bed()
+        .own_peer()
         .timers
         .arm(clock.now_ns() + 1, waker)
         .map_err(|_| "the runtime goes on");
@@ -154,7 +153,7 @@ fn is_due(worker: &Worker, waker: Waker) {
 
 /// The next step of that thread is its `tick`-th.
 fn count_to(worker: &Worker, tick: u64) {
-    worker.bed().progress.ticks.store(tick - 1, Relaxed);
+    worker.own_peer().progress.ticks.store(tick - 1, Relaxed);
 }
 
 /// A permit that was taken from a thread, as the monitor takes it, once its waker is woken.
@@ -167,7 +166,7 @@ impl Revoked {
         let taken = Shares::new(Mutex::new(None));
         let keep = taken.clone();
         let waker = hook(move || {
-            *keep.lock().unwrap() = shared.peer(index).standing().revoke();
+            *keep.lock().unwrap() = shared.peer(index).state().revoke();
             (0..tasks).for_each(|_| drop(spawn(async {})));
         });
         Self(taken, waker)
@@ -181,9 +180,9 @@ impl Revoked {
 
 /// Wakes that waker in the next search, where it claims a branch.
 fn before_a_claim(runtime: &Runtime, waker: &Waker) {
-    let stage = &runtime.handle().shared().threads.stage;
-    let stage = stage.as_ref().expect("its clock is virtual");
-    *stage.before_claim.lock() = Some(waker.clone());
+    let sim_threads = &runtime.handle().shared().threads.sim_threads;
+    let sim_threads = sim_threads.as_ref().expect("its clock is virtual");
+    *sim_threads.before_claim.lock() = Some(waker.clone());
 }
 
 /// A waker that blocks: the permit goes to a thread that is started for the queue, and there is
@@ -239,7 +238,7 @@ fn a_permit_is_revoked_while_a_timer_of_another_fires() {
     is_due(&computer, revoked.1.clone());
     let found = step(&searcher);
     assert_parks(&searcher, &found);
-    assert!(searcher.ground().has_queued(), "what it woke is for others");
+    assert!(searcher.env().has_queued(), "what it woke is for others");
     revoked.give_back(&runtime);
     end(runtime, [searcher, computer]);
 }
@@ -254,20 +253,20 @@ fn a_permit_is_revoked_before_a_branch_is_claimed() {
     let (searcher, computer) = searcher_and_computer(&runtime);
     let revoked = Revoked::from(&searcher, 0);
     before_a_claim(&runtime, &revoked.1);
-    let lane = computer.bed().queues.lane.clone();
-    lane.ask_as_helper();
+    let branch_deque = computer.own_peer().queues.branch_deque.clone();
+    branch_deque.ask_as_helper();
     SEARCHER.set(Some(searcher));
     let mut ran = false;
     context::with_worker_frame(&computer, || {
         join(
             || {
-                assert!(lane.has_shared());
+                assert!(branch_deque.has_shared());
                 SEARCHER.with_borrow(|searcher| {
                     let searcher = searcher.as_ref().expect("it is there");
-                    let found = context::apart(|| step(searcher));
+                    let found = context::as_another_thread(|| step(searcher));
                     assert_parks(searcher, &found);
                 });
-                assert!(!lane.has_shared(), "it was not claimed");
+                assert!(!branch_deque.has_shared(), "it was not claimed");
             },
             || ran = true,
         )
@@ -341,7 +340,7 @@ fn a_queue_that_stands_still_comes_before_what_the_netpoll_brings() {
         finds_a_task(&victim);
     };
     spawn_on_victim(0..5);
-    let clock = searcher.ground().time.clock();
+    let clock = searcher.env().time.clock();
     let mut dry_pass = |after: Duration| {
         clock.advance(after);
         std::iter::zip(&mut events, &brought).for_each(|(events, waker)| events.bring(waker));
@@ -357,14 +356,14 @@ fn a_queue_that_stands_still_comes_before_what_the_netpoll_brings() {
         }
     };
     let none = [BROUGHT; 2];
-    assert_eq!(dry_pass(STILL_FOR), none, "it was not seen before");
+    assert_eq!(dry_pass(RESCUE_AFTER), none, "it was not seen before");
     assert_eq!(
-        dry_pass(STILL_FOR / 2),
+        dry_pass(RESCUE_AFTER / 2),
         none,
         "it has not stood still for long"
     );
     assert_eq!(
-        dry_pass(STILL_FOR / 2),
+        dry_pass(RESCUE_AFTER / 2),
         [0, 1, BROUGHT, BROUGHT],
         "as many as were brought"
     );
@@ -373,9 +372,9 @@ fn a_queue_that_stands_still_comes_before_what_the_netpoll_brings() {
         [2, 3, BROUGHT, BROUGHT],
         "and the others"
     );
-    assert_eq!(searcher.bed().counters.stolen.get(), 4);
+    assert_eq!(searcher.own_peer().counters.stolen.get(), 4);
     spawn_on_victim(5..8);
-    assert_eq!(dry_pass(STILL_FOR), none, "it has moved");
+    assert_eq!(dry_pass(RESCUE_AFTER), none, "it has moved");
     end(runtime, [searcher, victim]);
 }
 
@@ -384,19 +383,15 @@ fn nothing_is_taken_for_which_there_is_no_room() {
     let runtime = runtime();
     let (searcher, victim) = (thread(&runtime), thread(&runtime));
     context::with_worker_frame(&victim, || (0..4).for_each(|_| drop(spawn(async {}))));
-    let relieve = |brought: u64| {
-        searcher
-            .ground()
-            .io
-            .last_look
-            .store(searcher.now(), Relaxed);
-        searcher.ground().time.clock().advance(STILL_FOR);
-        searcher.relieve_the_still(brought as usize);
+    let rescue = |brought: u64| {
+        searcher.env().io.last_look.store(searcher.now(), Relaxed);
+        searcher.env().time.clock().advance(RESCUE_AFTER);
+        searcher.rescue_steal(brought as usize);
         searcher.p.lrq.len()
     };
-    assert_eq!(relieve(1), 0, "it was not seen before");
-    assert_eq!(relieve(CAPACITY), 0);
-    assert_eq!(relieve(CAPACITY - 1), 1);
+    assert_eq!(rescue(1), 0, "it was not seen before");
+    assert_eq!(rescue(CAPACITY), 0);
+    assert_eq!(rescue(CAPACITY - 1), 1);
     end(runtime, [searcher, victim]);
 }
 
@@ -420,7 +415,7 @@ fn what_the_netpoll_wakes_blocks_at_a_61st_tick() {
     let mut events = Events::new(&runtime);
     context::with_worker_frame(&worker, || drop(spawn(async {})));
     events.bring(&blocker());
-    worker.ground().time.clock().advance(NETPOLL_PERIOD);
+    worker.env().time.clock().advance(NETPOLL_PERIOD);
     count_to(&worker, GLOBAL_TICK);
     let found = step(&worker);
     assert_parks(&worker, &found);
@@ -459,7 +454,7 @@ fn what_is_woken_behind_other_work_is_for_others() {
         // Who was woken for a lone `runnext` finds nothing, and gives its permit back.
         leave_the_stage(&runtime);
         events.bring(&idle);
-        worker.ground().time.clock().advance(NETPOLL_PERIOD);
+        worker.env().time.clock().advance(NETPOLL_PERIOD);
         count_to(&worker, GLOBAL_TICK);
         finds_a_task(&worker);
         assert_eq!(leave_the_stage(&runtime), woken);
@@ -478,7 +473,14 @@ fn another_is_woken_in_the_middle_of_a_batch() {
         let started = Shares::new(Mutex::new(Vec::new()));
         for waker in idle {
             let (handle, started) = (runtime.handle().clone(), started.clone());
-            let now = move || handle.shared().threads.stage.as_ref().map(Stage::len);
+            let now = move || {
+                handle
+                    .shared()
+                    .threads
+                    .sim_threads
+                    .as_ref()
+                    .map(SimThreads::len)
+            };
             is_due(
                 &worker,
                 hook(move || {

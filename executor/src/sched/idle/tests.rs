@@ -97,55 +97,53 @@ fn half_of_those_who_are_busy_spin() {
 fn a_standing_goes_through_the_table() {
     let idle = Idle::new(1, 1);
     let mut permit = idle.acquire().expect("one is free");
-    let standing = Standing::new();
+    let state = WorkerStateCell::new();
     let stands = |expected| {
-        assert_eq!(standing.load(), expected);
-        assert_eq!(standing.has_permit(), expected == Stands::Running);
+        assert_eq!(state.load(), expected);
+        assert_eq!(state.has_permit(), expected == WorkerState::Running);
     };
-    stands(Stands::Vacant);
-    standing.arrive();
-    stands(Stands::Stuck);
-    standing.run(permit);
-    stands(Stands::Running);
-    assert!(!standing.rise(), "it does not sleep");
+    stands(WorkerState::Vacant);
+    state.arrive();
+    stands(WorkerState::Stuck);
+    state.run(permit);
+    stands(WorkerState::Running);
+    assert!(!state.unpark_without_permit(), "it does not sleep");
 
-    permit = standing.park().expect("it ran");
-    stands(Stands::Parked);
-    permit = standing.hand_to_wanting(permit).expect_err("it wants none");
-    assert!(standing.revoke().is_none(), "it has none");
-    standing.hand_to_parked(permit).expect("it is parked");
-    stands(Stands::Running);
-    assert!(!standing.rise(), "it was handed one");
+    permit = state.park().expect("it ran");
+    stands(WorkerState::Parked);
+    permit = state.hand_to_wanting(permit).expect_err("it wants none");
+    assert!(state.revoke().is_none(), "it has none");
+    state.hand_to_parked(permit).expect("it is parked");
+    stands(WorkerState::Running);
+    assert!(!state.unpark_without_permit(), "it was handed one");
 
-    permit = standing.revoke().expect("it ran");
-    stands(Stands::Stuck);
-    permit = standing.hand_to_parked(permit).expect_err("it is awake");
-    assert!(standing.park().is_none(), "it was revoked");
-    stands(Stands::Parked);
-    assert!(standing.rise(), "nobody handed it one");
-    stands(Stands::Stuck);
+    permit = state.revoke().expect("it ran");
+    stands(WorkerState::Stuck);
+    permit = state.hand_to_parked(permit).expect_err("it is awake");
+    assert!(state.park().is_none(), "it was revoked");
+    stands(WorkerState::Parked);
+    assert!(state.unpark_without_permit(), "nobody handed it one");
+    stands(WorkerState::Stuck);
 
-    standing.want();
-    stands(Stands::Wanting);
-    permit = standing
-        .hand_to_parked(permit)
-        .expect_err("it is not parked");
-    assert!(standing.awake(), "nobody handed it one");
-    stands(Stands::Stuck);
-    standing.want();
-    standing.hand_to_wanting(permit).expect("it wants one");
-    assert!(!standing.awake(), "it was handed one");
-    stands(Stands::Running);
+    state.want();
+    stands(WorkerState::Wanting);
+    permit = state.hand_to_parked(permit).expect_err("it is not parked");
+    assert!(state.awake(), "nobody handed it one");
+    stands(WorkerState::Stuck);
+    state.want();
+    state.hand_to_wanting(permit).expect("it wants one");
+    assert!(!state.awake(), "it was handed one");
+    stands(WorkerState::Running);
 
-    permit = standing.wait().expect("it ran");
-    stands(Stands::Waiting);
-    permit = standing
+    permit = state.wait().expect("it ran");
+    stands(WorkerState::Waiting);
+    permit = state
         .hand_to_parked(permit)
         .expect_err("it waits for its root");
-    assert!(standing.awake());
-    standing.run(permit);
-    permit = standing.vacate().expect("it ran");
-    stands(Stands::Vacant);
+    assert!(state.awake());
+    state.run(permit);
+    permit = state.vacate().expect("it ran");
+    stands(WorkerState::Vacant);
     idle.release(permit, None);
 }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{Keeper, Keeping};
+use super::{Keeper, KeeperEnv};
 use crate::{
     cell::report,
     no_unwind::NoUnwind,
@@ -16,8 +16,8 @@ use crate::{
     sync::{Arc, atomic::Ordering::Relaxed, thread},
 };
 
-impl Keeping for Shared {
-    type Seat = Box<Processor>;
+impl KeeperEnv for Shared {
+    type OwnedP = Box<Processor>;
 
     fn keeper(&self) -> &Keeper {
         &self.threads.keeper

@@ -9,8 +9,8 @@ use super::{
 use crate::{
     sched::{
         Shared,
+        env::{Env, PeerEnv},
         events::event,
-        ground::{Bed, Ground},
         processor::Peer,
         stall::StallPhase,
     },
@@ -34,7 +34,7 @@ impl Monitor {
             peer.give_way();
         }
         if let Some(computes) = verdict.computes {
-            shared.set_stray(peer, computes);
+            shared.set_detached(peer, computes);
         }
         if let Some((phase, stall)) = verdict.stall {
             if phase == StallPhase::Begun {

@@ -10,10 +10,10 @@
 use std::time::Duration;
 
 use super::{
+    detached::{Share, gives_way, new_mark},
     observe::{Ask, View},
     pace::BUSY,
     short_wait::{ShortWaits, Wait},
-    strays::{Share, gives_way, new_mark},
 };
 use crate::{
     policy::Heuristic,

@@ -10,8 +10,8 @@ use ws_reactor::ThreadId;
 use crate::{
     sched::{
         Shared,
-        ground::{Bed, Ground},
-        idle::Stands,
+        env::{Env, PeerEnv},
+        idle::WorkerState,
         processor::Peer,
     },
     sync::atomic::Ordering::Relaxed,
@@ -26,7 +26,7 @@ pub(super) struct View {
     pub(super) ticks: u64,
     /// Its thread is in code of a user's.
     pub(super) polls: bool,
-    pub(super) stands: Stands,
+    pub(super) state: WorkerState,
     /// Its thread has announced that it blocks.
     pub(super) announced: bool,
     /// A permit is free.
@@ -39,19 +39,19 @@ impl View {
             now,
             ticks: peer.progress.ticks.load(Relaxed),
             polls: peer.progress.running.load(Relaxed) != 0,
-            stands: peer.standing.load(),
+            state: peer.state.load(),
             announced: peer.flags.announced.load(Relaxed),
             spare: shared.idle.free() > 0,
         }
     }
 
     pub(super) fn is_running(&self) -> bool {
-        self.stands == Stands::Running
+        self.state == WorkerState::Running
     }
 
     /// Whether its permit was taken in the middle of a poll.
     pub(super) fn is_stuck(&self) -> bool {
-        self.polls && self.stands == Stands::Stuck
+        self.polls && self.state == WorkerState::Stuck
     }
 
     /// Whether it is in a poll that may hold up others.
@@ -102,16 +102,16 @@ impl Ask for Asked<'_> {
 
     fn is_off_core(&self, cpu: Option<u64>) -> bool {
         cpu.is_some()
-            && match &self.shared.threads.stage {
+            && match &self.shared.threads.sim_threads {
                 None => cpu == self.cpu_time(),
-                Some(stage) => stage.is_blocked(self.peer.index),
+                Some(sim_threads) => sim_threads.is_blocked(self.peer.index),
             }
     }
 
     fn is_waiting(&self) -> bool {
-        match &self.shared.threads.stage {
+        match &self.shared.threads.sim_threads {
             None => thread(self.peer).is_waiting() == Some(true),
-            Some(stage) => stage.is_waiting(self.peer.index),
+            Some(sim_threads) => sim_threads.is_waiting(self.peer.index),
         }
     }
 
@@ -142,7 +142,7 @@ impl Ask for Asked<'_> {
     fn others_need_a_permit(&self, blocked: bool) -> bool {
         let shared = self.shared;
         self.tasks_need_a_permit()
-            || (blocked && shared.strays() == 0 && shared.peers().any(Bed::has_branch))
+            || (blocked && shared.detached_count() == 0 && shared.peers().any(PeerEnv::has_branch))
             || !shared.idle.wanting().is_empty()
     }
 
@@ -163,9 +163,9 @@ impl Ask for Asked<'_> {
 impl Shared {
     /// The CPU time of a P's thread, where the system tells. A virtual one computes, or is blocked.
     pub(super) fn cpu_time_of(&self, peer: &Peer, now: u64) -> Option<u64> {
-        match &self.threads.stage {
+        match &self.threads.sim_threads {
             None => thread(peer).cpu_time_ns(),
-            Some(stage) => Some(stage.cpu_time(peer.index, now)),
+            Some(sim_threads) => Some(sim_threads.cpu_time(peer.index, now)),
         }
     }
 }

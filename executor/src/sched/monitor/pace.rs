@@ -7,7 +7,7 @@
 //!
 //! | limit | while |
 //! | --- | --- |
-//! | [`CALM`] | only computations that fork go on (`calm.rs`) |
+//! | [`COMPUTE_ONLY`] | only computations that fork go on (`compute_only.rs`) |
 //! | [`BUSY`] | something is under way that is not over with a look |
 //! | [`SLOW`] | a permit is free |
 //! | [`BUSY`] | no permit is free |
@@ -31,7 +31,7 @@ pub(super) const FAST_LOOKS: u32 = 50;
 /// Longest period while no permit is free, or something is under way.
 pub(super) const BUSY: Duration = Duration::from_millis(1);
 /// Longest period while only computations that fork go on.
-pub(super) const CALM: Duration = Duration::from_millis(4);
+pub(super) const COMPUTE_ONLY: Duration = Duration::from_millis(4);
 /// Longest period while a permit is free. As in Go.
 pub(super) const SLOW: Duration = Duration::from_millis(10);
 /// Looks in a row at an idle runtime before the monitor sleeps. Guessed: at this number, a program
@@ -47,7 +47,7 @@ pub(super) struct Facts {
     pub(super) again: bool,
     /// Something is under way that is not over with the last look.
     pub(super) watchful: bool,
-    pub(super) calm: bool,
+    pub(super) compute_only: bool,
     /// A permit is free.
     pub(super) spare: bool,
     /// No permit is taken, and nothing waits for a look.
@@ -104,7 +104,7 @@ impl Pace {
         Plan {
             rest,
             may_sleep: self.idle_looks >= IDLE_LOOKS,
-            is_long: facts.calm && rest > BUSY,
+            is_long: facts.compute_only && rest > BUSY,
         }
     }
 }
@@ -112,7 +112,9 @@ impl Pace {
 /// The limit of the period: the table in the module's head.
 fn longest(facts: &Facts) -> Duration {
     match facts {
-        Facts { calm: true, .. } => CALM,
+        Facts {
+            compute_only: true, ..
+        } => COMPUTE_ONLY,
         Facts { watchful: true, .. } => BUSY,
         Facts { spare: true, .. } => SLOW,
         _ => BUSY,
@@ -127,7 +129,7 @@ mod tests {
         acted: false,
         again: false,
         watchful: false,
-        calm: false,
+        compute_only: false,
         spare: false,
         idle: false,
         wait: None,
@@ -163,8 +165,8 @@ mod tests {
     #[test]
     fn the_longest_period_is_as_long_as_others_can_wait() {
         // What is seen, and whether a permit is free.
-        let facts = |calm, watchful, spare| Facts {
-            calm,
+        let facts = |compute_only, watchful, spare| Facts {
+            compute_only,
             watchful,
             spare,
             ..QUIET
@@ -174,8 +176,8 @@ mod tests {
             (facts(false, false, true), SLOW),
             (facts(false, true, false), BUSY),
             (facts(false, true, true), BUSY),
-            (facts(true, false, false), CALM),
-            (facts(true, true, false), CALM),
+            (facts(true, false, false), COMPUTE_ONLY),
+            (facts(true, true, false), COMPUTE_ONLY),
         ];
         for (facts, longest) in table {
             assert_eq!(after(&mut Pace::new(), 20, &facts), longest, "{facts:?}");
@@ -231,8 +233,8 @@ mod tests {
 
     #[test]
     fn only_a_rest_while_it_is_calm_is_long() {
-        let facts = |calm, spare| Facts {
-            calm,
+        let facts = |compute_only, spare| Facts {
+            compute_only,
             spare,
             ..QUIET
         };

@@ -3,8 +3,9 @@
 //! A thread that blocks has its core free, so the thread that gets its permit loses nothing. But if
 //! it only waits for a lock that another thread of the runtime holds, it is back in some 100 us.
 //! From then on there is one thread more than cores. They take turns on them, and the holder of
-//! that lock may lose its core. So if such waits were mostly shorter lately (`worth.rs`), a thread
-//! that blocks keeps its permit for 1 ms, and the monitor rests for no longer than is left of that.
+//! that lock may lose its core. So if such waits were mostly shorter lately (`backoff.rs`), a
+//! thread that blocks keeps its permit for 1 ms, and the monitor rests for no longer than is left
+//! of that.
 //!
 //! - If tasks block for longer, that is tried again once in 1,024 times, for all that block just
 //!   then.
@@ -18,7 +19,7 @@
 use std::time::Duration;
 
 use super::classify::SLICE_NS;
-use crate::policy::{Heuristic, Worth};
+use crate::policy::{Backoff, Heuristic};
 
 /// Time for which a thread that blocks keeps its permit, if such waits are mostly shorter.
 pub(super) const SHORT_WAIT_NS: u64 = 1_000_000;
@@ -33,12 +34,12 @@ const MAX: u32 = 1024;
 pub(super) struct Wait {
     /// Since when its CPU time has not moved, by the looks.
     since: u64,
-    patience: Patience,
+    short_wait: ShortWait,
 }
 
 /// Whether a thread that blocks keeps its permit although others need it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum Patience {
+enum ShortWait {
     /// That was no question yet.
     #[default]
     Open,
@@ -51,19 +52,19 @@ impl Wait {
     pub(super) fn begin(now: u64) -> Self {
         Self {
             since: now,
-            patience: Patience::Open,
+            short_wait: ShortWait::Open,
         }
     }
 
     /// After a sleep of the monitor: what came of it is not known.
     pub(super) fn forget(&mut self) {
-        self.patience = Patience::Open;
+        self.short_wait = ShortWait::Open;
     }
 }
 
 /// What the monitor remembers of such waits.
 pub(super) struct ShortWaits {
-    pay: Worth,
+    pay: Backoff,
     /// The last look saw a thread that may wait on: for how long, in nanoseconds.
     left: Option<u64>,
 }
@@ -71,7 +72,7 @@ pub(super) struct ShortWaits {
 impl ShortWaits {
     pub(super) fn new() -> Self {
         Self {
-            pay: Worth::new(TRUST, MAX),
+            pay: Backoff::new(TRUST, MAX),
             left: None,
         }
     }
@@ -83,10 +84,10 @@ impl ShortWaits {
 
     /// Its thread goes on, or is in no poll, or in another one.
     pub(super) fn end(&self, wait: &mut Wait) {
-        if wait.patience == Patience::Granted {
+        if wait.short_wait == ShortWait::Granted {
             self.pay.settle(true);
         }
-        wait.patience = Patience::Open;
+        wait.short_wait = ShortWait::Open;
     }
 
     /// At a look at a poll that was first seen at `began`: its thread has stood still since the
@@ -97,9 +98,9 @@ impl ShortWaits {
             wait.since = now;
         }
         let too_long = now - wait.since >= SHORT_WAIT_NS || now - began >= SLICE_NS;
-        if wait.patience == Patience::Granted && too_long {
+        if wait.short_wait == ShortWait::Granted && too_long {
             self.pay.settle(false);
-            wait.patience = Patience::Denied;
+            wait.short_wait = ShortWait::Denied;
         }
     }
 
@@ -107,21 +108,21 @@ impl ShortWaits {
     /// others need it.
     pub(super) fn is_granted(&mut self, wait: &mut Wait, began: u64, now: u64) -> bool {
         let waited = now - wait.since;
-        if wait.patience == Patience::Open {
-            let patient =
+        if wait.short_wait == ShortWait::Open {
+            let granted =
                 Heuristic::ShortWait.is_on() && waited < SHORT_WAIT_NS && self.pay.is_due();
-            wait.patience = if patient {
-                Patience::Granted
+            wait.short_wait = if granted {
+                ShortWait::Granted
             } else {
-                Patience::Denied
+                ShortWait::Denied
             };
         }
-        let patient = wait.patience == Patience::Granted;
-        if patient {
+        let granted = wait.short_wait == ShortWait::Granted;
+        if granted {
             let slice = SLICE_NS - (now - began);
             let left = (SHORT_WAIT_NS - waited).min(slice);
             self.left = Some(self.left.map_or(left, |others| others.min(left)));
         }
-        patient
+        granted
     }
 }

@@ -4,7 +4,7 @@
 //! `tests/permits.rs`, and seen by whole programs and by the simulated ones. The tables of its pure
 //! functions are with them: `pace.rs`, `classify/tests.rs`.
 
-mod calm;
+mod compute_only;
 mod permits;
 mod polls;
 mod reports;
@@ -28,14 +28,14 @@ use crate::{
     context, join,
     runtime::{Builder, Runtime},
     sched::{
-        closing::Closing,
         find::{GLOBAL_TICK, tests::thread},
         idle::Spinning,
+        phase::ShutdownEnv,
         processor::{Peer, attention},
         shutdown::tests::end,
+        sim_threads::SimThreads,
         sleep::{Look, Sleeper},
-        stage::Stage,
-        wait::{CROWD, CROWD_LASTS, CROWD_WAIT},
+        wait::{SLACK_AFTER, SLACK_TIMERS, TIMER_SLACK},
         worker::Worker,
     },
     spawn,
@@ -53,9 +53,9 @@ fn monitor(runtime: &Runtime) -> Monitor {
     Monitor::new(runtime.handle().shared())
 }
 
-fn stage(runtime: &Runtime) -> &Stage {
-    let stage = &runtime.handle().shared().threads.stage;
-    stage.as_ref().expect("its clock is virtual")
+fn sim_threads(runtime: &Runtime) -> &SimThreads {
+    let sim_threads = &runtime.handle().shared().threads.sim_threads;
+    sim_threads.as_ref().expect("its clock is virtual")
 }
 
 /// Threads of a runtime with two permits, the first of which is in a poll, and the monitor.
@@ -83,7 +83,7 @@ impl Watched {
     }
 
     fn peer(&self) -> &Peer {
-        self.threads[0].bed()
+        self.threads[0].own_peer()
     }
 
     fn advance(&self, time: Duration) {
@@ -99,7 +99,7 @@ impl Watched {
 
     /// It blocks, or does no more.
     fn blocks(&self, blocks: bool) {
-        stage(&self.runtime).set_blocked(self.peer().index, blocks);
+        sim_threads(&self.runtime).set_blocked(self.peer().index, blocks);
     }
 
     /// So much later the monitor looks. Whether it had to act.
@@ -191,7 +191,7 @@ fn the_longest_period_is_as_long_as_others_can_wait() {
 
 /// After how many looks it would sleep for good, if it does within twenty.
 fn sleeps_after(monitor: &mut Monitor) -> Option<u32> {
-    monitor.get_up();
+    monitor.wake_up();
     (1..=20).find(|_| matches!(monitor.rest(), Rest::ForGood(_)))
 }
 
@@ -220,8 +220,8 @@ fn it_sleeps_while_nobody_runs_and_nothing_waits() {
     let (_sender, mut receiver) = pipe::new().unwrap();
     let source = Registration::new(&shared.io.netpoll, &mut receiver, Interest::READABLE).unwrap();
     // The thread that was to wait there is refused.
-    for processor in stage(&runtime).take() {
-        let permit = processor.peer.standing.vacate().expect("it runs");
+    for processor in sim_threads(&runtime).take() {
+        let permit = processor.peer.state.vacate().expect("it runs");
         shared.return_processor(processor);
         shared.thread_gone();
         shared.idle.release(permit, Some(Spinning::take_over()));
@@ -257,7 +257,7 @@ fn it_begins_anew_with_its_count_where_somebody_ran() {
         ..Seen::default()
     });
     monitor.found.acted = true;
-    monitor.get_up();
+    monitor.wake_up();
     let seen = monitor.memory.seen[0];
     assert_eq!((seen.ticks, seen.since), (0, 0), "that is long ago");
     assert_eq!(rest(&mut monitor), BUSY);
@@ -293,15 +293,18 @@ fn it_fires_a_timer_that_is_late() {
     assert!(fired.load(Relaxed));
     assert!(!monitor.look(), "once");
 
-    // Where a crowd fires together, it lets them.
+    // Where a burst fires together, it lets them.
     let (fired, waker) = noted();
-    for later in (0..=CROWD_LASTS).step_by(CROWD_WAIT as usize) {
-        shared.io.crowd.came(CROWD, clock.now_ns() + later);
+    for later in (0..=SLACK_AFTER).step_by(TIMER_SLACK as usize) {
+        shared
+            .io
+            .timer_slack
+            .came(SLACK_TIMERS, clock.now_ns() + later);
     }
-    clock.advance(Duration::from_nanos(CROWD_LASTS));
+    clock.advance(Duration::from_nanos(SLACK_AFTER));
     let next = clock.now_ns() + 1;
-    let until = shared.io.crowd.gets_up_at(next);
-    assert_eq!(until, clock.now_ns() + CROWD_WAIT);
+    let until = shared.io.timer_slack.wakes_at(next);
+    assert_eq!(until, clock.now_ns() + TIMER_SLACK);
     let key = processor.peer.timers.arm(next, waker);
     assert!(key.is_ok());
     clock.advance(Duration::from_nanos(
@@ -361,27 +364,27 @@ fn it_looks_at_the_netpoll_where_nobody_has_for_long() {
     watched.end();
 }
 
-/// A thread lies down while the monitor looks at the netpoll, so it does not wait there.
+/// A thread parks while the monitor looks at the netpoll, so it does not wait there.
 #[test]
 fn it_sends_somebody_to_the_netpoll_when_its_look_is_over() {
     let runtime = runtime();
     let shared = runtime.handle().shared();
     let sleeper = thread(&runtime);
     let mut monitor = monitor(&runtime);
-    assert!(!sleeper.lie_down(), "nothing is queued");
+    assert!(!sleeper.begin_park(), "nothing is queued");
     monitor.look();
-    assert!(!sleeper.bed().standing.has_permit(), "nothing is awaited");
+    assert!(!sleeper.own_peer().state.has_permit(), "nothing is awaited");
     // As if it waited there: nobody is woken for the timer.
     shared.enter_netpoll(sleeper.index());
     let later = shared.time.clock().now_ns() + SLOW.as_nanos() as u64;
-    let key = sleeper.bed().timers.arm(later, Waker::noop().clone());
+    let key = sleeper.own_peer().timers.arm(later, Waker::noop().clone());
     assert!(key.is_ok());
     monitor.look();
-    assert!(!sleeper.bed().standing.has_permit(), "it is there");
+    assert!(!sleeper.own_peer().state.has_permit(), "it is there");
     shared.leave_netpoll();
     monitor.look();
-    assert!(sleeper.bed().standing.has_permit(), "it goes there");
-    assert_eq!(sleeper.look_up(), Look::Up);
+    assert!(sleeper.own_peer().state.has_permit(), "it goes there");
+    assert_eq!(sleeper.check_before_sleep(), Look::Up);
     end(runtime, [sleeper]);
 }
 
@@ -408,7 +411,7 @@ fn it_wakes_a_thread_for_what_waits_beside_a_free_permit() {
             !refused,
             "where none can be had it tries again at the slow pace"
         );
-        assert_eq!(stage(&runtime).len(), 1);
+        assert_eq!(sim_threads(&runtime).len(), 1);
         shared.threads.refused.store(false, Relaxed);
         end(runtime, []);
     }
@@ -443,12 +446,12 @@ fn who_finds_no_permit_wakes_it() {
     let mut watched = Watched::new(runtime(), 2);
     for _ in 0..2 {
         let shared = watched.shared();
-        let bed = shared.idle.monitor();
-        assert!(!bed.wake_up());
+        let parker = shared.idle.monitor();
+        assert!(!parker.wake_up());
         shared.need_permit();
-        assert!(bed.wake_up());
+        assert!(parker.wake_up());
         shared.need_permit();
-        assert!(!bed.wake_up(), "it has not looked since");
+        assert!(!parker.wake_up(), "it has not looked since");
         watched.begins();
         assert_eq!(
             watched.rest(),
@@ -466,7 +469,7 @@ fn who_finds_no_permit_leaves_word_for_who_comes_to_a_fork() {
     let mut watched = Watched::new(runtime(), 2);
     // Whether its next fork was to come by. It has, then.
     let is_asked = |watched: &Watched| {
-        let asked = !watched.peer().queues.lane.ask();
+        let asked = !watched.peer().queues.branch_deque.ask();
         context::with_worker_frame(&watched.threads[0], || join(|| (), || ()));
         asked
     };
@@ -504,7 +507,7 @@ fn who_finds_no_permit_leaves_word_for_who_comes_to_a_fork() {
 }
 
 /// Waits until it is so, for as long as a test may take.
-pub(in crate::sched) fn patiently(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(in crate::sched) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let begin = std::time::Instant::now();
     while !is_so() {
         assert!(begin.elapsed().as_secs() < 60, "never: {what}");
@@ -520,7 +523,7 @@ fn its_thread_is_there_from_the_beginning_if_it_is_wanted() {
         let shared = runtime.handle().shared();
         assert_eq!(shared.is_monitored(), wanted);
         if wanted {
-            patiently("it looks", || shared.monitor.looks() > 0);
+            eventually("it looks", || shared.monitor.looks() > 0);
         }
     }
 }
@@ -568,7 +571,7 @@ fn the_system_tells_whether_a_thread_blocks() {
         id.is_waiting() == Some(true) && id.cpu_time_ns() == before
     };
     // It may wait for something else, and go on, on its way to where it stays.
-    patiently("it waits", || (0..100).all(|_| stands_still()));
+    eventually("it waits", || (0..100).all(|_| stands_still()));
     peer.thread.number.store(id.as_u32(), Relaxed);
     let asked = Asked {
         shared,
@@ -587,7 +590,7 @@ fn the_system_tells_whether_a_thread_blocks() {
         .number
         .store(ThreadId::current().as_u32(), Relaxed);
     assert!(!asked.is_waiting());
-    patiently("its CPU time moves", || {
+    eventually("its CPU time moves", || {
         !asked.is_off_core(asked.cpu_time())
     });
     shared.return_processor(processor);

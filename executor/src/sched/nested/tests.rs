@@ -39,7 +39,7 @@ fn pinned_tasks_are_polled_above_a_task_or_a_root() {
         worker.peer().progress.running.store(running, Relaxed);
         let did = worker.run_pinned_above(&root);
         assert_eq!(worker.peer().progress.running.load(Relaxed), running);
-        assert!(!worker.peer().standing.has_permit(), "it blocks");
+        assert!(!worker.peer().state.has_permit(), "it blocks");
         worker.peer().progress.running.store(0, Relaxed);
         (did, polls.get())
     };
@@ -84,7 +84,7 @@ fn a_future_that_a_pinned_task_has_woken_is_polled_before_a_sleep() {
     let runtime = runtime();
     let worker = thread(&runtime);
     let root = Root::new();
-    worker.lend_bed(&root);
+    worker.share_parker(&root);
     let waker = Waker::from(root.clone());
     let polls = Cell::new(0);
     let future = poll_fn(|_| {
@@ -112,12 +112,12 @@ fn who_waits_above_a_poll_is_woken_where_its_thread_sleeps() {
     let runtime = runtime();
     let worker = thread(&runtime);
     let above = Root::new();
-    worker.lend_bed(&above);
+    worker.share_parker(&above);
     above.unpark();
     assert!(worker.peer().thread.parker.is_notified());
     let (in_block_on, below) = in_block_on(&runtime);
     let above = Root::new();
-    in_block_on.lend_bed(&above);
+    in_block_on.share_parker(&above);
     above.unpark();
     assert!(below.parker().is_notified());
     end(runtime, [worker, in_block_on]);
@@ -130,6 +130,6 @@ fn in_block_on(runtime: &Runtime) -> (Worker, Shares<Root>) {
     let root = Root::new();
     root.settle(shared, None);
     let worker = Worker::new(shared.clone(), processor, Scope::Own, Some(root.clone()));
-    worker.peer().standing.arrive();
+    worker.peer().state.arrive();
     (worker, root)
 }

@@ -22,9 +22,9 @@ use crate::{
     spawn, spawn_local,
 };
 
-fn runtime_with(patience: Duration) -> Runtime {
+fn runtime_with(deadlock_after: Duration) -> Runtime {
     let builder = Builder::new().paused(true).seed(1);
-    builder.deadlock_after(patience).build().unwrap()
+    builder.deadlock_after(deadlock_after).build().unwrap()
 }
 
 /// What cannot be woken now is a deadlock.
@@ -48,10 +48,10 @@ fn now_ns(shared: &Shared) -> u64 {
     shared.time.clock().now_ns()
 }
 
-/// A thread that has lain down, and is about to sleep: nobody has the permit.
+/// A thread that has begun to park, and is about to sleep: nobody has the permit.
 fn parked(runtime: &Runtime) -> Worker {
     let worker = thread(runtime);
-    assert!(!worker.lie_down(), "nothing is queued");
+    assert!(!worker.begin_park(), "nothing is queued");
     worker
 }
 
@@ -72,16 +72,19 @@ fn is_interrupted(shared: &Shared) -> bool {
 
 /// The thread sleeps once. Whether it waited in the netpoll, from where it is called back at once.
 fn waits(worker: &Worker) -> bool {
-    let shared = worker.ground();
+    let shared = worker.env();
     shared.io.netpoll.interrupt();
-    assert!(!worker.wait_paused(paused(shared), &worker.bed().thread.parker, None));
+    assert!(!worker.wait_paused(paused(shared), &worker.own_peer().thread.parker, None));
     !is_interrupted(shared)
 }
 
 /// Nobody is woken for it: the thread goes to the netpoll.
 fn arm(worker: &Worker, deadline: u64) {
     worker.shared().enter_netpoll(worker.index());
-    let key = worker.bed().timers.arm(deadline, Waker::noop().clone());
+    let key = worker
+        .own_peer()
+        .timers
+        .arm(deadline, Waker::noop().clone());
     worker.shared().leave_netpoll();
     assert!(key.is_ok(), "the runtime goes on");
 }
@@ -91,12 +94,12 @@ fn arm(worker: &Worker, deadline: u64) {
 #[test]
 fn the_last_one_to_lie_down_learns_of_it() {
     let paused = Paused::new(1, Duration::ZERO);
-    paused.get_up();
-    paused.get_up();
-    assert!(!paused.lie_down());
-    paused.get_up();
-    assert!(!paused.lie_down());
-    assert!(paused.lie_down());
+    paused.wake_up();
+    paused.wake_up();
+    assert!(!paused.fall_asleep());
+    paused.wake_up();
+    assert!(!paused.fall_asleep());
+    assert!(paused.fall_asleep());
 }
 
 #[test]
@@ -169,7 +172,7 @@ fn the_clock_is_held_until_the_last_one_lets_go() {
     let runtime = runtime();
     let shared = runtime.handle().shared();
     // Somebody is awake, who is to ask.
-    paused(shared).get_up();
+    paused(shared).wake_up();
     let _enrolled = paused(shared).enroll(&waiting_root());
     let may_pass = || paused(shared).may_pass(5);
     shared.hold_clock();
@@ -186,7 +189,7 @@ fn an_advance_lets_time_pass_as_far_as_it_goes() {
     let runtime = runtime();
     let shared = runtime.handle().shared();
     // Somebody is awake, and looks later.
-    paused(shared).get_up();
+    paused(shared).wake_up();
     let _enrolled = paused(shared).enroll(&waiting_root());
     let may_pass = |deadline| paused(shared).may_pass(deadline);
     shared.hold_clock();
@@ -223,9 +226,9 @@ fn who_lets_the_clock_go_calls_the_one_who_can_move_it() {
         is_interrupted(shared)
     };
     assert!(!interrupts(), "it is awake, and looks before it sleeps");
-    paused(shared).lie_down();
+    paused(shared).fall_asleep();
     assert!(interrupts());
-    paused(shared).get_up();
+    paused(shared).wake_up();
     worker.shared().leave_netpoll();
     end(runtime, [worker]);
 }
@@ -236,10 +239,10 @@ fn a_thread_goes_to_the_netpoll_where_a_root_waits() {
     let shared = runtime.handle().shared();
     let worker = parked(&runtime);
     shared.have_a_look(paused(shared));
-    assert!(!worker.bed().standing.has_permit(), "nobody waits");
+    assert!(!worker.own_peer().state.has_permit(), "nobody waits");
     let enrolled = paused(shared).enroll(&waiting_root());
     shared.have_a_look(paused(shared));
-    assert_eq!(worker.look_up(), Look::Up, "it was woken");
+    assert_eq!(worker.check_before_sleep(), Look::Up, "it was woken");
     assert!(!is_interrupted(shared), "nobody was there");
     drop(enrolled);
     end(runtime, [worker]);
@@ -251,12 +254,12 @@ fn the_last_one_to_leave_calls_the_one_in_the_netpoll() {
     let shared = runtime.handle().shared();
     let [first, second, polls] = [(); 3].map(|()| thread(&runtime));
     polls.shared().enter_netpoll(polls.index());
-    paused(shared).lie_down();
+    paused(shared).fall_asleep();
     first.leave();
     assert!(!is_interrupted(shared), "the second is awake");
     second.leave();
     assert!(is_interrupted(shared));
-    paused(shared).get_up();
+    paused(shared).wake_up();
     polls.shared().leave_netpoll();
     end(runtime, [polls]);
 }
@@ -273,18 +276,18 @@ fn who_waits_above_a_poll_sleeps() {
         assert_eq!(awake(shared), sleepers);
         assert_eq!(is_interrupted(shared), interrupts);
     };
-    paused(shared).get_up();
+    paused(shared).wake_up();
     shared.park_above(true, || park(1, false));
     assert_eq!(awake(shared), 2);
-    paused(shared).lie_down();
+    paused(shared).fall_asleep();
     shared.park_above(true, || park(0, true));
     assert_eq!(awake(shared), 1);
     // It is none of this runtime's threads.
     shared.park_above(false, || park(1, false));
-    paused(shared).lie_down();
+    paused(shared).fall_asleep();
     shared.park_above(false, || park(0, true));
     assert_eq!(awake(shared), 0);
-    paused(shared).get_up();
+    paused(shared).wake_up();
     assert_eq!(parks.get(), 4);
     worker.shared().leave_netpoll();
     end(runtime, [worker]);
@@ -295,15 +298,16 @@ fn who_finds_another_in_the_netpoll_sleeps_elsewhere() {
     let runtime = runtime();
     let shared = runtime.handle().shared();
     let worker = parked(&runtime);
-    let sleep =
-        |keep_alive| worker.wait_paused(paused(shared), &worker.bed().thread.parker, keep_alive);
+    let sleep = |keep_alive| {
+        worker.wait_paused(paused(shared), &worker.own_peer().thread.parker, keep_alive)
+    };
     let poller = shared.io.netpoll.try_poller().expect("nobody is there");
     worker.shared().enter_netpoll(worker.index());
     assert!(sleep(Some(Duration::ZERO)), "it slept for long enough");
     drop(poller);
     assert!(is_interrupted(shared), "it was the last to fall asleep");
     let poller = shared.io.netpoll.try_poller();
-    shared.unpark(worker.bed());
+    shared.unpark(worker.own_peer());
     assert!(!sleep(Some(Duration::MAX)), "it was woken");
     drop(poller);
     assert_eq!(awake(shared), 1);
@@ -320,7 +324,7 @@ fn all_wait_where_nothing_is_queued_and_nobody_was_woken() {
     let worker = thread(&runtime);
     drop(runtime.spawn(async {}));
     let task = shared.queues.grq.pop().expect("the permit is taken");
-    assert!(!worker.lie_down(), "nothing else is queued");
+    assert!(!worker.begin_park(), "nothing else is queued");
     let all_wait = || shared.all_wait(paused(shared));
     assert!(all_wait());
     let permit = shared.idle.acquire().expect("nobody has it");
@@ -335,9 +339,9 @@ fn all_wait_where_nothing_is_queued_and_nobody_was_woken() {
     assert!(worker.p.runnext.put(task).is_none());
     assert!(!all_wait(), "its thread runs it next");
     let task = worker.p.runnext.take().expect("it is there");
-    worker.bed().queues.inbox.push(task);
+    worker.own_peer().queues.inbox.push(task);
     assert!(!all_wait(), "its thread was woken for it");
-    let task = worker.bed().queues.inbox.pop().expect("it is there");
+    let task = worker.own_peer().queues.inbox.pop().expect("it is there");
     let root = Root::new();
     let enrolled = paused(shared).enroll(&root);
     assert!(!all_wait(), "it is to be polled");
@@ -378,9 +382,9 @@ fn the_clock_stands_still_while_anything_can_go_on() {
     };
     assert!(stands(), "nobody waits for it");
     let enrolled = paused(shared).enroll(&waiting_root());
-    paused(shared).get_up();
+    paused(shared).wake_up();
     assert!(stands(), "a thread is awake");
-    paused(shared).lie_down();
+    paused(shared).fall_asleep();
     let permit = shared.idle.acquire().expect("nobody has it");
     assert!(stands(), "a thread was woken");
     shared.idle.release(permit, None);
@@ -410,7 +414,7 @@ fn what_the_netpoll_has_comes_before_the_next_timer() {
     while let Poll::Ready(ready) = source.poll_ready(&mut cx, Direction::Read) {
         source.clear_ready(ready.unwrap());
     }
-    assert!(!worker.lie_down(), "nothing is queued");
+    assert!(!worker.begin_park(), "nothing is queued");
     let enrolled = paused(shared).enroll(&waiting_root());
     arm(&worker, 300);
     sender.write_all(b"x").unwrap();
@@ -438,10 +442,10 @@ fn it_is_a_deadlock_where_nothing_can_wake() {
     assert!(waits(&worker), "a thread of others could be at it");
     assert!(is_stuck(shared) && panics());
     assert!(root.is_notified(), "its thread is to hear of it");
-    paused(shared).get_up();
+    paused(shared).wake_up();
     let nested = || shared.park_above(true, || ());
     assert!(catch_unwind(AssertUnwindSafe(nested)).is_err());
-    paused(shared).lie_down();
+    paused(shared).fall_asleep();
     drop(enrolled);
     end(runtime, [worker]);
 }
@@ -468,7 +472,7 @@ fn a_socket_may_wake_at_any_time() {
     let shared = runtime.handle().shared();
     let worker = thread(&runtime);
     let (_sender, mut receiver, source) = watched(shared);
-    assert!(!worker.lie_down(), "nothing is queued");
+    assert!(!worker.begin_park(), "nothing is queued");
     let enrolled = paused(shared).enroll(&waiting_root());
     assert!(waits(&worker));
     assert!(!is_stuck(shared));
@@ -479,7 +483,7 @@ fn a_socket_may_wake_at_any_time() {
     end(runtime, [worker]);
 }
 
-/// Whether it is one after a wait that the patience ends, or an interrupt.
+/// Whether it is one after a wait that `deadlock_after` ends, or an interrupt.
 fn is_given(shared: &Shared, ready: &mut Vec<Waker>) -> bool {
     shared.io.netpoll.interrupt();
     let mut poller = shared.io.netpoll.try_poller().expect("nobody is there");
@@ -493,25 +497,25 @@ fn what_came_while_the_verdict_was_waited_for_is_no_deadlock() {
     let runtime = runtime();
     let shared = runtime.handle().shared();
     let worker = parked(&runtime);
-    paused(shared).lie_down();
+    paused(shared).fall_asleep();
     assert!(is_given(shared, &mut Vec::new()));
     let mut came = vec![Waker::noop().clone()];
     assert!(!is_given(shared, &mut came), "the netpoll brought it");
     let permit = shared.idle.acquire().expect("nobody has it");
     assert!(!is_given(shared, &mut Vec::new()), "somebody was woken");
     shared.idle.release(permit, None);
-    paused(shared).get_up();
+    paused(shared).wake_up();
     assert!(!is_given(shared, &mut Vec::new()), "somebody is awake");
-    paused(shared).lie_down();
+    paused(shared).fall_asleep();
     assert!(is_given(shared, &mut Vec::new()), "all of that is over");
     arm(&worker, 300);
     assert!(!is_given(shared, &mut Vec::new()), "a timer was armed");
-    paused(shared).get_up();
+    paused(shared).wake_up();
     end(runtime, [worker]);
 }
 
 #[test]
-fn there_is_no_verdict_before_the_patience_is_over() {
+fn there_is_no_verdict_before_the_time_is_over() {
     let runtime = runtime_with(Duration::from_secs(3600));
     let shared = runtime.handle().shared();
     assert!(!is_given(shared, &mut Vec::new()));
@@ -597,7 +601,7 @@ fn whatever_is_ready_is_drawn_once_at_any_place() {
 
 /// What is drawn is polled. How many steps it was.
 fn draw_all(worker: &Worker) -> usize {
-    let draw = || worker.draw(paused(worker.ground()));
+    let draw = || worker.draw(paused(worker.env()));
     context::with_worker_frame(worker, || {
         std::iter::from_fn(draw)
             .map(|step| match step {
@@ -615,10 +619,10 @@ fn what_comes_from_outside_is_drawn_with_the_rest() {
     drop(runtime.spawn(async {}));
     context::with_worker_frame(&worker, || drop(spawn_local(async {})));
     let pinned = worker.p.pop_pinned().expect("it was spawned here");
-    worker.ground().push_foreign(pinned);
-    assert!(!worker.bed().queues.inbox.is_empty());
+    worker.env().push_foreign(pinned);
+    assert!(!worker.own_peer().queues.inbox.is_empty());
     assert_eq!(draw_all(&worker), 2);
-    assert_eq!(worker.bed().counters.global.get(), 1);
+    assert_eq!(worker.own_peer().counters.global.get(), 1);
     end(runtime, [worker]);
 }
 
@@ -634,7 +638,7 @@ fn a_full_queue_leaves_the_others_where_they_are() {
     assert_eq!(worker.p.lrq.room(), 0);
     drop(runtime.spawn(async {}));
     worker.gather();
-    assert_eq!(worker.ground().queues.grq.len(), 1);
+    assert_eq!(worker.env().queues.grq.len(), 1);
     assert_eq!(draw_all(&worker), capacity + 2, "they have their turn");
     end(runtime, [worker]);
 }

@@ -11,8 +11,8 @@ use crate::{
     runtime::{Builder, Runtime},
     sched::{
         Shared,
+        env::{Env, PeerEnv},
         find::{GLOBAL_TICK, tests::thread},
-        ground::{Bed, Ground},
         shutdown::tests::end,
         sleep::Sleeper,
         worker::{Step, Worker},
@@ -96,17 +96,20 @@ fn runs(worker: &Worker) -> i64 {
 
 /// How many tasks are in its own ordered queue.
 fn own(worker: &Worker) -> usize {
-    worker.bed().ordered().map_or(0, |ordered| ordered.len())
+    worker
+        .own_peer()
+        .ordered()
+        .map_or(0, |ordered| ordered.len())
 }
 
 /// It has no turn for those below any more.
 fn without_turns(worker: &Worker) {
-    worker.p.ranks.next_turn.set(u64::MAX);
+    worker.p.priority_queues.next_turn.set(u64::MAX);
 }
 
 /// It does not look at what all others publish any more.
 fn without_looks(worker: &Worker) {
-    worker.p.ranks.next_look.set(u64::MAX);
+    worker.p.priority_queues.next_look.set(u64::MAX);
 }
 
 #[test]
@@ -153,7 +156,7 @@ fn who_takes_of_what_is_shared_takes_its_share() {
     let task = workers[0].take_shared(ANY).expect("ten are there");
     assert_eq!(ends(task), 1);
     assert_eq!(own(&workers[0]), 5, "half and one, but for the first");
-    assert_eq!(workers[0].ground().queues.ordered.len(), 4);
+    assert_eq!(workers[0].env().queues.ordered.len(), 4);
     end(runtime, workers);
 }
 
@@ -172,8 +175,10 @@ fn a_thief_takes_from_who_has_the_highest() {
         assert_eq!(ends(task), 7);
         let left = [0, 1, 2, 3].map(|at| own(&workers[at]));
         assert_eq!(left, [2, 2, 2, 1], "the upper half of five");
-        assert_eq!(thief.bed().counters.stolen.get(), 3 * round);
-        let left = workers.iter().flat_map(|worker| worker.p.ranks.drain());
+        assert_eq!(thief.own_peer().counters.stolen.get(), 3 * round);
+        let left = workers
+            .iter()
+            .flat_map(|worker| worker.p.priority_queues.drain());
         left.for_each(Shared::cancel);
     }
     end(runtime, workers);
@@ -210,10 +215,10 @@ fn the_next_look_at_others_is_some_ticks_later() {
     without_turns(worker);
     assert_eq!(runs(worker), 1);
     spawn(other, &[2]);
-    let looked_at = worker.bed().progress.ticks.load(Relaxed);
+    let looked_at = worker.own_peer().progress.ticks.load(Relaxed);
     while runs(worker) == 1 {}
     assert_eq!(
-        worker.bed().progress.ticks.load(Relaxed) - looked_at,
+        worker.own_peer().progress.ticks.load(Relaxed) - looked_at,
         TURN_TICKS
     );
     end(runtime, workers);
@@ -242,7 +247,11 @@ fn the_global_queue_waits_for_those_above_where_order_is_strict() {
         let (runtime, worker) = alone(strict);
         spawn(&worker, &[own]);
         share(&runtime, &[0]);
-        worker.bed().progress.ticks.store(GLOBAL_TICK - 1, Relaxed);
+        worker
+            .own_peer()
+            .progress
+            .ticks
+            .store(GLOBAL_TICK - 1, Relaxed);
         let first = runs(&worker);
         end(runtime, [worker]);
         first
@@ -279,7 +288,7 @@ fn a_turn_is_for_the_lowest_unless_order_is_strict() {
     for (strict, first) in [(false, -1), (true, 1)] {
         let (runtime, worker) = alone(strict);
         spawn(&worker, &[1, -1]);
-        worker.p.ranks.next_turn.set(1);
+        worker.p.priority_queues.next_turn.set(1);
         assert_eq!(runs(&worker), first);
         end(runtime, [worker]);
     }
@@ -327,7 +336,7 @@ fn where_nothing_is_plain_the_turn_goes_on() {
     let (runtime, worker) = alone(false);
     spawn(&worker, &[5]);
     share(&runtime, &[9]);
-    worker.p.ranks.turn.set(1);
+    worker.p.priority_queues.turn.set(1);
     assert_eq!(turn(&worker), Some(Whose::Of(5)));
     assert_eq!(turn(&worker), Some(Whose::Of(9)));
     assert_eq!(turn(&worker), None);
@@ -339,9 +348,9 @@ fn what_is_handed_in_or_left_behind_is_for_all() {
     let (runtime, worker) = alone(false);
     spawn(&worker, &[1, -1]);
     let shared = worker.shared().clone();
-    worker.hand_in();
+    worker.flush();
     assert_eq!((own(&worker), shared.queues.ordered.len()), (0, 2));
-    assert!(worker.bed().flags.gave_away.load(Relaxed));
+    assert!(worker.own_peer().flags.gave_away.load(Relaxed));
     spawn(&worker, &[1]);
     let index = worker.index();
     worker.leave();
@@ -354,8 +363,10 @@ fn what_is_handed_in_or_left_behind_is_for_all() {
 fn who_clears_away_takes_what_another_has() {
     let (runtime, workers) = threads(2, false);
     spawn(&workers[1], &[-2, 4, 1, 3]);
-    let task = workers[0].steal_ordered_from(workers[1].bed()).map(ends);
-    let shared = workers[0].ground().queues.ordered.top();
+    let task = workers[0]
+        .steal_ordered_from(workers[1].own_peer())
+        .map(ends);
+    let shared = workers[0].env().queues.ordered.top();
     let left = own(&workers[1]);
     // Before anything fails: a runtime's end could not go on without it.
     end(runtime, workers);

@@ -7,8 +7,8 @@ use crate::{
     runtime::{Builder, Runtime},
     sched::{
         Shared,
+        env::Env,
         find::tests::{runtime, thread},
-        ground::Ground,
         shutdown::tests::end,
         sleep::Sleeper,
         worker::{Step, Worker},
@@ -53,7 +53,7 @@ fn fill(worker: &Worker) -> Vec<Id> {
 
 /// What is in the global queue, in the order of spawning.
 fn global(worker: &Worker) -> Vec<Id> {
-    let tasks = std::iter::from_fn(|| worker.ground().queues.grq.pop());
+    let tasks = std::iter::from_fn(|| worker.env().queues.grq.pop());
     let mut ids: Vec<_> = tasks
         .map(|task| {
             let id = task.header().id();
@@ -69,11 +69,11 @@ fn global(worker: &Worker) -> Vec<Id> {
 fn a_revocation_takes_all_that_others_could_run() {
     let (runtime, worker, other) = both();
     let ids = fill(&worker);
-    assert!(!worker.bed().flags.gave_away.load(Relaxed));
+    assert!(!worker.own_peer().flags.gave_away.load(Relaxed));
     let (scratch, _) = local_queue();
-    assert!(worker.ground().revoke(worker.bed(), &scratch));
+    assert!(worker.env().revoke(worker.own_peer(), &scratch));
     assert_eq!(global(&worker), ids);
-    assert!(worker.bed().flags.gave_away.load(Relaxed));
+    assert!(worker.own_peer().flags.gave_away.load(Relaxed));
     end(runtime, [worker, other]);
 }
 
@@ -81,7 +81,7 @@ fn a_revocation_takes_all_that_others_could_run() {
 fn who_hands_in_keeps_nothing_that_others_could_run() {
     let (runtime, worker, other) = both();
     let ids = fill(&worker);
-    worker.hand_in();
+    worker.flush();
     assert_eq!(global(&worker), ids);
     end(runtime, [worker, other]);
 }
@@ -95,10 +95,10 @@ fn after_a_revocation_the_next_fork_comes_by() {
     context::with_worker_frame(&worker, || {
         join(|| (), || ());
         let (scratch, _) = local_queue();
-        assert!(shared.revoke(worker.bed(), &scratch));
-        assert!(!worker.bed().standing.has_permit());
+        assert!(shared.revoke(worker.own_peer(), &scratch));
+        assert!(!worker.own_peer().state.has_permit());
         join(|| (), || ());
-        assert!(worker.bed().standing.has_permit(), "it asked for another");
+        assert!(worker.own_peer().state.has_permit(), "it asked for another");
     });
     shared.io.waiter.store(0, Relaxed);
     end(runtime, [worker, other]);
@@ -116,9 +116,9 @@ fn the_last_look_finds_what_was_left_alone() {
     assert!(searcher.begin_search());
     context::with_worker_frame(&poller, || drop(spawn(async {})));
     assert!(!poller.p.runnext.is_empty());
-    assert!(searcher.lie_down(), "somebody has to be there for it");
+    assert!(searcher.begin_park(), "somebody has to be there for it");
     poller.p.tick();
-    assert!(!searcher.lie_down(), "its thread has come back to it");
+    assert!(!searcher.begin_park(), "its thread has come back to it");
     end(runtime, [searcher, poller]);
 }
 

@@ -12,8 +12,8 @@ use crate::{
     queue::OrderedStealer,
     runtime::{Builder, Runtime},
     sched::{
-        closing::Closing,
         find::tests::{runtime, thread},
+        phase::ShutdownEnv,
         shutdown::tests::{alone, end, leave_the_stage, next},
         sleep::{Look, Sleeper},
     },
@@ -30,7 +30,7 @@ fn poll(worker: &Worker, task: Task) {
 fn is_offered(runtime: &Runtime, worker: &Worker, later: Duration) -> bool {
     context::with_worker_frame(worker, || drop(spawn(async {})));
     let woken = leave_the_stage(runtime);
-    worker.ground().time.clock().advance(later);
+    worker.env().time.clock().advance(later);
     poll(worker, next(worker));
     woken > 0
 }
@@ -39,11 +39,7 @@ fn is_offered(runtime: &Runtime, worker: &Worker, later: Duration) -> bool {
 fn offered(later: Duration, tasks: usize) -> Vec<usize> {
     let runtime = runtime();
     let worker = thread(&runtime);
-    worker
-        .ground()
-        .time
-        .clock()
-        .advance(Duration::from_millis(1));
+    worker.env().time.clock().advance(Duration::from_millis(1));
     let offered = (0..tasks)
         .filter(|_| is_offered(&runtime, &worker, later))
         .collect();
@@ -53,12 +49,12 @@ fn offered(later: Duration, tasks: usize) -> Vec<usize> {
 
 #[test]
 fn a_task_that_has_to_wait_is_offered_each_time() {
-    assert_eq!(offered(GATE_PATIENCE, 14), Vec::from_iter(0..14));
+    assert_eq!(offered(WAKE_USEFUL_AFTER, 14), Vec::from_iter(0..14));
 }
 
 #[test]
 fn where_its_thread_is_soon_back_a_task_is_offered_less_and_less() {
-    let soon = GATE_PATIENCE - Duration::from_nanos(1);
+    let soon = WAKE_USEFUL_AFTER - Duration::from_nanos(1);
     assert_eq!(offered(soon, 14), [0, 1, 2, 3, 5, 8, 13]);
 }
 
@@ -235,12 +231,12 @@ fn a_call_is_passed_on_with_a_free_permit_or_else_with_the_own() {
         let idle = &runtime.handle().shared().idle;
         let call = call(&runtime);
         let id = call.header().id();
-        assert!(!sleeper.lie_down(), "nothing is queued");
+        assert!(!sleeper.begin_park(), "nothing is queued");
         let permit = if is_free { None } else { idle.acquire() };
         worker.pass_on(call);
-        assert_eq!(worker.peer().standing.has_permit(), is_free);
-        assert_eq!(sleeper.look_up(), Look::Up);
-        assert!(sleeper.peer().standing.has_permit());
+        assert_eq!(worker.peer().state.has_permit(), is_free);
+        assert_eq!(sleeper.check_before_sleep(), Look::Up);
+        assert!(sleeper.peer().state.has_permit());
         let handed = sleeper.peer().handed.take().expect("it was handed over");
         assert_eq!(handed.header().id(), id);
         let _ = handed.cancel();
@@ -257,12 +253,16 @@ fn who_has_no_permit_leaves_the_call_to_all() {
     let (worker, sleeper) = (thread(&runtime), thread(&runtime));
     let shared = runtime.handle().shared();
     let call = call(&runtime);
-    assert!(!sleeper.lie_down(), "nothing is queued");
-    let taken = worker.peer().standing.revoke().expect("it has one");
+    assert!(!sleeper.begin_park(), "nothing is queued");
+    let taken = worker.peer().state.revoke().expect("it has one");
     worker.pass_on(call);
     assert_eq!(shared.queues.grq.len(), 1);
     assert!(sleeper.peer().handed.take().is_none());
-    assert_eq!(sleeper.look_up(), Look::Up, "it was woken for that");
+    assert_eq!(
+        sleeper.check_before_sleep(),
+        Look::Up,
+        "it was woken for that"
+    );
     shared.idle.release(taken, None);
     end(runtime, [worker, sleeper]);
 }

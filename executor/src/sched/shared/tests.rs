@@ -1,4 +1,4 @@
-//! What the runtime brings to the protocols as their ground. Each question is about all Ps and
+//! What the runtime brings to the protocols as their environment. Each question is about all Ps and
 //! about what foreign threads brought: it is asked with something in one of these places alone. And
 //! what the end says, and to whom.
 
@@ -429,7 +429,7 @@ fn the_end_comes_to_all_that_wait() {
     let weak = Arc::downgrade(shared(&runtime));
     // That thread is in a `block_on`, and leaves later.
     runtime.shutdown_timeout(Duration::ZERO);
-    assert_eq!(dropped.get(), 2, "tasks at both homes");
+    assert_eq!(dropped.get(), 2, "tasks of both scheduler handles");
     assert_eq!(woken.get(), 3, "two timers and a source");
     for timers in &timers {
         assert!(
@@ -461,7 +461,7 @@ fn who_waits_for_the_end_is_told() {
     assert!(waiter.join().unwrap());
 }
 
-mod slots;
+mod allp;
 
 /// Else its age would be less than nothing, which reads as 49 days.
 #[test]

@@ -25,7 +25,9 @@ use crate::{
     cell::TaskRef,
     log,
     runtime::{Builder, Runtime},
-    sched::{find::tests::thread, incoming::HOME, stage::Stage, worker::Step},
+    sched::{
+        find::tests::thread, inject::SCHEDULER_FUNCTIONS, sim_threads::SimThreads, worker::Step,
+    },
     spawn,
     sync::atomic::Ordering::SeqCst,
     timer::Clock,
@@ -87,7 +89,7 @@ fn with_a_waker_in_flight(workers: usize) {
     }
     assert_eq!(shared.strong_count(), 1, "the runtime keeps itself");
     assert_eq!(dropped.load(SeqCst), 0);
-    (HOME.schedule)(reference.header().home(), in_flight);
+    (SCHEDULER_FUNCTIONS.schedule)(reference.header().scheduler(), in_flight);
     assert_eq!(
         dropped.load(SeqCst),
         1,
@@ -145,14 +147,14 @@ where
     context::with_worker_frame(worker, || worker.poll(task));
 }
 
-/// Threads that lie on the stage end, as if there were nothing for them. How many there were.
+/// Threads that wait in `SimThreads` end, as if there were nothing for them. How many there were.
 pub(in crate::sched) fn leave_the_stage(runtime: &Runtime) -> usize {
     let shared = runtime.handle().shared();
     let started = shared
         .threads
-        .stage
+        .sim_threads
         .as_ref()
-        .map_or_else(Vec::new, Stage::take);
+        .map_or_else(Vec::new, SimThreads::take);
     let count = started.len();
     for processor in started {
         Worker::begin(shared, processor).leave();

@@ -12,8 +12,8 @@ use crate::{
     queue::OrderedStealer,
     sched::{
         Shared,
-        ground::{Bed, Ground},
-        idle::Stands,
+        env::{Env, PeerEnv},
+        idle::WorkerState,
         processor::Peer,
         sleep::Sleeper,
     },
@@ -61,7 +61,7 @@ impl Checks {
 
     /// A worker is about to poll `task`.
     pub(super) fn polls(&self, driver: &Driver, thread: &Thread, task: &Task) {
-        if !thread.worker.bed().standing().has_permit() {
+        if !thread.worker.own_peer().state().has_permit() {
             driver.fail(|| format!("S3: task {} is polled without a permit", task.header().id()));
         }
         let others = driver
@@ -75,7 +75,7 @@ impl Checks {
 
     /// A worker is about to run a branch that it has stolen.
     pub(super) fn runs_a_branch(&self, driver: &Driver, thread: &Thread) {
-        if !thread.worker.bed().standing().has_permit() {
+        if !thread.worker.own_peer().state().has_permit() {
             driver.fail(|| "S3: a branch is stolen without a permit".to_owned());
         }
     }
@@ -93,7 +93,7 @@ impl Checks {
         let shared = &driver.shared;
         let running = shared
             .peers()
-            .filter(|peer| peer.standing.load() == Stands::Running)
+            .filter(|peer| peer.state.load() == WorkerState::Running)
             .count();
         let free = shared.idle.free();
         if running + free != shared.idle.workers() {
@@ -108,16 +108,20 @@ impl Checks {
         if counted > shared.idle.workers() {
             driver.fail(|| format!("I6: {counted} spinners"));
         }
-        let mut known = shared.threads.stage.as_ref().map_or(0, |stage| stage.len());
+        let mut known = shared
+            .threads
+            .sim_threads
+            .as_ref()
+            .map_or(0, |sim_threads| sim_threads.len());
         for thread in driver.threads.borrow().iter().flatten() {
             let spinning = thread.worker.spinning.take();
             let spins = spinning.is_some();
             thread.worker.spinning.set(spinning);
             // Handed over, and not taken note of yet.
-            let gets = thread.worker.lies.get()
+            let gets = thread.worker.parking.get()
                 && matches!(
-                    thread.worker.bed().standing().load(),
-                    Stands::Running | Stands::Stuck
+                    thread.worker.own_peer().state().load(),
+                    WorkerState::Running | WorkerState::Stuck
                 );
             known += usize::from(spins || gets);
         }
@@ -136,8 +140,8 @@ impl Checks {
         }
         let threads = driver.threads.borrow();
         let waits = threads.iter().flatten().any(|thread| {
-            let peer = thread.worker.bed();
-            let takes_one = peer.standing.load() == Stands::Running
+            let peer = thread.worker.own_peer();
+            let takes_one = peer.state.load() == WorkerState::Running
                 && !thread.busy.get()
                 && peer.queues.runnext.peek().is_none()
                 && peer.queues.direct.peek().is_none();
@@ -183,7 +187,7 @@ impl Checks {
             let ticks = peer.progress.ticks.load(Relaxed);
             let taken = peer.counters.global.get();
             let (since, had) = global[index];
-            if empty || taken != had || peer.standing.load() != Stands::Running {
+            if empty || taken != had || peer.state.load() != WorkerState::Running {
                 global[index] = (ticks, taken);
             } else if ticks > since + 62 {
                 driver.fail(|| {

@@ -14,7 +14,7 @@
 //! | a steal | one such line to claim it, and one for each task, which lies in another CPU's cache |
 //! | a task that is spawned | `spawn_ns` |
 //! | a poll | `poll_ns`, and what the task says by [`work`] |
-//! | a thread that is woken | `unpark_ns` for the waker, and it comes round `wake_ns` later |
+//! | a thread that is woken | `unpark_ns` for the waker, and it goes on `wake_ns` later |
 //! | falling asleep | `park_ns` |
 //! | a wait for the clock | what the clock moved by |
 //!
@@ -42,7 +42,7 @@ use crate::{
     metrics::Counters,
     rng::Rng,
     runtime::Runtime,
-    sched::{Shared, closing::Closing, sleep::Sleeper},
+    sched::{Shared, phase::ShutdownEnv, sleep::Sleeper},
     sync::Arc,
 };
 
@@ -205,13 +205,13 @@ impl Paced {
 
     /// A call by a foreign thread, and then all that comes of it.
     pub(super) fn run(&self, call: impl FnOnce()) {
-        context::apart(call);
+        context::as_another_thread(call);
         self.see_who_comes(self.now());
         while let Some(at) = self.next() {
             self.shared.time.clock().set(at);
             // The monitor first: it is rare, and its thread is nobody's CPU here.
             if self.watch.is_due(at) {
-                context::apart(|| self.watch.look());
+                context::as_another_thread(|| self.watch.look());
                 self.see_who_comes(at);
             } else {
                 let Some(Reverse((_, _, index))) = self.due.borrow_mut().pop() else {
@@ -219,7 +219,7 @@ impl Paced {
                 };
                 let up = self.threads.borrow()[index].at.get() == At::Up;
                 let free = self.shared.idle.free();
-                let mut cost = context::apart(|| self.step(index, at));
+                let mut cost = context::as_another_thread(|| self.step(index, at));
                 self.shared.time.clock().set(at);
                 // Who is up gives no permit back in a step, and whoever is woken gets one.
                 if !up || self.shared.idle.free() != free {
@@ -259,7 +259,7 @@ impl Paced {
     fn step(&self, index: usize, at: u64) -> u64 {
         let costs = &self.costs;
         let thread = self.threads.borrow()[index].clone();
-        let counters = &thread.worker.bed().counters;
+        let counters = &thread.worker.own_peer().counters;
         let before = Counted::of(counters);
         let found = self.found.borrow_mut()[index].take();
         let mut cost = 0;
@@ -298,8 +298,8 @@ impl Paced {
 
     /// The thread's next step is at `at`, or when it is notified.
     fn go_on(&self, index: usize, at: u64) {
-        let standing = self.threads.borrow()[index].at.get();
-        if matches!(standing, At::Asleep | At::Polling | At::Wanting) {
+        let state = self.threads.borrow()[index].at.get();
+        if matches!(state, At::Asleep | At::Polling | At::Wanting) {
             self.asleep.borrow_mut().push(index);
         } else {
             let tie = self.rng.next();
@@ -312,13 +312,13 @@ impl Paced {
         let before = self.due.borrow().len();
         let comes = at + self.costs.wake_ns;
         let mut threads = self.threads.borrow_mut();
-        let stage = self
+        let sim_threads = self
             .shared
             .threads
-            .stage
+            .sim_threads
             .as_ref()
             .expect("the clock is virtual");
-        for processor in stage.take() {
+        for processor in sim_threads.take() {
             let thread = Thread::begin(&self.shared, processor);
             threads.push(Rc::new(thread));
             self.found.borrow_mut().push(None);

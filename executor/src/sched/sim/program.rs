@@ -28,7 +28,7 @@ use crate::{
     block_in_place, compute as computation, context, fork,
     rng::Rng,
     runtime::Handle,
-    sched::{ground::Bed, sleep::Sleeper},
+    sched::{env::PeerEnv, sleep::Sleeper},
     spawn_local,
     task::{self, JoinHandle},
     time::sleep,
@@ -91,7 +91,7 @@ pub(super) struct Taste {
 const KINDS: usize = 18;
 /// Closures of a tree at most.
 const CLOSURES: usize = 24;
-/// More levels than a P has lanes.
+/// More levels than a P has buckets.
 const RANKS: usize = 11;
 
 impl Taste {
@@ -282,7 +282,7 @@ impl World {
 
 /// The P of this virtual thread.
 fn here() -> Option<usize> {
-    context::with_worker(|worker| worker.map(|worker| worker.bed().index()))
+    context::with_worker(|worker| worker.map(|worker| worker.own_peer().index()))
 }
 
 /// A child, with what its end may be.

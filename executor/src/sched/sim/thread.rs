@@ -11,9 +11,9 @@ use crate::{
     context,
     sched::{
         Shared, Worker,
-        closing::Closing,
-        ground::{Bed, Ground},
+        env::{Env, PeerEnv},
         monitor::{Monitor, Rest},
+        phase::ShutdownEnv,
         processor::Processor,
         sleep::{Awake, Look, Sleeper, Slept},
         worker::Step,
@@ -26,10 +26,10 @@ use crate::{
 pub(super) enum At {
     /// Between two steps of its loop.
     Up,
-    /// It found nothing, and lies down next.
+    /// It found nothing, and begins to park next.
     Dry,
-    /// It has lain down, or come round, and looks up next.
-    Lying,
+    /// It has begun to park, or slept, and checks next.
+    Parking,
     /// On its own parker.
     Asleep,
     /// In the netpoll.
@@ -72,7 +72,7 @@ impl Thread {
     }
 
     pub(super) fn is_notified(&self) -> bool {
-        self.worker.bed().parker().is_notified()
+        self.worker.own_peer().parker().is_notified()
     }
 
     /// Runs `f` as this thread.
@@ -96,7 +96,7 @@ impl Thread {
 
     fn step_worker(&self, hand: &impl Hand) -> bool {
         let worker = &self.worker;
-        let parker = worker.bed().parker();
+        let parker = worker.own_peer().parker();
         let at = match self.at.get() {
             At::Up => match worker.step() {
                 Step::Run(task) => {
@@ -112,12 +112,12 @@ impl Thread {
                 Step::Root => unreachable!("it has no root"),
                 Step::Leave => return false,
             },
-            At::Dry if worker.lie_down() => At::Up,
+            At::Dry if worker.begin_park() => At::Up,
             At::Dry => {
                 worker.falls_asleep();
-                At::Lying
+                At::Parking
             }
-            At::Lying => match worker.look_up() {
+            At::Parking => match worker.check_before_sleep() {
                 Look::Up => At::Up,
                 Look::Wants => self.wants(),
                 Look::Nothing if worker.shared().nobody_polls() => {
@@ -140,8 +140,8 @@ impl Thread {
                     expired: at == At::Asleep && !notified && hand.expires(),
                     ready: !worker.ready.borrow().is_empty(),
                 };
-                match worker.come_round(slept) {
-                    None => At::Lying,
+                match worker.after_sleep(slept) {
+                    None => At::Parking,
                     Some(Awake::Go) => At::Up,
                     Some(Awake::Leave) => return false,
                 }
@@ -163,7 +163,7 @@ impl Thread {
         if self.worker.ask_for_permit() {
             At::Up
         } else {
-            self.worker.bed().parker().try_sleep();
+            self.worker.own_peer().parker().try_sleep();
             At::Wanting
         }
     }
@@ -207,7 +207,7 @@ impl Watch {
         if self.next.get().is_some() {
             monitor.look();
         } else {
-            monitor.get_up();
+            monitor.wake_up();
         }
         self.next.set(match monitor.rest() {
             // No stall is reported here.

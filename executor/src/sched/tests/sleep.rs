@@ -8,10 +8,10 @@ use crate::{
     context,
     runtime::{Builder, Runtime},
     sched::{
-        closing::Closing,
+        env::{Env, PeerEnv},
         find::tests::{runtime, thread as worker},
-        ground::{Bed, Ground},
-        idle::Stands,
+        idle::WorkerState,
+        phase::ShutdownEnv,
         shutdown::tests::end,
         sleep::{Awake, Sleeper, Slept},
         worker::Worker,
@@ -34,8 +34,8 @@ const EXPIRED: Slept = Slept {
     ..IN_VAIN
 };
 
-fn stands(worker: &Worker) -> Stands {
-    worker.bed().standing().load()
+fn stands(worker: &Worker) -> WorkerState {
+    worker.own_peer().state().load()
 }
 
 #[test]
@@ -56,9 +56,9 @@ fn no_more_than_half_of_those_who_are_busy_search() {
 fn who_was_woken_for_nothing_sleeps_on() {
     let runtime = runtime();
     let sleeper = worker(&runtime);
-    assert!(!sleeper.lie_down(), "nothing is queued");
-    assert_eq!(sleeper.come_round(IN_VAIN), None);
-    assert_eq!(stands(&sleeper), Stands::Parked);
+    assert!(!sleeper.begin_park(), "nothing is queued");
+    assert_eq!(sleeper.after_sleep(IN_VAIN), None);
+    assert_eq!(stands(&sleeper), WorkerState::Parked);
     assert_eq!(runtime.handle().shared().idle.free(), 2);
     end(runtime, [sleeper]);
 }
@@ -69,12 +69,16 @@ fn a_permit_that_comes_beside_another_goes_back() {
     for spins in [false, true] {
         let runtime = runtime();
         let sleeper = worker(&runtime);
-        assert!(!sleeper.lie_down(), "nothing is queued");
+        assert!(!sleeper.begin_park(), "nothing is queued");
         let idle = &runtime.handle().shared().idle;
         let own = idle.acquire().expect("nobody runs");
         drop(runtime.handle().spawn(async {}));
-        assert_eq!(stands(&sleeper), Stands::Running, "it was handed the other");
-        sleeper.stand_up(own, spins.then(|| idle.spin()));
+        assert_eq!(
+            stands(&sleeper),
+            WorkerState::Running,
+            "it was handed the other"
+        );
+        sleeper.unpark_self(own, spins.then(|| idle.spin()));
         assert_eq!(idle.free(), 1);
         assert_eq!(idle.spinning(), 1, "what came with the other is its own");
         assert!(sleeper.spins());
@@ -83,12 +87,12 @@ fn a_permit_that_comes_beside_another_goes_back() {
 }
 
 #[test]
-fn who_was_brought_something_gets_up_with_a_free_permit() {
+fn who_was_brought_something_wakes_up_with_a_free_permit() {
     let runtime = runtime();
     let sleeper = worker(&runtime);
-    assert!(!sleeper.lie_down(), "nothing is queued");
-    assert_eq!(sleeper.come_round(READY), Some(Awake::Go));
-    assert_eq!(stands(&sleeper), Stands::Running);
+    assert!(!sleeper.begin_park(), "nothing is queued");
+    assert_eq!(sleeper.after_sleep(READY), Some(Awake::Go));
+    assert_eq!(stands(&sleeper), WorkerState::Running);
     assert_eq!(runtime.handle().shared().idle.free(), 1);
     end(runtime, [sleeper]);
 }
@@ -97,13 +101,17 @@ fn who_was_brought_something_gets_up_with_a_free_permit() {
 fn who_slept_in_vain_for_long_ends_unless_something_lives_here() {
     let runtime = runtime();
     let sleeper = worker(&runtime);
-    assert!(!sleeper.lie_down(), "nothing is queued");
+    assert!(!sleeper.begin_park(), "nothing is queued");
     sleeper.p.pinned.live.set(1);
-    assert_eq!(sleeper.come_round(EXPIRED), None);
-    assert_eq!(stands(&sleeper), Stands::Parked);
+    assert_eq!(sleeper.after_sleep(EXPIRED), None);
+    assert_eq!(stands(&sleeper), WorkerState::Parked);
     sleeper.p.pinned.live.set(0);
-    assert_eq!(sleeper.come_round(EXPIRED), Some(Awake::Leave));
-    assert_eq!(stands(&sleeper), Stands::Stuck, "it takes no permit along");
+    assert_eq!(sleeper.after_sleep(EXPIRED), Some(Awake::Leave));
+    assert_eq!(
+        stands(&sleeper),
+        WorkerState::Stuck,
+        "it takes no permit along"
+    );
     end(runtime, [sleeper]);
 }
 
@@ -125,16 +133,16 @@ fn who_wants_a_permit_knows_whether_it_was_handed_one() {
     others[1].try_run();
     for answered in [false, true] {
         assert!(!wants.ask_for_permit(), "all are taken");
-        assert_eq!(stands(&wants), Stands::Wanting);
+        assert_eq!(stands(&wants), WorkerState::Wanting);
         if answered {
             others[1].begin_blocking();
         }
         assert_eq!(wants.was_answered(), answered);
         assert!(idle.wanting().is_empty());
         let expected = if answered {
-            Stands::Running
+            WorkerState::Running
         } else {
-            Stands::Stuck
+            WorkerState::Stuck
         };
         assert_eq!(stands(&wants), expected);
     }
@@ -151,13 +159,17 @@ fn who_gives_way_waits_for_the_next_permit() {
     let builder = builder.stall_threshold(None);
     let runtime = builder.build_with(Clock::stopped()).unwrap();
     let shared = runtime.handle().shared();
-    let stage = shared.threads.stage.as_ref().expect("its clock is virtual");
+    let sim_threads = shared
+        .threads
+        .sim_threads
+        .as_ref()
+        .expect("its clock is virtual");
     let index = AtomicUsize::new(NONE);
     let give_way = |runtime: &Runtime| {
         let worker = worker(runtime);
         context::with_worker_frame(&worker, || drop(spawn(async {})));
         index.store(worker.index(), Relaxed);
-        worker.give_way(worker.bed().parker());
+        worker.give_way(worker.own_peer().parker());
         let stands = stands(&worker);
         worker.leave();
         stands
@@ -169,8 +181,8 @@ fn who_gives_way_waits_for_the_next_permit() {
                 thread::yield_now();
             }
         };
-        until(&|| stage.len() == 1);
-        assert_eq!(stage.len(), 1, "another has its permit");
+        until(&|| sim_threads.len() == 1);
+        assert_eq!(sim_threads.len(), 1, "another has its permit");
         let parker = shared.peer(index.load(Relaxed)).parker();
         // Once it sleeps anew after the first, it has taken note that there was none.
         for _ in 0..2 {
@@ -178,14 +190,14 @@ fn who_gives_way_waits_for_the_next_permit() {
             until(&|| !parker.is_notified());
         }
         assert!(!sleeper.is_finished(), "it goes on without a permit");
-        let handed_in = shared.queues.grq.len();
+        let flushed = shared.queues.grq.len();
         shared.drain_global();
-        for started in stage.take() {
+        for started in sim_threads.take() {
             Worker::begin(shared, started).leave();
             shared.thread_gone();
         }
-        assert_eq!(sleeper.join().unwrap(), Stands::Running);
-        assert_eq!(handed_in, 1, "what it had is for others");
+        assert_eq!(sleeper.join().unwrap(), WorkerState::Running);
+        assert_eq!(flushed, 1, "what it had is for others");
     });
     end(runtime, []);
 }

@@ -1,6 +1,6 @@
 //! How many threads there may be, what is said where no more can be had, and to which of them a
-//! call is handed. Threads that the runtime starts lie on the stage, but for those that are asked
-//! for their names.
+//! call is handed. Threads that the runtime starts wait in `SimThreads`, but for those that are
+//! asked for their names.
 
 use std::sync::Barrier;
 
@@ -43,11 +43,11 @@ fn a_thread_can_be_had_where_one_sleeps_or_may_be_started() {
     shared.threads.refused.store(false, Relaxed);
     count(shared, most);
     assert_eq!(could_have(), (false, false), "there are as many as may be");
-    assert!(!worker.lie_down(), "nothing is queued");
+    assert!(!worker.begin_park(), "nothing is queued");
     assert_eq!(could_have(), (true, true), "one sleeps");
-    worker.bed().flags.bound.store(true, Relaxed);
+    worker.own_peer().flags.bound.store(true, Relaxed);
     assert_eq!(could_have(), (true, false), "it is bound");
-    worker.bed().flags.bound.store(false, Relaxed);
+    worker.own_peer().flags.bound.store(false, Relaxed);
     shared.threads.refused.store(true, Relaxed);
     assert_eq!(could_have(), (true, true), "who sleeps is not started");
     shared.threads.refused.store(false, Relaxed);
@@ -121,10 +121,10 @@ fn a_call_is_handed_to_who_sleeps_and_is_not_bound() {
     let call = call(&runtime);
     let id = call.header().id();
     for worker in &workers {
-        assert!(!worker.lie_down(), "nothing is queued");
+        assert!(!worker.begin_park(), "nothing is queued");
     }
     let [bound, other] = &workers;
-    bound.bed().flags.bound.store(true, Relaxed);
+    bound.own_peer().flags.bound.store(true, Relaxed);
     let idle = &shared(&runtime).idle;
     let permit = idle.acquire().expect("both sleep");
     assert!(
@@ -132,9 +132,9 @@ fn a_call_is_handed_to_who_sleeps_and_is_not_bound() {
             .hand_call(call, permit, idle.spin())
             .is_ok()
     );
-    assert_eq!(bound.bed().standing.load(), Stands::Parked);
-    assert_eq!(other.look_up(), Look::Up, "it has the permit");
-    let handed = other.bed().handed.take().expect("it was handed over");
+    assert_eq!(bound.own_peer().state.load(), WorkerState::Parked);
+    assert_eq!(other.check_before_sleep(), Look::Up, "it has the permit");
+    let handed = other.own_peer().handed.take().expect("it was handed over");
     assert_eq!(handed.header().id(), id);
     let _ = handed.cancel();
     end(runtime, workers);
@@ -147,8 +147,8 @@ fn a_call_that_nobody_can_be_had_for_comes_back() {
     let other = thread(&runtime);
     let call = call(&runtime);
     let id = call.header().id();
-    assert!(!other.lie_down(), "nothing is queued");
-    other.bed().flags.bound.store(true, Relaxed);
+    assert!(!other.begin_park(), "nothing is queued");
+    other.own_peer().flags.bound.store(true, Relaxed);
     let shared = shared(&runtime);
     count(shared, shared.config.max_threads);
     let permit = shared.idle.acquire().expect("one sleeps");

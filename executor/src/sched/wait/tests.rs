@@ -1,10 +1,10 @@
-//! I5: wakers and hooks that block where their thread lies. Each looks, in the middle of the block,
+//! I5: wakers and hooks that block on their parked thread. Each looks, in the middle of the block,
 //! whether somebody else was woken for what is queued, and fails if those who pushed relied on the
-//! thread that is blocked: where `is_up` does not take note of a hand-over, or `come_round` does
-//! not get up before it wakes. Two more fail if it lies down again with a permit, and if a call
+//! thread that is blocked: where `is_awake` does not take note of a hand-over, or `after_sleep`
+//! does not wake up before it wakes. Two more fail if it parks again with a permit, and if a call
 //! that was handed to it stays with it while it blocks (S2).
 //!
-//! Behind these: where a thread waits, what it gets up for, and when it ends. What one does that
+//! Behind these: where a thread waits, what it wakes up for, and when it ends. What one does that
 //! waits for its own root is in `tests/root.rs`.
 
 mod root;
@@ -18,18 +18,18 @@ use std::{
     time::Duration,
 };
 
-use super::{CROWD, CROWD_LASTS, CROWD_WAIT, Shared, Sleeper, Slept, Worker};
+use super::{SLACK_AFTER, SLACK_TIMERS, Shared, Sleeper, Slept, TIMER_SLACK, Worker};
 use crate::{
     block_in_place, context,
     runtime::{Builder, Handle, Runtime},
     sched::{
         Root,
-        closing::Closing,
+        env::Env,
         find::tests::Events,
-        ground::Ground,
+        phase::ShutdownEnv,
         shutdown,
+        sim_threads::SimThreads,
         sleep::{Awake, Look},
-        stage::Stage,
         worker::{BRANCH, ROOT, Scope, Step},
     },
     sync::Arc,
@@ -52,7 +52,7 @@ fn thread(runtime: &Runtime) -> Worker {
     let shared = runtime.handle().shared();
     let processor = shared.take_processor().expect("there is room for it");
     let worker = Worker::new(shared.clone(), processor, Scope::All, None);
-    worker.bed().standing.arrive();
+    worker.own_peer().state.arrive();
     worker.try_run();
     worker
 }
@@ -65,7 +65,7 @@ fn with_root(runtime: &Runtime, scope: Scope) -> (Worker, Shares<Root>) {
     let root = Root::new();
     root.settle(shared, None);
     let worker = Worker::new(shared.clone(), processor, scope, Some(root.clone()));
-    worker.bed().standing.arrive();
+    worker.own_peer().state.arrive();
     (worker, root)
 }
 
@@ -80,13 +80,14 @@ impl Wake for Blocks {
     fn wake(self: Shares<Self>) {
         block_in_place(|| {
             (self.meanwhile)();
-            let stage = self.shared.threads.stage.as_ref();
-            self.started.store(stage.map_or(0, Stage::len), Relaxed);
+            let sim_threads = self.shared.threads.sim_threads.as_ref();
+            self.started
+                .store(sim_threads.map_or(0, SimThreads::len), Relaxed);
         });
     }
 }
 
-/// The netpoll has brought that waker to a thread that lies, before what it has brought already.
+/// The netpoll has brought that waker to a parked thread, before what it has brought already.
 fn bring(worker: &Worker, meanwhile: impl Fn() + Send + Sync + 'static) -> usize {
     let waker = Shares::new(Blocks {
         shared: worker.shared().clone(),
@@ -95,7 +96,7 @@ fn bring(worker: &Worker, meanwhile: impl Fn() + Send + Sync + 'static) -> usize
     });
     let first = Waker::from(waker.clone());
     worker.ready.borrow_mut().insert(0, first);
-    context::with_worker_frame(worker, || worker.come_round(READY));
+    context::with_worker_frame(worker, || worker.after_sleep(READY));
     waker.started.load(Relaxed)
 }
 
@@ -110,11 +111,11 @@ fn end(runtime: Runtime, workers: impl IntoIterator<Item = Worker>) {
 fn who_was_handed_a_permit_takes_note_before_it_blocks() {
     let runtime = runtime();
     let worker = thread(&runtime);
-    assert!(!worker.lie_down(), "nothing is queued");
+    assert!(!worker.begin_park(), "nothing is queued");
     drop(runtime.handle().spawn(async {}));
-    assert!(worker.bed().standing.has_permit(), "it was woken for it");
+    assert!(worker.own_peer().state.has_permit(), "it was woken for it");
     assert_eq!(bring(&worker, || ()), 1);
-    assert_eq!(worker.look_up(), Look::Up);
+    assert_eq!(worker.check_before_sleep(), Look::Up);
     end(runtime, [worker]);
 }
 
@@ -122,21 +123,22 @@ fn who_was_handed_a_permit_takes_note_before_it_blocks() {
 fn a_hook_takes_note_before_it_blocks() {
     let runtime = runtime();
     let worker = thread(&runtime);
-    assert!(!worker.lie_down(), "nothing is queued");
+    assert!(!worker.begin_park(), "nothing is queued");
     drop(runtime.handle().spawn(async {}));
-    let stage = runtime.handle().shared().threads.stage.as_ref();
-    let started =
-        context::with_worker_frame(&worker, || block_in_place(|| stage.map_or(0, Stage::len)));
+    let sim_threads = runtime.handle().shared().threads.sim_threads.as_ref();
+    let started = context::with_worker_frame(&worker, || {
+        block_in_place(|| sim_threads.map_or(0, SimThreads::len))
+    });
     assert_eq!(started, 1);
-    assert_eq!(worker.look_up(), Look::Up);
+    assert_eq!(worker.check_before_sleep(), Look::Up);
     assert!(!worker.spins(), "it has given that up");
     end(runtime, [worker]);
 }
 
-/// A task comes while the thread is in its hook, and nobody is woken for it: the thread gets up
+/// A task comes while the thread is in its hook, and nobody is woken for it: the thread wakes up
 /// again before it sleeps.
 #[test]
-fn who_gets_up_between_its_hooks_has_called_both() {
+fn who_wakes_up_between_its_hooks_has_called_both() {
     let own = Shares::new(Mutex::new(None::<Handle>));
     let parked = Shares::new(AtomicUsize::new(0));
     let unparked = Shares::new(AtomicUsize::new(0));
@@ -157,7 +159,7 @@ fn who_gets_up_between_its_hooks_has_called_both() {
     *own.lock().unwrap() = Some(runtime.handle().clone());
     let worker = thread(&runtime);
     assert_eq!(worker.park(), Awake::Go);
-    assert!(worker.bed().standing.has_permit());
+    assert!(worker.own_peer().state.has_permit());
     assert_eq!((parked.load(Relaxed), unparked.load(Relaxed)), (1, 1));
     context::with_worker_frame(&worker, || match worker.step() {
         Step::Run(task) => worker.poll(task),
@@ -171,7 +173,7 @@ fn give_back(runtime: &Runtime, index: usize) -> impl Fn() + Send + Sync + 'stat
     let handle = runtime.handle().clone();
     move || {
         let shared = handle.shared();
-        let permit = shared.peer(index).standing.revoke().expect("it has one");
+        let permit = shared.peer(index).state.revoke().expect("it has one");
         shared.release(permit, None);
     }
 }
@@ -187,11 +189,11 @@ fn who_comes_back_with_a_permit_does_not_lie_down_with_it() {
     let runtime = runtime();
     let (worker, others) = (thread(&runtime), [thread(&runtime), thread(&runtime)]);
     worker.p.tick();
-    assert!(!worker.lie_down(), "nothing is queued");
+    assert!(!worker.begin_park(), "nothing is queued");
     others[1].try_run();
     worker.ready.borrow_mut().push(Shares::new(Spawns).into());
     bring(&worker, give_back(&runtime, others[1].index()));
-    assert!(worker.bed().standing.has_permit(), "its queue has tasks");
+    assert!(worker.own_peer().state.has_permit(), "its queue has tasks");
     context::with_worker_frame(&worker, || match worker.step() {
         Step::Run(task) => worker.poll(task),
         _ => panic!("the task is not in its queue"),
@@ -204,12 +206,18 @@ fn who_comes_back_with_a_permit_does_not_lie_down_with_it() {
 fn a_call_that_was_handed_over_does_not_wait_for_a_block() {
     let runtime = runtime();
     let worker = thread(&runtime);
-    assert!(!worker.lie_down(), "nothing is queued");
+    assert!(!worker.begin_park(), "nothing is queued");
     drop(runtime.handle().spawn(async {}));
     let call = worker.shared().pop_queued().expect("it was queued");
-    assert!(worker.bed().handed.put(call).is_ok(), "there is none yet");
+    assert!(
+        worker.own_peer().handed.put(call).is_ok(),
+        "there is none yet"
+    );
     bring(&worker, || ());
-    assert!(worker.bed().handed.take().is_none(), "it is with others");
+    assert!(
+        worker.own_peer().handed.take().is_none(),
+        "it is with others"
+    );
     assert!(worker.shared().has_queued());
     end(runtime, [worker]);
 }
@@ -218,13 +226,13 @@ fn a_call_that_was_handed_over_does_not_wait_for_a_block() {
 fn who_wakes_without_a_permit_is_handed_none() {
     let runtime = runtime();
     let (worker, others) = (thread(&runtime), [thread(&runtime), thread(&runtime)]);
-    assert!(!worker.lie_down(), "nothing is queued");
+    assert!(!worker.begin_park(), "nothing is queued");
     let third = others[1].index();
     others[1].try_run();
     let handle = runtime.handle().clone();
     let started = bring(&worker, move || {
         let shared = handle.shared();
-        let permit = shared.peer(third).standing.revoke().expect("it has one");
+        let permit = shared.peer(third).state.revoke().expect("it has one");
         shared.release(permit, None);
         drop(handle.spawn(async {}));
     });
@@ -237,26 +245,26 @@ fn who_wakes_without_a_permit_is_handed_none() {
 fn arm(worker: &Worker, later: Duration, waker: Waker) {
     let at = worker.now() + later.as_nanos() as u64;
     worker.shared().enter_netpoll(worker.index());
-    assert!(worker.bed().timers.arm(at, waker).is_ok());
+    assert!(worker.own_peer().timers.arm(at, waker).is_ok());
     worker.shared().leave_netpoll();
 }
 
 fn advance(worker: &Worker, time: Duration) {
-    worker.ground().time.clock().advance(time);
+    worker.env().time.clock().advance(time);
 }
 
 /// It sleeps once, and is woken already.
 fn wait(worker: &Worker) -> Slept {
-    worker.bed().thread.parker.unpark(|| ());
+    worker.own_peer().thread.parker.unpark(|| ());
     worker.wait()
 }
 
 /// Whether that thread waits in the netpoll. It is woken already.
 fn polls(worker: &Worker) -> bool {
-    let polls = || worker.bed().counters.netpolls.get();
+    let polls = || worker.own_peer().counters.netpolls.get();
     let before = polls();
-    worker.bed().thread.parker.unpark(|| ());
-    worker.wait_on(&worker.bed().thread.parker, None);
+    worker.own_peer().thread.parker.unpark(|| ());
+    worker.wait_on(&worker.own_peer().thread.parker, None);
     polls() != before
 }
 
@@ -266,7 +274,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 fn a_wait_in_the_netpoll_brings_the_timers_that_are_due() {
     let runtime = runtime();
     let worker = thread(&runtime);
-    assert!(!worker.lie_down(), "nothing is queued");
+    assert!(!worker.begin_park(), "nothing is queued");
     let slept = wait(&worker);
     assert!(!slept.ready && !slept.expired);
     let later = Duration::from_millis(1234);
@@ -275,16 +283,16 @@ fn a_wait_in_the_netpoll_brings_the_timers_that_are_due() {
     let slept = wait(&worker);
     assert!(slept.ready && !slept.expired);
     assert_eq!(worker.p.clocks.now_ms.get(), 1234, "it knows the time");
-    let counters = &worker.bed().counters;
+    let counters = &worker.own_peer().counters;
     assert_eq!((counters.netpolls.get(), counters.timers.get()), (2, 1));
-    assert_eq!(worker.come_round(slept), Some(Awake::Go));
-    assert!(worker.bed().standing.has_permit());
+    assert_eq!(worker.after_sleep(slept), Some(Awake::Go));
+    assert!(worker.own_peer().state.has_permit());
     end(runtime, [worker]);
 }
 
 /// So many timers at the end of a wait, and so much later as many again, so many times; then a
 /// single one. How long somebody who sleeps lets it wait.
-fn waits_after(worker: &Worker, crowd: usize, later: u64, times: usize) -> u64 {
+fn waits_after(worker: &Worker, burst: usize, later: u64, times: usize) -> u64 {
     let due = |count: usize, later: u64| {
         let later = Duration::from_nanos(later);
         for _ in 0..count {
@@ -296,49 +304,61 @@ fn waits_after(worker: &Worker, crowd: usize, later: u64, times: usize) -> u64 {
     };
     // The last one is long ago.
     advance(worker, HOUR);
-    (0..times).for_each(|_| due(crowd, later));
+    (0..times).for_each(|_| due(burst, later));
     arm(worker, Duration::from_nanos(1), Waker::noop().clone());
-    let next = worker.ground().next_wake_up().expect("one is armed") - worker.now();
+    let next = worker.env().next_wake_up().expect("one is armed") - worker.now();
     due(0, HOUR.as_nanos() as u64);
     next
 }
 
 #[test]
-fn a_crowd_of_timers_that_lasts_fires_together() {
+fn a_burst_of_timers_that_lasts_fires_together() {
     let runtime = runtime();
     let worker = thread(&runtime);
-    let each = CROWD_WAIT / 2;
-    let lasts = (CROWD_LASTS / each) as usize + 1;
-    assert_eq!(waits_after(&worker, CROWD, each, lasts), CROWD_WAIT);
-    assert_eq!(waits_after(&worker, CROWD, each, lasts - 1), 1, "not yet");
-    assert_eq!(waits_after(&worker, CROWD - 1, each, lasts), 1, "too few");
+    let each = TIMER_SLACK / 2;
+    let lasts = (SLACK_AFTER / each) as usize + 1;
+    assert_eq!(waits_after(&worker, SLACK_TIMERS, each, lasts), TIMER_SLACK);
     assert_eq!(
-        waits_after(&worker, CROWD, 2 * CROWD_WAIT + 1, lasts),
+        waits_after(&worker, SLACK_TIMERS, each, lasts - 1),
+        1,
+        "not yet"
+    );
+    assert_eq!(
+        waits_after(&worker, SLACK_TIMERS - 1, each, lasts),
+        1,
+        "too few"
+    );
+    assert_eq!(
+        waits_after(&worker, SLACK_TIMERS, 2 * TIMER_SLACK + 1, lasts),
         1,
         "one after the other"
     );
     assert_eq!(
-        waits_after(&worker, CROWD, 2 * CROWD_WAIT, lasts),
-        CROWD_WAIT
+        waits_after(&worker, SLACK_TIMERS, 2 * TIMER_SLACK, lasts),
+        TIMER_SLACK
     );
-    // Without a crowd, and behind one.
+    // Without a burst, and behind one.
     arm(&worker, HOUR, Waker::noop().clone());
     let hour = worker.now() + HOUR.as_nanos() as u64;
-    assert_eq!(worker.ground().next_wake_up(), Some(hour));
+    assert_eq!(worker.env().next_wake_up(), Some(hour));
     end(runtime, [worker]);
 }
 
-/// A crowd that has come up to this moment.
+/// A burst that has come up to this moment.
 fn lasts(worker: &Worker) {
-    for later in (0..=CROWD_LASTS).step_by(CROWD_WAIT as usize) {
-        worker.ground().io.crowd.came(CROWD, worker.now() + later);
+    for later in (0..=SLACK_AFTER).step_by(TIMER_SLACK as usize) {
+        worker
+            .env()
+            .io
+            .timer_slack
+            .came(SLACK_TIMERS, worker.now() + later);
     }
-    advance(worker, Duration::from_nanos(CROWD_LASTS));
+    advance(worker, Duration::from_nanos(SLACK_AFTER));
 }
 
 /// More than one hold of the lock takes are due at once.
 #[test]
-fn what_was_due_when_a_crowd_came_does_not_wait_for_the_next() {
+fn what_was_due_when_a_burst_came_does_not_wait_for_the_next() {
     let runtime = runtime();
     let worker = thread(&runtime);
     lasts(&worker);
@@ -347,13 +367,13 @@ fn what_was_due_when_a_crowd_came_does_not_wait_for_the_next() {
     }
     assert!(wait(&worker).ready);
     let fired = worker.ready.take().len();
-    assert!((CROWD..1_000).contains(&fired), "{fired}");
-    assert!(worker.ground().next_wake_up() <= Some(worker.now()));
+    assert!((SLACK_TIMERS..1_000).contains(&fired), "{fired}");
+    assert!(worker.env().next_wake_up() <= Some(worker.now()));
     end(runtime, [worker]);
 }
 
 #[test]
-fn who_lets_a_crowd_gather_is_brought_what_comes_meanwhile() {
+fn who_lets_a_burst_gather_is_brought_what_comes_meanwhile() {
     let runtime = runtime();
     let worker = thread(&runtime);
     let mut events = Events::new(&runtime);
@@ -363,7 +383,7 @@ fn who_lets_a_crowd_gather_is_brought_what_comes_meanwhile() {
     arm(&worker, Duration::from_nanos(1), Waker::noop().clone());
     advance(&worker, Duration::from_nanos(1));
     events.bring(Waker::noop());
-    worker.wait_on(&worker.bed().thread.parker, None);
+    worker.wait_on(&worker.own_peer().thread.parker, None);
     assert_eq!(worker.ready.take().len(), 2, "it did not wait at all");
     drop(events);
     end(runtime, [worker]);
@@ -376,7 +396,7 @@ fn who_waits_for_a_timer_is_brought_what_comes_before() {
     let mut events = Events::new(&runtime);
     arm(&worker, HOUR, Waker::noop().clone());
     events.bring(Waker::noop());
-    worker.wait_on(&worker.bed().thread.parker, None);
+    worker.wait_on(&worker.own_peer().thread.parker, None);
     assert_eq!(worker.ready.take().len(), 1);
     advance(&worker, HOUR);
     assert!(polls(&worker));
@@ -412,15 +432,15 @@ fn who_waits_in_the_netpoll_is_the_last_to_be_woken() {
         let runtime = runtime();
         let workers = [thread(&runtime), thread(&runtime)];
         for worker in &workers {
-            assert!(!worker.lie_down(), "nothing is queued");
+            assert!(!worker.begin_park(), "nothing is queued");
         }
         let (poller, other) = (&workers[poller], &workers[1 - poller]);
         poller.shared().enter_netpoll(poller.index());
         drop(runtime.spawn(async {}));
-        assert!(!poller.bed().standing.has_permit());
-        assert!(other.bed().standing.has_permit());
+        assert!(!poller.own_peer().state.has_permit());
+        assert!(other.own_peer().state.has_permit());
         poller.shared().leave_netpoll();
-        assert_eq!(other.look_up(), Look::Up);
+        assert_eq!(other.check_before_sleep(), Look::Up);
         assert!(other.spins(), "it searches from now on");
         end(runtime, workers);
     }
@@ -436,26 +456,33 @@ fn who_is_relied_upon_does_not_end_however_long_it_sleeps() {
     let worker = thread(&runtime);
     let (bound, root) = with_root(&runtime, Scope::All);
     assert!(root.take(), "it was due");
-    assert!(!worker.lie_down() && !bound.lie_down(), "nothing is queued");
-    assert_eq!(bound.come_round(IN_VAIN), None, "it has a root");
+    assert!(
+        !worker.begin_park() && !bound.begin_park(),
+        "nothing is queued"
+    );
+    assert_eq!(bound.after_sleep(IN_VAIN), None, "it has a root");
     worker.p.pinned.live.set(1);
-    assert_eq!(worker.come_round(IN_VAIN), None, "a task is pinned to it");
+    assert_eq!(worker.after_sleep(IN_VAIN), None, "a task is pinned to it");
     worker.p.pinned.live.set(0);
-    assert_eq!(worker.come_round(IN_VAIN), Some(Awake::Leave));
-    assert!(bound.rise(), "it was handed nothing");
+    assert_eq!(worker.after_sleep(IN_VAIN), Some(Awake::Leave));
+    assert!(bound.unpark_without_permit(), "it was handed nothing");
     end(runtime, [worker, bound]);
 }
 
 #[test]
-fn who_has_a_root_gets_up_at_the_end_for_what_is_pinned_alone() {
+fn who_has_a_root_wakes_up_at_the_end_for_what_is_pinned_alone() {
     let runtime = runtime();
     let (worker, root) = with_root(&runtime, Scope::All);
     assert!(root.take(), "it was due");
-    assert!(!worker.lie_down(), "nothing is queued");
-    worker.shared().tell(worker.bed());
-    assert_eq!(worker.look_up(), Look::Nothing, "its root goes on");
+    assert!(!worker.begin_park(), "nothing is queued");
+    worker.shared().tell(worker.own_peer());
+    assert_eq!(
+        worker.check_before_sleep(),
+        Look::Nothing,
+        "its root goes on"
+    );
     worker.p.pinned.live.set(1);
-    assert_eq!(worker.look_up(), Look::Up);
+    assert_eq!(worker.check_before_sleep(), Look::Up);
     worker.p.pinned.live.set(0);
     end(runtime, [worker]);
 }
@@ -465,13 +492,13 @@ const TASK: u64 = 1 << 32;
 
 /// Whether that thread would wait for a permit, in a poll of this. All are taken.
 fn waits_for_a_permit(worker: &Worker, running: u64) -> bool {
-    worker.bed().progress.running.store(running, Relaxed);
+    worker.own_peer().progress.running.store(running, Relaxed);
     let waits = !worker.ask_for_permit();
-    assert!(!worker.bed().standing.has_permit());
+    assert!(!worker.own_peer().state.has_permit());
     if waits {
         assert!(!worker.was_answered(), "nobody has given it one");
     }
-    worker.bed().progress.running.store(0, Relaxed);
+    worker.own_peer().progress.running.store(0, Relaxed);
     waits
 }
 
@@ -487,7 +514,7 @@ fn a_root_that_is_due_needs_no_permit_but_in_another_poll() {
     );
     assert!(root.take());
     assert_eq!([0, ROOT, TASK].map(waits), [true; 3], "it is not due");
-    worker.shared().tell(worker.bed());
+    worker.shared().tell(worker.own_peer());
     assert_eq!(
         [0, ROOT, TASK].map(waits),
         [false; 3],
@@ -506,7 +533,7 @@ fn above_a_poll_no_permit_is_needed_when_its_own_root_is_due() {
     assert!(!waits_for_a_permit(&worker, TASK));
     assert!(root.take());
     assert!(waits_for_a_permit(&worker, TASK), "it is not due");
-    worker.shared().tell(worker.bed());
+    worker.shared().tell(worker.own_peer());
     assert!(!waits_for_a_permit(&worker, TASK));
     worker.nested.above.replace(None);
     end(runtime, [first, second, worker]);

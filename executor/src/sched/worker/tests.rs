@@ -14,7 +14,7 @@ use crate::{
     runtime::{Builder, Runtime},
     sched::{
         find::tests::{runtime, thread},
-        idle::Stands,
+        idle::WorkerState,
         shutdown::tests::end,
         sleep::Look,
     },
@@ -29,8 +29,8 @@ impl Worker {
         self.p.forks.parents.len()
     }
 
-    /// Whether a task has left the note that it goes on.
-    pub(crate) fn has_note(&self) -> bool {
+    /// Whether a task has said that it goes on.
+    pub(crate) fn has_goes_on(&self) -> bool {
         self.p.poll.goes_on.get().is_some()
     }
 }
@@ -55,14 +55,14 @@ fn queued(runtime: &Runtime) {
 }
 
 #[test]
-fn patience_is_over_at_once_where_the_clock_stands_still() {
-    const PATIENCE: Duration = Duration::from_micros(10);
+fn a_wait_is_over_at_once_where_the_clock_stands_still() {
+    const WAIT: Duration = Duration::from_micros(10);
     let paused = Builder::new().paused(true).build().unwrap();
-    for (runtime, patience) in [(runtime(), 10_000), (paused, 0)] {
+    for (runtime, wait) in [(runtime(), 10_000), (paused, 0)] {
         let worker = thread(&runtime);
         let clock = worker.shared().time.clock();
         clock.advance(Duration::from_secs(1));
-        assert_eq!(worker.until(PATIENCE), 1_000_000_000 + patience);
+        assert_eq!(worker.until(WAIT), 1_000_000_000 + wait);
         end(runtime, [worker]);
     }
 }
@@ -145,9 +145,9 @@ fn a_stolen_branch_is_a_poll_of_its_thief() {
         })
     };
     let ((), observed) = context::with_worker_frame(&owner, || {
-        // The first fork makes its lane ready, so that it can be asked.
+        // The first fork makes its branch deque ready, so that it can be asked.
         join(|| (), || ());
-        owner.lane().ask_as_helper();
+        owner.branch_deque().ask_as_helper();
         join(steal, observe)
     });
     assert_eq!(observed, (index, BRANCH));
@@ -162,7 +162,7 @@ fn a_stolen_branch_is_a_poll_of_its_thief() {
 fn a_call_that_is_passed_on_runs_on_the_thread_that_it_is_handed_to() {
     let runtime = runtime();
     let (bound, other) = (thread(&runtime), thread(&runtime));
-    assert!(!other.lie_down(), "nothing is queued");
+    assert!(!other.begin_park(), "nothing is queued");
     let polled = Shares::new(Mutex::new(Vec::new()));
     let call = {
         let polled = polled.clone();
@@ -186,7 +186,7 @@ fn a_call_that_is_passed_on_runs_on_the_thread_that_it_is_handed_to() {
     context::with_worker_frame(&bound, || drop(spawn(call)));
     idle.release(permit, None);
     polls(&bound);
-    assert_eq!(other.look_up(), Look::Up);
+    assert_eq!(other.check_before_sleep(), Look::Up);
     context::with_worker_frame(&other, || other.run_handed());
     let indices = vec![bound.index(), other.index()];
     assert_eq!(*polled.lock().unwrap(), indices);
@@ -232,7 +232,7 @@ fn a_parent_with_a_priority_waits_among_its_equals() {
     context::with_worker_frame(&worker, || *handle.lock().unwrap() = Some(spawn(parent)));
     polls(&worker);
     assert_eq!(worker.parents(), 0);
-    assert!(!worker.p.ranks.is_empty());
+    assert!(!worker.p.priority_queues.is_empty());
     assert!(!worker.p.forks.has_child() && !worker.p.runnext.is_empty());
     end(runtime, [worker, other]);
 }
@@ -244,7 +244,7 @@ fn a_parent_whose_thread_lost_its_permit_is_for_all() {
     let parent = forks_and(move || {
         context::with_worker(|worker| {
             let worker = worker.expect("it is polled by one");
-            *keep.lock().unwrap() = worker.peer().standing.revoke();
+            *keep.lock().unwrap() = worker.peer().state.revoke();
         });
     });
     let (runtime, worker, other) = with_task(parent);
@@ -263,12 +263,12 @@ fn a_fork_takes_no_permit_where_its_thread_blocks_or_lies() {
     let (worker, other) = (thread(&runtime), thread(&runtime));
     let forks = || {
         worker.come_to_a_fork();
-        worker.peer().standing.load()
+        worker.peer().state.load()
     };
     context::with_worker_frame(&worker, || {
-        assert_eq!(block_in_place(forks), Stands::Stuck);
-        assert!(!worker.lie_down(), "nothing is queued");
-        assert_eq!(forks(), Stands::Parked);
+        assert_eq!(block_in_place(forks), WorkerState::Stuck);
+        assert!(!worker.begin_park(), "nothing is queued");
+        assert_eq!(forks(), WorkerState::Parked);
     });
     end(runtime, [worker, other]);
 }
@@ -284,7 +284,7 @@ fn without_sysmon_nobody_gives_way_at_a_fork() {
     // Who gave way would not sleep for long.
     worker.peer().thread.parker.unpark(|| ());
     context::with_worker_frame(&worker, || worker.come_to_a_fork());
-    assert!(worker.peer().standing.has_permit());
+    assert!(worker.peer().state.has_permit());
     assert!(shared.is_asked_at_forks(), "nobody has heard it");
     end(runtime, [worker]);
 }
@@ -302,8 +302,8 @@ fn who_comes_back_from_a_block_without_a_permit_waits_at_its_next_fork() {
     assert!(worker.announce_blocking());
     let permit = idle.acquire().expect("it was released");
     worker.end_blocking();
-    assert!(!worker.peer().is_stray(), "nobody would end that");
-    assert!(!worker.lane().ask(), "it does not come by");
+    assert!(!worker.peer().is_detached(), "nobody would end that");
+    assert!(!worker.branch_deque().ask(), "it does not come by");
     idle.release(permit, None);
     worker.peer().progress.running.store(0, Relaxed);
     end(runtime, [worker]);

@@ -307,12 +307,12 @@ fn a_sleep_is_spent_from_the_budget_when_it_ends() {
 #[test]
 fn a_sleep_is_armed_where_it_is_polled_but_not_in_another_runtime() {
     let bench = Bench::new();
-    let (sibling, stranger) = (bench.sibling(), Bench::new());
+    let (sibling, other) = (bench.sibling(), Bench::new());
     let mut probe = Probe::new(&bench, MS);
-    probe.sleep.move_to(Some(stranger.timers.shard()));
-    assert!(probe.sleep.home.is_of(bench.timers.shard()));
+    probe.sleep.move_to(Some(other.timers.shard()));
+    assert!(probe.sleep.timers.is_of(bench.timers.shard()));
     probe.sleep.move_to(None);
-    assert!(probe.sleep.home.is_of(bench.timers.shard()));
+    assert!(probe.sleep.timers.is_of(bench.timers.shard()));
     probe.sleep.move_to(Some(sibling.timers.shard()));
     assert!(!probe.is_ready());
     assert_eq!((bench.timers.len(), sibling.timers.len()), (0, 1));

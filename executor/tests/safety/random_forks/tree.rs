@@ -237,7 +237,7 @@ impl Run<'_> {
     /// Runs the whole tree here and now.
     pub(crate) fn root(self, root: &Node) -> thread::Result<usize> {
         // Nobody borrows it, but for the root.
-        let ground = Ground::new(root.id, self.shared);
+        let ground = Env::new(root.id, self.shared);
         let token = Token::new(root, &ground, self.shared);
         let waits = self.may_be_cancelled;
         catch_unwind(AssertUnwindSafe(|| {
@@ -289,7 +289,7 @@ struct Token<'a> {
 }
 
 impl<'a> Token<'a> {
-    fn new(node: &Node, ground: &Ground<'_>, shared: &'a Shared) -> Self {
+    fn new(node: &Node, ground: &Env<'_>, shared: &'a Shared) -> Self {
         shared.records[node.id].made.fetch_add(1, SeqCst);
         Self {
             id: node.id,
@@ -299,7 +299,7 @@ impl<'a> Token<'a> {
     }
 
     /// The closure was called. `waits` if something below waits for it, or for another.
-    fn begin<'b>(&'b self, node: &Node, ground: &'b Ground<'a>, waits: bool) -> Begun<'b> {
+    fn begin<'b>(&'b self, node: &Node, ground: &'b Env<'a>, waits: bool) -> Begun<'b> {
         ground.inside.fetch_add(1, SeqCst);
         self.look(ground);
         self.shared.records[self.id].begun.fetch_add(1, SeqCst);
@@ -322,7 +322,7 @@ impl<'a> Token<'a> {
     }
 
     /// Whether what it borrows is there.
-    fn look(&self, ground: &Ground<'_>) {
+    fn look(&self, ground: &Env<'_>) {
         let (id, lent) = (self.id, ground.id.load(SeqCst));
         if lent != self.lender {
             self.shared
@@ -340,7 +340,7 @@ impl Drop for Token<'_> {
 /// A call of a closure.
 struct Begun<'a> {
     token: &'a Token<'a>,
-    ground: &'a Ground<'a>,
+    ground: &'a Env<'a>,
     before: Stack,
 }
 
@@ -356,7 +356,7 @@ impl Drop for Begun<'_> {
 }
 
 /// A place on the stack of a closure which its branches borrow.
-struct Ground<'a> {
+struct Env<'a> {
     /// Whose frame it is.
     id: AtomicUsize,
     /// Branches that have begun and not ended.
@@ -367,7 +367,7 @@ struct Ground<'a> {
 /// Its frame is left.
 const GONE: usize = usize::MAX;
 
-impl<'a> Ground<'a> {
+impl<'a> Env<'a> {
     fn new(id: usize, shared: &'a Shared) -> Self {
         Self {
             id: AtomicUsize::new(id),
@@ -377,7 +377,7 @@ impl<'a> Ground<'a> {
     }
 }
 
-impl Drop for Ground<'_> {
+impl Drop for Env<'_> {
     fn drop(&mut self) {
         let id = self.id.swap(GONE, SeqCst);
         let inside = self.inside.load(SeqCst);
@@ -389,13 +389,13 @@ impl Drop for Ground<'_> {
 }
 
 /// What a closure of a tree does.
-fn visit(token: Token<'_>, node: &Node, below: &Ground<'_>, run: Run<'_>, waits: bool) -> usize {
+fn visit(token: Token<'_>, node: &Node, below: &Env<'_>, run: Run<'_>, waits: bool) -> usize {
     let _begun = token.begin(node, below, waits);
     body(node, run)
 }
 
 fn body(node: &Node, run: Run<'_>) -> usize {
-    let ground = Ground::new(node.id, run.shared);
+    let ground = Env::new(node.id, run.shared);
     let token = |node: &Node| Token::new(node, &ground, run.shared);
     let sum = match &node.kind {
         Kind::Leaf(leaf) => {
@@ -444,7 +444,7 @@ fn body(node: &Node, run: Run<'_>) -> usize {
 fn spawn_branch<'scope>(
     scope: &Scope<'scope>,
     node: &'scope Node,
-    ground: &'scope Ground<'_>,
+    ground: &'scope Env<'_>,
     sum: &'scope AtomicUsize,
     run: Run<'scope>,
 ) {

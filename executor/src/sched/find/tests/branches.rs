@@ -3,7 +3,7 @@
 //! second if a scope hears who asks where it has nothing for them, the third if whoever takes a
 //! branch back that was shared for long shares no other, or shares one after any, the next if a
 //! search takes branches in its first round, the last if the first join forgets who got nothing
-//! (`feed`).
+//! (`promote_for_asks`).
 //!
 //! J5: a scope ends after a branch that is handed back. It hangs if `drop` in `fork_join/deque.rs`
 //! does not put it back into a list.
@@ -20,8 +20,8 @@ fn after_a_steal_both_share_a_branch() {
     let runtime = runtime();
     let (owner, thief) = (thread(&runtime), thread(&runtime));
     let shared = runtime.handle().shared().clone();
-    let lane = |index| &shared.peer(index).queues.lane;
-    let shares = |index| join(|| lane(index).has_shared(), || ()).0;
+    let branch_deque = |index| &shared.peer(index).queues.branch_deque;
+    let shares = |index| join(|| branch_deque(index).has_shared(), || ()).0;
     let (own, other) = (owner.index(), thief.index());
     for worker in [&owner, &thief] {
         context::with_worker_frame(worker, || {
@@ -34,9 +34,9 @@ fn after_a_steal_both_share_a_branch() {
     }
     THIEF.set(Some(thief));
     let (owners, thiefs) = context::with_worker_frame(&owner, || {
-        lane(own).ask_as_helper();
+        branch_deque(own).ask_as_helper();
         let steal = || {
-            let branch = Lane::claim(lane(own), 0).expect("it was promoted");
+            let branch = BranchDeque::claim(branch_deque(own), 0).expect("it was promoted");
             let thief = THIEF.take().expect("it is here");
             context::with_worker_frame(&thief, || branch.run(other, 0));
             THIEF.set(Some(thief));
@@ -54,17 +54,17 @@ fn a_scope_whose_branch_was_stolen_forgets_nobody_who_asked() {
     let runtime = runtime();
     let (owner, thief) = (thread(&runtime), thread(&runtime));
     let shared = runtime.handle().shared().clone();
-    let lane = &shared.peer(owner.index()).queues.lane;
+    let branch_deque = &shared.peer(owner.index()).queues.branch_deque;
     let mut ran = false;
     context::with_worker_frame(&owner, || {
-        lane.ask_as_helper();
+        branch_deque.ask_as_helper();
         scope(|scope| {
             scope.spawn(|_| ran = true);
-            let branch = Lane::take(lane).expect("it was promoted");
+            let branch = BranchDeque::take(branch_deque).expect("it was promoted");
             context::with_worker_frame(&thief, || branch.run(thief.index(), 0));
-            lane.ask();
+            branch_deque.ask();
         });
-        assert!(!lane.ask(), "nobody asks for the next one");
+        assert!(!branch_deque.ask(), "nobody asks for the next one");
     });
     assert!(ran);
     end(runtime, [owner, thief]);
@@ -78,15 +78,15 @@ fn a_branch_of_a_scope_that_is_handed_back_is_its_owners() {
         let runtime = runtime();
         let (owner, thief) = (thread(&runtime), thread(&runtime));
         let shared = runtime.handle().shared().clone();
-        let lane = &shared.peer(owner.index()).queues.lane;
+        let branch_deque = &shared.peer(owner.index()).queues.branch_deque;
         let mut ran_on = vec![];
         context::with_worker_frame(&owner, || {
-            lane.ask_as_helper();
+            branch_deque.ask_as_helper();
             scope(|scope| {
                 scope.spawn(|_| {
                     ran_on.push(context::with_worker(|worker| worker.unwrap().index()));
                 });
-                let branch = Lane::take(lane).expect("it was promoted");
+                let branch = BranchDeque::take(branch_deque).expect("it was promoted");
                 context::with_worker_frame(&thief, || drop(branch));
             });
         });
@@ -103,14 +103,14 @@ fn who_takes_back_what_was_shared_for_long_shares_the_next() {
     let (owner, busy) = (thread(&runtime), thread(&runtime));
     busy.found_work();
     let shared = runtime.handle().shared().clone();
-    let lane = &shared.peer(owner.index()).queues.lane;
-    let shares = || join(|| lane.has_shared(), || ()).0;
+    let branch_deque = &shared.peer(owner.index()).queues.branch_deque;
+    let shares = || join(|| branch_deque.has_shared(), || ()).0;
     context::with_worker_frame(&owner, || {
         shares();
         for (micros, far_apart) in [(99, false), (100, true), (99, false)] {
-            lane.ask_as_helper();
+            branch_deque.ask_as_helper();
             let first = || {
-                assert!(lane.has_shared(), "somebody asked");
+                assert!(branch_deque.has_shared(), "somebody asked");
                 shared.time.clock().advance(Duration::from_micros(micros));
             };
             join(first, || ());
@@ -134,10 +134,13 @@ fn joins_share_one_branch_for_each_that_searches() {
     }
     let shared = runtime.handle().shared().clone();
     assert_eq!(shared.could_take(), 2);
-    let lane = shared.peer(forks.index()).queues.lane.clone();
+    let branch_deque = shared.peer(forks.index()).queues.branch_deque.clone();
     context::with_worker_frame(forks, || {
-        lane.ask();
-        let ((deepest, ()), ()) = join(|| join(|| join(|| lane.shared(), || ()).0, || ()), || ());
+        branch_deque.ask();
+        let ((deepest, ()), ()) = join(
+            || join(|| join(|| branch_deque.shared(), || ()).0, || ()),
+            || (),
+        );
         assert_eq!(deepest, 2, "not one for each");
     });
     searching.iter().for_each(Sleeper::found_work);
@@ -153,10 +156,10 @@ fn a_search_takes_tasks_of_any_before_branches() {
         let [forks, has_tasks, searches] = [(); 3].map(|()| thread(&runtime));
         context::with_worker_frame(&has_tasks, || (0..2).for_each(|_| drop(spawn(async {}))));
         let shared = runtime.handle().shared().clone();
-        let lane = &shared.peer(forks.index()).queues.lane;
+        let branch_deque = &shared.peer(forks.index()).queues.branch_deque;
         THIEF.set(Some(searches));
         let search = || {
-            assert!(lane.has_shared());
+            assert!(branch_deque.has_shared());
             let thief = THIEF.take().expect("it is here");
             let task = match step(&thief) {
                 Step::Run(task) => task,
@@ -166,7 +169,7 @@ fn a_search_takes_tasks_of_any_before_branches() {
             THIEF.set(Some(thief));
         };
         context::with_worker_frame(&forks, || {
-            lane.ask_as_helper();
+            branch_deque.ask_as_helper();
             join(search, || ());
         });
         let searches = THIEF.take().expect("it is back");
@@ -181,20 +184,20 @@ fn a_permit_is_lent_before_a_branch_is_taken() {
     let (searcher, computer) = searcher_and_computer(&runtime);
     let wanting = wanting(&runtime);
     let shared = runtime.handle().shared().clone();
-    let lane = &shared.peer(computer.index()).queues.lane;
+    let branch_deque = &shared.peer(computer.index()).queues.branch_deque;
     THIEF.set(Some(searcher));
     let search = || {
-        assert!(lane.has_shared());
+        assert!(branch_deque.has_shared());
         let searcher = THIEF.take().expect("it is here");
         let found = step(&searcher);
         assert_parks(&searcher, &found);
         THIEF.set(Some(searcher));
     };
     context::with_worker_frame(&computer, || {
-        lane.ask_as_helper();
+        branch_deque.ask_as_helper();
         join(search, || ());
     });
-    assert_eq!(wanting.bed().standing().load(), Stands::Running);
+    assert_eq!(wanting.own_peer().state().load(), WorkerState::Running);
     let searcher = THIEF.take().expect("it is back");
     end(runtime, [searcher, computer, wanting]);
 }

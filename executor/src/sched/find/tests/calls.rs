@@ -44,7 +44,7 @@ fn who_has_no_permit_takes_no_call_while_something_urgent_is_queued() {
     spawn(1);
     let found = step(&worker);
     assert_parks(&worker, &found);
-    let urgent = worker.ground().queues.ordered.pop().expect("it is queued");
+    let urgent = worker.env().queues.ordered.pop().expect("it is queued");
     let _ = urgent.cancel();
     spawn(-1);
     assert_eq!(runs(&worker), call);
@@ -61,6 +61,6 @@ fn who_has_run_dry_takes_nothing_behind_a_call() {
     assert_eq!(runs(&worker), before[0]);
     assert_eq!(worker.p.lrq.len(), 2);
     assert_eq!([runs(&worker), runs(&worker)], [before[1], call]);
-    assert_eq!(worker.ground().queues.grq.len(), 20);
+    assert_eq!(worker.env().queues.grq.len(), 20);
     end(runtime, [worker, other]);
 }

@@ -19,11 +19,11 @@ fn what_waits_in_the_global_queue_is_exchanged_for_what_is_here() {
     assert_eq!((room, here), (10, capacity - 10));
     let exchange = || {
         worker.exchange(EXCHANGED_MAX);
-        let grq = &worker.ground().queues.grq;
+        let grq = &worker.env().queues.grq;
         (
             worker.p.lrq.len(),
             grq.len(),
-            worker.bed().counters.global.get(),
+            worker.own_peer().counters.global.get(),
         )
     };
     foreign(&runtime, 2 * FEW);
@@ -51,10 +51,10 @@ fn a_few_that_wait_are_left_to_the_61st_ticks() {
     spawned(&worker, CAPACITY as usize + 1);
     foreign(&runtime, FEW);
     worker.exchange(EXCHANGED_MAX);
-    assert_eq!(worker.bed().counters.global.get(), 0);
+    assert_eq!(worker.own_peer().counters.global.get(), 0);
     foreign(&runtime, 1);
     worker.exchange(EXCHANGED_MAX);
-    assert_eq!(worker.bed().counters.global.get(), FEW as u64 + 1);
+    assert_eq!(worker.own_peer().counters.global.get(), FEW as u64 + 1);
     end(runtime, [worker]);
 }
 
@@ -97,25 +97,19 @@ fn who_goes_on_sends_nothing_away_that_has_not_had_its_turn() {
     let here = spawned(&worker, CAPACITY as usize);
     let mut from_all = foreign(&runtime, 2).into_iter();
     let again = || {
-        let task = worker.ground().queues.grq.pop().expect("two wait there");
+        let task = worker.env().queues.grq.pop().expect("two wait there");
         let id = task.header().id();
         worker.push_again(task);
         id
     };
     // One of them is `runnext`.
     assert_eq!(Some(again()), from_all.next(), "there is room for one");
-    assert_eq!(
-        (worker.p.lrq.room(), worker.ground().queues.grq.len()),
-        (0, 1)
-    );
+    assert_eq!((worker.p.lrq.room(), worker.env().queues.grq.len()), (0, 1));
     assert_eq!(Some(again()), from_all.next());
-    assert_eq!(
-        (worker.p.lrq.room(), worker.ground().queues.grq.len()),
-        (0, 1)
-    );
-    assert_eq!(worker.bed().counters.overflows.get(), 0);
+    assert_eq!((worker.p.lrq.room(), worker.env().queues.grq.len()), (0, 1));
+    assert_eq!(worker.own_peer().counters.overflows.get(), 0);
     assert!(
-        worker.bed().flags.gave_away.load(Relaxed),
+        worker.own_peer().flags.gave_away.load(Relaxed),
         "who leaves has to know"
     );
     let next = worker.p.runnext.take().expect("it was spawned last");
@@ -132,10 +126,10 @@ fn an_exchange_has_its_turn_at_a_61st_tick() {
         let room = worker.p.lrq.room();
         spawned(&worker, room);
         foreign(&runtime, 1000);
-        let before = worker.bed().counters.global.get();
+        let before = worker.own_peer().counters.global.get();
         count_to(&worker, tick);
         finds_a_task(&worker);
-        worker.bed().counters.global.get() - before
+        worker.own_peer().counters.global.get() - before
     };
     let (all, half) = (CAPACITY, EXCHANGED_MAX as u64);
     assert_eq!(taken_at(GLOBAL_TICK, 5), 1, "a full queue has a turn first");

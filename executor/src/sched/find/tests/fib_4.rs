@@ -310,7 +310,15 @@ fn by_tasks() {
         calls.lock().unwrap().push((who, what, base()));
         at
     };
-    let shares = |at: usize| runtime.handle().shared().peer(at).queues.lane.has_shared();
+    let shares = |at: usize| {
+        runtime
+            .handle()
+            .shared()
+            .peer(at)
+            .queues
+            .branch_deque
+            .has_shared()
+    };
     let sum = std::thread::scope(|threads| {
         threads.spawn(|| {
             let t2 = thread(&runtime);

@@ -1,7 +1,7 @@
-//! J2: a stalled join that helps one which is stalled itself, and so on down a recursion. Each
-//! takes what the other has just forked, so on each of the two stacks there is a stalled join for
-//! every second level. It cannot be more, since what is run above one was forked in the branch that
-//! it waits for; and each takes little stack.
+//! J2: a waiting join that helps one which waits itself, and so on down a recursion. Each takes
+//! what the other has just forked, so on each of the two stacks there is a waiting join for every
+//! second level. It cannot be more, since what is run above one was forked in the branch that it
+//! waits for; and each takes little stack.
 //!
 //! It fails when `help` in `fork_join/owner.rs` has a buffer of 8 KiB, or in release of one.
 
@@ -15,7 +15,7 @@ use crate::stack::{calls, here};
 
 /// On both stacks together.
 const LEVELS: usize = 200;
-/// Bytes of stack of a stalled join that helps, with the two levels of joins between it and the
+/// Bytes of stack of a waiting join that helps, with the two levels of joins between it and the
 /// next one. In a debug build nothing is inlined.
 const MOST: usize = if cfg!(debug_assertions) { 8192 } else { 1024 };
 

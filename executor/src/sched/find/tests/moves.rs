@@ -29,9 +29,9 @@ fn arm<F: Fn(usize) + Send + Sync + 'static>(rounds: Shares<Rounds<F>>) {
             arm(again.clone());
         }
     });
-    let stage = rounds.0.shared().threads.stage.as_ref();
-    let stage = stage.expect("its clock is virtual");
-    *stage.before_claim.lock() = Some(waker);
+    let sim_threads = rounds.0.shared().threads.sim_threads.as_ref();
+    let sim_threads = sim_threads.expect("its clock is virtual");
+    *sim_threads.before_claim.lock() = Some(waker);
 }
 
 #[test]

@@ -35,11 +35,11 @@ pub(super) fn runs(worker: &Worker) -> Id {
 }
 
 fn asks(worker: &Worker, bit: u32) {
-    worker.bed().attention.fetch_or(bit, Relaxed);
+    worker.own_peer().attention.fetch_or(bit, Relaxed);
 }
 
 fn is_asked(worker: &Worker, bit: u32) -> bool {
-    worker.bed().attention.load(Relaxed) & bit != 0
+    worker.own_peer().attention.load(Relaxed) & bit != 0
 }
 
 /// Alone with the only permit.
@@ -104,7 +104,7 @@ fn who_is_asked_takes_from_the_global_queue_at_every_fourth_tick() {
     let (runtime, worker) = alone();
     let own = spawned(&worker, 5);
     let others = foreign(&runtime, 2);
-    let counted = || worker.bed().counters.global.get();
+    let counted = || worker.own_peer().counters.global.get();
     asks(&worker, attention::GLOBAL);
     count_to(&worker, SLOW_TICK - 1);
     assert_eq!(runs(&worker), own[4], "not in between");
@@ -150,7 +150,7 @@ fn who_has_nothing_takes_its_share_of_the_global_queue() {
         10,
         "half of it and one more, but for the first"
     );
-    assert_eq!(worker.bed().counters.global.get(), 11);
+    assert_eq!(worker.own_peer().counters.global.get(), 11);
     assert_eq!(runs(&worker), ids[1]);
     end(runtime, [worker, other]);
 }
@@ -210,7 +210,7 @@ fn a_batch_wakes_for_all_but_the_one_that_is_for_itself() {
 fn the_milliseconds_are_those_of_the_last_look_at_the_clock() {
     let (runtime, worker) = alone();
     worker
-        .ground()
+        .env()
         .time
         .clock()
         .advance(Duration::from_millis(1234));
@@ -225,8 +225,8 @@ fn the_milliseconds_are_those_of_the_last_look_at_the_clock() {
 fn in_block_on(runtime: &Runtime, both: bool) -> (Worker, Worker) {
     let (mut worker, other) = (thread(runtime), thread(runtime));
     worker.scope = Scope::Own;
-    worker.bed().flags.own.store(true, Relaxed);
-    other.bed().flags.own.store(both, Relaxed);
+    worker.own_peer().flags.own.store(true, Relaxed);
+    other.own_peer().flags.own.store(both, Relaxed);
     spawned(&worker, 1);
     (worker, other)
 }
@@ -238,12 +238,12 @@ fn leaves(worker: &mut Worker) -> bool {
     worker.scope = Scope::All;
     match found {
         Step::Run(task) => {
-            assert!(worker.bed().standing().has_permit());
+            assert!(worker.own_peer().state().has_permit());
             worker.dispose(task);
             false
         }
         Step::Park => {
-            assert!(!worker.bed().standing().has_permit());
+            assert!(!worker.own_peer().state().has_permit());
             true
         }
         other => panic!("it has one task: {other:?}"),
@@ -290,7 +290,7 @@ fn who_is_in_block_on_keeps_its_permit_where_another_takes_what_waits() {
 }
 
 pub(super) fn advance(worker: &Worker, time: Duration) {
-    worker.ground().time.clock().advance(time);
+    worker.env().time.clock().advance(time);
 }
 
 #[test]
@@ -432,11 +432,11 @@ fn who_wants_a_permit_gets_it_at_a_61st_tick() {
     let ids = spawned(&worker, 2);
     count_to(&worker, GLOBAL_TICK - 1);
     assert_eq!(runs(&worker), ids[1]);
-    assert_eq!(wants.bed().standing().load(), Stands::Wanting);
+    assert_eq!(wants.own_peer().state().load(), WorkerState::Wanting);
     let found = step(&worker);
     assert_parks(&worker, &found);
-    assert_eq!(wants.bed().standing().load(), Stands::Running);
-    assert!(worker.ground().has_queued(), "what was here is for others");
+    assert_eq!(wants.own_peer().state().load(), WorkerState::Running);
+    assert!(worker.env().has_queued(), "what was here is for others");
     end(runtime, [worker, other, wants]);
 }
 
@@ -449,7 +449,7 @@ fn who_has_work_looks_at_the_netpoll_now_and_then() {
         spawned(&worker, 1);
         count_to(&worker, GLOBAL_TICK);
         runs(&worker);
-        worker.bed().counters.netpolls.get()
+        worker.own_peer().counters.netpolls.get()
     };
     assert_eq!(looks(NETPOLL_PERIOD), 1);
     assert_eq!(looks(NETPOLL_PERIOD - Duration::from_nanos(1)), 1);
@@ -465,7 +465,7 @@ fn without_permit(runtime: &Runtime, scope: Scope) -> Worker {
     let root = Root::new();
     root.settle(shared, None);
     let worker = Worker::new(shared.clone(), processor, scope, Some(root));
-    worker.bed().standing().arrive();
+    worker.own_peer().state().arrive();
     worker
 }
 

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use super::*;
 use crate::{
     fork_join::FORK_SLICE,
-    sched::{idle::Stands, stall::Told},
+    sched::{idle::WorkerState, stall::Told},
 };
 
 const BEGAN: u64 = 1_000_000_000;
@@ -100,7 +100,7 @@ impl Case {
             now: BEGAN,
             ticks: 7,
             polls: true,
-            stands: Stands::Running,
+            state: WorkerState::Running,
             announced: false,
             spare: false,
         };
@@ -154,7 +154,7 @@ impl Case {
 
     /// Its permit was taken.
     fn stuck(self) -> Self {
-        self.with(|case| case.view.stands = Stands::Stuck)
+        self.with(|case| case.view.state = WorkerState::Stuck)
     }
 
     fn tasks_wait(self) -> Self {
@@ -177,7 +177,7 @@ impl Case {
         self.with(|case| case.answers.child = true)
     }
 
-    /// It is in a computation that forks, and there may be one stray more.
+    /// It is in a computation that forks, and there may be one detached computation more.
     fn forks(self) -> Self {
         self.with(|case| {
             case.answers.forks = true;
@@ -485,7 +485,7 @@ fn what_a_look_remembers_for_the_pace() {
 /// What costs is asked only if the answer matters.
 #[test]
 fn the_system_is_asked_rarely() {
-    let rests = |case: Case| case.with(|case| case.view.stands = Stands::Parked);
+    let rests = |case: Case| case.with(|case| case.view.state = WorkerState::Parked);
     // How often: the CPU clock, and what the thread waits for.
     let free = |case: Case| case.beside_a_free_permit();
     let stalls = Case::blocks(THRESHOLD_NS).reported();

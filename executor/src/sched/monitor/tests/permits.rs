@@ -2,13 +2,14 @@
 //!
 //! *A short wait*: the first test fails if the wait is longer or shorter, or the next look is not
 //! when it is over; the second if what came of a wait is not counted, in vain or not, the third if
-//! that is only counted where somebody needs the permit still, and the fourth if patience outlasts
-//! a slice.
+//! that is only counted where somebody needs the permit still, and the fourth if the short wait
+//! outlasts a slice.
 //!
-//! J6, *Strays*: the first test of computations that fork fails if a look takes all their permits,
-//! or hurries, or comes at once for another, and if as many as there are lose it one by one; the
-//! next if a stray is not seen to block or to end, or no thread hears of it; the others if a thread
-//! that sleeps or blocks is one, and if the monitor does not stay awake beside one.
+//! J6, *Detached computations*: the first test of computations that fork fails if a look takes all
+//! their permits, or hurries, or comes at once for another, and if as many as there are lose it one
+//! by one; the next if a detached computation is not seen to block or to end, or no thread hears of
+//! it; the others if a thread that sleeps or blocks is one, and if the monitor does not stay awake
+//! beside one.
 //!
 //! Branches of a join: the third test from the end fails if who runs one does not give way in the
 //! middle of a leaf, or at once, or if others do so; the next if it does so for another
@@ -29,9 +30,9 @@ use crate::{
     join,
     runtime::{Builder, Runtime},
     sched::{
-        closing::Closing,
         find::tests::{runtime, thread},
-        idle::Stands,
+        idle::WorkerState,
+        phase::ShutdownEnv,
         processor::Peer,
         shutdown::tests::end,
         sleep::Sleeper,
@@ -57,7 +58,7 @@ impl Beside {
         let runtime = runtime();
         let (poller, other) = (thread(&runtime), thread(&runtime));
         let monitor = Monitor::new(runtime.handle().shared());
-        poller.bed().progress.running.store(1, Relaxed);
+        poller.own_peer().progress.running.store(1, Relaxed);
         drop(runtime.spawn(async {}));
         Self {
             runtime,
@@ -69,23 +70,23 @@ impl Beside {
 
     /// The next poll of the first thread begins, and the monitor sees it.
     fn begins(&mut self) {
-        self.poller.bed().progress.ticks.fetch_add(1, Relaxed);
+        self.poller.own_peer().progress.ticks.fetch_add(1, Relaxed);
         self.blocks(false);
         self.monitor.look();
     }
 
     /// It blocks, or does no more.
     fn blocks(&self, blocks: bool) {
-        let stage = self.poller.ground().threads.stage.as_ref();
-        let stage = stage.expect("the clock is virtual");
-        stage.set_blocked(self.poller.bed().index, blocks);
+        let sim_threads = self.poller.env().threads.sim_threads.as_ref();
+        let sim_threads = sim_threads.expect("the clock is virtual");
+        sim_threads.set_blocked(self.poller.own_peer().index, blocks);
     }
 
     /// So much later the monitor looks. Whether the permit is still there.
     fn keeps_it(&mut self, after: Duration) -> bool {
-        self.poller.ground().time.clock().advance(after);
+        self.poller.env().time.clock().advance(after);
         self.monitor.look();
-        self.poller.bed().standing().has_permit()
+        self.poller.own_peer().state().has_permit()
     }
 
     /// It blocks for longer than a short wait. Whether the monitor waited for it.
@@ -106,7 +107,7 @@ impl Beside {
     }
 
     fn end(self) {
-        self.poller.bed().progress.running.store(0, Relaxed);
+        self.poller.own_peer().progress.running.store(0, Relaxed);
         end(self.runtime, [self.poller, self.other]);
     }
 }
@@ -115,12 +116,16 @@ impl Beside {
 /// own again.
 fn comes_back(runtime: &Runtime, thread: &Worker) {
     let shared = runtime.handle().shared();
-    let stage = shared.threads.stage.as_ref().expect("the clock is virtual");
-    for processor in stage.take() {
+    let sim_threads = shared
+        .threads
+        .sim_threads
+        .as_ref()
+        .expect("the clock is virtual");
+    for processor in sim_threads.take() {
         let started = Worker::begin(shared, processor);
-        let permit = started.bed().standing().revoke();
+        let permit = started.own_peer().state().revoke();
         let permit = permit.expect("it was handed over");
-        thread.bed().standing().run(permit);
+        thread.own_peer().state().run(permit);
         started.leave();
         shared.thread_gone();
     }
@@ -222,7 +227,7 @@ fn who_computes_for_a_slice_gives_its_permit_to_what_is_queued() {
         let mut watched = Watched::new(runtime(), 2);
         watched.begins();
         assert!(!watched.looks_after(SLICE), "nobody needs it");
-        assert!(watched.peer().standing.has_permit());
+        assert!(watched.peer().state.has_permit());
         let (task, other) = (watched.task(), &watched.threads[1].p);
         if has_forked {
             other.forks.parents.push(task);
@@ -230,7 +235,7 @@ fn who_computes_for_a_slice_gives_its_permit_to_what_is_queued() {
             assert!(other.lrq.push(task).is_ok());
         }
         assert!(watched.looks_after(FAST), "it had to act");
-        assert!(!watched.peer().standing.has_permit());
+        assert!(!watched.peer().state.has_permit());
         watched.end();
     }
 }
@@ -243,7 +248,7 @@ fn who_asked_for_a_permit_gets_it_from_the_next_look_too() {
     assert!(!watched.looks_after(SLICE - FAST), "its slice is not over");
     // What was queued was taken meanwhile; more may come to who asked.
     assert!(watched.looks_after(FAST));
-    assert!(!watched.peer().standing.has_permit());
+    assert!(!watched.peer().state.has_permit());
     watched.end();
 }
 
@@ -253,13 +258,12 @@ fn of_computations_that_fork_one_a_look_loses_its_permit() {
         let mut watched = Watched::new(runtime(), 2);
         let shared = watched.runtime.handle().shared().clone();
         let permits = || {
-            let has_permit = |peer: &&Peer| {
-                peer.standing.has_permit() && peer.progress.running.load(Relaxed) != 0
-            };
+            let has_permit =
+                |peer: &&Peer| peer.state.has_permit() && peer.progress.running.load(Relaxed) != 0;
             shared.peers().filter(has_permit).count()
         };
         for thread in &watched.threads {
-            thread.bed().progress.running.store(BRANCH, Relaxed);
+            thread.own_peer().progress.running.store(BRANCH, Relaxed);
         }
         watched.begins();
         watched.wants();
@@ -272,7 +276,11 @@ fn of_computations_that_fork_one_a_look_loses_its_permit() {
         assert_eq!(permits(), usize::from(slice == FORK_SLICE));
         watched.looks_after(SLICE);
         assert_eq!(permits(), 0);
-        watched.threads[1].bed().progress.running.store(0, Relaxed);
+        watched.threads[1]
+            .own_peer()
+            .progress
+            .running
+            .store(0, Relaxed);
         watched.end();
     }
 }
@@ -281,20 +289,20 @@ fn of_computations_that_fork_one_a_look_loses_its_permit() {
 fn who_computes_on_is_a_stray_until_it_blocks() {
     let mut watched = Watched::new(runtime(), 2);
     let shared = watched.runtime.handle().shared().clone();
-    let lane = &shared.peer(1).queues.lane;
+    let branch_deque = &shared.peer(1).queues.branch_deque;
     let forks =
         |watched: &Watched| context::with_worker_frame(&watched.threads[1], || join(|| (), || ()));
     for over in [false, true] {
         watched.blocks(false);
         watched.begins();
-        assert!(!watched.peer().is_stray(), "it has a permit");
+        assert!(!watched.peer().is_detached(), "it has a permit");
         watched.wants();
         watched.looks_after(SLICE);
-        assert!(watched.peer().is_stray());
+        assert!(watched.peer().is_detached());
         forks(&watched);
         watched.looks_after(BUSY);
-        assert!(watched.peer().is_stray(), "it computes on");
-        assert!(lane.ask(), "nobody asks for a core");
+        assert!(watched.peer().is_detached(), "it computes on");
+        assert!(branch_deque.ask(), "nobody asks for a core");
         forks(&watched);
         if over {
             watched.begins();
@@ -302,8 +310,8 @@ fn who_computes_on_is_a_stray_until_it_blocks() {
             watched.blocks(true);
             watched.looks_after(BUSY);
         }
-        assert!(!watched.peer().is_stray());
-        assert!(!lane.ask(), "its core is free, and nobody asks");
+        assert!(!watched.peer().is_detached());
+        assert!(!branch_deque.ask(), "its core is free, and nobody asks");
         comes_back(&watched.runtime, &watched.threads[0]);
     }
     watched.end();
@@ -315,15 +323,15 @@ fn who_mostly_sleeps_is_no_stray() {
     watched.begins();
     watched.wants();
     watched.looks_after(SLICE);
-    // What it has used is the time, on a stage.
+    // What it has used is the time, in a simulation.
     let mut is_stray_after = |ran, sleeps| {
         let then = watched.shared().time.clock().now_ns() + LOOK_NS;
         watched.blocks(sleeps);
-        // One that sleeps has used nothing at all, on a stage.
+        // One that sleeps has used nothing at all, in a simulation.
         let used = if sleeps { 0 } else { then };
         watched.monitor.memory.seen[0].share.cpu = Some(used.saturating_sub(ran));
         watched.looks_after(BUSY);
-        watched.peer().is_stray()
+        watched.peer().is_detached()
     };
     let quarter = LOOK_NS / 4;
     assert!(is_stray_after(quarter, false));
@@ -343,14 +351,14 @@ fn who_comes_back_from_a_block_without_a_permit_is_a_stray() {
     let runtime = builder.build_with(Clock::stopped()).unwrap();
     let shared = runtime.handle().shared();
     let worker = thread(&runtime);
-    worker.bed().progress.running.store(1, Relaxed);
+    worker.own_peer().progress.running.store(1, Relaxed);
     assert!(worker.announce_blocking());
     let permit = shared.idle.acquire().expect("it was released");
-    assert!(!worker.bed().is_stray(), "it blocks");
+    assert!(!worker.own_peer().is_detached(), "it blocks");
     worker.end_blocking();
-    assert!(worker.bed().is_stray());
+    assert!(worker.own_peer().is_detached());
     shared.idle.release(permit, None);
-    worker.bed().progress.running.store(0, Relaxed);
+    worker.own_peer().progress.running.store(0, Relaxed);
     end(runtime, [worker]);
 }
 
@@ -364,7 +372,7 @@ fn the_monitor_is_awake_beside_a_stray() {
     shared.drain_global();
     comes_back(&watched.runtime, &watched.threads[0]);
     for thread in &watched.threads {
-        let permit = thread.bed().standing().revoke().expect("it had one");
+        let permit = thread.own_peer().state().revoke().expect("it had one");
         shared.idle.release(permit, None);
     }
     let monitor = &mut watched.monitor;
@@ -382,8 +390,8 @@ fn who_blocks_is_no_stray() {
     watched.wants();
     watched.blocks(true);
     watched.looks_after(SLICE);
-    assert!(!watched.peer().standing.has_permit());
-    assert!(!watched.peer().is_stray());
+    assert!(!watched.peer().state.has_permit());
+    assert!(!watched.peer().is_detached());
     watched.end();
 }
 
@@ -392,7 +400,7 @@ fn a_computation_that_forks_gives_way_in_the_middle_of_a_leaf() {
     let slice = FORK_SLICE;
     let almost = slice - Duration::from_nanos(1);
     let mut watched = Watched::new(runtime(), 2);
-    let has_permit = |watched: &Watched| watched.peer().standing.has_permit();
+    let has_permit = |watched: &Watched| watched.peer().state.has_permit();
     watched.wants();
     watched.begins();
     watched.looks_after(SLICE - slice);
@@ -408,7 +416,7 @@ fn a_computation_that_forks_gives_way_in_the_middle_of_a_leaf() {
 
 #[test]
 fn who_has_forked_gives_way_to_tasks_in_the_middle_of_a_leaf() {
-    let has_permit = |watched: &Watched| watched.peer().standing.has_permit();
+    let has_permit = |watched: &Watched| watched.peer().state.has_permit();
     let forks = |watched: &Watched| watched.threads[0].come_to_a_fork();
     // Beside a computation that waits for a permit at a fork.
     let mut watched = Watched::new(runtime(), 3);
@@ -429,24 +437,28 @@ fn who_has_forked_gives_way_to_tasks_in_the_middle_of_a_leaf() {
 
 /// What becomes of a thread that shares a branch, while another is in a poll and computes, or
 /// blocks.
-fn beside_a_shared_branch(blocks: bool) -> Stands {
+fn beside_a_shared_branch(blocks: bool) -> WorkerState {
     let mut watched = Watched::new(runtime(), 2);
     let shared = watched.runtime.handle().shared().clone();
     let owner = watched.threads.pop().expect("there are two");
     let peer = shared.peer(0);
     let result = context::with_worker_frame(&owner, || {
-        owner.lane().ask_as_helper();
+        owner.branch_deque().ask_as_helper();
         let looks = || {
-            assert!(shared.peer(1).queues.lane.has_shared());
-            let stage = shared.threads.stage.as_ref().expect("the clock is virtual");
+            assert!(shared.peer(1).queues.branch_deque.has_shared());
+            let sim_threads = shared
+                .threads
+                .sim_threads
+                .as_ref()
+                .expect("the clock is virtual");
             let mut monitor = Monitor::new(&shared);
             monitor.look();
-            stage.set_blocked(0, blocks);
+            sim_threads.set_blocked(0, blocks);
             for _ in 0..2 {
                 shared.time.clock().advance(SHORT_WAIT);
                 monitor.look();
             }
-            peer.standing.load()
+            peer.state.load()
         };
         join(looks, || ()).0
     });
@@ -457,8 +469,8 @@ fn beside_a_shared_branch(blocks: bool) -> Stands {
 
 #[test]
 fn a_shared_branch_takes_the_permit_of_who_blocks() {
-    assert_eq!(beside_a_shared_branch(true), Stands::Stuck);
-    assert_eq!(beside_a_shared_branch(false), Stands::Running);
+    assert_eq!(beside_a_shared_branch(true), WorkerState::Stuck);
+    assert_eq!(beside_a_shared_branch(false), WorkerState::Running);
 }
 
 #[test]
@@ -472,19 +484,19 @@ fn a_shared_branch_takes_no_permit_from_who_computes() {
     let mut look_after = |time| {
         shared.time.clock().advance(time);
         monitor.look();
-        peer.standing.load()
+        peer.state.load()
     };
     look_after(Duration::ZERO);
     context::with_worker_frame(&owner, || {
-        peer.queues.lane.ask_as_helper();
+        peer.queues.branch_deque.ask_as_helper();
         let looks = || {
-            assert!(peer.queues.lane.has_shared());
-            assert_eq!(look_after(SLICE), Stands::Running);
+            assert!(peer.queues.branch_deque.has_shared());
+            assert_eq!(look_after(SLICE), WorkerState::Running);
             drop(runtime.spawn(async {}));
             // As if it were another poll.
             peer.progress.ticks.fetch_add(1, Relaxed);
-            assert_eq!(look_after(Duration::ZERO), Stands::Running);
-            assert_eq!(look_after(FORK_SLICE), Stands::Stuck, "others need it");
+            assert_eq!(look_after(Duration::ZERO), WorkerState::Running);
+            assert_eq!(look_after(FORK_SLICE), WorkerState::Stuck, "others need it");
         };
         join(looks, || ());
     });

@@ -35,7 +35,7 @@ fn the_first_poll_of_a_block_on_has_a_slice_of_its_own() {
         };
         assert!(!told_after(SLICE));
         let [new, most_of_it, all_of_it] = runtime.block_on(async {
-            // Its thread sits down for this.
+            // Its thread becomes a worker for this.
             drop(spawn(async {}));
             [Duration::ZERO, SLICE - MOMENT, MOMENT].map(told_after)
         });
@@ -56,7 +56,7 @@ fn the_system_is_not_asked_what_a_thread_waits_for_beside_a_free_permit() {
             watched.begins();
             (0..3).for_each(|_| _ = watched.looks_after(BUSY));
         }
-        let read = *stage(&watched.runtime).files_read.lock();
+        let read = *sim_threads(&watched.runtime).files_read.lock();
         assert_eq!(read, files, "{threads} of two permits are taken");
         watched.blocks(false);
         watched.end();
@@ -72,7 +72,7 @@ fn who_is_in_no_poll_is_told_nothing_and_keeps_its_permit() {
         watched.looks_after(SLICE);
     }
     assert_eq!(watched.peer().attention.load(Relaxed), 0);
-    assert!(watched.peer().standing.has_permit());
+    assert!(watched.peer().state.has_permit());
     watched.end();
 }
 
@@ -135,15 +135,15 @@ fn what_a_long_poll_left_next_wakes_a_thread() {
     let mut watched = Watched::new(runtime(), 1);
     watched.begins();
     assert!(!watched.looks_after(FAST), "it left nothing");
-    assert_eq!(stage(&watched.runtime).len(), 0);
+    assert_eq!(sim_threads(&watched.runtime).len(), 0);
     let permit = watched.shared().idle.acquire().expect("one is free");
     let task = watched.task();
     assert!(watched.threads[0].p.runnext.put(task).is_none());
     watched.shared().idle.release(permit, None);
     assert!(!watched.begins(), "this may be a short one");
-    assert_eq!(stage(&watched.runtime).len(), 0);
+    assert_eq!(sim_threads(&watched.runtime).len(), 0);
     assert!(watched.looks_after(FAST));
-    assert_eq!(stage(&watched.runtime).len(), 1);
+    assert_eq!(sim_threads(&watched.runtime).len(), 1);
     assert!(
         watched.peer().queues.runnext.peek().is_some(),
         "that steals it"
@@ -161,12 +161,12 @@ fn what_a_stuck_poll_left_next_goes_to_the_global_queue() {
         watched.peer().queues.runnext.peek().is_some(),
         "it has its permit"
     );
-    let permit = watched.peer().standing.revoke().expect("as was said");
+    let permit = watched.peer().state.revoke().expect("as was said");
     assert!(watched.looks_after(FAST));
     assert!(watched.peer().queues.runnext.peek().is_none());
     assert_eq!(watched.shared().queues.grq.len(), 1);
     assert!(watched.peer().flags.gave_away.load(Relaxed));
-    watched.peer().standing.run(permit);
+    watched.peer().state.run(permit);
     watched.end();
 }
 
@@ -174,7 +174,7 @@ fn what_a_stuck_poll_left_next_goes_to_the_global_queue() {
 fn who_is_stuck_is_looked_at_often_if_that_is_not_announced() {
     let mut watched = Watched::new(runtime(), 2);
     watched.begins();
-    let permit = watched.peer().standing.revoke().expect("it had one");
+    let permit = watched.peer().state.revoke().expect("it had one");
     watched.looks_after(FAST);
     assert!(
         watched.monitor.found.watchful,
@@ -187,7 +187,7 @@ fn who_is_stuck_is_looked_at_often_if_that_is_not_announced() {
     watched.is_in_a_poll(false);
     watched.looks_after(FAST);
     assert!(!watched.monitor.found.watchful);
-    watched.peer().standing.run(permit);
+    watched.peer().state.run(permit);
     watched.end();
 }
 
@@ -225,11 +225,11 @@ fn a_new_poll_that_is_on_no_core_is_looked_at_again_at_once() {
     assert!(again(&mut watched, true, BUSY));
     assert!(!again(&mut watched, true, FAST), "not twice in a row");
     assert!(again(&mut watched, true, BUSY));
-    let permit = watched.peer().standing.revoke().expect("it had one");
+    let permit = watched.peer().state.revoke().expect("it had one");
     watched.looks_after(FAST);
     watched.peer().progress.ticks.fetch_add(1, Relaxed);
     watched.looks_after(BUSY);
     assert_ne!(watched.rest(), FAST, "it has no permit to lose");
-    watched.peer().standing.run(permit);
+    watched.peer().state.run(permit);
     watched.end();
 }

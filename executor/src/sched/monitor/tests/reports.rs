@@ -1,5 +1,5 @@
 //! L2: which polls are reported as stalls, when, and what is said. What the system knows of a
-//! thread is the stage's word here.
+//! thread is what the simulator says here.
 
 use std::sync::Mutex;
 
@@ -79,7 +79,7 @@ impl Reported {
     /// All threads are idle, but that this one is stuck in its poll.
     fn is_alone(&self) {
         for thread in &self.watched.threads {
-            let permit = thread.bed().standing().revoke().expect("it had one");
+            let permit = thread.own_peer().state().revoke().expect("it had one");
             self.watched.shared().idle.release(permit, None);
         }
         // Who computes keeps the monitor awake.
@@ -232,8 +232,8 @@ fn a_report_tells_who_computes_who_blocks_and_who_waits_for_a_core() {
         let mut reported = Reported::new();
         let look = |reported: &mut Reported, time, cpu: Duration, waits| {
             reported.watched.blocks(waits);
-            let stage = stage(&reported.watched.runtime);
-            *stage.cpu_time.lock() = Some(7 + cpu.as_nanos() as u64);
+            let sim_threads = sim_threads(&reported.watched.runtime);
+            *sim_threads.cpu_time.lock() = Some(7 + cpu.as_nanos() as u64);
             reported.watched.looks_after(time);
         };
         reported.watched.peer().progress.ticks.fetch_add(1, Relaxed);
@@ -256,7 +256,7 @@ fn the_last_report_tells_of_the_whole_time() {
         StallKind::Computing
     );
     let cpu = reported.watched.shared().time.clock().now_ns();
-    *stage(&reported.watched.runtime).cpu_time.lock() = Some(cpu);
+    *sim_threads(&reported.watched.runtime).cpu_time.lock() = Some(cpu);
     reported.watched.blocks(true);
     reported.watched.looks_after(4 * THRESHOLD);
     reported.watched.looks_after(MOMENT);
@@ -315,12 +315,12 @@ fn a_long_poll_is_asked_to_come_by_if_its_stalls_are_reported() {
         joins(&watched);
         watched.begins();
         assert!(
-            watched.peer().queues.lane.ask(),
+            watched.peer().queues.branch_deque.ask(),
             "it was not asked before the second look"
         );
         joins(&watched);
         watched.looks_after(MOMENT);
-        let is_asked = !watched.peer().queues.lane.ask();
+        let is_asked = !watched.peer().queues.branch_deque.ask();
         watched.end();
         is_asked
     };
@@ -355,8 +355,8 @@ fn a_poll_that_blocks_is_reported_also_if_its_permit_is_gone() {
     reported.ended(THRESHOLD + REPORT_EVERY - MOMENT);
     reported.watched.advance(MOMENT);
     reported.watched.begins();
-    let standing = &reported.watched.peer().standing;
-    let permit = standing.revoke().expect("nobody needed it");
+    let state = &reported.watched.peer().state;
+    let permit = state.revoke().expect("nobody needed it");
     assert!(reported.watches_after(THRESHOLD - MOMENT));
     assert!(!reported.watches_after(MOMENT));
     let report = reported.begun().expect("it is time");
@@ -364,7 +364,7 @@ fn a_poll_that_blocks_is_reported_also_if_its_permit_is_gone() {
         (report.kind, report.running_for),
         (StallKind::Blocked, THRESHOLD)
     );
-    reported.watched.peer().standing.run(permit);
+    reported.watched.peer().state.run(permit);
     reported.end();
 }
 
@@ -378,14 +378,14 @@ fn a_stall_that_was_reported_is_known_after_a_sleep() {
     reported.watched.looks_after(THRESHOLD);
     assert!(reported.begun().is_some());
     assert_eq!(reported.sleeps(), Some(REPORT_EVERY));
-    reported.watched.monitor.get_up();
+    reported.watched.monitor.wake_up();
     reported.watched.looks_after(REPORT_EVERY);
     let report = reported.said().expect("it is time");
     assert_eq!(report.phase, StallPhase::GoesOn);
     assert_eq!(report.running_for, THRESHOLD + REPORT_EVERY);
     assert_eq!(reported.sleeps(), Some(THRESHOLD + REPORT_EVERY));
     // It is woken before that.
-    reported.watched.monitor.get_up();
+    reported.watched.monitor.wake_up();
     reported.watched.advance(REPORT_EVERY);
     reported.watched.begins();
     reported.ended(THRESHOLD + 2 * REPORT_EVERY);
@@ -404,7 +404,7 @@ fn a_stall_that_was_not_reported_is_known_after_a_sleep() {
     assert!(reported.said().is_none(), "there are too many");
     reported.is_alone();
     assert_eq!(reported.sleeps(), None);
-    reported.watched.monitor.get_up();
+    reported.watched.monitor.wake_up();
     for _ in 0..2 {
         assert!(!reported.watches_after(REPORT_EVERY));
     }
@@ -424,7 +424,7 @@ fn stalls_that_go_on_take_turns() {
     let mut reported = Reported::new();
     let address = reported.task.header().address();
     let second_polls = |reported: &Reported, polls: bool| {
-        let running = &reported.watched.threads[1].bed().progress.running;
+        let running = &reported.watched.threads[1].own_peer().progress.running;
         running.store(if polls { address } else { 0 }, Relaxed);
     };
     let said_after = |reported: &mut Reported, time| {

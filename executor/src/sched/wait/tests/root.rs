@@ -15,7 +15,7 @@ fn is_due(worker: &Worker, waker: Waker) {
 fn wait_for_root(worker: &Worker, root: &Root) {
     context::with_worker_frame(worker, || worker.wait_for_root(root));
     assert!(root.is_notified());
-    assert!(worker.bed().standing.has_permit(), "one is free");
+    assert!(worker.own_peer().state.has_permit(), "one is free");
     assert!(!worker.next.stands_in.get(), "it has its own to do");
 }
 
@@ -27,7 +27,7 @@ fn who_waits_for_its_root_fires_timers_and_goes_on_with_a_permit() {
     assert!(root.take(), "it was due");
     is_due(&worker, root.clone().into());
     wait_for_root(&worker, &root);
-    assert_eq!(worker.bed().counters.netpolls.get(), 1);
+    assert_eq!(worker.own_peer().counters.netpolls.get(), 1);
     assert!(!worker.passed_on.get(), "all of it was its own");
     assert!(root.take());
     let idle = idle_task(&worker, || ());
@@ -60,8 +60,12 @@ fn without_threads(runtime: &Runtime) {
 fn with_threads(runtime: &Runtime) {
     let shared = runtime.handle().shared();
     shared.threads.refused.store(false, Relaxed);
-    let stage = shared.threads.stage.as_ref().expect("its clock is virtual");
-    shared.threads.counts.lock().count = stage.len();
+    let sim_threads = shared
+        .threads
+        .sim_threads
+        .as_ref()
+        .expect("its clock is virtual");
+    shared.threads.counts.lock().count = sim_threads.len();
 }
 
 /// Spawns, where it cannot run that itself.
@@ -70,7 +74,7 @@ fn spawns(runtime: &Runtime, worker: &Worker) {
         context::with_worker_frame(worker, || drop(spawn(pending::<()>())));
     });
     // That is another reason.
-    worker.bed().flags.gave_away.store(false, Relaxed);
+    worker.own_peer().flags.gave_away.store(false, Relaxed);
 }
 
 #[test]
@@ -80,7 +84,7 @@ fn who_gave_its_own_away_stands_in_where_no_thread_can_be_had() {
     let shared = runtime.handle().shared();
     without_threads(&runtime);
     assert!(!worker.must_stand_in(), "what waits is not its own");
-    worker.bed().flags.gave_away.store(true, Relaxed);
+    worker.own_peer().flags.gave_away.store(true, Relaxed);
     assert!(worker.must_stand_in());
     shared.threads.refused.store(false, Relaxed);
     assert!(!worker.must_stand_in(), "no thread was refused");
@@ -111,14 +115,14 @@ fn who_waits_for_its_root_stands_in_where_there_is_no_thread_at_all() {
 fn who_has_spawned_stands_in_unless_a_thread_would_come() {
     let runtime = runtime();
     let other = thread(&runtime);
-    assert!(!other.lie_down(), "nothing is queued");
+    assert!(!other.begin_park(), "nothing is queued");
     let (worker, _) = with_root(&runtime, Scope::Own);
     without_threads(&runtime);
     spawns(&runtime, &worker);
     assert!(!worker.must_stand_in(), "one is parked");
-    assert!(other.rise(), "nobody has woken it");
+    assert!(other.unpark_without_permit(), "nobody has woken it");
     assert!(worker.must_stand_in());
-    // What it has spawned ends, and a stranger's is queued.
+    // What it has spawned ends, and another's is queued.
     runtime.handle().shared().drain_global();
     without_threads(&runtime);
     assert!(!worker.must_stand_in(), "nothing of its own is alive");

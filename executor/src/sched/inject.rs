@@ -1,0 +1,219 @@
+//! The ways by which tasks come in from outside a worker: wakes, spawns of foreign threads, and the
+//! ends of tasks.
+//!
+//! - A task that is woken on a worker of its runtime that holds its permit goes to that P
+//!   (`push.rs`);
+//! - any other goes to the global queue, from where the workers take it in batches;
+//! - a pinned one goes to the inbox of its P, and the P's own thread is woken.
+//!
+//! An unsafe island: a scheduler handle finds its runtime by an address, and a pinned task is made
+//! here.
+#![expect(
+    unsafe_code,
+    reason = "a scheduler handle's runtime is reached by the pointer that the scheduler handle carries; see `of`"
+)]
+
+use std::{future::Future, panic::Location, ptr::NonNull};
+
+use super::events::event;
+use super::{Shared, Worker, env::Env, phase::ShutdownEnv};
+use crate::{
+    cell::{
+        Extra, Functions, Header, Id, JoinCell, Parts, Place, SchedulerHandle, Task, TaskRef,
+        live::{LiveOwner, Removed},
+    },
+    context,
+    reports::Subject,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+/// Ids that a P takes from the process-wide counter at once. Guessed: large enough that the shared
+/// counter does not show in a spawn.
+const ID_BLOCK: u64 = 1024;
+
+/// Ids are unique in the process, so that two runtimes' logs can be told apart.
+static NEXT_ID: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+
+/// What foreign threads have in place of a P.
+#[derive(Debug)]
+pub(crate) struct Foreign {
+    /// The scheduler handle of what they spawn.
+    pub(super) scheduler: SchedulerHandle,
+    pub(super) live: Mutex<LiveOwner<TaskRef>>,
+    /// How many of the live tasks are carriers whose pinned task lives as well; see
+    /// `task/pinned.rs`.
+    pub(crate) carried: AtomicUsize,
+    /// What happens on threads without a P.
+    #[cfg(any(test, feature = "events"))]
+    pub(super) events: Option<Mutex<super::events::Log>>,
+}
+
+/// What the scheduler handles of all Ps do.
+pub(crate) static SCHEDULER_FUNCTIONS: Functions = Functions {
+    schedule,
+    remove,
+    report_panic,
+};
+
+/// The runtime of a scheduler handle.
+fn of(scheduler: &SchedulerHandle) -> &Shared {
+    // SAFETY: `Shared::new` put its own address there. Callers hold a live task of this scheduler
+    // handle, or are threads of the runtime, so the runtime is there.
+    unsafe { &*scheduler.runtime().cast::<Shared>() }
+}
+
+/// A task was woken.
+fn schedule(scheduler: &SchedulerHandle, task: Task) {
+    let shared = of(scheduler);
+    context::with_worker_of(shared, |worker| match worker {
+        Some(worker) => worker.push_woken(task),
+        None => {
+            // As soon as the task is pushed it may run and end, and the runtime with it: hold it.
+            let shared = shared.strong();
+            shared.push_foreign(task);
+        }
+    });
+}
+
+/// A task has ended.
+fn remove(scheduler: &SchedulerHandle, index: u32) -> Removed<TaskRef> {
+    let shared = of(scheduler);
+    let removed = context::with_worker(|worker| match worker {
+        Some(worker) if worker.is_own_scheduler(scheduler) => worker.remove_live(index),
+        _ => scheduler.live().remove(index),
+    });
+    shared.task_ended(|| scheduler.live().len() == 0);
+    removed
+}
+
+/// A task that nobody joins has panicked. The panic hook has said where and why, but not in which
+/// task.
+fn report_panic(scheduler: &SchedulerHandle, header: &Header) {
+    let subject = Subject {
+        id: header.id(),
+        name: header.name(),
+        location: header.location(),
+    };
+    of(scheduler).reports.tell(
+        || {
+            tracing::error!(
+                task.id = %subject.id,
+                task.name = subject.name,
+                spawned.at = %subject.location,
+                "a task panicked that nobody joins"
+            );
+        },
+        format_args!("{subject}, panicked, and nobody joins it"),
+    );
+}
+
+impl Shared {
+    /// Queues a task from a thread that has no P of this runtime.
+    pub(crate) fn push_foreign(&self, task: Task) {
+        if task.header().is_plain() {
+            event!(self, Global, &task, 0);
+            self.push_plain(task);
+        } else if task.header().is_pinned() {
+            event!(self, Pinned, &task, 0);
+            self.push_pinned(task);
+        } else {
+            event!(self, Global, &task, 0);
+            self.push(task);
+        }
+    }
+
+    /// Queues a pinned task from another thread than its own.
+    fn push_pinned(&self, task: Task) {
+        let Place::Processor(index) = task.header().scheduler().place() else {
+            unreachable!("a pinned task's scheduler handle is the P that it was spawned on");
+        };
+        let peer = self.peer(usize::from(index));
+        peer.queues.inbox.push(task);
+        self.notify_owner(peer);
+    }
+
+    /// The makings of a task that a foreign thread spawns.
+    pub(crate) fn foreign_parts(
+        &self,
+        extra: Option<Box<Extra>>,
+        location: &'static Location<'static>,
+    ) -> Parts {
+        Parts {
+            scheduler: NonNull::from(&self.foreign.scheduler),
+            id: Id::new(NEXT_ID.fetch_add(1, Relaxed)),
+            born_ms: self.now_ms(),
+            location,
+            extra,
+        }
+    }
+
+    /// Enters a foreign thread's new task, and queues it.
+    pub(crate) fn spawn_foreign(&self, task: Task) {
+        if self.end.phase.is_ending() {
+            task.refuse();
+            return;
+        }
+        task.enter(|reference| self.foreign.live.lock().insert(reference));
+        event!(self, Spawn, &task, 0);
+        self.push_foreign(task);
+        self.foreign_thread_left();
+    }
+
+    /// A block of fresh ids.
+    pub(crate) fn id_block() -> (u64, u64) {
+        let first = NEXT_ID.fetch_add(ID_BLOCK, Relaxed);
+        (first, first + ID_BLOCK)
+    }
+
+    /// Makes a task that stays on this worker's thread.
+    pub(crate) fn new_pinned_task<F>(
+        worker: &Worker,
+        future: F,
+        parts: Parts,
+    ) -> (Task, JoinCell<F::Output>)
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        assert!(
+            worker.is_own_scheduler_at(parts.scheduler),
+            "a pinned task's scheduler handle is its thread's"
+        );
+        // SAFETY: the scheduler handle is that of this worker's P. `Worker::spawn` and `schedule`
+        // put a pinned task into the pinned queue of its scheduler handle's P or its inbox, from
+        // which only that P's thread takes (I7), and the thread keeps the P while it has pinned
+        // tasks: `clear_away` ends them first.
+        unsafe { Task::new_pinned(future, parts) }
+    }
+
+    /// The same for the task that `carrier` has taken to this thread.
+    pub(crate) fn new_carried_task<F>(
+        worker: &Worker,
+        future: F,
+        carrier: &Header,
+    ) -> (Task, JoinCell<F::Output>)
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        // SAFETY: as in `new_pinned_task`: the scheduler handle is that of this worker's P.
+        unsafe { Task::new_carried(future, NonNull::from(&worker.peer().scheduler), carrier) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_ids_follow_each_other() {
+        let blocks = [(); 4].map(|()| Shared::id_block());
+        for pair in blocks.windows(2) {
+            let [(first, end), (next, _)] = [pair[0], pair[1]];
+            assert!(first < end && end <= next, "{blocks:?}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! *Detached computations*: threads that compute without a permit, and computations that give
+//! theirs up for that. It is the monitor's part in *Detached computations* (`fork_join/owner.rs`).
+
+use super::{classify::LOOK_NS, observe::Ask};
+use crate::{
+    fork_join::FORK_SLICE,
+    sched::{
+        Shared,
+        env::{Env, PeerEnv},
+        processor::Peer,
+    },
+    sync::atomic::Ordering::Relaxed,
+};
+
+/// A thread computes if it is on a core for one part in this many of the time.
+const COMPUTES: u64 = 4;
+
+/// CPU time of a worker's thread at a look that is at least one period back.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Share {
+    /// When that look was, in nanoseconds of the runtime's clock.
+    then: u64,
+    pub(super) cpu: Option<u64>,
+}
+
+impl Share {
+    pub(super) fn begin(now: u64, cpu: Option<u64>) -> Self {
+        Self { then: now, cpu }
+    }
+
+    /// Whether the thread computes, which has used `cpu` by now. None if that is not known yet: a
+    /// look itself takes a core away. If the system does not tell, it does not.
+    pub(super) fn computes(&mut self, now: u64, cpu: Option<u64>) -> Option<bool> {
+        let Some(used) = cpu else {
+            return Some(false);
+        };
+        let Self { then, cpu: before } = *self;
+        if before.is_some() && now - then < LOOK_NS {
+            return None;
+        }
+        *self = Self::begin(now, cpu);
+        before.map(|before| COMPUTES * used.saturating_sub(before) >= now - then)
+    }
+}
+
+/// How to mark a worker that is stuck without a permit, and was seen to compute or not. None: as it
+/// is.
+pub(super) fn new_mark(computes: bool, cpu: Option<u64>, ask: &impl Ask) -> Option<bool> {
+    // A thread that was off its core for that long may have waited for one.
+    let is_off = || cpu.is_none() || ask.is_waiting();
+    (computes || (ask.computed() && is_off())).then_some(computes)
+}
+
+/// Whether a computation that forks gives its permit up to tasks after that time.
+pub(super) fn gives_way(lasted: u64, ask: &impl Ask) -> bool {
+    lasted >= FORK_SLICE.as_nanos() as u64 && ask.may_have_a_stray()
+}
+
+impl Shared {
+    /// Marks whether a P's thread computes without a permit. If it does no more, its core is free,
+    /// and a thread may have slept for want of one.
+    pub(super) fn set_detached(&self, peer: &Peer, computes: bool) {
+        if peer.flags.computes.load(Relaxed) != computes {
+            peer.flags.computes.store(computes, Relaxed);
+            if !computes {
+                self.peers().for_each(PeerEnv::give_way);
+            }
+        }
+    }
+
+    /// Whether there may be one more. Limit: at most half of the workers compute without a permit,
+    /// and at most as many computations as there are workers have begun and have no permit.
+    pub(super) fn may_have_a_stray(&self) -> bool {
+        let (detached, workers) = (self.detached_count(), self.idle.workers());
+        detached < workers.div_ceil(2) && detached + self.idle.wanting().len() < workers
+    }
+}

@@ -1,0 +1,92 @@
+//! The seam to a driver that steps workers by itself: what a runtime with a virtual clock has in
+//! place of the operating system.
+//!
+//! Threads that the scheduler starts wait here until the driver takes them up. The driver says here
+//! which of them are blocked; the monitor would otherwise ask the system. A runtime with a real
+//! clock has none of this, and looks here only where it is about to start a thread, or has found
+//! one stuck.
+
+#[cfg(test)]
+use std::task::Waker;
+
+use super::processor::Processor;
+use crate::sync::Mutex;
+
+/// See the module's head.
+#[derive(Debug, Default)]
+pub(crate) struct SimThreads {
+    #[expect(clippy::vec_box, reason = "a P travels, and is large")]
+    new: Mutex<Vec<Box<Processor>>>,
+    /// The Ps whose threads are blocked.
+    blocked: Mutex<Vec<usize>>,
+    /// Woken once, where a search is about to claim a branch.
+    #[cfg(test)]
+    pub(super) before_claim: Mutex<Option<Waker>>,
+    /// How often the runtime asked whether a thread waits. The system reads a file for that.
+    #[cfg(test)]
+    pub(super) files_read: Mutex<u32>,
+    /// The CPU time of each thread, if the driver says so.
+    pub(super) cpu_time: Mutex<Option<u64>>,
+}
+
+impl SimThreads {
+    /// A thread is started: its P runs already, with the permit of a spinner.
+    pub(super) fn start(&self, processor: Box<Processor>) {
+        self.new.lock().push(processor);
+    }
+
+    pub(super) fn is_waiting(&self, index: usize) -> bool {
+        #[cfg(test)]
+        {
+            *self.files_read.lock() += 1;
+        }
+        self.is_blocked(index)
+    }
+
+    /// The CPU time of a thread: it blocks all the time, or not at all.
+    pub(super) fn cpu_time(&self, index: usize, now: u64) -> u64 {
+        if let Some(time) = *self.cpu_time.lock() {
+            return time;
+        }
+        if self.is_blocked(index) { 0 } else { now }
+    }
+
+    pub(super) fn is_blocked(&self, index: usize) -> bool {
+        self.blocked.lock().contains(&index)
+    }
+}
+
+/// What the driver asks and says.
+#[cfg(test)]
+mod driver {
+    use super::*;
+
+    impl SimThreads {
+        /// Those that were started since the last call.
+        #[expect(clippy::vec_box, reason = "a P travels, and is large")]
+        pub(in crate::sched) fn take(&self) -> Vec<Box<Processor>> {
+            std::mem::take(&mut *self.new.lock())
+        }
+
+        pub(in crate::sched) fn set_blocked(&self, index: usize, blocked: bool) {
+            let mut all = self.blocked.lock();
+            all.retain(|other| *other != index);
+            if blocked {
+                all.push(index);
+            }
+        }
+
+        /// How many wait to be taken up.
+        pub(in crate::sched) fn len(&self) -> usize {
+            self.new.lock().len()
+        }
+
+        /// A thread searches, and claims a branch next.
+        pub(in crate::sched) fn come_to_a_claim(&self) {
+            let waker = self.before_claim.lock().take();
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        }
+    }
+}
