@@ -11,7 +11,7 @@
 //! | `jobs.rs` | where branches of a scope wait, and which threads take them |
 //! | `latch.rs` | how the owner of a stolen branch learns of its end |
 //! | `scope.rs`, `count_latch.rs` | [`scope()`], with any number of branches; how it learns that all have ended |
-//! | `compute.rs` | [`compute()`]: a computation that async code awaits, and may cancel |
+//! | `compute.rs` | what a computation of [`compute()`](crate::compute) is to its threads: it may be cancelled |
 //! | `owner.rs` | the thread's side: for which threads it promotes branches, what it does at a join that is not ready |
 //!
 //! # The steps of a join

@@ -295,7 +295,7 @@ impl futures_task::LocalSpawn for Handle {
 }
 
 impl task::Builder {
-    /// As [`spawn`], on the runtime of `handle`.
+    /// As [`spawn`](crate::spawn), on the runtime of `handle`.
     #[track_caller]
     pub fn spawn_on<F>(self, future: F, handle: &Handle) -> JoinHandle<F::Output>
     where
