@@ -32,8 +32,11 @@ pub(crate) fn table(all: &[Results]) {
     }
 }
 
+/// A figure of a turn, if its row has that.
+type Figure = fn(&Measure) -> Option<f64>;
+
 /// What is compared: the row's own figure, the CPU time, and a percentile if the row has one.
-const FIGURES: &[(&str, fn(&Measure) -> Option<f64>)] = &[
+const FIGURES: &[(&str, Figure)] = &[
     ("figure", |measure| Some(measure.value)),
     ("cpu", |measure| Some(measure.cpu_ns)),
     ("p99", |measure| {
