@@ -258,7 +258,7 @@ fn every_model_and_mutant_is_there() {
     }
 }
 
-/// A head says "`start_thread` in `sched/threads.rs`".
+/// A head says "`start_worker` in `sched/threads.rs`".
 #[test]
 fn what_heads_of_tests_speak_of_is_there() {
     let mut found = 0;

@@ -1,5 +1,5 @@
-//! What the current thread is to the runtime: a worker, in a `block_on`, a thread that entered a
-//! [`Handle`], or nothing.
+//! What the current thread is to the runtime: a worker, a thread in a `block_on`, one that entered
+//! a [`Handle`], or nothing.
 //!
 //! This is an unsafe island. A thread-local list of frames, newest first, says which runtime
 //! `spawn` and `sleep` mean. A frame lies on the stack of the function that runs inside it, or, for
@@ -147,9 +147,9 @@ pub(crate) fn with_lazy_worker_frame<R>(lazy: &LazyWorker<'_>, f: impl FnOnce() 
     f()
 }
 
-/// Makes the lazy worker of the topmost frame that has one, which is this thread's from then on.
+/// Makes the worker of the topmost frame with a lazy worker. It is this thread's from then on.
 fn become_worker(context: &Context, frame: &Frame) -> Option<*const Worker> {
-    // SAFETY: by the invariant; a lazy worker is null or valid.
+    // SAFETY: by the invariant; the pointer is null or valid.
     let lazy = unsafe { frame.lazy.as_ref() }?;
     let worker: *const Worker = lazy.become_worker()?;
     frame.worker.set(worker);
@@ -274,7 +274,7 @@ fn worker_by_need(shared: *const Shared) -> *const Worker {
     })
 }
 
-/// Makes this thread's lazy worker, that of the topmost frame that has one, if it is no worker yet.
+/// Makes this thread a worker, by the topmost frame with a lazy worker, if it is none yet.
 pub(crate) fn ensure_worker() {
     CONTEXT.with(|context| {
         if context.worker.get().is_null()

@@ -28,8 +28,8 @@
 //! # Two of them
 //!
 //! A P has a second such slot, `direct`, for the child that its running poll has forked
-//! (`fork_join/fork.rs`). Thieves leave that one alone: *A poll that goes on* there says which
-//! threads take from it.
+//! (`executor/src/task/fork.rs`). Thieves leave that one alone: *A poll that goes on* there says
+//! which threads take from it.
 //!
 //! # Where it is checked
 //!

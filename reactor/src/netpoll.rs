@@ -35,8 +35,8 @@
 //! come by, or sends one. Two store-load races are closed there, with a sequentially consistent
 //! fence on either side of each:
 //!
-//! - A timer and a thread that is about to wait: see `alarm.rs`. A source needs no such race, since
-//!   the kernel tells a waiting thread of it.
+//! - A timer and a thread that is about to wait: see `alarm.rs`. With a source there is no such
+//!   race, since the kernel tells a waiting thread of it.
 //! - A timer or source and a thread that leaves. The thread stores that it does not wait, fences,
 //!   and looks whether anything is to be waited for (`Env::poll_as` in the executor). So either
 //!   that look sees the timer or source, or the thread that brought it sees that no thread waits.

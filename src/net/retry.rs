@@ -249,8 +249,8 @@ mod tests {
 
     use super::*;
 
-    // Fails if the error of one connection is the answer, and if a success keeps the retries of
-    // before.
+    // Fails if the error of one connection is the answer, and if the wait stays long after a
+    // success.
     #[test]
     fn a_broken_connection_is_passed_over_and_a_success_ends_the_retries() {
         crate::runtime::Runtime::new().unwrap().block_on(async {

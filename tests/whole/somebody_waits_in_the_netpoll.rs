@@ -1,5 +1,5 @@
 //! F5, L6: whenever there is something to wait for and nobody runs, somebody waits for it in the
-//! netpoll, however the last threads lay down, whoever else looked there meanwhile, and whichever
+//! netpoll, however the last threads parked, whoever else looked there meanwhile, and whichever
 //! thread brought it.
 //!
 //! The first fails, by a hang, when the monitor (`sched/monitor.rs`) does not call `ensure_poller`
@@ -49,13 +49,13 @@ fn also_if_the_netpoll_was_taken_when_the_last_one_lay_down() {
                 break poller;
             }
         };
-        // Later than the monitor's last look, if it lies down.
+        // Later than the monitor's last look, if it goes to sleep.
         let task = runtime.spawn(async { ws::time::sleep(Duration::from_millis(300)).await });
         while handle.metrics().free_permits < workers || parks(&runtime) == 0 {
             thread::yield_now();
         }
         drop(poller);
-        // Not as a guest of its own, which would look there.
+        // Not in a `block_on` of its own, which would look there.
         elsewhere.block_on(task).unwrap();
     }
 }

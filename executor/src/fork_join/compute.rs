@@ -52,7 +52,7 @@ impl Computation {
         }
     }
 
-    /// Cancels it. Its branch deques are asked after that; see *Cancelling* in the module's head.
+    /// Cancels it. All branch deques are asked after that; see *Cancelling* in the module's head.
     pub(crate) fn cancel(&self) {
         self.cancelled.set();
     }

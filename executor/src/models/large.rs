@@ -43,8 +43,8 @@ impl Tally {
         })
     }
 
-    /// A worker that does what it finds until all is done. Who does the last job sends the others
-    /// scheduler handle.
+    /// A worker that does what it finds until all is done. The one that does the last job lets the
+    /// others end.
     fn work(self: Arc<Self>, worker: Worker) {
         while let Found::Job(number) = worker.next() {
             if number < PARENTS {

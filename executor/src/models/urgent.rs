@@ -1,8 +1,8 @@
 //! Priorities and sleep: a task in an ordered queue is work, and no worker sleeps beside it (I5).
 //! The queues themselves have models of their own, in `queue/src/models/ordered.rs`.
 //!
-//! The models are on the environment of `idle.rs`, and are deadlocks when they fail. The bound is
-//! that of preemptions.
+//! The models use the environment in `mock.rs`, as those of `idle.rs` do. A model that fails is a
+//! deadlock. The bound is that of preemptions.
 //!
 //! | model | shows | bound | killed by it |
 //! | --- | --- | --- | --- |

@@ -44,9 +44,9 @@
 //! - *A thief in the middle of its walk* still looks at a P that was given back, or that has
 //!   another thread by now. Both are harmless: the stealing ends stay valid, a vacant P has
 //!   nothing, and a P with a thread is a victim like any other.
-//! - *A shutdown that begins* tells every P in `occupied`. A P that was taken before meanwhile, or
-//!   again, looks at the phase after its bit was set (`ShutdownEnv::notify_new_p`, the second race
-//!   in `phase.rs`).
+//! - *A shutdown that begins* tells every P in `occupied`. A thread that takes a P meanwhile, for
+//!   the first time or again, looks at the phase after the bit was set
+//!   (`ShutdownEnv::notify_new_p`, the second race in `phase.rs`).
 //! - *Forget beside a take*: both hold the lock of `vacant`, so the thread that takes the P sets
 //!   the bit after it was cleared. Without a thread nothing enters the table.
 //!

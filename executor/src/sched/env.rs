@@ -4,7 +4,7 @@
 //! [`Env`] names the few things that those protocols need of the runtime around them: the counts,
 //! the global queue, the Ps, a way into the netpoll, and what to do when no thread sleeps that
 //! could be woken. Everything else is here, once, for the runtime and for the models. The runtime's
-//! environment is `Shared`. The models' environment is `models/min_level.rs`: Ps without tasks,
+//! environment is `Shared`. The models' environment is `models/mock.rs`: Ps without tasks,
 //! clocks or sockets. So a model drives what ships.
 //!
 //! | file | trait | side of | protocols of `idle.rs` and others |

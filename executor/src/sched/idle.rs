@@ -77,7 +77,7 @@
 //!
 //! A list of sleepers under a lock (Go's `sched.lock`): a wake-up took a lock, and the word and the
 //! list had to be kept in step. One word with the sleepers' bits in it: 512 threads do not fit.
-//! Storing the standing instead of swapping: a permit is lost or doubled, as the mutants show.
+//! Storing the worker state instead of swapping: a permit is lost or doubled, as the mutants show.
 //!
 //! The words, and single steps on them, are here. The steps between them are in `env.rs` (pushes
 //! and releases) and `sleep.rs` (sleep). Checked by `models::idle` and `models::permit`.

@@ -173,9 +173,9 @@ impl Progress {
 /// What the thread of a P tells others, or others tell of it.
 #[derive(Debug, Default)]
 pub(crate) struct Flags {
-    /// The thread computed when sysmon last looked, or took its permit. If its worker state is
-    /// `Stuck`, it is a *detached computation*. Written by sysmon, and by the thread when it comes
-    /// back from a block without a permit.
+    /// The thread computed when the monitor last looked, or took its permit. If its worker state
+    /// is `Stuck`, it is a *detached computation*. Written by the monitor, and by the thread when
+    /// it comes back from a block without a permit.
     pub(crate) computes: AtomicBool,
     /// The thread is in code that it has announced to block (`blocking.rs`). Written by that
     /// thread.

@@ -163,8 +163,8 @@ impl Shared {
     }
 
     /// How many threads may take a branch of a join: the permits that are free or searched with,
-    /// minus one for each detached computation: a detached computation has the core. See *Detached
-    /// computations* in `fork_join/owner.rs`.
+    /// minus one for each detached computation, which has a core. See *Detached computations* in
+    /// `fork_join/owner.rs`.
     pub(crate) fn could_take(&self) -> usize {
         match self.idle.free() + self.idle.spinning() {
             0 => 0,

@@ -5,10 +5,10 @@
 //!
 //! # The steps of an end
 //!
-//! The *shutdown thread* sees to the steps. It depends on the thread that drops the runtime which
-//! thread is the shutdown thread, and whether the dropping thread waits:
+//! The *shutdown thread* sees to the steps. The thread that drops the runtime decides which thread
+//! that is, and whether it waits itself:
 //!
-//! | the thread is | shutdown thread | waits |
+//! | the thread that drops it is | shutdown thread | waits |
 //! | --- | --- | --- |
 //! | a worker of the runtime, in a `block_on` of it, or in a hook for its begin or end | a thread in the background | no: the end would wait for this thread |
 //! | the same of another runtime | itself | yes: an announced block, so others have its permit |

@@ -3,8 +3,8 @@
 //! It is a task of its own, and its one poll is the closure. It goes to the global queue: a thread
 //! in `block_on` alone can run its root, and never takes a computation from there. Before it
 //! begins, the worker gives the tasks that wait in its own queues to all workers: they need not
-//! wait for the end of a long poll. The rest is what every long poll has: sysmon, and *Give way at
-//! a fork* in `fork_join/owner.rs`. How it is cancelled: `fork_join/compute.rs`.
+//! wait for the end of a long poll. The rest is what every long poll has: the monitor, and
+//! *Give way at a fork* in `fork_join/owner.rs`. How it is cancelled: `fork_join/compute.rs`.
 
 use std::{
     fmt,

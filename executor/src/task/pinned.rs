@@ -1,8 +1,8 @@
 //! A task whose future is made on the thread that it stays on: `spawn_pinned`.
 //!
-//! A cell is made for one scheduler handle, and which thread the task comes to is open when its
-//! handle is needed. So there are two cells. The *carrier* is a plain task: it takes the factory to
-//! some worker, pins the real task there, and joins it. The handle is the carrier's.
+//! A cell is made for one scheduler handle. The `JoinHandle` is needed before the task has come to
+//! a thread. So there are two cells. The *carrier* is a plain task: it takes the factory to some
+//! worker, pins the real task there, and joins it. The `JoinHandle` is the carrier's.
 //!
 //! To users the two are one task. They have one id, name, place and priority, which lie in one
 //! `Meta` (`cell/meta.rs`) of both: a new priority is seen in the task. It plays no part for

@@ -1,7 +1,7 @@
 //! What a thread does in `block_on`: it polls its own root, and the tasks that this made runnable
-//! on it, but never a stranger's. Its future need not be `Send`, it may be called inside a task, by
-//! many threads at a time, and while every permit is taken (S3, H4). With as many such threads as
-//! permits, all busy, strangers have their turn all the same (L4).
+//! on it, but never a task of others. Its future need not be `Send`. It may be called inside a
+//! task, by many threads at a time, and while every permit is taken (S3, H4). With as many such
+//! threads as permits, all busy, tasks of others have their turn all the same (L4).
 //!
 //! It fails when `step` in `sched/find.rs` goes on to the global queue, or steals, in `Scope::Own`;
 //! and the one about roots that are always ready, by a hang, when a thread there keeps its permit
@@ -72,7 +72,7 @@ common::with_workers! {
         });
     }
 
-    /// Thousands of strangers, from the global queue and from other workers' queues, while the
+    /// Thousands of others' tasks, from the global queue and from other workers' queues, while the
     /// thread waits and while it runs its own tasks.
     fn no_stranger_runs_on_it(workers: usize) {
         let runtime = runtime(workers);
@@ -117,7 +117,7 @@ common::with_workers! {
             let (gate, open) = AsyncGate::new();
             thread::scope(|scope| {
                 scope.spawn(|| {
-                    // Strangers run all the while that it waits.
+                    // Tasks of others run all the while that it waits.
                     ran.wait_for(seen + 5);
                     gate.open();
                 });

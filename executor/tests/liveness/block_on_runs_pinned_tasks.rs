@@ -322,7 +322,7 @@ common::with_workers! {
         assert!(places.contains(&"unpark"), "{places:?}");
     }
 
-    /// J2: a branch of a join meets no stranger. What is pinned goes on when the poll is over.
+    /// J2: a branch of a join meets no other task. What is pinned goes on when the poll is over.
     fn not_above_a_join(workers: usize) {
         let runtime = runtime(workers);
         let task = runtime.spawn(async {

@@ -4,8 +4,8 @@
 //!
 //! It fails when a branch runs what it has spawned before it ends (`run` in `fork_join/scope.rs`),
 //! when `spawn` wakes nobody, when the owner of a scope does not look at other workers' lists
-//! before it sleeps, and when a runtime without a monitor heeds the gate (`wake_for_a_job` in
-//! `fork_join/owner.rs`).
+//! before it sleeps, and when a runtime without a monitor heeds the back-off (`wake_for_a_job`
+//! in `fork_join/owner.rs`).
 
 use crate::common;
 

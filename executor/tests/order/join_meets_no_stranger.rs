@@ -96,8 +96,9 @@ common::with_workers! {
     }
 }
 
-/// Three permits are taken: by who is stalled, by the thief of its branch, and by a stranger who
-/// shares one. That is for a thread which has the permit that the first gives up.
+/// Three permits are taken: by a thread at a waiting join, by the thief of its branch, and by
+/// another thread that shares one. That is for a thread which has the permit that the first gives
+/// up.
 #[test]
 fn a_waiting_join_leaves_the_branch_of_a_stranger_to_others() {
     #[derive(Default)]
@@ -152,8 +153,8 @@ fn a_waiting_join_gives_its_permit_to_another_thread() {
                 || {
                     begun.open();
                     ws_executor::spawn(async { ran.add() });
-                    // This thread sits here; the other one is stalled. Only a third can run the
-                    // task.
+                    // This thread sits here; the other one is at a waiting join. Only a third can
+                    // run the task.
                     ran.wait_for(1);
                     end.open();
                 },

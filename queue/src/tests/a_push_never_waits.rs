@@ -1,7 +1,7 @@
 //! I3, S4: the owner's push into a ring with room is done at its first try, whatever thieves do
 //! meanwhile.
 //!
-//! It fails when `try_push` in `queue/local.rs` gives an item back although there is room, or
+//! It fails when `try_push` in `queue/src/local.rs` gives an item back although there is room, or
 //! counts room by a head that no thief has moved since (`room_for` then says that the ring is full
 //! when it is empty). The last test fails when `is_full` is true of a ring with room for one (I3).
 

@@ -1,7 +1,7 @@
 //! I8: what is in `runnext` goes to its owner, or to one thief who has seen it stay there: a thief
 //! shows what it has seen before, and gets nothing if the owner has moved on meanwhile.
 //!
-//! It fails when `steal` in `queue/runnext.rs` takes whatever is there.
+//! It fails when `steal` in `queue/src/runnext.rs` takes whatever is there.
 
 use super::*;
 

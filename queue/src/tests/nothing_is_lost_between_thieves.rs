@@ -2,7 +2,7 @@
 //! its owner, once, and shows what was written before its push; and of those who compete, one
 //! succeeds.
 //!
-//! It fails when an exchange of the head in `queue/local.rs` becomes a store, and when `push`
+//! It fails when an exchange of the head in `queue/src/local.rs` becomes a store, and when `push`
 //! writes into a slot that is not free. What only a weaker machine than this would show, the models
 //! show (`models/queue.rs`).
 

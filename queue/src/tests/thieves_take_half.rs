@@ -1,7 +1,7 @@
 //! I4: a thief takes half of a ring, rounded up, the oldest first, and all of it at once; 128 tasks
 //! at most.
 //!
-//! It fails when `steal_into` in `queue/local.rs` rounds down, or takes from the back.
+//! It fails when `steal_into` in `queue/src/local.rs` rounds down, or takes from the back.
 
 use super::*;
 

@@ -4,7 +4,7 @@
 //! switches. That is 2 to 5 % of what a computation takes. The monitor has nothing to do for such a
 //! computation, but to find out that one of its threads blocks.
 //!
-//! It is compute-only if all of this holds:
+//! The runtime is *compute-only* if all of this holds:
 //!
 //! - no permit is free;
 //! - every thread that has one is in a computation that forks, and was on its core for nine tenths
@@ -37,11 +37,11 @@ use crate::{
 const COMPUTES: u64 = 9;
 /// out of these.
 const OF: u64 = 10;
-/// Number of looks for which that does not hold after a thread was seen that does not compute.
-/// Guessed.
+/// Number of looks for which the runtime is not compute-only after a thread was seen that does not
+/// compute. Guessed.
 pub(super) const RESTLESS_LOOKS: u32 = 8;
 
-/// A worker, as far as it is calm or not.
+/// A worker, as far as it matters for whether the runtime is compute-only.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Does {
     /// It has a permit.
@@ -105,8 +105,8 @@ impl ComputeOnly {
         self.judge(now, workers);
     }
 
-    /// Whether it is calm by what the workers do, whose indices come with that. None: something
-    /// else goes on.
+    /// Whether the runtime is compute-only, by what the workers do. Their indices come with that.
+    /// None: something else goes on.
     pub(super) fn judge(&mut self, now: u64, workers: Option<impl Iterator<Item = (usize, Does)>>) {
         self.restless = self.restless.saturating_sub(1);
         let elapsed = now - std::mem::replace(&mut self.then, now);

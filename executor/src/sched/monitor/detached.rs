@@ -1,5 +1,5 @@
-//! *Detached computations*: threads that compute without a permit, and computations that give
-//! theirs up for that. It is the monitor's part in *Detached computations* (`fork_join/owner.rs`).
+//! The monitor's part in *Detached computations* (`fork_join/owner.rs`): which threads compute
+//! without a permit, and which computations give theirs up to tasks.
 
 use super::{classify::LOOK_NS, observe::Ask};
 use crate::{

@@ -293,7 +293,7 @@ fn it_fires_a_timer_that_is_late() {
     assert!(fired.load(Relaxed));
     assert!(!monitor.look(), "once");
 
-    // Where a burst fires together, it lets them.
+    // Timers with slack fire together: it does not fire them before that.
     let (fired, waker) = noted();
     for later in (0..=SLACK_AFTER).step_by(TIMER_SLACK as usize) {
         shared

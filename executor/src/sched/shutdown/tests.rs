@@ -83,7 +83,7 @@ fn with_a_waker_in_flight(workers: usize) {
     while shared.strong_count() > 1 {
         thread::yield_now();
     }
-    // The last thread is about to give its own hold up, if that is the one.
+    // The last thread is about to give its own reference up, if that is the one.
     for _ in 0..1000 {
         thread::yield_now();
     }

@@ -337,14 +337,14 @@ fn a_burst_of_timers_that_lasts_fires_together() {
         waits_after(&worker, SLACK_TIMERS, 2 * TIMER_SLACK, lasts),
         TIMER_SLACK
     );
-    // Without a burst, and behind one.
+    // Without slack, and after timers had some.
     arm(&worker, HOUR, Waker::noop().clone());
     let hour = worker.now() + HOUR.as_nanos() as u64;
     assert_eq!(worker.env().next_wake_up(), Some(hour));
     end(runtime, [worker]);
 }
 
-/// A burst that has come up to this moment.
+/// Many timers at the end of each wait, up to this moment: timers get slack.
 fn lasts(worker: &Worker) {
     for later in (0..=SLACK_AFTER).step_by(TIMER_SLACK as usize) {
         worker

@@ -1,4 +1,4 @@
-//! *Calm*: the monitor looks every 4 ms while only computations that fork go on, and every
+//! *Compute only*: the monitor looks every 4 ms while only computations that fork go on, and every
 //! millisecond while anything else does. The first test fails for each condition in
 //! `ComputeOnly::look`, `ComputeOnly::judge` and `Peer::only_forks` that is left out, by the name
 //! that it says. The second fails if a thread that mostly waits counts as computing, or is
@@ -13,7 +13,7 @@ use crate::sched::{
 };
 
 /// Two threads with both permits, in branches of joins, one that has none, and the monitor, which
-/// finds it compute-only.
+/// finds the runtime compute-only.
 fn computing() -> Watched {
     let mut watched = Watched::new(runtime(), 3);
     for thread in &watched.threads[..2] {
