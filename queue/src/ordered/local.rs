@@ -146,7 +146,7 @@ impl<T: Ordered> OrderedLocal<T> {
     /// The batch that is the caller's now, equals in their order. It is not a fault.
     pub fn push(&self, item: T) -> Result<(), Batch<T>> {
         let level = item.priority();
-        let Some(bucket) = self.lane_of(level) else {
+        let Some(bucket) = self.bucket_of(level) else {
             return Err(self.push_beyond(item, level));
         };
         if self.count.get() >= CAPACITY {
@@ -207,7 +207,7 @@ impl<T: Ordered> OrderedLocal<T> {
     /// them unless it is above.
     fn push_above(&self, cut: Option<i64>, level: i64, item: T, batch: &mut Batch<T>) {
         self.prune();
-        match self.lane_of(level) {
+        match self.bucket_of(level) {
             Some(bucket) if cut.is_none_or(|cut| level > cut) => self.push_to(bucket, level, item),
             _ => batch.push(item),
         }
@@ -254,7 +254,7 @@ impl<T: Ordered> OrderedLocal<T> {
     }
 
     /// The bucket of a level, a fresh one if need be. None if all have other levels.
-    fn lane_of(&self, level: i64) -> Option<u8> {
+    fn bucket_of(&self, level: i64) -> Option<u8> {
         let order = self.order.get();
         let at = order
             .as_slice()

@@ -51,7 +51,7 @@ use crate::{
         idle::{Permit, WorkerState},
         paused::TURN,
         search::RESCUE_AFTER,
-        shutdown::tests::{end, leave_the_stage},
+        shutdown::tests::{end, take_started},
         sim_threads::SimThreads,
         sleep::Sleeper,
         worker::Scope,
@@ -452,12 +452,12 @@ fn what_is_woken_behind_other_work_is_for_others() {
         let idle = idle_task(&worker, || ());
         context::with_worker_frame(&worker, first);
         // Who was woken for a lone `runnext` finds nothing, and gives its permit back.
-        leave_the_stage(&runtime);
+        take_started(&runtime);
         events.bring(&idle);
         worker.env().time.clock().advance(NETPOLL_PERIOD);
         count_to(&worker, GLOBAL_TICK);
         finds_a_task(&worker);
-        assert_eq!(leave_the_stage(&runtime), woken);
+        assert_eq!(take_started(&runtime), woken);
         end(runtime, [worker]);
     }
 }
@@ -469,7 +469,7 @@ fn another_is_woken_in_the_middle_of_a_batch() {
         let worker = thread(&runtime);
         let idle = [(); 3].map(|()| idle_task(&worker, || ()));
         // Who was woken when they were spawned has nothing to do.
-        leave_the_stage(&runtime);
+        take_started(&runtime);
         let started = Shares::new(Mutex::new(Vec::new()));
         for waker in idle {
             let (handle, started) = (runtime.handle().clone(), started.clone());
@@ -493,7 +493,7 @@ fn another_is_woken_in_the_middle_of_a_batch() {
         finds_a_task(&worker);
         // Who is awake takes the first.
         assert_eq!(*started.lock().unwrap(), [0, 0, 1], "a spinner: {spins}");
-        assert_eq!(leave_the_stage(&runtime), 1, "one permit is free");
+        assert_eq!(take_started(&runtime), 1, "one permit is free");
         end(runtime, [worker]);
     }
 }

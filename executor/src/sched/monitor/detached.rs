@@ -53,7 +53,7 @@ pub(super) fn new_mark(computes: bool, cpu: Option<u64>, ask: &impl Ask) -> Opti
 
 /// Whether a computation that forks gives its permit up to tasks after that time.
 pub(super) fn gives_way(lasted: u64, ask: &impl Ask) -> bool {
-    lasted >= FORK_SLICE.as_nanos() as u64 && ask.may_have_a_stray()
+    lasted >= FORK_SLICE.as_nanos() as u64 && ask.may_have_one_more_detached()
 }
 
 impl Shared {
@@ -70,7 +70,7 @@ impl Shared {
 
     /// Whether there may be one more. Limit: at most half of the workers compute without a permit,
     /// and at most as many computations as there are workers have begun and have no permit.
-    pub(super) fn may_have_a_stray(&self) -> bool {
+    pub(super) fn may_have_one_more_detached(&self) -> bool {
         let (detached, workers) = (self.detached_count(), self.idle.workers());
         detached < workers.div_ceil(2) && detached + self.idle.wanting().len() < workers
     }

@@ -85,7 +85,7 @@ pub(super) trait Ask {
     /// The same, for tasks alone.
     fn tasks_need_a_permit(&self) -> bool;
     /// Whether there may be one thread more that computes without a permit.
-    fn may_have_a_stray(&self) -> bool;
+    fn may_have_one_more_detached(&self) -> bool;
 }
 
 /// Asks the runtime, and the system.
@@ -155,8 +155,8 @@ impl Ask for Asked<'_> {
             || (shared.nobody_polls() && shared.awaits())
     }
 
-    fn may_have_a_stray(&self) -> bool {
-        self.shared.may_have_a_stray()
+    fn may_have_one_more_detached(&self) -> bool {
+        self.shared.may_have_one_more_detached()
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
     sched::{
         find::tests::{runtime, thread},
         phase::ShutdownEnv,
-        shutdown::tests::{alone, end, leave_the_stage, next},
+        shutdown::tests::{alone, end, next, take_started},
         sleep::{Look, Sleeper},
     },
     spawn, spawn_local, task,
@@ -29,7 +29,7 @@ fn poll(worker: &Worker, task: Task) {
 /// it.
 fn is_offered(runtime: &Runtime, worker: &Worker, later: Duration) -> bool {
     context::with_worker_frame(worker, || drop(spawn(async {})));
-    let woken = leave_the_stage(runtime);
+    let woken = take_started(runtime);
     worker.env().time.clock().advance(later);
     poll(worker, next(worker));
     woken > 0

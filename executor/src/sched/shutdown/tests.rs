@@ -148,7 +148,7 @@ where
 }
 
 /// Threads that wait in `SimThreads` end, as if there were nothing for them. How many there were.
-pub(in crate::sched) fn leave_the_stage(runtime: &Runtime) -> usize {
+pub(in crate::sched) fn take_started(runtime: &Runtime) -> usize {
     let shared = runtime.handle().shared();
     let started = shared
         .threads
@@ -171,7 +171,7 @@ pub(in crate::sched) fn end(runtime: Runtime, workers: impl IntoIterator<Item = 
         context::with_worker_frame(&worker, || worker.clear_away());
         worker.leave();
     }
-    leave_the_stage(&runtime);
+    take_started(&runtime);
     runtime.shutdown_timeout(Duration::ZERO);
     assert_eq!(shared.live_tasks(), 0);
     assert!(shared.kept().lock().is_none(), "it keeps itself");

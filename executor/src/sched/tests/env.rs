@@ -14,7 +14,7 @@ use crate::{
         env::{Env, PeerEnv},
         idle::Spinning,
         phase::ShutdownEnv,
-        shutdown::tests::{end, leave_the_stage},
+        shutdown::tests::{end, take_started},
         sleep::Sleeper,
         worker::{Scope, Worker},
     },
@@ -60,7 +60,7 @@ fn a_revocation_wakes_as_many_as_the_queue_is_worth() {
     assert!(shared(&runtime).revoke(worker.own_peer(), &scratch));
     assert_eq!(shared(&runtime).grq().len(), 5, "one was in `runnext`");
     assert!(worker.own_peer().flags.gave_away.load(Relaxed));
-    assert_eq!(leave_the_stage(&runtime), 2, "half of the machine");
+    assert_eq!(take_started(&runtime), 2, "half of the machine");
     assert!(
         !shared(&runtime).revoke(worker.own_peer(), &scratch),
         "once"
@@ -75,11 +75,11 @@ fn a_revocation_of_who_has_nothing_wakes_one_for_the_netpoll() {
     let (scratch, _) = local_queue();
     assert!(shared(&runtime).revoke(worker.own_peer(), &scratch));
     assert!(!worker.own_peer().flags.gave_away.load(Relaxed));
-    assert_eq!(leave_the_stage(&runtime), 1);
+    assert_eq!(take_started(&runtime), 1);
     worker.try_run();
     shared(&runtime).netpoll_waiter().store(1, Relaxed);
     assert!(shared(&runtime).revoke(worker.own_peer(), &scratch));
-    assert_eq!(leave_the_stage(&runtime), 0, "somebody waits there");
+    assert_eq!(take_started(&runtime), 0, "somebody waits there");
     shared(&runtime).netpoll_waiter().store(0, Relaxed);
     end(runtime, [worker]);
 }
@@ -134,7 +134,7 @@ fn the_last_spinner_sees_to_what_is_left() {
     let worker = thread(&runtime, 0);
     let env = shared(&runtime);
     env.stop_spinning(env.idle().spin());
-    assert_eq!(leave_the_stage(&runtime), 0, "nothing is left");
+    assert_eq!(take_started(&runtime), 0, "nothing is left");
     let (first, last) = (env.idle().spin(), env.idle().spin());
     drop(runtime.spawn(async {}));
     assert_eq!(
@@ -149,7 +149,7 @@ fn the_last_spinner_sees_to_what_is_left() {
         "one spins"
     );
     env.stop_spinning(last);
-    assert_eq!(leave_the_stage(&runtime), 1);
+    assert_eq!(take_started(&runtime), 1);
     end(runtime, [worker]);
 }
 

@@ -13,7 +13,7 @@ use crate::{
         env::{Env, PeerEnv},
         phase::ShutdownEnv,
         processor::attention,
-        shutdown::tests::{alone, end, leave_the_stage, poll_once},
+        shutdown::tests::{alone, end, poll_once, take_started},
         sleep::Sleeper,
     },
     spawn_local,
@@ -175,7 +175,7 @@ fn a_thread_that_ends_wakes_another_if_work_is_left() {
     shared.idle().release(permit, None);
     count(shared, 2);
     shared.thread_ended();
-    assert_eq!(leave_the_stage(&runtime), 0, "nothing is left");
+    assert_eq!(take_started(&runtime), 0, "nothing is left");
     let permit = shared.idle().acquire().expect("it is free");
     drop(runtime.spawn(async {}));
     shared.idle().release(permit, None);

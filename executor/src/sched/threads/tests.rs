@@ -9,7 +9,7 @@ use crate::{
     runtime::{Builder, Runtime},
     sched::{
         find::tests::{runtime, thread},
-        shutdown::tests::{end, leave_the_stage, reported},
+        shutdown::tests::{end, reported, take_started},
         sleep::{Look, Sleeper},
     },
 };
@@ -63,7 +63,7 @@ fn a_runtime_has_threads_from_the_first_that_is_started() {
     drop(runtime.spawn(async {}));
     assert!(shared.has_threads());
     shared.drain_global();
-    assert_eq!(leave_the_stage(&runtime), 1);
+    assert_eq!(take_started(&runtime), 1);
     assert!(!shared.has_threads());
     end(runtime, []);
 }

@@ -187,18 +187,18 @@ fn a_batch_wakes_for_all_but_the_one_that_is_for_itself() {
                     wakers.lock().unwrap().push(cx.waker().clone());
                     Poll::<()>::Pending
                 })));
-                leave_the_stage(&runtime);
+                take_started(&runtime);
                 let Step::Run(task) = worker.step() else {
                     panic!("it was spawned here");
                 };
                 worker.poll(task);
             }
         });
-        leave_the_stage(&runtime);
+        take_started(&runtime);
         let wakers = std::mem::take(&mut *wakers.lock().unwrap());
         wakers.into_iter().for_each(|waker| is_due(&worker, waker));
         finds_a_task(&worker);
-        let started = leave_the_stage(&runtime);
+        let started = take_started(&runtime);
         assert_eq!(worker.p.lrq.len(), tasks - 1, "all are in the queue");
         end(runtime, [worker]);
         started
@@ -256,7 +256,7 @@ fn who_is_in_block_on_leaves_a_permit_to_others() {
     let (mut worker, other) = in_block_on(&runtime, true);
     foreign(&runtime, 1);
     assert!(leaves(&mut worker));
-    assert_eq!(leave_the_stage(&runtime), 1, "a thread is there for it");
+    assert_eq!(take_started(&runtime), 1, "a thread is there for it");
     end(runtime, [worker, other]);
 }
 

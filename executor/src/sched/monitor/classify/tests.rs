@@ -80,7 +80,7 @@ impl Ask for Answers {
         self.tasks
     }
 
-    fn may_have_a_stray(&self) -> bool {
+    fn may_have_one_more_detached(&self) -> bool {
         self.room
     }
 }

@@ -20,7 +20,7 @@ fn computing() -> Watched {
         thread.own_peer().progress.running.store(BRANCH, Relaxed);
     }
     watched.begins();
-    assert!(is_calm_after(&mut watched, BUSY));
+    assert!(is_compute_only_after(&mut watched, BUSY));
     watched
 }
 
@@ -31,7 +31,7 @@ fn end_of(watched: Watched) {
     watched.end();
 }
 
-fn is_calm_after(watched: &mut Watched, time: Duration) -> bool {
+fn is_compute_only_after(watched: &mut Watched, time: Duration) -> bool {
     watched.advance(time);
     let shared = watched.runtime.handle().shared();
     let now = shared.time.clock().now_ns();
@@ -81,18 +81,21 @@ fn it_is_calm_where_nothing_but_computations_that_fork_goes_on() {
     for (what, begin) in all {
         let mut watched = computing();
         begin(&watched);
-        assert!(!is_calm_after(&mut watched, BUSY), "{what}");
+        assert!(!is_compute_only_after(&mut watched, BUSY), "{what}");
         end_of(watched);
     }
     let mut watched = computing();
     polls(&watched.threads[1]);
-    assert!(!is_calm_after(&mut watched, BUSY), "it does not fork");
+    assert!(
+        !is_compute_only_after(&mut watched, BUSY),
+        "it does not fork"
+    );
     end_of(watched);
     let mut watched = computing();
     let (_sender, mut receiver) = pipe::new().unwrap();
     let netpoll = &watched.shared().io.netpoll;
     let source = Registration::new(netpoll, &mut receiver, Interest::READABLE).unwrap();
-    assert!(!is_calm_after(&mut watched, BUSY), "a source");
+    assert!(!is_compute_only_after(&mut watched, BUSY), "a source");
     drop(source);
     end_of(watched);
 }
@@ -105,7 +108,7 @@ fn it_is_not_calm_for_some_looks_after_a_thread_waited() {
         // What it has used is the time, in a simulation.
         let now = watched.shared().time.clock().now_ns();
         watched.monitor.compute_only.cpu[0] = Some(now + waited.as_nanos() as u64);
-        is_calm_after(&mut watched, BUSY)
+        is_compute_only_after(&mut watched, BUSY)
     };
     assert!(used_all_but(tenth));
     assert!(!used_all_but(tenth + Duration::from_nanos(1)));
@@ -127,7 +130,7 @@ fn who_pushes_for_all_wakes_it() {
     };
     let end = |watched: &mut Watched| {
         watched.shared().drain_global();
-        assert!(is_calm_after(watched, BUSY));
+        assert!(is_compute_only_after(watched, BUSY));
     };
     begin(&mut watched);
     watched.wants();

@@ -324,7 +324,7 @@ fn who_mostly_sleeps_is_no_stray() {
     watched.wants();
     watched.looks_after(SLICE);
     // What it has used is the time, in a simulation.
-    let mut is_stray_after = |ran, sleeps| {
+    let mut is_detached_after = |ran, sleeps| {
         let then = watched.shared().time.clock().now_ns() + LOOK_NS;
         watched.blocks(sleeps);
         // One that sleeps has used nothing at all, in a simulation.
@@ -334,14 +334,14 @@ fn who_mostly_sleeps_is_no_stray() {
         watched.peer().is_detached()
     };
     let quarter = LOOK_NS / 4;
-    assert!(is_stray_after(quarter, false));
-    assert!(is_stray_after(quarter - 1, false), "it waits for a core");
-    assert!(!is_stray_after(0, true));
+    assert!(is_detached_after(quarter, false));
+    assert!(is_detached_after(quarter - 1, false), "it waits for a core");
+    assert!(!is_detached_after(0, true));
     assert!(
-        !is_stray_after(quarter - 1, false),
+        !is_detached_after(quarter - 1, false),
         "it was, and is not seen to compute"
     );
-    assert!(is_stray_after(quarter, false));
+    assert!(is_detached_after(quarter, false));
     watched.end();
 }
 
