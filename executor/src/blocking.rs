@@ -5,10 +5,10 @@
 //! is a task whose only poll is a `block_in_place`. A thread is woken or started for the permit,
 //! not for the closure.
 //!
-//! *Room* (`semaphore.rs`): closures run at the same time on at most `max_threads - 2 * workers`
-//! threads, so that there is always a thread for every permit (L5): blocking jobs that wait for
-//! async work cannot lock the runtime up. The others wait as what they are, parked tasks, and can
-//! be aborted.
+//! *The limit* (`semaphore.rs`): closures run at the same time on at most
+//! `max_threads - 2 * workers` threads, so that there is always a thread for every permit (L5):
+//! blocking jobs that wait for async work cannot lock the runtime up. The others wait as what they
+//! are, parked tasks, and can be aborted.
 //!
 //! # *Calls*
 //!

@@ -2,15 +2,15 @@
 //!
 //! | Go | here | file |
 //! | --- | --- | --- |
-//! | G | `Task` | `task.rs` |
+//! | G | `Task` | `cell/raw.rs` |
 //! | M | [`Worker`]: a thread that has a P | `worker.rs` |
 //! | P | `Processor`, and its public face `Peer` | `processor.rs` |
 //! | what a P limits | [`Permit`](idle::Permit): `workers` of them | `idle.rs` |
 //! | `sched` | [`Shared`] | `shared.rs` |
 //!
 //! Go takes the P from a thread that is stuck in a system call. A Rust poll is stuck without notice
-//! and may push at any moment. So here a P stays with its thread, and only the permit moves
-//! (`idle.rs`).
+//! and may push at any moment. So here a P stays with its thread, and the permit moves
+//! (`idle.rs`). With it go the tasks in the queues of that P, to the global queue.
 //!
 //! The protocols of sleep, wake and shutdown are written once, over an environment trait that the
 //! models implement (`env.rs`, `sleep.rs`, `phase.rs`). The runtime brings `Shared` and [`Worker`]

@@ -1,5 +1,5 @@
-//! *Room*: how many calls of `spawn_blocking` may run at once. A semaphore that is fair and keeps
-//! wakers; what it is for is in `blocking.rs`.
+//! *The limit*: how many calls of `spawn_blocking` may run at once. A semaphore that is fair and
+//! keeps wakers; what it is for is in `blocking.rs`.
 
 use std::{
     cmp,

@@ -78,7 +78,7 @@
 //! | `shared.rs` | `OrderedShared`, the unbounded one that all share |
 //! | `alone.rs` | both put together, as a queue that can be used without a runtime: [`Queue`] |
 //!
-//! Where they stand in `find_runnable`, and how the lowest priority gets its turn:
+//! Where they stand in a worker's step, and how the lowest priority gets its turn:
 //! `executor/src/sched/priority.rs`.
 //!
 //! # Why buckets

@@ -1,5 +1,5 @@
-//! The environment of the protocols of permits, sleep and shutdown, and the side of them that
-//! belongs to no one thread: how a permit finds a thread.
+//! The environment of the protocols of permits, sleep and shutdown, and the part of them that is
+//! the same for all threads: how a permit finds a thread.
 //!
 //! [`Env`] names the few things that those protocols need of the runtime around them: the counts,
 //! the global queue, the Ps, a way into the netpoll, and what to do when no thread sleeps that
@@ -19,9 +19,9 @@
 //!
 //! A wake-up begins with a permit and the duty to spin, taken in one step (`Idle::submit`). They go
 //! to a parked thread; the one that waits in the netpoll is the last to be disturbed. If none is
-//! parked, a thread is started. If that is refused they go back, and *the refused look* follows.
-//! For others may have pushed meanwhile, seen a spinner, and relied on it. And a thread that wants
-//! a permit may have found this one taken.
+//! parked, a thread is started. If that is refused they go back, and the thread looks once more
+//! ([`Env::refused`]): others may have pushed meanwhile and relied on this spinner, and a thread
+//! that wants a permit may have found this one taken.
 //!
 //! # What a release owes
 //!
@@ -65,7 +65,7 @@
 //!   finds all of them taken, and their holders see the timer.
 //! - *A release and a thread that leaves the netpoll*: either the releaser sees that none waits, or
 //!   the other thread sees the free permit and takes it. Hence the fence in
-//!   [`poll_as`](Env::poll_as), after the right to poll was given back: a releaser that goes to the
+//!   [`poll_as`](Env::poll_as), after the netpoll was given back: a releaser that goes to the
 //!   netpoll itself must not find the door closed by a thread that goes away.
 //!
 //! A shard tells only a deadline that is earlier than all that it has (`timer/shard.rs`). A later
@@ -83,8 +83,8 @@
 //! # Rejected
 //!
 //! The whole scheduler under loom, with tasks, contexts and a netpoll: more steps than it can
-//! explore. A copy of these steps for the models, which is what there was: its mutants proved that
-//! the copy bites.
+//! explore. A copy of these steps for the models: a mutant of the copy says nothing of the code
+//! that ships.
 //!
 //! Checked by `models::idle`, `models::permit` and `models::shutdown`.
 
@@ -299,7 +299,7 @@ pub(crate) trait Env: Sized {
         }
     }
 
-    /// No thread could be started for these; see *the refused look*.
+    /// No thread could be started for these; see *Who is woken* in the module's head.
     fn refused(&self, permit: Permit, spinning: Spinning) {
         self.idle().release(permit, Some(spinning));
         self.after_release();

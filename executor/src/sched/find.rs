@@ -1,4 +1,4 @@
-//! What a worker does next: `find_runnable`.
+//! What a worker does next: [`Worker::step`], which Go calls `findRunnable`.
 //!
 //! A worker is stepped: [`Worker::step`] looks for work in the order below and says what to do, and
 //! the loop around it does that. Nothing in a step sleeps. A step asks no other clock than the
@@ -132,7 +132,7 @@ const NETPOLL_PERIOD: Duration = Duration::from_micros(50);
 const CALLS_WITHIN: usize = 4;
 
 impl Worker {
-    /// `find_runnable`; see the module's head.
+    /// Looks for work in the order of the module's head.
     pub(super) fn step(&self) -> Step {
         let p = &*self.p;
         let tick = p.tick();

@@ -11,15 +11,16 @@
 //! | worker state | its thread | permit | left by |
 //! | --- | --- | --- | --- |
 //! | `VACANT` | none | no | a thread that takes the P |
-//! | `RUNNING` | polls, or spins | yes | its thread (park, wait, leave); a thread that revokes it |
-//! | `STUCK` | is in the middle of a poll | no | its thread, when it returns |
+//! | `RUNNING` | polls, or spins | yes | its thread (park, wait, vacate); a thread that revokes it |
+//! | `STUCK` | is awake without a permit: mostly in a poll that lost it | no | its thread, when it gets a permit or sleeps |
 //! | `PARKED` | sleeps, and takes any work | no | a thread that hands it a permit; its thread |
 //! | `WAITING` | sleeps, and wants only its own root | no | its thread |
 //! | `WANTING` | sleeps, and has work that is pinned to it | no | a thread that hands it a permit; its thread |
 //!
-//! Every change away from `RUNNING` or `PARKED` is a compare-and-swap, since two parties may want
-//! it. The winner of a change away from `RUNNING` *has the permit* and must hand it on or release
-//! it. That makes the [`Permit`] a token: it exists as a value only on its way.
+//! Every change away from `RUNNING` or `PARKED` is one read-modify-write (a swap, or a
+//! compare-and-swap), since two parties may want it. The winner of a change away from `RUNNING`
+//! *has the permit* and must hand it on or release it. That makes the [`Permit`] a token: it exists
+//! as a value only on its way.
 //!
 //! # *The spinning hand-over*
 //!
@@ -58,8 +59,8 @@
 //! to be woken. That needs no fence, and no load beyond the one that is made anyway.
 //!
 //! *A long rest*: where only computations that fork go on, the monitor rests for longer than a task
-//! that is queued for all should wait for its look (`monitor/compute_only.rs`). It says so by a
-//! flag, fences, and looks at the queue once more. A thread that pushes comes by the fence of
+//! in the global queue should wait until the monitor looks (`monitor/compute_only.rs`). It says so
+//! by a flag, fences, and looks at the queue once more. A thread that pushes comes by the fence of
 //! `submit`, and looks at the flag. So of a rest and a push that overlap, either the monitor sees
 //! the task and does not rest, or the pusher sees the flag and wakes it.
 //!

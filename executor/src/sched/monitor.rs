@@ -19,7 +19,7 @@
 //!
 //! | after | and | the monitor |
 //! | --- | --- | --- |
-//! | one look | a timer of any worker is due for 100 us | fires it (F6). It wakes tasks alone, see `foreign_wakers.rs` |
+//! | one look | a timer of any worker is due for 100 us | fires it (F6). It wakes only tasks, see `foreign_wakers.rs` |
 //! | one look | a task is in its `runnext`, and a permit is free | wakes a thread, which steals that |
 //! | one look, if its thread is blocked, or 10 ms | its poll forked a child, which is in `direct` | gives the child to others (J4) |
 //! | one look, or *a short wait* | its thread is blocked, no permit is free, and others need one | revokes its permit |
@@ -79,8 +79,9 @@
 //! tell, a thread counts as computing.
 //!
 //! A look costs some loads for each worker, and 0.3 us for each reading of a CPU clock. What a
-//! thread in a revoked worker does when its poll ends is in `idle.rs`. What is in that worker's
-//! queue is given to all, since thieves come only when they run dry.
+//! thread does when its poll ends without a permit is `step_without_permit` in `find.rs`. What is
+//! in its queues goes to the global queue when its permit is taken, since thieves come only when
+//! they run dry.
 //!
 //! What was measured and what was rejected: `docs/decisions/2026-11-24-monitor.md`.
 
@@ -189,7 +190,8 @@ struct Found {
     acted: bool,
     /// Something is under way that is not over with this look.
     watchful: bool,
-    /// It saw a new poll, whose thread has the last permit and is blocked or about to run.
+    /// It saw a new poll, whose thread has the last permit and waits for something other than a
+    /// core.
     doubts: bool,
     /// The next look is due at once: a thread needs a permit, and one look does not tell whether
     /// the holders are blocked.

@@ -1,4 +1,4 @@
-//! Priorities: where tasks above and below the default one stand in `find_runnable`.
+//! Priorities: where tasks above and below the default one stand in `Worker::step`.
 //!
 //! A task of another priority than the default is queued in an ordered queue
 //! (`queue/src/ordered.rs`): its P's own, or, from outside or for want of room, the shared one. All

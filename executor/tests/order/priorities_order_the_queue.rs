@@ -5,7 +5,7 @@
 //! Most of it is about one worker that is active while the others are held, so that the order is
 //! exact. They fail when `highest` in `sched/priority.rs` takes what it finds first, when
 //! `push_full` in `queue/src/ordered/local.rs` gives the new task away, when `ordered_first` does
-//! not look at others, when `running_priority` is that of no task.
+//! not look at others, when `Worker::running_task` is no task.
 
 use crate::common;
 

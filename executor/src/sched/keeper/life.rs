@@ -68,7 +68,9 @@ impl Shared {
             && self.config.sysmon
             && keeper.reports.passes()
         {
-            report(|| tracing::warn!(%error, "no thread for the monitor: stuck tasks hold up others"));
+            report(
+                || tracing::warn!(%error, "no thread for the monitor: stuck tasks hold up others"),
+            );
         }
     }
 

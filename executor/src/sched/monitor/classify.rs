@@ -104,7 +104,7 @@ pub(super) enum Act {
 pub(super) struct Notes {
     /// Something is under way that is not over with this look.
     pub(super) watchful: bool,
-    /// A poll has begun. Its thread has the last permit, and is blocked or about to run.
+    /// A poll has begun. Its thread has the last permit, and waits for something other than a core.
     pub(super) doubts: bool,
     /// The poll may have to be reported.
     pub(super) watches: bool,

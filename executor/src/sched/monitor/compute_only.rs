@@ -33,9 +33,8 @@ use crate::{
     sync::atomic::Ordering::Relaxed,
 };
 
-/// A thread that computes is on its core for so many parts of its time,
+/// A thread computes if it is on its core for [`COMPUTES`] parts of [`OF`] of its time.
 const COMPUTES: u64 = 9;
-/// out of these.
 const OF: u64 = 10;
 /// Number of looks for which the runtime is not compute-only after a thread was seen that does not
 /// compute. Guessed.

@@ -2,8 +2,8 @@
 //!
 //! A look is cheap. Waking a thread for it is not: on a machine whose cores all compute, a look
 //! every 20 us takes 12 % of their time, one every 100 us takes 7 %, and one every millisecond up
-//! to 5 %. So the period is short only after a look that had to act. From then on it doubles, up to
-//! the first of these limits that applies:
+//! to 5 %. So the period is short only after a look that had to act, and for [`FAST_LOOKS`] quiet
+//! looks after that. From then on it doubles, up to the first of these limits that applies:
 //!
 //! | limit | while |
 //! | --- | --- |
