@@ -22,7 +22,7 @@ impl BitSet {
     }
 
     pub(crate) fn insert(&self, index: usize) {
-        // Ordering: Release: who finds the bit finds the worker state.
+        // Ordering: Release: a thread that finds the bit finds the worker state.
         self.0[index / 64].fetch_or(1 << (index % 64), AcqRel);
     }
 

@@ -68,7 +68,7 @@
 //!   from here  10  d                        full: the lower half   10  z
 //!              -5  e f g h i j k ------------------------------->  -5  k l m n o p q r s ...
 //!                  ^                                               ^
-//!                  thieves take the upper half                     the highest, for who has nothing,
+//!                  thieves take the upper half                     the highest, for a P without any,
 //!                                                                  and first after 60 tasks of one's own
 //! ```
 //!

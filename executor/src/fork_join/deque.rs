@@ -446,7 +446,7 @@ impl Tail {
 
     fn attached(&self) -> &BranchDeque {
         self.branch_deque()
-            .expect("only who is attached has pushed")
+            .expect("only an attached thread has pushed")
     }
 
     /// Whether a branch was pushed and not given up.

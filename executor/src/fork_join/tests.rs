@@ -24,7 +24,7 @@
 //! J5, L1: a branch that is handed back to a scope whose owner sleeps at its end gets the owner up.
 //! It hangs without the unpark of `drop` in `fork_join/deque.rs`.
 //!
-//! J3: with one worker nothing is promoted for who has no permit, though somebody asks. It fails
+//! J3: with one worker nothing is promoted for a thread without a permit, though one asks. It fails
 //! when `promote_for_asks` does not look how many there are.
 
 use std::{

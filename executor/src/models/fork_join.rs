@@ -7,9 +7,9 @@
 //! | `two_that_were_linked_go_together` | two nested joins that are placed and promoted at once, and joins between and above them that are only linked: each branch once, the older one first, and nothing is left on the tail | 3 | 3.5 | `fork_place_newest_first`, `fork_place_keeps_the_newest`, `fork_place_forgets_the_top`, `fork_place_grows_once`, `fork_pop_ignores_the_split`, `fork_pop_forgets_the_rest` |
 //! | `an_index_is_used_again` | a second branch at the index of the first, which a slow thief still looks at | 3 | 0.3 | `fork_settle_keeps_the_index` |
 //! | `a_branch_that_is_given_back_is_run_by_its_owner` | the same as the first for a branch that was claimed and not run | 3 | 0.1 | `fork_latch_forgets_the_sleeper` |
-//! | `a_helper_does_not_run_what_was_forked_before` | who helps at a waiting join never runs what the thief had forked before it took our branch | 2 | 0.1 | `fork_helper_ignores_the_base` |
+//! | `a_helper_does_not_run_what_was_forked_before` | a helper at a waiting join never runs what the thief had forked before it took our branch | 2 | 0.1 | `fork_helper_ignores_the_base` |
 //! | `a_helper_does_not_run_what_was_forked_afterwards` | nor what it forks after that has ended | 2 | 0.1 | `fork_helper_does_not_look_again` |
-//! | `a_cancel_is_seen` | who answers an ask while the computation that it runs is cancelled sees that, or is asked again | 3 | 0.0 | `fork_cancel_set_no_fence`, `fork_cancel_look_no_fence` |
+//! | `a_cancel_is_seen` | a thread that answers an ask while the computation that it runs is cancelled sees that, or is asked again | 3 | 0.0 | `fork_cancel_set_no_fence`, `fork_cancel_look_no_fence` |
 //! | `a_scope_is_left_after_its_branches` | two branches that end elsewhere, and an owner that sleeps and then frees the scope | 3 | 5.9 | `fork_count_latch_end_relaxed`, `fork_count_latch_open_relaxed`, `fork_count_latch_forgets_the_owner` |
 //! | `a_job_is_run_by_an_owner_that_sleeps` | a branch puts a job into a list while the owner of the scope falls asleep, and nobody else takes the job | 3 | 0.1 | `fork_count_latch_sleeper_no_fence`, `fork_count_latch_spawner_no_fence` |
 //!

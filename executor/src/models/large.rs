@@ -5,7 +5,7 @@
 //! | --- | --- | --- |
 //! | `every_job_is_done_once` | four workers with two permits, two submitters, one that wants a permit for pinned work, and the monitor, which revokes | each job runs once, nobody sleeps while work waits (that is a deadlock), and no permit is lost or doubled |
 //! | `a_worker_for_each_permit` | three workers with three permits, a submitter of batches, and the monitor | the same where nobody has to wait for a permit |
-//! | `everybody_at_the_end` in `shutdown.rs` | two threads, two wakers, a foreign thread with a task, and who shuts down and waits | each future is dropped once, and the runtime goes |
+//! | `everybody_at_the_end` in `shutdown.rs` | two threads, two wakers, a foreign thread with a task, and a thread that shuts down and waits | each future is dropped once, and the runtime goes |
 //!
 //! Seen to fail under `permit_unpark_looks_first`: that is how the fault was found that the mutant
 //! brings back, in which three threads have to meet. Shuttle is sequentially consistent: a missing

@@ -1,5 +1,5 @@
 //! Permits and worker states: `sched/idle.rs`, *Parking is a claim* and *Pinned work*; and
-//! `sched/env.rs`, who gets a permit that was taken for the sake of others.
+//! `sched/env.rs`, the thread that gets a permit which was taken for others.
 //!
 //! | model | shows | bound | seconds | mutants that fail it |
 //! | --- | --- | --- | --- | --- |
@@ -155,7 +155,7 @@ fn a_child_of_a_stuck_poll_is_taken() {
     });
 }
 
-/// Whether it was this worker that got it; who does lets the others end.
+/// Whether it was this worker that got it. The one that gets it lets the others end.
 fn takes_the_only_job(worker: &Worker) -> bool {
     match worker.next() {
         Found::Job(_) => {

@@ -4,7 +4,7 @@
 //! | --- | --- | --- | --- | --- |
 //! | `who_pushes_after_the_last_thread_drops_the_task` | a waker that has only its task meets the whole shutdown: the task is dropped once, and the runtime stands until the waker is out | 3 | 0.3 | `shutdown_pusher_does_not_look`, `shutdown_keeps_nothing`, `shutdown_lets_go_of_a_live_task` |
 //! | `who_queued_before_the_sweep_and_pushes_after_the_end_drops_the_task` | the same for a task that nobody finds idle | 3 | 0.3 | `shutdown_push_no_fence`, `shutdown_close_no_fence`, `shutdown_closed_does_not_drain` |
-//! | `the_last_task_and_the_end_see_each_other` | a task that ends on a foreign thread meets the end and who waits for it | 3 | 3.4 | `shutdown_foreign_does_not_look`, `shutdown_foreign_no_fence`, `shutdown_last_task_*` |
+//! | `the_last_task_and_the_end_see_each_other` | a task that ends on a foreign thread meets the end, and the thread that waits for it | 3 | 3.4 | `shutdown_foreign_does_not_look`, `shutdown_foreign_no_fence`, `shutdown_last_task_*` |
 //! | `who_ends_the_last_tasks_of_two_tables_see_each_other` | two tasks that are pushed after the end, and whose tables their threads find empty | 3 | 3.4 | `shutdown_two_tables_no_fence` |
 //! | `a_task_that_enters_at_the_end_has_a_runtime` | a task that a foreign thread enters when the end may be over: the runtime stands until its waker is out | 3 | 5.8 | `shutdown_foreign_keeps_nothing`, `shutdown_counts_without_the_lock` |
 //! | `a_task_that_enters_when_it_drains_is_cancelled` | a task that a foreign thread enters when the draining may have begun is cancelled by one or the other | 3 | 0.5 | `shutdown_drain_no_fence`, `shutdown_foreign_does_not_abort` |
@@ -84,7 +84,7 @@ struct MockRuntime {
     threads: Mutex<Threads>,
     changed: Condvar,
     holds: AtomicUsize,
-    /// Read by who is inside, written when the runtime goes.
+    /// Read by threads inside, written when the runtime goes.
     gone: UnsafeCell<bool>,
     /// Futures that were made, less those that were dropped.
     futures: Arc<Counter>,
@@ -303,7 +303,7 @@ impl ShutdownEnv for MockRuntime {
 }
 
 impl MockRuntime {
-    /// A runtime with `threads` of them, each with a P, and the reference of who built it.
+    /// A runtime with `threads` of them, each with a P, and the reference of its builder.
     fn new(threads: usize) -> Strong {
         Self::with_tables(1, threads)
     }
@@ -363,7 +363,7 @@ impl MockRuntime {
 
     /// Whoever is inside finds the runtime standing.
     fn come_in(&self) {
-        // SAFETY: who comes in knows that the runtime is there.
+        // SAFETY: a thread that comes in knows that the runtime is there.
         self.gone
             .with(|gone| assert!(!unsafe { *gone }, "the runtime is gone"));
     }

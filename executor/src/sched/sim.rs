@@ -52,7 +52,7 @@
 //!
 //! Orders within a step: these are the models' (`models/`). Sockets. Threads in `block_on`.
 //!
-//! A waiting join, and a scope that waits: who steals a branch runs above its owner on the one
+//! A waiting join, and a scope that waits: the thief of a branch runs above its owner on the one
 //! stack, so the branch has ended before that goes on; to leave it in the middle each virtual
 //! thread would need a stack of its own. And a wait for a permit at a fork, which there is only
 //! beside a real monitor: here one is tried for, and the fork goes on without.

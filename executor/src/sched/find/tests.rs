@@ -1,4 +1,4 @@
-//! S3: who loses its permit in the middle of a step neither spins on nor polls anything.
+//! S3: a worker that loses its permit in the middle of a step neither spins on nor polls anything.
 //!
 //! It loses it in a search, since it lends it to who wants one before it takes a branch (*Give way
 //! at a fork*), or the monitor takes it; or in a waker that a step wakes, which announces a block,

@@ -2,8 +2,8 @@
 //! steal is no ask, of the victim or of the thief (*After a steal* in `fork_join/owner.rs`), the
 //! second if a scope hears who asks where it has nothing for them, the third if whoever takes a
 //! branch back that was shared for long shares no other, or shares one after any, the next if a
-//! search takes branches in its first round, the last if the first join forgets who got nothing
-//! (`promote_for_asks`).
+//! search takes branches in its first round, the last if the first join forgets a thread that got
+//! nothing (`promote_for_asks`).
 //!
 //! J5: a scope ends after a branch that is handed back. It hangs if `drop` in `fork_join/deque.rs`
 //! does not put it back into a list.

@@ -1,7 +1,7 @@
 //! J6: beside a thread that computes without a permit nobody takes a branch for which there is no
 //! core (*Detached computations* in `fork_join/owner.rs`). The first fails if a search does not
 //! count them, if the last look before a sleep does not, and if either counts one that blocks; the
-//! second if who was asked for a branch wakes somebody for it all the same.
+//! second if a thread that was asked for a branch wakes another for it all the same.
 
 use super::{branches::THIEF, *};
 
