@@ -85,7 +85,10 @@ pub(super) fn licences(place: &Place) -> Result<(), Failure> {
 
 pub(super) fn packages(place: &Place) -> Result<(), Failure> {
     remove_unpacked()?;
-    place.cargo("package --workspace --allow-dirty --quiet")?;
+    let unpublished = "--exclude xtask --exclude ws-bench --exclude ws-ui";
+    place.cargo(&format!(
+        "package --workspace {unpublished} --allow-dirty --quiet"
+    ))?;
     let packages = place.target.join("package");
     fs::remove_dir_all(&packages).map_err(at(&packages))
 }
