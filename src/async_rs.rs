@@ -49,7 +49,7 @@ use socket2::SockRef;
 use ws_reactor::Interest;
 
 use crate::{
-    async_fd::AsyncFd, current::entered, net::TcpStream, runtime::Handle, task::JoinHandle, time,
+    entered::entered, io::AsyncFd, net::TcpStream, runtime::Handle, task::JoinHandle, time,
 };
 
 /// A runtime of `ws`, as async-rs sees it.

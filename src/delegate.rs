@@ -1,79 +1,15 @@
 //! What all sockets have in common, written once.
 //!
-//! - `by_reference!`: a type reads and writes as a reference to it does, since no operation changes
-//!   anything but the kernel's side.
 //! - `std_socket!`: the ways to and from std's type of the same name, and to the descriptor.
 //! - `waits!`: `readable` and `writable`.
 //! - `stream_socket!`: what a TCP stream and a Unix stream do alike, which is all but their reads,
 //!   their addresses and the options of TCP.
 //! - `listening_socket!`: how connections are taken, one by one and as a stream.
 //!
-//! All but the first are for a type with a field `fd`, an `AsyncFd` of std's in an `Arc`, which its
+//! They are for a type with a field `fd`, an `AsyncFd` of std's in an `Arc`, which its
 //! clones share; and, of a listener, a field `held`. They are macros, and not a generic type
 //! inside, because std has no trait for what its sockets have in common, and because the methods
 //! have to stand in the documentation of each type.
-
-macro_rules! by_reference {
-    (impl[$($generics:tt)*] AsyncRead for $type:ty $(where { $($bounds:tt)* })?) => {
-        impl<$($generics)*> futures::io::AsyncRead for $type
-        $(where $($bounds)*)?
-        {
-            fn poll_read(
-                self: std::pin::Pin<&mut Self>,
-                cx: &mut std::task::Context<'_>,
-                buf: &mut [u8],
-            ) -> std::task::Poll<std::io::Result<usize>> {
-                std::pin::Pin::new(&mut &*self).poll_read(cx, buf)
-            }
-
-            fn poll_read_vectored(
-                self: std::pin::Pin<&mut Self>,
-                cx: &mut std::task::Context<'_>,
-                bufs: &mut [std::io::IoSliceMut<'_>],
-            ) -> std::task::Poll<std::io::Result<usize>> {
-                std::pin::Pin::new(&mut &*self).poll_read_vectored(cx, bufs)
-            }
-        }
-    };
-    (impl[$($generics:tt)*] AsyncWrite for $type:ty $(where { $($bounds:tt)* })?) => {
-        impl<$($generics)*> futures::io::AsyncWrite for $type
-        $(where $($bounds)*)?
-        {
-            #[inline]
-            fn poll_write(
-                self: std::pin::Pin<&mut Self>,
-                cx: &mut std::task::Context<'_>,
-                buf: &[u8],
-            ) -> std::task::Poll<std::io::Result<usize>> {
-                std::pin::Pin::new(&mut &*self).poll_write(cx, buf)
-            }
-
-            #[inline]
-            fn poll_write_vectored(
-                self: std::pin::Pin<&mut Self>,
-                cx: &mut std::task::Context<'_>,
-                bufs: &[std::io::IoSlice<'_>],
-            ) -> std::task::Poll<std::io::Result<usize>> {
-                std::pin::Pin::new(&mut &*self).poll_write_vectored(cx, bufs)
-            }
-
-            #[inline]
-            fn poll_flush(
-                self: std::pin::Pin<&mut Self>,
-                cx: &mut std::task::Context<'_>,
-            ) -> std::task::Poll<std::io::Result<()>> {
-                std::pin::Pin::new(&mut &*self).poll_flush(cx)
-            }
-
-            fn poll_close(
-                self: std::pin::Pin<&mut Self>,
-                cx: &mut std::task::Context<'_>,
-            ) -> std::task::Poll<std::io::Result<()>> {
-                std::pin::Pin::new(&mut &*self).poll_close(cx)
-            }
-        }
-    };
-}
 
 macro_rules! std_socket {
     (
@@ -94,7 +30,7 @@ macro_rules! std_socket {
             /// Panics outside of a runtime.
             #[track_caller]
             pub fn from_std(socket: $std) -> std::io::Result<Self> {
-                let netpoll = $crate::current::netpoll($what);
+                let netpoll = ws_net::current::netpoll($what);
                 socket.set_nonblocking(true)?;
                 Self::join(&netpoll, socket)
             }
@@ -127,7 +63,7 @@ macro_rules! std_socket {
                 netpoll: &std::sync::Arc<ws_reactor::Netpoll>,
                 socket: $std,
             ) -> Result<Self, ($std, std::io::Error)> {
-                let fd = $crate::async_fd::AsyncFd::try_on(netpoll, socket, $interest)?;
+                let fd = ws_net::AsyncFd::try_on(netpoll, socket, $interest)?;
                 Ok(Self {
                     fd: std::sync::Arc::new(fd),
                     $($field: $value,)?
@@ -309,7 +245,7 @@ macro_rules! stream_socket {
                 cx: &mut std::task::Context<'_>,
                 bufs: &[std::io::IoSlice<'_>],
             ) -> std::task::Poll<std::io::Result<usize>> {
-                let len = $crate::async_fd::vectored_len(bufs.iter().map(|buf| buf.len()));
+                let len = ws_net::vectored_len(bufs.iter().map(|buf| buf.len()));
                 self.fd.poll_write_short(cx, len, || {
                     std::io::Write::write_vectored(&mut self.fd.get_ref(), bufs)
                 })
@@ -321,21 +257,21 @@ macro_rules! stream_socket {
                 cx: &mut std::task::Context<'_>,
             ) -> std::task::Poll<std::io::Result<()>> {
                 // What was written is the system's to send.
-                $crate::async_fd::poll_at_once(cx, || Ok(()))
+                ws_net::poll_at_once(cx, || Ok(()))
             }
 
             fn poll_close(
                 self: std::pin::Pin<&mut Self>,
                 cx: &mut std::task::Context<'_>,
             ) -> std::task::Poll<std::io::Result<()>> {
-                $crate::async_fd::poll_at_once(cx, || {
+                ws_net::poll_at_once(cx, || {
                     $crate::net::split::end_sending(self.shutdown(std::net::Shutdown::Write))
                 })
             }
         }
 
-        $crate::delegate::by_reference! { impl[] AsyncRead for $name }
-        $crate::delegate::by_reference! { impl[] AsyncWrite for $name }
+        ws_net::by_reference! { impl[] AsyncRead for $name }
+        ws_net::by_reference! { impl[] AsyncWrite for $name }
     };
 }
 
@@ -377,14 +313,14 @@ macro_rules! listening_socket {
 
             fn accepting(
                 &self,
-            ) -> $crate::net::retry::Accepting<'_, $std_listener, $std_stream, $addr> {
-                $crate::net::retry::Accepting::new(&self.fd, &self.held)
+            ) -> ws_net::retry::Accepting<'_, $std_listener, $std_stream, $addr> {
+                ws_net::retry::Accepting::new(&self.fd, &self.held)
             }
 
             fn poll_accept_with_retries(
                 &self,
                 cx: &mut std::task::Context<'_>,
-                accepting: &mut $crate::net::retry::Accepting<
+                accepting: &mut ws_net::retry::Accepting<
                     '_,
                     $std_listener,
                     $std_stream,
@@ -415,7 +351,7 @@ macro_rules! listening_socket {
         )]
         pub struct Incoming<'a> {
             listener: &'a $listener,
-            accepting: $crate::net::retry::Accepting<
+            accepting: ws_net::retry::Accepting<
                 'a,
                 $std_listener,
                 $std_stream,
@@ -450,4 +386,4 @@ macro_rules! listening_socket {
     };
 }
 
-pub(crate) use {by_reference, listening_socket, std_socket, stream_socket, waits};
+pub(crate) use {listening_socket, std_socket, stream_socket, waits};

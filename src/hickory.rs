@@ -45,7 +45,7 @@ use hickory_resolver::net::{
 };
 
 use crate::{
-    current::entered,
+    entered::entered,
     net::{TcpSocket, TcpStream, UdpSocket},
     runtime::Handle,
     time,

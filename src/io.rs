@@ -29,4 +29,4 @@ pub use futures::io::{
 pub use ws_reactor::{Direction, Interest, Ready, Source};
 
 pub use self::copy::{Copy, CopyBuf, copy, copy_buf};
-pub use crate::async_fd::AsyncFd;
+pub use ws_net::AsyncFd;

@@ -99,22 +99,20 @@
 //!
 //! # The crates below
 //!
-//! Every dependency points down: this crate has what users touch; `ws-executor` schedules tasks,
-//! and knows no sockets; `ws-queue` has the queues, and `ws-reactor` watches descriptors, and
-//! neither knows tasks. `ws-macros` has the two attributes.
+//! Every dependency points down: this crate has sockets and adapters, and shows what the others
+//! have; `ws-net` has descriptors, names of hosts and signals; `ws-executor` schedules tasks, and
+//! knows no sockets; `ws-queue` has the queues, and `ws-reactor` watches descriptors, and neither
+//! knows tasks. `ws-macros` has the two attributes.
 
 // With these features there is one island: `uninit.rs`.
 #![cfg_attr(not(any(feature = "hyper", feature = "tokio-io")), forbid(unsafe_code))]
 
-#[cfg(not(unix))]
-compile_error!("ws runs on Unix: its sockets are descriptors in epoll, kqueue and their like");
-
-mod async_fd;
 #[cfg(feature = "async-rs")]
 pub mod async_rs;
 mod combinators;
-mod current;
 mod delegate;
+#[cfg(any(feature = "async-rs", feature = "hickory", feature = "zbus"))]
+mod entered;
 #[cfg(feature = "hickory")]
 pub mod hickory;
 #[cfg(feature = "hyper")]
@@ -127,7 +125,6 @@ pub mod net;
 pub mod parallel;
 #[cfg(feature = "quinn")]
 pub mod quinn;
-pub mod signal;
 #[cfg(feature = "tokio-io")]
 pub mod tokio_io;
 #[cfg(any(feature = "hyper", feature = "tokio-io"))]
@@ -144,6 +141,7 @@ pub use ws_executor::{
     spawn_local, spawn_pinned, task, task_local, time,
 };
 pub use ws_macros::{main, test};
+pub use ws_net::signal;
 
 /// The code in README.md, which rustdoc compiles and runs as a test.
 #[cfg(doctest)]

@@ -77,9 +77,6 @@
 //! names, `connect` connects, `retry` is how `accept` survives where the system has no room,
 //! `split` makes halves of streams.
 
-mod addr;
-mod connect;
-mod retry;
 pub mod split;
 mod tcp_listener;
 mod tcp_socket;
@@ -87,12 +84,12 @@ mod tcp_stream;
 mod udp;
 pub mod unix;
 
-pub use addr::{ToSocketAddrs, lookup_host};
 pub use tcp_listener::{Incoming, TcpListener};
 pub use tcp_socket::{Keepalive, TcpSocket};
 pub use tcp_stream::TcpStream;
 pub use udp::UdpSocket;
 pub use unix::{UnixDatagram, UnixListener, UnixStream};
+pub use ws_net::{ToSocketAddrs, lookup_host};
 
 // As in tokio.
 const _: () = {

@@ -58,7 +58,7 @@ use ::quinn::{
 use quinn_udp::UdpSocketState;
 use ws_reactor::{Direction, Interest};
 
-use crate::{async_fd::AsyncFd, runtime::Handle, time};
+use crate::{io::AsyncFd, runtime::Handle, time};
 
 /// The runtime that an endpoint of quinn's runs on.
 ///

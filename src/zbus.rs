@@ -46,8 +46,8 @@ use std::{
 use ::zbus::runtime::{Interest, IoSource, traits};
 
 use crate::{
-    async_fd::AsyncFd,
-    current::entered,
+    entered::entered,
+    io::AsyncFd,
     net::{TcpStream, UnixStream, unix},
     runtime::Handle,
     task::{Builder, JoinError, JoinHandle},

@@ -4,7 +4,7 @@
 //! wait is counted.
 //!
 //! It fails if the connection is closed with the error, as it was once; if `is_about_room` in
-//! `src/net/retry.rs` does not know `ENOSPC`; and if a wait is not counted. What happens to tasks
+//! `net/src/retry.rs` does not know `ENOSPC`; and if a wait is not counted. What happens to tasks
 //! that wait beside such a connection is in the unit tests of that file.
 //!
 //! To have a full epoll, the test puts a function of its own in the place of the system's

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use socket2::Domain;
 use ws_reactor::{Interest, Netpoll};
 
-use super::addr::{ToSocketAddrs, first_that_works};
-use super::connect::tcp_socket;
-use super::retry::Held;
 use super::tcp_socket::BACKLOG;
 use super::tcp_stream::TcpStream;
-use crate::async_fd::AsyncFd;
-use crate::current::in_runtime;
 use crate::delegate::{listening_socket, std_socket};
+use ws_net::AsyncFd;
+use ws_net::addr::{ToSocketAddrs, first_that_works};
+use ws_net::connect::tcp_socket;
+use ws_net::current::in_runtime;
+use ws_net::retry::Held;
 
 /// A TCP socket that takes connections.
 ///

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use socket2::{Domain, Socket, TcpKeepalive};
 
-use super::connect::{connect_tcp, tcp_socket};
 use super::tcp_listener::TcpListener;
 use super::tcp_stream::TcpStream;
-use crate::current::{self, in_runtime};
+use ws_net::connect::{connect_tcp, tcp_socket};
+use ws_net::current::{self, in_runtime};
 
 /// How many connections wait to be accepted, unless the user says otherwise. The system has a limit
 /// of its own (`net.core.somaxconn`, 4096 since Linux 5.4).

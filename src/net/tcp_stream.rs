@@ -12,12 +12,12 @@ use futures::io::AsyncRead;
 use socket2::{Domain, SockRef};
 use ws_reactor::{Interest, STREAM_INTEREST};
 
-use super::addr::{self, ToSocketAddrs};
-use super::connect::{connect_tcp, tcp_socket};
 use super::tcp_socket::Keepalive;
-use crate::async_fd::{AsyncFd, vectored_len};
-use crate::current::in_runtime;
 use crate::delegate::{std_socket, stream_socket};
+use ws_net::addr::{self, ToSocketAddrs};
+use ws_net::connect::{connect_tcp, tcp_socket};
+use ws_net::current::in_runtime;
+use ws_net::{AsyncFd, vectored_len};
 
 /// A TCP connection.
 ///

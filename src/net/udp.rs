@@ -9,10 +9,10 @@ use std::task::{Context, Poll};
 use ws_executor::task::coop::cooperative;
 use ws_reactor::Interest;
 
-use super::addr::{self, ToSocketAddrs, first_that_works};
-use crate::async_fd::AsyncFd;
-use crate::current::in_runtime;
 use crate::delegate::{std_socket, waits};
+use ws_net::AsyncFd;
+use ws_net::addr::{self, ToSocketAddrs, first_that_works};
+use ws_net::current::in_runtime;
 
 /// A UDP socket.
 ///

@@ -4,7 +4,7 @@
 //! queue is full. So it is also below `enter` of a runtime that had ended before, for a socket of
 //! one that lives.
 //!
-//! It fails with a panic if `Backoff` in `src/net/retry.rs` waits by a `Sleep`.
+//! It fails with a panic if `Backoff` in `net/src/retry.rs` waits by a `Sleep`.
 
 use crate::net_support;
 

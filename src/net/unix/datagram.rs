@@ -11,10 +11,10 @@ use ws_executor::task::coop::cooperative;
 use ws_reactor::Interest;
 
 use super::path_addr;
-use crate::async_fd::AsyncFd;
-use crate::current;
 use crate::delegate::{std_socket, waits};
-use crate::net::retry::Backoff;
+use ws_net::AsyncFd;
+use ws_net::current;
+use ws_net::retry::Backoff;
 
 /// A Unix socket for datagrams.
 ///
@@ -195,7 +195,7 @@ impl UnixDatagram {
         &self,
         mut send: impl FnMut(&net::UnixDatagram) -> io::Result<usize>,
     ) -> io::Result<usize> {
-        let mut backoff = Backoff::new();
+        let mut backoff = Backoff::default();
         loop {
             match self.fd.once(|| send(self.fd.get_ref())).await {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

@@ -9,10 +9,10 @@ use ws_reactor::Interest;
 
 use super::path_addr;
 use super::stream::UnixStream;
-use crate::async_fd::AsyncFd;
-use crate::current;
 use crate::delegate::{listening_socket, std_socket};
-use crate::net::retry::Held;
+use ws_net::AsyncFd;
+use ws_net::current;
+use ws_net::retry::Held;
 
 /// A Unix socket that takes connections.
 ///

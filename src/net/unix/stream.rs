@@ -16,11 +16,11 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use ws_reactor::{Interest, Netpoll};
 
 use super::sock_addr;
-use crate::async_fd::AsyncFd;
-use crate::current::{self, in_runtime};
 use crate::delegate::{std_socket, stream_socket};
-use crate::net::connect::connect;
-use crate::net::retry::Backoff;
+use ws_net::AsyncFd;
+use ws_net::connect::connect;
+use ws_net::current::{self, in_runtime};
+use ws_net::retry::Backoff;
 
 const BOTH: Interest = Interest::READABLE.add(Interest::WRITABLE);
 
@@ -160,7 +160,7 @@ stream_socket!(UnixStream);
 
 /// Connects, and waits while the listener's queue is full: see `retry.rs`.
 async fn connect_with_retries(netpoll: &Arc<Netpoll>, addr: &SockAddr) -> io::Result<UnixStream> {
-    let mut backoff = Backoff::new();
+    let mut backoff = Backoff::default();
     loop {
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
         socket.set_nonblocking(true)?;

@@ -66,20 +66,22 @@ const WAIT_MAX: Duration = Duration::from_millis(100);
 
 /// Waits between attempts, twice as long each time.
 #[derive(Debug)]
-pub(crate) struct Backoff {
+pub struct Backoff {
     next: Duration,
     /// The wait that is going on.
     pause: Option<Pause>,
 }
 
-impl Backoff {
-    pub(crate) fn new() -> Self {
+impl Default for Backoff {
+    fn default() -> Self {
         Self {
             next: WAIT_MIN,
             pause: None,
         }
     }
+}
 
+impl Backoff {
     /// Begins a wait.
     fn begin(&mut self) {
         self.pause = Some(Pause::new(self.next));
@@ -98,7 +100,7 @@ impl Backoff {
 
     /// Waits once, after `error`. Outside of a runtime there is no timer to wait by, and the error
     /// is the answer.
-    pub(crate) async fn wait_after(&mut self, error: io::Error) -> io::Result<()> {
+    pub async fn wait_after(&mut self, error: io::Error) -> io::Result<()> {
         // A foreign executor that polls us has none.
         if netpoll::current().is_none() {
             return Err(error);
@@ -110,7 +112,8 @@ impl Backoff {
 
 /// Connections that left the system's queue and found no room in the netpoll, with the addresses of
 /// their peers; see *Held connections*.
-pub(crate) struct Held<S, A>(Mutex<Vec<(S, A)>>);
+#[derive(Debug)]
+pub struct Held<S, A>(Mutex<Vec<(S, A)>>);
 
 impl<S, A> Default for Held<S, A> {
     fn default() -> Self {
@@ -120,7 +123,7 @@ impl<S, A> Default for Held<S, A> {
 
 impl<S, A> Held<S, A> {
     /// The next connection: one that is held, or one that `poll` brings.
-    pub(crate) fn poll_next(
+    pub fn poll_next(
         &self,
         poll: impl FnOnce() -> Poll<io::Result<(S, A)>>,
     ) -> Poll<io::Result<(S, A)>> {
@@ -137,7 +140,7 @@ impl<S, A> Held<S, A> {
     }
 
     /// Has a connection join the netpoll of its listener, or holds it if there is no room.
-    pub(crate) fn join<L, T>(
+    pub fn join<L, T>(
         &self,
         listener: &AsyncFd<L>,
         (socket, peer): (S, A),
@@ -162,7 +165,8 @@ impl<S, A> Held<S, A> {
 
 /// A caller that takes connections: its place among the waiters of the listener, and its retries
 /// with the system.
-pub(crate) struct Accepting<'a, L, S, A> {
+#[derive(Debug)]
+pub struct Accepting<'a, L, S, A> {
     listener: &'a AsyncFd<L>,
     held: &'a Held<S, A>,
     waiter: Waiter<'a>,
@@ -170,17 +174,17 @@ pub(crate) struct Accepting<'a, L, S, A> {
 }
 
 impl<'a, L, S, A> Accepting<'a, L, S, A> {
-    pub(crate) fn new(listener: &'a AsyncFd<L>, held: &'a Held<S, A>) -> Self {
+    pub fn new(listener: &'a AsyncFd<L>, held: &'a Held<S, A>) -> Self {
         Self {
             listener,
             held,
             waiter: listener.waiter(Direction::Read),
-            backoff: Backoff::new(),
+            backoff: Backoff::default(),
         }
     }
 
     /// Takes a connection by `accept`, and has it join the netpoll by `join`.
-    pub(crate) fn poll_accept<T>(
+    pub fn poll_accept<T>(
         &mut self,
         cx: &mut Context<'_>,
         mut accept: impl FnMut() -> io::Result<(S, A)>,
@@ -205,7 +209,7 @@ impl<'a, L, S, A> Accepting<'a, L, S, A> {
                 }
                 Err(error) => return Poll::Ready(Err(error)),
                 Ok(accepted) => {
-                    *backoff = Backoff::new();
+                    *backoff = Backoff::default();
                     return Poll::Ready(Ok(accepted));
                 }
             }
@@ -253,27 +257,29 @@ mod tests {
     // success.
     #[test]
     fn a_broken_connection_is_passed_over_and_a_success_ends_the_retries() {
-        crate::runtime::Runtime::new().unwrap().block_on(async {
-            let (here, _there) = std::os::unix::net::UnixStream::pair().unwrap();
-            here.set_nonblocking(true).unwrap();
-            let here = AsyncFd::new(here).unwrap();
-            let held = Held::default();
-            let mut accepting = Accepting::new(&here, &held);
-            // From the last to the first.
-            let mut answers = vec![
-                Ok((7, ())),
-                Err(libc::ECONNABORTED),
-                Err(libc::EMFILE),
-                Err(libc::EMFILE),
-            ];
-            let mut accept = || {
-                let answer = answers.pop().expect("the success ends it");
-                answer.map_err(io::Error::from_raw_os_error)
-            };
-            let accepted = poll_fn(|cx| accepting.poll_accept(cx, &mut accept, Ok)).await;
-            assert_eq!(accepted.unwrap().0, 7);
-            assert_eq!(accepting.backoff.next, WAIT_MIN);
-        });
+        ws_executor::runtime::Runtime::new()
+            .unwrap()
+            .block_on(async {
+                let (here, _there) = std::os::unix::net::UnixStream::pair().unwrap();
+                here.set_nonblocking(true).unwrap();
+                let here = AsyncFd::new(here).unwrap();
+                let held = Held::default();
+                let mut accepting = Accepting::new(&here, &held);
+                // From the last to the first.
+                let mut answers = vec![
+                    Ok((7, ())),
+                    Err(libc::ECONNABORTED),
+                    Err(libc::EMFILE),
+                    Err(libc::EMFILE),
+                ];
+                let mut accept = || {
+                    let answer = answers.pop().expect("the success ends it");
+                    answer.map_err(io::Error::from_raw_os_error)
+                };
+                let accepted = poll_fn(|cx| accepting.poll_accept(cx, &mut accept, Ok)).await;
+                assert_eq!(accepted.unwrap().0, 7);
+                assert_eq!(accepting.backoff.next, WAIT_MIN);
+            });
     }
 
     #[derive(Default)]
@@ -292,46 +298,48 @@ mod tests {
     // Fails without the wake in `Held::join`, and without the second look in `Held::poll_next`.
     #[test]
     fn nobody_waits_beside_a_held_connection() {
-        crate::runtime::Runtime::new().unwrap().block_on(async {
-            let (here, _there) = std::os::unix::net::UnixStream::pair().unwrap();
-            here.set_nonblocking(true).unwrap();
-            let here = AsyncFd::new(here).unwrap();
-            let held = Held::default();
-            let is_there_room = Cell::new(false);
-            let join = |connection: u32| {
-                if is_there_room.get() {
-                    Ok(connection)
-                } else {
-                    Err((connection, io::Error::from_raw_os_error(libc::ENOSPC)))
-                }
-            };
+        ws_executor::runtime::Runtime::new()
+            .unwrap()
+            .block_on(async {
+                let (here, _there) = std::os::unix::net::UnixStream::pair().unwrap();
+                here.set_nonblocking(true).unwrap();
+                let here = AsyncFd::new(here).unwrap();
+                let held = Held::default();
+                let is_there_room = Cell::new(false);
+                let join = |connection: u32| {
+                    if is_there_room.get() {
+                        Ok(connection)
+                    } else {
+                        Err((connection, io::Error::from_raw_os_error(libc::ENOSPC)))
+                    }
+                };
 
-            // One waits, and a connection of another's finds no room.
-            let woken = Arc::new(Woken::default());
-            let waker = Waker::from(woken.clone());
-            let mut cx = Context::from_waker(&waker);
-            let mut waits = Accepting::new(&here, &held);
-            assert!(waits.poll_accept(&mut cx, nothing_comes, join).is_pending());
-            held.join(&here, (1, ()), join).expect_err("there is none");
-            assert!(woken.0.load(SeqCst));
-            is_there_room.set(true);
-            let accepted = waits.poll_accept(&mut cx, nothing_comes, join);
-            assert!(matches!(accepted, Poll::Ready(Ok((1, ())))));
-
-            // One has looked, and has not put its waker in when another's is refused.
-            let (here, _there) = std::os::unix::net::UnixStream::pair().unwrap();
-            here.set_nonblocking(true).unwrap();
-            let here = AsyncFd::new(here).unwrap();
-            let mut looks = Accepting::new(&here, &held);
-            let other_comes = || {
-                is_there_room.set(false);
-                held.join(&here, (2, ()), join).expect_err("there is none");
+                // One waits, and a connection of another's finds no room.
+                let woken = Arc::new(Woken::default());
+                let waker = Waker::from(woken.clone());
+                let mut cx = Context::from_waker(&waker);
+                let mut waits = Accepting::new(&here, &held);
+                assert!(waits.poll_accept(&mut cx, nothing_comes, join).is_pending());
+                held.join(&here, (1, ()), join).expect_err("there is none");
+                assert!(woken.0.load(SeqCst));
                 is_there_room.set(true);
-                nothing_comes()
-            };
-            let accepted = looks.poll_accept(&mut cx, other_comes, join);
-            assert!(matches!(accepted, Poll::Ready(Ok((2, ())))));
-        });
+                let accepted = waits.poll_accept(&mut cx, nothing_comes, join);
+                assert!(matches!(accepted, Poll::Ready(Ok((1, ())))));
+
+                // One has looked, and has not put its waker in when another's is refused.
+                let (here, _there) = std::os::unix::net::UnixStream::pair().unwrap();
+                here.set_nonblocking(true).unwrap();
+                let here = AsyncFd::new(here).unwrap();
+                let mut looks = Accepting::new(&here, &held);
+                let other_comes = || {
+                    is_there_room.set(false);
+                    held.join(&here, (2, ()), join).expect_err("there is none");
+                    is_there_room.set(true);
+                    nothing_comes()
+                };
+                let accepted = looks.poll_accept(&mut cx, other_comes, join);
+                assert!(matches!(accepted, Poll::Ready(Ok((2, ())))));
+            });
     }
 
     #[test]
@@ -366,12 +374,14 @@ mod tests {
     // seconds away.
     #[test]
     fn waits_grow_up_to_a_limit() {
-        crate::runtime::Runtime::new().unwrap().block_on(async {
-            let mut backoff = Backoff::new();
-            for _ in 0..20 {
-                backoff.begin();
-            }
-            assert_eq!(backoff.next, WAIT_MAX);
-        });
+        ws_executor::runtime::Runtime::new()
+            .unwrap()
+            .block_on(async {
+                let mut backoff = Backoff::default();
+                for _ in 0..20 {
+                    backoff.begin();
+                }
+                assert_eq!(backoff.next, WAIT_MAX);
+            });
     }
 }

@@ -48,15 +48,16 @@ use pin_project_lite::pin_project;
 use ws_executor::{budget, task::coop};
 use ws_reactor::{Direction, Interest, Netpoll, Ready, Registration, Source, SourceFd, Waiter};
 
+use crate::by_reference;
 use crate::current;
-use crate::delegate::by_reference;
 
 /// Most slices that one system call takes (`IOV_MAX` of Linux). std passes on no more.
 const SLICES_MAX: usize = 1024;
 
 /// The bytes that one vectored system call has room for. What lies behind [`SLICES_MAX`] slices is
 /// not tried, so a transfer without it is not a short one.
-pub(crate) fn vectored_len(lens: impl Iterator<Item = usize>) -> usize {
+#[doc(hidden)]
+pub fn vectored_len(lens: impl Iterator<Item = usize>) -> usize {
     lens.take(SLICES_MAX).sum()
 }
 
@@ -138,12 +139,14 @@ impl<T: AsRawFd> AsyncFd<T> {
     }
 
     /// Registers a descriptor with the netpoll of some runtime.
-    pub(crate) fn on(netpoll: &Arc<Netpoll>, io: T, interest: Interest) -> io::Result<Self> {
+    #[doc(hidden)]
+    pub fn on(netpoll: &Arc<Netpoll>, io: T, interest: Interest) -> io::Result<Self> {
         Self::try_on(netpoll, io, interest).map_err(|(_, error)| error)
     }
 
     /// The same, and gives the descriptor back if there is no room for it.
-    pub(crate) fn try_on(
+    #[doc(hidden)]
+    pub fn try_on(
         netpoll: &Arc<Netpoll>,
         io: T,
         interest: Interest,
@@ -300,18 +303,21 @@ impl<T> AsyncFd<T> {
     }
 
     /// A place among the waiters of a direction.
-    pub(crate) fn waiter(&self, direction: Direction) -> Waiter<'_> {
+    #[doc(hidden)]
+    pub fn waiter(&self, direction: Direction) -> Waiter<'_> {
         self.registration.waiter(direction)
     }
 
     /// Wakes all tasks that wait for a direction, for news that does not come from the system.
-    pub(crate) fn wake(&self, direction: Direction) {
+    #[doc(hidden)]
+    pub fn wake(&self, direction: Direction) {
         self.registration.wake(direction);
     }
 
     /// Tells the tasks that wait for a direction that it was ended by `shutdown`; see *Closed* in
     /// `readiness.rs` of the reactor.
-    pub(crate) fn note_end(&self, how: Shutdown) {
+    #[doc(hidden)]
+    pub fn note_end(&self, how: Shutdown) {
         if how != Shutdown::Write {
             self.registration.note_end(Direction::Read);
         }
@@ -322,7 +328,8 @@ impl<T> AsyncFd<T> {
 
     /// A read of a datagram by `recv`, or `end` where the receiving side has ended and nothing is
     /// left.
-    pub(crate) fn recv_or_end<R>(
+    #[doc(hidden)]
+    pub fn recv_or_end<R>(
         &self,
         recv: impl FnOnce() -> io::Result<R>,
         end: impl FnOnce() -> io::Result<R>,
@@ -399,7 +406,8 @@ impl<T> AsyncFd<T> {
     /// Does an operation once, whatever is known of readiness, which stays as it is.
     ///
     /// For the few that no event is ever about.
-    pub(crate) async fn once<R>(&self, mut f: impl FnMut() -> io::Result<R>) -> io::Result<R> {
+    #[doc(hidden)]
+    pub async fn once<R>(&self, mut f: impl FnMut() -> io::Result<R>) -> io::Result<R> {
         budgeted(poll_fn(|_| {
             // Asks only whether the runtime is still there: "not ready" is no objection.
             match self.registration.try_io(Direction::Write, || Ok(())) {
@@ -411,14 +419,16 @@ impl<T> AsyncFd<T> {
     }
 
     /// Returns the netpoll of this descriptor, for others that shall join it.
-    pub(crate) fn netpoll(&self) -> &Arc<Netpoll> {
+    #[doc(hidden)]
+    pub fn netpoll(&self) -> &Arc<Netpoll> {
         self.registration.netpoll()
     }
 
     /// Polls a read of at most `len` bytes from a TCP stream or pipe, where a short one spares the
     /// next system call. See `poll_read_with` of the registration for where it must not be used.
     #[inline]
-    pub(crate) fn poll_read_short(
+    #[doc(hidden)]
+    pub fn poll_read_short(
         &self,
         cx: &mut Context<'_>,
         len: usize,
@@ -432,7 +442,8 @@ impl<T> AsyncFd<T> {
     /// Polls a write of at most `len` bytes to a byte stream, where a short one spares the next
     /// system call.
     #[inline]
-    pub(crate) fn poll_write_short(
+    #[doc(hidden)]
+    pub fn poll_write_short(
         &self,
         cx: &mut Context<'_>,
         len: usize,
@@ -484,7 +495,8 @@ fn present<R>(io: Option<R>) -> R {
 /// An operation that never waits. It pays as the others do, or a loop around it would not end its
 /// poll.
 #[inline]
-pub(crate) fn poll_at_once<R>(
+#[doc(hidden)]
+pub fn poll_at_once<R>(
     cx: &mut Context<'_>,
     f: impl FnOnce() -> io::Result<R>,
 ) -> Poll<io::Result<R>> {

@@ -18,14 +18,14 @@ use ws_reactor::{Interest, Netpoll, STREAM_INTEREST};
 use crate::async_fd::AsyncFd;
 
 /// Makes a TCP socket: nonblocking, close-on-exec.
-pub(crate) fn tcp_socket(domain: Domain) -> io::Result<Socket> {
+pub fn tcp_socket(domain: Domain) -> io::Result<Socket> {
     let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
     Ok(socket)
 }
 
 /// Connects a TCP socket that is in nonblocking mode.
-pub(crate) async fn connect_tcp(
+pub async fn connect_tcp(
     netpoll: &Arc<Netpoll>,
     socket: Socket,
     addr: SocketAddr,
@@ -42,7 +42,7 @@ pub(crate) async fn connect_tcp(
 }
 
 /// Connects a socket that is in nonblocking mode. `knows_its_peer` asks for the peer's address.
-pub(crate) async fn connect<S>(
+pub async fn connect<S>(
     netpoll: &Arc<Netpoll>,
     socket: Socket,
     addr: &SockAddr,

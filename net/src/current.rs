@@ -16,9 +16,6 @@
 //! It also has a part in the budget: to bind, or to be refused by the system, is ready at once,
 //! again and again (F7).
 //!
-//! What an adapter makes for another library joins the runtime that the adapter was made for, on
-//! whichever thread that library calls it: `entered` makes it the current one for each poll.
-//!
 //! What is made from another socket (an accepted stream) joins the runtime of that one, and does
 //! not ask for the current runtime.
 //!
@@ -40,7 +37,7 @@ use ws_reactor::Netpoll;
 ///
 /// Panics at the caller's line if there is none.
 #[track_caller]
-pub(crate) fn netpoll(what: &str) -> Arc<Netpoll> {
+pub fn netpoll(what: &str) -> Arc<Netpoll> {
     match ws_executor::netpoll::current() {
         Some(netpoll) => netpoll,
         None => panic!(
@@ -53,7 +50,7 @@ pub(crate) fn netpoll(what: &str) -> Arc<Netpoll> {
 pin_project! {
     /// A future that is given the current runtime's netpoll at its first poll.
     #[must_use = "futures do nothing unless they are awaited"]
-    pub(crate) struct InRuntime<S, F> {
+    pub struct InRuntime<S, F> {
         what: &'static str,
         called_at: &'static Location<'static>,
         // Taken by the first poll.
@@ -70,7 +67,7 @@ pin_project! {
 ///
 /// The future panics if it is first polled outside of a runtime.
 #[track_caller]
-pub(crate) fn in_runtime<S, F>(what: &'static str, start: S) -> InRuntime<S, F>
+pub fn in_runtime<S, F>(what: &'static str, start: S) -> InRuntime<S, F>
 where
     S: FnOnce(Arc<Netpoll>) -> F,
     F: Future,
@@ -108,18 +105,4 @@ where
             .expect("a future that panicked at its first poll is not polled again")
             .poll(cx)
     }
-}
-
-/// Polls a future with a runtime as the current one, wherever it is polled.
-#[cfg(any(feature = "async-rs", feature = "hickory", feature = "zbus"))]
-pub(crate) async fn entered<F: Future>(
-    handle: ws_executor::runtime::Handle,
-    future: F,
-) -> F::Output {
-    let mut future = std::pin::pin!(future);
-    std::future::poll_fn(|cx| {
-        let _here = handle.enter();
-        future.as_mut().poll(cx)
-    })
-    .await
 }

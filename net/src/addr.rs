@@ -62,7 +62,7 @@ pub fn lookup_host<A: ToSocketAddrs>(
 }
 
 /// The addresses that `addr` means.
-pub(crate) async fn resolve<A: ToSocketAddrs>(addr: &A) -> io::Result<Addrs> {
+pub async fn resolve<A: ToSocketAddrs>(addr: &A) -> io::Result<Addrs> {
     match addr.resolve() {
         sealed::Resolved::Known(addrs) => Ok(addrs),
         sealed::Resolved::Invalid(error) => Err(error),
@@ -91,7 +91,7 @@ async fn look_up(name: String, port: u16) -> io::Result<Addrs> {
 }
 
 /// Does `attempt` with one address after the other, until one succeeds.
-pub(crate) async fn first_that_works<A, T>(
+pub async fn first_that_works<A, T>(
     addr: A,
     attempt: impl FnMut(SocketAddr) -> io::Result<T>,
 ) -> io::Result<T>
@@ -109,7 +109,7 @@ where
 }
 
 /// What is said of a list without an address.
-pub(crate) fn no_address() -> io::Error {
+pub fn no_address() -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidInput,
         "the address stands for no socket address at all",
@@ -118,7 +118,7 @@ pub(crate) fn no_address() -> io::Error {
 
 /// Resolved addresses. One, as it mostly is, takes no allocation.
 #[derive(Debug)]
-pub(crate) enum Addrs {
+pub enum Addrs {
     One(option::IntoIter<SocketAddr>),
     Many(vec::IntoIter<SocketAddr>),
 }
@@ -139,7 +139,7 @@ mod sealed {
 
     #[derive(Debug)]
     pub enum Resolved {
-        Known(#[expect(private_interfaces, reason = "the module is private")] Addrs),
+        Known(Addrs),
         Invalid(io::Error),
         /// To be looked up.
         Name(String, u16),

@@ -1,0 +1,33 @@
+//! What the `ws` runtime has of the system: descriptors, names of hosts, signals. Users reach it as
+//! `ws`.
+//!
+//! It is a crate of its own for the sake of what stands on it. The adapters of `ws` depend on
+//! libraries that depend on tokio, and the package of `compat/tokio` carries tokio's name. So both
+//! are above this crate, and nothing in here depends on either. The sockets of `ws::net` are above
+//! it as well: adapters give them the traits of other libraries, and only the crate of a type may
+//! do that.
+//!
+//! What is hidden in the documentation is for those two crates.
+#![forbid(unsafe_code)]
+
+#[cfg(not(unix))]
+compile_error!("ws runs on Unix: its sockets are descriptors in epoll, kqueue and their like");
+
+#[doc(hidden)]
+pub mod addr;
+mod async_fd;
+mod by_reference;
+#[doc(hidden)]
+pub mod connect;
+#[doc(hidden)]
+pub mod current;
+#[doc(hidden)]
+pub mod retry;
+pub mod signal;
+
+#[doc(hidden)]
+pub use self::async_fd::{poll_at_once, vectored_len};
+pub use self::{
+    addr::{ToSocketAddrs, lookup_host},
+    async_fd::AsyncFd,
+};
