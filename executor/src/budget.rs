@@ -45,6 +45,7 @@ use std::{
     future::Future,
     marker::PhantomData,
     pin::Pin,
+    sync::OnceLock,
     task::{Context, Poll},
 };
 
@@ -124,8 +125,24 @@ thread_local! {
     static BUDGET_OF_POLL: Cell<Budget> = const { Cell::new(Budget::new(None)) };
 }
 
+/// Called at the begin of each poll of a task or a root.
+static ON_POLL: OnceLock<fn()> = OnceLock::new();
+
+/// Has `f` called at the begin of each poll of a task or a root, in the whole process: for a package
+/// that has a budget of its own for these polls. The first call counts.
+pub fn on_poll(f: fn()) {
+    ON_POLL.get_or_init(|| f);
+}
+
+fn poll_begins() {
+    if let Some(f) = ON_POLL.get() {
+        f();
+    }
+}
+
 /// Runs a poll with a full budget.
 pub(crate) fn with_budget<R>(poll: impl FnOnce() -> R) -> R {
+    poll_begins();
     restore_after(Budget::new(Some(BUDGET)), poll)
 }
 

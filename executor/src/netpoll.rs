@@ -24,6 +24,16 @@ pub fn current() -> Option<Arc<Netpoll>> {
     context::with_current(|current| current.map(|(shared, _)| shared.io.netpoll.clone()))
 }
 
+/// Fires the timers that are due and looks at the netpoll, on a worker that is in the middle of a
+/// poll.
+pub fn look_around() {
+    context::with_worker(|worker| {
+        if let Some(worker) = worker {
+            worker.look_around();
+        }
+    });
+}
+
 /// Counts and reports that a listener waits, since the system has no room for a connection. False
 /// outside of a runtime: then there is no timer to wait by.
 pub fn accept_waits(error: &io::Error) -> bool {

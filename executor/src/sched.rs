@@ -85,6 +85,7 @@ mod worker;
 pub(crate) use self::{
     block_on::{LazyWorker, Root, block_on, run, run_local},
     in_place::block_in_place,
+    inject::fresh_id,
     shared::Shared,
     worker::Worker,
 };

@@ -13,13 +13,12 @@ mod join_set;
 mod local;
 mod pinned;
 mod priority;
+mod queue;
 mod yield_now;
 
 pub(crate) use self::builder::{
     can_pin_here, fork_at, spawn_at, spawn_blocking_on, spawn_local_on, spawn_on,
 };
-#[doc(hidden)]
-pub use self::local::Slot as __Slot;
 pub use self::{
     builder::{Builder, spawn, spawn_blocking, spawn_local, spawn_pinned},
     compute::{Compute, compute},
@@ -31,6 +30,11 @@ pub use self::{
     local::{AccessError, LocalKey, TaskLocalFuture},
     priority::Priority,
     yield_now::{YieldNow, should_yield, yield_if_due, yield_now},
+};
+#[doc(hidden)]
+pub use self::{
+    local::Slot as __Slot,
+    queue::{Spawner, TaskQueue},
 };
 pub use crate::{
     budget::{Unconstrained, unconstrained},

@@ -7,7 +7,7 @@ use crate::{
     reports::Reports,
     sched::{
         Shared,
-        config::{Config, Hooks},
+        config::{Config, Hooks, Host},
         stall::{Stall, StallReport},
     },
     timer::Clock,
@@ -78,6 +78,10 @@ pub struct Builder {
     strict_priorities: bool,
     seed: Option<u64>,
     paused: bool,
+    in_order: bool,
+    /// With `in_order`: the clock stands still at first.
+    frozen: bool,
+    host: Host,
     deadlock_after: Duration,
     sysmon: bool,
     stall: Stall,
@@ -107,6 +111,9 @@ impl Builder {
             strict_priorities: false,
             seed: None,
             paused: false,
+            in_order: false,
+            frozen: false,
+            host: Host::default(),
             deadlock_after: Duration::from_secs(10),
             sysmon: true,
             stall: Stall::default(),
@@ -407,6 +414,32 @@ impl Builder {
         self
     }
 
+    /// A runtime that has no thread but that of its caller: tasks run in `run` and `block_on` alone,
+    /// in the order of the queues. Its clock runs as the system's does, unless `frozen`, until it is
+    /// stopped.
+    #[doc(hidden)]
+    pub fn current_thread(mut self, frozen: bool) -> Self {
+        self.paused = true;
+        self.in_order = true;
+        self.deadlock_after = Duration::MAX;
+        self.frozen = frozen;
+        self
+    }
+
+    /// See `Host` in `sched/config.rs`.
+    #[doc(hidden)]
+    pub fn host(
+        mut self,
+        data: StdArc<dyn std::any::Any + Send + Sync>,
+        around: fn(&mut dyn FnMut()),
+    ) -> Self {
+        self.host = Host {
+            data: Some(data),
+            around: Some(around),
+        };
+        self
+    }
+
     /// Builds the runtime.
     ///
     /// One thread is started here: the monitor. Workers are started when there is work for them. If
@@ -433,6 +466,9 @@ impl Builder {
         } else {
             Clock::real()
         };
+        if self.in_order && !self.frozen {
+            clock.let_go();
+        }
         self.build_with(clock)
     }
 
@@ -515,10 +551,12 @@ impl Builder {
             strict_priorities: self.strict_priorities,
             seed: seed.unwrap_or_else(random_seed),
             paused: self.paused.then_some(self.deadlock_after),
+            in_order: self.in_order,
             sysmon: self.sysmon && !self.paused,
             stall: self.stall,
             reports: self.reports,
             hooks: self.hooks,
+            host: self.host,
             #[cfg(any(test, feature = "events"))]
             events: self.events,
         })

@@ -235,6 +235,53 @@ impl Handle {
         self.shared.read_events()
     }
 
+    /// What [`Builder::host`](super::Builder::host) was given.
+    #[doc(hidden)]
+    pub fn host(&self) -> Option<&std::sync::Arc<dyn std::any::Any + Send + Sync>> {
+        self.shared.config.host.data.as_ref()
+    }
+
+    /// Whether the runtime has begun to end.
+    #[doc(hidden)]
+    pub fn is_ending(&self) -> bool {
+        self.shared.end.phase.is_ending()
+    }
+
+    /// Whether both are of one runtime.
+    #[doc(hidden)]
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// Lets the clock of a `current_thread` runtime run, or stops it. False if it did so already.
+    #[doc(hidden)]
+    pub fn set_frozen(&self, frozen: bool) -> bool {
+        let clock = self.shared.time.clock();
+        if clock.is_frozen() == frozen {
+            return false;
+        }
+        if frozen {
+            clock.freeze();
+        } else {
+            clock.let_go();
+        }
+        true
+    }
+
+    /// Whether the clock stands still.
+    #[doc(hidden)]
+    pub fn is_frozen(&self) -> bool {
+        self.shared.time.clock().is_frozen()
+    }
+
+    /// Moves a clock that stands still.
+    #[doc(hidden)]
+    pub fn advance(&self, by: std::time::Duration) {
+        let clock = self.shared.time.clock();
+        let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
+        clock.jump_to(clock.now_ns().saturating_add(by));
+    }
+
     /// The netpoll, for code that builds resources on it.
     #[doc(hidden)]
     pub fn netpoll(&self) -> &Arc<Netpoll> {

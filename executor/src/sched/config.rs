@@ -1,6 +1,6 @@
 //! What a builder has decided: what the scheduler is told once, at its build.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{any::Any, fmt, sync::Arc, time::Duration};
 
 use super::stall::Stall;
 use crate::{cell::quietly, reports::Reports};
@@ -19,10 +19,13 @@ pub(crate) struct Config {
     pub(crate) seed: u64,
     /// With virtual time: the time until a deadlock is reported.
     pub(crate) paused: Option<Duration>,
+    /// With virtual time: the tasks keep the order of the queues.
+    pub(crate) in_order: bool,
     pub(crate) sysmon: bool,
     pub(crate) stall: Stall,
     pub(crate) reports: Reports,
     pub(crate) hooks: Hooks,
+    pub(crate) host: Host,
     /// Records in each log of what happens; None: there is no log.
     #[cfg(any(test, feature = "events"))]
     pub(crate) events: Option<usize>,
@@ -41,6 +44,40 @@ impl Config {
 
     pub(crate) fn thread_name(&self, number: usize) -> String {
         format!("{}-{number}", self.name)
+    }
+}
+
+/// What a package that has another runtime's API above this one keeps here.
+#[derive(Clone, Default)]
+pub(crate) struct Host {
+    /// What it knows of the runtime.
+    pub(crate) data: Option<Arc<dyn Any + Send + Sync>>,
+    /// Calls what it is given, which is all that a thread of the runtime does.
+    pub(crate) around: Option<fn(&mut dyn FnMut())>,
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host")
+            .field("data", &self.data.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Host {
+    /// Runs the work of a thread.
+    pub(crate) fn around(&self, work: impl FnOnce()) {
+        match self.around {
+            None => work(),
+            Some(around) => {
+                let mut work = Some(work);
+                around(&mut || {
+                    if let Some(work) = work.take() {
+                        work();
+                    }
+                });
+            }
+        }
     }
 }
 

@@ -278,6 +278,7 @@ impl Worker {
             .time
             .paused
             .as_ref()
+            .filter(|paused| paused.shuffles())
             .and_then(|paused| self.draw(paused))
     }
 
@@ -562,6 +563,14 @@ impl Worker {
         if let Some(ready) = self.poll_netpoll() {
             self.wake_batch(ready);
         }
+    }
+
+    /// Fires what is due and looks at the netpoll, in the middle of a poll.
+    pub(crate) fn look_around(&self) {
+        let mut wakers = self.ready.take();
+        self.shared.fire_due(self.now(), &mut wakers);
+        self.wake_batch(wakers);
+        self.look_at_netpoll();
     }
 
     /// What became ready, to be given to [`wake_batch`](Self::wake_batch). None if it did not look.

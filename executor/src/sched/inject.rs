@@ -37,6 +37,11 @@ const ID_BLOCK: u64 = 1024;
 /// Ids are unique in the process, so that two runtimes' logs can be told apart.
 static NEXT_ID: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
 
+/// The id of a task that no P spawns.
+pub(crate) fn fresh_id() -> Id {
+    Id::new(NEXT_ID.fetch_add(1, Relaxed))
+}
+
 /// What foreign threads have in place of a P.
 #[derive(Debug)]
 pub(crate) struct Foreign {
@@ -143,7 +148,7 @@ impl Shared {
     ) -> Parts {
         Parts {
             scheduler: NonNull::from(&self.foreign.scheduler),
-            id: Id::new(NEXT_ID.fetch_add(1, Relaxed)),
+            id: fresh_id(),
             born_ms: self.now_ms(),
             location,
             extra,

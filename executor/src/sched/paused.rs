@@ -64,6 +64,13 @@
 //! It costs normal runtimes nothing: a bit in the attention word, which each step reads anyway,
 //! leads here.
 //!
+//! # *A clock that runs*
+//!
+//! A runtime that has no thread but that of its caller (`Builder::current_thread`) is built on this,
+//! too: its tasks run in `block_on` alone, and its clock may be stopped and let go again. While it
+//! runs it is the system's, nothing jumps, and the thread in the netpoll waits until the next timer
+//! is due. Such a runtime does not shuffle.
+//!
 //! # *Nothing can wake*
 //!
 //! When all wait, no timer is armed and no socket is registered, then only a thread that is none of
@@ -123,6 +130,8 @@ pub(crate) struct Paused {
     state: Mutex<State>,
     rng: Mutex<Rng>,
     deadlock_after: Duration,
+    /// *The shuffle*. Without it, tasks run in the order of the queues.
+    shuffles: bool,
 }
 
 #[derive(Debug, Default)]
@@ -175,12 +184,17 @@ impl State {
 }
 
 impl Paused {
-    pub(super) fn new(seed: u64, deadlock_after: Duration) -> Self {
+    pub(super) fn new(seed: u64, deadlock_after: Duration, shuffles: bool) -> Self {
         Self {
             state: Mutex::default(),
             rng: Mutex::new(Rng::new(seed, 0)),
             deadlock_after,
+            shuffles,
         }
+    }
+
+    pub(super) fn shuffles(&self) -> bool {
+        self.shuffles
     }
 
     /// A thread begins to work, or goes on.
@@ -383,7 +397,7 @@ impl Shared {
 
     /// For the thread in the netpoll, which was the last awake: *The jump*, or else a wait.
     fn pass_time(&self, paused: &Paused, poller: &mut Poller<'_>, ready: &mut Vec<Waker>) {
-        if self.all_wait(paused) {
+        if self.time.clock().is_frozen() && self.all_wait(paused) {
             if self.io.netpoll.has_sources() {
                 self.report_netpoll(poller.look(ready));
             }
@@ -405,7 +419,17 @@ impl Shared {
                 return self.wait_for_the_verdict(paused, poller, ready);
             }
         }
-        self.wait(poller, None, ready);
+        self.wait(poller, self.next_by_the_system(), ready);
+    }
+
+    /// *A clock that runs*: when the next timer is due, by the system's clock.
+    fn next_by_the_system(&self) -> Option<Instant> {
+        let clock = self.time.clock();
+        if clock.is_frozen() {
+            return None;
+        }
+        let left = self.next_wake_up()?.saturating_sub(clock.now_ns());
+        Instant::now().checked_add(Duration::from_nanos(left))
     }
 
     fn wait(&self, poller: &mut Poller<'_>, until: Option<Instant>, ready: &mut Vec<Waker>) {
@@ -505,7 +529,7 @@ impl Worker {
                 if paused.fall_asleep() {
                     shared.pass_time(paused, poller, ready);
                 } else {
-                    shared.wait(poller, None, ready);
+                    shared.wait(poller, shared.next_by_the_system(), ready);
                 }
                 paused.wake_up();
             });

@@ -44,7 +44,7 @@ impl Time {
         netpoll: &Arc<Netpoll>,
         processors: usize,
     ) -> Self {
-        let paused = |patience| Paused::new(config.seed, patience);
+        let paused = |patience| Paused::new(config.seed, patience, !config.in_order);
         let driver = Arc::new(TimeDriver::new(netpoll.clone(), clock));
         Self {
             foreign: Arc::new(TimerShard::new(driver.clone())),

@@ -110,6 +110,14 @@ pub(super) fn main(shared: &Arc<Shared>, processor: Box<Processor>, call: Option
 /// The same without the end of the thread.
 pub(super) fn work(shared: &Arc<Shared>, processor: Box<Processor>, call: Option<Task>) {
     let whole = NoUnwind;
+    shared
+        .config
+        .host
+        .around(|| work_inside(shared, processor, call));
+    whole.over();
+}
+
+fn work_inside(shared: &Arc<Shared>, processor: Box<Processor>, call: Option<Task>) {
     let hooked = shared.config.hooks.has_start();
     let worker = if hooked {
         Worker::new(shared.clone(), processor, Scope::All, None)
@@ -149,7 +157,6 @@ pub(super) fn work(shared: &Arc<Shared>, processor: Box<Processor>, call: Option
     worker.leave();
     in_a_hook(|| shared.config.hooks.call_stop());
     shared.thread_ended();
-    whole.over();
 }
 
 impl Worker {

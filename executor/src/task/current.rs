@@ -1,5 +1,6 @@
 //! Which task this thread polls.
 
+use super::queue;
 use crate::cell::Id;
 use crate::context;
 
@@ -43,6 +44,10 @@ pub fn id() -> Id {
 /// assert_eq!(ws::task::try_id(), None);
 /// ```
 pub fn try_id() -> Option<Id> {
+    queue::current().or_else(of_worker)
+}
+
+fn of_worker() -> Option<Id> {
     context::with_worker(|worker| Some(worker?.running_task()?.header().id()))
 }
 

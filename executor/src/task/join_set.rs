@@ -321,8 +321,27 @@ impl<T: 'static> JoinSet<T> {
     ///
     /// None also if tasks are left, but none has ended.
     pub fn try_join_next(&mut self) -> Option<Result<T, JoinError>> {
+        let next = self.try_join_next_with_id()?;
+        Some(next.map(|(_, output)| output))
+    }
+
+    /// As [`try_join_next`](Self::try_join_next), and tells which task it was.
+    ///
+    /// ```
+    /// let runtime = ws::runtime::Runtime::new().unwrap();
+    /// let mut set = ws::task::JoinSet::new();
+    /// let id = set.spawn_on(async { 7 }, runtime.handle()).id();
+    /// let joined = loop {
+    ///     if let Some(joined) = set.try_join_next_with_id() {
+    ///         break joined;
+    ///     }
+    /// };
+    /// assert_eq!(joined.unwrap(), (id, 7));
+    /// ```
+    pub fn try_join_next_with_id(&mut self) -> Option<Result<(Id, T), JoinError>> {
         let place = self.ready.pop()?;
-        Some(self.take(place).1)
+        let (id, result) = self.take(place);
+        Some(result.map(|output| (id, output)))
     }
 
     /// Waits for all tasks, and gives their outputs in the order in which they ended.

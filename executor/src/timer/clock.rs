@@ -7,7 +7,9 @@
 //!
 //! A real clock is the system's monotonic clock. A virtual one stands still until code moves it:
 //! the simulator and tests of timers do. Code that asks a [`Clock`] and not the system runs under
-//! both.
+//! both. A virtual clock may also be let go: then it runs as the system's does, ahead of it or
+//! behind it by what the time that it stood still has made. One thread at a time stops it and lets
+//! it go; another that reads it in that moment may see a time of a moment before.
 //!
 //! A deadline 500 years or more after the epoch counts as [`NEVER`]. So `sleep(Duration::MAX)` has
 //! an instant to show although no instant is far enough, and a virtual clock that jumps to the next
@@ -17,7 +19,7 @@
 use std::time::{Duration, Instant};
 
 use crate::sync::{
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
     hint,
 };
 use crate::timer::heap::NEVER;
@@ -38,8 +40,12 @@ pub(crate) enum Clock {
     Virtual {
         /// When the clock was made: what its instants are counted from.
         epoch: Instant,
-        /// How far it was moved since, in nanoseconds.
+        /// How far it was moved since, in nanoseconds. It says nothing while the clock runs.
         now_ns: AtomicU64,
+        /// It runs as the system's clock does.
+        runs: AtomicBool,
+        /// While it runs: what it is ahead of the time since the epoch, modulo 2^64.
+        ahead: AtomicU64,
     },
 }
 
@@ -56,6 +62,8 @@ impl Clock {
         Self::Virtual {
             epoch: Instant::now(),
             now_ns: AtomicU64::new(0),
+            runs: AtomicBool::new(false),
+            ahead: AtomicU64::new(0),
         }
     }
 
@@ -85,6 +93,41 @@ impl Clock {
         }
     }
 
+    /// Whether it stands still until code moves it.
+    pub(crate) fn is_frozen(&self) -> bool {
+        // Ordering: Acquire pairs with the Release in `let_go` and `freeze`, for what they wrote
+        // before.
+        matches!(self, Self::Virtual { runs, .. } if !runs.load(Ordering::Acquire))
+    }
+
+    /// Lets a virtual clock run on from where it stands.
+    pub(crate) fn let_go(&self) {
+        if let Self::Virtual {
+            epoch,
+            now_ns,
+            runs,
+            ahead,
+        } = self
+        {
+            let now = now_ns.load(Ordering::Relaxed);
+            ahead.store(
+                now.wrapping_sub(saturating_ns(epoch.elapsed())),
+                Ordering::Relaxed,
+            );
+            // Ordering: Release publishes `ahead`.
+            runs.store(true, Ordering::Release);
+        }
+    }
+
+    /// Stops a virtual clock where it is.
+    pub(crate) fn freeze(&self) {
+        if let Self::Virtual { now_ns, runs, .. } = self {
+            now_ns.store(self.now_ns(), Ordering::Relaxed);
+            // Ordering: Release publishes `now_ns`.
+            runs.store(false, Ordering::Release);
+        }
+    }
+
     /// Tells whether the clock is moved by hand.
     pub(crate) fn is_virtual(&self) -> bool {
         matches!(self, Self::Virtual { .. })
@@ -107,7 +150,10 @@ impl Clock {
         match self {
             Self::Real { epoch } => saturating_ns(epoch.elapsed()),
             // Ordering: Relaxed, see `advance`.
-            Self::Virtual { now_ns, .. } => now_ns.load(Ordering::Relaxed),
+            Self::Virtual { now_ns, .. } if self.is_frozen() => now_ns.load(Ordering::Relaxed),
+            Self::Virtual { epoch, ahead, .. } => {
+                saturating_ns(epoch.elapsed()).wrapping_add(ahead.load(Ordering::Relaxed))
+            }
         }
     }
 
@@ -194,6 +240,25 @@ mod tests {
         assert_eq!(clock.now_ns(), 3000);
         assert_eq!(clock.now() - start, Duration::from_micros(3));
         assert!(clock.is_virtual() && !Clock::real().is_virtual());
+    }
+
+    #[test]
+    fn a_virtual_clock_runs_on_from_where_it_stood() {
+        let clock = Clock::stopped();
+        let hour = 3_600_000_000_000;
+        clock.jump_to(hour);
+        assert!(clock.is_frozen());
+        clock.let_go();
+        assert!(!clock.is_frozen());
+        let first = clock.now_ns();
+        assert!((hour..2 * hour).contains(&first));
+        while clock.now_ns() == first {}
+        clock.freeze();
+        let stopped = clock.now_ns();
+        assert!(stopped > first && clock.is_frozen());
+        assert_eq!(clock.now_ns(), stopped);
+        clock.let_go();
+        assert!((stopped..2 * hour).contains(&clock.now_ns()));
     }
 
     #[test]

@@ -93,7 +93,7 @@ fn arm(worker: &Worker, deadline: u64) {
 
 #[test]
 fn the_last_one_to_lie_down_learns_of_it() {
-    let paused = Paused::new(1, Duration::ZERO);
+    let paused = Paused::new(1, Duration::ZERO, true);
     paused.wake_up();
     paused.wake_up();
     assert!(!paused.fall_asleep());
@@ -104,7 +104,7 @@ fn the_last_one_to_lie_down_learns_of_it() {
 
 #[test]
 fn time_passes_while_somebody_waits_and_nobody_holds_it() {
-    let paused = Paused::new(1, Duration::ZERO);
+    let paused = Paused::new(1, Duration::ZERO, true);
     let answers = || (paused.has_roots(), paused.may_pass(5), paused.may_judge());
     assert_eq!(answers(), (false, false, false));
     let (first, second) = (
@@ -127,7 +127,7 @@ fn time_passes_while_somebody_waits_and_nobody_holds_it() {
 
 #[test]
 fn the_root_that_ends_is_the_one_that_is_forgotten() {
-    let paused = Paused::new(1, Duration::ZERO);
+    let paused = Paused::new(1, Duration::ZERO, true);
     let (first, second) = (waiting_root(), waiting_root());
     let _first = paused.enroll(&first);
     let second_enrolled = paused.enroll(&second);
@@ -141,7 +141,7 @@ fn the_root_that_ends_is_the_one_that_is_forgotten() {
 
 #[test]
 fn a_root_counts_as_woken_where_its_thread_can_poll_it() {
-    let paused = Paused::new(1, Duration::ZERO);
+    let paused = Paused::new(1, Duration::ZERO, true);
     let [below, middle, above, other] = [(); 4].map(|()| waiting_root());
     let enrolled = [&below, &middle, &above].map(|root| paused.enroll(root));
     let beside = || paused.enroll(&other);

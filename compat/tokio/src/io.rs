@@ -1,0 +1,3 @@
+//! See [tokio's](https://docs.rs/tokio/1.54.1/tokio/io/).
+
+pub use tokio_real::io::*;

@@ -1,0 +1,212 @@
+//! A way to a runtime, from any thread.
+
+use std::{error::Error, fmt, future::Future, marker::PhantomData, sync::Arc};
+
+use ws_executor::task::JoinHandle;
+
+use super::{Host, Id, NO_CONTEXT, RuntimeFlavor, RuntimeMetrics, with_host};
+use crate::context;
+
+/// See [tokio's](https://docs.rs/tokio/1.54.1/tokio/runtime/struct.Handle.html).
+#[derive(Clone)]
+pub struct Handle {
+    pub(crate) ws: ws_executor::runtime::Handle,
+    pub(crate) host: Option<Arc<Host>>,
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle")
+            .field("host", &self.host)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Handle {
+    pub(crate) fn new(ws: ws_executor::runtime::Handle) -> Self {
+        let host = Host::of(&ws);
+        Self { ws, host }
+    }
+
+    /// The runtime that is current on this thread.
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
+    #[track_caller]
+    pub fn current() -> Self {
+        match Self::try_current() {
+            Ok(handle) => handle,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// The runtime that is current on this thread.
+    ///
+    /// # Errors
+    ///
+    /// If there is none.
+    pub fn try_current() -> Result<Self, TryCurrentError> {
+        match ws_executor::runtime::Handle::try_current() {
+            Ok(ws) => Ok(Self::new(ws)),
+            Err(_) => Err(TryCurrentError(())),
+        }
+    }
+
+    /// Makes the runtime the current one of this thread.
+    pub fn enter(&self) -> EnterGuard<'_> {
+        EnterGuard {
+            _entered: self.ws.enter(),
+            _handle: PhantomData,
+        }
+    }
+
+    /// Spawns a task.
+    #[track_caller]
+    pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        match self.queue() {
+            Some(queue) => queue.spawn(future),
+            None => self.ws.spawn(future),
+        }
+    }
+
+    /// Runs a closure that blocks.
+    #[track_caller]
+    pub fn spawn_blocking<F, R>(&self, f: F) -> JoinHandle<R>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        self.ws.spawn_blocking(|| context::outside(f))
+    }
+
+    /// Runs a future to its end on this thread. Other tasks are left to the runtime.
+    ///
+    /// # Panics
+    ///
+    /// If the future does, and on a thread that drives a runtime.
+    #[track_caller]
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        context::inside(|| self.ws.block_on(future))
+    }
+
+    /// The runtime's flavour.
+    pub fn runtime_flavor(&self) -> RuntimeFlavor {
+        let host = self.host.as_ref();
+        host.map_or(RuntimeFlavor::MultiThread, |host| host.flavor())
+    }
+
+    /// The runtime's id.
+    pub fn id(&self) -> Id {
+        self.host.as_ref().map_or_else(Id::next, |host| host.id)
+    }
+
+    /// The name that the builder gave to the runtime.
+    pub fn name(&self) -> Option<&str> {
+        self.host.as_ref()?.name.as_deref()
+    }
+
+    /// What the runtime has counted.
+    pub fn metrics(&self) -> RuntimeMetrics {
+        RuntimeMetrics::new(self.clone())
+    }
+
+    pub(crate) fn queue(&self) -> Option<&ws_executor::task::Spawner> {
+        self.host.as_ref()?.queue.as_ref()
+    }
+}
+
+/// Spawns on the current runtime.
+#[track_caller]
+pub(crate) fn spawn_on<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let queue = with_host(|host| match host {
+        Some(host) => Ok(host.and_then(|host| host.queue.clone())),
+        None => Err(()),
+    });
+    match queue {
+        Ok(None) => ws_executor::spawn(future),
+        Ok(Some(queue)) => queue.spawn(future),
+        Err(()) => panic!("{NO_CONTEXT}"),
+    }
+}
+
+/// Asserts that the current runtime has I/O.
+///
+/// # Panics
+///
+/// If there is no runtime, or it was built without `enable_io`.
+#[track_caller]
+pub(crate) fn io_handle() {
+    match with_host(|host| host.map(|host| host.is_none_or(|host| host.io))) {
+        Some(true) => {}
+        Some(false) => panic!(
+            "A Tokio 1.x context was found, but IO is disabled. Call `enable_io` on the runtime \
+             builder to enable IO."
+        ),
+        None => panic!("{NO_CONTEXT}"),
+    }
+}
+
+/// Asserts that the current runtime has timers.
+///
+/// # Panics
+///
+/// If there is no runtime, or it was built without `enable_time`.
+#[track_caller]
+pub(crate) fn time_handle() {
+    match with_host(|host| host.map(|host| host.is_none_or(|host| host.time))) {
+        Some(true) => {}
+        Some(false) => panic!(
+            "A Tokio 1.x context was found, but timers are disabled. Call `enable_time` on the \
+             runtime builder to enable timers."
+        ),
+        None => panic!("{NO_CONTEXT}"),
+    }
+}
+
+/// See [tokio's](https://docs.rs/tokio/1.54.1/tokio/runtime/struct.EnterGuard.html).
+#[derive(Debug)]
+#[must_use = "Creating and dropping a guard does nothing"]
+pub struct EnterGuard<'a> {
+    _entered: ws_executor::runtime::EnterGuard,
+    _handle: PhantomData<&'a Handle>,
+}
+
+/// See [tokio's](https://docs.rs/tokio/1.54.1/tokio/runtime/struct.TryCurrentError.html).
+pub struct TryCurrentError(());
+
+impl TryCurrentError {
+    /// Whether there is no runtime.
+    pub fn is_missing_context(&self) -> bool {
+        true
+    }
+
+    /// Whether the thread-local of the runtime is gone. That of `ws` has no destructor.
+    pub fn is_thread_local_destroyed(&self) -> bool {
+        false
+    }
+}
+
+impl fmt::Debug for TryCurrentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TryCurrentError")
+            .field("kind", &format_args!("NoContext"))
+            .finish()
+    }
+}
+
+impl fmt::Display for TryCurrentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(NO_CONTEXT)
+    }
+}
+
+impl Error for TryCurrentError {}
