@@ -289,9 +289,12 @@ fn few_threads(stack_size: Option<usize>) {
             for _ in 0..10 {
                 everything(&runtime);
             }
+            // With two threads to spare a quick machine may need no third for a while.
+            while runtime.handle().metrics().threads_refused == 0 {
+                everything(&runtime);
+            }
             let metrics = runtime.handle().metrics();
             assert!(metrics.free_permits <= workers, "{metrics:?}");
-            assert!(metrics.threads_refused > 0, "{metrics:?}");
             drop(runtime);
         }
     }
