@@ -81,8 +81,19 @@ pub(crate) fn outside<R>(f: impl FnOnce() -> R) -> R {
     if !INSIDE.get() {
         return f();
     }
-    let _outside = Restore::set(false);
+    let _outside = Outside(Restore::set(false));
     tokio_real::task::block_in_place(f)
+}
+
+/// The poll that goes on afterwards has a limit again, and begins anew: tokio's `block_in_place`
+/// restores the budget of its own workers alone.
+struct Outside(Restore);
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        INSIDE.set(self.0.0);
+        fill();
+    }
 }
 
 /// Whether this thread drives a runtime.
