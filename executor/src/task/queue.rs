@@ -360,3 +360,6 @@ impl fmt::Debug for Spawner {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;
