@@ -12,6 +12,7 @@
 //!   monitor adds none, and `counts ordered` what tasks of the default priority pay for priorities.
 //! - `cargo xtask scaling [TABLE]` writes the tables of `docs/scaling.md` anew: `tasks`, `workers`,
 //!   `timers`, `connections`, `simulated`.
+//! - `cargo xtask tokio-tests [FILE…]` runs tokio's own tests on the package in `compat/tokio`.
 //! - `cargo xtask layers` compares the imports of the executor with the order of its layers.
 //! - `cargo xtask lines` looks for text beyond column 100.
 //! - `cargo xtask deep [STEP…]` runs what does not fit CI: sanitizers, valgrind, and more.
@@ -34,6 +35,7 @@ mod process;
 mod quick;
 mod results;
 mod scaling;
+mod tokio;
 mod tree;
 
 use std::{
@@ -42,7 +44,7 @@ use std::{
     process::ExitCode,
 };
 
-const USAGE: &str = "usage: cargo xtask quick | ci [--list|SECTION…] | ablate [NAME] | abort | models [FILTER] | mutants [NAME] | counts [bless|sysmon|ordered] | scaling [TABLE] | layers | lines | deep [STEP…]";
+const USAGE: &str = "usage: cargo xtask quick | ci [--list|SECTION…] | ablate [NAME] | abort | models [FILTER] | mutants [NAME] | counts [bless|sysmon|ordered] | scaling [TABLE] | layers | lines | tokio-tests [FILE…] | deep [STEP…]";
 
 /// What went wrong, in words.
 type Failure = String;
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
         ["quick"] => quick::check(&root()),
         ["ci", ref arguments @ ..] => ci::check(&root(), arguments),
         ["lines"] => lines::check(&root()),
+        ["tokio-tests", ref files @ ..] => tokio::check(&root(), files),
         ["layers"] => layers::check(&root()),
         ["deep", ref steps @ ..] => deep::check(&root(), steps),
         _ => Err(USAGE.into()),
