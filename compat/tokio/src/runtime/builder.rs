@@ -1,6 +1,10 @@
 //! The knobs of a runtime.
 
-use std::{fmt, io, sync::Arc, time::Duration};
+use std::{
+    fmt, io,
+    sync::{Arc, Once},
+    time::Duration,
+};
 
 use ws_executor::task::TaskQueue;
 
@@ -255,6 +259,7 @@ impl Builder {
     }
 
     fn build_with(&self, local: bool) -> io::Result<Runtime> {
+        tell_if_asked();
         let is_current = self.flavor == RuntimeFlavor::CurrentThread;
         let queue = is_current.then(TaskQueue::new);
         let host = Arc::new(Host {
@@ -305,6 +310,19 @@ impl Builder {
             ws: Some(ws),
         })
     }
+}
+
+/// Says once that tokio is this package, if the variable `WS_TOKIO` is set.
+fn tell_if_asked() {
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| {
+        if std::env::var_os("WS_TOKIO").is_some() {
+            eprintln!(
+                "ws: tokio {} of this program runs on ws",
+                env!("CARGO_PKG_VERSION")
+            );
+        }
+    });
 }
 
 /// What tokio takes from the environment, or else the number of CPUs.
