@@ -1,0 +1,95 @@
+//! Waiting for a moment.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use pin_project_lite::pin_project;
+use tokio_real::task::coop;
+use ws_executor::{task::unconstrained, time as ws};
+
+use super::{Duration, Instant, after};
+use crate::runtime::time_handle;
+
+/// Waits for a moment.
+///
+/// # Panics
+///
+/// Outside of a runtime, and in one without timers.
+#[track_caller]
+pub fn sleep_until(deadline: Instant) -> Sleep {
+    Sleep {
+        timer: timer(deadline),
+    }
+}
+
+/// Waits for a while.
+///
+/// # Panics
+///
+/// Outside of a runtime, and in one without timers.
+#[track_caller]
+pub fn sleep(duration: Duration) -> Sleep {
+    sleep_until(after(duration))
+}
+
+pin_project! {
+    /// See [tokio's](https://docs.rs/tokio/1.54.1/tokio/time/struct.Sleep.html).
+    #[project(!Unpin)]
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless you `.await` or poll them"]
+    pub struct Sleep {
+        timer: ws::Sleep,
+    }
+}
+
+impl Sleep {
+    /// The moment that it waits for.
+    pub fn deadline(&self) -> Instant {
+        self.timer.deadline()
+    }
+
+    /// Whether the wait is over.
+    pub fn is_elapsed(&self) -> bool {
+        self.timer.is_elapsed()
+    }
+
+    /// Waits for another moment instead.
+    pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
+        self.project().timer.reset(deadline);
+    }
+
+    /// Polls whatever is left of the budget.
+    pub(super) fn poll_unconstrained(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        poll_unconstrained(self.project().timer, cx)
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        poll(self.project().timer, cx)
+    }
+}
+
+/// A timer of the current runtime.
+#[track_caller]
+pub(super) fn timer(deadline: Instant) -> ws::Sleep {
+    time_handle();
+    ws::sleep_until(deadline)
+}
+
+/// Polls by tokio's budget, and not by that of `ws` as well.
+pub(super) fn poll(timer: &mut ws::Sleep, cx: &mut Context<'_>) -> Poll<()> {
+    let unit = ready!(coop::poll_proceed(cx));
+    ready!(poll_unconstrained(timer, cx));
+    unit.made_progress();
+    Poll::Ready(())
+}
+
+fn poll_unconstrained(timer: &mut ws::Sleep, cx: &mut Context<'_>) -> Poll<()> {
+    Pin::new(&mut unconstrained(timer)).poll(cx)
+}
