@@ -21,9 +21,10 @@ pub mod process;
 pub mod runtime;
 pub mod signal;
 pub mod stream {}
+pub mod sync;
 pub mod task;
 pub mod time;
 
 pub use task::spawn;
 pub use tokio_macros::{main, test};
-pub use tokio_real::{join, pin, select, sync, task_local, try_join};
+pub use tokio_real::{join, pin, select, task_local, try_join};

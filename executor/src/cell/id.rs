@@ -1,6 +1,11 @@
 //! The identity of a task.
 
-use std::fmt;
+use std::{cell::Cell, fmt};
+
+thread_local! {
+    /// The task whose code this thread runs, if it is one that no worker polls.
+    static CURRENT: Cell<Option<Id>> = const { Cell::new(None) };
+}
 
 /// A number that no other task of this process has.
 ///
@@ -15,6 +20,23 @@ pub struct Id(u64);
 impl Id {
     pub(crate) fn new(id: u64) -> Self {
         Self(id)
+    }
+
+    /// The task whose code this thread runs by [`runs`](Self::runs).
+    pub(crate) fn current() -> Option<Self> {
+        CURRENT.get()
+    }
+
+    /// Runs code of this task's.
+    pub(crate) fn runs<R>(self, f: impl FnOnce() -> R) -> R {
+        struct Back(Option<Id>);
+        impl Drop for Back {
+            fn drop(&mut self) {
+                CURRENT.set(self.0);
+            }
+        }
+        let _back = Back(CURRENT.replace(Some(self)));
+        f()
     }
 
     #[cfg(any(test, feature = "events"))]

@@ -156,8 +156,10 @@ impl<T> Drop for JoinCell<T> {
             Detach::DropWaker => self.drop_waker(),
             Detach::DropOutput => {
                 if self.phase != Phase::TAKEN {
-                    // SAFETY: DONE and our JOIN bit: the output is ours, and still there.
-                    unsafe { (self.header().vtable.drop_output)(self.ptr) };
+                    self.header().id().runs(|| {
+                        // SAFETY: DONE and our JOIN bit: the output is ours, and still there.
+                        unsafe { (self.header().vtable.drop_output)(self.ptr) };
+                    });
                 }
             }
         }

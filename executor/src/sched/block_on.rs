@@ -250,6 +250,9 @@ impl LazyWorker<'_> {
             let (shared, root) = (self.shared.clone(), self.root.clone());
             let worker = Worker::new(shared, processor, Scope::Own, Some(root));
             worker.arrive();
+            if self.shared.config.host.leaves_tasks() {
+                worker.root_waits();
+            }
             if self.first_poll.get() {
                 // No step has counted it: the monitor would take it for what it saw of this P last.
                 worker.p.tick();

@@ -1,6 +1,5 @@
 //! Which task this thread polls.
 
-use super::queue;
 use crate::cell::Id;
 use crate::context;
 
@@ -44,7 +43,7 @@ pub fn id() -> Id {
 /// assert_eq!(ws::task::try_id(), None);
 /// ```
 pub fn try_id() -> Option<Id> {
-    queue::current().or_else(of_worker)
+    Id::current().or_else(of_worker)
 }
 
 fn of_worker() -> Option<Id> {

@@ -33,7 +33,6 @@
 )]
 
 use std::{
-    cell::Cell,
     collections::VecDeque,
     fmt,
     future::Future,
@@ -48,7 +47,7 @@ use super::JoinHandle;
 use crate::{
     budget,
     cell::{
-        Functions, Id, Outcome, Parts, Place, SchedulerHandle, Task, TaskRef, drop_waker_quietly,
+        Functions, Outcome, Parts, Place, SchedulerHandle, Task, TaskRef, drop_waker_quietly,
         live::{LiveOwner, Removed, live_table},
         wake_quietly,
     },
@@ -61,28 +60,6 @@ static FUNCTIONS: Functions = Functions {
     // The panic hook has told of it, and the owner has no reports of its own.
     report_panic: |_, _| {},
 };
-
-thread_local! {
-    /// The task of some queue that this thread polls or drops.
-    static CURRENT: Cell<Option<Id>> = const { Cell::new(None) };
-}
-
-/// The id of the task of a queue that this thread polls, if it polls one.
-pub(super) fn current() -> Option<Id> {
-    CURRENT.get()
-}
-
-/// Runs `f` as if the thread polled no task of a queue, or this one.
-fn with_current<R>(id: Option<Id>, f: impl FnOnce() -> R) -> R {
-    struct Back(Option<Id>);
-    impl Drop for Back {
-        fn drop(&mut self) {
-            CURRENT.set(self.0);
-        }
-    }
-    let _back = Back(CURRENT.replace(id));
-    f()
-}
 
 /// The owner's end of a queue. See the module's head.
 pub struct TaskQueue {
@@ -138,6 +115,13 @@ impl TaskQueue {
         Self {
             spawner: Spawner { inner },
         }
+    }
+
+    /// An empty queue of this thread: no other may spawn by [`Spawner::spawn_local`].
+    pub fn of_this_thread() -> Self {
+        let queue = Self::new();
+        queue.spawner.inner.lock().owner = Some(thread::current().id());
+        queue
     }
 
     /// The other end.
@@ -243,6 +227,11 @@ impl Spawner {
         self.inner.scheduler.live().len()
     }
 
+    /// Whether [`spawn_local`](Self::spawn_local) would work on this thread.
+    pub fn is_of_this_thread(&self) -> bool {
+        self.inner.lock().is_own()
+    }
+
     /// How many tasks are queued.
     pub fn queued(&self) -> usize {
         self.inner.lock().queue.len()
@@ -304,7 +293,7 @@ impl Inner {
         state.polling += 1;
         drop(state);
         let id = task.header().id();
-        let outcome = with_current(Some(id), || budget::with_budget(|| task.run(|| false)));
+        let outcome = id.runs(|| budget::with_budget(|| task.run(|| false)));
         let mut state = self.lock();
         state.polling -= 1;
         if let Outcome::Requeue(task) = outcome {

@@ -261,7 +261,10 @@ impl Builder {
     fn build_with(&self, local: bool) -> io::Result<Runtime> {
         tell_if_asked();
         let is_current = self.flavor == RuntimeFlavor::CurrentThread;
-        let queue = is_current.then(TaskQueue::new);
+        let queue = is_current.then(|| match local {
+            true => TaskQueue::of_this_thread(),
+            false => TaskQueue::new(),
+        });
         let host = Arc::new(Host {
             id: Id::next(),
             name: self.name.clone(),

@@ -1,6 +1,6 @@
 //! A way to a runtime, from any thread.
 
-use std::{error::Error, fmt, future::Future, marker::PhantomData, sync::Arc};
+use std::{cell::Cell, error::Error, fmt, future::Future, marker::PhantomData, sync::Arc};
 
 use ws_executor::task::JoinHandle;
 
@@ -57,6 +57,7 @@ impl Handle {
     pub fn enter(&self) -> EnterGuard<'_> {
         EnterGuard {
             _entered: self.ws.enter(),
+            depth: DEPTH.replace(DEPTH.get() + 1),
             _handle: PhantomData,
         }
     }
@@ -177,7 +178,27 @@ pub(crate) fn time_handle() {
 #[must_use = "Creating and dropping a guard does nothing"]
 pub struct EnterGuard<'a> {
     _entered: ws_executor::runtime::EnterGuard,
+    /// How many guards of this thread lie below it.
+    depth: usize,
     _handle: PhantomData<&'a Handle>,
+}
+
+thread_local! {
+    /// How many guards this thread has.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+impl Drop for EnterGuard<'_> {
+    fn drop(&mut self) {
+        let depth = DEPTH.replace(self.depth);
+        if depth != self.depth + 1 && !std::thread::panicking() {
+            panic!(
+                "`EnterGuard` values dropped out of order. Guards returned by \
+                 `tokio::runtime::Handle::enter()` must be dropped in the reverse order as they were \
+                 acquired."
+            );
+        }
+    }
 }
 
 /// See [tokio's](https://docs.rs/tokio/1.54.1/tokio/runtime/struct.TryCurrentError.html).

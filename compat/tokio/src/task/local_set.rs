@@ -65,7 +65,7 @@ impl LocalSet {
         self.queue.as_ref().expect("it is there until the drop")
     }
 
-    pub(super) fn spawner(&self) -> &Spawner {
+    fn spawner(&self) -> &Spawner {
         self.queue().spawner()
     }
 
@@ -104,7 +104,7 @@ impl LocalSet {
     {
         let mut future = pin!(future);
         std::future::poll_fn(|cx| {
-            self.polling(|| {
+            polling(self.spawner(), || {
                 self.queue().register(cx.waker());
                 if let Poll::Ready(output) = future.as_mut().poll(cx) {
                     return Poll::Ready(output);
@@ -119,19 +119,6 @@ impl LocalSet {
     /// The set's id.
     pub fn id(&self) -> Id {
         self.id
-    }
-
-    fn polling<R>(&self, f: impl FnOnce() -> R) -> R {
-        struct Over;
-        impl Drop for Over {
-            fn drop(&mut self) {
-                POLLING.set(POLLING.get() - 1);
-            }
-        }
-        let _entered = Guard::new(self.spawner());
-        POLLING.set(POLLING.get() + 1);
-        let _over = Over;
-        f()
     }
 
     /// Polls the tasks that are ready, but not for ever.
@@ -149,7 +136,7 @@ impl Future for LocalSet {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.polling(|| {
+        polling(self.spawner(), || {
             self.queue().register(cx.waker());
             self.tick(cx.waker());
             if self.spawner().alive() == 0 {
@@ -165,10 +152,24 @@ impl Drop for LocalSet {
     fn drop(&mut self) {
         if let Some(queue) = self.queue.take() {
             // What its destructors spawn is refused by it, and not by another set.
-            let _entered = Guard::new(queue.spawner());
-            drop(queue);
+            let spawner = queue.spawner().clone();
+            polling(&spawner, || drop(queue));
         }
     }
+}
+
+/// Runs code of a set's tasks.
+fn polling<R>(spawner: &Spawner, f: impl FnOnce() -> R) -> R {
+    struct Over;
+    impl Drop for Over {
+        fn drop(&mut self) {
+            POLLING.set(POLLING.get() - 1);
+        }
+    }
+    let _entered = Guard::new(spawner);
+    POLLING.set(POLLING.get() + 1);
+    let _over = Over;
+    f()
 }
 
 /// See [tokio's](https://docs.rs/tokio/1.54.1/tokio/task/struct.LocalEnterGuard.html).
@@ -192,7 +193,10 @@ impl Guard {
         }
         let number = NEXT.replace(NEXT.get() + 1);
         let spawner = spawner.clone();
-        CURRENT.with_borrow_mut(|current| current.push(Entered { spawner, number }));
+        // At the thread's end `spawn_local` finds no set.
+        let _ = CURRENT.try_with(|current| {
+            current.borrow_mut().push(Entered { spawner, number });
+        });
         Self {
             number,
             _not_send: PhantomData,
@@ -219,7 +223,8 @@ pub(super) fn is_polling() -> bool {
 }
 
 /// Where `spawn_local` goes on this thread: a set, or a runtime of the local kind.
-pub(super) fn current() -> Option<Spawner> {
+#[track_caller]
+fn current() -> Option<Spawner> {
     let set = CURRENT.try_with(|current| {
         let current = current.borrow();
         current.last().map(|entered| entered.spawner.clone())
@@ -227,7 +232,13 @@ pub(super) fn current() -> Option<Spawner> {
     set.ok().flatten().or_else(|| {
         with_host(|host| {
             let host = host.flatten().filter(|host| host.local)?;
-            host.queue.clone()
+            let queue = host.queue.as_ref()?;
+            assert!(
+                queue.is_of_this_thread(),
+                "Local tasks can only be spawned on a LocalRuntime from the thread the runtime was \
+                 created on"
+            );
+            Some(queue.clone())
         })
     })
 }

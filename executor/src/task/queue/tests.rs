@@ -11,6 +11,7 @@ use std::{
 };
 
 use super::*;
+use crate::task::Id;
 use crate::{scale::scaled, task::yield_now};
 
 #[derive(Default)]
