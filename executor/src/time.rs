@@ -52,6 +52,10 @@ pub use std::time::Duration;
 
 use crate::timer::TimerHandle;
 
+/// The error of [`Sleep::try_poll`], for a package with another runtime's API.
+#[doc(hidden)]
+pub use crate::timer::shard::ShutDown;
+
 pub use self::advance::{Hold, advance, hold};
 pub use self::instant::Instant;
 pub use self::interval::{Interval, MissedTickBehavior, interval, interval_at};

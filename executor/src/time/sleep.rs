@@ -250,7 +250,8 @@ impl Sleep {
 
     /// The same, for callers that have something to say when the runtime of the timer has shut
     /// down.
-    pub(crate) fn try_poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ShutDown>> {
+    #[doc(hidden)]
+    pub fn try_poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ShutDown>> {
         if self.key.is_none() {
             if self.elapsed || (!self.unchecked && self.has_passed()) {
                 self.elapsed = true;

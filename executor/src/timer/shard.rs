@@ -96,7 +96,7 @@ pub(crate) struct TimeDriver {
 
 /// The runtime of a timer has shut down: it will never fire.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct ShutDown;
+pub struct ShutDown;
 
 impl ShutDown {
     /// Tells the task that waits for the timer, at its line: there is nothing it could still wait

@@ -275,6 +275,35 @@ fn a_new_sleep_that_is_polled_after_shutdown_panics() {
 }
 
 #[test]
+fn a_try_after_shutdown_is_an_error_each_time() {
+    let bench = Bench::new();
+    let mut armed = Probe::new(&bench, MS);
+    let mut new = Probe::new(&bench, MS);
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(!armed.is_ready());
+    bench.shut_down();
+    for probe in [&mut armed, &mut new] {
+        for _ in 0..2 {
+            assert_eq!(probe.sleep.try_poll(&mut cx), Poll::Ready(Err(ShutDown)));
+        }
+    }
+    bench.advance(MS);
+    assert_eq!(armed.sleep.try_poll(&mut cx), Poll::Ready(Ok(())));
+}
+
+/// A caller that has a budget of its own is not refused by that of this poll.
+#[test]
+fn a_try_takes_nothing_from_the_budget() {
+    let bench = Bench::new();
+    let mut sleep = Sleep::new(bench.timers.clone(), bench.now());
+    let mut cx = Context::from_waker(Waker::noop());
+    budget::with_budget(|| {
+        while Pin::new(&mut sleep).poll(&mut cx).is_ready() {}
+        assert_eq!(sleep.try_poll(&mut cx), Poll::Ready(Ok(())));
+    });
+}
+
+#[test]
 #[should_panic(expected = "ws::time::sleep was called outside of a ws runtime")]
 fn sleep_needs_a_runtime() {
     drop(sleep(MS));
