@@ -8,10 +8,10 @@ use std::{
 
 use pin_project_lite::pin_project;
 use tokio_real::task::coop;
-use ws_executor::{task::unconstrained, time as ws};
+use ws_executor::time as ws;
 
 use super::{Duration, Instant, after};
-use crate::runtime::time_handle;
+use crate::runtime::{SHUTTING_DOWN, time_handle};
 
 /// Waits for a moment.
 ///
@@ -22,6 +22,7 @@ use crate::runtime::time_handle;
 pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep {
         timer: timer(deadline),
+        begun: false,
     }
 }
 
@@ -42,6 +43,8 @@ pin_project! {
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Sleep {
         timer: ws::Sleep,
+        // It was polled or reset: as in tokio, the wait is not over before.
+        begun: bool,
     }
 }
 
@@ -53,17 +56,21 @@ impl Sleep {
 
     /// Whether the wait is over.
     pub fn is_elapsed(&self) -> bool {
-        self.timer.is_elapsed()
+        self.begun && self.timer.is_elapsed()
     }
 
     /// Waits for another moment instead.
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
-        self.project().timer.reset(deadline);
+        let this = self.project();
+        *this.begun = true;
+        this.timer.reset(deadline);
     }
 
-    /// Polls whatever is left of the budget.
+    /// Polls, whatever is left of the budget.
     pub(super) fn poll_unconstrained(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        poll_unconstrained(self.project().timer, cx)
+        let this = self.project();
+        *this.begun = true;
+        poll_unconstrained(this.timer, cx)
     }
 }
 
@@ -71,7 +78,9 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        poll(self.project().timer, cx)
+        let this = self.project();
+        *this.begun = true;
+        poll(this.timer, cx)
     }
 }
 
@@ -90,6 +99,12 @@ pub(super) fn poll(timer: &mut ws::Sleep, cx: &mut Context<'_>) -> Poll<()> {
     Poll::Ready(())
 }
 
+/// # Panics
+///
+/// If the runtime has ended, and the deadline has not passed.
 fn poll_unconstrained(timer: &mut ws::Sleep, cx: &mut Context<'_>) -> Poll<()> {
-    Pin::new(&mut unconstrained(timer)).poll(cx)
+    match ready!(timer.try_poll(cx)) {
+        Ok(()) => Poll::Ready(()),
+        Err(ws::ShutDown) => panic!("{SHUTTING_DOWN}"),
+    }
 }
