@@ -418,6 +418,12 @@ impl<T> AsyncFd<T> {
         .await
     }
 
+    /// Returns the registration, for a caller that has a budget of its own.
+    #[doc(hidden)]
+    pub fn registration(&self) -> &Registration {
+        &self.registration
+    }
+
     /// Returns the netpoll of this descriptor, for others that shall join it.
     #[doc(hidden)]
     pub fn netpoll(&self) -> &Arc<Netpoll> {
