@@ -12,7 +12,7 @@ use ws_reactor::Netpoll;
 use crate::{
     cell::report,
     context,
-    sched::Shared,
+    sched::{Shared, Worker},
     sync::{Arc, atomic::Ordering::Relaxed},
     task::coop,
     time::{Sleep, sleep},
@@ -32,6 +32,12 @@ pub fn look_around() {
             worker.look_around();
         }
     });
+}
+
+/// The index of the worker that this thread is, below the number of workers. None in a `block_on` and
+/// in a blocking call.
+pub fn worker_index() -> Option<usize> {
+    context::with_worker(|worker| worker.and_then(Worker::worker_index))
 }
 
 /// Counts and reports that a listener waits, since the system has no room for a connection. False

@@ -418,6 +418,18 @@ impl<T> AsyncFd<T> {
         .await
     }
 
+    /// Returns the registration, for a caller that has a budget of its own.
+    #[doc(hidden)]
+    pub fn registration(&self) -> &Registration {
+        &self.registration
+    }
+
+    /// The same, beside what was registered.
+    #[doc(hidden)]
+    pub fn registration_and_mut(&mut self) -> (&Registration, &mut T) {
+        (&self.registration, present(self.io.as_mut()))
+    }
+
     /// Returns the netpoll of this descriptor, for others that shall join it.
     #[doc(hidden)]
     pub fn netpoll(&self) -> &Arc<Netpoll> {

@@ -55,6 +55,7 @@
 //! | `readiness.rs` | what is known of a source, and why is no edge erased? |
 //! | `wakers.rs` | which callers wait? |
 //! | `registration.rs` | how does a task try, wait, and try again? |
+//! | `seen.rs` | how does a task wait for a choice of what events say? |
 //! | `transfer.rs` | what does a short read tell? |
 //! | `thread.rs` | does a thread compute, or wait? |
 //! | `inherited.rs` | what does a new thread have from the one that made it? |
@@ -85,6 +86,7 @@ mod models;
 mod netpoll;
 mod readiness;
 mod registration;
+mod seen;
 mod source;
 mod sync;
 mod sys;
@@ -105,6 +107,7 @@ pub use mio::event::Source;
 pub use mio::unix::{SourceFd, pipe};
 
 pub use netpoll::{Netpoll, Poller, WaitResult};
-pub use readiness::{Direction, Ready};
+pub use readiness::{Direction, Ready, ReadySet, Seen};
 pub use registration::{Readiness, Registration, Waiter};
+pub use source::is_shut_down;
 pub use transfer::STREAM_INTEREST;

@@ -117,6 +117,7 @@ const WRITE_BITS: u64 = WRITE_READY | WRITE_CLOSED | WRITE_ERROR | WRITE_UNKNOWN
 const ERROR_BITS: u64 = READ_ERROR | WRITE_ERROR;
 const UNKNOWN_BITS: u64 = READ_UNKNOWN | WRITE_UNKNOWN;
 const CLOSED_BITS: u64 = READ_CLOSED | WRITE_CLOSED;
+const REPORTED_BITS: u64 = (READ_BITS | WRITE_BITS) & !UNKNOWN_BITS;
 const ENDED_BITS: u64 = DEREGISTERED | SHUT_DOWN;
 
 /// The two ways that data goes, each with its own readiness and its own wakers.
@@ -202,6 +203,85 @@ impl fmt::Debug for Ready {
     }
 }
 
+/// A set of what events say of a source, in both directions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReadySet(u64);
+
+impl ReadySet {
+    /// Nothing.
+    pub const EMPTY: Self = Self(0);
+    /// Reading may succeed.
+    pub const READABLE: Self = Self(READ_READY);
+    /// Writing may succeed.
+    pub const WRITABLE: Self = Self(WRITE_READY);
+    /// The peer will send no more, or the source hung up.
+    pub const READ_CLOSED: Self = Self(READ_CLOSED);
+    /// The peer will take no more, or the source hung up.
+    pub const WRITE_CLOSED: Self = Self(WRITE_CLOSED);
+    /// An error waits at the source.
+    pub const ERROR: Self = Self(ERROR_BITS);
+    /// Urgent data, if the interest included it.
+    pub const PRIORITY: Self = Self(PRIORITY);
+
+    /// What is in either set.
+    #[inline]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// What is in both sets.
+    #[inline]
+    pub const fn intersection(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// What is in this set and not in the other.
+    #[inline]
+    pub const fn difference(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// Whether there is nothing in the set.
+    #[inline]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether all of the other set is in this one.
+    #[inline]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether a task that waits for the set waits in this direction.
+    #[inline]
+    pub(crate) fn concerns(self, direction: Direction) -> bool {
+        self.0 & direction.bits() != 0
+    }
+}
+
+/// What events have said of a source, in both directions, up to one moment.
+///
+/// [`Registration::clear_seen`](crate::Registration::clear_seen) takes it back, unless an event has
+/// come in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    snapshot: Snapshot,
+}
+
+impl Seen {
+    /// What the events have said.
+    #[inline]
+    pub fn set(self) -> ReadySet {
+        let reported = self.snapshot.0 & REPORTED_BITS;
+        // An error that one of the directions has still to collect is an error of the source.
+        ReadySet(match reported & ERROR_BITS {
+            0 => reported,
+            _ => reported | ERROR_BITS,
+        })
+    }
+}
+
 /// One value of the word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Snapshot(u64);
@@ -246,6 +326,12 @@ impl Snapshot {
             snapshot: self,
             direction,
         }
+    }
+
+    /// This snapshot as a user of both directions sees it.
+    #[inline]
+    pub(crate) fn seen(self) -> Seen {
+        Seen { snapshot: self }
     }
 
     #[inline]
@@ -382,6 +468,27 @@ impl ReadinessCell {
             Why::Short => seen.bits(),
             Why::KernelWouldBlock | Why::Reported => seen.bits(),
         };
+        self.clear_bits(seen.snapshot, bits)
+    }
+
+    /// Takes back a part of what `seen` says, in both directions. A closed direction stays so,
+    /// unless the kernel has said that it is not.
+    pub(crate) fn clear_seen(&self, seen: Seen, part: ReadySet, why: Why) -> bool {
+        let mut bits = seen.set().intersection(part).0;
+        if why != Why::KernelWouldBlock {
+            bits &= !CLOSED_BITS;
+        }
+        if bits & READ_READY != 0 {
+            bits |= READ_UNKNOWN;
+        }
+        if bits & WRITE_READY != 0 {
+            bits |= WRITE_UNKNOWN;
+        }
+        self.clear_bits(seen.snapshot, bits)
+    }
+
+    #[inline]
+    fn clear_bits(&self, seen: Snapshot, bits: u64) -> bool {
         if bits == 0 {
             return false;
         }
@@ -389,7 +496,7 @@ impl ReadinessCell {
         // compared, so a clear that is late fails whatever the order of other variables.
         self.0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
-                (!Snapshot(word).is_newer_than(seen.snapshot)).then_some(word & !bits)
+                (!Snapshot(word).is_newer_than(seen)).then_some(word & !bits)
             })
             .is_ok()
     }
@@ -524,6 +631,28 @@ mod tests {
         assert!(cell.clear(seen, Why::KernelWouldBlock));
         assert!(!cell.snapshot().is_ready(Direction::Write));
         assert!(cell.snapshot().is_ready(Direction::Read));
+    }
+
+    // Fails if the clear takes more than its part, a closed bit for any reason, or one that an event
+    // has set since.
+    #[test]
+    fn a_part_is_cleared_and_the_rest_stays() {
+        let cell = ReadinessCell::fresh(BOTH);
+        assert!(cell.snapshot().seen().set().is_empty());
+        cell.note(Report(READ_READY | READ_CLOSED | WRITE_READY | READ_ERROR));
+        let seen = cell.snapshot().seen();
+        assert!(seen.set().contains(ReadySet::ERROR));
+        let read = ReadySet::READABLE.union(ReadySet::READ_CLOSED);
+        assert!(cell.clear_seen(seen, read, Why::Asked));
+        let left = ReadySet::READ_CLOSED
+            .union(ReadySet::WRITABLE)
+            .union(ReadySet::ERROR);
+        assert_eq!(cell.snapshot().seen().set(), left);
+        assert!(cell.clear_seen(seen, read, Why::KernelWouldBlock));
+        assert!(!cell.snapshot().seen().set().contains(ReadySet::READ_CLOSED));
+        cell.note(Report(READ_READY));
+        assert!(!cell.clear_seen(seen, ReadySet::WRITABLE, Why::Asked));
+        assert!(cell.snapshot().seen().set().contains(ReadySet::WRITABLE));
     }
 
     // Fails if `within` keeps a bit of the direction that was not asked for.

@@ -569,7 +569,7 @@ impl Waiter<'_> {
         }
     }
 
-    fn wait(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+    pub(crate) fn wait(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         let source = &self.registration.source;
         source.wait_at(self.direction, &mut self.key, cx.waker())
     }

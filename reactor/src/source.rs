@@ -27,6 +27,8 @@
 //! Rejected: an atomic slot for a single waker a direction. It saves the lock, and has no place for
 //! futures (see `wakers.rs`).
 
+use std::error::Error;
+use std::fmt;
 use std::io;
 use std::task::Waker;
 
@@ -165,7 +167,23 @@ fn ended(snapshot: Snapshot) -> io::Error {
 
 /// What every operation answers once the netpoll has ended.
 pub(crate) fn shut_down_error() -> io::Error {
-    io::Error::other("the runtime of this source was shut down")
+    io::Error::other(ShutDown)
+}
+
+#[derive(Debug)]
+struct ShutDown;
+
+impl fmt::Display for ShutDown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the runtime of this source was shut down")
+    }
+}
+
+impl Error for ShutDown {}
+
+/// Whether an error says that the netpoll has ended.
+pub fn is_shut_down(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|error| error.is::<ShutDown>())
 }
 
 #[cfg(all(test, target_pointer_width = "64", not(ws_loom)))]

@@ -175,9 +175,15 @@ impl Drop for Runtime {
     }
 }
 
-/// The index of the worker that this thread is, in a runtime of the multi-thread flavour.
+/// The index of the worker that this thread is: below the number of workers.
+///
+/// A thread in `block_on` is none, but for the one that runs the tasks of a current-thread runtime.
+/// While a worker of `ws` blocks its thread, another thread may have the same index.
 pub fn worker_index() -> Option<usize> {
-    None
+    if current_thread::is_driving() {
+        return Some(0);
+    }
+    ws_executor::netpoll::worker_index()
 }
 
 /// Whether an error says that a runtime ends.

@@ -226,6 +226,12 @@ impl Worker {
         self.p.peer.index
     }
 
+    /// A number below that of the workers, unless it is in a `block_on` or in a blocking call.
+    pub(crate) fn worker_index(&self) -> Option<usize> {
+        let is_one = self.root.is_none() && !self.peer().flags.announced.load(Relaxed);
+        is_one.then(|| self.index() % self.shared.idle.workers())
+    }
+
     #[cfg(any(test, feature = "events"))]
     pub(crate) fn log(&self) -> Option<&crate::sched::events::Log> {
         self.p.peer.events.get()

@@ -8,6 +8,7 @@
 //! others are woken, and one of them takes over.
 
 use std::{
+    cell::Cell,
     future::{Future, poll_fn},
     mem,
     pin::pin,
@@ -59,14 +60,15 @@ impl CurrentThread {
             let mut future = pin!(future);
             poll_fn(|cx| {
                 root.set_parent(cx.waker());
+                if driver.is_none() {
+                    driver = Driver::new(self, cx.waker());
+                }
+                let _driving = Driving::set(driver.is_some());
                 if root.take()
                     && let Poll::Ready(output) =
                         future.as_mut().poll(&mut Context::from_waker(&waker))
                 {
                     return Poll::Ready(output);
-                }
-                if driver.is_none() {
-                    driver = Driver::new(self, cx.waker());
                 }
                 if driver.is_some() {
                     self.round(cx.waker());
@@ -126,6 +128,30 @@ impl Drop for Driver<'_> {
         self.0.driven.store(false, Release);
         let others = mem::take(&mut *self.0.others());
         others.into_iter().for_each(Waker::wake);
+    }
+}
+
+thread_local! {
+    /// This thread runs the tasks of a current-thread runtime.
+    static DRIVING: Cell<bool> = const { Cell::new(false) };
+}
+
+pub(super) fn is_driving() -> bool {
+    DRIVING.get()
+}
+
+/// Puts back what there was.
+struct Driving(bool);
+
+impl Driving {
+    fn set(driving: bool) -> Self {
+        Self(DRIVING.replace(driving))
+    }
+}
+
+impl Drop for Driving {
+    fn drop(&mut self) {
+        DRIVING.set(self.0);
     }
 }
 

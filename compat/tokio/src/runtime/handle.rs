@@ -56,8 +56,8 @@ impl Handle {
     /// Makes the runtime the current one of this thread.
     pub fn enter(&self) -> EnterGuard<'_> {
         EnterGuard {
+            _depth: Depth(DEPTH.replace(DEPTH.get() + 1)),
             _entered: self.ws.enter(),
-            depth: DEPTH.replace(DEPTH.get() + 1),
             _handle: PhantomData,
         }
     }
@@ -177,9 +177,8 @@ pub(crate) fn time_handle() {
 #[derive(Debug)]
 #[must_use = "Creating and dropping a guard does nothing"]
 pub struct EnterGuard<'a> {
+    _depth: Depth,
     _entered: ws_executor::runtime::EnterGuard,
-    /// How many guards of this thread lie below it.
-    depth: usize,
     _handle: PhantomData<&'a Handle>,
 }
 
@@ -188,10 +187,15 @@ thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-impl Drop for EnterGuard<'_> {
+/// How many guards of this thread lie below it. A type of its own, since a guard with a drop of its
+/// own would keep its runtime from being moved.
+#[derive(Debug)]
+struct Depth(usize);
+
+impl Drop for Depth {
     fn drop(&mut self) {
-        let depth = DEPTH.replace(self.depth);
-        if depth != self.depth + 1 && !std::thread::panicking() {
+        let depth = DEPTH.replace(self.0);
+        if depth != self.0 + 1 && !std::thread::panicking() {
             panic!(
                 "`EnterGuard` values dropped out of order. Guards returned by \
                  `tokio::runtime::Handle::enter()` must be dropped in the reverse order as they were \

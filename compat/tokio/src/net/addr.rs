@@ -1,0 +1,40 @@
+//! Addresses, and names of hosts.
+
+use std::{io, net::SocketAddr};
+
+pub use ws_net::ToSocketAddrs;
+
+use super::socket;
+
+/// Looks up the addresses of a host with a port.
+///
+/// # Errors
+///
+/// What the system's resolver says.
+pub async fn lookup_host<T>(host: T) -> io::Result<impl Iterator<Item = SocketAddr>>
+where
+    T: ToSocketAddrs,
+{
+    ws_net::addr::resolve(&host).await
+}
+
+/// Does `attempt` with each address, until one succeeds.
+pub(crate) async fn first_that_works<A, T>(
+    addr: A,
+    mut attempt: impl AsyncFnMut(SocketAddr) -> io::Result<T>,
+) -> io::Result<T>
+where
+    A: ToSocketAddrs,
+{
+    let mut answer = Err(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "could not resolve to any address",
+    ));
+    for addr in ws_net::addr::resolve(&addr).await? {
+        answer = attempt(addr).await.map_err(socket::error);
+        if answer.is_ok() {
+            break;
+        }
+    }
+    answer
+}

@@ -1,0 +1,6 @@
+//! The halves of a Unix stream.
+
+use super::SocketAddr;
+use crate::net::{UnixStream, common::halves};
+
+halves!(UnixStream, SocketAddr, "unix");
