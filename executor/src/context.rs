@@ -175,6 +175,10 @@ pub struct EnterGuard {
     entered: NonNull<Entered>,
 }
 
+// SAFETY: nothing can be done by a reference to it. It stays on its thread, for the list is that
+// thread's.
+unsafe impl Sync for EnterGuard {}
+
 impl fmt::Debug for EnterGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EnterGuard").finish_non_exhaustive()

@@ -243,8 +243,9 @@ fn run(place: &Path, suite: &Path, file: &str, program: &Path) -> Result<Outcome
     fs::create_dir_all(place.join("log")).map_err(at(place))?;
     let log = File::create(&path).map_err(at(&path))?;
     let mut command = Command::new(program);
+    // Some tests read the package's own files.
     command
-        .current_dir(suite)
+        .current_dir(place.join("repository"))
         .env("RUST_BACKTRACE", "0")
         .stdin(Stdio::null())
         .stdout(log.try_clone().map_err(at(&path))?)

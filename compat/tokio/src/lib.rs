@@ -27,4 +27,6 @@ pub mod time;
 
 pub use task::spawn;
 pub use tokio_macros::{main, test};
+#[doc(hidden)]
+pub use tokio_real::macros;
 pub use tokio_real::{join, pin, select, task_local, try_join};

@@ -21,8 +21,9 @@
 //! drop does not give that up while a task lives, but for those that are polled just then. Their
 //! `run_next` has one.
 //!
-//! A poll has the budget of any poll (F2). What is woken during a round is polled in the same one,
-//! so the owner bounds its rounds.
+//! A poll has the budget of any poll (F2). The owner polls in rounds. What is woken during a round is
+//! polled in the same one, so the owner bounds its rounds. A task that was woken in its own poll, as
+//! one that yields, waits for the next round: before that the owner looks at timers and the netpoll.
 //!
 //! Rejected: `FuturesUnordered`, whose futures have no handles and cannot be spawned from another
 //! thread; tasks pinned to a P, which end with the `block_on` of their thread, and run although the
@@ -81,6 +82,8 @@ struct Inner {
 #[derive(Default)]
 struct State {
     queue: VecDeque<Task>,
+    /// For the next round.
+    yielded: VecDeque<Task>,
     /// Woken when something comes in.
     waker: Option<Waker>,
     closed: bool,
@@ -143,6 +146,11 @@ impl TaskQueue {
         inner.clone().run_next()
     }
 
+    /// Ends a round: the tasks that have yielded are in the queue again. True if there are any.
+    pub fn end_round(&self) -> bool {
+        self.spawner.inner.lock().end_round()
+    }
+
     /// Sets the waker that is woken when something comes in. True if something is queued already.
     pub fn register(&self, waker: &Waker) -> bool {
         let inner = &self.spawner.inner;
@@ -150,7 +158,7 @@ impl TaskQueue {
         let waker = waker.clone();
         let mut state = inner.lock();
         let stale = state.waker.replace(waker);
-        let any = !state.queue.is_empty();
+        let any = !state.queue.is_empty() || !state.yielded.is_empty();
         drop(state);
         if let Some(stale) = stale {
             drop_waker_quietly(stale);
@@ -172,7 +180,7 @@ impl Drop for TaskQueue {
         drop(state);
         inner.scheduler.live().for_each(|task| task.abort());
         while inner.scheduler.live().len() > inner.lock().polling {
-            if !inner.clone().run_next() {
+            if !inner.clone().run_next() && !inner.lock().end_round() {
                 // A thread has woken the last ones, and is about to push them.
                 thread::yield_now();
             }
@@ -234,7 +242,8 @@ impl Spawner {
 
     /// How many tasks are queued.
     pub fn queued(&self) -> usize {
-        self.inner.lock().queue.len()
+        let state = self.inner.lock();
+        state.queue.len() + state.yielded.len()
     }
 
     /// Whether both are of one queue.
@@ -244,6 +253,12 @@ impl Spawner {
 }
 
 impl State {
+    fn end_round(&mut self) -> bool {
+        let State { queue, yielded, .. } = self;
+        queue.append(yielded);
+        !queue.is_empty()
+    }
+
     /// Whether this thread may run the tasks.
     fn is_own(&self) -> bool {
         self.owner
@@ -297,7 +312,7 @@ impl Inner {
         let mut state = self.lock();
         state.polling -= 1;
         if let Outcome::Requeue(task) = outcome {
-            state.queue.push_back(task);
+            state.yielded.push_back(task);
         }
         true
     }

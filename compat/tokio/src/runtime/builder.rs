@@ -225,6 +225,17 @@ impl Builder {
         self
     }
 
+    /// Has no effect: the netpoll of `ws` takes what there is.
+    ///
+    /// # Panics
+    ///
+    /// If it is 0.
+    #[track_caller]
+    pub fn max_io_events_per_busy_tick(&mut self, capacity: usize) -> &mut Self {
+        assert!(capacity > 0, "max_io_events_per_busy_tick must be non-zero");
+        self
+    }
+
     /// Whether the clock stands still at first; for the current-thread flavour.
     pub fn start_paused(&mut self, start_paused: bool) -> &mut Self {
         self.start_paused = start_paused;

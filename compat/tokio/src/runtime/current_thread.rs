@@ -56,6 +56,7 @@ impl CurrentThread {
         let root = Arc::new(Root::default());
         let waker = Waker::from(root.clone());
         let mut driver = None;
+        let _inside = InBlockOn(IN_BLOCK_ON.replace(true));
         handle.ws.block_on(async {
             let mut future = pin!(future);
             poll_fn(|cx| {
@@ -82,13 +83,13 @@ impl CurrentThread {
     /// Polls the tasks that are ready, but not for ever.
     fn round(&self, waker: &Waker) {
         self.queue.register(waker);
-        for _ in 0..self.event_interval {
-            if !self.queue.run_next() {
-                return;
-            }
+        let mut ran = 0;
+        while ran < self.event_interval && self.queue.run_next() {
+            ran += 1;
         }
-        ws_executor::netpoll::look_around();
         if self.spawner().queued() > 0 {
+            ws_executor::netpoll::look_around();
+            self.queue.end_round();
             waker.wake_by_ref();
         }
     }
@@ -134,10 +135,25 @@ impl Drop for Driver<'_> {
 thread_local! {
     /// This thread runs the tasks of a current-thread runtime.
     static DRIVING: Cell<bool> = const { Cell::new(false) };
+    /// It is in the `block_on` of one.
+    static IN_BLOCK_ON: Cell<bool> = const { Cell::new(false) };
 }
 
 pub(super) fn is_driving() -> bool {
     DRIVING.get()
+}
+
+pub(crate) fn is_in_block_on() -> bool {
+    IN_BLOCK_ON.get()
+}
+
+/// Puts back what there was.
+struct InBlockOn(bool);
+
+impl Drop for InBlockOn {
+    fn drop(&mut self) {
+        IN_BLOCK_ON.set(self.0);
+    }
 }
 
 /// Puts back what there was.

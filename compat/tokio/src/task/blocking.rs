@@ -4,7 +4,7 @@ use ws_executor::task::JoinHandle;
 
 use crate::{
     context,
-    runtime::{Handle, RuntimeFlavor, with_host},
+    runtime::{Handle, is_in_block_on},
 };
 
 /// Runs a closure that blocks on a thread of the current runtime.
@@ -31,10 +31,7 @@ pub fn block_in_place<F, R>(f: F) -> R
 where
     F: FnOnce() -> R,
 {
-    let flavor = with_host(|host| host.flatten().map(|host| host.flavor()));
-    if context::is_inside()
-        && (flavor == Some(RuntimeFlavor::CurrentThread) || super::local_set::is_polling())
-    {
+    if context::is_inside() && (is_in_block_on() || super::local_set::is_polling()) {
         panic!("can call blocking only when running on the multi-threaded runtime");
     }
     ws_executor::block_in_place(|| context::outside(f))

@@ -123,12 +123,13 @@ impl LocalSet {
 
     /// Polls the tasks that are ready, but not for ever.
     fn tick(&self, waker: &Waker) {
-        for _ in 0..MAX_TASKS_PER_TICK {
-            if !self.queue().run_next() {
-                return;
-            }
+        let mut ran = 0;
+        while ran < MAX_TASKS_PER_TICK && self.queue().run_next() {
+            ran += 1;
         }
-        waker.wake_by_ref();
+        if self.queue().end_round() {
+            waker.wake_by_ref();
+        }
     }
 }
 

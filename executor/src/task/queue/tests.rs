@@ -31,7 +31,8 @@ impl Flag {
 
 /// Polls until nothing is ready. Returns how many polls that took.
 fn run_all(queue: &TaskQueue) -> usize {
-    std::iter::from_fn(|| queue.run_next().then_some(())).count()
+    let next = || queue.run_next() || queue.end_round() && queue.run_next();
+    std::iter::from_fn(|| next().then_some(())).count()
 }
 
 fn joined<T>(mut handle: JoinHandle<T>) -> Result<T, super::super::JoinError> {
