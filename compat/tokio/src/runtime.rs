@@ -26,6 +26,7 @@ pub use self::{
     metrics::RuntimeMetrics,
 };
 pub(crate) use self::{
+    current_thread::defer,
     handle::{io_handle, spawn_on, time_handle},
     host::{Host, with_host},
 };

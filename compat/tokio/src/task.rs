@@ -4,6 +4,8 @@ mod blocking;
 mod join_set;
 mod local_set;
 
+use std::{future::poll_fn, mem, task::Poll};
+
 pub use tokio_real::task::{LocalKey, Unconstrained, consume_budget, coop, unconstrained};
 pub use ws_executor::task::{AbortHandle, Id, JoinError, JoinHandle};
 
@@ -12,6 +14,7 @@ pub use self::{
     join_set::JoinSet,
     local_set::{LocalEnterGuard, LocalSet, spawn_local},
 };
+use crate::runtime;
 
 /// Futures of this module.
 pub mod futures {
@@ -34,7 +37,17 @@ where
 
 /// Gives the other tasks their turn.
 pub async fn yield_now() {
-    ws_executor::task::yield_now().await;
+    let mut yielded = false;
+    poll_fn(|cx| {
+        if mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        if !runtime::defer(cx.waker()) {
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
+    })
+    .await;
 }
 
 /// The id of the task that this thread polls.

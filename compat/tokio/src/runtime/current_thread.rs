@@ -4,10 +4,15 @@
 //! own future. Below it is a runtime of `ws` that has no thread but that of its caller
 //! (`Builder::current_thread`): it has the timers, the netpoll, and the threads for blocking calls.
 //!
+//! A task that yields is woken after the timers and the netpoll had their turn, and not before
+//! ([`defer`]), as in tokio: a loop that yields until a socket is ready needs no other event, and does
+//! not keep the round going.
+//!
 //! Any number of threads may be in `block_on`. One of them drives the queue. When it leaves, all
 //! others are woken, and one of them takes over.
 
 use std::{
+    cell::RefCell,
     future::{Future, poll_fn},
     mem,
     pin::pin,
@@ -59,14 +64,15 @@ impl CurrentThread {
             let mut future = pin!(future);
             poll_fn(|cx| {
                 root.set_parent(cx.waker());
+                if driver.is_none() {
+                    driver = Driver::new(self, cx.waker());
+                }
+                let _deferring = driver.as_ref().map(|_| Deferring::begin());
                 if root.take()
                     && let Poll::Ready(output) =
                         future.as_mut().poll(&mut Context::from_waker(&waker))
                 {
                     return Poll::Ready(output);
-                }
-                if driver.is_none() {
-                    driver = Driver::new(self, cx.waker());
                 }
                 if driver.is_some() {
                     self.round(cx.waker());
@@ -80,12 +86,11 @@ impl CurrentThread {
     /// Polls the tasks that are ready, but not for ever.
     fn round(&self, waker: &Waker) {
         self.queue.register(waker);
-        for _ in 0..self.event_interval {
-            if !self.queue.run_next() {
-                return;
-            }
+        let ran_out = (0..self.event_interval).any(|_| !self.queue.run_next());
+        if !ran_out || is_deferring() {
+            ws_executor::netpoll::look_around();
+            wake_deferred();
         }
-        ws_executor::netpoll::look_around();
         if self.spawner().queued() > 0 {
             waker.wake_by_ref();
         }
@@ -94,6 +99,50 @@ impl CurrentThread {
     fn others(&self) -> std::sync::MutexGuard<'_, Vec<Waker>> {
         self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+thread_local! {
+    /// The tasks that have yielded in this round. None: this thread is in no round.
+    static DEFERRED: RefCell<Option<Vec<Waker>>> = const { RefCell::new(None) };
+}
+
+/// A round, with the poll of the root before it.
+struct Deferring(Option<Vec<Waker>>);
+
+impl Deferring {
+    fn begin() -> Self {
+        Self(DEFERRED.replace(Some(Vec::new())))
+    }
+}
+
+impl Drop for Deferring {
+    fn drop(&mut self) {
+        // Something is left only if the root is ready, or panics: then it was the root that yielded.
+        let left = DEFERRED.replace(self.0.take());
+        left.into_iter().flatten().for_each(Waker::wake);
+    }
+}
+
+/// Has a task that yields be woken at the end of the round. False on a thread that is in none.
+pub(crate) fn defer(waker: &Waker) -> bool {
+    // A clone before the borrow: it is code of the user's.
+    let waker = waker.clone();
+    DEFERRED.with_borrow_mut(|deferred| match deferred {
+        Some(deferred) => {
+            deferred.push(waker);
+            true
+        }
+        None => false,
+    })
+}
+
+fn is_deferring() -> bool {
+    DEFERRED.with_borrow(|deferred| deferred.as_ref().is_some_and(|tasks| !tasks.is_empty()))
+}
+
+fn wake_deferred() {
+    let deferred = DEFERRED.with_borrow_mut(|deferred| deferred.as_mut().map(mem::take));
+    deferred.into_iter().flatten().for_each(Waker::wake);
 }
 
 /// The right to drive the queue.
