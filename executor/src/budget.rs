@@ -151,6 +151,12 @@ pub(crate) fn unbudgeted<R>(poll: impl FnOnce() -> R) -> R {
     restore_after(Budget::new(None), poll)
 }
 
+/// Runs a poll of the root of a `block_on` inside of a task: without any budget.
+pub(crate) fn nested<R>(poll: impl FnOnce() -> R) -> R {
+    poll_begins();
+    unbudgeted(poll)
+}
+
 /// Runs `poll` with a budget of its own, whatever is left of the current one, and whether or not
 /// the time slice is over. For a poll that no loop can repeat.
 pub(crate) fn renewed<R>(poll: impl FnOnce() -> R) -> R {

@@ -73,6 +73,7 @@
 //! | --- | --- |
 //! | [`ReadinessCell::note`] | the one poller, for each event; a caller that ends a direction |
 //! | [`ReadinessCell::clear`] | any task, after an operation |
+//! | [`ReadinessCell::assume`], [`ReadinessCell::expect_report`] | the owner of a fresh source |
 //! | [`ReadinessCell::deregister`] | the owner of the source, once |
 //! | [`ReadinessCell::shut_down`] | the end of the netpoll, once |
 //!
@@ -469,6 +470,18 @@ impl ReadinessCell {
             Why::KernelWouldBlock | Why::Reported => seen.bits(),
         };
         self.clear_bits(seen.snapshot, bits)
+    }
+
+    /// Counts as reported what the caller knows, and no event has said.
+    pub(crate) fn assume(&self, known: ReadySet) {
+        // Ordering: Relaxed. It carries nothing; a bit that is set wrongly costs one system call.
+        self.0.fetch_or(known.0, Ordering::Relaxed);
+    }
+
+    /// From now on nothing is worth trying before an event.
+    pub(crate) fn expect_report(&self) {
+        // Ordering: Relaxed. It carries nothing, and the bits of events stay.
+        self.0.fetch_and(!UNKNOWN_BITS, Ordering::Relaxed);
     }
 
     /// Takes back a part of what `seen` says, in both directions. A closed direction stays so,

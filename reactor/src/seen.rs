@@ -6,6 +6,10 @@
 //! is that of `source.rs`.
 //!
 //! What is waited for has to be reported: that a fresh source is worth trying does not count here.
+//! An owner that knows more of it says so ([`Registration::assume`]). One whose source answers
+//! wrongly before its first event has no operation tried until then
+//! ([`Registration::expect_report`]): a FIFO that no writer has opened yet reads as one that has
+//! come to its end.
 
 use std::future::poll_fn;
 use std::io;
@@ -22,6 +26,16 @@ impl Registration {
     /// `ErrorKind::Other` if the source was deregistered or the netpoll shut down.
     pub fn seen(&self) -> io::Result<Seen> {
         Ok(self.source().look()?.seen())
+    }
+
+    /// Counts as reported what the caller knows of a fresh source.
+    pub fn assume(&self, known: ReadySet) {
+        self.source().readiness.assume(known);
+    }
+
+    /// Has no operation of a fresh source tried before the first event says that it is ready.
+    pub fn expect_report(&self) {
+        self.source().readiness.expect_report();
     }
 
     /// Takes back a part of what was seen. Does nothing if an event has come since, and a closed
@@ -67,6 +81,7 @@ impl Registration {
 
     /// Tries an operation if something of `wanted` is reported, otherwise the answer is
     /// `ErrorKind::WouldBlock` at once. If `f` says so, what was reported of `wanted` is taken back.
+    /// What was reported before the netpoll has ended is tried after that as well.
     ///
     /// # Errors
     ///
@@ -76,8 +91,9 @@ impl Registration {
         wanted: ReadySet,
         f: impl FnOnce() -> io::Result<T>,
     ) -> io::Result<T> {
-        let seen = self.seen()?;
+        let seen = self.source().readiness.snapshot().seen();
         if seen.set().intersection(wanted).is_empty() {
+            self.seen()?;
             return Err(io::ErrorKind::WouldBlock.into());
         }
         f().inspect_err(|error| {
@@ -181,6 +197,20 @@ mod tests {
         assert!(blocks(read(READ).unwrap_err()));
         assert!(blocks(registration.try_seen(READ, || Ok(())).unwrap_err()));
         assert!(registration.try_seen(ReadySet::WRITABLE, || Ok(())).is_ok());
+    }
+
+    // Fails if either does nothing: a read that is tried finds the end of a FIFO that has no writer.
+    #[test]
+    fn an_owner_says_what_it_knows() {
+        let netpoll = netpoll();
+        let (_here, registration, _there) = pair(&netpoll, Interest::READABLE);
+        registration.assume(ReadySet::READABLE);
+        assert!(registration.try_seen(READ, || Ok(())).is_ok());
+        let (_here, registration, _there) = pair(&netpoll, Interest::READABLE);
+        registration.expect_report();
+        let mut cx = Context::from_waker(Waker::noop());
+        let polled = registration.poll_io(&mut cx, Direction::Read, || Ok(()));
+        assert!(polled.is_pending());
     }
 
     // Fails if a waiter for an error is satisfied by anything else, and if one waits for a direction

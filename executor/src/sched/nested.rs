@@ -196,7 +196,7 @@ pub(super) fn wait_alone<F: Future>(
 
 /// No task waits behind it for a turn.
 fn poll_unbudgeted<F: Future>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
-    budget::unbudgeted(|| future.poll(&mut Context::from_waker(waker)))
+    budget::nested(|| future.poll(&mut Context::from_waker(waker)))
 }
 
 impl Worker {

@@ -103,7 +103,9 @@ impl<T: AsRawFd> AsyncFd<T> {
     #[track_caller]
     fn join(inner: T, interest: Interest) -> Result<Self, AsyncFdRegisterError<T>> {
         match Socket::try_on(&netpoll(), inner, interest.asked()) {
-            Ok(io) => Ok(Self { io }),
+            Ok(io) => Ok(Self {
+                io: io.expect_report(),
+            }),
             Err((inner, cause)) => Err(AsyncFdRegisterError { inner, cause }),
         }
     }

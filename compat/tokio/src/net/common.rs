@@ -246,9 +246,10 @@ macro_rules! try_writes {
     };
 }
 
-/// What a TCP stream and a Unix stream do alike.
+/// What a TCP stream and a Unix stream do alike. `$ignored` are the errors that say that the stream
+/// has ended anyway.
 macro_rules! stream {
-    ($name:ident, $halves:ident) => {
+    ($name:ident, $halves:ident, $ignored:expr) => {
         impl $name {
             $crate::net::common::ready!();
             $crate::net::common::waits!(READABLE, readable, poll_read_ready);
@@ -283,7 +284,10 @@ macro_rules! stream {
                 let how = std::net::Shutdown::Write;
                 let ended = self.io.get().shutdown(how);
                 self.io.note_end(how);
-                ended
+                match ended {
+                    Err(error) if $ignored.contains(&error.kind()) => Ok(()),
+                    ended => ended,
+                }
             }
         }
 

@@ -5,7 +5,8 @@
 //! the budget of `ws`: a task of tokio's has tokio's, and may be `unconstrained` by it.
 //!
 //! Whatever waits for readiness itself, or tries by the readiness that was reported, goes by
-//! `Registration::poll_seen` and its like. All others try a fresh socket at once.
+//! `Registration::poll_seen` and its like. All others try a fresh socket at once, where tokio waits
+//! for its first event.
 
 use std::{
     fmt,
@@ -32,6 +33,9 @@ use crate::{
 /// What a socket is registered for, and a stream of Unix.
 pub(crate) const BOTH: ws_reactor::Interest =
     ws_reactor::Interest::READABLE.add(ws_reactor::Interest::WRITABLE);
+
+/// What an accepted connection is assumed to be: there may be data, and there is room.
+pub(crate) const ACCEPTED: ReadySet = ReadySet::READABLE.union(ReadySet::WRITABLE);
 
 /// Connections that the system takes before we do.
 pub(crate) const BACKLOG: i32 = 1024;
@@ -108,11 +112,6 @@ pub(crate) fn poll_budgeted<R>(
     }
 }
 
-async fn budgeted<R>(operation: impl Future<Output = io::Result<R>>) -> io::Result<R> {
-    let mut operation = pin!(operation);
-    poll_fn(|cx| poll_budgeted(cx, |cx| operation.as_mut().poll(cx))).await
-}
-
 impl<S: AsRawFd> Socket<S> {
     /// Registers a descriptor with the current runtime.
     #[track_caller]
@@ -143,6 +142,18 @@ impl<S: AsRawFd> Socket<S> {
 impl<S> Socket<S> {
     pub(crate) fn of(fd: AsyncFd<S>) -> Self {
         Self { fd }
+    }
+
+    /// Counts as ready, as tokio does for a connection that was just made.
+    pub(crate) fn assume(self, known: ReadySet) -> Self {
+        self.registration().assume(known);
+        self
+    }
+
+    /// Has nothing tried before the first event: a source of which nothing is known, or a FIFO.
+    pub(crate) fn expect_report(self) -> Self {
+        self.registration().expect_report();
+        self
     }
 
     #[inline]
@@ -288,9 +299,18 @@ impl<S> Socket<S> {
             .map_err(error)
     }
 
-    /// Waits for what is reported, for any number of tasks.
+    /// Waits for what is reported, for any number of tasks. It takes no unit of the budget, as in
+    /// tokio, whose users poll it in loops.
     pub(crate) async fn wait(&self, interest: Interest) -> io::Result<Seen> {
-        budgeted(self.registration().wait_seen(interest.wanted())).await
+        let mut seen = pin!(self.registration().wait_seen(interest.wanted()));
+        let seen = poll_fn(|cx| {
+            let seen = seen.as_mut().poll(cx);
+            if seen.is_pending() {
+                budget::waits();
+            }
+            seen
+        });
+        seen.await.map_err(error)
     }
 
     /// Waits for what is reported of an interest.

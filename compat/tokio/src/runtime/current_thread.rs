@@ -4,6 +4,9 @@
 //! own future. Below it is a runtime of `ws` that has no thread but that of its caller
 //! (`Builder::current_thread`): it has the timers, the netpoll, and the threads for blocking calls.
 //!
+//! A task that yields, and the future itself if it does, goes on after the timers and the netpoll had
+//! their turn, as in tokio: a loop that yields until a socket is ready needs no other event.
+//!
 //! Any number of threads may be in `block_on`. One of them drives the queue. When it leaves, all
 //! others are woken, and one of them takes over.
 
@@ -72,7 +75,7 @@ impl CurrentThread {
                     return Poll::Ready(output);
                 }
                 if driver.is_some() {
-                    self.round(cx.waker());
+                    self.round(&root, cx.waker());
                 }
                 Poll::Pending
             })
@@ -81,13 +84,13 @@ impl CurrentThread {
     }
 
     /// Polls the tasks that are ready, but not for ever.
-    fn round(&self, waker: &Waker) {
+    fn round(&self, root: &Root, waker: &Waker) {
         self.queue.register(waker);
         let mut ran = 0;
         while ran < self.event_interval && self.queue.run_next() {
             ran += 1;
         }
-        if self.spawner().queued() > 0 {
+        if self.spawner().queued() > 0 || root.is_woken() {
             ws_executor::netpoll::look_around();
             self.queue.end_round();
             waker.wake_by_ref();
@@ -198,6 +201,11 @@ impl Root {
             // Both are wakers of a thread of `ws`: no code of the user's.
             *parent = Some(waker.clone());
         }
+    }
+
+    fn is_woken(&self) -> bool {
+        // Ordering: Acquire as in `take`.
+        self.woken.load(Acquire)
     }
 
     fn take(&self) -> bool {

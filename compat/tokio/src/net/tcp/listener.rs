@@ -15,7 +15,7 @@ use crate::net::{
     ToSocketAddrs,
     addr::first_that_works,
     common::{options, std_socket},
-    socket::{self, BACKLOG, BOTH, Socket},
+    socket::{self, ACCEPTED, BACKLOG, BOTH, Socket},
 };
 
 /// See [tokio's](https://docs.rs/tokio/1.54.1/tokio/net/struct.TcpListener.html).
@@ -74,7 +74,7 @@ impl TcpListener {
         &self,
         (stream, peer): (net::TcpStream, SocketAddr),
     ) -> io::Result<(TcpStream, SocketAddr)> {
-        let io = Socket::on(self.io.netpoll(), stream, STREAM_INTEREST)?;
+        let io = Socket::on(self.io.netpoll(), stream, STREAM_INTEREST)?.assume(ACCEPTED);
         Ok((TcpStream { io }, peer))
     }
 

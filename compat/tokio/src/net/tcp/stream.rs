@@ -30,7 +30,7 @@ pub struct TcpStream {
 }
 
 std_socket!(TcpStream, net::TcpStream, STREAM_INTEREST);
-stream!(TcpStream, split);
+stream!(TcpStream, split, [io::ErrorKind::NotConnected]);
 
 impl TcpStream {
     /// Connects to the first of the addresses that answers.

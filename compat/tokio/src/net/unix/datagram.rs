@@ -10,7 +10,7 @@ use std::{
 
 use bytes::BufMut;
 use tokio_real::io::ReadBuf;
-use ws_reactor::Direction;
+use ws_reactor::{Direction, ReadySet};
 
 use super::SocketAddr;
 use crate::{
@@ -48,7 +48,11 @@ impl UnixDatagram {
     /// What the system says.
     pub fn pair() -> io::Result<(Self, Self)> {
         let (one, other) = net::UnixDatagram::pair()?;
-        Ok((Self::nonblocking(one)?, Self::nonblocking(other)?))
+        let join = |socket| {
+            let io = Self::nonblocking(socket)?.io.assume(ReadySet::WRITABLE);
+            Ok::<_, io::Error>(Self { io })
+        };
+        Ok((join(one)?, join(other)?))
     }
 
     /// A socket without an address.

@@ -13,7 +13,7 @@ use ws_reactor::Direction;
 use super::{SocketAddr, stream::UnixStream};
 use crate::net::{
     common::{options, std_socket, take_error},
-    socket::{self, BACKLOG, BOTH, Socket},
+    socket::{self, ACCEPTED, BACKLOG, BOTH, Socket},
 };
 
 /// See [tokio's](https://docs.rs/tokio/1.54.1/tokio/net/struct.UnixListener.html).
@@ -87,7 +87,7 @@ impl UnixListener {
         &self,
         (stream, peer): (net::UnixStream, SocketAddr),
     ) -> io::Result<(UnixStream, SocketAddr)> {
-        let io = Socket::on(self.io.netpoll(), stream, BOTH)?;
+        let io = Socket::on(self.io.netpoll(), stream, BOTH)?.assume(ACCEPTED);
         Ok((UnixStream { io }, peer))
     }
 

@@ -142,7 +142,7 @@ macro_rules! end {
             ///
             /// What the system says.
             pub fn from_file_unchecked(file: File) -> io::Result<Self> {
-                let io = Socket::new(file, ws_reactor::Interest::$interest)?;
+                let io = Socket::new(file, ws_reactor::Interest::$interest)?.expect_report();
                 Ok(Self { io })
             }
 

@@ -10,7 +10,7 @@ use std::{
 use socket2::{Domain, SockAddr, Type};
 use tokio_real::io::ReadBuf;
 use ws_net::connect::connect;
-use ws_reactor::Direction;
+use ws_reactor::{Direction, ReadySet};
 
 use super::{SocketAddr, UCred, split};
 use crate::net::{
@@ -25,7 +25,7 @@ pub struct UnixStream {
 }
 
 std_socket!(UnixStream, net::UnixStream, BOTH);
-stream!(UnixStream, split);
+stream!(UnixStream, split, [] as [io::ErrorKind; 0]);
 
 impl UnixStream {
     /// Connects to the listener at a path.
@@ -65,7 +65,11 @@ impl UnixStream {
         let (one, other) = net::UnixStream::pair()?;
         one.set_nonblocking(true)?;
         other.set_nonblocking(true)?;
-        Ok((Self::new(one)?, Self::new(other)?))
+        let join = |stream| {
+            let io = Socket::new(stream, BOTH)?.assume(ReadySet::WRITABLE);
+            Ok::<_, io::Error>(Self { io })
+        };
+        Ok((join(one)?, join(other)?))
     }
 
     /// Not by the short way: a read stops where descriptors were sent along.
