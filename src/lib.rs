@@ -40,10 +40,10 @@
 //! | wait for several futures | [`join!`], [`try_join!`], [`select!`], which are those of `futures` and give way |
 //! | talk | [`net`], with the traits of [`io`] |
 //! | end cleanly | [`signal`] |
+//! | wait for a child process | [`process`] |
 //!
 //! What other crates do well is not here: locks and channels (`futures`, `async-channel`,
-//! `async-lock`), files and processes (`async-fs`, `async-process`, or [`spawn_blocking`] around
-//! std's).
+//! `async-lock`), files (`async-fs`, or [`spawn_blocking`] around std's).
 //!
 //! # Other libraries
 //!
@@ -141,7 +141,7 @@ pub use ws_executor::{
     spawn_local, spawn_pinned, task, task_local, time,
 };
 pub use ws_macros::{main, test};
-pub use ws_net::signal;
+pub use ws_net::{process, signal};
 
 /// The code in README.md, which rustdoc compiles and runs as a test.
 #[cfg(doctest)]

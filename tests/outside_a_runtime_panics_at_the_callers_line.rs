@@ -15,6 +15,7 @@ use ws::net::{
     TcpListener, TcpSocket, TcpStream, UdpSocket, UnixDatagram, UnixListener, UnixStream,
     lookup_host,
 };
+use ws::process::Child;
 use ws::signal::ctrl_c;
 use ws::signal::unix::{SignalKind, signal};
 
@@ -114,6 +115,11 @@ fn functions_panic_where_they_are_called() {
     panics(|| {
         below(line!());
         drop(signal(SignalKind::user_defined1()));
+    });
+    panics(|| {
+        let child = std::process::Command::new("true").spawn().unwrap();
+        below(line!());
+        drop(Child::new(child));
     });
 }
 

@@ -1,5 +1,5 @@
-//! What the `ws` runtime has of the system: descriptors, names of hosts, signals. Users reach it as
-//! `ws`.
+//! What the `ws` runtime has of the system: descriptors, names of hosts, signals, child processes.
+//! Users reach it as `ws`.
 //!
 //! It is a crate of its own for the sake of what stands on it. The adapters of `ws` depend on
 //! libraries that depend on tokio, and the package of `compat/tokio` carries tokio's name. So both
@@ -21,6 +21,7 @@ mod by_reference;
 pub mod connect;
 #[doc(hidden)]
 pub mod current;
+pub mod process;
 #[doc(hidden)]
 pub mod retry;
 pub mod signal;

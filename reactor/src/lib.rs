@@ -59,6 +59,7 @@
 //! | `transfer.rs` | what does a short read tell? |
 //! | `thread.rs` | does a thread compute, or wait? |
 //! | `inherited.rs` | what does a new thread have from the one that made it? |
+//! | `pidfd.rs` | has a process ended? (`unsafe` code) |
 //! | `writable.rs` | would a write to a descriptor wait? |
 //!
 //! # Locks
@@ -84,6 +85,7 @@ mod kernel;
 #[cfg(all(test, ws_loom))]
 mod models;
 mod netpoll;
+mod pidfd;
 mod readiness;
 mod registration;
 mod seen;
@@ -98,6 +100,7 @@ mod writable;
 
 pub use cpu_set::{CpuSet, current_cpu};
 pub use inherited::Inherited;
+pub use pidfd::pidfd_open;
 pub use thread::ThreadId;
 pub use writable::is_writable;
 

@@ -1,0 +1,339 @@
+//! Child processes: waiting for one that std has started.
+//!
+//! # Examples
+//!
+//! ```
+//! use std::process::Command;
+//! use ws::process::Child;
+//!
+//! # ws::runtime::Runtime::new()?.block_on(async {
+//! let mut child = Child::new(Command::new("sh").args(["-c", "exit 7"]).spawn()?)?;
+//! assert_eq!(child.wait().await?.code(), Some(7));
+//! # Ok::<(), std::io::Error>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # How it works
+//!
+//! No thread waits. Linux has a descriptor of a process, which is readable once the process has
+//! ended; it goes into the netpoll. If the system refuses it, each SIGCHLD is a reason to look
+//! after the child: by a [`Signal`].
+//!
+//! # Orphans
+//!
+//! An orphan is a child that is dropped while it runs. Once it has ended, it stays in the system as
+//! a zombie until somebody asks for its status ("reaps" it).
+//!
+//! - With a descriptor, the descriptor stays in the netpoll. The waker that waits there reaps the
+//!   child. No task is needed, and a runtime with orphans ends as any other does.
+//! - Otherwise, and when the runtime ends, the orphan goes to a list of the process. All who make
+//!   or drop a [`Child`] look at it.
+//!
+//! Rejected: a task for each orphan. It would be counted among the runtime's tasks.
+//!
+//! Checked by `tests/a_child_is_waited_for.rs`.
+
+use std::{
+    future::poll_fn,
+    io,
+    os::fd::OwnedFd,
+    process::{self, ExitStatus},
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll, Wake, Waker, ready},
+};
+
+use ws_reactor::{Direction, Interest, Netpoll};
+
+use crate::{
+    async_fd::AsyncFd,
+    current,
+    signal::unix::{Signal, SignalKind},
+};
+
+/// A child process that tasks can wait for.
+///
+/// A child that is dropped runs on, and is reaped when it ends.
+#[derive(Debug)]
+pub struct Child {
+    /// Present until the drop.
+    std: Option<process::Child>,
+    /// None once the child has been reaped. std keeps its status then.
+    exit: Option<Exit>,
+}
+
+/// What tells of the end.
+#[derive(Debug)]
+enum Exit {
+    Pidfd(AsyncFd<OwnedFd>),
+    Sigchld(Signal),
+}
+
+impl Exit {
+    fn of(child: &process::Child, netpoll: &Arc<Netpoll>) -> io::Result<Self> {
+        match ws_reactor::pidfd_open(child.id()) {
+            Ok(pidfd) => AsyncFd::on(netpoll, pidfd, Interest::READABLE).map(Self::Pidfd),
+            Err(_) => Self::sigchld(netpoll),
+        }
+    }
+
+    fn sigchld(netpoll: &Arc<Netpoll>) -> io::Result<Self> {
+        Signal::listen(netpoll, SignalKind::child()).map(Self::Sigchld)
+    }
+
+    /// Polls for the end, and reaps the child then.
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        child: &mut process::Child,
+    ) -> Poll<io::Result<ExitStatus>> {
+        match self {
+            Self::Pidfd(pidfd) => pidfd.poll_io(cx, Interest::READABLE, || {
+                // While it is traced, it has ended for its tracer alone. There is another event
+                // when it has ended for us.
+                let status = child.try_wait()?;
+                status.ok_or_else(|| io::ErrorKind::WouldBlock.into())
+            }),
+            Self::Sigchld(signal) => loop {
+                // Before the look, so that no signal falls between the two.
+                let signal = signal.poll_recv(cx);
+                if let Some(status) = child.try_wait()? {
+                    return Poll::Ready(Ok(status));
+                }
+                ready!(signal)?;
+            },
+        }
+    }
+}
+
+impl Child {
+    /// Takes a child of std, to wait for it in the current runtime.
+    ///
+    /// # Errors
+    ///
+    /// What the system says, and an error of kind `Other` if the runtime was shut down. The child
+    /// runs on.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside of a runtime.
+    #[track_caller]
+    pub fn new(child: process::Child) -> io::Result<Self> {
+        Self::told_by(child, Exit::of)
+    }
+
+    #[track_caller]
+    fn told_by(
+        child: process::Child,
+        exit: impl FnOnce(&process::Child, &Arc<Netpoll>) -> io::Result<Exit>,
+    ) -> io::Result<Self> {
+        let netpoll = current::netpoll("ws::process::Child");
+        reap_orphans();
+        match exit(&child, &netpoll) {
+            Ok(exit) => Ok(Self {
+                std: Some(child),
+                exit: Some(exit),
+            }),
+            Err(error) => {
+                push_orphan(child);
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns the child of std: its number, and its ends of pipes.
+    pub fn get_ref(&self) -> &process::Child {
+        present(self.std.as_ref())
+    }
+
+    /// Returns the child of std, to kill it, or to take its ends of pipes.
+    pub fn get_mut(&mut self) -> &mut process::Child {
+        present(self.std.as_mut())
+    }
+
+    /// Waits for the child's end.
+    ///
+    /// Its standard input is closed before, if it is a pipe that is still in the child of std: a
+    /// child that reads until the end would not end.
+    ///
+    /// Once the child has ended, the answer is always the same.
+    ///
+    /// # Errors
+    ///
+    /// What the system says, and an error of kind `Other` if the runtime was shut down, unless this
+    /// is polled in another one.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn wait(&mut self) -> io::Result<ExitStatus> {
+        poll_fn(|cx| self.poll_wait(cx)).await
+    }
+
+    /// Polls [`Child::wait`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Child::wait`].
+    pub fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<ExitStatus>> {
+        let child = present(self.std.as_mut());
+        drop(child.stdin.take());
+        let Some(exit) = &mut self.exit else {
+            return Poll::Ready(child.wait());
+        };
+        let status = loop {
+            match ready!(exit.poll(cx, child)) {
+                // The runtime has ended. The one that polls now may be another.
+                Err(error) if error.kind() == io::ErrorKind::Other => {
+                    if let Some(status) = child.try_wait()? {
+                        break status;
+                    }
+                    let Some(netpoll) = ws_executor::netpoll::current() else {
+                        return Poll::Ready(Err(error));
+                    };
+                    *exit = Exit::of(child, &netpoll)?;
+                }
+                status => break status?,
+            }
+        };
+        self.exit = None;
+        Poll::Ready(Ok(status))
+    }
+
+    /// The child's status, if it has ended.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        let status = self.get_mut().try_wait()?;
+        if status.is_some() {
+            self.exit = None;
+        }
+        Ok(status)
+    }
+}
+
+fn present<T>(child: Option<T>) -> T {
+    child.expect("only the drop takes it")
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let (Some(mut child), Some(exit)) = (self.std.take(), self.exit.take()) else {
+            return;
+        };
+        reap_orphans();
+        drop((child.stdin.take(), child.stdout.take(), child.stderr.take()));
+        match exit {
+            _ if has_ended(&mut child) => {}
+            Exit::Pidfd(pidfd) => Orphan::wait_for(child, pidfd),
+            Exit::Sigchld(_) => push_orphan(child),
+        }
+    }
+}
+
+/// A child that is reaped by the waker that waits for its descriptor.
+///
+/// The descriptor's registration holds the waker, and so itself, until it takes the waker out to
+/// wake it.
+struct Orphan {
+    /// None once it was woken.
+    child: Mutex<Option<process::Child>>,
+    pidfd: AsyncFd<OwnedFd>,
+}
+
+impl Orphan {
+    fn wait_for(child: process::Child, pidfd: AsyncFd<OwnedFd>) {
+        let orphan = Arc::new(Self {
+            child: Mutex::new(Some(child)),
+            pidfd,
+        });
+        let waker = Waker::from(orphan.clone());
+        let mut cx = Context::from_waker(&waker);
+        // It has just ended, or the runtime has.
+        if orphan.pidfd.poll_ready(&mut cx, Direction::Read).is_ready() {
+            orphan.wake();
+        }
+    }
+}
+
+impl Wake for Orphan {
+    fn wake(self: Arc<Self>) {
+        let child = self.child.lock();
+        let child = child.unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut child) = child
+            && !has_ended(&mut child)
+        {
+            push_orphan(child);
+        }
+    }
+}
+
+/// Orphans that no descriptor tells of.
+static ORPHANS: Mutex<Vec<process::Child>> = Mutex::new(Vec::new());
+
+fn push_orphan(child: process::Child) {
+    let mut orphans = ORPHANS.lock().unwrap_or_else(PoisonError::into_inner);
+    orphans.push(child);
+}
+
+fn reap_orphans() {
+    let mut orphans = ORPHANS.lock().unwrap_or_else(PoisonError::into_inner);
+    orphans.retain_mut(|orphan| !has_ended(orphan));
+}
+
+/// Reaps the child if it has ended. A child that cannot be asked for was reaped by other code.
+fn has_ended(child: &mut process::Child) -> bool {
+    !matches!(child.try_wait(), Ok(None))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use ws_executor::runtime::Runtime;
+
+    use super::*;
+
+    fn by_sigchld(command: &mut Command) -> Child {
+        let child = command.spawn().expect("a child can be started");
+        Child::told_by(child, |_, netpoll| Exit::sigchld(netpoll)).expect("SIGCHLD can be heard")
+    }
+
+    // Fails if the signal is looked for after the child, or if one signal stands for one child.
+    #[test]
+    fn without_a_descriptor_sigchld_tells_of_the_end() {
+        let runtime = Runtime::new().expect("a runtime can be built");
+        runtime.block_on(async {
+            let mut children: Vec<_> = (0..20)
+                .map(|code| by_sigchld(Command::new("sh").args(["-c", &format!("exit {code}")])))
+                .collect();
+            for (code, child) in children.iter_mut().enumerate() {
+                let status = child.wait().await.expect("it can be waited for");
+                assert_eq!(status.code(), i32::try_from(code).ok());
+            }
+        });
+    }
+
+    #[test]
+    fn without_a_descriptor_the_next_child_reaps_an_orphan() {
+        let runtime = Runtime::new().expect("a runtime can be built");
+        runtime.block_on(async {
+            let mut orphan = by_sigchld(Command::new("cat").stdin(Stdio::piped()));
+            let stdin = orphan.get_mut().stdin.take();
+            let id = orphan.get_ref().id();
+            drop(orphan);
+            let is_orphan = || {
+                let orphans = ORPHANS.lock().unwrap_or_else(PoisonError::into_inner);
+                orphans.iter().any(|orphan| orphan.id() == id)
+            };
+            assert!(is_orphan());
+            drop(stdin);
+            while is_orphan() {
+                let mut child = by_sigchld(&mut Command::new("true"));
+                child.wait().await.expect("it can be waited for");
+            }
+        });
+    }
+}
