@@ -57,6 +57,7 @@ const SECTIONS: &[Section] = &[
     section("counts", 2, steps::counts),
     section("benchmarks", 6, steps::benchmarks),
     section("ecosystem", 14, ecosystem::check),
+    section("tokio-tests", 10, steps::tokio_tests),
     section("tests-release", 8, steps::tests_release),
     section("tests", 5, steps::tests),
 ];

@@ -56,11 +56,14 @@ pub(crate) fn check(root: &Path, files: &[&str]) -> Result<(), Failure> {
     }
     let faults = known.faults(&results, files.is_empty());
     println!("{}", summary(&results, &known));
-    if faults.is_empty() {
-        Ok(())
-    } else {
-        Err(format!("tokio-tests:\n{}", faults.join("\n")))
+    if !faults.is_empty() {
+        return Err(format!("tokio-tests:\n{}", faults.join("\n")));
     }
+    for line in known.lines() {
+        println!("{line}");
+    }
+    println!("{}", result(&results));
+    Ok(())
 }
 
 /// The variables by which git and cargo find the package of tokio on this machine.
@@ -328,6 +331,12 @@ impl Known {
         self.reasons.contains_key(file)
     }
 
+    /// As the test harness shows a test that it leaves out.
+    fn lines(&self) -> impl Iterator<Item = String> {
+        let reasons = self.reasons.iter();
+        reasons.map(|(name, reason)| format!("test tokio::{name} ... ignored, {reason}"))
+    }
+
     fn faults(&self, results: &BTreeMap<String, Outcomes>, all: bool) -> Vec<String> {
         let mut faults = Vec::new();
         let mut seen = BTreeSet::new();
@@ -350,6 +359,18 @@ impl Known {
             .extend(gone.map(|name| format!("{name} is in known.txt, and there is no such test")));
         faults
     }
+}
+
+/// The counts as the test harness writes them, for those that sum them up. Those that are known not
+/// to pass count as ignored.
+fn result(results: &BTreeMap<String, Outcomes>) -> String {
+    let all = results.values().flat_map(Outcomes::values);
+    let passed = all
+        .clone()
+        .filter(|outcome| **outcome == Outcome::Passed)
+        .count();
+    let others = all.count() - passed;
+    format!("test result: ok. {passed} passed; 0 failed; {others} ignored")
 }
 
 /// The closing line.

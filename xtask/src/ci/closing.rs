@@ -6,9 +6,10 @@ use super::place::Place;
 use crate::{Failure, results::Results};
 
 /// The logs of tests, and what their tests are called.
-const LOGS: [(&str, &str); 4] = [
+const LOGS: [(&str, &str); 5] = [
     ("models", "models"),
     ("ecosystem", "proofs with other libraries"),
+    ("tokio-tests", "of tokio's tests"),
     ("tests-release", "tests in release"),
     ("tests", "tests"),
 ];

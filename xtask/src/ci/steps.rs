@@ -7,7 +7,7 @@ use super::{
     place::{Place, skipped},
 };
 use crate::{
-    Failure, abort, apt, cargo, counts, layers, lines, process,
+    Failure, abort, apt, cargo, counts, layers, lines, process, tokio,
     tree::{at, entries},
 };
 
@@ -163,6 +163,26 @@ pub(super) fn counts(place: &Place) -> Result<(), Failure> {
 
 pub(super) fn benchmarks(place: &Place) -> Result<(), Failure> {
     place.cargo("bench-all --quick")
+}
+
+/// The package that takes tokio's place, with its own tests and tokio's.
+pub(super) fn tokio_tests(place: &Place) -> Result<(), Failure> {
+    let folder = place.root.join("compat/tokio");
+    let compat = |words: &str| -> Result<Command, Failure> {
+        let mut command = cargo::command(&folder);
+        command
+            .args(words.split(' '))
+            .env("CARGO_TARGET_DIR", place.target.join("tokio/target"))
+            .envs(tokio::environment(&place.root)?);
+        Ok(command)
+    };
+    process::run(&mut compat("fmt --check")?)?;
+    process::run(&mut compat(
+        "clippy --locked --quiet --all-targets -- -D warnings",
+    )?)?;
+    let mut suite = xtask("tokio-tests")?;
+    suite.env("CARGO_TARGET_DIR", &place.target);
+    place.tests("tokio-tests", [compat("test --locked")?, suite])
 }
 
 pub(super) fn tests_release(place: &Place) -> Result<(), Failure> {

@@ -18,7 +18,10 @@ use super::{
     AsyncRead, AsyncWrite, ReadBuf,
     buf::{Buf, DEFAULT_MAX_BUF_SIZE},
 };
-use crate::task::{JoinHandle, spawn_blocking};
+use crate::{
+    runtime::{Handle, SHUTTING_DOWN},
+    task::{JoinHandle, spawn_blocking},
+};
 
 /// See [tokio's](https://docs.rs/tokio/1.54.1/tokio/io/struct.Stdin.html).
 #[derive(Debug)]
@@ -101,7 +104,13 @@ impl Stream {
     }
 
     /// Nothing may be under way.
-    fn start(&mut self, f: impl FnOnce(&mut Buf) -> io::Result<()> + Send + 'static) {
+    fn start(
+        &mut self,
+        f: impl FnOnce(&mut Buf) -> io::Result<()> + Send + 'static,
+    ) -> io::Result<()> {
+        if Handle::current().ws.is_ending() {
+            return Err(io::Error::other(SHUTTING_DOWN));
+        }
         let State::Idle(mut buf) = mem::take(&mut self.state) else {
             unreachable!("the caller waited for it");
         };
@@ -109,6 +118,7 @@ impl Stream {
             let result = f(&mut buf);
             (result, buf)
         }));
+        Ok(())
     }
 
     fn poll_read(
@@ -122,7 +132,7 @@ impl Stream {
         // An empty buffer after a read is the end.
         if !was_busy && buf.is_empty() {
             let max = dst.remaining().min(DEFAULT_MAX_BUF_SIZE);
-            self.start(move |buf| buf.read_from(&mut from, max));
+            self.start(move |buf| buf.read_from(&mut from, max))?;
         }
         ready!(self.poll_idle(cx))?.copy_to(dst);
         Poll::Ready(Ok(()))
@@ -136,7 +146,7 @@ impl Stream {
     ) -> Poll<io::Result<usize>> {
         let buf = ready!(self.poll_idle(cx))?;
         let len = buf.copy_from(&[IoSlice::new(src)], DEFAULT_MAX_BUF_SIZE);
-        self.start(move |buf| buf.write_to(&mut to));
+        self.start(move |buf| buf.write_to(&mut to))?;
         self.is_dirty = true;
         Poll::Ready(Ok(len))
     }
@@ -148,7 +158,7 @@ impl Stream {
     ) -> Poll<io::Result<()>> {
         ready!(self.poll_idle(cx))?;
         if mem::take(&mut self.is_dirty) {
-            self.start(move |_| to.flush());
+            self.start(move |_| to.flush())?;
             ready!(self.poll_idle(cx))?;
         }
         Poll::Ready(Ok(()))

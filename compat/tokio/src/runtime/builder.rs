@@ -221,7 +221,13 @@ impl Builder {
     }
 
     /// Has no effect: the netpoll of `ws` takes what there is.
-    pub fn max_io_events_per_tick(&mut self, _capacity: usize) -> &mut Self {
+    ///
+    /// # Panics
+    ///
+    /// If it is 0.
+    #[track_caller]
+    pub fn max_io_events_per_tick(&mut self, capacity: usize) -> &mut Self {
+        assert!(capacity > 0, "max_io_events_per_tick must be non-zero");
         self
     }
 
