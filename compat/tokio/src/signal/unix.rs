@@ -164,7 +164,7 @@ impl Drop for Signal {
 }
 
 /// Longest time between two listeners in which no signal is lost.
-const GAP: Duration = Duration::from_millis(10);
+const GAP: Duration = Duration::from_millis(100);
 
 /// Most listeners that a runtime keeps.
 const KEPT_MAX: usize = 8;
