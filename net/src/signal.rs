@@ -258,6 +258,21 @@ pub mod unix {
         }
     }
 
+    impl Signal {
+        /// Forgets the signals that have come, for one who listens on in the place of another.
+        ///
+        /// # Errors
+        ///
+        /// What the system says.
+        #[doc(hidden)]
+        pub fn forget(&mut self) -> io::Result<()> {
+            match drain(self.bytes.get_ref()) {
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+                _ => Ok(()),
+            }
+        }
+    }
+
     /// Takes all bytes; there has to be one at least.
     fn drain(mut bytes: &UnixStream) -> io::Result<()> {
         let mut buffer = [0; 256];

@@ -167,6 +167,9 @@ impl Runtime {
             Some(timeout) => ws.shutdown_timeout(timeout),
             None => drop(ws),
         }
+        if let Some(host) = &self.handle.host {
+            host.listeners.clear();
+        }
     }
 }
 

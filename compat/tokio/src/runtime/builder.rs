@@ -12,7 +12,7 @@ use super::{
     Handle, Host, Id, LocalOptions, LocalRuntime, Runtime, RuntimeFlavor,
     current_thread::{CurrentThread, EVENT_INTERVAL},
 };
-use crate::context;
+use crate::{context, signal::unix::Listeners};
 
 type Hook = Option<Arc<dyn Fn() + Send + Sync>>;
 
@@ -289,6 +289,7 @@ impl Builder {
             time: self.time,
             queue: queue.as_ref().map(|queue| queue.spawner().clone()),
             local,
+            listeners: Listeners::default(),
         });
         let mut builder = ws_executor::runtime::Builder::new()
             .thread_name((self.thread_name)())

@@ -15,6 +15,7 @@ use std::{
 use ws_executor::task::Spawner;
 
 use super::RuntimeFlavor;
+use crate::signal::unix::Listeners;
 
 /// See [tokio's](https://docs.rs/tokio/1.54.1/tokio/runtime/struct.Id.html).
 #[derive(Clone, Copy, Debug, Hash, Eq, PartialEq)]
@@ -44,6 +45,7 @@ pub(crate) struct Host {
     pub(crate) queue: Option<Spawner>,
     /// It is one of a `LocalRuntime`.
     pub(crate) local: bool,
+    pub(crate) listeners: Listeners,
 }
 
 impl Host {

@@ -2,14 +2,16 @@
 
 use std::{
     future::poll_fn,
-    io,
+    io, mem,
     os::raw::c_int,
-    task::{Context, Poll, ready},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    task::{Context, Poll, Waker, ready},
+    time::{Duration, Instant},
 };
 
 use ws_net::signal::unix as ws;
 
-use crate::runtime::{Handle, io_handle};
+use crate::runtime::{Handle, Host, io_handle};
 
 /// See [tokio's](https://docs.rs/tokio/1.54.1/tokio/signal/unix/struct.SignalKind.html).
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
@@ -88,7 +90,9 @@ impl From<SignalKind> for c_int {
 #[derive(Debug)]
 pub struct Signal {
     kind: SignalKind,
-    ws: ws::Signal,
+    /// Present until the drop.
+    ws: Option<ws::Signal>,
+    host: Weak<Host>,
 }
 
 /// Listens for a signal, from now on.
@@ -103,7 +107,16 @@ pub struct Signal {
 #[track_caller]
 pub fn signal(kind: SignalKind) -> io::Result<Signal> {
     io_handle();
-    listen(kind).map(|ws| Signal { kind, ws })
+    let host = Handle::current().host;
+    let ws = match host.as_ref().and_then(|host| host.listeners.take(kind)) {
+        Some(ws) => ws,
+        None => listen(kind)?,
+    };
+    Ok(Signal {
+        kind,
+        ws: Some(ws),
+        host: host.as_ref().map_or_else(Weak::new, Arc::downgrade),
+    })
 }
 
 fn listen(kind: SignalKind) -> io::Result<ws::Signal> {
@@ -130,13 +143,87 @@ impl Signal {
 
     /// Polls [`Signal::recv`].
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<()>> {
-        while ready!(self.ws.poll_recv(cx)).is_err() {
+        let ws = self.ws.as_mut().expect("it is there until the drop");
+        while ready!(ws.poll_recv(cx)).is_err() {
             // Its runtime has ended. In tokio any runtime serves.
             match Handle::try_current().map(|_| listen(self.kind)) {
-                Ok(Ok(ws)) => self.ws = ws,
+                Ok(Ok(listener)) => *ws = listener,
                 _ => return Poll::Ready(None),
             }
         }
         Poll::Ready(Some(()))
+    }
+}
+
+impl Drop for Signal {
+    fn drop(&mut self) {
+        if let (Some(ws), Some(host)) = (self.ws.take(), self.host.upgrade()) {
+            host.listeners.keep(self.kind, ws);
+        }
+    }
+}
+
+/// Longest time between two listeners in which no signal is lost.
+const GAP: Duration = Duration::from_millis(100);
+
+/// Most listeners that a runtime keeps.
+const KEPT_MAX: usize = 8;
+
+/// Listeners of a runtime that were dropped, for those that come next.
+///
+/// A loop around `select!` drops a `ctrl_c()` in each round and makes another. In tokio, to listen
+/// costs no system call, and a signal that comes in between is mostly heard: no driver has looked
+/// for it. Here a listener costs two descriptors, so the next one takes those of the last. A signal
+/// that came in between counts for [`GAP`].
+#[derive(Debug, Default)]
+pub(crate) struct Listeners(Mutex<Vec<Kept>>);
+
+#[derive(Debug)]
+struct Kept {
+    kind: SignalKind,
+    ws: ws::Signal,
+    since: Instant,
+}
+
+impl Listeners {
+    fn take(&self, kind: SignalKind) -> Option<ws::Signal> {
+        let mut kept = {
+            let mut all = self.lock();
+            let index = all.iter().rposition(|kept| kept.kind == kind)?;
+            all.swap_remove(index)
+        };
+        if kept.since.elapsed() > GAP {
+            kept.ws.forget().ok()?;
+        }
+        Some(kept.ws)
+    }
+
+    fn keep(&self, kind: SignalKind, mut ws: ws::Signal) {
+        // The task's waker goes out.
+        let mut cx = Context::from_waker(Waker::noop());
+        while let Poll::Ready(signal) = ws.poll_recv(&mut cx) {
+            if signal.is_err() {
+                return;
+            }
+        }
+        // What the last one has not looked at is not for the next one.
+        if ws.forget().is_err() {
+            return;
+        }
+        let mut all = self.lock();
+        if all.len() < KEPT_MAX {
+            let since = Instant::now();
+            all.push(Kept { kind, ws, since });
+        }
+    }
+
+    /// At the end of the runtime.
+    pub(crate) fn clear(&self) {
+        let all = mem::take(&mut *self.lock());
+        drop(all);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Kept>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

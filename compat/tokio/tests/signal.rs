@@ -1,0 +1,89 @@
+//! Listeners for signals that follow each other.
+//!
+//! Signals are the process's, so each test here has one of its own.
+
+use std::{
+    process::Command,
+    task::{Context, Waker},
+    thread,
+    time::Duration,
+};
+
+use tokio::{
+    runtime::{Builder, Runtime},
+    signal::unix::{Signal, SignalKind, signal},
+};
+
+fn raise(name: &str) {
+    let me = std::process::id().to_string();
+    let status = Command::new("kill")
+        .args([&format!("-{name}"), &me])
+        .status();
+    assert!(status.unwrap().success());
+}
+
+fn runtime() -> Runtime {
+    Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+fn is_told(listener: &mut Signal) -> bool {
+    listener
+        .poll_recv(&mut Context::from_waker(Waker::noop()))
+        .is_ready()
+}
+
+// Fails if what was kept of the last listener goes to the next one.
+#[test]
+fn a_listener_hears_nothing_from_before() {
+    let kind = SignalKind::user_defined1();
+    runtime().block_on(async {
+        for pause in [0, 200] {
+            let last = signal(kind).unwrap();
+            raise("USR1");
+            drop(last);
+            thread::sleep(Duration::from_millis(pause));
+            let mut next = signal(kind).unwrap();
+            assert!(!is_told(&mut next));
+            raise("USR1");
+            next.recv().await.unwrap();
+        }
+        drop(signal(kind).unwrap());
+        raise("USR1");
+        // More than the gap in which none is lost.
+        thread::sleep(Duration::from_millis(200));
+        assert!(!is_told(&mut signal(kind).unwrap()));
+    });
+}
+
+// Fails if the listener of another signal is taken, or one that somebody has.
+#[test]
+fn listeners_are_told_of_their_own_signal() {
+    runtime().block_on(async {
+        drop(signal(SignalKind::hangup()).unwrap());
+        let mut hangup = signal(SignalKind::hangup()).unwrap();
+        let mut another = signal(SignalKind::hangup()).unwrap();
+        let mut alarm = signal(SignalKind::alarm()).unwrap();
+        raise("HUP");
+        hangup.recv().await.unwrap();
+        another.recv().await.unwrap();
+        assert!(!is_told(&mut alarm));
+    });
+}
+
+#[test]
+fn a_listener_outlives_its_runtime() {
+    let kind = SignalKind::user_defined2();
+    let first = runtime();
+    let mut listener = first.block_on(async { signal(kind).unwrap() });
+    drop(first);
+    runtime().block_on(async {
+        assert!(!is_told(&mut listener));
+        raise("USR2");
+        listener.recv().await.unwrap();
+    });
+    drop(listener);
+}
