@@ -11,6 +11,7 @@ pub use std::time::Duration;
 
 pub use ws_executor::time::{Instant, MissedTickBehavior};
 
+pub(crate) use self::clock::NOT_HERE;
 pub use self::{
     clock::{advance, pause, resume},
     interval::{Interval, interval, interval_at},

@@ -150,6 +150,23 @@ fn code_that_blocks_has_no_limit() {
     });
 }
 
+/// A refusal is over with the next poll, also above another one.
+#[test]
+fn a_root_inside_code_that_blocks_goes_on() {
+    let [runtime, _] = both();
+    let task = runtime.spawn(async {
+        tokio::task::block_in_place(|| {
+            tokio::runtime::Handle::current().block_on(async {
+                let mutex = Mutex::new(());
+                for _ in 0..1000 {
+                    drop(mutex.lock().await);
+                }
+            });
+        });
+    });
+    runtime.block_on(task).unwrap();
+}
+
 #[test]
 fn unconstrained_has_no_limit() {
     for runtime in both() {

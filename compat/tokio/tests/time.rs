@@ -278,6 +278,11 @@ fn who_may_stop_the_clock() {
     time::pause();
     assert_eq!(panics(time::pause), "time is already frozen");
     time::resume();
+    let text = panics(|| {
+        let multi = Builder::new_multi_thread().start_paused(true).build();
+        drop(multi);
+    });
+    assert!(text.contains("requires the `current_thread` Tokio runtime"));
 }
 
 /// A tick that is five milliseconds late was not missed.

@@ -253,6 +253,10 @@ impl Builder {
     /// # Errors
     ///
     /// If the system refuses it.
+    ///
+    /// # Panics
+    ///
+    /// If the clock is to stand still, and the flavour is the multi-thread one.
     pub fn build(&mut self) -> io::Result<Runtime> {
         self.build_with(false)
     }
@@ -278,6 +282,11 @@ impl Builder {
     fn build_with(&self, local: bool) -> io::Result<Runtime> {
         tell_if_asked();
         let is_current = self.flavor == RuntimeFlavor::CurrentThread;
+        assert!(
+            is_current || !self.start_paused,
+            "{}",
+            crate::time::NOT_HERE
+        );
         let queue = is_current.then(|| match local {
             true => TaskQueue::of_this_thread(),
             false => TaskQueue::new(),

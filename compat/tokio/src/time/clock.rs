@@ -5,6 +5,10 @@ use ws_executor::netpoll::look_around;
 use super::{Duration, Instant};
 use crate::runtime::{Handle, RuntimeFlavor};
 
+/// Where a clock cannot be stopped.
+pub(crate) const NOT_HERE: &str = "`time::pause()` requires the `current_thread` Tokio runtime. \
+     This is the default Runtime used by `#[tokio::test].";
+
 /// Stops the clock. It jumps to the next timer when nothing else can go on.
 ///
 /// # Panics
@@ -15,8 +19,7 @@ pub fn pause() {
     let handle = current();
     assert!(
         handle.runtime_flavor() == RuntimeFlavor::CurrentThread,
-        "`time::pause()` requires the `current_thread` Tokio runtime. This is the default Runtime \
-         used by `#[tokio::test]."
+        "{NOT_HERE}"
     );
     assert!(handle.ws.set_frozen(true), "time is already frozen");
 }

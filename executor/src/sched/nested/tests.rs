@@ -57,6 +57,32 @@ fn pinned_tasks_are_polled_above_a_task_or_a_root() {
     end(runtime, [worker]);
 }
 
+/// A budget of another package is filled for each of its polls, or the package refuses for ever.
+#[test]
+fn the_begin_of_each_poll_is_told() {
+    thread_local! {
+        static BEGUN: Cell<u32> = const { Cell::new(0) };
+    }
+    budget::on_poll(|| BEGUN.set(BEGUN.get() + 1));
+    let wait_for_three_polls = || {
+        let before = BEGUN.get();
+        let mut polls = 0;
+        let three = poll_fn(|cx| {
+            polls += 1;
+            cx.waker().wake_by_ref();
+            if polls < 3 {
+                Poll::Pending
+            } else {
+                Poll::Ready(BEGUN.get() - before)
+            }
+        });
+        Runtime::new().unwrap().block_on(three)
+    };
+    assert_eq!(wait_for_three_polls(), 3);
+    let runtime = Runtime::new().unwrap();
+    assert_eq!(runtime.block_on(async { wait_for_three_polls() }), 3);
+}
+
 #[test]
 fn a_pinned_task_is_not_polled_without_a_permit() {
     let runtime = runtime();
