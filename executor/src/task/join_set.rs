@@ -78,9 +78,16 @@ const EARLY: usize = usize::MAX;
 pub struct JoinSet<T> {
     members: Slab<JoinHandle<T>>,
     /// What was done already when it came into the set.
-    early: VecDeque<(Id, Result<T, JoinError>)>,
+    /// The mutex makes the set `Sync` though the outputs may not be: none is reached by reference.
+    early: Mutex<VecDeque<(Id, Result<T, JoinError>)>>,
     ready: Arc<Ready>,
 }
+
+// As that of tokio: libraries keep sets in what threads share.
+const _: () = {
+    const fn check<T: Send + Sync + Unpin>() {}
+    check::<JoinSet<std::cell::Cell<u8>>>();
+};
 
 /// The ready list; see the module's head.
 #[derive(Debug, Default)]
@@ -170,14 +177,14 @@ impl<T> JoinSet<T> {
     pub fn new() -> Self {
         Self {
             members: Slab::new(),
-            early: VecDeque::new(),
+            early: Mutex::default(),
             ready: Arc::default(),
         }
     }
 
     /// How many tasks are in the set: those that were not joined yet, whether they run or are done.
     pub fn len(&self) -> usize {
-        self.members.len() + self.early.len()
+        self.members.len() + self.early.lock().len()
     }
 
     /// Whether there is nothing to join.
@@ -411,17 +418,15 @@ impl<T: 'static> JoinSet<T> {
     }
 
     fn push_early(&mut self, id: Id, result: Result<T, JoinError>) {
-        self.early.push_back((id, result));
+        self.early.lock().push_back((id, result));
         self.ready.push(EARLY);
     }
 
     /// Takes what a place on the ready list stands for out of the set.
     fn take(&mut self, place: usize) -> (Id, Result<T, JoinError>) {
         if place == EARLY {
-            return self
-                .early
-                .pop_front()
-                .expect("it stands on the list as often");
+            let early = self.early.lock().pop_front();
+            return early.expect("it stands on the list as often");
         }
         let mut member = self.members.remove(place);
         match poll_member(&mut member, Waker::noop()) {
