@@ -17,7 +17,7 @@ use crate::{
     io::{Interest, Ready},
     net::{
         island,
-        socket::{Socket, netpoll, ready_of},
+        socket::{Socket, netpoll, ready_of, wait},
     },
 };
 
@@ -266,7 +266,7 @@ impl<T: AsRawFd> AsyncFd<T> {
     ///
     /// If the runtime ends.
     pub async fn ready(&self, interest: Interest) -> io::Result<AsyncFdReadyGuard<'_, T>> {
-        let seen = self.io.wait(interest).await?;
+        let seen = wait(self.io.registration(), interest).await?;
         Ok(self.guard(Event::new(seen, interest)))
     }
 
@@ -279,7 +279,7 @@ impl<T: AsRawFd> AsyncFd<T> {
         &mut self,
         interest: Interest,
     ) -> io::Result<AsyncFdReadyMutGuard<'_, T>> {
-        let seen = self.io.wait(interest).await?;
+        let seen = wait(self.io.registration(), interest).await?;
         Ok(self.guard_mut(Event::new(seen, interest)))
     }
 
@@ -343,7 +343,7 @@ impl<T: AsRawFd> AsyncFd<T> {
         mut f: impl FnMut(&mut T) -> io::Result<R>,
     ) -> io::Result<R> {
         loop {
-            self.io.wait(interest).await?;
+            wait(self.io.registration(), interest).await?;
             match self.try_io_mut(interest, &mut f) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 answer => return answer,

@@ -115,8 +115,8 @@ macro_rules! waits {
         ///
         /// If the runtime ends.
         pub async fn $wait(&self) -> std::io::Result<()> {
-            self.io
-                .wait($crate::io::Interest::$interest)
+            let interest = $crate::io::Interest::$interest;
+            $crate::net::socket::wait(self.io.registration(), interest)
                 .await
                 .map(drop)
         }

@@ -174,7 +174,7 @@ impl<S> Socket<S> {
     }
 
     #[inline]
-    fn registration(&self) -> &Registration {
+    pub(crate) fn registration(&self) -> &Registration {
         self.fd.registration()
     }
 
@@ -268,7 +268,7 @@ impl<S> Socket<S> {
             _ => {}
         }
         loop {
-            self.wait(interest).await?;
+            wait(self.registration(), interest).await?;
             match self.try_io(interest, &mut f) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 answer => return answer,
@@ -299,23 +299,9 @@ impl<S> Socket<S> {
             .map_err(error)
     }
 
-    /// Waits for what is reported, for any number of tasks. It takes no unit of the budget, as in
-    /// tokio, whose users poll it in loops.
-    pub(crate) async fn wait(&self, interest: Interest) -> io::Result<Seen> {
-        let mut seen = pin!(self.registration().wait_seen(interest.wanted()));
-        let seen = poll_fn(|cx| {
-            let seen = seen.as_mut().poll(cx);
-            if seen.is_pending() {
-                budget::waits();
-            }
-            seen
-        });
-        seen.await.map_err(error)
-    }
-
     /// Waits for what is reported of an interest.
     pub(crate) async fn ready(&self, interest: Interest) -> io::Result<Ready> {
-        let seen = self.wait(interest).await?;
+        let seen = wait(self.registration(), interest).await?;
         Ok(ready_of(seen, interest.wanted()))
     }
 
@@ -333,6 +319,22 @@ impl<S> Socket<S> {
     pub(crate) fn clear(&self, seen: Seen, part: Ready) {
         self.registration().clear_seen(seen, part.0);
     }
+}
+
+/// Waits for what is reported, for any number of tasks.
+///
+/// It takes no unit of the budget, as in tokio, whose users poll it in loops. It knows the
+/// registration and not the socket, so that it is `Send` for a descriptor that is not `Sync`.
+pub(crate) async fn wait(registration: &Registration, interest: Interest) -> io::Result<Seen> {
+    let mut seen = pin!(registration.wait_seen(interest.wanted()));
+    let seen = poll_fn(|cx| {
+        let seen = seen.as_mut().poll(cx);
+        if seen.is_pending() {
+            budget::waits();
+        }
+        seen
+    });
+    seen.await.map_err(error)
 }
 
 /// What was seen of what is wanted.

@@ -1,0 +1,264 @@
+//! Sockets, where tokio's own tests do not look: giving way, the words of panics and errors, buffers
+//! that are not initialised.
+
+use std::{
+    io::{self, ErrorKind},
+    mem::MaybeUninit,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::{Pin, pin},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWriteExt, Interest, ReadBuf, Ready, unix::AsyncFd},
+    net::{
+        TcpListener, TcpSocket, TcpStream, UdpSocket, UnixDatagram, UnixListener, UnixSocket,
+        UnixStream, tcp, unix,
+    },
+    runtime::{Builder, Runtime},
+};
+
+const SHUTTING_DOWN: &str = "A Tokio 1.x context was found, but it is being shutdown.";
+
+fn current() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn multi() -> Runtime {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(1).enable_all().build().unwrap()
+}
+
+async fn connected() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap())
+        .await
+        .unwrap();
+    (client, listener.accept().await.unwrap().0)
+}
+
+// It fails (it hangs) if a read or a write takes no unit of the budget.
+#[test]
+fn streams_that_are_always_ready_give_way() {
+    for runtime in [current(), multi()] {
+        let greedy = runtime.spawn(async {
+            let (mut here, mut there) = connected().await;
+            loop {
+                here.write_all(b"x").await.unwrap();
+                there.read_exact(&mut [0]).await.unwrap();
+            }
+        });
+        let other = runtime.spawn(async { tokio::time::sleep(Duration::from_millis(5)).await });
+        runtime.block_on(other).unwrap();
+        greedy.abort();
+        assert!(runtime.block_on(greedy).unwrap_err().is_cancelled());
+    }
+}
+
+// It fails if an operation takes its unit from the budget of `ws`, which `unconstrained` of tokio
+// does not lift.
+#[test]
+fn without_a_budget_nothing_gives_way() {
+    current().block_on(tokio::task::unconstrained(async {
+        let (here, there) = UnixDatagram::pair().unwrap();
+        let mut cx = Context::from_waker(Waker::noop());
+        for _ in 0..1000 {
+            assert!(here.poll_send(&mut cx, b"x").is_ready());
+            assert!(pin!(there.recv(&mut [0])).poll(&mut cx).is_ready());
+        }
+    }));
+}
+
+#[test]
+fn without_a_runtime_there_is_a_panic_in_tokios_words() {
+    let said = |f: &dyn Fn()| {
+        let payload = catch_unwind(AssertUnwindSafe(f)).unwrap_err();
+        match payload.downcast::<String>() {
+            Ok(words) => *words,
+            Err(payload) => payload.downcast_ref::<&str>().unwrap().to_string(),
+        }
+    };
+    let no_reactor =
+        "there is no reactor running, must be called from the context of a Tokio 1.x runtime";
+    let pair = std::os::unix::net::UnixStream::pair().unwrap();
+    pair.0.set_nonblocking(true).unwrap();
+    let stream = || pair.0.try_clone().unwrap();
+    assert_eq!(said(&|| drop(UnixStream::from_std(stream()))), no_reactor);
+    assert_eq!(said(&|| drop(unix::pipe::pipe())), no_reactor);
+    let without_io = Builder::new_current_thread().build().unwrap();
+    let _entered = without_io.enter();
+    assert!(said(&|| drop(UnixStream::from_std(stream()))).contains("IO is disabled"));
+}
+
+// It fails if an error of `ws` gets through.
+#[test]
+fn after_the_end_of_the_runtime_every_wait_says_so() {
+    let runtime = current();
+    let (mut here, _there, udp) = runtime.block_on(async {
+        let (here, there) = UnixStream::pair().unwrap();
+        (here, there, UdpSocket::bind("127.0.0.1:0").await.unwrap())
+    });
+    drop(runtime);
+    let expect = |error: io::Error| {
+        assert_eq!(error.kind(), ErrorKind::Other);
+        assert_eq!(error.to_string(), SHUTTING_DOWN);
+        assert!(tokio::runtime::is_rt_shutdown_err(&error));
+    };
+    current().block_on(async {
+        expect(here.readable().await.unwrap_err());
+        expect(here.read(&mut [0]).await.unwrap_err());
+        expect(here.write(&[0]).await.unwrap_err());
+        expect(udp.recv(&mut [0]).await.unwrap_err());
+        expect(udp.ready(Interest::ERROR).await.unwrap_err());
+    });
+}
+
+/// Reads to the end, by buffers of 4 bytes that hold 1 already.
+async fn in_portions(mut stream: impl AsyncRead + Unpin) -> Vec<Vec<u8>> {
+    let mut portions = Vec::new();
+    loop {
+        let mut bytes = [MaybeUninit::uninit(); 4];
+        let mut buf = ReadBuf::uninit(&mut bytes);
+        buf.put_slice(b"<");
+        std::future::poll_fn(|cx| Pin::new(&mut stream).poll_read(cx, &mut buf))
+            .await
+            .unwrap();
+        assert_eq!(buf.filled()[0], b'<');
+        match &buf.filled()[1..] {
+            [] => return portions,
+            portion => portions.push(portion.to_vec()),
+        }
+    }
+}
+
+// Under a checker of memory it fails if more bytes count as filled than were written. A read that
+// fills the buffer must not count as short.
+#[test]
+fn buffers_are_filled_behind_what_they_have() {
+    current().block_on(async {
+        let expected = [b"abc".to_vec(), b"de".to_vec()];
+        let (mut here, there) = connected().await;
+        here.write_all(b"abcde").await.unwrap();
+        drop(here);
+        assert_eq!(in_portions(there).await, expected);
+
+        let (mut here, there) = UnixStream::pair().unwrap();
+        here.write_all(b"abcde").await.unwrap();
+        drop(here);
+        assert_eq!(in_portions(there).await, expected);
+
+        let (mut here, there) = unix::pipe::pipe().unwrap();
+        here.write_all(b"abcde").await.unwrap();
+        there.readable().await.unwrap();
+        let mut bytes = Vec::from(*b"<");
+        assert_eq!(there.try_read_buf(&mut bytes).unwrap(), 5);
+        assert_eq!(bytes, b"<abcde");
+        here.write_all(b"abcde").await.unwrap();
+        drop(here);
+        assert_eq!(in_portions(there).await, expected);
+
+        let (here, there) = UnixDatagram::pair().unwrap();
+        here.send(b"abcde").await.unwrap();
+        let mut bytes = Vec::from(*b"<");
+        bytes.reserve(16);
+        assert_eq!(there.recv_buf(&mut bytes).await.unwrap(), 5);
+        assert_eq!(bytes, b"<abcde");
+    });
+}
+
+// Fails if a closed bit is taken back by a read.
+#[test]
+fn the_end_of_a_direction_is_ready() {
+    current().block_on(async {
+        let (here, mut there) = UnixStream::pair().unwrap();
+        drop(here);
+        let ready = there.ready(Interest::READABLE).await.unwrap();
+        assert!(ready.is_read_closed() && ready.is_readable());
+        assert_eq!(there.read(&mut [0]).await.unwrap(), 0);
+        let again = there.ready(Interest::READABLE | Interest::WRITABLE).await;
+        assert!((again.unwrap() & Ready::READ_CLOSED).is_read_closed());
+    });
+}
+
+// Fails without the wake at the end of a direction.
+#[test]
+fn a_datagram_socket_whose_receiving_side_was_ended_waits_no_more() {
+    current().block_on(async {
+        let (here, _there) = UnixDatagram::pair().unwrap();
+        let mut byte = [0];
+        let mut received = pin!(here.recv(&mut byte));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(received.as_mut().poll(&mut cx).is_pending());
+        here.shutdown(std::net::Shutdown::Read).unwrap();
+        assert_eq!(received.await.unwrap(), 0);
+    });
+}
+
+// A wait that serves one task only would leave the others.
+#[test]
+fn any_number_of_tasks_waits_for_a_socket() {
+    let runtime = multi();
+    let socket = runtime.block_on(async { UdpSocket::bind("127.0.0.1:0").await.unwrap() });
+    let socket = std::sync::Arc::new(socket);
+    let tasks: Vec<_> = (0..8)
+        .map(|_| {
+            let socket = socket.clone();
+            runtime.spawn(async move { socket.recv(&mut [0]).await.unwrap() })
+        })
+        .collect();
+    runtime.block_on(async {
+        let addr = socket.local_addr().unwrap();
+        for _ in &tasks {
+            socket.send_to(b"x", addr).await.unwrap();
+        }
+        for task in tasks {
+            assert_eq!(task.await.unwrap(), 1);
+        }
+    });
+}
+
+#[test]
+fn interests_and_readiness_are_sets() {
+    let both = Interest::READABLE | Interest::WRITABLE;
+    assert_eq!(both.remove(Interest::READABLE), Some(Interest::WRITABLE));
+    assert_eq!(both.remove(both), None);
+    assert_eq!(format!("{both:?}"), "READABLE | WRITABLE");
+    assert!((Ready::ALL - Ready::READABLE).is_readable(), "it is closed");
+    assert!(!(Ready::READABLE - Ready::READABLE).is_readable());
+    assert!(Ready::EMPTY.is_empty() && Ready::ERROR.is_error());
+}
+
+fn is_auto<T: Send + Sync + Unpin + std::panic::UnwindSafe + std::panic::RefUnwindSafe>() {}
+
+#[test]
+fn sockets_have_all_auto_traits() {
+    is_auto::<TcpListener>();
+    is_auto::<TcpSocket>();
+    is_auto::<TcpStream>();
+    is_auto::<tcp::ReadHalf<'_>>();
+    is_auto::<tcp::OwnedWriteHalf>();
+    is_auto::<UdpSocket>();
+    is_auto::<UnixDatagram>();
+    is_auto::<UnixListener>();
+    is_auto::<UnixSocket>();
+    is_auto::<UnixStream>();
+    is_auto::<unix::OwnedReadHalf>();
+    is_auto::<unix::pipe::Sender>();
+    is_auto::<AsyncFd<std::fs::File>>();
+}
+
+#[test]
+fn polling_for_a_datagram_gives_its_sender() {
+    current().block_on(async {
+        let (here, there) = UnixDatagram::pair().unwrap();
+        here.send(b"ab").await.unwrap();
+        let mut bytes = [0; 4];
+        let mut buf = ReadBuf::new(&mut bytes);
+        let sender = std::future::poll_fn(|cx| there.poll_recv_from(cx, &mut buf)).await;
+        assert!(sender.unwrap().is_unnamed());
+        assert_eq!(buf.filled(), b"ab");
+        let nothing = std::future::poll_fn(|cx| Poll::Ready(there.poll_recv(cx, &mut buf))).await;
+        assert!(nothing.is_pending());
+    });
+}
