@@ -7,6 +7,8 @@
 //!
 //! *Descriptors.* `from_raw_fd` is the caller's promise, and handed on. A call that is given a
 //! `BorrowedFd` has one that is open.
+//!
+//! Checked by `tests/net.rs` (`buffers_are_filled_behind_what_they_have`).
 #![expect(
     unsafe_code,
     reason = "buffers of tokio and bytes are filled by unsafe methods only"

@@ -30,7 +30,7 @@ use crate::{
     runtime::{self, SHUTTING_DOWN},
 };
 
-/// What a socket is registered for, and a stream of Unix.
+/// What a socket is registered for, but for TCP streams: those have urgent data as well.
 pub(crate) const BOTH: ws_reactor::Interest =
     ws_reactor::Interest::READABLE.add(ws_reactor::Interest::WRITABLE);
 
