@@ -148,6 +148,13 @@ pub(crate) trait Env: Sized {
     type Task: Ordered;
     type Peer: PeerEnv<Task = Self::Task>;
 
+    /// Whether a thread is to wait in the netpoll, whatever the callers do. Not in a runtime that has
+    /// no thread but that of its caller: what is awaited outside of a `block_on` waits for the next
+    /// one.
+    fn keeps_a_poller(&self) -> bool {
+        true
+    }
+
     fn idle(&self) -> &Idle;
     fn grq(&self) -> &GlobalQueue<Self::Task>;
     /// What the global queue is for tasks of another priority than the default one.
@@ -500,6 +507,6 @@ pub(crate) trait Env: Sized {
 
     /// Whether neither of the two facts holds.
     fn is_unattended(&self) -> bool {
-        self.nobody_polls() && self.idle().free() == self.idle().workers()
+        self.keeps_a_poller() && self.nobody_polls() && self.idle().free() == self.idle().workers()
     }
 }

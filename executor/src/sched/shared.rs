@@ -315,6 +315,10 @@ impl Env for Shared {
     type Task = Task;
     type Peer = Peer;
 
+    fn keeps_a_poller(&self) -> bool {
+        !self.config.in_order
+    }
+
     fn idle(&self) -> &Idle {
         &self.idle
     }

@@ -13,6 +13,7 @@ use ws_net::connect::connect;
 use ws_reactor::{Direction, ReadySet};
 
 use super::{SocketAddr, UCred, split};
+use crate::io::Interest;
 use crate::net::{
     common::{options, std_socket, stream},
     island::{Recv, peer_cred, recv_read_buf},
@@ -52,8 +53,13 @@ impl UnixStream {
         let netpoll = socket::netpoll();
         let knows_its_peer = |stream: &net::UnixStream| stream.peer_addr().map(drop);
         let fd = connect(&netpoll, socket, addr, BOTH, knows_its_peer).await;
-        fd.map(|fd| Self { io: Socket::of(fd) })
-            .map_err(socket::error)
+        let io = Socket::of(fd.map_err(socket::error)?).expect_report();
+        // Connected, but the listener may go before it accepts: the first event says so.
+        io.ready(Interest::WRITABLE).await?;
+        match io.get().take_error()? {
+            Some(error) => Err(error),
+            None => Ok(Self { io }),
+        }
     }
 
     /// Two streams that are connected to each other.
