@@ -128,8 +128,8 @@ thread_local! {
 /// Called at the begin of each poll of a task or a root.
 static ON_POLL: OnceLock<fn()> = OnceLock::new();
 
-/// Has `f` called at the begin of each poll of a task or a root, in the whole process: for a package
-/// that has a budget of its own for these polls. The first call counts.
+/// Has `f` called at the begin of each poll of a task or a root, in the whole process: for a
+/// package that has a budget of its own for these polls. The first call counts.
 pub fn on_poll(f: fn()) {
     ON_POLL.get_or_init(|| f);
 }

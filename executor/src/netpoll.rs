@@ -34,8 +34,8 @@ pub fn look_around() {
     });
 }
 
-/// The index of the worker that this thread is, below the number of workers. None in a `block_on` and
-/// in a blocking call.
+/// The index of the worker that this thread is, below the number of workers. None in a `block_on`
+/// and in a blocking call.
 pub fn worker_index() -> Option<usize> {
     context::with_worker(|worker| worker.and_then(Worker::worker_index))
 }

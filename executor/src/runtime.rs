@@ -269,7 +269,8 @@ impl Runtime {
     }
 }
 
-/// What [`Builder::host`] was given by the builder of the current runtime. None outside of a runtime.
+/// What [`Builder::host`] was given by the builder of the current runtime. None outside of a
+/// runtime.
 #[doc(hidden)]
 pub fn with_host<R>(f: impl FnOnce(Option<Option<&(dyn std::any::Any + Send + Sync)>>) -> R) -> R {
     crate::context::with_current(|current| {

@@ -1,4 +1,4 @@
-//! A descriptor in the netpoll: what every socket of [`net`](crate::net) is made of, and open to
+//! A descriptor in the netpoll: what every socket of `ws::net` is made of, and open to
 //! users.
 //!
 //! # What it is for

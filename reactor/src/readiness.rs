@@ -646,8 +646,8 @@ mod tests {
         assert!(cell.snapshot().is_ready(Direction::Read));
     }
 
-    // Fails if the clear takes more than its part, a closed bit for any reason, or one that an event
-    // has set since.
+    // Fails if the clear takes more than its part, a closed bit for any reason, or one that an
+    // event has set since.
     #[test]
     fn a_part_is_cleared_and_the_rest_stays() {
         let cell = ReadinessCell::fresh(BOTH);

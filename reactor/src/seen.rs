@@ -1,4 +1,5 @@
-//! Readiness as tokio's API shows it: a set for both directions, of which a caller waits for a part.
+//! Readiness as tokio's API shows it: a set for both directions, of which a caller waits for a
+//! part.
 //!
 //! Everywhere else a direction is ready or not, and all that concerns it is one answer. A caller in
 //! here waits for an error and for nothing else, or for either direction, and takes back what it
@@ -80,8 +81,8 @@ impl Registration {
     }
 
     /// Tries an operation if something of `wanted` is reported, otherwise the answer is
-    /// `ErrorKind::WouldBlock` at once. If `f` says so, what was reported of `wanted` is taken back.
-    /// What was reported before the netpoll has ended is tried after that as well.
+    /// `ErrorKind::WouldBlock` at once. If `f` says so, what was reported of `wanted` is taken
+    /// back. What was reported before the netpoll has ended is tried after that as well.
     ///
     /// # Errors
     ///
@@ -199,7 +200,8 @@ mod tests {
         assert!(registration.try_seen(ReadySet::WRITABLE, || Ok(())).is_ok());
     }
 
-    // Fails if either does nothing: a read that is tried finds the end of a FIFO that has no writer.
+    // Fails if either does nothing: a read that is tried finds the end of a FIFO that has no
+    // writer.
     #[test]
     fn an_owner_says_what_it_knows() {
         let netpoll = netpoll();
@@ -213,8 +215,8 @@ mod tests {
         assert!(polled.is_pending());
     }
 
-    // Fails if a waiter for an error is satisfied by anything else, and if one waits for a direction
-    // that was not asked for.
+    // Fails if a waiter for an error is satisfied by anything else, and if one waits for a
+    // direction that was not asked for.
     #[test]
     fn a_waiter_waits_for_its_part() {
         let netpoll = netpoll();

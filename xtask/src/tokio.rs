@@ -1,8 +1,8 @@
 //! tokio's own tests, unmodified, on the package in `compat/tokio`.
 //!
 //! The package that the registry has of tokio holds its tests. They are unpacked into
-//! `target/tokio/suite`, beside a manifest that asks for tokio and patches it (`compat/tokio/suite.toml`).
-//! Each file is a program, which has [`LIMIT`] for its tests.
+//! `target/tokio/suite`, beside a manifest that asks for tokio and patches it
+//! (`compat/tokio/suite.toml`). Each file is a program, which has [`LIMIT`] for its tests.
 //!
 //! `compat/tokio/known.txt` has the tests that do not pass, each with its reason; a line without a
 //! test is for a whole file. A test that fails and is not in there is a failure of this command. So

@@ -10,8 +10,8 @@
 //!
 //! Both are set here by tokio's public API, around the scheduler of `ws`. There is one runtime of
 //! tokio's in the process ([`REAL`]), of the current-thread kind and without drivers: it has no
-//! thread, no descriptor and no task. Its `Handle::block_on` sets both for as long as one poll of its
-//! future takes, and that poll is whatever is to run inside ([`inside`]).
+//! thread, no descriptor and no task. Its `Handle::block_on` sets both for as long as one poll of
+//! its future takes, and that poll is whatever is to run inside ([`inside`]).
 //!
 //! *The units.* Such a poll begins with a full budget, and so must each poll of a task of ours. A
 //! unit that was taken and is given back restores what there was before ([`RestoreOnPending`]). So
@@ -23,8 +23,8 @@
 //! tokio's `block_in_place` leaves both behind for a closure ([`outside`]).
 //!
 //! Rejected: wrappers around all that can be ready for ever. They are most of `sync`, and their
-//! types would not be tokio's. A `LocalSet` of tokio's around each poll, which has a budget as well:
-//! it takes a lock and five atomic operations.
+//! types would not be tokio's. A `LocalSet` of tokio's around each poll, which has a budget as
+//! well: it takes a lock and five atomic operations.
 //!
 //! Checked by `tests/budget.rs`.
 

@@ -8,9 +8,9 @@
 //! tokio = { git = "https://github.com/ws-runtime/ws" }
 //! ```
 //!
-//! What has no runtime in it (`sync`, the traits and utilities of `io`, the macros, task-locals, the
-//! cooperative budget) is tokio's own, from its package. What has one in it is a thin name for what
-//! `ws` has. Each item means what tokio's item of that name means, and its documentation is
+//! What has no runtime in it (`sync`, the traits and utilities of `io`, the macros, task-locals,
+//! the cooperative budget) is tokio's own, from its package. What has one in it is a thin name for
+//! what `ws` has. Each item means what tokio's item of that name means, and its documentation is
 //! [there](https://docs.rs/tokio/1.54.1). `docs/tokio.md` in the repository says what differs.
 
 mod context;

@@ -1,7 +1,7 @@
 //! What is always ready gives way: tokio's own `sync` and `io` on the tasks of `ws`.
 //!
-//! It fails (it hangs, and the test's limit of time ends it) if `context::fill` does nothing, and if
-//! `context::inside` is not around the threads of the runtime.
+//! It fails (it hangs, and the test's limit of time ends it) if `context::fill` does nothing, and
+//! if `context::inside` is not around the threads of the runtime.
 
 use std::{
     sync::{

@@ -1,5 +1,5 @@
-//! Sockets, where tokio's own tests do not look: giving way, the words of panics and errors, buffers
-//! that are not initialised.
+//! Sockets, where tokio's own tests do not look: giving way, the words of panics and errors,
+//! buffers that are not initialised.
 
 use std::{
     io::{self, ErrorKind},

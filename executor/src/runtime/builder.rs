@@ -414,9 +414,9 @@ impl Builder {
         self
     }
 
-    /// A runtime that has no thread but that of its caller: tasks run in `run` and `block_on` alone,
-    /// in the order of the queues. Its clock runs as the system's does, unless `frozen`, until it is
-    /// stopped.
+    /// A runtime that has no thread but that of its caller: tasks run in `run` and `block_on`
+    /// alone, in the order of the queues. Its clock runs as the system's does, unless `frozen`,
+    /// until it is stopped.
     #[doc(hidden)]
     pub fn current_thread(mut self, frozen: bool) -> Self {
         self.paused = true;

@@ -65,8 +65,8 @@ impl fmt::Debug for Host {
 }
 
 impl Host {
-    /// A thread in `block_on` polls its root, and leaves all tasks to the workers: what is written for
-    /// another runtime may rely on it.
+    /// A thread in `block_on` polls its root, and leaves all tasks to the workers: what is written
+    /// for another runtime may rely on it.
     pub(crate) fn leaves_tasks(&self) -> bool {
         self.data.is_some()
     }

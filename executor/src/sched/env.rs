@@ -148,9 +148,9 @@ pub(crate) trait Env: Sized {
     type Task: Ordered;
     type Peer: PeerEnv<Task = Self::Task>;
 
-    /// Whether a thread is to wait in the netpoll, whatever the callers do. Not in a runtime that has
-    /// no thread but that of its caller: what is awaited outside of a `block_on` waits for the next
-    /// one.
+    /// Whether a thread is to wait in the netpoll, whatever the callers do. Not in a runtime that
+    /// has no thread but that of its caller: what is awaited outside of a `block_on` waits for the
+    /// next one.
     fn keeps_a_poller(&self) -> bool {
         true
     }

@@ -66,10 +66,10 @@
 //!
 //! # *A clock that runs*
 //!
-//! A runtime that has no thread but that of its caller (`Builder::current_thread`) is built on this,
-//! too: its tasks run in `block_on` alone, and its clock may be stopped and let go again. While it
-//! runs it is the system's, nothing jumps, and the thread in the netpoll waits until the next timer
-//! is due. Such a runtime does not shuffle.
+//! A runtime that has no thread but that of its caller (`Builder::current_thread`) is built on
+//! this, too: its tasks run in `block_on` alone, and its clock may be stopped and let go again.
+//! While it runs it is the system's, nothing jumps, and the thread in the netpoll waits until the
+//! next timer is due. Such a runtime does not shuffle.
 //!
 //! # *Nothing can wake*
 //!

@@ -1,8 +1,8 @@
 //! Tasks that their owner polls: a queue of its own, beside the scheduler.
 //!
-//! Some tasks belong to no worker: those of a set that one future polls, and those of a runtime that
-//! has no thread but that of its caller. They have the cell, the handle and the wakers of every
-//! other task. Their scheduler handle alone differs: it leads to a [`TaskQueue`].
+//! Some tasks belong to no worker: those of a set that one future polls, and those of a runtime
+//! that has no thread but that of its caller. They have the cell, the handle and the wakers of
+//! every other task. Their scheduler handle alone differs: it leads to a [`TaskQueue`].
 //!
 //! | step | by | does |
 //! | --- | --- | --- |
@@ -16,14 +16,15 @@
 //! thread needs nothing from it.
 //!
 //! *Memory*: a scheduler handle has to outlive its live tasks, and the thread that schedules one
-//! touches it after the task may have ended. So that thread takes a reference to the queue before it
-//! pushes, while the task in its hand keeps it alive: the owner has a reference as well, and its
+//! touches it after the task may have ended. So that thread takes a reference to the queue before
+//! it pushes, while the task in its hand keeps it alive: the owner has a reference as well, and its
 //! drop does not give that up while a task lives, but for those that are polled just then. Their
 //! `run_next` has one.
 //!
-//! A poll has the budget of any poll (F2). The owner polls in rounds. What is woken during a round is
-//! polled in the same one, so the owner bounds its rounds. A task that was woken in its own poll, as
-//! one that yields, waits for the next round: before that the owner looks at timers and the netpoll.
+//! A poll has the budget of any poll (F2). The owner polls in rounds. What is woken during a round
+//! is polled in the same one, so the owner bounds its rounds. A task that was woken in its own
+//! poll, as one that yields, waits for the next round: before that the owner looks at timers and
+//! the netpoll.
 //!
 //! Rejected: `FuturesUnordered`, whose futures have no handles and cannot be spawned from another
 //! thread; tasks pinned to a P, which end with the `block_on` of their thread, and run although the
@@ -136,7 +137,7 @@ impl TaskQueue {
     ///
     /// # Panics
     ///
-    /// If another thread has spawned tasks by [`spawn_local`](Self::spawn_local).
+    /// If another thread has spawned tasks by [`spawn_local`](Spawner::spawn_local).
     pub fn run_next(&self) -> bool {
         let inner = &self.spawner.inner;
         assert!(

@@ -1,9 +1,10 @@
 //! What only unsafe code has: memory that is not initialised, and descriptors by number.
 //!
 //! *Memory.* A byte of a caller's buffer counts as filled if the system has written it. socket2's
-//! `recv` and its like say how many bytes they have written at the begin of the slice that they were
-//! given, and make no byte of it uninitialised. Each function below gives the free part of a buffer
-//! to one of them, takes the number from it, and lets no other code at the buffer in between.
+//! `recv` and its like say how many bytes they have written at the begin of the slice that they
+//! were given, and make no byte of it uninitialised. Each function below gives the free part of a
+//! buffer to one of them, takes the number from it, and lets no other code at the buffer in
+//! between.
 //!
 //! *Descriptors.* `from_raw_fd` is the caller's promise, and handed on. A call that is given a
 //! `BorrowedFd` has one that is open.

@@ -207,8 +207,8 @@ impl Builder {
         self
     }
 
-    /// Tasks of a current-thread runtime that run before I/O and timers have their turn. The workers
-    /// of `ws` look at them at each step.
+    /// Tasks of a current-thread runtime that run before I/O and timers have their turn. The
+    /// workers of `ws` look at them at each step.
     ///
     /// # Panics
     ///

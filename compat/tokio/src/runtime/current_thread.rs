@@ -4,8 +4,8 @@
 //! own future. Below it is a runtime of `ws` that has no thread but that of its caller
 //! (`Builder::current_thread`): it has the timers, the netpoll, and the threads for blocking calls.
 //!
-//! A task that yields, and the future itself if it does, goes on after the timers and the netpoll had
-//! their turn, as in tokio: a loop that yields until a socket is ready needs no other event.
+//! A task that yields, and the future itself if it does, goes on after the timers and the netpoll
+//! had their turn, as in tokio: a loop that yields until a socket is ready needs no other event.
 //!
 //! Any number of threads may be in `block_on`. One of them drives the queue. When it leaves, all
 //! others are woken, and one of them takes over.

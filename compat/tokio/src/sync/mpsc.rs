@@ -1,6 +1,6 @@
-//! See [tokio's](https://docs.rs/tokio/1.54.1/tokio/sync/mpsc/), which this is, but for the senders of
-//! bounded channels: [`Sender::send_timeout`] needs a timer, and those are of `ws`. So senders, and
-//! what becomes a sender again, are tokio's inside of a type of ours.
+//! See [tokio's](https://docs.rs/tokio/1.54.1/tokio/sync/mpsc/), which this is, but for the senders
+//! of bounded channels: [`Sender::send_timeout`] needs a timer, and those are of `ws`. So senders,
+//! and what becomes a sender again, are tokio's inside of a type of ours.
 
 use std::{fmt, time::Duration};
 
@@ -14,7 +14,8 @@ pub mod error {
 
     pub use tokio_real::sync::mpsc::error::*;
 
-    /// See [tokio's](https://docs.rs/tokio/1.54.1/tokio/sync/mpsc/error/enum.SendTimeoutError.html).
+    /// See
+    /// [tokio's](https://docs.rs/tokio/1.54.1/tokio/sync/mpsc/error/enum.SendTimeoutError.html).
     #[derive(PartialEq, Eq, Clone, Copy)]
     pub enum SendTimeoutError<T> {
         /// There was no room in time.

@@ -34,8 +34,8 @@ impl SocketAddr {
         self.0.as_abstract_name()
     }
 
-    /// The address that a path stands for: on Linux, one that begins with a zero byte is an abstract
-    /// name.
+    /// The address that a path stands for: on Linux, one that begins with a zero byte is an
+    /// abstract name.
     pub(super) fn of_path(path: impl AsRef<Path>) -> io::Result<Self> {
         let path = path.as_ref();
         #[cfg(any(target_os = "linux", target_os = "android"))]
