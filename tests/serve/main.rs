@@ -548,25 +548,30 @@ fn clients_that_have_sent_all_are_answered() {
 /// Nothing is written in that time, so only the option decides.
 #[test]
 fn a_client_that_has_sent_all_is_waited_for_as_long_as_asked() {
-    for workers in WORKERS {
-        for (time, ms, answer) in [("100", 2500, "slept 2500 ms\n"), ("1", 60_000, "")] {
-            let server = Server::start(Folder::new(), workers, &["--ended-time", time]);
-            let mut client = server.client();
-            client.ask(&format!("/sleep/{ms}"));
-            client.end_sending();
-            let rest = String::from_utf8(client.rest()).unwrap();
-            assert_eq!(rest.is_empty(), answer.is_empty(), "{rest}");
-            assert!(rest.ends_with(answer), "{rest}");
-            server.wait_for("serve_requests_in_flight", 1);
-            server.end();
+    let case = |workers, time, ms, answer: &str| {
+        let server = Server::start(Folder::new(), workers, &["--ended-time", time]);
+        let mut client = server.client();
+        client.ask(&format!("/sleep/{ms}"));
+        client.end_sending();
+        let rest = String::from_utf8(client.rest()).unwrap();
+        assert_eq!(rest.is_empty(), answer.is_empty(), "{rest}");
+        assert!(rest.ends_with(answer), "{rest}");
+        server.wait_for("serve_requests_in_flight", 1);
+        server.end();
+    };
+    // Each has a server of its own, and waits.
+    std::thread::scope(|scope| {
+        for workers in WORKERS {
+            scope.spawn(move || case(workers, "100", 2500, "slept 2500 ms\n"));
+            scope.spawn(move || case(workers, "1", 60_000, ""));
         }
-    }
+    });
 }
 
 /// It holds what is buffered for it no longer than that.
 #[test]
 fn a_client_that_does_not_read_is_cut_off() {
-    for workers in WORKERS {
+    let case = |workers| {
         let (server, content) = with_unread(workers, &["--write-time", "1"]);
         let mut client = server.client();
         client.ask("/files/unread");
@@ -575,5 +580,10 @@ fn a_client_that_does_not_read_is_cut_off() {
         server.wait_for("serve_requests_in_flight", 1);
         assert!(client.rest().len() < content.len());
         server.end();
-    }
+    };
+    std::thread::scope(|scope| {
+        for workers in WORKERS {
+            scope.spawn(move || case(workers));
+        }
+    });
 }

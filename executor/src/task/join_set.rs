@@ -83,10 +83,15 @@ pub struct JoinSet<T> {
     ready: Arc<Ready>,
 }
 
-// As that of tokio: libraries keep sets in what threads share.
+// An output is never pinned in it.
+impl<T> Unpin for JoinSet<T> {}
+
+// As that of tokio: libraries keep sets in what threads share, and in futures.
 const _: () = {
-    const fn check<T: Send + Sync + Unpin>() {}
+    const fn check<T: Send + Sync>() {}
     check::<JoinSet<std::cell::Cell<u8>>>();
+    const fn check_unpin<T: Unpin>() {}
+    check_unpin::<JoinSet<std::marker::PhantomPinned>>();
 };
 
 /// The ready list; see the module's head.
