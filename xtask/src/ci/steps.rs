@@ -85,6 +85,7 @@ pub(super) fn licences(place: &Place) -> Result<(), Failure> {
 
 pub(super) fn packages(place: &Place) -> Result<(), Failure> {
     remove_unpacked()?;
+    forget_built(place)?;
     let unpublished = "--exclude xtask --exclude ws-bench --exclude ws-ui";
     place.cargo(&format!(
         "package --workspace {unpublished} --allow-dirty --quiet"
@@ -114,6 +115,21 @@ fn remove_unpacked() -> Result<(), Failure> {
             if is_ours(&package.file_name().to_string_lossy()) {
                 fs::remove_dir_all(package.path()).map_err(at(&package.path()))?;
             }
+        }
+    }
+    Ok(())
+}
+
+/// Has cargo build our packages anew: what it has built of one that came from a registry it takes
+/// for good, as long as the version is the same.
+fn forget_built(place: &Place) -> Result<(), Failure> {
+    let fingerprints = place.target.join("debug/.fingerprint");
+    if !fingerprints.exists() {
+        return Ok(());
+    }
+    for package in entries(&fingerprints)? {
+        if package.file_name().to_string_lossy().starts_with("ws-") {
+            fs::remove_dir_all(package.path()).map_err(at(&package.path()))?;
         }
     }
     Ok(())

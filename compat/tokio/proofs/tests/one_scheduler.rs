@@ -1,5 +1,5 @@
-//! No thread and no epoll of tokio's own is in the process. A file of its own, since it counts those
-//! of the whole process.
+//! No thread and no epoll of tokio's own is in the process. A file of its own, since it counts
+//! those of the whole process.
 
 use std::time::Duration;
 
