@@ -181,24 +181,27 @@ pub(super) fn benchmarks(place: &Place) -> Result<(), Failure> {
     place.cargo("bench-all --quick")
 }
 
-/// The package that takes tokio's place, with its own tests and tokio's.
+/// The package that takes tokio's place: its own tests, those of libraries on it, and tokio's.
 pub(super) fn tokio_tests(place: &Place) -> Result<(), Failure> {
-    let folder = place.root.join("compat/tokio");
-    let compat = |words: &str| -> Result<Command, Failure> {
-        let mut command = cargo::command(&folder);
+    let cargo_in = |folder: &str, words: &str| -> Result<Command, Failure> {
+        let mut command = cargo::command(&place.root.join(folder));
         command
             .args(words.split(' '))
             .env("CARGO_TARGET_DIR", place.target.join("tokio/target"))
             .envs(tokio::environment(&place.root)?);
         Ok(command)
     };
-    process::run(&mut compat("fmt --check")?)?;
-    process::run(&mut compat(
-        "clippy --locked --quiet --all-targets -- -D warnings",
-    )?)?;
+    let mut tests = Vec::new();
+    for folder in ["compat/tokio", "compat/tokio/proofs"] {
+        process::run(&mut cargo_in(folder, "fmt --check")?)?;
+        let lint = "clippy --locked --quiet --all-targets -- -D warnings";
+        process::run(&mut cargo_in(folder, lint)?)?;
+        tests.push(cargo_in(folder, "test --locked")?);
+    }
     let mut suite = xtask("tokio-tests")?;
     suite.env("CARGO_TARGET_DIR", &place.target);
-    place.tests("tokio-tests", [compat("test --locked")?, suite])
+    tests.push(suite);
+    place.tests("tokio-tests", tests)
 }
 
 pub(super) fn tests_release(place: &Place) -> Result<(), Failure> {
