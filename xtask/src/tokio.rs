@@ -66,6 +66,14 @@ pub(crate) fn check(root: &Path, files: &[&str]) -> Result<(), Failure> {
     Ok(())
 }
 
+/// `cargo xtask tokio-env`.
+pub(crate) fn print_environment(root: &Path) -> Result<(), Failure> {
+    for (name, value) in environment(root)? {
+        println!("export {name}='{value}'");
+    }
+    Ok(())
+}
+
 /// The variables by which git and cargo find the package of tokio on this machine.
 pub(crate) fn environment(root: &Path) -> Result<[(&'static str, String); 4], Failure> {
     let place = cargo::target(root).join("tokio");
