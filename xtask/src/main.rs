@@ -12,7 +12,8 @@
 //!   monitor adds none, and `counts ordered` what tasks of the default priority pay for priorities.
 //! - `cargo xtask scaling [TABLE]` writes the tables of `docs/scaling.md` anew: `tasks`, `workers`,
 //!   `timers`, `connections`, `simulated`.
-//! - `cargo xtask tokio-tests [FILE…]` runs tokio's own tests on the package in `compat/tokio`.
+//! - `cargo xtask tokio-tests [FILE…]` runs tokio's own tests on the package in `compat/tokio`;
+//!   `tokio-tests bless` writes the page with a row for each file.
 //! - `cargo xtask tokio-env` prints the variables by which cargo finds tokio's source without the
 //!   internet, for work in `compat/tokio`.
 //! - `cargo xtask layers` compares the imports of the executor with the order of its layers.
@@ -46,7 +47,7 @@ use std::{
     process::ExitCode,
 };
 
-const USAGE: &str = "usage: cargo xtask quick | ci [--list|SECTION…] | ablate [NAME] | abort | models [FILTER] | mutants [NAME] | counts [bless|sysmon|ordered] | scaling [TABLE] | layers | lines | tokio-env | tokio-tests [FILE…] | deep [STEP…]";
+const USAGE: &str = "usage: cargo xtask quick | ci [--list|SECTION…] | ablate [NAME] | abort | models [FILTER] | mutants [NAME] | counts [bless|sysmon|ordered] | scaling [TABLE] | layers | lines | tokio-env | tokio-tests [bless|FILE…] | deep [STEP…]";
 
 /// What went wrong, in words.
 type Failure = String;
@@ -72,6 +73,7 @@ fn main() -> ExitCode {
         ["ci", ref arguments @ ..] => ci::check(&root(), arguments),
         ["lines"] => lines::check(&root()),
         ["tokio-env"] => tokio::print_environment(&root()),
+        ["tokio-tests", "bless"] => tokio::bless(&root()),
         ["tokio-tests", ref files @ ..] => tokio::check(&root(), files),
         ["layers"] => layers::check(&root()),
         ["deep", ref steps @ ..] => deep::check(&root(), steps),

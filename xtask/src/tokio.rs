@@ -43,8 +43,21 @@ enum Outcome {
 /// What became of the tests of a file.
 type Outcomes = BTreeMap<String, Outcome>;
 
+/// `cargo xtask tokio-tests bless`: writes the table of all files anew, if all is as known.
+pub(crate) fn bless(root: &Path) -> Result<(), Failure> {
+    let (results, known) = run_all(root, &[])?;
+    let path = root.join("docs/tokio-tests.md");
+    fs::write(&path, table(&results, &known)).map_err(at(&path))
+}
+
 /// `cargo xtask tokio-tests [FILE…]`.
 pub(crate) fn check(root: &Path, files: &[&str]) -> Result<(), Failure> {
+    run_all(root, files).map(drop)
+}
+
+type Results = BTreeMap<String, Outcomes>;
+
+fn run_all(root: &Path, files: &[&str]) -> Result<(Results, Known), Failure> {
     let place = cargo::target(root).join("tokio");
     let known = Known::read(&root.join("compat/tokio/known.txt"))?;
     let suite = unpack(root, &place)?;
@@ -63,7 +76,42 @@ pub(crate) fn check(root: &Path, files: &[&str]) -> Result<(), Failure> {
         println!("{line}");
     }
     println!("{}", result(&results));
-    Ok(())
+    Ok((results, known))
+}
+
+/// The page `docs/tokio-tests.md`.
+fn table(results: &Results, known: &Known) -> String {
+    let mut text = format!(
+        "# tokio's own tests on `compat/tokio`\n\n{}. `cargo xtask tokio-tests bless` writes this page.\n\n\
+         Files without a test are for other systems, or need `--cfg tokio_unstable`.\n\n\
+         | file | passed | not passed | reason |\n| --- | ---: | ---: | --- |\n",
+        summary(results, known)
+    );
+    for (file, outcomes) in results {
+        let passed = outcomes
+            .values()
+            .filter(|outcome| **outcome == Outcome::Passed)
+            .count();
+        let reasons: Vec<_> = known
+            .reasons
+            .range(format!("{file}::")..format!("{file}:;"))
+            .map(|(name, reason)| format!("`{}`: {reason}", &name[file.len() + 2..]))
+            .collect();
+        let others = outcomes.len() - passed;
+        let _ = writeln!(
+            text,
+            "| `{file}` | {passed} | {others} | {} |",
+            reasons.join("; ")
+        );
+    }
+    for (file, reason) in known
+        .reasons
+        .iter()
+        .filter(|(name, _)| !name.contains("::"))
+    {
+        let _ = writeln!(text, "| `{file}` | | all | {reason} |");
+    }
+    text
 }
 
 /// `cargo xtask tokio-env`.
@@ -345,7 +393,7 @@ impl Known {
         reasons.map(|(name, reason)| format!("test tokio::{name} ... ignored, {reason}"))
     }
 
-    fn faults(&self, results: &BTreeMap<String, Outcomes>, all: bool) -> Vec<String> {
+    fn faults(&self, results: &Results, all: bool) -> Vec<String> {
         let mut faults = Vec::new();
         let mut seen = BTreeSet::new();
         for (file, outcomes) in results {
@@ -371,7 +419,7 @@ impl Known {
 
 /// The counts as the test harness writes them, for those that sum them up. Those that are known not
 /// to pass count as ignored.
-fn result(results: &BTreeMap<String, Outcomes>) -> String {
+fn result(results: &Results) -> String {
     let all = results.values().flat_map(Outcomes::values);
     let passed = all
         .clone()
@@ -382,7 +430,7 @@ fn result(results: &BTreeMap<String, Outcomes>) -> String {
 }
 
 /// The closing line.
-fn summary(results: &BTreeMap<String, Outcomes>, known: &Known) -> String {
+fn summary(results: &Results, known: &Known) -> String {
     let all = results.values().flat_map(Outcomes::values);
     let count = |wanted| all.clone().filter(|outcome| **outcome == wanted).count();
     let left_out = known
@@ -447,6 +495,21 @@ mod tests {
         assert_eq!(faults[0], "f::b passes: take it out of known.txt");
         assert_eq!(faults[1], "f::c fails");
         assert!(known.is_left_out("g") && !known.is_left_out("f"));
+    }
+
+    #[test]
+    fn the_page_has_a_row_for_each_file() {
+        let known = Known::parse("f::b because\nfg::x other\nh not here\n").unwrap();
+        let outcomes = [
+            ("a".to_owned(), Outcome::Passed),
+            ("b".to_owned(), Outcome::Failed),
+        ];
+        let results = BTreeMap::from([("f".to_owned(), Outcomes::from(outcomes))]);
+        let page = table(&results, &known);
+        assert!(
+            page.ends_with("| `f` | 1 | 1 | `b`: because |\n| `h` | | all | not here |\n"),
+            "{page}"
+        );
     }
 
     #[test]
