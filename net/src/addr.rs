@@ -62,11 +62,16 @@ pub fn lookup_host<A: ToSocketAddrs>(
 }
 
 /// The addresses that `addr` means.
-pub async fn resolve<A: ToSocketAddrs>(addr: &A) -> io::Result<Addrs> {
-    match addr.resolve() {
-        sealed::Resolved::Known(addrs) => Ok(addrs),
-        sealed::Resolved::Invalid(error) => Err(error),
-        sealed::Resolved::Name(name, port) => look_up(name, port).await,
+///
+/// The future does not borrow `addr`, which need not be `Sync` then.
+pub fn resolve<A: ToSocketAddrs>(addr: &A) -> impl Future<Output = io::Result<Addrs>> + use<A> {
+    let resolved = addr.resolve();
+    async move {
+        match resolved {
+            sealed::Resolved::Known(addrs) => Ok(addrs),
+            sealed::Resolved::Invalid(error) => Err(error),
+            sealed::Resolved::Name(name, port) => look_up(name, port).await,
+        }
     }
 }
 

@@ -259,16 +259,17 @@ pub mod unix {
     }
 
     impl Signal {
-        /// Forgets the signals that have come, for one who listens on in the place of another.
+        /// Forgets the signals that have come, for a listener in the place of another. Says whether
+        /// there were any, also after the end of its runtime.
         ///
         /// # Errors
         ///
         /// What the system says.
         #[doc(hidden)]
-        pub fn forget(&mut self) -> io::Result<()> {
+        pub fn forget(&mut self) -> io::Result<bool> {
             match drain(self.bytes.get_ref()) {
-                Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
-                _ => Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+                drained => drained.map(|()| true),
             }
         }
     }

@@ -99,23 +99,11 @@ impl Registration {
         }
         f().inspect_err(|error| {
             if error.kind() == io::ErrorKind::WouldBlock {
-                self.clear_blocked_part(seen, wanted, error);
+                // The operation is the user's: it may have asked about anything. So a direction that
+                // is closed stays closed.
+                self.source().readiness.clear_seen(seen, wanted, Why::Asked);
             }
         })
-    }
-
-    /// The kernel knows whether a direction is closed, and may say so if the operation was about
-    /// that direction and no other.
-    fn clear_blocked_part(&self, seen: Seen, wanted: ReadySet, error: &io::Error) {
-        let one = [ReadySet::READABLE, ReadySet::WRITABLE]
-            .into_iter()
-            .filter(|one| wanted.contains(*one))
-            .count();
-        let why = match error.raw_os_error() {
-            Some(_) if one == 1 => Why::KernelWouldBlock,
-            _ => Why::Asked,
-        };
-        self.source().readiness.clear_seen(seen, wanted, why);
     }
 
     /// `wait` puts the waker in.

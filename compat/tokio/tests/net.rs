@@ -262,3 +262,44 @@ fn polling_for_a_datagram_gives_its_sender() {
         assert!(nothing.is_pending());
     });
 }
+
+// Fails if what an operation of the user's says counts for the descriptor: this one asks about
+// something else.
+#[test]
+fn an_operation_that_would_block_does_not_open_a_closed_direction() {
+    current().block_on(async {
+        let (mut here, mut there) = connected().await;
+        there.shutdown().await.unwrap();
+        here.readable().await.unwrap();
+        let other = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        other.set_nonblocking(true).unwrap();
+        for interest in [Interest::READABLE, Interest::READABLE | Interest::PRIORITY] {
+            let blocked = here.try_io(interest, || other.recv(&mut [0]));
+            assert_eq!(blocked.unwrap_err().kind(), ErrorKind::WouldBlock);
+        }
+        assert_eq!(here.read(&mut [0]).await.unwrap(), 0);
+    });
+}
+
+#[test]
+fn a_fresh_connection_has_room_to_write() {
+    current().block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).await;
+        assert_eq!(stream.unwrap().try_write(b"x").unwrap(), 1);
+    });
+}
+
+/// It compiles: an address need not be `Sync`.
+#[test]
+fn an_address_of_any_type_goes_into_a_task() {
+    fn is_send<T: Send>(_: T) {}
+    fn check<A: tokio::net::ToSocketAddrs + Send + Copy + 'static>(addr: A) {
+        is_send(TcpStream::connect(addr));
+        is_send(TcpListener::bind(addr));
+        is_send(UdpSocket::bind(addr));
+    }
+    let runtime = current();
+    let _entered = runtime.enter();
+    check(("127.0.0.1", 1));
+}

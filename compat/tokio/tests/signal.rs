@@ -87,3 +87,48 @@ fn a_listener_outlives_its_runtime() {
     });
     drop(listener);
 }
+
+/// A future on a thread of no runtime.
+fn now<F: Future>(future: F) -> Option<F::Output> {
+    let mut cx = Context::from_waker(Waker::noop());
+    match std::pin::pin!(future).poll(&mut cx) {
+        std::task::Poll::Ready(output) => Some(output),
+        std::task::Poll::Pending => None,
+    }
+}
+
+// Fails if the end of its runtime counts as a signal.
+#[test]
+fn the_end_of_the_runtime_is_no_signal() {
+    let ended = runtime();
+    let mut listener = {
+        let _entered = ended.enter();
+        signal(SignalKind::hangup()).unwrap()
+    };
+    drop(ended);
+    assert_eq!(now(listener.recv()), None);
+    runtime().block_on(async { assert!(!is_told(&mut listener)) });
+}
+
+// Fails if the listener that takes the place of the last one begins with nothing.
+#[test]
+fn a_signal_before_the_end_of_the_runtime_is_heard_after_it() {
+    let ended = runtime();
+    let mut listener = {
+        let _entered = ended.enter();
+        signal(SignalKind::user_defined2()).unwrap()
+    };
+    drop(ended);
+    raise("USR2");
+    runtime().block_on(async { listener.recv().await.unwrap() });
+    raise("USR2");
+    runtime().block_on(async { listener.recv().await.unwrap() });
+}
+
+#[test]
+fn a_number_beyond_all_signals_is_refused_with_tokios_words() {
+    let _runtime = runtime();
+    let _entered = _runtime.enter();
+    let error = signal(SignalKind::from_raw(200)).unwrap_err();
+    assert_eq!(error.to_string(), "signal too large");
+}

@@ -24,6 +24,7 @@ use crate::{
         AsyncRead, AsyncSeek, AsyncWrite, ReadBuf,
         buf::{Buf, DEFAULT_MAX_BUF_SIZE},
     },
+    runtime::Handle,
     sync::Mutex,
     task::{JoinHandle, spawn_blocking},
 };
@@ -246,6 +247,9 @@ impl File {
     ) -> Poll<io::Result<usize>> {
         let inner = self.inner.get_mut();
         ready!(inner.poll_flush(cx))?;
+        if Handle::current().ws.is_ending() {
+            return Poll::Ready(Err(io::Error::other("background task failed")));
+        }
         let buf = inner.idle();
         let back = buf.discard();
         let len = buf.copy_from(slices, self.max_buf_size);

@@ -262,16 +262,15 @@ impl<S> Socket<S> {
         interest: Interest,
         mut f: impl FnMut() -> io::Result<R>,
     ) -> io::Result<R> {
-        match interest {
-            Interest::READABLE => return self.io(Direction::Read, f).await,
-            Interest::WRITABLE => return self.io(Direction::Write, f).await,
-            _ => {}
-        }
         loop {
             wait(self.registration(), interest).await?;
+            let unit = poll_fn(poll_proceed).await;
             match self.try_io(interest, &mut f) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                answer => return answer,
+                answer => {
+                    unit.made_progress();
+                    return answer;
+                }
             }
         }
     }

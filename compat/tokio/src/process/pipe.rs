@@ -13,6 +13,7 @@ use ws_reactor::{Interest, pipe};
 
 use crate::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::socket,
     runtime::io_handle,
 };
 
@@ -95,6 +96,7 @@ impl AsyncWrite for ChildStdin {
     ) -> Poll<io::Result<usize>> {
         self.0
             .poll_io(cx, Interest::WRITABLE, || self.0.get_ref().write(bytes))
+            .map_err(socket::error)
     }
 
     fn poll_write_vectored(
@@ -102,9 +104,10 @@ impl AsyncWrite for ChildStdin {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.0.poll_io(cx, Interest::WRITABLE, || {
+        let written = self.0.poll_io(cx, Interest::WRITABLE, || {
             self.0.get_ref().write_vectored(slices)
-        })
+        });
+        written.map_err(socket::error)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -128,7 +131,7 @@ fn poll_read(
     let read = end.poll_io(cx, Interest::READABLE, || {
         end.get_ref().read(dst.initialize_unfilled())
     });
-    let read = ready!(read)?;
+    let read = ready!(read).map_err(socket::error)?;
     dst.advance(read);
     Poll::Ready(Ok(()))
 }

@@ -124,6 +124,9 @@ fn listen(kind: SignalKind) -> io::Result<ws::Signal> {
     if kind.0 <= 0 {
         return Err(refused());
     }
+    if kind.0 > libc::SIGRTMAX() {
+        return Err(io::Error::other("signal too large"));
+    }
     match ws::signal(ws::SignalKind::from_raw(kind.0)) {
         // In the words of `ws`, not of the system.
         Err(error)
@@ -145,10 +148,17 @@ impl Signal {
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<()>> {
         let ws = self.ws.as_mut().expect("it is there until the drop");
         while ready!(ws.poll_recv(cx)).is_err() {
-            // Its runtime has ended. In tokio any runtime serves.
-            match Handle::try_current().map(|_| listen(self.kind)) {
-                Ok(Ok(listener)) => *ws = listener,
-                _ => return Poll::Ready(None),
+            // Its runtime has ended. In tokio any runtime serves, and without one it waits. The next
+            // listener is there before the last one is asked, so no signal is lost in between.
+            let next = Handle::try_current()
+                .ok()
+                .and_then(|_| listen(self.kind).ok());
+            if matches!(ws.forget(), Ok(true)) {
+                return Poll::Ready(Some(()));
+            }
+            match next {
+                Some(listener) => *ws = listener,
+                None => return Poll::Pending,
             }
         }
         Poll::Ready(Some(()))

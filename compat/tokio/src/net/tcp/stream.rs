@@ -9,11 +9,8 @@ use std::{
 
 use socket2::{Domain, SockRef};
 use tokio_real::io::ReadBuf;
-use ws_net::{
-    AsyncFd,
-    connect::{connect_tcp, tcp_socket},
-};
-use ws_reactor::{Direction, STREAM_INTEREST};
+use ws_net::connect::{connect_tcp, tcp_socket};
+use ws_reactor::{Direction, ReadySet, STREAM_INTEREST};
 
 use super::split;
 use crate::net::{
@@ -48,11 +45,11 @@ impl TcpStream {
     pub(crate) async fn connect_by(socket: socket2::Socket, addr: SocketAddr) -> io::Result<Self> {
         let netpoll = socket::netpoll();
         let fd = connect_tcp(&netpoll, socket, addr).await;
-        fd.map(Self::of).map_err(socket::error)
-    }
-
-    fn of(fd: AsyncFd<net::TcpStream>) -> Self {
-        Self { io: Socket::of(fd) }
+        // A connect that is over leaves room to write.
+        fd.map(|fd| Self {
+            io: Socket::of(fd).assume(ReadySet::WRITABLE),
+        })
+        .map_err(socket::error)
     }
 
     #[inline]
