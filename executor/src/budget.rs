@@ -147,7 +147,7 @@ pub(crate) fn with_budget<R>(poll: impl FnOnce() -> R) -> R {
 }
 
 /// Runs `poll` without any budget.
-pub(crate) fn unbudgeted<R>(poll: impl FnOnce() -> R) -> R {
+pub fn unbudgeted<R>(poll: impl FnOnce() -> R) -> R {
     restore_after(Budget::new(None), poll)
 }
 

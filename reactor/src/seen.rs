@@ -99,8 +99,8 @@ impl Registration {
         }
         f().inspect_err(|error| {
             if error.kind() == io::ErrorKind::WouldBlock {
-                // The operation is the user's: it may have asked about anything. So a direction that
-                // is closed stays closed.
+                // The operation is the user's: it may have asked about anything. So a direction
+                // that is closed stays closed.
                 self.source().readiness.clear_seen(seen, wanted, Why::Asked);
             }
         })

@@ -15,9 +15,6 @@ use std::{
     time::Duration,
 };
 
-use ws_executor::task::JoinHandle;
-
-use self::current_thread::CurrentThread;
 pub use self::{
     builder::Builder,
     handle::{EnterGuard, Handle, TryCurrentError},
@@ -25,12 +22,13 @@ pub use self::{
     local_runtime::{LocalOptions, LocalRuntime},
     metrics::RuntimeMetrics,
 };
+use self::{current_thread::CurrentThread, handle::Depth};
 pub(crate) use self::{
     current_thread::is_in_block_on,
     handle::{io_handle, spawn_on, time_handle},
     host::{Host, with_host},
 };
-use crate::context;
+use crate::{context, task::JoinHandle};
 
 /// The error of what needs a runtime, outside of one.
 pub(crate) const NO_CONTEXT: &str =
@@ -111,6 +109,7 @@ impl Runtime {
     /// If the future does, and on a thread that drives a runtime.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        let _depth = Depth::new();
         match &self.current_thread {
             Some(current_thread) => {
                 context::inside(|| current_thread.block_on(&self.handle, future))

@@ -1,14 +1,16 @@
 //! See [tokio's](https://docs.rs/tokio/1.54.1/tokio/task/).
 
 mod blocking;
+mod join;
 mod join_set;
 mod local_set;
 
 pub use tokio_real::task::{LocalKey, Unconstrained, consume_budget, coop, unconstrained};
-pub use ws_executor::task::{AbortHandle, Id, JoinError, JoinHandle};
+pub use ws_executor::task::{AbortHandle, Id, JoinError};
 
 pub use self::{
     blocking::{block_in_place, spawn_blocking},
+    join::JoinHandle,
     join_set::JoinSet,
     local_set::{LocalEnterGuard, LocalSet, spawn_local},
 };

@@ -431,10 +431,12 @@ impl Builder {
     pub fn host(
         mut self,
         data: StdArc<dyn std::any::Any + Send + Sync>,
+        thread_name: StdArc<dyn Fn() -> String + Send + Sync>,
         around: fn(&mut dyn FnMut()),
     ) -> Self {
         self.host = Host {
             data: Some(data),
+            thread_name: Some(thread_name),
             around: Some(around),
         };
         self

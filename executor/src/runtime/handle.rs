@@ -241,6 +241,12 @@ impl Handle {
         self.shared.config.host.data.as_ref()
     }
 
+    /// A number that no other runtime has while this one is there.
+    #[doc(hidden)]
+    pub fn address(&self) -> usize {
+        Arc::as_ptr(&self.shared).addr()
+    }
+
     /// Whether the runtime has begun to end.
     #[doc(hidden)]
     pub fn is_ending(&self) -> bool {

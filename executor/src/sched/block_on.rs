@@ -270,7 +270,8 @@ struct Attends<'a>(Option<&'a Shared>);
 
 impl<'a> Attends<'a> {
     fn begin(shared: &'a Shared) -> Self {
-        if is_in_a_hook() {
+        // The API above may have hooks for the runtime's own threads alone.
+        if is_in_a_hook() || shared.config.host.leaves_tasks() {
             return Self(None);
         }
         in_a_hook(|| shared.config.hooks.call_start());

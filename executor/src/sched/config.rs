@@ -43,7 +43,10 @@ impl Config {
     }
 
     pub(crate) fn thread_name(&self, number: usize) -> String {
-        format!("{}-{number}", self.name)
+        match &self.host.thread_name {
+            Some(name) => name(),
+            None => format!("{}-{number}", self.name),
+        }
     }
 }
 
@@ -52,6 +55,8 @@ impl Config {
 pub(crate) struct Host {
     /// What it knows of the runtime.
     pub(crate) data: Option<Arc<dyn Any + Send + Sync>>,
+    /// Names a thread, in place of a name and a number.
+    pub(crate) thread_name: Option<Arc<dyn Fn() -> String + Send + Sync>>,
     /// Calls what it is given, which is all that a thread of the runtime does.
     pub(crate) around: Option<fn(&mut dyn FnMut())>,
 }

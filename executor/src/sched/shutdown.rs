@@ -99,6 +99,10 @@ const ABORTED_AT_ONCE: usize = 256;
 /// for nothing.
 const CLOSING_WAIT: Duration = Duration::from_millis(20);
 
+/// How long they work below another runtime's API, which may give its drop no limit: tasks that are
+/// dropped meanwhile find them.
+const HOSTED_RESOURCES_STAY: Duration = Duration::from_millis(50);
+
 /// How far the end of a runtime has come, and what it needs.
 #[derive(Debug)]
 pub(crate) struct End {
@@ -228,7 +232,7 @@ impl Shared {
         };
         let mut drained = self.live_tasks() == 0;
         if !drained && !self.has_no_thread() {
-            drained = self.wait_for_the_last_task(left(grace / 4 * 3));
+            drained = self.wait_for_the_last_task(left(self.resources_stay(grace)));
             if !drained {
                 self.in_the_background("end", |shared| shared.shut_down_resources());
                 drained = self.wait_for_the_last_task(left(grace));
@@ -247,6 +251,17 @@ impl Shared {
         }
         if !ended || (joins == Joins::Yes && !self.join_threads(left(grace))) {
             self.report_left();
+        }
+    }
+
+    /// How long timers and sockets work after the begin of the end.
+    fn resources_stay(&self, grace: Duration) -> Duration {
+        let most = grace / 4 * 3;
+        if self.config.host.leaves_tasks() {
+            // Code that waits for one of them holds up the end there, however long that may take.
+            most.min(HOSTED_RESOURCES_STAY)
+        } else {
+            most
         }
     }
 
@@ -283,6 +298,17 @@ impl Shared {
                 self.help_to_clear();
                 let begin = Instant::now();
                 let left = || grace.checked_sub(begin.elapsed());
+                let stay = self.resources_stay(grace);
+                let stays = || {
+                    stay.checked_sub(begin.elapsed())
+                        .filter(|left| !left.is_zero())
+                };
+                if self.wait_for_the_end(stays) {
+                    return;
+                }
+                if self.config.host.leaves_tasks() {
+                    self.shut_down_resources();
+                }
                 if !self.wait_for_the_end(|| left().filter(|left| !left.is_zero())) {
                     self.report_left();
                 }

@@ -343,7 +343,10 @@ impl Worker {
         fence(SeqCst);
         let goes_on = || self.has_private() || self.is_asked_to_drain();
         let mut stands_in = false;
-        let hooked = self.has_park_hooks() && !goes_on() && !self.must_stand_in();
+        let hooked = self.has_park_hooks()
+            && !self.shared.config.host.leaves_tasks()
+            && !goes_on()
+            && !self.must_stand_in();
         if hooked {
             self.call_park_hook();
         }

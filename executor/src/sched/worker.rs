@@ -118,6 +118,9 @@ pub(super) fn work(shared: &Arc<Shared>, processor: Box<Processor>, call: Option
 }
 
 fn work_inside(shared: &Arc<Shared>, processor: Box<Processor>, call: Option<Task>) {
+    // For the hooks, which run outside of the worker's frame.
+    let hosted = shared.config.host.leaves_tasks();
+    let _entered = hosted.then(|| context::enter(shared.clone()));
     let hooked = shared.config.hooks.has_start();
     let worker = if hooked {
         Worker::new(shared.clone(), processor, Scope::All, None)

@@ -139,12 +139,7 @@ impl TaskQueue {
     ///
     /// If another thread has spawned tasks by [`spawn_local`](Spawner::spawn_local).
     pub fn run_next(&self) -> bool {
-        let inner = &self.spawner.inner;
-        assert!(
-            inner.lock().is_own(),
-            "a queue with tasks that are not `Send` was polled on another thread"
-        );
-        inner.clone().run_next()
+        self.spawner.inner.clone().run_next()
     }
 
     /// Ends a round: the tasks that have yielded are in the queue again. True if there are any.
@@ -303,6 +298,11 @@ impl Inner {
     /// By value: the queue is there until the end of the poll, whatever that drops.
     fn run_next(self: Arc<Self>) -> bool {
         let mut state = self.lock();
+        // Under the lock by which the task is taken: whose queue it is may be decided at any time.
+        if !state.is_own() {
+            drop(state);
+            panic!("a queue with tasks that are not `Send` was polled on another thread");
+        }
         let Some(task) = state.queue.pop_front() else {
             return false;
         };

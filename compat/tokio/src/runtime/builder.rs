@@ -19,6 +19,11 @@ type Hook = Option<Arc<dyn Fn() + Send + Sync>>;
 /// The longest time that a runtime's drop waits for code that blocks: practically for ever.
 const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
+/// The threads and stacks that `ws` takes; tokio has no limit, or that of the system.
+const THREADS_MAX: usize = 1 << 15;
+const STACK_MIN: usize = 64 * 1024;
+const STACK_MAX: usize = 1 << 30;
+
 /// See [tokio's](https://docs.rs/tokio/1.54.1/tokio/runtime/struct.Builder.html).
 pub struct Builder {
     flavor: RuntimeFlavor,
@@ -301,22 +306,23 @@ impl Builder {
             listeners: Listeners::default(),
         });
         let mut builder = ws_executor::runtime::Builder::new()
-            .thread_name((self.thread_name)())
             .shutdown_grace(FOR_EVER)
-            .host(host, |work| context::inside(work));
+            .host(host, self.thread_name.clone(), |work| context::inside(work));
         let workers = match (is_current, self.workers) {
             (true, _) => 1,
             (false, Some(workers)) => workers,
             (false, None) => workers_from_environment()?,
         };
-        builder = builder
-            .workers(workers)
-            .max_threads(2 * workers + self.max_blocking_threads);
+        builder = builder.workers(workers).max_threads(
+            (2 * workers)
+                .saturating_add(self.max_blocking_threads)
+                .min(THREADS_MAX),
+        );
         if is_current {
             builder = builder.current_thread(self.start_paused);
         }
         if let Some(bytes) = self.stack_size {
-            builder = builder.stack_size(bytes);
+            builder = builder.stack_size(bytes.clamp(STACK_MIN, STACK_MAX));
         }
         if let Some(keep_alive) = self.keep_alive {
             builder = builder.keep_alive(keep_alive);

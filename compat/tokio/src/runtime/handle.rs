@@ -2,10 +2,8 @@
 
 use std::{cell::Cell, error::Error, fmt, future::Future, marker::PhantomData, sync::Arc};
 
-use ws_executor::task::JoinHandle;
-
 use super::{Host, Id, NO_CONTEXT, RuntimeFlavor, RuntimeMetrics, with_host};
-use crate::context;
+use crate::{context, task::JoinHandle};
 
 /// See [tokio's](https://docs.rs/tokio/1.54.1/tokio/runtime/struct.Handle.html).
 #[derive(Clone)]
@@ -56,7 +54,7 @@ impl Handle {
     /// Makes the runtime the current one of this thread.
     pub fn enter(&self) -> EnterGuard<'_> {
         EnterGuard {
-            _depth: Depth(DEPTH.replace(DEPTH.get() + 1)),
+            _depth: Depth::new(),
             _entered: self.ws.enter(),
             _handle: PhantomData,
         }
@@ -70,8 +68,8 @@ impl Handle {
         F::Output: Send + 'static,
     {
         match self.queue() {
-            Some(queue) => queue.spawn(future),
-            None => self.ws.spawn(future),
+            Some(queue) => JoinHandle::of(queue.spawn(future)),
+            None => JoinHandle::of(self.ws.spawn(future)),
         }
     }
 
@@ -82,7 +80,7 @@ impl Handle {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        self.ws.spawn_blocking(|| context::outside(f))
+        JoinHandle::of(self.ws.spawn_blocking(|| context::outside(f)))
     }
 
     /// Runs a future to its end on this thread. Other tasks are left to the runtime.
@@ -92,6 +90,7 @@ impl Handle {
     /// If the future does, and on a thread that drives a runtime.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        let _depth = Depth::new();
         context::inside(|| self.ws.block_on(future))
     }
 
@@ -103,7 +102,10 @@ impl Handle {
 
     /// The runtime's id.
     pub fn id(&self) -> Id {
-        self.host.as_ref().map_or_else(Id::next, |host| host.id)
+        match &self.host {
+            Some(host) => host.id,
+            None => Id::of_address(self.ws.address()),
+        }
     }
 
     /// The name that the builder gave to the runtime.
@@ -133,8 +135,8 @@ where
         None => Err(()),
     });
     match queue {
-        Ok(None) => ws_executor::spawn(future),
-        Ok(Some(queue)) => queue.spawn(future),
+        Ok(None) => JoinHandle::of(ws_executor::spawn(future)),
+        Ok(Some(queue)) => JoinHandle::of(queue.spawn(future)),
         Err(()) => panic!("{NO_CONTEXT}"),
     }
 }
@@ -190,7 +192,13 @@ thread_local! {
 /// How many guards of this thread lie below it. A type of its own, since a guard with a drop of its
 /// own would keep its runtime from being moved.
 #[derive(Debug)]
-struct Depth(usize);
+pub(super) struct Depth(usize);
+
+impl Depth {
+    pub(super) fn new() -> Self {
+        Self(DEPTH.replace(DEPTH.get() + 1))
+    }
+}
 
 impl Drop for Depth {
     fn drop(&mut self) {

@@ -22,6 +22,11 @@ use crate::signal::unix::Listeners;
 pub struct Id(NonZeroU64);
 
 impl Id {
+    /// That of a runtime which `ws` has built. Addresses are beyond all numbers that are counted.
+    pub(crate) fn of_address(address: usize) -> Self {
+        Self(NonZeroU64::new(address as u64).expect("an address is not 0"))
+    }
+
     pub(crate) fn next() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self(NonZeroU64::new(NEXT.fetch_add(1, Relaxed)).expect("2^64 runtimes are too many"))

@@ -2,9 +2,8 @@
 
 use std::{fmt, future::Future, io, marker::PhantomData, rc::Rc, time::Duration};
 
-use ws_executor::task::JoinHandle;
-
 use super::{Builder, EnterGuard, Handle, Runtime, RuntimeMetrics};
+use crate::task::JoinHandle;
 
 /// See [tokio's](https://docs.rs/tokio/1.54.1/tokio/runtime/struct.LocalOptions.html).
 #[derive(Default, Debug)]
@@ -66,7 +65,7 @@ impl LocalRuntime {
             .runtime
             .spawner()
             .expect("it is of the current-thread flavour");
-        queue.spawn_local(future)
+        JoinHandle::of(queue.spawn_local(future))
     }
 
     /// Runs a closure that blocks.

@@ -148,8 +148,8 @@ impl Signal {
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<()>> {
         let ws = self.ws.as_mut().expect("it is there until the drop");
         while ready!(ws.poll_recv(cx)).is_err() {
-            // Its runtime has ended. In tokio any runtime serves, and without one it waits. The next
-            // listener is there before the last one is asked, so no signal is lost in between.
+            // Its runtime has ended. In tokio any runtime serves, and without one it waits. The
+            // next listener is there before the last one is asked, so no signal is lost in between.
             let next = Handle::try_current()
                 .ok()
                 .and_then(|_| listen(self.kind).ok());

@@ -1,7 +1,6 @@
 //! Code that blocks its thread.
 
-use ws_executor::task::JoinHandle;
-
+use super::JoinHandle;
 use crate::{
     context,
     runtime::{Handle, is_in_block_on},

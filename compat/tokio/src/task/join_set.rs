@@ -2,11 +2,15 @@
 
 use std::{
     fmt,
-    future::Future,
-    task::{Context, Poll},
+    future::{Future, poll_fn},
+    task::{Context, Poll, ready},
 };
 
-use ws_executor::task::{AbortHandle, Id, JoinError};
+use tokio_real::task::coop::poll_proceed;
+use ws_executor::{
+    budget,
+    task::{AbortHandle, Id, JoinError},
+};
 
 use super::{LocalSet, spawn, spawn_blocking, spawn_local};
 use crate::runtime::Handle;
@@ -43,7 +47,7 @@ impl<T: 'static> JoinSet<T> {
         F: Future<Output = T> + Send + 'static,
         T: Send,
     {
-        self.0.insert(spawn(task))
+        self.0.insert(spawn(task).into_ws())
     }
 
     /// Spawns a task onto a runtime.
@@ -53,7 +57,7 @@ impl<T: 'static> JoinSet<T> {
         F: Future<Output = T> + Send + 'static,
         T: Send,
     {
-        self.0.insert(handle.spawn(task))
+        self.0.insert(handle.spawn(task).into_ws())
     }
 
     /// Spawns a task into the current `LocalSet`.
@@ -66,7 +70,7 @@ impl<T: 'static> JoinSet<T> {
     where
         F: Future<Output = T> + 'static,
     {
-        self.0.insert(spawn_local(task))
+        self.0.insert(spawn_local(task).into_ws())
     }
 
     /// Spawns a task into a `LocalSet`.
@@ -75,7 +79,7 @@ impl<T: 'static> JoinSet<T> {
     where
         F: Future<Output = T> + 'static,
     {
-        self.0.insert(local_set.spawn_local(task))
+        self.0.insert(local_set.spawn_local(task).into_ws())
     }
 
     /// Runs a closure that blocks on the current runtime.
@@ -89,7 +93,7 @@ impl<T: 'static> JoinSet<T> {
         F: FnOnce() -> T + Send + 'static,
         T: Send,
     {
-        self.0.insert(spawn_blocking(f))
+        self.0.insert(spawn_blocking(f).into_ws())
     }
 
     /// Runs a closure that blocks on a runtime.
@@ -99,17 +103,17 @@ impl<T: 'static> JoinSet<T> {
         F: FnOnce() -> T + Send + 'static,
         T: Send,
     {
-        self.0.insert(handle.spawn_blocking(f))
+        self.0.insert(handle.spawn_blocking(f).into_ws())
     }
 
     /// Waits until a task ends.
     pub async fn join_next(&mut self) -> Option<Result<T, JoinError>> {
-        self.0.join_next().await
+        poll_fn(|cx| self.poll_join_next(cx)).await
     }
 
     /// Waits until a task ends, and tells which one it was.
     pub async fn join_next_with_id(&mut self) -> Option<Result<(Id, T), JoinError>> {
-        self.0.join_next_with_id().await
+        poll_fn(|cx| self.poll_join_next_with_id(cx)).await
     }
 
     /// A task that has ended.
@@ -124,7 +128,8 @@ impl<T: 'static> JoinSet<T> {
 
     /// Cancels all tasks, and waits for their ends.
     pub async fn shutdown(&mut self) {
-        self.0.shutdown().await;
+        self.abort_all();
+        while self.join_next().await.is_some() {}
     }
 
     /// Waits for all outputs, in the order of the ends.
@@ -132,8 +137,16 @@ impl<T: 'static> JoinSet<T> {
     /// # Panics
     ///
     /// If a task panics, with its panic, or was cancelled.
-    pub async fn join_all(self) -> Vec<T> {
-        self.0.join_all().await
+    pub async fn join_all(mut self) -> Vec<T> {
+        let mut outputs = Vec::with_capacity(self.len());
+        while let Some(joined) = self.join_next().await {
+            match joined {
+                Ok(output) => outputs.push(output),
+                Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+                Err(error) => panic!("{error}"),
+            }
+        }
+        outputs
     }
 
     /// Cancels all tasks.
@@ -148,7 +161,8 @@ impl<T: 'static> JoinSet<T> {
 
     /// Polls for a task that has ended.
     pub fn poll_join_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<T, JoinError>>> {
-        self.0.poll_join_next(cx)
+        let next = ready!(self.poll_join_next_with_id(cx));
+        Poll::Ready(next.map(|joined| joined.map(|(_, output)| output)))
     }
 
     /// Polls for a task that has ended, and tells which one it was.
@@ -156,7 +170,10 @@ impl<T: 'static> JoinSet<T> {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<(Id, T), JoinError>>> {
-        self.0.poll_join_next_with_id(cx)
+        let unit = ready!(poll_proceed(cx));
+        let next = ready!(budget::unbudgeted(|| self.0.poll_join_next_with_id(cx)));
+        unit.made_progress();
+        Poll::Ready(next)
     }
 }
 

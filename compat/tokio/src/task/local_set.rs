@@ -10,8 +10,9 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use ws_executor::task::{JoinHandle, Spawner, TaskQueue};
+use ws_executor::task::{Spawner, TaskQueue};
 
+use super::JoinHandle;
 use crate::runtime::{Id, Runtime, with_host};
 
 /// Tasks that run in one poll of the set. As in tokio.
@@ -81,7 +82,7 @@ impl LocalSet {
         F: Future + 'static,
         F::Output: 'static,
     {
-        self.spawner().spawn_local(future)
+        JoinHandle::of(self.spawner().spawn_local(future))
     }
 
     /// Runs a future in the set on a runtime, to its end.
@@ -223,24 +224,25 @@ pub(super) fn is_polling() -> bool {
     POLLING.get() > 0
 }
 
-/// Where `spawn_local` goes on this thread: a set, or a runtime of the local kind.
+/// Where `spawn_local` goes on this thread: to a runtime of the local kind, or else to a set.
 #[track_caller]
 fn current() -> Option<Spawner> {
-    let set = CURRENT.try_with(|current| {
-        let current = current.borrow();
-        current.last().map(|entered| entered.spawner.clone())
+    let of_runtime = with_host(|host| {
+        let host = host.flatten().filter(|host| host.local)?;
+        let queue = host.queue.as_ref()?;
+        assert!(
+            queue.is_of_this_thread(),
+            "Local tasks can only be spawned on a LocalRuntime from the thread the runtime was \
+             created on"
+        );
+        Some(queue.clone())
     });
-    set.ok().flatten().or_else(|| {
-        with_host(|host| {
-            let host = host.flatten().filter(|host| host.local)?;
-            let queue = host.queue.as_ref()?;
-            assert!(
-                queue.is_of_this_thread(),
-                "Local tasks can only be spawned on a LocalRuntime from the thread the runtime was \
-                 created on"
-            );
-            Some(queue.clone())
-        })
+    of_runtime.or_else(|| {
+        let set = CURRENT.try_with(|current| {
+            let current = current.borrow();
+            current.last().map(|entered| entered.spawner.clone())
+        });
+        set.ok().flatten()
     })
 }
 
@@ -256,7 +258,7 @@ where
     F::Output: 'static,
 {
     match current() {
-        Some(spawner) => spawner.spawn_local(future),
+        Some(spawner) => JoinHandle::of(spawner.spawn_local(future)),
         None => panic!(
             "`spawn_local` called from outside of a `task::LocalSet` or `runtime::LocalRuntime`"
         ),

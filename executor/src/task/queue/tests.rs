@@ -235,3 +235,38 @@ fn wakes_meet_polls_and_the_end() {
         }
     }
 }
+
+/// The owner of a queue is decided while another thread polls it: its futures are polled by their
+/// own thread, or never.
+#[test]
+fn a_future_that_is_not_send_is_never_polled_elsewhere() {
+    for _ in 0..scaled(400) {
+        let queue = Arc::new(TaskQueue::new());
+        let spawner = queue.spawner().clone();
+        let over = Arc::new(AtomicBool::new(false));
+        let told = over.clone();
+        let poller = thread::spawn(move || {
+            let polls = catch_unwind(AssertUnwindSafe(|| {
+                while !told.load(SeqCst) {
+                    queue.run_next();
+                }
+            }));
+            (polls.is_err(), queue)
+        });
+        let own = thread::current().id();
+        let strays = Arc::new(AtomicUsize::new(0));
+        let counted = strays.clone();
+        let handle = spawner.spawn_local(async move {
+            if thread::current().id() != own {
+                counted.fetch_add(1, SeqCst);
+            }
+        });
+        while !handle.is_finished() && !poller.is_finished() {
+            thread::yield_now();
+        }
+        over.store(true, SeqCst);
+        let (_, queue) = poller.join().unwrap();
+        drop(queue);
+        assert_eq!(strays.load(SeqCst), 0);
+    }
+}

@@ -1,0 +1,198 @@
+//! Runtimes, where tokio's own tests do not look: their end, hooks, names, and what a join costs.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+        mpsc,
+    },
+    task::{Context, Poll, Waker},
+    thread,
+    time::Duration,
+};
+
+use tokio::{
+    net::TcpListener,
+    runtime::{Builder, Handle, LocalRuntime, Runtime},
+    task::{self, JoinHandle, LocalSet},
+    time::sleep,
+};
+
+fn both() -> [Runtime; 2] {
+    [Builder::new_multi_thread(), Builder::new_current_thread()]
+        .map(|mut builder| builder.worker_threads(2).enable_all().build().unwrap())
+}
+
+// Fails (it never ends) if timers and sockets work for as long as a blocking call takes.
+#[test]
+fn the_end_waits_for_no_timer_and_no_socket() {
+    for runtime in both() {
+        let (began, begins) = mpsc::channel();
+        let (handle, told) = (runtime.handle().clone(), began.clone());
+        let sleeps = runtime.spawn_blocking(move || {
+            told.send(()).unwrap();
+            handle.block_on(sleep(Duration::from_secs(3600)));
+        });
+        let (handle, told) = (runtime.handle().clone(), began);
+        let accepts = runtime.spawn_blocking(move || {
+            handle.block_on(async {
+                let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+                told.send(()).unwrap();
+                listener.accept().await.map(drop)
+            })
+        });
+        begins.recv().unwrap();
+        begins.recv().unwrap();
+        drop(runtime);
+        assert!(now(sleeps).unwrap_err().is_panic());
+        let error = now(accepts).unwrap().unwrap_err();
+        assert!(tokio::runtime::is_rt_shutdown_err(&error), "{error}");
+    }
+}
+
+/// What a task that has ended gives.
+fn now<T>(mut handle: JoinHandle<T>) -> Result<T, task::JoinError> {
+    let mut cx = Context::from_waker(Waker::noop());
+    match std::pin::Pin::new(&mut handle).poll(&mut cx) {
+        Poll::Ready(joined) => joined,
+        Poll::Pending => panic!("it has not ended"),
+    }
+}
+
+// Fails if a join takes from another budget than the rest.
+#[test]
+fn a_join_takes_from_the_budget_of_all() {
+    for runtime in both() {
+        let task = runtime.spawn(async {
+            let mut handles: Vec<_> = (0..300).map(|n| tokio::spawn(async move { n })).collect();
+            while !handles.iter().all(JoinHandle::is_finished) {
+                task::yield_now().await;
+            }
+            let mut cx = Context::from_waker(Waker::noop());
+            for handle in handles.drain(..100) {
+                let mut joins = std::pin::pin!(task::unconstrained(handle));
+                assert!(joins.as_mut().poll(&mut cx).is_ready());
+            }
+            for handle in handles.drain(..127) {
+                assert!(std::pin::pin!(handle).poll(&mut cx).is_ready());
+            }
+            assert!(!task::coop::has_budget_remaining());
+            assert!(std::pin::pin!(&mut handles[0]).poll(&mut cx).is_pending());
+        });
+        runtime.block_on(task).unwrap();
+    }
+}
+
+#[test]
+fn hooks_are_those_of_the_runtimes_own_threads() {
+    let calls = Arc::new(Mutex::new(Vec::new()));
+    let hook = || {
+        let calls = calls.clone();
+        move || {
+            let current = Handle::try_current().is_ok();
+            calls
+                .lock()
+                .unwrap()
+                .push((thread::current().id(), current));
+        }
+    };
+    for mut builder in [Builder::new_multi_thread(), Builder::new_current_thread()] {
+        let runtime = builder
+            .worker_threads(1)
+            .on_thread_start(hook())
+            .on_thread_stop(hook())
+            .on_thread_park(hook())
+            .enable_all()
+            .build()
+            .unwrap();
+        let is_multi = runtime.metrics().num_workers() == 1 && {
+            runtime.handle().runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread
+        };
+        runtime.block_on(async {
+            tokio::spawn(async {}).await.unwrap();
+            if is_multi {
+                sleep(Duration::from_millis(1)).await;
+            }
+            task::spawn_blocking(|| ()).await.unwrap();
+        });
+        drop(runtime);
+        let calls = std::mem::take(&mut *calls.lock().unwrap());
+        let own = thread::current().id();
+        if is_multi {
+            assert!(calls.iter().all(|(thread, _)| *thread != own), "{calls:?}");
+        }
+        let elsewhere = calls.iter().filter(|(thread, _)| *thread != own);
+        assert!(elsewhere.clone().count() >= 2, "{calls:?}");
+        assert!(elsewhere.clone().all(|(_, current)| *current), "{calls:?}");
+    }
+}
+
+#[test]
+fn each_thread_has_the_name_that_it_was_given() {
+    let names = AtomicUsize::new(0);
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name_fn(move || format!("n{}", names.fetch_add(1, SeqCst)))
+        .build()
+        .unwrap();
+    let name = || thread::current().name().unwrap().to_owned();
+    let [one, other] = [(); 2].map(|()| {
+        let (told, tells) = mpsc::channel();
+        let (goes_on, waits) = mpsc::channel::<()>();
+        runtime.spawn_blocking(move || {
+            told.send(name()).unwrap();
+            let _ = waits.recv();
+        });
+        (tells.recv().unwrap(), goes_on)
+    });
+    assert_ne!(one.0, other.0);
+    assert!(one.0.starts_with('n') && !one.0.contains('-'), "{}", one.0);
+    drop((one, other));
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(1)
+        .build()
+        .unwrap();
+    let default = runtime.block_on(runtime.spawn_blocking(name)).unwrap();
+    assert_eq!(default, "tokio-rt-worker");
+}
+
+#[test]
+fn what_tokio_has_no_limit_for_is_no_error() {
+    let mut builder = Builder::new_multi_thread();
+    builder
+        .thread_stack_size(16 * 1024)
+        .max_blocking_threads(usize::MAX);
+    drop(builder.build().unwrap());
+    drop(builder.thread_stack_size(4 << 30).build().unwrap());
+}
+
+#[test]
+fn a_local_runtime_comes_before_a_local_set() {
+    let runtime = LocalRuntime::new().unwrap();
+    let joined = runtime.block_on(async {
+        let set = LocalSet::new();
+        let handle = set
+            .run_until(async { task::spawn_local(async { task::yield_now().await }) })
+            .await;
+        drop(set);
+        handle.await
+    });
+    joined.unwrap();
+}
+
+#[test]
+#[should_panic = "dropped out of order"]
+fn a_guard_must_not_leave_its_block_on() {
+    let runtime = Builder::new_current_thread().build().unwrap();
+    let handle = runtime.handle().clone();
+    let guard = runtime.block_on(async { handle.enter() });
+    drop(guard);
+}
+
+#[test]
+fn a_runtime_of_ws_keeps_its_id() {
+    let runtime = ws_executor::runtime::Runtime::new().unwrap();
+    let _entered = runtime.enter();
+    let handle = Handle::current();
+    assert_eq!(handle.id(), handle.id());
+}
