@@ -1,6 +1,7 @@
 //! Runtimes, where tokio's own tests do not look: their end, hooks, names, and what a join costs.
 
 use std::{
+    future::poll_fn,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering::SeqCst},
@@ -172,7 +173,9 @@ fn a_local_runtime_comes_before_a_local_set() {
     let joined = runtime.block_on(async {
         let set = LocalSet::new();
         let handle = set
-            .run_until(async { task::spawn_local(async { task::yield_now().await }) })
+            .run_until(poll_fn(|_| {
+                Poll::Ready(task::spawn_local(task::yield_now()))
+            }))
             .await;
         drop(set);
         handle.await
