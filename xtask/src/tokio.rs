@@ -82,7 +82,7 @@ fn run_all(root: &Path, files: &[&str]) -> Result<(Results, Known), Failure> {
 /// The page `docs/tokio-tests.md`.
 fn table(results: &Results, known: &Known) -> String {
     let mut text = format!(
-        "# tokio's own tests on `compat/tokio`\n\n{}. `cargo xtask tokio-tests bless` writes this page.\n\n\
+        "# tokio's own tests on `compat/tokio`\n\n{}.\n\n`cargo xtask tokio-tests bless` writes this page.\n\n\
          Files without a test are for other systems, or need `--cfg tokio_unstable`.\n\n\
          | file | passed | not passed | reason |\n| --- | ---: | ---: | --- |\n",
         summary(results, known)
