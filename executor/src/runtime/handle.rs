@@ -253,12 +253,6 @@ impl Handle {
         self.shared.end.phase.is_ending()
     }
 
-    /// Whether both are of one runtime.
-    #[doc(hidden)]
-    pub fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.shared, &other.shared)
-    }
-
     /// Lets the clock of a `current_thread` runtime run, or stops it. False if it did so already.
     #[doc(hidden)]
     pub fn set_frozen(&self, frozen: bool) -> bool {

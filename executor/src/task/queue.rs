@@ -241,11 +241,6 @@ impl Spawner {
         let state = self.inner.lock();
         state.queue.len() + state.yielded.len()
     }
-
-    /// Whether both are of one queue.
-    pub fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.inner, &other.inner)
-    }
 }
 
 impl State {

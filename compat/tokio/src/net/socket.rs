@@ -150,7 +150,8 @@ impl<S> Socket<S> {
         self
     }
 
-    /// Has nothing tried before the first event: a source of which nothing is known, or a FIFO.
+    /// Waits for the first event before it tries anything: for a FIFO, and for a source of an unknown
+    /// state.
     pub(crate) fn expect_report(self) -> Self {
         self.registration().expect_report();
         self

@@ -96,7 +96,7 @@ impl UnixStream {
         local_addr() -> SocketAddr = |io| io.get().local_addr().map(SocketAddr);
         /// The address of the other side.
         peer_addr() -> SocketAddr = |io| io.get().peer_addr().map(SocketAddr);
-        /// Who is at the other side.
+        /// The process at the other side.
         peer_cred() -> UCred = |io| {
             let (uid, gid, pid) = peer_cred(io.as_fd())?;
             Ok(UCred { pid, uid, gid })

@@ -1,4 +1,4 @@
-//! Who is at the other side of a Unix stream.
+//! The process at the other side of a Unix stream.
 
 use super::{gid_t, pid_t, uid_t};
 
