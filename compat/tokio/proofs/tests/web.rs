@@ -12,7 +12,11 @@ use axum::{
     routing::{get, post},
 };
 use futures_util::{SinkExt, StreamExt};
-use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
+use tokio::{
+    net::TcpListener,
+    sync::{Notify, oneshot},
+    task::JoinHandle,
+};
 
 async fn echo(upgrade: WebSocketUpgrade) -> Response {
     upgrade.on_upgrade(|mut socket| async move {
@@ -29,6 +33,14 @@ async fn echo(upgrade: WebSocketUpgrade) -> Response {
 async fn slow() -> &'static str {
     tokio::time::sleep(Duration::from_millis(50)).await;
     "done"
+}
+
+/// A request for `/noticed` has come.
+static UNDER_WAY: Notify = Notify::const_new();
+
+async fn noticed() -> &'static str {
+    UNDER_WAY.notify_one();
+    slow().await
 }
 
 struct Server {
@@ -49,6 +61,7 @@ async fn serve() -> Server {
             post(|Json(all): Json<Vec<u64>>| async move { Json(all.iter().sum::<u64>()) }),
         )
         .route("/slow", get(slow))
+        .route("/noticed", get(noticed))
         .route("/ws", get(echo));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
@@ -102,8 +115,8 @@ async fn requests_are_answered() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_graceful_end_waits_for_the_request_under_way() {
     let server = serve().await;
-    let request = tokio::spawn(reqwest::get(format!("http://{}/slow", server.addr)));
-    tokio::time::sleep(Duration::from_millis(10)).await;
+    let request = tokio::spawn(reqwest::get(format!("http://{}/noticed", server.addr)));
+    UNDER_WAY.notified().await;
     server.stop.send(()).unwrap();
     assert_eq!(
         request.await.unwrap().unwrap().text().await.unwrap(),
