@@ -27,8 +27,8 @@
 //!
 //! - With a descriptor, the descriptor stays in the netpoll. The waker that waits there reaps the
 //!   child. No task is needed, and a runtime with orphans ends as any other does.
-//! - Otherwise, and when the runtime ends, the orphan goes to a list of the process. All who make
-//!   or drop a [`Child`] look at it.
+//! - Otherwise, and when the runtime ends, the orphan goes to a list of the process. Each thread
+//!   that makes or drops a [`Child`] looks at it.
 //!
 //! Rejected: a task for each orphan. It would be counted among the runtime's tasks.
 //!

@@ -1,5 +1,4 @@
-//! Readiness as tokio's API shows it: a set for both directions, of which a caller waits for a
-//! part.
+//! Readiness as tokio's API shows it: one set for both directions. A caller waits for a part of it.
 //!
 //! Everywhere else a direction is ready or not, and all that concerns it is one answer. A caller in
 //! here waits for an error and for nothing else, or for either direction, and takes back what it
