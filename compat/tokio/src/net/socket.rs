@@ -150,8 +150,8 @@ impl<S> Socket<S> {
         self
     }
 
-    /// Waits for the first event before it tries anything: for a FIFO, and for a source of an unknown
-    /// state.
+    /// Waits for the first event before it tries anything: for a FIFO, and for a source of an
+    /// unknown state.
     pub(crate) fn expect_report(self) -> Self {
         self.registration().expect_report();
         self
