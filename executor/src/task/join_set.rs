@@ -194,7 +194,8 @@ impl<T> JoinSet<T> {
 
     /// Whether there is nothing to join.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        // The lock is for the rare case.
+        self.members.is_empty() && self.early.lock().is_empty()
     }
 }
 
