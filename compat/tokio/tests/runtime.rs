@@ -157,6 +157,20 @@ fn each_thread_has_the_name_that_it_was_given() {
     assert_eq!(default, "tokio-rt-worker");
 }
 
+// Fails (it never ends) if the panic takes the permit with it.
+#[test]
+fn a_name_that_cannot_be_had_keeps_no_task_waiting() {
+    let refuses: [fn() -> String; 2] = [|| panic!("no name"), || "a\0b".into()];
+    for name in refuses {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name_fn(name)
+            .build()
+            .unwrap();
+        assert_eq!(runtime.block_on(runtime.spawn(async { 7 })).unwrap(), 7);
+    }
+}
+
 #[test]
 fn what_tokio_has_no_limit_for_is_no_error() {
     let mut builder = Builder::new_multi_thread();

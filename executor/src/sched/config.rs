@@ -43,10 +43,9 @@ impl Config {
     }
 
     pub(crate) fn thread_name(&self, number: usize) -> String {
-        match &self.host.thread_name {
-            Some(name) => name(),
-            None => format!("{}-{number}", self.name),
-        }
+        self.host
+            .name_a_thread()
+            .unwrap_or_else(|| format!("{}-{number}", self.name))
     }
 }
 
@@ -74,6 +73,15 @@ impl Host {
     /// for another runtime may rely on it.
     pub(crate) fn leaves_tasks(&self) -> bool {
         self.data.is_some()
+    }
+
+    /// The name of a new thread, if the function gives one that a thread can have. Its panic is its
+    /// own: the caller holds a permit.
+    fn name_a_thread(&self) -> Option<String> {
+        let name = self.thread_name.as_ref()?;
+        let mut given = None;
+        quietly("the function that names threads", || given = Some(name()));
+        given.filter(|given| !given.contains('\0'))
     }
 
     /// Runs the work of a thread.
