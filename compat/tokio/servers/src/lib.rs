@@ -1,0 +1,1 @@
+//! Nothing: the proofs are the tests beside this file.
