@@ -70,6 +70,12 @@ use pin_project_lite::pin_project;
 
 use crate::{time, uninit};
 
+#[cfg(feature = "hyper-server")]
+mod server;
+
+#[cfg(feature = "hyper-server")]
+pub use server::{Acceptor, Counts, Draining, Ended, Limited, Listener, Plain, Server, Transport};
+
 pub use crate::uninit::Socket;
 
 /// The most that one read by way of the stack takes: hyper starts with buffers of this size.

@@ -18,18 +18,11 @@ use std::{
 use hyper::body::{Bytes, Frame, SizeHint};
 use ws::task::JoinHandle;
 
-use crate::metrics::InFlight;
-
 /// How much of a file is read at a time: enough to make the way to another thread and back small
 /// beside the read itself.
 const PIECE_BYTES: usize = 128 * 1024;
 
-/// A body, and with it the count of a request that is not finished before its body is.
-pub(crate) struct Body {
-    content: Content,
-    _in_flight: InFlight,
-}
-
+/// A body.
 pub(crate) enum Content {
     /// Taken when it is sent.
     Bytes(Bytes),
@@ -43,13 +36,6 @@ impl Content {
             Self::File(file) => file.left,
         }
     }
-
-    pub(crate) fn counted(self, in_flight: InFlight) -> Body {
-        Body {
-            content: self,
-            _in_flight: in_flight,
-        }
-    }
 }
 
 impl From<String> for Content {
@@ -58,7 +44,7 @@ impl From<String> for Content {
     }
 }
 
-impl hyper::body::Body for Body {
+impl hyper::body::Body for Content {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -69,19 +55,19 @@ impl hyper::body::Body for Body {
         if self.is_end_stream() {
             return Poll::Ready(None);
         }
-        let piece = match &mut self.content {
-            Content::Bytes(bytes) => Ok(std::mem::take(bytes)),
-            Content::File(file) => ready!(file.poll_piece(cx)),
+        let piece = match &mut *self {
+            Self::Bytes(bytes) => Ok(std::mem::take(bytes)),
+            Self::File(file) => ready!(file.poll_piece(cx)),
         };
         Poll::Ready(Some(piece.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.content.len() == 0
+        self.len() == 0
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.content.len())
+        SizeHint::with_exact(self.len())
     }
 }
 

@@ -9,15 +9,14 @@
 //! | --- | --- |
 //! | `main.rs` | from arguments to an exit code |
 //! | `args.rs` | the arguments |
-//! | `server.rs` | connections: accepted, counted, ended |
-//! | `stream.rs` | clients that end their side, and clients that do not read |
+//! | `server.rs` | from the first connection to the end |
 //! | `routes.rs` | what is answered to what |
 //! | `files.rs` | files of a folder, and nothing beside it |
 //! | `body.rs` | bodies: bytes, and a file read piece by piece |
 //! | `metrics.rs` | the counters of runtime and server, for Prometheus |
 //!
 //! A client that ends its sending side behind a request is answered, if the answer is there within
-//! `--ended-time`; see `stream.rs` for what hyper makes of such a client by itself.
+//! `--ended-time`; see `ws::hyper::Server`, which has all limits of connections.
 //!
 //! The exit code is 0 after an end in which every request was answered, 1 after any other, and 2
 //! for arguments that make no sense.
@@ -28,12 +27,11 @@ mod files;
 mod metrics;
 mod routes;
 mod server;
-mod stream;
 
 use std::{fmt::Display, process::ExitCode};
 
 use args::{Args, HELP, Parsed};
-use server::{Ended, Server, say, warn};
+use server::{Ended, say, serve, warn};
 use ws::runtime::Builder;
 
 fn main() -> ExitCode {
@@ -64,11 +62,7 @@ fn run(args: Args) -> ExitCode {
         Err(error) => return failure(error),
     };
     runtime.run(async move {
-        let ended = match Server::bind(&args).await {
-            Ok(server) => server.run().await,
-            Err(error) => return failure(error),
-        };
-        match ended {
+        match serve(args).await {
             Ok(Ended::Clean) => ExitCode::SUCCESS,
             Ok(Ended::CutOff { connections }) => {
                 failure(format_args!("{connections} connections were cut off"))

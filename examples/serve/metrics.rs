@@ -1,79 +1,14 @@
 //! The counters of runtime and server, in the text format of Prometheus.
 
-use std::{
-    fmt::Write,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-};
+use std::fmt::Write;
 
 use hyper::header::HeaderValue;
-use ws::runtime::{Handle, Metrics, ProcessorMetrics};
+use ws::{
+    hyper::Counts,
+    runtime::{Handle, Metrics, ProcessorMetrics},
+};
 
 use crate::{body::Content, routes::Answer};
-
-/// What the server counts itself.
-#[derive(Default)]
-pub(crate) struct Counts {
-    connections: AtomicU64,
-    connections_open: AtomicU64,
-    requests: AtomicU64,
-    in_flight: AtomicU64,
-}
-
-impl Counts {
-    /// Counts a connection, as open until the token is dropped.
-    pub(crate) fn connection(self: &Arc<Self>) -> Arc<Open> {
-        self.connections.fetch_add(1, Relaxed);
-        self.connections_open.fetch_add(1, Relaxed);
-        Arc::new(Open {
-            counts: self.clone(),
-            in_flight: AtomicU64::new(0),
-        })
-    }
-
-    pub(crate) fn connections_open(&self) -> u64 {
-        self.connections_open.load(Relaxed)
-    }
-}
-
-/// Exists as long as its connection.
-pub(crate) struct Open {
-    counts: Arc<Counts>,
-    in_flight: AtomicU64,
-}
-
-impl Open {
-    /// Counts a request, as in flight until the token is dropped.
-    pub(crate) fn request(self: &Arc<Self>) -> InFlight {
-        self.counts.requests.fetch_add(1, Relaxed);
-        self.counts.in_flight.fetch_add(1, Relaxed);
-        self.in_flight.fetch_add(1, Relaxed);
-        InFlight(self.clone())
-    }
-
-    /// Whether a request is in flight on this connection.
-    pub(crate) fn is_answering(&self) -> bool {
-        self.in_flight.load(Relaxed) > 0
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.counts.connections_open.fetch_sub(1, Relaxed);
-    }
-}
-
-/// Exists from the head of a request to the last byte of its answer.
-pub(crate) struct InFlight(Arc<Open>);
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Relaxed);
-        self.0.counts.in_flight.fetch_sub(1, Relaxed);
-    }
-}
 
 pub(crate) fn answer(counts: &Counts) -> Answer {
     Answer {
@@ -172,29 +107,29 @@ fn text(runtime: &Metrics, counts: &Counts) -> String {
             "serve_connections_total",
             "counter",
             "Connections accepted.",
-            &counts.connections,
+            counts.connections_accepted(),
         ),
         (
             "serve_connections_open",
             "gauge",
             "Connections that are open.",
-            &counts.connections_open,
+            counts.connections_open(),
         ),
         (
             "serve_requests_total",
             "counter",
             "Requests received.",
-            &counts.requests,
+            counts.requests(),
         ),
         (
             "serve_requests_in_flight",
             "gauge",
             "Requests not yet answered in full.",
-            &counts.in_flight,
+            counts.requests_in_flight(),
         ),
     ] {
         family(&mut text, name, kind, help);
-        sample(&mut text, name, value.load(Relaxed));
+        sample(&mut text, name, value);
     }
     text
 }

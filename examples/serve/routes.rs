@@ -1,6 +1,6 @@
 //! What is answered to what.
 
-use std::{fmt::Display, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
+use std::{fmt::Display, path::PathBuf, str::FromStr, time::Duration};
 
 use hyper::{
     Method, Request, Response, StatusCode,
@@ -8,12 +8,9 @@ use hyper::{
     header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue},
 };
 
-use crate::{
-    body::{Body, Content},
-    files,
-    metrics::{self, Counts, InFlight},
-    server::warn,
-};
+use ws::hyper::Counts;
+
+use crate::{body::Content, files, metrics, server::warn};
 
 const INDEX: &str = "\
 /hello       a greeting
@@ -30,7 +27,7 @@ const SLEEP_MS_MAX: u64 = 60_000;
 /// What all requests share.
 pub(crate) struct App {
     pub(crate) dir: PathBuf,
-    pub(crate) counts: Arc<Counts>,
+    pub(crate) counts: Counts,
 }
 
 /// An answer that went well.
@@ -70,18 +67,14 @@ impl Fault {
 }
 
 /// Answers one request, in any case.
-pub(crate) async fn respond(
-    app: &App,
-    in_flight: InFlight,
-    request: &Request<Incoming>,
-) -> Response<Body> {
+pub(crate) async fn respond(app: &App, request: &Request<Incoming>) -> Response<Content> {
     let (status, answer) = match route(app, request).await {
         Ok(answer) => (StatusCode::OK, answer),
         Err(fault) => (fault.status, Answer::text(fault.message)),
     };
     // Said outright, because hyper derives it from the body, and a reply to HEAD sends none.
     let len = answer.content.len();
-    let mut response = Response::new(answer.content.counted(in_flight));
+    let mut response = Response::new(answer.content);
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, answer.content_type);

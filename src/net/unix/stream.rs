@@ -154,6 +154,17 @@ impl UnixStream {
         // Not by the short way; see `transfer.rs` of the reactor.
         self.fd.poll_io(cx, Interest::READABLE, || socket.recv(buf))
     }
+
+    /// Looks at the first bytes that have come, and leaves them there.
+    #[cfg(feature = "hyper-server")]
+    pub(crate) fn poll_peek(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut [std::mem::MaybeUninit<u8>],
+    ) -> Poll<io::Result<usize>> {
+        let socket = socket2::SockRef::from(self.fd.get_ref());
+        self.fd.poll_io(cx, Interest::READABLE, || socket.peek(buf))
+    }
 }
 
 stream_socket!(UnixStream);

@@ -1,0 +1,716 @@
+//! A server for HTTP/1 and HTTP/2: what lies between a listener and a service.
+//!
+//! # States of a connection
+//!
+//! | it is | a read is bounded by | a write is bounded by |
+//! | --- | --- | --- |
+//! | new, or in a TLS handshake, or within the head of a request | [`Server::head_time`] | [`Server::write_time`] |
+//! | idle: it has been answered, and nothing of a next request came | [`Server::idle_time`] | |
+//! | answering: a request is with the service, or its body is sent | nothing, but see [`Server::ended_time`] | [`Server::write_time`] |
+//! | upgraded: the service has the stream | nothing | [`Server::write_time`] |
+//!
+//! The times are kept at the socket, below TLS and HTTP: [`Limited`] is the socket with its times,
+//! and has the reasons for each. It learns from [`Open`] whether a request is in flight. The
+//! service is wrapped for that ([`Counted`]).
+//!
+//! # The end
+//!
+//! 1. The future `end` is ready. Clients in the listener's queue are let in, and it is closed.
+//! 2. Each connection is told. An idle one ends. Another one ends when its requests are answered.
+//! 3. The server waits for the last one, for the time of [`Server::grace`]. What is left then is
+//!    aborted and counted in [`Ended`].
+//!
+//! *Invariant*: each connection is a task of one set, and the set belongs to the future of
+//! [`Server::serve`]. So no connection outlives that future, however it ends. The exception is an
+//! upgraded one, which belongs to the code that asked for the upgrade.
+//!
+//! Rejected: hyper's own limit for heads. It knows nothing of a TLS handshake, it does not tell an
+//! idle connection from a slow head, and HTTP/2 has none.
+
+mod counted;
+mod limited;
+
+use std::{
+    convert::Infallible,
+    error::Error,
+    fmt,
+    future::Future,
+    io,
+    mem::MaybeUninit,
+    num::NonZeroUsize,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use ::hyper::{Request, Response, body::Incoming, rt, service::Service};
+use ::hyper_util::server::conn::auto;
+use futures::{
+    FutureExt,
+    channel::oneshot,
+    future::{Either, Shared, poll_fn, select},
+    task::AtomicWaker,
+};
+
+use super::{Executor, Io, Timer};
+use crate::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream, UnixListener, UnixStream},
+    task::{JoinError, JoinSet},
+    time::{sleep, timeout},
+};
+use counted::Counted;
+pub use limited::Limited;
+
+/// The pause after a connection could not be accepted, so that a lasting fault does not keep a core
+/// busy. Guessed.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+
+/// How many connections a server takes unless told otherwise. Guessed: a few hundred MiB at most.
+const CONNECTIONS: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
+
+/// What an error of a service or of a body is made into.
+type BoxError = Box<dyn Error + Send + Sync>;
+
+/// What is done with such an error.
+type OnError = Arc<dyn Fn(BoxError) + Send + Sync>;
+
+/// A server for a service of hyper's, an axum `Router` among them, over HTTP/1 and HTTP/2 (feature
+/// `hyper-server`).
+///
+/// It accepts connections, bounds their number and what each may take, and ends in good order. The
+/// default limits are those of a server that strangers can reach.
+///
+/// ```
+/// use std::convert::Infallible;
+///
+/// use hyper::{Request, Response, body::Incoming, service::service_fn};
+/// use ws::{hyper::Server, net::TcpListener};
+/// # use ws::{io::{AsyncReadExt, AsyncWriteExt}, net::TcpStream};
+///
+/// async fn hello(_: Request<Incoming>) -> Result<Response<String>, Infallible> {
+///     Ok(Response::new("hello".to_owned()))
+/// }
+///
+/// # #[ws::main(workers = 1)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let listener = TcpListener::bind("127.0.0.1:0").await?;
+/// # let address = listener.local_addr()?;
+/// # let (stop, stopped) = futures::channel::oneshot::channel::<()>();
+/// # let ctrl_c = stopped;
+/// # let client = ws::spawn(async move {
+/// #     let mut client = TcpStream::connect(address).await?;
+/// #     client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await?;
+/// #     let mut answer = [0; 256];
+/// #     let n = client.read(&mut answer).await?;
+/// #     drop(stop);
+/// #     Ok::<_, std::io::Error>(String::from_utf8_lossy(&answer[..n]).into_owned())
+/// # });
+/// // let ctrl_c = ws::signal::ctrl_c();
+/// let ended = Server::new()
+///     .serve(listener, service_fn(hello), ctrl_c)
+///     .await;
+/// assert_eq!(ended.cut_off, 0); // every request was answered
+/// # assert!(client.await??.ends_with("hello"));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// An axum `Router` becomes a service of hyper's by `TowerToHyperService` of the crate hyper-util.
+/// Upgrades, to WebSockets for example, work as hyper's documentation tells:
+/// [`hyper::upgrade::on`](::hyper::upgrade::on).
+///
+/// # TLS
+///
+/// [`Server::tls`] takes a function that does the handshake. HTTP/2 is recognised by its first
+/// bytes, so the acceptor may or may not offer it in ALPN.
+#[derive(Clone)]
+#[must_use = "a server does nothing until `serve` is awaited"]
+pub struct Server<A = Plain> {
+    acceptor: A,
+    connections: NonZeroUsize,
+    limits: Limits,
+    grace: Duration,
+    counts: Counts,
+    on_error: OnError,
+}
+
+/// The times of a connection.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    head: Duration,
+    idle: Duration,
+    write: Duration,
+    ended: Duration,
+}
+
+/// How a server ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Ended {
+    /// The connections that had not ended within [`Server::grace`], and were aborted.
+    pub cut_off: usize,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Server {
+    /// Makes a server with the default limits.
+    pub fn new() -> Self {
+        Self {
+            acceptor: Plain,
+            connections: CONNECTIONS,
+            limits: Limits {
+                head: Duration::from_secs(30),
+                idle: Duration::from_secs(75), // as nginx's keepalive_timeout
+                write: Duration::from_secs(30),
+                ended: Duration::from_secs(2),
+            },
+            grace: Duration::from_secs(10),
+            counts: Counts::default(),
+            on_error: Arc::new(|error| {
+                tracing::warn!(error = &*error as &dyn Error, "ws::hyper::Server")
+            }),
+        }
+    }
+}
+
+impl<A> Server<A> {
+    /// Sets how many connections are open at a time. More wait in the listener's queue.
+    ///
+    /// The default is 10,000. An upgraded connection counts until its stream is dropped.
+    ///
+    /// # Panics
+    ///
+    /// If it is zero.
+    #[track_caller]
+    pub fn connections(mut self, most: usize) -> Self {
+        let most = NonZeroUsize::new(most);
+        self.connections = most.expect("a server takes at least one connection");
+        self
+    }
+
+    /// Sets how long a client may take from its connect to the end of its first head, with the TLS
+    /// handshake, and from the first byte of a later head to its end.
+    ///
+    /// The default is 30 seconds. A request's body has no limit: only the service knows what is
+    /// right for it.
+    pub fn head_time(mut self, time: Duration) -> Self {
+        self.limits.head = time;
+        self
+    }
+
+    /// Sets how long a connection may be without a request after its last answer.
+    ///
+    /// The default is 75 seconds. On an idle connection, any byte counts as the begin of a head: a
+    /// ping of HTTP/2, too.
+    pub fn idle_time(mut self, time: Duration) -> Self {
+        self.limits.idle = time;
+        self
+    }
+
+    /// Sets how long a client may take nothing of what is sent to it.
+    ///
+    /// The default is 30 seconds. There is progress when the socket has room again, and the system
+    /// waits with that until a good part of its buffer is free.
+    pub fn write_time(mut self, time: Duration) -> Self {
+        self.limits.write = time;
+        self
+    }
+
+    /// Sets how long a request may write nothing after its client has ended its sending side.
+    ///
+    /// The default is two seconds. Some clients end their side behind a request, and read the
+    /// answer. A client that is gone looks the same. So the time bounds both the work for clients
+    /// that are gone, and what a slow answer to such a client may take.
+    pub fn ended_time(mut self, time: Duration) -> Self {
+        self.limits.ended = time;
+        self
+    }
+
+    /// Sets how long connections may take at the end.
+    ///
+    /// The default is ten seconds.
+    pub fn grace(mut self, time: Duration) -> Self {
+        self.grace = time;
+        self
+    }
+
+    /// Sets what is done with errors that are the server's own: a connection that could not be
+    /// accepted, an error of the service or of a body, a panic, a handshake that failed.
+    ///
+    /// The default is an event of `tracing`. The errors of clients are not told: they go away, send
+    /// what is no HTTP, and take too long.
+    pub fn on_error(mut self, f: impl Fn(BoxError) + Send + Sync + 'static) -> Self {
+        self.on_error = Arc::new(f);
+        self
+    }
+
+    /// Sets what makes a stream of a connection: a TLS handshake.
+    ///
+    /// ```
+    /// # async fn f<T: futures::io::AsyncRead + futures::io::AsyncWrite + Send + Unpin + 'static>(
+    /// #     acceptor: impl Fn(ws::hyper::Limited<ws::net::TcpStream>) -> std::future::Ready<std::io::Result<T>>
+    /// #         + Clone + Send + 'static,
+    /// # ) {
+    /// // acceptor: futures_rustls::TlsAcceptor, and `acceptor.accept(stream)`
+    /// let server = ws::hyper::Server::new().tls(move |stream| acceptor(stream));
+    /// # let _ = server;
+    /// # }
+    /// ```
+    pub fn tls<F>(self, handshake: F) -> Server<F> {
+        Server {
+            acceptor: handshake,
+            connections: self.connections,
+            limits: self.limits,
+            grace: self.grace,
+            counts: self.counts,
+            on_error: self.on_error,
+        }
+    }
+
+    /// Returns what the server counts. It can be asked while the server runs.
+    pub fn counts(&self) -> Counts {
+        self.counts.clone()
+    }
+
+    /// Serves until `end` is ready, and then ends in good order.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the listener is closed and every connection is aborted.
+    ///
+    /// # Panics
+    ///
+    /// If it is polled outside of a runtime.
+    pub async fn serve<L, S, B>(self, listener: L, service: S, end: impl Future) -> Ended
+    where
+        L: Listener,
+        A: Acceptor<L::Stream>,
+        S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+        S::Future: Send + 'static,
+        S::Error: Into<BoxError>,
+        B: ::hyper::body::Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<BoxError>,
+    {
+        self.serve_until(listener, service, end)
+            .await
+            .finish()
+            .await
+    }
+
+    /// Serves until `end` is ready. Then the listener is closed, and each connection was told to
+    /// end, but may not have done so: [`Draining::finish`] waits for that.
+    ///
+    /// It is for servers that do something in between, or end that wait by something else than the
+    /// time.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Server::serve`].
+    ///
+    /// # Panics
+    ///
+    /// If it is polled outside of a runtime.
+    pub async fn serve_until<L, S, B>(self, listener: L, service: S, end: impl Future) -> Draining
+    where
+        L: Listener,
+        A: Acceptor<L::Stream>,
+        S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+        S::Future: Send + 'static,
+        S::Error: Into<BoxError>,
+        B: ::hyper::body::Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<BoxError>,
+    {
+        let (close, closing) = oneshot::channel();
+        let closing = closing.shared();
+        let mut connections = JoinSet::new();
+        let connect = |connections: &mut JoinSet<()>, socket: L::Stream| {
+            let open = self.counts.connection();
+            let service = Counted::new(service.clone(), open.clone());
+            let socket = Limited::new(socket, open, self.limits);
+            let (acceptor, closing) = (self.acceptor.clone(), closing.clone());
+            let on_error = self.on_error.clone();
+            connections.spawn(async move {
+                if let Err(error) = connection(socket, acceptor, service, closing).await {
+                    on_error(error);
+                }
+            });
+        };
+
+        let mut end = pin!(end);
+        loop {
+            let next = self.next(&listener, &mut connections);
+            let accepted = match select(end.as_mut(), pin!(next)).await {
+                Either::Left(_) => break,
+                Either::Right((accepted, _)) => accepted,
+            };
+            match accepted {
+                Ok(socket) => connect(&mut connections, socket),
+                Err(error) => {
+                    (self.on_error)(error.into());
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+        while self.has_room()
+            && let Some(Ok(socket)) = listener.accept().now_or_never()
+        {
+            connect(&mut connections, socket);
+        }
+        drop(listener);
+        drop(close); // which resolves `closing`
+
+        Draining {
+            connections,
+            grace: self.grace,
+            on_error: self.on_error,
+        }
+    }
+
+    /// Accepts a connection once there is room for one. Those that have ended leave the set.
+    async fn next<L: Listener>(
+        &self,
+        listener: &L,
+        connections: &mut JoinSet<()>,
+    ) -> io::Result<L::Stream> {
+        while let Some(ended) = connections.try_join_next() {
+            report(&self.on_error, ended);
+        }
+        poll_fn(|cx| {
+            self.counts.0.room.register(cx.waker());
+            // A connection that ends now has changed the number before it wakes: either it finds
+            // the waker, or this finds the number (`AtomicWaker`).
+            if self.has_room() {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
+        listener.accept().await
+    }
+
+    fn has_room(&self) -> bool {
+        self.counts.connections_open() < self.connections.get() as u64
+    }
+}
+
+/// Tells of a task that did not end as it should.
+fn report(on_error: &OnError, ended: Result<(), JoinError>) {
+    if let Err(error) = ended {
+        on_error(error.into());
+    }
+}
+
+/// The connections of a server that accepts no more. If it is dropped, they are aborted.
+#[must_use = "the connections are aborted when this is dropped"]
+pub struct Draining {
+    connections: JoinSet<()>,
+    grace: Duration,
+    on_error: OnError,
+}
+
+impl Draining {
+    /// Returns how many connections have not ended.
+    pub fn connections(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Waits until every connection has ended, for the time of [`Server::grace`]. What is left then
+    /// is aborted.
+    ///
+    /// # Cancel safety
+    ///
+    /// It can be called again, and waits for the whole time then.
+    pub async fn finish(&mut self) -> Ended {
+        let all = timeout(self.grace, async {
+            while let Some(ended) = self.connections.join_next().await {
+                report(&self.on_error, ended);
+            }
+        });
+        // Those that ended in time have left the set.
+        let _in_time = all.await;
+        let cut_off = self.connections.len();
+        self.connections.shutdown().await;
+        Ended { cut_off }
+    }
+}
+
+impl fmt::Debug for Draining {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Draining")
+            .field("connections", &self.connections.len())
+            .field("grace", &self.grace)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<A> fmt::Debug for Server<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("connections", &self.connections)
+            .field("limits", &self.limits)
+            .field("grace", &self.grace)
+            .field("counts", &self.counts)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Resolves when connections should end.
+type Closing = Shared<oneshot::Receiver<Infallible>>;
+
+/// Answers the requests of one connection. An error is one of ours.
+async fn connection<T, A, S, B>(
+    socket: Limited<T>,
+    acceptor: A,
+    service: Counted<S>,
+    closing: Closing,
+) -> Result<(), BoxError>
+where
+    T: Transport,
+    A: Acceptor<T>,
+    S: Service<Request<Incoming>, Response = Response<B>> + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: ::hyper::body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<BoxError>,
+{
+    let stream = match select(pin!(acceptor.accept(socket)), closing.clone()).await {
+        Either::Left((Ok(stream), _)) => stream,
+        // A client that leaves, or takes too long, in its handshake is no fault of ours.
+        Either::Left((Err(error), _)) if error.kind() == io::ErrorKind::InvalidData => {
+            return Err(error.into());
+        }
+        Either::Left((Err(_), _)) | Either::Right(_) => return Ok(()),
+    };
+    let mut builder = auto::Builder::new(Executor);
+    builder.http1().timer(Timer).header_read_timeout(None);
+    builder.http2().timer(Timer);
+    let connection = pin!(builder.serve_connection_with_upgrades(stream, service));
+    let ended = match select(connection, closing).await {
+        Either::Left((ended, _)) => ended,
+        Either::Right((_, mut connection)) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    match ended {
+        Err(error) if is_ours(&*error) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Whether the service or a body failed, and not the client.
+fn is_ours(error: &(dyn Error + 'static)) -> bool {
+    let error = error.downcast_ref::<::hyper::Error>();
+    error.is_some_and(::hyper::Error::is_user)
+}
+
+/// What a server counts. A clone counts the same.
+#[derive(Clone, Debug, Default)]
+pub struct Counts(Arc<Numbers>);
+
+#[derive(Debug, Default)]
+struct Numbers {
+    accepted: AtomicU64,
+    open: AtomicU64,
+    requests: AtomicU64,
+    in_flight: AtomicU64,
+    /// Of the server that waits for room.
+    room: AtomicWaker,
+}
+
+impl Counts {
+    /// Returns how many connections were accepted so far.
+    pub fn connections_accepted(&self) -> u64 {
+        self.0.accepted.load(Relaxed)
+    }
+
+    /// Returns how many connections are open, upgraded ones among them.
+    pub fn connections_open(&self) -> u64 {
+        self.0.open.load(Relaxed)
+    }
+
+    /// Returns how many requests came so far.
+    pub fn requests(&self) -> u64 {
+        self.0.requests.load(Relaxed)
+    }
+
+    /// Returns how many requests are being answered: they are with the service, or their answer is
+    /// being sent.
+    pub fn requests_in_flight(&self) -> u64 {
+        self.0.in_flight.load(Relaxed)
+    }
+
+    /// Counts a connection, as open until the token is dropped.
+    fn connection(&self) -> Arc<Open> {
+        self.0.accepted.fetch_add(1, Relaxed);
+        self.0.open.fetch_add(1, Relaxed);
+        Arc::new(Open {
+            counts: self.0.clone(),
+            in_flight: AtomicU64::new(0),
+            upgraded: AtomicBool::new(false),
+            reader: AtomicWaker::new(),
+        })
+    }
+}
+
+/// A connection that is open.
+#[derive(Debug)]
+struct Open {
+    counts: Arc<Numbers>,
+    /// Its requests in flight.
+    in_flight: AtomicU64,
+    /// Its stream, or one within it, is the service's.
+    upgraded: AtomicBool,
+    /// Of a read that waits while a request is in flight.
+    reader: AtomicWaker,
+}
+
+impl Open {
+    fn is_answering(&self) -> bool {
+        self.in_flight.load(Relaxed) > 0
+    }
+
+    /// Has a read come again when nothing is in flight any more.
+    fn wake_when_answered(&self, waker: &Waker) {
+        self.reader.register(waker);
+        // An answer that ends now has changed the number before it wakes: either it finds the
+        // waker, or this finds the number (`AtomicWaker`).
+        if !self.is_answering() {
+            self.reader.wake();
+        }
+    }
+
+    fn upgrade(&self) {
+        self.upgraded.store(true, Relaxed);
+    }
+
+    fn is_upgraded(&self) -> bool {
+        self.upgraded.load(Relaxed)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.counts.open.fetch_sub(1, Relaxed);
+        self.counts.room.wake();
+    }
+}
+
+/// A request that is being answered, until it is dropped.
+#[derive(Debug)]
+struct InFlight(Arc<Open>);
+
+impl InFlight {
+    fn new(open: Arc<Open>) -> Self {
+        open.in_flight.fetch_add(1, Relaxed);
+        open.counts.requests.fetch_add(1, Relaxed);
+        open.counts.in_flight.fetch_add(1, Relaxed);
+        Self(open)
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        if self.0.in_flight.fetch_sub(1, Relaxed) == 1 {
+            self.0.reader.wake();
+        }
+        self.0.counts.in_flight.fetch_sub(1, Relaxed);
+    }
+}
+
+/// A listener of [`ws::net`](crate::net) that a [`Server`] accepts from.
+pub trait Listener: Send + Sync + 'static {
+    /// Its connections.
+    type Stream: Transport;
+
+    /// Accepts a connection, with the options that suit a server.
+    fn accept(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+}
+
+impl Listener for TcpListener {
+    type Stream = TcpStream;
+
+    async fn accept(&self) -> io::Result<TcpStream> {
+        let (stream, _) = self.accept().await?;
+        // It fails if the client is gone, which the first read will tell as well.
+        let _ = stream.set_nodelay(true);
+        Ok(stream)
+    }
+}
+
+impl Listener for UnixListener {
+    type Stream = UnixStream;
+
+    async fn accept(&self) -> io::Result<UnixStream> {
+        self.accept().await.map(|(stream, _)| stream)
+    }
+}
+
+/// A socket below HTTP.
+pub trait Transport: super::Socket + AsyncWrite + Send + Unpin + 'static {
+    /// Waits until something can be read, and says whether it is the end of the stream.
+    fn poll_at_end(&self, cx: &mut Context<'_>) -> Poll<bool>;
+}
+
+impl Transport for TcpStream {
+    fn poll_at_end(&self, cx: &mut Context<'_>) -> Poll<bool> {
+        self.poll_peek(cx, &mut [0])
+            .map(|peeked| matches!(peeked, Ok(0)))
+    }
+}
+
+impl Transport for UnixStream {
+    fn poll_at_end(&self, cx: &mut Context<'_>) -> Poll<bool> {
+        self.poll_peek(cx, &mut [MaybeUninit::uninit()])
+            .map(|peeked| matches!(peeked, Ok(0)))
+    }
+}
+
+/// What makes a stream of a connection: [`Plain`], or a function for [`Server::tls`].
+pub trait Acceptor<T>: Clone + Send + 'static {
+    /// What HTTP is spoken on.
+    type Stream: rt::Read + rt::Write + Send + Unpin + 'static;
+
+    /// Makes the stream.
+    fn accept(&self, socket: Limited<T>) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+}
+
+/// No TLS.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Plain;
+
+impl<T: Transport> Acceptor<T> for Plain {
+    type Stream = Limited<T>;
+
+    async fn accept(&self, socket: Limited<T>) -> io::Result<Limited<T>> {
+        Ok(socket)
+    }
+}
+
+impl<T, F, H, S> Acceptor<T> for F
+where
+    F: Fn(Limited<T>) -> H + Clone + Send + 'static,
+    H: Future<Output = io::Result<S>> + Send,
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    type Stream = Io<S>;
+
+    fn accept(&self, socket: Limited<T>) -> impl Future<Output = io::Result<Io<S>>> + Send {
+        let handshake = self(socket);
+        async move { handshake.await.map(Io::new) }
+    }
+}

@@ -1,0 +1,246 @@
+//! A socket of a server, with its limits of time.
+//!
+//! # A client that has sent all
+//!
+//! hyper drops a request whose client has ended its sending side, because that is how a client that
+//! is gone looks at first. But some clients end it right behind their request, and read the answer.
+//! hyper's `half_close` serves those, and has a price: hyper does not read any more while it works,
+//! so a request whose client is gone stays in flight to its end.
+//!
+//! So hyper is told of the end later here: while a request is in flight, the end counts once
+//! nothing has been written for the time of `Server::ended_time`. A reset is told at once. While an
+//! answer waits for room in the socket, the end is not told at all: hyper would close the
+//! connection, with the rest of the answer in its buffer.
+//!
+//! # A client that does not read
+//!
+//! An answer that is not taken holds what hyper and the socket have buffered of it. So a write that
+//! makes no progress for the time of `Server::write_time` is an error, which ends the connection.
+//!
+//! # A client that sends nothing
+//!
+//! The first read that has to wait while nothing is in flight starts a timer: at the begin of the
+//! connection for a head, later for an idle connection. The first bytes of a next head start it
+//! anew. A request in flight ends it. An upgraded connection has none: what it waits for, only the
+//! service knows.
+
+use std::{
+    future::Future,
+    io::{self, IoSlice},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use ::hyper::rt::{Read, ReadBufCursor, Write};
+use futures::io::{AsyncRead, AsyncWrite};
+
+use super::{Limits, Open, Transport};
+use crate::{
+    hyper::Io,
+    time::{Sleep, sleep},
+};
+
+/// A socket of a [`Server`](super::Server), with its limits of time: what [`Server::tls`] does its
+/// handshake on.
+///
+/// [`Server::tls`]: super::Server::tls
+#[derive(Debug)]
+pub struct Limited<T> {
+    io: Io<T>,
+    open: Arc<Open>,
+    limits: Limits,
+    waits: Waits,
+    /// Until when the client's end is not told; there if it has come.
+    ended: Option<Sleep>,
+    /// Until when the write that waits may wait.
+    stuck: Option<Sleep>,
+}
+
+/// What a read waits for.
+#[derive(Debug)]
+enum Waits {
+    /// For the rest of a head, or of a handshake.
+    Head(Sleep),
+    /// For a request.
+    Idle(Sleep),
+    /// Nothing has a limit: a request is in flight, or nobody has waited yet since it was.
+    Freely,
+}
+
+impl<T: Transport> Limited<T> {
+    pub(super) fn new(socket: T, open: Arc<Open>, limits: Limits) -> Self {
+        Self {
+            io: Io::socket(socket),
+            open,
+            limits,
+            waits: Waits::Head(sleep(limits.head)),
+            ended: None,
+            stuck: None,
+        }
+    }
+
+    /// Returns the socket.
+    pub const fn get_ref(&self) -> &T {
+        self.io.get_ref()
+    }
+
+    /// Reads by `read`, within the limits.
+    fn poll_read_by<R>(
+        &mut self,
+        cx: &mut Context<'_>,
+        read: impl FnOnce(&mut Io<T>, &mut Context<'_>) -> Poll<io::Result<R>>,
+    ) -> Poll<io::Result<R>> {
+        if self.open.is_upgraded() {
+            return read(&mut self.io, cx);
+        }
+        if self.open.is_answering() {
+            self.waits = Waits::Freely;
+            let polled = match self.poll_end(cx) {
+                Poll::Ready(()) => read(&mut self.io, cx),
+                Poll::Pending => Poll::Pending,
+            };
+            // No bytes tell when the answer is sent, and a read has to begin anew then.
+            if polled.is_pending() {
+                self.open.wake_when_answered(cx.waker());
+            }
+            return polled;
+        }
+        let polled = read(&mut self.io, cx);
+        if polled.is_ready() {
+            if let Waits::Idle(_) = self.waits {
+                self.waits = Waits::Head(sleep(self.limits.head));
+            }
+            return polled;
+        }
+        if let Waits::Freely = self.waits {
+            self.waits = Waits::Idle(sleep(self.limits.idle));
+        }
+        match &mut self.waits {
+            // The tail of an answer is being sent, which has a limit of its own.
+            _ if self.stuck.is_some() => Poll::Pending,
+            Waits::Head(until) | Waits::Idle(until) => {
+                ready!(Pin::new(until).poll(cx));
+                Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+            }
+            Waits::Freely => Poll::Pending,
+        }
+    }
+
+    /// Ready when there is something to read, or the client's end may be told.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.ended.is_none() {
+            if !ready!(self.io.get_ref().poll_at_end(cx)) {
+                return Poll::Ready(());
+            }
+            self.ended = Some(sleep(self.limits.ended));
+        }
+        if self.stuck.is_some() {
+            return Poll::Pending;
+        }
+        match &mut self.ended {
+            Some(ended) => Pin::new(ended).poll(cx),
+            None => Poll::Ready(()),
+        }
+    }
+
+    /// Takes note of how a write went.
+    fn wrote(
+        &mut self,
+        cx: &mut Context<'_>,
+        polled: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if polled.is_ready() {
+            // A read may wait for this: for the end that was put off, or to start its timer.
+            if self.stuck.take().is_some() {
+                cx.waker().wake_by_ref();
+            }
+            if let Some(ended) = &mut self.ended {
+                *ended = sleep(self.limits.ended);
+            }
+            return polled;
+        }
+        let write = self.limits.write;
+        let stuck = self.stuck.get_or_insert_with(|| sleep(write));
+        ready!(Pin::new(stuck).poll(cx));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<T: Transport> Read for Limited<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.poll_read_by(cx, |io, cx| Pin::new(io).poll_read(cx, buf))
+    }
+}
+
+impl<T: Transport> AsyncRead for Limited<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_read_by(cx, |io, cx| Pin::new(io.get_mut()).poll_read(cx, buf))
+    }
+}
+
+impl<T: Transport> AsyncWrite for Limited<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(self.io.get_mut()).poll_write(cx, buf);
+        self.wrote(cx, polled)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(self.io.get_mut()).poll_write_vectored(cx, bufs);
+        self.wrote(cx, polled)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(self.io.get_mut()).poll_flush(cx)
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(self.io.get_mut()).poll_close(cx)
+    }
+}
+
+impl<T: Transport> Write for Limited<T> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        AsyncWrite::poll_write(self, cx, buf)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        AsyncWrite::poll_write_vectored(self, cx, bufs)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        AsyncWrite::poll_flush(self, cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        AsyncWrite::poll_close(self, cx)
+    }
+}
