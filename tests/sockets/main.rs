@@ -4,6 +4,7 @@
 mod net_support;
 
 mod a_fifo_that_is_opened_again_waits;
+mod a_server_bounds_its_connections;
 mod accept_survives_a_full_fd_table;
 mod async_fd_wakes_every_waiter;
 mod cancelled_io_loses_nothing;

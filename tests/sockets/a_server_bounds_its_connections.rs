@@ -1,0 +1,326 @@
+//! `ws::hyper::Server`: the limits of its connections, what has none, and its end. What is seen by
+//! clients of a whole program is in `tests/serve/`.
+
+use std::{convert::Infallible, future, io, net::SocketAddr, time::Duration};
+
+use futures::channel::oneshot;
+use hyper::{
+    Request, Response, StatusCode,
+    body::{Bytes, Incoming},
+    header::{CONNECTION, UPGRADE},
+    service::service_fn,
+};
+use ws::{
+    hyper::{Acceptor, Counts, Draining, Executor, Io, Limited, Listener, Server},
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream, UnixListener, UnixStream},
+    task::JoinHandle,
+    time::sleep,
+};
+
+/// Over in a moment.
+const SHORT: Duration = Duration::from_millis(50);
+/// Longer than all of the short ones.
+const LONGER: Duration = Duration::from_millis(300);
+
+/// A server that runs, on the way of a test to its end.
+struct Running {
+    address: SocketAddr,
+    counts: Counts,
+    stop: oneshot::Sender<()>,
+    ended: JoinHandle<Draining>,
+}
+
+impl Running {
+    async fn start<A: Acceptor<TcpStream> + Sync>(server: Server<A>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (counts, (stop, stopped)) = (server.counts(), oneshot::channel());
+        let ended = ws::spawn(server.serve_until(listener, service_fn(answer), stopped));
+        Self {
+            address,
+            counts,
+            stop,
+            ended,
+        }
+    }
+
+    async fn client(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    async fn draining(self) -> Draining {
+        self.stop.send(()).unwrap();
+        self.ended.await.unwrap()
+    }
+
+    async fn end(self) {
+        assert_eq!(self.draining().await.finish().await.cut_off, 0);
+    }
+}
+
+/// `/slow` takes longer than every short limit, `/never` has no answer, `/echo` upgrades.
+async fn answer(mut request: Request<Incoming>) -> Result<Response<String>, Infallible> {
+    let mut response = Response::new(format!("answer to {}", request.uri().path()));
+    match request.uri().path() {
+        "/slow" => sleep(LONGER).await,
+        "/never" => future::pending().await,
+        "/echo" => {
+            let upgrade = hyper::upgrade::on(&mut request);
+            ws::spawn(async move {
+                let mut stream = Io::new(upgrade.await.unwrap());
+                let mut byte = [0];
+                while stream.read(&mut byte).await.unwrap() == 1 {
+                    stream.write_all(&byte).await.unwrap();
+                    stream.flush().await.unwrap();
+                }
+                stream.close().await.unwrap();
+            });
+            response = Response::new(String::new());
+            *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+            let headers = response.headers_mut();
+            headers.insert(CONNECTION, "upgrade".parse().unwrap());
+            headers.insert(UPGRADE, "echo".parse().unwrap());
+        }
+        _ => {}
+    }
+    Ok(response)
+}
+
+fn request(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n")
+}
+
+/// Asks, and reads to the end of the answer.
+async fn ask(client: &mut TcpStream, path: &str) {
+    client.write_all(request(path).as_bytes()).await.unwrap();
+    read_until(client, &format!("answer to {path}")).await;
+}
+
+async fn read_until(client: &mut TcpStream, end: &str) {
+    let (mut said, mut byte) = (Vec::new(), [0]);
+    while !said.ends_with(end.as_bytes()) {
+        let read = client.read(&mut byte).await.unwrap();
+        assert_eq!(read, 1, "{:?}", String::from_utf8_lossy(&said));
+        said.push(byte[0]);
+    }
+}
+
+/// The server ends the connection, and says nothing before that.
+async fn is_ended(client: &mut TcpStream) {
+    assert_eq!(client.read(&mut [0]).await.unwrap(), 0);
+}
+
+#[ws::test]
+async fn a_head_has_a_time() {
+    let server = Running::start(Server::new().head_time(SHORT)).await;
+    let mut silent = server.client().await;
+    let mut slow = server.client().await;
+    slow.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
+    is_ended(&mut silent).await;
+    is_ended(&mut slow).await;
+
+    // A later one as well; what is between them has a time of its own.
+    let mut second = server.client().await;
+    ask(&mut second, "/").await;
+    sleep(LONGER).await;
+    ask(&mut second, "/").await;
+    second.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
+    is_ended(&mut second).await;
+    server.end().await;
+}
+
+#[ws::test]
+async fn an_idle_connection_has_a_time() {
+    let server = Running::start(Server::new().idle_time(SHORT)).await;
+    let mut client = server.client().await;
+    ask(&mut client, "/").await;
+    is_ended(&mut client).await;
+    // Also if its answer took a while, in which nothing is read.
+    let mut client = server.client().await;
+    ask(&mut client, "/slow").await;
+    is_ended(&mut client).await;
+    server.end().await;
+}
+
+#[ws::test]
+async fn an_answer_may_take_longer_than_a_client() {
+    let limits = Server::new().head_time(SHORT).idle_time(SHORT);
+    let server = Running::start(limits.write_time(SHORT)).await;
+    let mut client = server.client().await;
+    ask(&mut client, "/slow").await;
+    server.end().await;
+}
+
+#[ws::test]
+async fn an_upgraded_stream_has_the_times_of_its_service() {
+    let limits = Server::new().head_time(SHORT).idle_time(SHORT);
+    let server = Running::start(limits.ended_time(Duration::MAX).connections(1)).await;
+    let mut client = server.client().await;
+    let head = request("/echo").replace(
+        "\r\n\r\n",
+        "\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n",
+    );
+    client.write_all(head.as_bytes()).await.unwrap();
+    read_until(&mut client, "\r\n\r\n").await;
+    for byte in *b"abc" {
+        sleep(LONGER).await;
+        client.write_all(&[byte]).await.unwrap();
+        let mut echo = [0];
+        client.read_exact(&mut echo).await.unwrap();
+        assert_eq!(echo, [byte]);
+    }
+    // It has its place still.
+    assert_eq!(server.counts.connections_open(), 1);
+    assert_eq!(server.counts.requests_in_flight(), 0);
+    let mut waiting = server.client().await;
+    waiting.write_all(request("/").as_bytes()).await.unwrap();
+    // Its end is told at once, whatever the time for clients that half-close.
+    client.close().await.unwrap();
+    is_ended(&mut client).await;
+    read_until(&mut waiting, "answer to /").await;
+    server.end().await;
+}
+
+#[ws::test]
+async fn a_handshake_has_the_time_of_a_head() {
+    let endless = |_: Limited<TcpStream>| future::pending::<io::Result<TcpStream>>();
+    // It takes the socket with it, so the client's time is the socket's alone here.
+    let reads = |mut socket: Limited<TcpStream>| async move {
+        socket.read_exact(&mut [0; 5]).await.map(|()| socket)
+    };
+    let server = Running::start(Server::new().head_time(SHORT).tls(reads)).await;
+    let mut silent = server.client().await;
+    is_ended(&mut silent).await;
+    let mut client = server.client().await;
+    client.write_all(b"hello").await.unwrap();
+    ask(&mut client, "/").await;
+    drop(client);
+    server.end().await;
+
+    // One that hangs ends with the server.
+    let server = Running::start(Server::new().tls(endless)).await;
+    let mut client = server.client().await;
+    while server.counts.connections_open() == 0 {
+        ws::task::yield_now().await;
+    }
+    let ended = server.draining().await.finish().await;
+    assert_eq!(ended.cut_off, 0);
+    is_ended(&mut client).await;
+}
+
+#[ws::test]
+async fn http2_is_served_on_the_same_port() {
+    let server = Running::start(Server::new().head_time(SHORT).idle_time(LONGER)).await;
+    let client = Io::socket(server.client().await);
+    let (mut send, connection) = hyper::client::conn::http2::handshake(Executor, client)
+        .await
+        .unwrap();
+    let connection = ws::spawn(connection);
+    let answers: Vec<_> = ["/slow", "/a", "/b"]
+        .into_iter()
+        .map(|path| send.send_request(Request::get(path).body(String::new()).unwrap()))
+        .collect();
+    for answer in answers {
+        assert_eq!(answer.await.unwrap().status(), StatusCode::OK);
+    }
+    assert_eq!(server.counts.requests(), 3);
+    // An idle one is ended here, too.
+    let _over = connection.await.unwrap();
+    assert!(send.ready().await.is_err());
+    server.end().await;
+}
+
+#[ws::test]
+async fn what_is_left_at_the_end_is_aborted_and_counted() {
+    let server = Running::start(Server::new().grace(SHORT)).await;
+    let (mut idle, mut waiting) = (server.client().await, server.client().await);
+    ask(&mut idle, "/").await;
+    waiting
+        .write_all(request("/never").as_bytes())
+        .await
+        .unwrap();
+    while server.counts.requests_in_flight() == 0 {
+        ws::task::yield_now().await;
+    }
+    let counts = server.counts.clone();
+    let ended = server.draining().await.finish().await;
+    assert_eq!(ended.cut_off, 1);
+    assert_eq!(counts.connections_open(), 0);
+    is_ended(&mut idle).await;
+    is_ended(&mut waiting).await;
+}
+
+#[ws::test]
+async fn no_connection_outlives_the_future() {
+    let server = Running::start(Server::new()).await;
+    let mut client = server.client().await;
+    ask(&mut client, "/").await;
+    server.ended.abort();
+    assert!(server.ended.await.unwrap_err().is_cancelled());
+    is_ended(&mut client).await;
+    let again = TcpStream::connect(server.address).await.unwrap_err();
+    assert_eq!(again.kind(), io::ErrorKind::ConnectionRefused);
+}
+
+/// A body that fails behind its head.
+#[derive(Default)]
+struct Broken(bool);
+
+impl hyper::body::Body for Broken {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<io::Result<hyper::body::Frame<Bytes>>>> {
+        self.0 = !self.0;
+        let part = hyper::body::Frame::data(Bytes::from_static(b"part"));
+        let part = if self.0 {
+            Ok(part)
+        } else {
+            Err(io::Error::other("broken"))
+        };
+        std::task::Poll::Ready(Some(part))
+    }
+}
+
+#[ws::test]
+async fn errors_of_ours_are_told_and_those_of_clients_are_not() {
+    const NAME: &str = "\0ws-a-server-tells-errors";
+    let listener = UnixListener::bind(NAME).unwrap();
+    let (told, mut errors) = futures::channel::mpsc::unbounded();
+    let server = Server::new().on_error(move |error| told.unbounded_send(error).unwrap());
+    let broken = service_fn(|request: Request<Incoming>| async move {
+        assert_ne!(request.uri().path(), "/panic", "on purpose");
+        Ok::<_, Infallible>(Response::new(Broken::default()))
+    });
+    let (stop, stopped) = oneshot::channel::<()>();
+    let serving = ws::spawn(server.serve(listener, broken, stopped));
+    let mut all = Vec::new();
+    for said in ["no http at all\r\n\r\n", &request("/"), &request("/panic")] {
+        let mut client = UnixStream::connect(NAME).await.unwrap();
+        client.write_all(said.as_bytes()).await.unwrap();
+        all.clear();
+        client.read_to_end(&mut all).await.unwrap();
+    }
+    drop(stop);
+    serving.await.unwrap();
+    let mut said = Vec::new();
+    while let Ok(error) = errors.try_recv() {
+        let source = error.source().map(ToString::to_string);
+        said.push(source.unwrap_or_else(|| error.to_string()));
+    }
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert_eq!(said[0], "broken");
+    assert!(said[1].contains("panicked"), "{said:?}");
+}
+
+/// Both kinds of listeners serve, and nothing else has to.
+#[test]
+fn listeners_are_those_of_net() {
+    fn is_listener<L: Listener>() {}
+    is_listener::<TcpListener>();
+    is_listener::<UnixListener>();
+}
