@@ -10,7 +10,8 @@
 //! So hyper is told of the end later here: while a request is in flight, the end counts once
 //! nothing has been written for the time of `Server::ended_time`. A reset is told at once. While an
 //! answer waits for room in the socket, the end is not told at all: hyper would close the
-//! connection, with the rest of the answer in its buffer.
+//! connection, with the rest of the answer in its buffer. That may be so after the answer's body is
+//! gone, when nothing is in flight any more.
 //!
 //! # A client that does not read
 //!
@@ -94,14 +95,15 @@ impl<T: Transport> Limited<T> {
         if self.open.is_upgraded() {
             return read(&mut self.io, cx);
         }
-        if self.open.is_answering() {
+        let answering = self.open.is_answering();
+        if answering || self.stuck.is_some() {
             self.waits = Waits::Freely;
             let polled = match self.poll_end(cx) {
                 Poll::Ready(()) => read(&mut self.io, cx),
                 Poll::Pending => Poll::Pending,
             };
             // No bytes tell when the answer is sent, and a read has to begin anew then.
-            if polled.is_pending() {
+            if polled.is_pending() && answering {
                 self.open.wake_when_answered(cx.waker());
             }
             return polled;
@@ -117,8 +119,6 @@ impl<T: Transport> Limited<T> {
             self.waits = Waits::Idle(sleep(self.limits.idle));
         }
         match &mut self.waits {
-            // The tail of an answer is being sent, which has a limit of its own.
-            _ if self.stuck.is_some() => Poll::Pending,
             Waits::Head(until) | Waits::Idle(until) => {
                 ready!(Pin::new(until).poll(cx));
                 Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
