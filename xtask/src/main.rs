@@ -14,6 +14,8 @@
 //!   `timers`, `connections`, `simulated`.
 //! - `cargo xtask tokio-tests [FILE…]` runs tokio's own tests on the package in `compat/tokio`;
 //!   `tokio-tests bless` writes the page with a row for each file.
+//! - `cargo xtask tokio-programs [NAME…]` runs the tests of programs that others wrote for tokio;
+//!   `tokio-programs tokio [NAME…]` runs them on tokio itself, to compare.
 //! - `cargo xtask tokio-env` prints the variables by which cargo finds tokio's source without the
 //!   internet, for work in `compat/tokio`.
 //! - `cargo xtask layers` compares the imports of the executor with the order of its layers.
@@ -47,7 +49,7 @@ use std::{
     process::ExitCode,
 };
 
-const USAGE: &str = "usage: cargo xtask quick | ci [--list|SECTION…] | ablate [NAME] | abort | models [FILTER] | mutants [NAME] | counts [bless|sysmon|ordered] | scaling [TABLE] | layers | lines | tokio-env | tokio-tests [bless|FILE…] | deep [STEP…]";
+const USAGE: &str = "usage: cargo xtask quick | ci [--list|SECTION…] | ablate [NAME] | abort | models [FILTER] | mutants [NAME] | counts [bless|sysmon|ordered] | scaling [TABLE] | layers | lines | tokio-env | tokio-programs [tokio] [NAME…] | tokio-tests [bless|FILE…] | deep [STEP…]";
 
 /// What went wrong, in words.
 type Failure = String;
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
         ["ci", ref arguments @ ..] => ci::check(&root(), arguments),
         ["lines"] => lines::check(&root()),
         ["tokio-env"] => tokio::print_environment(&root()),
+        ["tokio-programs", ref arguments @ ..] => tokio::programs::check(&root(), arguments),
         ["tokio-tests", "bless"] => tokio::bless(&root()),
         ["tokio-tests", ref files @ ..] => tokio::check(&root(), files),
         ["layers"] => layers::check(&root()),

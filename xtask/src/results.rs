@@ -5,6 +5,7 @@
 pub(crate) struct Results {
     pub(crate) passed: usize,
     pub(crate) ignored: usize,
+    pub(crate) failed: usize,
 }
 
 impl Results {
@@ -18,6 +19,7 @@ impl Results {
             if let Some((_, counts)) = counts {
                 sums.passed += number_of(" passed", counts);
                 sums.ignored += number_of(" ignored", counts);
+                sums.failed += number_of(" failed", counts);
             }
         }
         sums
@@ -48,6 +50,7 @@ test result: FAILED. 20 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out;
         let expected = Results {
             passed: 23,
             ignored: 3,
+            failed: 1,
         };
         assert_eq!(Results::of(log), expected);
         assert_eq!(Results::of("nothing ran"), Results::default());

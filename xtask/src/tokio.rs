@@ -12,6 +12,8 @@
 //! put into a git repository below `target/`, and git is told by its environment to look there
 //! ([`environment`]).
 
+pub(crate) mod programs;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     env,
