@@ -149,7 +149,8 @@ fn archive(root: &Path, program: &Program) -> Result<PathBuf, Failure> {
     in_the_cache(&name)?.ok_or_else(|| format!("cargo has not downloaded {name}"))
 }
 
-/// Brings our package into the lock file, as `docs/tokio.md` says.
+/// Brings our package into the lock file, as `docs/tokio.md` says. An old lock file needs the second
+/// command.
 fn update(folder: &Path, environment: &[(&'static str, String)]) -> Result<(), Failure> {
     let path = folder.join("Cargo.lock");
     for words in [&["update", "--package", "tokio"][..], &["update"]] {
