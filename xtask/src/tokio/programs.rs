@@ -25,9 +25,24 @@ struct Program {
     version: &'static str,
     /// For `cargo test`.
     arguments: &'static [&'static str],
-    /// Tests that may fail, on tokio as well, and why.
+    /// Tests that may fail, on tokio as well, and why. With the cases of such a test.
     known: &'static [(&'static str, &'static str)],
 }
+
+impl Program {
+    /// Why a test may fail.
+    fn reason(&self, test: &str) -> Option<&str> {
+        let is_of = |known: &str| {
+            let rest = test.strip_prefix(known);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+        };
+        let mut known = self.known.iter();
+        known.find_map(|(name, why)| is_of(name).then_some(*why))
+    }
+}
+
+const LOCALHOST: &str = "fails where localhost is 127.0.0.1 first";
+const RACE: &str = "fails if the server closes before it has read the request's body";
 
 const PROGRAMS: &[Program] = &[
     Program {
@@ -51,6 +66,17 @@ const PROGRAMS: &[Program] = &[
             ("test_proxy", "needs the internet"),
         ],
     },
+    Program {
+        name: "miniserve",
+        version: "0.35.0",
+        arguments: &[],
+        known: &[
+            ("bind_ipv4_ipv6::case_2", LOCALHOST),
+            ("creating_directories_is_prevented", RACE),
+            ("uploading_files_is_prevented", RACE),
+            ("uploading_files_with_invalid_sha_func_is_prevented", RACE),
+        ],
+    },
 ];
 
 /// `cargo xtask tokio-programs [tokio] [NAME…]`.
@@ -69,6 +95,10 @@ pub(crate) fn check(root: &Path, arguments: &[&str]) -> Result<(), Failure> {
             match run(root, program, on_ws) {
                 Ok(report) => {
                     println!("{}", report.line(program));
+                    for test in &report.failed {
+                        let reason = program.reason(test).unwrap_or("NOT KNOWN");
+                        println!("  {test}: {reason}");
+                    }
                     faults.extend(report.faults(program));
                 }
                 Err(failure) => faults.push(format!("{}: {failure}", program.name)),
@@ -210,7 +240,7 @@ impl Report {
     }
 
     fn faults(&self, program: &Program) -> Vec<String> {
-        let is_known = |test: &str| program.known.iter().any(|(known, _)| *known == test);
+        let is_known = |test: &str| program.reason(test).is_some();
         let mut faults: Vec<_> = self
             .failed
             .iter()
@@ -268,6 +298,13 @@ mod tests {
         let report = Report::of(LOG);
         assert_eq!(report.faults(&program(&[])), ["p: b fails"]);
         assert!(report.faults(&program(&[("b", "why")])).is_empty());
+    }
+
+    #[test]
+    fn a_known_test_is_known_with_its_cases() {
+        let program = program(&[("b", "why")]);
+        assert_eq!(program.reason("b::case_1"), Some("why"));
+        assert_eq!(program.reason("bc"), None);
     }
 
     #[test]
