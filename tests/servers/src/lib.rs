@@ -6,7 +6,7 @@
 use std::{
     env,
     fs::{self, File, Permissions},
-    io,
+    io, iter,
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     os::unix::{
         fs::{PermissionsExt, chown},
@@ -30,6 +30,8 @@ pub struct Server {
     command: Command,
     port: u16,
     folder: TempDir,
+    /// A server that this one needs.
+    beside: Option<Box<Self>>,
 }
 
 impl Server {
@@ -50,6 +52,7 @@ impl Server {
             command,
             port,
             folder,
+            beside: None,
         };
         server.listening();
         server
@@ -176,8 +179,10 @@ pub fn program(name: &str) -> PathBuf {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
     let versions = versions.filter_map(|version| Some(version.ok()?.path().join("bin")));
     let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path)
-        .chain(["/usr/lib/rabbitmq/bin", "/usr/sbin"].map(PathBuf::from))
+    // RabbitMQ itself comes before the script of its name on the path, which changes the user.
+    iter::once(PathBuf::from("/usr/lib/rabbitmq/bin"))
+        .chain(env::split_paths(&path))
+        .chain([PathBuf::from("/usr/sbin")])
         .chain(versions)
         .map(|folder| folder.join(name))
         .find(|path| path.is_file())
@@ -243,4 +248,66 @@ fn postgres_user() -> Option<(u32, u32)> {
             .expect("a number")
     };
     Some((number(), number()))
+}
+
+/// A NATS with JetStream, which keeps its streams when it is started again.
+pub fn nats() -> Server {
+    Server::start(|folder, port| {
+        let mut command = Command::new(program("nats-server"));
+        command.args(["--addr", "127.0.0.1", "--port", &port.to_string()]);
+        command.arg("--jetstream").arg("--store_dir").arg(folder);
+        command
+    })
+}
+
+/// A Mosquitto that lets everybody in, and keeps nothing.
+pub fn mosquitto() -> Server {
+    Server::start(|folder, port| {
+        let file = folder.join("conf");
+        let conf = format!("listener {port} 127.0.0.1\nallow_anonymous true\n");
+        fs::write(&file, conf).expect("the folder is ours");
+        let mut command = Command::new(program("mosquitto"));
+        command.arg("-c").arg(file);
+        command
+    })
+}
+
+/// A RabbitMQ with the user `guest`, whose password is `guest`. It keeps what is durable.
+pub fn rabbitmq() -> Server {
+    // RabbitMQ would start a daemon of its own, which outlives it.
+    let epmd = Server::start(|_, port| {
+        let mut command = Command::new(program("epmd"));
+        command.args(["-address", "127.0.0.1", "-port", &port.to_string()]);
+        command
+    });
+    let epmd_port = epmd.port().to_string();
+    let mut server = Server::start(|folder, port| {
+        fs::write(folder.join("plugins"), "[].").expect("the folder is ours");
+        let mut command = Command::new(program("rabbitmq-server"));
+        command
+            .current_dir(folder)
+            .env("HOME", folder)
+            .env("RABBITMQ_NODENAME", format!("ws-{port}@localhost"))
+            .env("RABBITMQ_NODE_IP_ADDRESS", "127.0.0.1")
+            .env("RABBITMQ_NODE_PORT", port.to_string())
+            .env("RABBITMQ_DIST_PORT", free_port().to_string())
+            .env("ERL_EPMD_PORT", epmd_port)
+            .env("ERL_EPMD_ADDRESS", "127.0.0.1")
+            .env("RABBITMQ_MNESIA_BASE", folder.join("mnesia"))
+            .env("RABBITMQ_LOGS", "-")
+            .env("RABBITMQ_ENABLED_PLUGINS_FILE", folder.join("plugins"))
+            .env("RABBITMQ_CONFIG_FILE", folder.join("rabbitmq.conf"))
+            .env("RABBITMQ_PID_FILE", folder.join("pid"))
+            // One process, instead of a shell and a process.
+            .env("RUNNING_UNDER_SYSTEMD", "1")
+            .env(
+                "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS",
+                "+S 1:1 +sbwt none -kernel inet_dist_use_interface {127,0,0,1}",
+            );
+        command
+    });
+    server.beside = Some(Box::new(epmd));
+    // It listens before it lets anybody in.
+    server.wait_until(|server| server.log().contains("Server startup complete"));
+    server
 }
