@@ -65,8 +65,8 @@ async fn messages_are_confirmed_and_acknowledged() -> Result<()> {
         assert_eq!(confirmation, Confirmation::Ack(None));
     }
     for n in 200..500 {
-        // All that are left are confirmed at once.
-        let _ = channel
+        // The channel waits for these confirmations, all at once.
+        let confirmation = channel
             .basic_publish(
                 "".into(),
                 "hello".into(),
@@ -75,6 +75,7 @@ async fn messages_are_confirmed_and_acknowledged() -> Result<()> {
                 BasicProperties::default(),
             )
             .await?;
+        drop(confirmation);
     }
     assert!(channel.wait_for_confirms().await?.is_empty());
     assert_eq!(declare(&channel, "hello").await?, 500);
