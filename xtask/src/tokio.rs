@@ -13,6 +13,7 @@
 //! ([`environment`]).
 
 pub(crate) mod programs;
+pub(crate) mod proofs;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
