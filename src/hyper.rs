@@ -9,6 +9,8 @@
 //! | [`Timer`](::hyper::rt::Timer) | [`Timer`] | time limits on headers, keep-alive pings |
 //! | [`Executor`](::hyper::rt::Executor) | [`Executor`] | the tasks that hyper spawns for HTTP/2 |
 //!
+//! With the feature `hyper-server` there is also a whole server: `Server`.
+//!
 //! [`Io`] works the other way round as well, so that an upgraded connection is a stream of
 //! `futures::io` again.
 //!

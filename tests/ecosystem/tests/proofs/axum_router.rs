@@ -3,6 +3,7 @@
 
 use std::{
     fs,
+    future::pending,
     io::{BufRead, BufReader, Read},
     process::{Command, Stdio},
     sync::Arc,
@@ -22,7 +23,6 @@ use axum::{
 };
 use futures::{SinkExt, StreamExt, stream};
 use futures_rustls::TlsAcceptor;
-use hyper::server::conn::http1;
 use hyper_util::service::TowerToHyperService;
 use rustls::{
     ServerConfig,
@@ -30,8 +30,7 @@ use rustls::{
 };
 use serde_json::{Value, json};
 use ws::{
-    hyper::{Io, Timer},
-    io::{AsyncRead, AsyncWrite},
+    hyper::{Io, Server},
     net::{TcpListener, TcpStream},
 };
 
@@ -100,35 +99,20 @@ async fn socket(mut request: Request<Body>) -> Response<Body> {
         .unwrap()
 }
 
-async fn serve_connection(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
-    http1::Builder::new()
-        .timer(Timer)
-        .serve_connection(Io::new(stream), TowerToHyperService::new(router()))
-        .with_upgrades()
-        .await
-        .unwrap();
-}
-
 /// Serves the router on a port of this machine, with TLS or without.
 async fn serve(tls: Option<TlsAcceptor>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    ws::spawn(async move {
-        loop {
-            let (stream, _) = listener.accept().await.unwrap();
-            let tls = tls.clone();
-            ws::spawn(async move {
-                match tls {
-                    Some(tls) => match tls.accept(stream).await {
-                        Ok(stream) => serve_connection(stream).await,
-                        // The test has asked this client why.
-                        Err(error) => eprintln!("a client has left: {error}"),
-                    },
-                    None => serve_connection(stream).await,
-                }
-            });
+    let router = TowerToHyperService::new(router());
+    let server = Server::new().on_error(|error| eprintln!("a client: {error}"));
+    let end = pending::<()>();
+    match tls {
+        Some(tls) => {
+            let server = server.tls(move |stream| tls.accept(stream));
+            drop(ws::spawn(server.serve(listener, router, end)));
         }
-    });
+        None => drop(ws::spawn(server.serve(listener, router, end))),
+    }
     port
 }
 
