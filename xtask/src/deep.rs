@@ -14,7 +14,7 @@ mod shop;
 
 use std::{path::Path, time::Instant};
 
-use crate::Failure;
+use crate::{Failure, tokio};
 use shop::Shop;
 
 /// What came of a step, in a few words.
@@ -49,6 +49,16 @@ const STEPS: &[Step] = &[
         run: dynamic::tsan,
     },
     Step {
+        name: "tokio-servers",
+        about: "libraries on tokio with real servers, on the package in compat/tokio",
+        run: |shop| tokio::proofs::check(&shop.root, &[]).map(|()| "all passed".into()),
+    },
+    Step {
+        name: "tokio-programs",
+        about: "programs that others wrote for tokio, with their own tests",
+        run: |shop| tokio::programs::check(&shop.root, &[]).map(|()| "all as known".into()),
+    },
+    Step {
         name: "fuzz",
         about: "programs for the queues and the task that a fuzzer makes up",
         run: random::fuzz,
@@ -80,7 +90,7 @@ pub(crate) fn check(root: &Path, names: &[&str]) -> Result<(), Failure> {
     if let Some(name) = names.iter().find(|name| step(name).is_none()) {
         let all: Vec<_> = STEPS
             .iter()
-            .map(|step| format!("  {:13} {}", step.name, step.about))
+            .map(|step| format!("  {:14} {}", step.name, step.about))
             .collect();
         return Err(format!(
             "no step is named {name}; there are\n{}",
@@ -106,7 +116,7 @@ pub(crate) fn check(root: &Path, names: &[&str]) -> Result<(), Failure> {
         let summary = words.lines().next().unwrap_or_default();
         let seconds = began.elapsed().as_secs();
         table.push(format!(
-            "{:13} {verdict} {seconds:6} s  {summary}",
+            "{:14} {verdict} {seconds:6} s  {summary}",
             step.name
         ));
     }
