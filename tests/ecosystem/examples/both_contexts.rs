@@ -1,5 +1,5 @@
 //! Two runtimes in one program, without a wrapper around each task: tokio's context on every thread
-//! of `ws`, and that of `ws` on tokio's one thread. See *Without a wrapper around each task* in
+//! of `ws`, and that of `ws` on tokio's one thread. See *What needs tokio's runtime* in
 //! `docs/porting.md`.
 
 use std::{cell::RefCell, future::pending, io, thread, time::Duration};
