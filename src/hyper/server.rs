@@ -122,7 +122,7 @@ type OnError = Arc<dyn Fn(BoxError) + Send + Sync>;
 ///
 /// An axum `Router` becomes a service of hyper's by `TowerToHyperService` of the crate hyper-util.
 /// Upgrades, to WebSockets for example, work as hyper's documentation tells:
-/// [`hyper::upgrade::on`](::hyper::upgrade::on).
+/// [`hyper::upgrade::on`].
 ///
 /// # TLS
 ///
