@@ -15,14 +15,23 @@
 //!
 //! # The end
 //!
-//! 1. The future `end` is ready. Clients in the listener's queue are let in, and it is closed.
-//! 2. Each connection is told. An idle one ends. Another one ends when its requests are answered.
+//! 1. The future `end` is ready. Clients in the listener's queue are let in, if the netpoll has told
+//!    of them, and it is closed.
+//! 2. Each connection is told. An idle one ends. Another one ends when its requests are answered. On
+//!    HTTP/1 that is the one in flight: those that were pipelined behind it are dropped. On HTTP/2 an
+//!    end takes an answer of the client.
 //! 3. The server waits for the last one, for the time of [`Server::grace`]. What is left then is
 //!    aborted and counted in [`Ended`].
 //!
 //! *Invariant*: each connection is a task of one set, and the set belongs to the future of
 //! [`Server::serve`]. So no connection outlives that future, however it ends. The exception is an
 //! upgraded one, which belongs to the code that asked for the upgrade.
+//!
+//! *Known gaps*: hyper does not read while it has bytes that it does not want yet, of a next request
+//! or of a body that the service does not read. So a client that goes then is seen when something is
+//! written to it, and no sooner. A client of HTTP/2 that opens no window for an answer holds that
+//! answer, but no thread: nothing is written, so `write_time` does not see it. The service's own
+//! limit of time ends both.
 //!
 //! Rejected: hyper's own limit for heads. It knows nothing of a TLS handshake, it does not tell an
 //! idle connection from a slow head, and HTTP/2 has none.
@@ -114,7 +123,7 @@ type OnError = Arc<dyn Fn(BoxError) + Send + Sync>;
 /// let ended = Server::new()
 ///     .serve(listener, service_fn(hello), ctrl_c)
 ///     .await;
-/// assert_eq!(ended.cut_off, 0); // every request was answered
+/// assert_eq!(ended.cut_off, 0); // nobody was cut off
 /// # assert!(client.await??.ends_with("hello"));
 /// # Ok(())
 /// # }
@@ -152,7 +161,8 @@ struct Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ended {
-    /// The connections that had not ended within [`Server::grace`], and were aborted.
+    /// The connections that had not ended within [`Server::grace`], and were aborted. A client of
+    /// HTTP/2 that does not answer the farewell is one of them, even if it was idle.
     pub cut_off: usize,
 }
 
@@ -220,7 +230,9 @@ impl<A> Server<A> {
     /// Sets how long a client may take nothing of what is sent to it.
     ///
     /// The default is 30 seconds. There is progress when the socket has room again, and the system
-    /// waits with that until a good part of its buffer is free.
+    /// waits with that until a good part of its buffer is free. A window of HTTP/2 that the client
+    /// does not open is not seen by this: put a limit of time on the service as well, if it answers
+    /// strangers.
     pub fn write_time(mut self, time: Duration) -> Self {
         self.limits.write = time;
         self
@@ -231,6 +243,10 @@ impl<A> Server<A> {
     /// The default is two seconds. Some clients end their side behind a request, and read the
     /// answer. A client that is gone looks the same. So the time bounds both the work for clients
     /// that are gone, and what a slow answer to such a client may take.
+    ///
+    /// It needs that hyper reads. hyper does not, while it has bytes of a next request, or of a body
+    /// that the service leaves unread. A client that goes then is noticed by the next write alone:
+    /// put a limit of time on a service that may take for ever.
     pub fn ended_time(mut self, time: Duration) -> Self {
         self.limits.ended = time;
         self
@@ -238,7 +254,7 @@ impl<A> Server<A> {
 
     /// Sets how long connections may take at the end.
     ///
-    /// The default is ten seconds.
+    /// The default is ten seconds. Zero aborts all that is open, idle connections too.
     pub fn grace(mut self, time: Duration) -> Self {
         self.grace = time;
         self
@@ -248,7 +264,10 @@ impl<A> Server<A> {
     /// accepted, an error of the service or of a body, a panic, a handshake that failed.
     ///
     /// The default is an event of `tracing`. The errors of clients are not told: they go away, send
-    /// what is no HTTP, and take too long.
+    /// what is no HTTP, and take too long. A panic in a request of HTTP/2 is told by the runtime, as
+    /// that of any task which nobody joins ([`Builder::reports`](crate::runtime::Builder::reports)).
+    ///
+    /// `f` must not panic: that ends the server.
     pub fn on_error(mut self, f: impl Fn(BoxError) + Send + Sync + 'static) -> Self {
         self.on_error = Arc::new(f);
         self
@@ -282,11 +301,14 @@ impl<A> Server<A> {
         self.counts.clone()
     }
 
-    /// Serves until `end` is ready, and then ends in good order.
+    /// Serves until `end` is ready, and then ends in good order: no client is let in any more, idle
+    /// connections end, and requests in flight are answered. A request that was pipelined behind one
+    /// in flight is dropped.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the listener is closed and every connection is aborted.
+    /// If the future is dropped, the listener is closed and every connection is aborted, but for an
+    /// upgraded one: its stream is the service's.
     ///
     /// # Panics
     ///
