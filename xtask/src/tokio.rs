@@ -12,6 +12,7 @@
 //! put into a git repository below `target/`, and git is told by its environment to look there
 //! ([`environment`]).
 
+pub(crate) mod compare;
 pub(crate) mod programs;
 pub(crate) mod proofs;
 

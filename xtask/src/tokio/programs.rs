@@ -163,16 +163,21 @@ fn unpack(root: &Path, place: &Path, program: &Program, on_ws: bool) -> Result<P
     }
     untar(&archive(root, program)?, &folder)?;
     if on_ws {
-        let path = folder.join("Cargo.toml");
-        let manifest = fs::read_to_string(&path).map_err(at(&path))?;
-        let compat = root.join("compat/tokio");
-        let patched = format!(
-            "{manifest}\n[patch.crates-io]\ntokio = {{ path = \"{}\" }}\n",
-            compat.display()
-        );
-        fs::write(&path, patched).map_err(at(&path))?;
+        put_two_lines(root, &folder)?;
     }
     Ok(folder)
+}
+
+/// Puts the two lines at the end of the `Cargo.toml` in a folder.
+pub(super) fn put_two_lines(root: &Path, folder: &Path) -> Result<(), Failure> {
+    let path = folder.join("Cargo.toml");
+    let manifest = fs::read_to_string(&path).map_err(at(&path))?;
+    let compat = root.join("compat/tokio");
+    let patched = format!(
+        "{manifest}\n[patch.crates-io]\ntokio = {{ path = \"{}\" }}\n",
+        compat.display()
+    );
+    fs::write(&path, patched).map_err(at(&path))
 }
 
 /// The program's package. `cargo info` downloads it.
@@ -188,7 +193,7 @@ fn archive(root: &Path, program: &Program) -> Result<PathBuf, Failure> {
 
 /// Brings our package into the lock file, as `docs/tokio.md` says. An old lock file needs the
 /// second command.
-fn update(folder: &Path, environment: &[(&'static str, String)]) -> Result<(), Failure> {
+pub(super) fn update(folder: &Path, environment: &[(&'static str, String)]) -> Result<(), Failure> {
     let path = folder.join("Cargo.lock");
     for words in [&["update", "--package", "tokio"][..], &["update"]] {
         let mut command = cargo::command(folder);
