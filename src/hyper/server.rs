@@ -2,11 +2,11 @@
 //!
 //! # States of a connection
 //!
-//! | it is | a read is bounded by | a write is bounded by |
+//! | it is | limit of reads | limit of writes |
 //! | --- | --- | --- |
-//! | new, or in a TLS handshake, or within the head of a request | [`Server::head_time`] | [`Server::write_time`] |
-//! | idle: it has been answered, and nothing of a next request came | [`Server::idle_time`] | |
-//! | answering: a request is with the service, or its body is sent | nothing, but see [`Server::ended_time`] | [`Server::write_time`] |
+//! | new, in a TLS handshake, or within a head | [`Server::head_time`] | [`Server::write_time`] |
+//! | idle: answered, and no byte of a next request came | [`Server::idle_time`] | |
+//! | answering, to the end of the body | see [`Server::ended_time`] | [`Server::write_time`] |
 //! | upgraded: the service has the stream | nothing | [`Server::write_time`] |
 //!
 //! The times are kept at the socket, below TLS and HTTP: [`Limited`] is the socket with its times,
@@ -15,11 +15,11 @@
 //!
 //! # The end
 //!
-//! 1. The future `end` is ready. Clients in the listener's queue are let in, if the netpoll has told
-//!    of them, and it is closed.
-//! 2. Each connection is told. An idle one ends. Another one ends when its requests are answered. On
-//!    HTTP/1 that is the one in flight: those that were pipelined behind it are dropped. On HTTP/2 an
-//!    end takes an answer of the client.
+//! 1. The future `end` is ready. Clients in the listener's queue are let in, if the netpoll has
+//!    told of them, and it is closed.
+//! 2. Each connection is told. An idle one ends. Another one ends when its requests are answered.
+//!    On HTTP/1 that is the one in flight: those that were pipelined behind it are dropped. On
+//!    HTTP/2 an end takes an answer of the client.
 //! 3. The server waits for the last one, for the time of [`Server::grace`]. What is left then is
 //!    aborted and counted in [`Ended`].
 //!
@@ -27,11 +27,11 @@
 //! [`Server::serve`]. So no connection outlives that future, however it ends. The exception is an
 //! upgraded one, which belongs to the code that asked for the upgrade.
 //!
-//! *Known gaps*: hyper does not read while it has bytes that it does not want yet, of a next request
-//! or of a body that the service does not read. So a client that goes then is seen when something is
-//! written to it, and no sooner. A client of HTTP/2 that opens no window for an answer holds that
-//! answer, but no thread: nothing is written, so `write_time` does not see it. The service's own
-//! limit of time ends both.
+//! *Known gaps*: hyper does not read while it has bytes that it does not want yet, of a next
+//! request or of a body that the service does not read. So a client that goes then is seen when
+//! something is written to it, and no sooner. A client of HTTP/2 that opens no window for an answer
+//! holds that answer, but no thread: nothing is written, so `write_time` does not see it. The
+//! service's own limit of time ends both.
 //!
 //! Rejected: hyper's own limit for heads. It knows nothing of a TLS handshake, it does not tell an
 //! idle connection from a slow head, and HTTP/2 has none.
@@ -244,9 +244,9 @@ impl<A> Server<A> {
     /// answer. A client that is gone looks the same. So the time bounds both the work for clients
     /// that are gone, and what a slow answer to such a client may take.
     ///
-    /// It needs that hyper reads. hyper does not, while it has bytes of a next request, or of a body
-    /// that the service leaves unread. A client that goes then is noticed by the next write alone:
-    /// put a limit of time on a service that may take for ever.
+    /// It needs that hyper reads. hyper does not, while it has bytes of a next request, or of a
+    /// body that the service leaves unread. A client that goes then is noticed by the next write
+    /// alone: put a limit of time on a service that may take for ever.
     pub fn ended_time(mut self, time: Duration) -> Self {
         self.limits.ended = time;
         self
@@ -264,8 +264,9 @@ impl<A> Server<A> {
     /// accepted, an error of the service or of a body, a panic, a handshake that failed.
     ///
     /// The default is an event of `tracing`. The errors of clients are not told: they go away, send
-    /// what is no HTTP, and take too long. A panic in a request of HTTP/2 is told by the runtime, as
-    /// that of any task which nobody joins ([`Builder::reports`](crate::runtime::Builder::reports)).
+    /// what is no HTTP, and take too long. A panic in a request of HTTP/2 is told by the runtime,
+    /// as that of any task which nobody joins
+    /// ([`Builder::reports`](crate::runtime::Builder::reports)).
     ///
     /// `f` must not panic: that ends the server.
     pub fn on_error(mut self, f: impl Fn(BoxError) + Send + Sync + 'static) -> Self {
@@ -276,8 +277,9 @@ impl<A> Server<A> {
     /// Sets what makes a stream of a connection: a TLS handshake.
     ///
     /// ```
+    /// # use ws::{hyper::Limited, net::TcpStream};
     /// # async fn f<T: futures::io::AsyncRead + futures::io::AsyncWrite + Send + Unpin + 'static>(
-    /// #     acceptor: impl Fn(ws::hyper::Limited<ws::net::TcpStream>) -> std::future::Ready<std::io::Result<T>>
+    /// #     acceptor: impl Fn(Limited<TcpStream>) -> std::future::Ready<std::io::Result<T>>
     /// #         + Clone + Send + 'static,
     /// # ) {
     /// // acceptor: futures_rustls::TlsAcceptor, and `acceptor.accept(stream)`
@@ -302,8 +304,8 @@ impl<A> Server<A> {
     }
 
     /// Serves until `end` is ready, and then ends in good order: no client is let in any more, idle
-    /// connections end, and requests in flight are answered. A request that was pipelined behind one
-    /// in flight is dropped.
+    /// connections end, and requests in flight are answered. A request that was pipelined behind
+    /// one in flight is dropped.
     ///
     /// # Cancel safety
     ///
