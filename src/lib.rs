@@ -56,7 +56,7 @@
 //! | `async-rs` | lapin, and others on the `async-rs` crate: `ws::async_rs` |
 //! | `hickory` | hickory-resolver: `ws::hickory` |
 //! | `hyper` | hyper, and with it axum and tonic: `ws::hyper` |
-//! | `hyper-server` | a server for services of hyper, axum's `Router` among them: `ws::hyper::Server` |
+//! | `hyper-server` | a server for services of hyper, as axum's `Router`: `ws::hyper::Server` |
 //! | `hyper-util` | the client of hyper-util: `ws::hyper_util` |
 //! | `parallel` | the parallel iterators of orx-parallel: `ws::parallel` |
 //! | `quinn` | quinn: `ws::quinn` |

@@ -36,43 +36,33 @@
 //! Rejected: hyper's own limit for heads. It knows nothing of a TLS handshake, it does not tell an
 //! idle connection from a slow head, and HTTP/2 has none.
 
+mod accept;
 mod counted;
+mod counts;
 mod limited;
 
 use std::{
-    convert::Infallible,
-    error::Error,
-    fmt,
-    future::Future,
-    io,
-    mem::MaybeUninit,
-    num::NonZeroUsize,
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-    },
-    task::{Context, Poll, Waker},
-    time::Duration,
+    convert::Infallible, error::Error, fmt, future::Future, io, num::NonZeroUsize, pin::pin,
+    sync::Arc, task::Poll, time::Duration,
 };
 
-use ::hyper::{Request, Response, body::Incoming, rt, service::Service};
+use ::hyper::{Request, Response, body::Incoming, service::Service};
 use ::hyper_util::server::conn::auto;
 use futures::{
     FutureExt,
     channel::oneshot,
     future::{Either, Shared, poll_fn, select},
-    task::AtomicWaker,
 };
 
-use super::{Executor, Io, Timer};
+use super::{Executor, Timer};
 use crate::{
-    io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, TcpStream, UnixListener, UnixStream},
     task::{JoinError, JoinSet},
     time::{sleep, timeout},
 };
+pub use accept::{Acceptor, Listener, Plain, Transport};
 use counted::Counted;
+pub use counts::Counts;
+use counts::{InFlight, Open};
 pub use limited::Limited;
 
 /// The pause after a connection could not be accepted, so that a lasting fault does not keep a core
@@ -412,7 +402,7 @@ impl<A> Server<A> {
             report(&self.on_error, ended);
         }
         poll_fn(|cx| {
-            self.counts.0.room.register(cx.waker());
+            self.counts.wake_for_room(cx.waker());
             // A connection that ends now has changed the number before it wakes: either it finds
             // the waker, or this finds the number (`AtomicWaker`).
             if self.has_room() {
@@ -540,201 +530,4 @@ where
 fn is_ours(error: &(dyn Error + 'static)) -> bool {
     let error = error.downcast_ref::<::hyper::Error>();
     error.is_some_and(::hyper::Error::is_user)
-}
-
-/// What a server counts. A clone counts the same.
-#[derive(Clone, Debug, Default)]
-pub struct Counts(Arc<Numbers>);
-
-#[derive(Debug, Default)]
-struct Numbers {
-    accepted: AtomicU64,
-    open: AtomicU64,
-    requests: AtomicU64,
-    in_flight: AtomicU64,
-    /// Of the server that waits for room.
-    room: AtomicWaker,
-}
-
-impl Counts {
-    /// Returns how many connections were accepted so far.
-    pub fn connections_accepted(&self) -> u64 {
-        self.0.accepted.load(Relaxed)
-    }
-
-    /// Returns how many connections are open, upgraded ones among them.
-    pub fn connections_open(&self) -> u64 {
-        self.0.open.load(Relaxed)
-    }
-
-    /// Returns how many requests came so far.
-    pub fn requests(&self) -> u64 {
-        self.0.requests.load(Relaxed)
-    }
-
-    /// Returns how many requests are being answered: they are with the service, or their answer is
-    /// being sent.
-    pub fn requests_in_flight(&self) -> u64 {
-        self.0.in_flight.load(Relaxed)
-    }
-
-    /// Counts a connection, as open until the token is dropped.
-    fn connection(&self) -> Arc<Open> {
-        self.0.accepted.fetch_add(1, Relaxed);
-        self.0.open.fetch_add(1, Relaxed);
-        Arc::new(Open {
-            counts: self.0.clone(),
-            in_flight: AtomicU64::new(0),
-            upgraded: AtomicBool::new(false),
-            reader: AtomicWaker::new(),
-        })
-    }
-}
-
-/// A connection that is open.
-#[derive(Debug)]
-struct Open {
-    counts: Arc<Numbers>,
-    /// Its requests in flight.
-    in_flight: AtomicU64,
-    /// Its stream, or one within it, is the service's.
-    upgraded: AtomicBool,
-    /// Of a read that waits while a request is in flight.
-    reader: AtomicWaker,
-}
-
-impl Open {
-    fn is_answering(&self) -> bool {
-        self.in_flight.load(Relaxed) > 0
-    }
-
-    /// Has a read come again when nothing is in flight any more.
-    fn wake_when_answered(&self, waker: &Waker) {
-        self.reader.register(waker);
-        // An answer that ends now has changed the number before it wakes: either it finds the
-        // waker, or this finds the number (`AtomicWaker`).
-        if !self.is_answering() {
-            self.reader.wake();
-        }
-    }
-
-    fn upgrade(&self) {
-        self.upgraded.store(true, Relaxed);
-    }
-
-    fn is_upgraded(&self) -> bool {
-        self.upgraded.load(Relaxed)
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.counts.open.fetch_sub(1, Relaxed);
-        self.counts.room.wake();
-    }
-}
-
-/// A request that is being answered, until it is dropped.
-#[derive(Debug)]
-struct InFlight(Arc<Open>);
-
-impl InFlight {
-    fn new(open: Arc<Open>) -> Self {
-        open.in_flight.fetch_add(1, Relaxed);
-        open.counts.requests.fetch_add(1, Relaxed);
-        open.counts.in_flight.fetch_add(1, Relaxed);
-        Self(open)
-    }
-}
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        if self.0.in_flight.fetch_sub(1, Relaxed) == 1 {
-            self.0.reader.wake();
-        }
-        self.0.counts.in_flight.fetch_sub(1, Relaxed);
-    }
-}
-
-/// A listener of [`ws::net`](crate::net) that a [`Server`] accepts from.
-pub trait Listener: Send + Sync + 'static {
-    /// Its connections.
-    type Stream: Transport;
-
-    /// Accepts a connection, with the options that suit a server.
-    fn accept(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
-}
-
-impl Listener for TcpListener {
-    type Stream = TcpStream;
-
-    async fn accept(&self) -> io::Result<TcpStream> {
-        let (stream, _) = self.accept().await?;
-        // It fails if the client is gone, which the first read will tell as well.
-        let _ = stream.set_nodelay(true);
-        Ok(stream)
-    }
-}
-
-impl Listener for UnixListener {
-    type Stream = UnixStream;
-
-    async fn accept(&self) -> io::Result<UnixStream> {
-        self.accept().await.map(|(stream, _)| stream)
-    }
-}
-
-/// A socket below HTTP.
-pub trait Transport: super::Socket + AsyncWrite + Send + Unpin + 'static {
-    /// Waits until something can be read, and says whether it is the end of the stream.
-    fn poll_at_end(&self, cx: &mut Context<'_>) -> Poll<bool>;
-}
-
-impl Transport for TcpStream {
-    fn poll_at_end(&self, cx: &mut Context<'_>) -> Poll<bool> {
-        self.poll_peek(cx, &mut [0])
-            .map(|peeked| matches!(peeked, Ok(0)))
-    }
-}
-
-impl Transport for UnixStream {
-    fn poll_at_end(&self, cx: &mut Context<'_>) -> Poll<bool> {
-        self.poll_peek(cx, &mut [MaybeUninit::uninit()])
-            .map(|peeked| matches!(peeked, Ok(0)))
-    }
-}
-
-/// What makes a stream of a connection: [`Plain`], or a function for [`Server::tls`].
-pub trait Acceptor<T>: Clone + Send + 'static {
-    /// What HTTP is spoken on.
-    type Stream: rt::Read + rt::Write + Send + Unpin + 'static;
-
-    /// Makes the stream.
-    fn accept(&self, socket: Limited<T>) -> impl Future<Output = io::Result<Self::Stream>> + Send;
-}
-
-/// No TLS.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Plain;
-
-impl<T: Transport> Acceptor<T> for Plain {
-    type Stream = Limited<T>;
-
-    async fn accept(&self, socket: Limited<T>) -> io::Result<Limited<T>> {
-        Ok(socket)
-    }
-}
-
-impl<T, F, H, S> Acceptor<T> for F
-where
-    F: Fn(Limited<T>) -> H + Clone + Send + 'static,
-    H: Future<Output = io::Result<S>> + Send,
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
-    type Stream = Io<S>;
-
-    fn accept(&self, socket: Limited<T>) -> impl Future<Output = io::Result<Io<S>>> + Send {
-        let handshake = self(socket);
-        async move { handshake.await.map(Io::new) }
-    }
 }

@@ -52,7 +52,11 @@ use std::{
     process::ExitCode,
 };
 
-const USAGE: &str = "usage: cargo xtask quick | ci [--list|SECTION…] | ablate [NAME] | abort | models [FILTER] | mutants [NAME] | counts [bless|sysmon|ordered] | scaling [TABLE] | layers | lines | tokio-compare [ROUNDS] [ROW…] | tokio-env | tokio-programs [tokio] [NAME…] | tokio-servers [ARGUMENT…] | tokio-tests [bless|FILE…] | deep [STEP…]";
+const USAGE: &str = "usage: cargo xtask quick | ci [--list|SECTION…] | ablate [NAME] | abort \
+    | models [FILTER] | mutants [NAME] | counts [bless|sysmon|ordered] \
+    | scaling [TABLE] | layers | lines | tokio-compare [ROUNDS] [ROW…] | tokio-env \
+    | tokio-programs [tokio] [NAME…] | tokio-servers [ARGUMENT…] \
+    | tokio-tests [bless|FILE…] | deep [STEP…]";
 
 /// What went wrong, in words.
 type Failure = String;

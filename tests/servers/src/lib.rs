@@ -199,7 +199,7 @@ pub fn redis() -> Server {
     })
 }
 
-/// A new PostgreSQL with the user `ws`, who needs no password, and the database `postgres`.
+/// A new PostgreSQL. Its user is `ws`, without a password, and its database is `postgres`.
 pub fn postgres() -> Server {
     let mut server = Server::start(|folder, port| {
         let data = folder.join("data");

@@ -83,7 +83,7 @@ async fn messages_go_both_ways_at_least_once() -> Result {
         assert_eq!(message.topic, "hello/world");
         assert_eq!(message.payload, n.to_string());
     }
-    // It is kept for one who subscribes later.
+    // The broker keeps it for later subscribers.
     subscriber
         .publish("answer", QoS::AtLeastOnce, true, "all")
         .await?;

@@ -1,0 +1,132 @@
+//! What a server counts, and what a socket learns of its requests.
+//!
+//! The numbers order nothing: each waits behind an `AtomicWaker`, which does.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    task::Waker,
+};
+
+use futures::task::AtomicWaker;
+
+/// What a server counts. A clone counts the same.
+#[derive(Clone, Debug, Default)]
+pub struct Counts(Arc<Numbers>);
+
+#[derive(Debug, Default)]
+struct Numbers {
+    accepted: AtomicU64,
+    open: AtomicU64,
+    requests: AtomicU64,
+    in_flight: AtomicU64,
+    /// Of the server that waits for room.
+    room: AtomicWaker,
+}
+
+impl Counts {
+    /// Returns how many connections were accepted so far.
+    pub fn connections_accepted(&self) -> u64 {
+        self.0.accepted.load(Relaxed)
+    }
+
+    /// Returns how many connections are open, upgraded ones among them.
+    pub fn connections_open(&self) -> u64 {
+        self.0.open.load(Relaxed)
+    }
+
+    /// Returns how many requests came so far.
+    pub fn requests(&self) -> u64 {
+        self.0.requests.load(Relaxed)
+    }
+
+    /// Returns how many requests are being answered: they are with the service, or their answer is
+    /// being sent.
+    pub fn requests_in_flight(&self) -> u64 {
+        self.0.in_flight.load(Relaxed)
+    }
+
+    /// Has the server come again when a connection has ended.
+    pub(super) fn wake_for_room(&self, waker: &Waker) {
+        self.0.room.register(waker);
+    }
+
+    /// Counts a connection, as open until the token is dropped.
+    pub(super) fn connection(&self) -> Arc<Open> {
+        self.0.accepted.fetch_add(1, Relaxed);
+        self.0.open.fetch_add(1, Relaxed);
+        Arc::new(Open {
+            counts: self.0.clone(),
+            in_flight: AtomicU64::new(0),
+            upgraded: AtomicBool::new(false),
+            reader: AtomicWaker::new(),
+        })
+    }
+}
+
+/// A connection that is open.
+#[derive(Debug)]
+pub(super) struct Open {
+    counts: Arc<Numbers>,
+    /// Its requests in flight.
+    in_flight: AtomicU64,
+    /// Its stream, or one within it, is the service's.
+    upgraded: AtomicBool,
+    /// Of a read that waits while a request is in flight.
+    reader: AtomicWaker,
+}
+
+impl Open {
+    pub(super) fn is_answering(&self) -> bool {
+        self.in_flight.load(Relaxed) > 0
+    }
+
+    /// Has a read come again when nothing is in flight any more.
+    pub(super) fn wake_when_answered(&self, waker: &Waker) {
+        self.reader.register(waker);
+        // An answer that ends now has changed the number before it wakes: either it finds the
+        // waker, or this finds the number (`AtomicWaker`).
+        if !self.is_answering() {
+            self.reader.wake();
+        }
+    }
+
+    pub(super) fn upgrade(&self) {
+        self.upgraded.store(true, Relaxed);
+    }
+
+    pub(super) fn is_upgraded(&self) -> bool {
+        self.upgraded.load(Relaxed)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.counts.open.fetch_sub(1, Relaxed);
+        self.counts.room.wake();
+    }
+}
+
+/// A request that is being answered, until it is dropped.
+#[derive(Debug)]
+pub(super) struct InFlight(Arc<Open>);
+
+impl InFlight {
+    pub(super) fn new(open: Arc<Open>) -> Self {
+        open.in_flight.fetch_add(1, Relaxed);
+        open.counts.requests.fetch_add(1, Relaxed);
+        open.counts.in_flight.fetch_add(1, Relaxed);
+        Self(open)
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        if self.0.in_flight.fetch_sub(1, Relaxed) == 1 {
+            self.0.reader.wake();
+        }
+        self.0.counts.in_flight.fetch_sub(1, Relaxed);
+    }
+}
