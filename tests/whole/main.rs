@@ -8,5 +8,6 @@ mod macros_under_the_harness;
 mod netpoll_is_never_starved;
 mod parallel_iterators_run_on_the_workers;
 mod somebody_waits_in_the_netpoll;
+mod timers_fire_beside_busy_workers;
 mod virtual_time_at_work;
 mod what_is_always_ready_gives_way;

@@ -9,7 +9,8 @@
 //!
 //! 1. attention: draining and shutdown; a slice that is over sends `runnext` to the back; *slow
 //!    polls*;
-//! 2. at every 61st tick: the clock, threads that want a permit, the netpoll, the global queue;
+//! 2. at every 61st tick: the clock, threads that want a permit, all timers, the netpoll, the
+//!    global queue;
 //! 3. timers of this P that are due (at every 16th tick, and when there is no local work);
 //! 4. the root of a `block_on` and pinned tasks (each second time, if there is other local work);
 //! 5. tasks above the default priority, and turns for those below (`priority.rs`);
@@ -125,7 +126,8 @@ const TIMER_TICK: u64 = 16;
 /// How long a task and those it wakes into `runnext` may run before the queue has its turn (F4). As
 /// in Go and in the monitor.
 pub(crate) const SLICE: Duration = Duration::from_millis(10);
-/// Shortest time between two looks at the netpoll by workers that have local work.
+/// Shortest time between two looks at the netpoll and at others' timers by workers that have local
+/// work.
 const NETPOLL_PERIOD: Duration = Duration::from_micros(50);
 /// Number of tasks at the front of the global queue among which a thread looks for a blocking call.
 /// Guessed: a call is often spawned by a task of its own.
@@ -345,7 +347,9 @@ impl Worker {
             });
         }
         if self.shared.io.last_look.load(Relaxed) + NETPOLL_PERIOD.as_nanos() as u64 <= now {
-            self.look_at_netpoll();
+            // Also where there is no source, and so no look at the netpoll.
+            self.shared.io.last_look.store(now, Relaxed);
+            self.look_around();
             if !self.peer().state.has_permit() {
                 return Some(self.step_without_permit());
             }
@@ -447,16 +451,16 @@ impl Worker {
         }
     }
 
-    /// For a thread in `block_on` that is always busy: whether work for all waits and no thread
-    /// would come to it (L4), since such threads hold every permit. If so, the thread goes on
-    /// without a permit, with its root alone.
+    /// For a thread in `block_on` that is always busy: whether work for all waits, or something is
+    /// awaited, and no thread would come to it (L4, L6), since such threads hold every permit. If
+    /// so, the thread goes on without a permit, with its root alone.
     fn leaves_others_out(&self) -> bool {
         let shared = &*self.shared;
         let takes_any = |peer: &Peer| {
             peer.state.load() == WorkerState::Running && !peer.flags.own.load(Relaxed)
         };
         shared.idle.free() == 0
-            && shared.has_queued()
+            && (shared.has_queued() || (shared.nobody_polls() && shared.awaits()))
             && !shared.threads.refused.load(Relaxed)
             && shared.could_have_a_thread()
             && !shared.peers().any(takes_any)
@@ -565,11 +569,11 @@ impl Worker {
         }
     }
 
-    /// Fires what is due and looks at the netpoll, in the middle of a poll.
+    /// Fires what is due on any P and looks at the netpoll: at 61st ticks, and in the middle of a
+    /// poll. If every permit is held by a thread that never runs dry, no other thread does (*Who is
+    /// heard* in `env.rs`).
     pub(crate) fn look_around(&self) {
-        let mut wakers = self.ready.take();
-        self.shared.fire_due(self.now(), &mut wakers);
-        self.wake_batch(wakers);
+        self.fire_all_timers();
         self.look_at_netpoll();
     }
 
