@@ -51,7 +51,7 @@
 //! | --- | --- | --- |
 //! | a timer is armed or moved to an earlier time, or a source is registered | - | [`heard`](Env::heard) |
 //! | a permit is given up | the second fact | [`ensure_poller`](Env::ensure_poller), or the thread goes to the netpoll itself |
-//! | a thread leaves the netpoll | the first fact | it goes there again, or it tries for a permit |
+//! | a thread leaves the netpoll | the first fact | it goes there again, or it finds every permit taken, or takes one |
 //!
 //! Nothing else counts. It does not matter to which P the timers belong, or which thread arms: a
 //! worker, one in an announced block, in a nested `block_on`, in a hook, or none of this runtime's.

@@ -83,7 +83,8 @@ pub(crate) struct Worker {
     /// Wakers from the netpoll and the timers, on their way to being woken.
     pub(super) ready: RefCell<Vec<Waker>>,
     pub(super) seen: SeenOfOthers,
-    /// This thread passed on an event for another's task while it waited in the netpoll.
+    /// This thread passed on what it found in the netpoll: it had no permit for it, or it is in
+    /// `block_on`, and the task another's.
     pub(super) passed_on: Cell<bool>,
     /// What its P counted as spawned when this thread took it.
     pub(super) spawned_before: u64,

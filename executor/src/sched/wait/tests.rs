@@ -427,6 +427,30 @@ fn who_is_in_block_on_waits_in_the_netpoll_where_something_is_awaited() {
 }
 
 #[test]
+fn a_thread_without_a_permit_leaves_the_netpoll_to_those_with_one() {
+    let runtime = runtime();
+    let [worker, other, third] = [(); 3].map(|()| thread(&runtime));
+    third.shared().threads.counts.lock().count += 3;
+    assert!(!third.begin_park(), "nothing is queued");
+    assert!(polls(&third), "it has found nothing so far");
+    arm(&worker, HOUR, Waker::noop().clone());
+    advance(&worker, HOUR);
+    let slept = third.wait();
+    assert_eq!(third.after_sleep(slept), None, "every permit is taken");
+    assert!(!polls(&third), "that is for the others");
+    assert!(other.own_peer().state.has_permit());
+    assert!(!other.begin_park());
+    assert!(
+        polls(&third),
+        "a permit is free: it may be the only one that comes"
+    );
+    third.wakes_up();
+    assert!(polls(&third), "it has run since then");
+    third.shared().threads.counts.lock().count -= 3;
+    end(runtime, [worker, other, third]);
+}
+
+#[test]
 fn who_waits_in_the_netpoll_is_the_last_to_be_woken() {
     for poller in [0, 1] {
         let runtime = runtime();
