@@ -444,8 +444,11 @@ fn a_thread_without_a_permit_leaves_the_netpoll_to_those_with_one() {
         polls(&third),
         "a permit is free: it may be the only one that comes"
     );
+    let permit = third.shared().idle.acquire().expect("it is free");
+    assert!(!polls(&third));
     third.wakes_up();
     assert!(polls(&third), "it has run since then");
+    third.shared().idle.release(permit, None);
     third.shared().threads.counts.lock().count -= 3;
     end(runtime, [worker, other, third]);
 }
