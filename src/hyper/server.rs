@@ -27,11 +27,8 @@
 //! [`Server::serve`]. So no connection outlives that future, however it ends. The exception is an
 //! upgraded one, which belongs to the code that asked for the upgrade.
 //!
-//! *Known gaps*: hyper does not read while it has bytes that it does not want yet, of a next
-//! request or of a body that the service does not read. So a client that goes then is seen when
-//! something is written to it, and no sooner. A client of HTTP/2 that opens no window for an answer
-//! holds that answer, but no thread: nothing is written, so `write_time` does not see it. The
-//! service's own limit of time ends both.
+//! *Known gap*: a client of HTTP/2 that opens no window for an answer holds that answer, but no
+//! thread: nothing is written, so `write_time` does not see it.
 //!
 //! Rejected: hyper's own limit for heads. It knows nothing of a TLS handshake, it does not tell an
 //! idle connection from a slow head, and HTTP/2 has none.
@@ -228,15 +225,13 @@ impl<A> Server<A> {
         self
     }
 
-    /// Sets how long a request may write nothing after its client has ended its sending side.
+    /// Sets how long a request may read and write nothing after its client has ended its sending
+    /// side.
     ///
     /// The default is two seconds. Some clients end their side behind a request, and read the
     /// answer. A client that is gone looks the same. So the time bounds both the work for clients
-    /// that are gone, and what a slow answer to such a client may take.
-    ///
-    /// It needs that hyper reads. hyper does not, while it has bytes of a next request, or of a
-    /// body that the service leaves unread. A client that goes then is noticed by the next write
-    /// alone: put a limit of time on a service that may take for ever.
+    /// that are gone, and what a slow answer to such a client may take. It also bounds how long the
+    /// service may leave the rest of such a client's body unread.
     pub fn ended_time(mut self, time: Duration) -> Self {
         self.limits.ended = time;
         self

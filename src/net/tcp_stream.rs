@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use futures::io::AsyncRead;
 use socket2::{Domain, SockRef};
+#[cfg(feature = "hyper-server")]
+use ws_reactor::ReadySet;
 use ws_reactor::{Interest, STREAM_INTEREST};
 
 use super::tcp_socket::Keepalive;
@@ -161,6 +163,14 @@ impl TcpStream {
     pub fn poll_peek(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         self.fd
             .poll_io(cx, Interest::READABLE, || self.fd.get_ref().peek(buf))
+    }
+
+    /// Waits until the peer has ended its sending side, whatever is still to be read, or until the
+    /// runtime is shut down.
+    #[cfg(feature = "hyper-server")]
+    pub(crate) fn poll_read_closed(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let seen = self.fd.registration().poll_seen(cx, ReadySet::READ_CLOSED);
+        seen.map(drop)
     }
 
     /// Reads into memory that need not be initialised: gives what socket2's `recv` says of it.

@@ -152,6 +152,43 @@ async fn an_answer_may_take_longer_than_a_client() {
     server.end().await;
 }
 
+/// hyper does not read while it has a byte of a next request, or of a body that nobody wants.
+const UNREAD: [&str; 2] = [
+    "GET /slow HTTP/1.1\r\nhost: x\r\n\r\nG",
+    "POST /slow HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\nabc",
+];
+
+#[ws::test]
+async fn a_client_that_is_gone_is_seen_whatever_it_has_sent() {
+    let server = Running::start(Server::new().ended_time(SHORT)).await;
+    for said in UNREAD {
+        let mut client = server.client().await;
+        let said = said.replace("/slow", "/never");
+        client.write_all(said.as_bytes()).await.unwrap();
+        while server.counts.requests_in_flight() == 0 {
+            ws::task::yield_now().await;
+        }
+        drop(client);
+        while server.counts.connections_open() > 0 {
+            ws::task::yield_now().await;
+        }
+    }
+    server.end().await;
+}
+
+#[ws::test]
+async fn a_client_that_has_sent_all_gets_its_answer_whatever_it_has_sent() {
+    let server = Running::start(Server::new().ended_time(Duration::MAX)).await;
+    for said in UNREAD {
+        let mut client = server.client().await;
+        client.write_all(said.as_bytes()).await.unwrap();
+        client.close().await.unwrap();
+        read_until(&mut client, "answer to /slow").await;
+        is_ended(&mut client).await;
+    }
+    server.end().await;
+}
+
 #[ws::test]
 async fn an_upgraded_stream_has_the_times_of_its_service() {
     let limits = Server::new().head_time(SHORT).idle_time(SHORT);

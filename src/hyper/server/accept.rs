@@ -50,6 +50,9 @@ impl Listener for UnixListener {
 pub trait Transport: Socket + AsyncWrite + Send + Unpin + 'static {
     /// Waits until something can be read, and says whether it is the end of the stream.
     fn poll_at_end(&self, cx: &mut Context<'_>) -> Poll<bool>;
+
+    /// Waits until the peer has ended its sending side, whatever is still to be read.
+    fn poll_read_closed(&self, cx: &mut Context<'_>) -> Poll<()>;
 }
 
 impl Transport for TcpStream {
@@ -57,12 +60,20 @@ impl Transport for TcpStream {
         self.poll_peek(cx, &mut [0])
             .map(|peeked| matches!(peeked, Ok(0)))
     }
+
+    fn poll_read_closed(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.poll_read_closed(cx)
+    }
 }
 
 impl Transport for UnixStream {
     fn poll_at_end(&self, cx: &mut Context<'_>) -> Poll<bool> {
         self.poll_peek(cx, &mut [MaybeUninit::uninit()])
             .map(|peeked| matches!(peeked, Ok(0)))
+    }
+
+    fn poll_read_closed(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.poll_read_closed(cx)
     }
 }
 

@@ -8,10 +8,18 @@
 //! so a request whose client is gone stays in flight to its end.
 //!
 //! So hyper is told of the end later here: while a request is in flight, the end counts once
-//! nothing has been written for the time of `Server::ended_time`. A reset is told at once. While an
-//! answer waits for room in the socket, the end is not told at all: hyper would close the
-//! connection, with the rest of the answer in its buffer. That may be so after the answer's body is
-//! gone, when nothing is in flight any more.
+//! nothing has been read or written for the time of `Server::ended_time`. While an answer waits for
+//! room in the socket, the end is not told at all: hyper would close the connection, with the rest
+//! of the answer in its buffer. That may be so after the answer's body is gone, when nothing is in
+//! flight any more.
+//!
+//! hyper does not read while it has bytes that it does not want yet: of a next request, or of a
+//! body that the service does not read. But whenever it is polled it flushes, also if there is
+//! nothing to flush. So a flush looks for the end as well, and then is an error. The end is that of
+//! the readiness, which is there before what lies in front of it was read. The wakers are those of
+//! the connection's task, which reads and writes, so a flush may wait for a read.
+//!
+//! A reset is told at once if hyper reads, and as an end if it does not.
 //!
 //! # A client that does not read
 //!
@@ -52,7 +60,7 @@ pub struct Limited<T> {
     open: Arc<Open>,
     limits: Limits,
     waits: Waits,
-    /// Until when the client's end is not told; there if it has come.
+    /// Until when the client's end is not told; there if the end has come.
     ended: Option<Sleep>,
     /// Until when the write that waits may wait.
     stuck: Option<Sleep>,
@@ -98,10 +106,16 @@ impl<T: Transport> Limited<T> {
         let answering = self.open.is_answering();
         if answering || self.stuck.is_some() {
             self.waits = Waits::Freely;
-            let polled = match self.poll_end(cx) {
-                Poll::Ready(()) => read(&mut self.io, cx),
-                Poll::Pending => Poll::Pending,
+            let may_read = self.poll_gone(cx).is_ready()
+                || self.io.get_ref().poll_at_end(cx) == Poll::Ready(false);
+            let polled = if may_read {
+                read(&mut self.io, cx)
+            } else {
+                Poll::Pending
             };
+            if polled.is_ready() {
+                self.put_off_end();
+            }
             // No bytes tell when the answer is sent, and a read has to begin anew then.
             if polled.is_pending() && answering {
                 self.open.wake_when_answered(cx.waker());
@@ -127,20 +141,25 @@ impl<T: Transport> Limited<T> {
         }
     }
 
-    /// Ready when there is something to read, or the client's end may be told.
-    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.ended.is_none() {
-            if !ready!(self.io.get_ref().poll_at_end(cx)) {
-                return Poll::Ready(());
+    /// Ready when the client's end may be told.
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let ended = match &mut self.ended {
+            Some(ended) => ended,
+            None => {
+                ready!(self.io.get_ref().poll_read_closed(cx));
+                self.ended.insert(sleep(self.limits.ended))
             }
-            self.ended = Some(sleep(self.limits.ended));
-        }
+        };
         if self.stuck.is_some() {
             return Poll::Pending;
         }
-        match &mut self.ended {
-            Some(ended) => Pin::new(ended).poll(cx),
-            None => Poll::Ready(()),
+        Pin::new(ended).poll(cx)
+    }
+
+    /// Something was read or written.
+    fn put_off_end(&mut self) {
+        if let Some(ended) = &mut self.ended {
+            *ended = sleep(self.limits.ended);
         }
     }
 
@@ -155,9 +174,7 @@ impl<T: Transport> Limited<T> {
             if self.stuck.take().is_some() {
                 cx.waker().wake_by_ref();
             }
-            if let Some(ended) = &mut self.ended {
-                *ended = sleep(self.limits.ended);
-            }
+            self.put_off_end();
             return polled;
         }
         let write = self.limits.write;
@@ -207,6 +224,10 @@ impl<T: Transport> AsyncWrite for Limited<T> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let is_limited = self.open.is_answering() && !self.open.is_upgraded();
+        if is_limited && self.poll_gone(cx).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
         Pin::new(self.io.get_mut()).poll_flush(cx)
     }
 

@@ -165,6 +165,14 @@ impl UnixStream {
         let socket = socket2::SockRef::from(self.fd.get_ref());
         self.fd.poll_io(cx, Interest::READABLE, || socket.peek(buf))
     }
+
+    /// Waits until the peer has ended its sending side, whatever is still to be read, or until the
+    /// runtime is shut down.
+    #[cfg(feature = "hyper-server")]
+    pub(crate) fn poll_read_closed(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let closed = ws_reactor::ReadySet::READ_CLOSED;
+        self.fd.registration().poll_seen(cx, closed).map(drop)
+    }
 }
 
 stream_socket!(UnixStream);
