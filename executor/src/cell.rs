@@ -28,11 +28,12 @@ pub(crate) mod state;
 
 pub(crate) use self::depth::ScopeBarrier;
 pub use self::id::Id;
+pub use self::raw::quietly;
 pub(crate) use self::{
     failure::{Failure, discard},
     join_cell::JoinCell,
     meta::{DEFAULT_PRIORITY, Extra},
-    raw::{Ended, Header, Outcome, Parts, Task, drop_waker_quietly, quietly, report, wake_quietly},
+    raw::{Ended, Header, Outcome, Parts, Task, drop_waker_quietly, report, wake_quietly},
     reference::{TaskRef, task_of},
     scheduler::{Functions, Place, SchedulerHandle},
 };

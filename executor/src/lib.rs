@@ -71,6 +71,8 @@ mod timer;
 #[doc(hidden)]
 pub mod netpoll;
 
+#[doc(hidden)]
+pub use self::cell::quietly;
 #[cfg(not(ws_loom))]
 pub use self::{
     blocking::block_in_place,

@@ -50,6 +50,7 @@ use futures::{
     channel::oneshot,
     future::{Either, Shared, poll_fn, select},
 };
+use ws_executor::quietly;
 
 use super::{Executor, Timer};
 use crate::{
@@ -173,8 +174,8 @@ impl Server {
             },
             grace: Duration::from_secs(10),
             counts: Counts::default(),
-            on_error: Arc::new(|error| {
-                tracing::warn!(error = &*error as &dyn Error, "ws::hyper::Server")
+            on_error: caught(|error| {
+                tracing::warn!(error = &*error as &dyn Error, "ws::hyper::Server");
             }),
         }
     }
@@ -253,9 +254,9 @@ impl<A> Server<A> {
     /// as that of any task which nobody joins
     /// ([`Builder::reports`](crate::runtime::Builder::reports)).
     ///
-    /// `f` must not panic: that ends the server.
+    /// A panic of `f` is caught.
     pub fn on_error(mut self, f: impl Fn(BoxError) + Send + Sync + 'static) -> Self {
-        self.on_error = Arc::new(f);
+        self.on_error = caught(f);
         self
     }
 
@@ -413,6 +414,11 @@ impl<A> Server<A> {
     fn has_room(&self) -> bool {
         self.counts.connections_open() < self.connections.get() as u64
     }
+}
+
+/// Has the server live on if `f` panics.
+fn caught(f: impl Fn(BoxError) + Send + Sync + 'static) -> OnError {
+    Arc::new(move |error| quietly("`on_error` of a server", || f(error)))
 }
 
 /// Tells of a task that did not end as it should.

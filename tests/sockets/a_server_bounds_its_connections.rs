@@ -1,7 +1,7 @@
 //! `ws::hyper::Server`: the limits of its connections, what has none, and its end. What is seen by
 //! clients of a whole program is in `tests/serve/`.
 
-use std::{convert::Infallible, future, io, net::SocketAddr, time::Duration};
+use std::{convert::Infallible, future, io, net::SocketAddr, panic::resume_unwind, time::Duration};
 
 use futures::channel::oneshot;
 use hyper::{
@@ -59,12 +59,14 @@ impl Running {
     }
 }
 
-/// `/slow` takes longer than every short limit, `/never` has no answer, `/echo` upgrades.
+/// `/slow` takes longer than every short limit, `/never` has no answer, `/panic` panics, `/echo`
+/// upgrades.
 async fn answer(mut request: Request<Incoming>) -> Result<Response<String>, Infallible> {
     let mut response = Response::new(format!("answer to {}", request.uri().path()));
     match request.uri().path() {
         "/slow" => sleep(LONGER).await,
         "/never" => future::pending().await,
+        "/panic" => resume_unwind(Box::new("on purpose")),
         "/echo" => {
             let upgrade = hyper::upgrade::on(&mut request);
             ws::spawn(async move {
@@ -352,6 +354,22 @@ async fn errors_of_ours_are_told_and_those_of_clients_are_not() {
     assert_eq!(said.len(), 2, "{said:?}");
     assert_eq!(said[0], "broken");
     assert!(said[1].contains("panicked"), "{said:?}");
+}
+
+#[ws::test]
+async fn what_is_done_with_errors_may_panic() {
+    let panics = Server::new().on_error(|_| resume_unwind(Box::new("on purpose")));
+    let server = Running::start(panics).await;
+    for _ in 0..2 {
+        let mut client = server.client().await;
+        client
+            .write_all(request("/panic").as_bytes())
+            .await
+            .unwrap();
+        is_ended(&mut client).await;
+        ask(&mut server.client().await, "/").await;
+    }
+    server.end().await;
 }
 
 /// Both kinds of listeners serve, and nothing else has to.

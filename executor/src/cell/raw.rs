@@ -512,7 +512,7 @@ pub(crate) fn drop_waker_quietly(waker: Waker) {
 }
 
 /// Runs code of the user's. A panic of that is reported, and goes no further.
-pub(crate) fn quietly(what: &'static str, f: impl FnOnce()) {
+pub fn quietly(what: &'static str, f: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
         report(|| tracing::error!(what, "code that the scheduler called panicked"));
         discard(payload);
