@@ -39,11 +39,11 @@ mod counts;
 mod limited;
 
 use std::{
-    convert::Infallible, error::Error, fmt, future::Future, io, num::NonZeroUsize, pin::pin,
-    sync::Arc, task::Poll, time::Duration,
+    convert::Infallible, error::Error, fmt, future::Future, io, num::NonZeroUsize,
+    panic::AssertUnwindSafe, pin::pin, sync::Arc, task::Poll, time::Duration,
 };
 
-use ::hyper::{Request, Response, body::Incoming, service::Service};
+use ::hyper::{Request, Response, body::Incoming, rt, service::Service};
 use ::hyper_util::server::conn::auto;
 use futures::{
     FutureExt,
@@ -52,7 +52,7 @@ use futures::{
 };
 use ws_executor::quietly;
 
-use super::{Executor, Timer};
+use super::Timer;
 use crate::{
     task::{JoinError, JoinSet},
     time::{sleep, timeout},
@@ -250,9 +250,8 @@ impl<A> Server<A> {
     /// accepted, an error of the service or of a body, a panic, a handshake that failed.
     ///
     /// The default is an event of `tracing`. The errors of clients are not told: they go away, send
-    /// what is no HTTP, and take too long. A panic in a request of HTTP/2 is told by the runtime,
-    /// as that of any task which nobody joins
-    /// ([`Builder::reports`](crate::runtime::Builder::reports)).
+    /// what is no HTTP, and take too long. A panic is told as a [`JoinError`]. On HTTP/2, hyper
+    /// keeps the errors of a service or of a body to itself.
     ///
     /// A panic of `f` is caught.
     pub fn on_error(mut self, f: impl Fn(BoxError) + Send + Sync + 'static) -> Self {
@@ -350,12 +349,9 @@ impl<A> Server<A> {
             let service = Counted::new(service.clone(), open.clone());
             let socket = Limited::new(socket, open, self.limits);
             let (acceptor, closing) = (self.acceptor.clone(), closing.clone());
-            let on_error = self.on_error.clone();
-            connections.spawn(async move {
-                if let Err(error) = connection(socket, acceptor, service, closing).await {
-                    on_error(error);
-                }
-            });
+            let requests = Requests(self.on_error.clone());
+            let connection = connection(socket, acceptor, service, requests, closing);
+            connections.spawn(told(self.on_error.clone(), connection));
         };
 
         let mut end = pin!(end);
@@ -384,7 +380,6 @@ impl<A> Server<A> {
         Draining {
             connections,
             grace: self.grace,
-            on_error: self.on_error,
         }
     }
 
@@ -394,9 +389,7 @@ impl<A> Server<A> {
         listener: &L,
         connections: &mut JoinSet<()>,
     ) -> io::Result<L::Stream> {
-        while let Some(ended) = connections.try_join_next() {
-            report(&self.on_error, ended);
-        }
+        while connections.try_join_next().is_some() {}
         poll_fn(|cx| {
             self.counts.wake_for_room(cx.waker());
             // A connection that ends now has changed the number before it wakes: either it finds
@@ -421,10 +414,28 @@ fn caught(f: impl Fn(BoxError) + Send + Sync + 'static) -> OnError {
     Arc::new(move |error| quietly("`on_error` of a server", || f(error)))
 }
 
-/// Tells of a task that did not end as it should.
-fn report(on_error: &OnError, ended: Result<(), JoinError>) {
-    if let Err(error) = ended {
-        on_error(error.into());
+/// The future of a task, which tells of its error or panic itself: at once, and not when it is
+/// joined.
+fn told(
+    on_error: OnError,
+    future: impl Future<Output = Result<(), BoxError>>,
+) -> impl Future<Output = ()> {
+    // Not an `async fn`, which has room for the future twice.
+    AssertUnwindSafe(future).catch_unwind().map(move |ended| {
+        let ended = ended.unwrap_or_else(|payload| Err(JoinError::of_panic(payload).into()));
+        if let Err(error) = ended {
+            on_error(error);
+        }
+    })
+}
+
+/// Spawns the requests of HTTP/2, and tells of their panics.
+#[derive(Clone)]
+struct Requests(OnError);
+
+impl<F: Future<Output = ()> + Send + 'static> rt::Executor<F> for Requests {
+    fn execute(&self, request: F) {
+        drop(crate::spawn(told(self.0.clone(), request.map(Ok)))); // detaches it
     }
 }
 
@@ -433,7 +444,6 @@ fn report(on_error: &OnError, ended: Result<(), JoinError>) {
 pub struct Draining {
     connections: JoinSet<()>,
     grace: Duration,
-    on_error: OnError,
 }
 
 impl Draining {
@@ -450,9 +460,7 @@ impl Draining {
     /// It can be called again, and waits for the whole time then.
     pub async fn finish(&mut self) -> Ended {
         let all = timeout(self.grace, async {
-            while let Some(ended) = self.connections.join_next().await {
-                report(&self.on_error, ended);
-            }
+            while self.connections.join_next().await.is_some() {}
         });
         // Those that ended in time have left the set.
         let _in_time = all.await;
@@ -490,6 +498,7 @@ async fn connection<T, A, S, B>(
     socket: Limited<T>,
     acceptor: A,
     service: Counted<S>,
+    requests: Requests,
     closing: Closing,
 ) -> Result<(), BoxError>
 where
@@ -510,7 +519,7 @@ where
         }
         Either::Left((Err(_), _)) | Either::Right(_) => return Ok(()),
     };
-    let mut builder = auto::Builder::new(Executor);
+    let mut builder = auto::Builder::new(requests);
     builder.http1().timer(Timer).header_read_timeout(None);
     builder.http2().timer(Timer);
     let connection = pin!(builder.serve_connection_with_upgrades(stream, service));

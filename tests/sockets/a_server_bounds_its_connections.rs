@@ -3,10 +3,14 @@
 
 use std::{convert::Infallible, future, io, net::SocketAddr, panic::resume_unwind, time::Duration};
 
-use futures::channel::oneshot;
+use futures::{
+    StreamExt,
+    channel::{mpsc, oneshot},
+};
 use hyper::{
     Request, Response, StatusCode,
     body::{Bytes, Incoming},
+    client::conn::http2::{self, SendRequest},
     header::{CONNECTION, UPGRADE},
     service::service_fn,
 };
@@ -14,7 +18,7 @@ use ws::{
     hyper::{Acceptor, Counts, Draining, Executor, Io, Limited, Listener, Server},
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream, UnixListener, UnixStream},
-    task::JoinHandle,
+    task::{JoinError, JoinHandle},
     time::sleep,
 };
 
@@ -47,6 +51,12 @@ impl Running {
 
     async fn client(&self) -> TcpStream {
         TcpStream::connect(self.address).await.unwrap()
+    }
+
+    async fn http2(&self) -> (SendRequest<String>, JoinHandle<hyper::Result<()>>) {
+        let client = Io::socket(self.client().await);
+        let (send, connection) = http2::handshake(Executor, client).await.unwrap();
+        (send, ws::spawn(connection))
     }
 
     async fn draining(self) -> Draining {
@@ -251,11 +261,7 @@ async fn a_handshake_has_the_time_of_a_head() {
 #[ws::test]
 async fn http2_is_served_on_the_same_port() {
     let server = Running::start(Server::new().head_time(SHORT).idle_time(LONGER)).await;
-    let client = Io::socket(server.client().await);
-    let (mut send, connection) = hyper::client::conn::http2::handshake(Executor, client)
-        .await
-        .unwrap();
-    let connection = ws::spawn(connection);
+    let (mut send, connection) = server.http2().await;
     let answers: Vec<_> = ["/slow", "/a", "/b"]
         .into_iter()
         .map(|path| send.send_request(Request::get(path).body(String::new()).unwrap()))
@@ -329,7 +335,7 @@ impl hyper::body::Body for Broken {
 async fn errors_of_ours_are_told_and_those_of_clients_are_not() {
     const NAME: &str = "\0ws-a-server-tells-errors";
     let listener = UnixListener::bind(NAME).unwrap();
-    let (told, mut errors) = futures::channel::mpsc::unbounded();
+    let (told, mut errors) = mpsc::unbounded();
     let server = Server::new().on_error(move |error| told.unbounded_send(error).unwrap());
     let broken = service_fn(|request: Request<Incoming>| async move {
         assert_ne!(request.uri().path(), "/panic", "on purpose");
@@ -354,6 +360,33 @@ async fn errors_of_ours_are_told_and_those_of_clients_are_not() {
     assert_eq!(said.len(), 2, "{said:?}");
     assert_eq!(said[0], "broken");
     assert!(said[1].contains("panicked"), "{said:?}");
+}
+
+#[ws::test]
+async fn a_panic_is_told_whatever_the_version() {
+    let (told, mut errors) = mpsc::unbounded();
+    let tells = Server::new().on_error(move |error| told.unbounded_send(error).unwrap());
+    let server = Running::start(tells).await;
+    let mut client = server.client().await;
+    client
+        .write_all(request("/panic").as_bytes())
+        .await
+        .unwrap();
+    is_ended(&mut client).await;
+    let (mut send, _connection) = server.http2().await;
+    for path in ["/panic", "/"] {
+        let request = Request::get(path).body(String::new()).unwrap();
+        assert_eq!(send.send_request(request).await.is_ok(), path == "/");
+    }
+    for _ in 0..2 {
+        let error = errors.next().await.unwrap().downcast::<JoinError>();
+        assert_eq!(
+            error.unwrap().into_panic().downcast_ref(),
+            Some(&"on purpose")
+        );
+    }
+    drop(send);
+    server.end().await;
 }
 
 #[ws::test]

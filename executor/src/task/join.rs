@@ -259,6 +259,17 @@ impl JoinError {
         }
     }
 
+    /// Of a panic of the task that runs, for a caller that has caught it and stands for its owner.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a task.
+    #[doc(hidden)]
+    #[track_caller]
+    pub fn of_panic(payload: Box<dyn Any + Send + 'static>) -> Self {
+        Self::new(super::id(), Failure::panic(payload))
+    }
+
     /// Whether the task was aborted, or its runtime shut down.
     pub fn is_cancelled(&self) -> bool {
         self.panic.is_none()
