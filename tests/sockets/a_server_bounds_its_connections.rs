@@ -1,7 +1,15 @@
 //! `ws::hyper::Server`: the limits of its connections, what has none, and its end. What is seen by
 //! clients of a whole program is in `tests/serve/`.
 
-use std::{convert::Infallible, future, io, net::SocketAddr, panic::resume_unwind, time::Duration};
+use std::{
+    convert::Infallible,
+    future::{self, poll_fn},
+    io,
+    net::SocketAddr,
+    panic::resume_unwind,
+    pin::Pin,
+    time::Duration,
+};
 
 use futures::{
     StreamExt,
@@ -9,7 +17,7 @@ use futures::{
 };
 use hyper::{
     Request, Response, StatusCode,
-    body::{Bytes, Incoming},
+    body::{Body, Bytes, Incoming},
     client::conn::http2::{self, SendRequest},
     header::{CONNECTION, UPGRADE},
     service::service_fn,
@@ -26,6 +34,11 @@ use ws::{
 const SHORT: Duration = Duration::from_millis(50);
 /// Longer than all of the short ones.
 const LONGER: Duration = Duration::from_millis(300);
+
+/// What a client of HTTP/2 takes at a time.
+const WINDOW: u32 = 1 << 16;
+/// The answer to `/long`.
+const LONG_LEN: usize = 4 * WINDOW as usize;
 
 /// A server that runs, on the way of a test to its end.
 struct Running {
@@ -54,8 +67,18 @@ impl Running {
     }
 
     async fn http2(&self) -> (SendRequest<String>, JoinHandle<hyper::Result<()>>) {
+        self.http2_with_window(WINDOW).await
+    }
+
+    /// A client that has room for so many bytes of each answer.
+    async fn http2_with_window(
+        &self,
+        len: u32,
+    ) -> (SendRequest<String>, JoinHandle<hyper::Result<()>>) {
         let client = Io::socket(self.client().await);
-        let (send, connection) = http2::handshake(Executor, client).await.unwrap();
+        let mut builder = http2::Builder::new(Executor);
+        builder.initial_stream_window_size(len);
+        let (send, connection) = builder.handshake(client).await.unwrap();
         (send, ws::spawn(connection))
     }
 
@@ -69,13 +92,14 @@ impl Running {
     }
 }
 
-/// `/slow` takes longer than every short limit, `/never` has no answer, `/panic` panics, `/echo`
-/// upgrades.
+/// `/slow` takes longer than every short limit, `/never` has no answer, `/long` more than a window
+/// of HTTP/2, `/panic` panics, `/echo` upgrades.
 async fn answer(mut request: Request<Incoming>) -> Result<Response<String>, Infallible> {
     let mut response = Response::new(format!("answer to {}", request.uri().path()));
     match request.uri().path() {
         "/slow" => sleep(LONGER).await,
         "/never" => future::pending().await,
+        "/long" => response = Response::new("x".repeat(LONG_LEN)),
         "/panic" => resume_unwind(Box::new("on purpose")),
         "/echo" => {
             let upgrade = hyper::upgrade::on(&mut request);
@@ -273,6 +297,32 @@ async fn http2_is_served_on_the_same_port() {
     // An idle one is ended here, too.
     let _over = connection.await.unwrap();
     assert!(send.ready().await.is_err());
+    server.end().await;
+}
+
+/// hyper has all of the answer as soon as the client has opened a window for its first byte.
+#[ws::test]
+async fn an_answer_on_http2_is_in_flight_to_its_last_byte() {
+    let limits = Server::new().head_time(SHORT).idle_time(SHORT);
+    let server = Running::start(limits).await;
+    let (mut send, connection) = server.http2_with_window(WINDOW).await;
+    let request = Request::get("/long").body(String::new()).unwrap();
+    let answer = send.send_request(request).await.unwrap();
+    let (mut body, mut len) = (answer.into_body(), 0);
+    while len < LONG_LEN {
+        // The next window, too, is not the last one.
+        if len < LONG_LEN / 2 {
+            sleep(LONGER).await;
+            assert_eq!(server.counts.requests_in_flight(), 1);
+        }
+        let window_end = len + WINDOW as usize;
+        while len < window_end {
+            let frame = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await;
+            len += frame.unwrap().unwrap().into_data().unwrap().len();
+        }
+    }
+    // And then the connection is idle.
+    let _over = connection.await.unwrap();
     server.end().await;
 }
 

@@ -1,6 +1,11 @@
 //! The service with its requests counted: each from its head to the end of its answer.
+//!
+//! The end is there when hyper has sent the last part of the body, and not when it has taken it. On
+//! HTTP/2, a part stays with hyper until the client has opened its window for all of it, and the
+//! body may be dropped before.
 
 use std::{
+    io::IoSlice,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -8,7 +13,7 @@ use std::{
 
 use ::hyper::{
     Method, Request, Response, StatusCode,
-    body::{Body, Frame, Incoming, SizeHint},
+    body::{Body, Buf, Bytes, Frame, Incoming, SizeHint},
     service::Service,
 };
 use pin_project_lite::pin_project;
@@ -37,11 +42,11 @@ where
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         // Not at its first poll: hyper looks for the client's end before that.
-        let in_flight = InFlight::new(self.open.clone());
+        let in_flight = Arc::new(InFlight::new(self.open.clone()));
         Answering {
             connects: request.method() == Method::CONNECT,
             future: self.service.call(request),
-            in_flight: Some(in_flight),
+            in_flight,
             open: self.open.clone(),
         }
     }
@@ -52,7 +57,7 @@ pin_project! {
     pub(super) struct Answering<F> {
         #[pin]
         future: F,
-        in_flight: Option<InFlight>,
+        in_flight: Arc<InFlight>,
         open: Arc<Open>,
         connects: bool,
     }
@@ -67,16 +72,13 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let answer = ready!(this.future.poll(cx));
-        let in_flight = this.in_flight.take();
+        let in_flight = this.in_flight.clone();
         Poll::Ready(answer.map(|answer| {
             let status = answer.status();
             if status == StatusCode::SWITCHING_PROTOCOLS || *this.connects && status.is_success() {
                 this.open.upgrade();
             }
-            answer.map(|body| CountedBody {
-                body,
-                _in_flight: in_flight,
-            })
+            answer.map(|body| CountedBody { body, in_flight })
         }))
     }
 }
@@ -86,19 +88,28 @@ pin_project! {
     pub(super) struct CountedBody<B> {
         #[pin]
         body: B,
-        _in_flight: Option<InFlight>,
+        in_flight: Arc<InFlight>,
     }
 }
 
 impl<B: Body> Body for CountedBody<B> {
-    type Data = B::Data;
+    type Data = CountedData<B::Data>;
     type Error = B::Error;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        self.project().body.poll_frame(cx)
+    ) -> Poll<Option<Result<Frame<Self::Data>, B::Error>>> {
+        let this = self.project();
+        let frame = ready!(this.body.poll_frame(cx));
+        Poll::Ready(frame.map(|frame| {
+            frame.map(|frame| {
+                frame.map_data(|data| CountedData {
+                    data,
+                    _in_flight: this.in_flight.clone(),
+                })
+            })
+        }))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -107,5 +118,33 @@ impl<B: Body> Body for CountedBody<B> {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+/// A part of the body of an answer.
+pub(super) struct CountedData<D> {
+    data: D,
+    _in_flight: Arc<InFlight>,
+}
+
+impl<D: Buf> Buf for CountedData<D> {
+    fn remaining(&self) -> usize {
+        self.data.remaining()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.data.chunk()
+    }
+
+    fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        self.data.chunks_vectored(slices)
+    }
+
+    fn advance(&mut self, len: usize) {
+        self.data.advance(len);
+    }
+
+    fn copy_to_bytes(&mut self, len: usize) -> Bytes {
+        self.data.copy_to_bytes(len)
     }
 }
