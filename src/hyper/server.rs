@@ -27,9 +27,6 @@
 //! [`Server::serve`]. So no connection outlives that future, however it ends. The exception is an
 //! upgraded one, which belongs to the code that asked for the upgrade.
 //!
-//! *Known gap*: a client of HTTP/2 that opens no window for an answer holds that answer, but no
-//! thread: nothing is written, so `write_time` does not see it.
-//!
 //! Rejected: hyper's own limit for heads. It knows nothing of a TLS handshake, it does not tell an
 //! idle connection from a slow head, and HTTP/2 has none.
 
@@ -60,7 +57,7 @@ use crate::{
 pub use accept::{Acceptor, Listener, Plain, Transport};
 use counted::Counted;
 pub use counts::Counts;
-use counts::{InFlight, Open};
+use counts::{InFlight, Open, Unsent};
 pub use limited::Limited;
 
 /// The pause after a connection could not be accepted, so that a lasting fault does not keep a core
@@ -218,9 +215,8 @@ impl<A> Server<A> {
     /// Sets how long a client may take nothing of what is sent to it.
     ///
     /// The default is 30 seconds. There is progress when the socket has room again, and the system
-    /// waits with that until a good part of its buffer is free. A window of HTTP/2 that the client
-    /// does not open is not seen by this: put a limit of time on the service as well, if it answers
-    /// strangers.
+    /// waits with that until a good part of its buffer is free. A client of HTTP/2 that opens no
+    /// window for any of its answers may take up to twice that time.
     pub fn write_time(mut self, time: Duration) -> Self {
         self.limits.write = time;
         self

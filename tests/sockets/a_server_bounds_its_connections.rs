@@ -327,6 +327,18 @@ async fn an_answer_on_http2_is_in_flight_to_its_last_byte() {
 }
 
 #[ws::test]
+async fn a_client_that_opens_no_window_is_cut_off() {
+    let server = Running::start(Server::new().write_time(SHORT)).await;
+    let (mut send, connection) = server.http2_with_window(0).await;
+    // The service takes longer than that, which is not the client's fault.
+    let request = Request::get("/slow").body(String::new()).unwrap();
+    let answer = send.send_request(request).await.unwrap();
+    let _over = connection.await.unwrap();
+    drop(answer);
+    server.end().await;
+}
+
+#[ws::test]
 async fn what_is_left_at_the_end_is_aborted_and_counted() {
     let server = Running::start(Server::new().grace(SHORT)).await;
     let (mut idle, mut waiting) = (server.client().await, server.client().await);

@@ -18,7 +18,7 @@ use ::hyper::{
 };
 use pin_project_lite::pin_project;
 
-use super::{InFlight, Open};
+use super::{InFlight, Open, Unsent};
 
 #[derive(Clone, Debug)]
 pub(super) struct Counted<S> {
@@ -106,7 +106,7 @@ impl<B: Body> Body for CountedBody<B> {
             frame.map(|frame| {
                 frame.map_data(|data| CountedData {
                     data,
-                    _in_flight: this.in_flight.clone(),
+                    unsent: Unsent::new(this.in_flight.clone()),
                 })
             })
         }))
@@ -124,7 +124,7 @@ impl<B: Body> Body for CountedBody<B> {
 /// A part of the body of an answer.
 pub(super) struct CountedData<D> {
     data: D,
-    _in_flight: Arc<InFlight>,
+    unsent: Unsent,
 }
 
 impl<D: Buf> Buf for CountedData<D> {
@@ -141,10 +141,12 @@ impl<D: Buf> Buf for CountedData<D> {
     }
 
     fn advance(&mut self, len: usize) {
+        self.unsent.step();
         self.data.advance(len);
     }
 
     fn copy_to_bytes(&mut self, len: usize) -> Bytes {
+        self.unsent.step();
         self.data.copy_to_bytes(len)
     }
 }

@@ -60,6 +60,8 @@ impl Counts {
         Arc::new(Open {
             counts: self.0.clone(),
             in_flight: AtomicU64::new(0),
+            unsent: AtomicU64::new(0),
+            steps: AtomicU64::new(0),
             upgraded: AtomicBool::new(false),
             reader: AtomicWaker::new(),
         })
@@ -72,6 +74,10 @@ pub(super) struct Open {
     counts: Arc<Numbers>,
     /// Its requests in flight.
     in_flight: AtomicU64,
+    /// The parts of answers that hyper has and has not sent.
+    unsent: AtomicU64,
+    /// How often hyper was given such a part, or has sent some of one.
+    steps: AtomicU64,
     /// Its stream, or one within it, is the service's.
     upgraded: AtomicBool,
     /// Of a read that waits while a request is in flight.
@@ -91,6 +97,14 @@ impl Open {
         if !self.is_answering() {
             self.reader.wake();
         }
+    }
+
+    pub(super) fn has_unsent(&self) -> bool {
+        self.unsent.load(Relaxed) > 0
+    }
+
+    pub(super) fn steps(&self) -> u64 {
+        self.steps.load(Relaxed)
     }
 
     pub(super) fn upgrade(&self) {
@@ -128,5 +142,33 @@ impl Drop for InFlight {
             self.0.reader.wake();
         }
         self.0.counts.in_flight.fetch_sub(1, Relaxed);
+    }
+}
+
+/// A part of an answer that hyper has and has not sent, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Unsent(Arc<InFlight>);
+
+impl Unsent {
+    pub(super) fn new(in_flight: Arc<InFlight>) -> Self {
+        let this = Self(in_flight);
+        this.open().unsent.fetch_add(1, Relaxed);
+        this.step();
+        this
+    }
+
+    /// Some of it is sent.
+    pub(super) fn step(&self) {
+        self.open().steps.fetch_add(1, Relaxed);
+    }
+
+    fn open(&self) -> &Open {
+        &self.0.0
+    }
+}
+
+impl Drop for Unsent {
+    fn drop(&mut self) {
+        self.open().unsent.fetch_sub(1, Relaxed);
     }
 }

@@ -26,6 +26,11 @@
 //! An answer that is not taken holds what hyper and the socket have buffered of it. So a write that
 //! makes no progress for the time of `Server::write_time` is an error, which ends the connection.
 //!
+//! If a client of HTTP/2 opens no window, nothing is written. So while a request is in flight, a
+//! read looks from time to time whether hyper has parts of answers, and whether it was given one or
+//! has sent some of one since. The interval is that time as well, so it may take twice the time.
+//! The looks do not begin with a part, since that would take a wake for each part.
+//!
 //! # A client that sends nothing
 //!
 //! The first read that has to wait while nothing is in flight starts a timer: at the begin of the
@@ -64,6 +69,9 @@ pub struct Limited<T> {
     ended: Option<Sleep>,
     /// Until when the write that waits may wait.
     stuck: Option<Sleep>,
+    /// When to look whether the client takes its answers, and the steps of [`Open`] at the last
+    /// look.
+    look: Option<(Sleep, u64)>,
 }
 
 /// What a read waits for.
@@ -86,6 +94,7 @@ impl<T: Transport> Limited<T> {
             waits: Waits::Head(sleep(limits.head)),
             ended: None,
             stuck: None,
+            look: None,
         }
     }
 
@@ -106,6 +115,9 @@ impl<T: Transport> Limited<T> {
         let answering = self.open.is_answering();
         if answering || self.stuck.is_some() {
             self.waits = Waits::Freely;
+            if self.poll_untaken(cx).is_ready() {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
             let may_read = self.poll_gone(cx).is_ready()
                 || self.io.get_ref().poll_at_end(cx) == Poll::Ready(false);
             let polled = if may_read {
@@ -154,6 +166,20 @@ impl<T: Transport> Limited<T> {
             return Poll::Pending;
         }
         Pin::new(ended).poll(cx)
+    }
+
+    /// Ready when none of what hyper has of answers was sent between two looks.
+    fn poll_untaken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let (write, steps) = (self.limits.write, self.open.steps());
+        let (until, before) = self.look.get_or_insert_with(|| (sleep(write), steps));
+        ready!(Pin::new(&mut *until).poll(cx));
+        if self.open.has_unsent() && *before == steps {
+            return Poll::Ready(());
+        }
+        (*until, *before) = (sleep(write), steps);
+        // It has to wake this task; a look at the same moment would find no steps.
+        let _armed = Pin::new(until).poll(cx);
+        Poll::Pending
     }
 
     /// Something was read or written.
