@@ -21,7 +21,7 @@
 //!    On HTTP/1 that is the one in flight: those that were pipelined behind it are dropped. On
 //!    HTTP/2 an end takes an answer of the client.
 //! 3. The server waits for the last one, for the time of [`Server::grace`]. What is left then is
-//!    aborted and counted in [`Ended`].
+//!    aborted, and counted in [`Ended`] unless it is idle.
 //!
 //! *Invariant*: each connection is a task of one set, and the set belongs to the future of
 //! [`Server::serve`]. So no connection outlives that future, however it ends. The exception is an
@@ -36,8 +36,20 @@ mod counts;
 mod limited;
 
 use std::{
-    convert::Infallible, error::Error, fmt, future::Future, io, num::NonZeroUsize,
-    panic::AssertUnwindSafe, pin::pin, sync::Arc, task::Poll, time::Duration,
+    convert::Infallible,
+    error::Error,
+    fmt,
+    future::Future,
+    io,
+    num::NonZeroUsize,
+    panic::AssertUnwindSafe,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    task::Poll,
+    time::Duration,
 };
 
 use ::hyper::{Request, Response, body::Incoming, rt, service::Service};
@@ -57,7 +69,7 @@ use crate::{
 pub use accept::{Acceptor, Listener, Plain, Transport};
 use counted::Counted;
 pub use counts::Counts;
-use counts::{InFlight, Open, Unsent};
+use counts::{Busy, InFlight, Open, Unsent};
 pub use limited::Limited;
 
 /// The pause after a connection could not be accepted, so that a lasting fault does not keep a core
@@ -146,8 +158,9 @@ struct Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ended {
-    /// The connections that had not ended within [`Server::grace`], and were aborted. A client of
-    /// HTTP/2 that does not answer the farewell is one of them, even if it was idle.
+    /// The connections with a request that was not answered to its end within [`Server::grace`].
+    /// They were aborted. So were idle ones that were still there, of clients of HTTP/2 that do not
+    /// answer the farewell. Those have lost nothing, and are not counted.
     pub cut_off: usize,
 }
 
@@ -236,7 +249,8 @@ impl<A> Server<A> {
 
     /// Sets how long connections may take at the end.
     ///
-    /// The default is ten seconds. Zero aborts all that is open, idle connections too.
+    /// The default is ten seconds. Zero aborts all that is open. Only clients with a request in
+    /// flight are counted as cut off.
     pub fn grace(mut self, time: Duration) -> Self {
         self.grace = time;
         self
@@ -339,9 +353,9 @@ impl<A> Server<A> {
     {
         let (close, closing) = oneshot::channel();
         let closing = closing.shared();
-        let mut connections = JoinSet::new();
+        let (mut connections, busy) = (JoinSet::new(), Arc::default());
         let connect = |connections: &mut JoinSet<()>, socket: L::Stream| {
-            let open = self.counts.connection();
+            let open = self.counts.connection(&busy);
             let service = Counted::new(service.clone(), open.clone());
             let socket = Limited::new(socket, open, self.limits);
             let (acceptor, closing) = (self.acceptor.clone(), closing.clone());
@@ -375,6 +389,7 @@ impl<A> Server<A> {
 
         Draining {
             connections,
+            busy,
             grace: self.grace,
         }
     }
@@ -439,6 +454,8 @@ impl<F: Future<Output = ()> + Send + 'static> rt::Executor<F> for Requests {
 #[must_use = "the connections are aborted when this is dropped"]
 pub struct Draining {
     connections: JoinSet<()>,
+    /// How many of them are not idle.
+    busy: Arc<AtomicUsize>,
     grace: Duration,
 }
 
@@ -460,7 +477,7 @@ impl Draining {
         });
         // Those that ended in time have left the set.
         let _in_time = all.await;
-        let cut_off = self.connections.len();
+        let cut_off = self.busy.load(Relaxed).min(self.connections.len());
         self.connections.shutdown().await;
         Ended { cut_off }
     }

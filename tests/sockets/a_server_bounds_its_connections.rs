@@ -358,6 +358,20 @@ async fn what_is_left_at_the_end_is_aborted_and_counted() {
     is_ended(&mut waiting).await;
 }
 
+/// It has nothing to lose, although it does not answer the farewell.
+#[ws::test]
+async fn an_idle_client_is_not_cut_off() {
+    const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    for time in [SHORT, Duration::ZERO] {
+        let server = Running::start(Server::new().grace(time)).await;
+        let mut client = server.client().await;
+        let hello = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice(), &SETTINGS].concat();
+        client.write_all(&hello).await.unwrap();
+        client.read_exact(&mut [0; SETTINGS.len()]).await.unwrap();
+        server.end().await;
+    }
+}
+
 #[ws::test]
 async fn no_connection_outlives_the_future() {
     let server = Running::start(Server::new()).await;

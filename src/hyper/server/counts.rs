@@ -5,7 +5,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     task::Waker,
 };
@@ -53,13 +53,15 @@ impl Counts {
         self.0.room.register(waker);
     }
 
-    /// Counts a connection, as open until the token is dropped.
-    pub(super) fn connection(&self) -> Arc<Open> {
+    /// Counts a connection, as open until the token is dropped, and as one of `busy` while it is
+    /// not idle.
+    pub(super) fn connection(&self, busy: &Arc<AtomicUsize>) -> Arc<Open> {
         self.0.accepted.fetch_add(1, Relaxed);
         self.0.open.fetch_add(1, Relaxed);
         Arc::new(Open {
             counts: self.0.clone(),
-            in_flight: AtomicU64::new(0),
+            busy: busy.clone(),
+            answering: AtomicU64::new(0),
             unsent: AtomicU64::new(0),
             steps: AtomicU64::new(0),
             upgraded: AtomicBool::new(false),
@@ -72,8 +74,10 @@ impl Counts {
 #[derive(Debug)]
 pub(super) struct Open {
     counts: Arc<Numbers>,
-    /// Its requests in flight.
-    in_flight: AtomicU64,
+    /// How many connections of the same [`Server::serve`](super::Server::serve) are not idle.
+    busy: Arc<AtomicUsize>,
+    /// How many tokens there are of [`Busy`].
+    answering: AtomicU64,
     /// The parts of answers that hyper has and has not sent.
     unsent: AtomicU64,
     /// How often hyper was given such a part, or has sent some of one.
@@ -86,7 +90,7 @@ pub(super) struct Open {
 
 impl Open {
     pub(super) fn is_answering(&self) -> bool {
-        self.in_flight.load(Relaxed) > 0
+        self.answering.load(Relaxed) > 0
     }
 
     /// Has a read come again when nothing is in flight any more.
@@ -123,25 +127,43 @@ impl Drop for Open {
     }
 }
 
+/// What keeps a connection from being idle, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Busy(Arc<Open>);
+
+impl Busy {
+    pub(super) fn new(open: Arc<Open>) -> Self {
+        if open.answering.fetch_add(1, Relaxed) == 0 {
+            open.busy.fetch_add(1, Relaxed);
+        }
+        Self(open)
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        if self.0.answering.fetch_sub(1, Relaxed) == 1 {
+            self.0.busy.fetch_sub(1, Relaxed);
+            self.0.reader.wake();
+        }
+    }
+}
+
 /// A request that is being answered, until it is dropped.
 #[derive(Debug)]
-pub(super) struct InFlight(Arc<Open>);
+pub(super) struct InFlight(Busy);
 
 impl InFlight {
     pub(super) fn new(open: Arc<Open>) -> Self {
-        open.in_flight.fetch_add(1, Relaxed);
         open.counts.requests.fetch_add(1, Relaxed);
         open.counts.in_flight.fetch_add(1, Relaxed);
-        Self(open)
+        Self(Busy::new(open))
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        if self.0.in_flight.fetch_sub(1, Relaxed) == 1 {
-            self.0.reader.wake();
-        }
-        self.0.counts.in_flight.fetch_sub(1, Relaxed);
+        self.0.0.counts.in_flight.fetch_sub(1, Relaxed);
     }
 }
 
@@ -163,7 +185,7 @@ impl Unsent {
     }
 
     fn open(&self) -> &Open {
-        &self.0.0
+        &self.0.0.0
     }
 }
 

@@ -49,7 +49,7 @@ use std::{
 use ::hyper::rt::{Read, ReadBufCursor, Write};
 use futures::io::{AsyncRead, AsyncWrite};
 
-use super::{Limits, Open, Transport};
+use super::{Busy, Limits, Open, Transport};
 use crate::{
     hyper::Io,
     time::{Sleep, sleep},
@@ -67,8 +67,8 @@ pub struct Limited<T> {
     waits: Waits,
     /// Until when the client's end is not told; there if the end has come.
     ended: Option<Sleep>,
-    /// Until when the write that waits may wait.
-    stuck: Option<Sleep>,
+    /// Until when the write that waits may wait. The connection is not idle in that time.
+    stuck: Option<(Sleep, Busy)>,
     /// When to look whether the client takes its answers, and the steps of [`Open`] at the last
     /// look.
     look: Option<(Sleep, u64)>,
@@ -112,8 +112,7 @@ impl<T: Transport> Limited<T> {
         if self.open.is_upgraded() {
             return read(&mut self.io, cx);
         }
-        let answering = self.open.is_answering();
-        if answering || self.stuck.is_some() {
+        if self.open.is_answering() {
             self.waits = Waits::Freely;
             if self.poll_untaken(cx).is_ready() {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
@@ -127,9 +126,8 @@ impl<T: Transport> Limited<T> {
             };
             if polled.is_ready() {
                 self.put_off_end();
-            }
-            // No bytes tell when the answer is sent, and a read has to begin anew then.
-            if polled.is_pending() && answering {
+            } else {
+                // No bytes tell when the answer is sent, and a read has to begin anew then.
                 self.open.wake_when_answered(cx.waker());
             }
             return polled;
@@ -196,16 +194,18 @@ impl<T: Transport> Limited<T> {
         polled: Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         if polled.is_ready() {
-            // A read may wait for this: for the end that was put off, or to start its timer.
+            // A read may wait for this, to tell the end that was put off.
             if self.stuck.take().is_some() {
                 cx.waker().wake_by_ref();
             }
             self.put_off_end();
             return polled;
         }
-        let write = self.limits.write;
-        let stuck = self.stuck.get_or_insert_with(|| sleep(write));
-        ready!(Pin::new(stuck).poll(cx));
+        let (open, write) = (&self.open, self.limits.write);
+        let stuck = self
+            .stuck
+            .get_or_insert_with(|| (sleep(write), Busy::new(open.clone())));
+        ready!(Pin::new(&mut stuck.0).poll(cx));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
