@@ -241,7 +241,8 @@ impl<A> Server<A> {
     /// The default is two seconds. Some clients end their side behind a request, and read the
     /// answer. A client that is gone looks the same. So the time bounds both the work for clients
     /// that are gone, and what a slow answer to such a client may take. It also bounds how long the
-    /// service may leave the rest of such a client's body unread.
+    /// service may leave such a client's body unread. A read of the socket counts, and hyper reads
+    /// ahead of the service.
     pub fn ended_time(mut self, time: Duration) -> Self {
         self.limits.ended = time;
         self
