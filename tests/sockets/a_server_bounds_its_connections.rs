@@ -213,6 +213,27 @@ async fn a_client_that_is_gone_is_seen_whatever_it_has_sent() {
 }
 
 #[ws::test]
+async fn a_client_that_is_gone_is_seen_on_a_unix_socket() {
+    const NAME: &str = "\0ws-a-server-sees-who-is-gone";
+    let listener = UnixListener::bind(NAME).unwrap();
+    let server = Server::new().ended_time(SHORT);
+    let (counts, (stop, stopped)) = (server.counts(), oneshot::channel::<()>());
+    let serving = ws::spawn(server.serve(listener, service_fn(answer), stopped));
+    let mut client = UnixStream::connect(NAME).await.unwrap();
+    let said = UNREAD[0].replace("/slow", "/never");
+    client.write_all(said.as_bytes()).await.unwrap();
+    while counts.requests_in_flight() == 0 {
+        ws::task::yield_now().await;
+    }
+    drop(client);
+    while counts.connections_open() > 0 {
+        ws::task::yield_now().await;
+    }
+    drop(stop);
+    assert_eq!(serving.await.unwrap().cut_off, 0);
+}
+
+#[ws::test]
 async fn a_client_that_has_sent_all_gets_its_answer_whatever_it_has_sent() {
     let server = Running::start(Server::new().ended_time(Duration::MAX)).await;
     for said in UNREAD {
