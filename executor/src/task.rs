@@ -33,6 +33,7 @@ pub use self::{
 };
 #[doc(hidden)]
 pub use self::{
+    current::fresh_id as __fresh_id,
     local::Slot as __Slot,
     queue::{Spawner, TaskQueue},
 };

@@ -39,8 +39,9 @@ impl Id {
         f()
     }
 
-    #[cfg(any(test, feature = "events"))]
-    pub(crate) fn as_u64(self) -> u64 {
+    /// The number, for `compat/tokio`.
+    #[doc(hidden)]
+    pub fn as_u64(self) -> u64 {
         self.0
     }
 }

@@ -1,7 +1,7 @@
 //! Which task this thread polls.
 
 use crate::cell::Id;
-use crate::context;
+use crate::{context, sched};
 
 /// The id of the task that this thread polls.
 ///
@@ -48,6 +48,11 @@ pub fn try_id() -> Option<Id> {
 
 fn of_worker() -> Option<Id> {
     context::with_worker(|worker| Some(worker?.running_task()?.header().id()))
+}
+
+/// An id for what is shown beside tasks, and is none; for `compat/tokio`.
+pub fn fresh_id() -> Id {
+    sched::fresh_id()
 }
 
 /// The name of the task that this thread polls, if it polls one that was given a
