@@ -40,6 +40,8 @@ use tokio_real::{
     task::coop::{RestoreOnPending, poll_proceed},
 };
 
+use crate::trace::Unseen;
+
 /// See the module's head.
 static REAL: LazyLock<Runtime> = LazyLock::new(|| {
     Builder::new_current_thread()
@@ -68,7 +70,9 @@ fn real() -> &'static Handle {
 pub(crate) fn inside<R>(f: impl FnOnce() -> R) -> R {
     ws_executor::budget::on_poll(fill);
     let mut f = Some(f);
+    let mut unseen = Unseen::begin();
     real().block_on(poll_fn(|_| {
+        unseen.end();
         let f = f.take().expect("it is polled once");
         let _inside = Restore::set(true);
         take();

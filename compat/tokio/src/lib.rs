@@ -24,6 +24,7 @@ pub mod stream {}
 pub mod sync;
 pub mod task;
 pub mod time;
+mod trace;
 
 pub use task::spawn;
 pub use tokio_macros::{main, test};

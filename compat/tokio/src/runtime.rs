@@ -25,10 +25,10 @@ pub use self::{
 use self::{current_thread::CurrentThread, handle::Depth};
 pub(crate) use self::{
     current_thread::is_in_block_on,
-    handle::{io_handle, spawn_on, time_handle},
+    handle::{io_handle, spawn_here, time_handle},
     host::{Host, with_host},
 };
-use crate::{context, task::JoinHandle};
+use crate::{context, task::JoinHandle, trace};
 
 /// The error of what needs a runtime, outside of one.
 pub(crate) const NO_CONTEXT: &str =
@@ -110,6 +110,7 @@ impl Runtime {
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let _depth = Depth::new();
+        let future = trace::block_on(future);
         match &self.current_thread {
             Some(current_thread) => {
                 context::inside(|| current_thread.block_on(&self.handle, future))

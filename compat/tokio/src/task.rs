@@ -1,13 +1,22 @@
 //! See [tokio's](https://docs.rs/tokio/1.54.1/tokio/task/).
 
 mod blocking;
+#[cfg(all(tokio_unstable, feature = "tracing"))]
+mod builder;
 mod join;
+#[cfg(not(tokio_unstable))]
 mod join_set;
+#[cfg(tokio_unstable)]
+pub mod join_set;
 mod local_set;
+
+use crate::trace::Name;
 
 pub use tokio_real::task::{LocalKey, Unconstrained, consume_budget, coop, unconstrained};
 pub use ws_executor::task::{AbortHandle, Id, JoinError};
 
+#[cfg(all(tokio_unstable, feature = "tracing"))]
+pub use self::builder::Builder;
 pub use self::{
     blocking::{block_in_place, spawn_blocking},
     join::JoinHandle,
@@ -31,7 +40,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    crate::runtime::spawn_on(future)
+    crate::runtime::spawn_here(future, Name::NONE)
 }
 
 /// Gives the other tasks their turn.

@@ -175,6 +175,10 @@ impl File {
     /// # Errors
     ///
     /// The file itself.
+    #[cfg_attr(
+        all(tokio_unstable, feature = "tracing"),
+        expect(clippy::result_large_err, reason = "it has the spans of two locks")
+    )]
     pub fn try_into_std(mut self) -> Result<StdFile, Self> {
         match Arc::try_unwrap(self.std) {
             Ok(std) => Ok(std),

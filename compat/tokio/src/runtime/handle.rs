@@ -3,7 +3,11 @@
 use std::{cell::Cell, error::Error, fmt, future::Future, marker::PhantomData, sync::Arc};
 
 use super::{Host, Id, NO_CONTEXT, RuntimeFlavor, RuntimeMetrics, with_host};
-use crate::{context, task::JoinHandle};
+use crate::{
+    context,
+    task::JoinHandle,
+    trace::{self, Name},
+};
 
 /// See [tokio's](https://docs.rs/tokio/1.54.1/tokio/runtime/struct.Handle.html).
 #[derive(Clone)]
@@ -67,9 +71,19 @@ impl Handle {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
+        self.spawn_named(future, Name::NONE)
+    }
+
+    #[track_caller]
+    pub(crate) fn spawn_named<F>(&self, future: F, name: Name<'_>) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let (future, opening) = trace::task(future, "task", name);
         match self.queue() {
-            Some(queue) => JoinHandle::of(queue.spawn(future)),
-            None => JoinHandle::of(self.ws.spawn(future)),
+            Some(queue) => opening.open(queue.spawn(future)),
+            None => opening.open(self.ws.spawn(future)),
         }
     }
 
@@ -80,7 +94,17 @@ impl Handle {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        JoinHandle::of(self.ws.spawn_blocking(|| context::outside(f)))
+        self.spawn_blocking_named(f, Name::NONE)
+    }
+
+    #[track_caller]
+    pub(crate) fn spawn_blocking_named<F, R>(&self, f: F, name: Name<'_>) -> JoinHandle<R>
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        let (f, opening) = trace::blocking(f, name);
+        opening.open(self.ws.spawn_blocking(|| context::outside(f)))
     }
 
     /// Runs a future to its end on this thread. Other tasks are left to the runtime.
@@ -91,6 +115,7 @@ impl Handle {
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let _depth = Depth::new();
+        let future = trace::block_on(future);
         context::inside(|| self.ws.block_on(future))
     }
 
@@ -125,7 +150,7 @@ impl Handle {
 
 /// Spawns on the current runtime.
 #[track_caller]
-pub(crate) fn spawn_on<F>(future: F) -> JoinHandle<F::Output>
+pub(crate) fn spawn_here<F>(future: F, name: Name<'_>) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
@@ -134,10 +159,13 @@ where
         Some(host) => Ok(host.and_then(|host| host.queue.clone())),
         None => Err(()),
     });
+    let Ok(queue) = queue else {
+        panic!("{NO_CONTEXT}");
+    };
+    let (future, opening) = trace::task(future, "task", name);
     match queue {
-        Ok(None) => JoinHandle::of(ws_executor::spawn(future)),
-        Ok(Some(queue)) => JoinHandle::of(queue.spawn(future)),
-        Err(()) => panic!("{NO_CONTEXT}"),
+        Some(queue) => opening.open(queue.spawn(future)),
+        None => opening.open(ws_executor::spawn(future)),
     }
 }
 

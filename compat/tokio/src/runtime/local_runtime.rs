@@ -3,7 +3,10 @@
 use std::{fmt, future::Future, io, marker::PhantomData, rc::Rc, time::Duration};
 
 use super::{Builder, EnterGuard, Handle, Runtime, RuntimeMetrics};
-use crate::task::JoinHandle;
+use crate::{
+    task::JoinHandle,
+    trace::{self, Name},
+};
 
 /// See [tokio's](https://docs.rs/tokio/1.54.1/tokio/runtime/struct.LocalOptions.html).
 #[derive(Default, Debug)]
@@ -65,7 +68,8 @@ impl LocalRuntime {
             .runtime
             .spawner()
             .expect("it is of the current-thread flavour");
-        JoinHandle::of(queue.spawn_local(future))
+        let (future, opening) = trace::task(future, "task", Name::NONE);
+        opening.open(queue.spawn_local(future))
     }
 
     /// Runs a closure that blocks.

@@ -1,5 +1,8 @@
 //! Tasks that are joined in the order in which they end.
 
+#[cfg(all(tokio_unstable, feature = "tracing"))]
+mod builder;
+
 use std::{
     fmt,
     future::{Future, poll_fn},
@@ -12,6 +15,8 @@ use ws_executor::{
     task::{AbortHandle, Id, JoinError},
 };
 
+#[cfg(all(tokio_unstable, feature = "tracing"))]
+pub use self::builder::Builder;
 use super::{LocalSet, spawn, spawn_blocking, spawn_local};
 use crate::runtime::Handle;
 
@@ -36,6 +41,12 @@ impl<T> JoinSet<T> {
 }
 
 impl<T: 'static> JoinSet<T> {
+    /// A task with a name, to be spawned into the set.
+    #[cfg(all(tokio_unstable, feature = "tracing"))]
+    pub fn build_task(&mut self) -> Builder<'_, T> {
+        Builder::new(self)
+    }
+
     /// Spawns a task onto the current runtime.
     ///
     /// # Panics

@@ -13,7 +13,10 @@ use std::{
 use ws_executor::task::{Spawner, TaskQueue};
 
 use super::JoinHandle;
-use crate::runtime::{Id, Runtime, with_host};
+use crate::{
+    runtime::{Id, Runtime, with_host},
+    trace::{self, Name},
+};
 
 /// Tasks that run in one poll of the set. As in tokio.
 const MAX_TASKS_PER_TICK: usize = 61;
@@ -82,7 +85,17 @@ impl LocalSet {
         F: Future + 'static,
         F::Output: 'static,
     {
-        JoinHandle::of(self.spawner().spawn_local(future))
+        self.spawn_local_named(future, Name::NONE)
+    }
+
+    #[track_caller]
+    pub(super) fn spawn_local_named<F>(&self, future: F, name: Name<'_>) -> JoinHandle<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        let (future, opening) = trace::task(future, "local", name);
+        opening.open(self.spawner().spawn_local(future))
     }
 
     /// Runs a future in the set on a runtime, to its end.
@@ -224,9 +237,10 @@ pub(super) fn is_polling() -> bool {
     POLLING.get() > 0
 }
 
-/// Where `spawn_local` goes on this thread: to a runtime of the local kind, or else to a set.
+/// Where `spawn_local` goes on this thread, and the kind of such tasks: to a runtime of the local
+/// kind, or else to a set.
 #[track_caller]
-fn current() -> Option<Spawner> {
+fn current() -> Option<(Spawner, &'static str)> {
     let of_runtime = with_host(|host| {
         let host = host.flatten().filter(|host| host.local)?;
         let queue = host.queue.as_ref()?;
@@ -235,12 +249,13 @@ fn current() -> Option<Spawner> {
             "Local tasks can only be spawned on a LocalRuntime from the thread the runtime was \
              created on"
         );
-        Some(queue.clone())
+        Some((queue.clone(), "task"))
     });
     of_runtime.or_else(|| {
         let set = CURRENT.try_with(|current| {
             let current = current.borrow();
-            current.last().map(|entered| entered.spawner.clone())
+            let entered = current.last()?;
+            Some((entered.spawner.clone(), "local"))
         });
         set.ok().flatten()
     })
@@ -257,10 +272,20 @@ where
     F: Future + 'static,
     F::Output: 'static,
 {
-    match current() {
-        Some(spawner) => JoinHandle::of(spawner.spawn_local(future)),
-        None => panic!(
+    spawn_local_named(future, Name::NONE)
+}
+
+#[track_caller]
+pub(super) fn spawn_local_named<F>(future: F, name: Name<'_>) -> JoinHandle<F::Output>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    let Some((spawner, kind)) = current() else {
+        panic!(
             "`spawn_local` called from outside of a `task::LocalSet` or `runtime::LocalRuntime`"
-        ),
-    }
+        );
+    };
+    let (future, opening) = trace::task(future, kind, name);
+    opening.open(spawner.spawn_local(future))
 }
