@@ -10,7 +10,8 @@
 //! | a blocking call | the same, target `tokio::task::blocking` | [`blocking()`], then the same |
 //! | a `block_on` | the same as of a task | [`block_on()`] |
 //! | a waker of a task | events of target `tokio::task::waker` | the task's wrapper |
-//! | what is in `sync` | `runtime.resource` and what is below it | tokio's own code |
+//! | a `Sleep`, an `Interval` | `runtime.resource` and what is below it | [`Op`], [`Interval`] |
+//! | what is in `sync` | the same | tokio's own code |
 //!
 //! *The order*. The span has the task's id, which `ws` gives to the task when it is spawned. So
 //! [`task()`] wraps the future, the caller spawns it, and `Opening::open` makes the span. If a
@@ -22,6 +23,6 @@ mod off;
 mod on;
 
 #[cfg(not(all(tokio_unstable, feature = "tracing")))]
-pub(crate) use off::{Name, Unseen, block_on, blocking, task};
+pub(crate) use off::{Interval, Name, Op, Unseen, block_on, blocking, task};
 #[cfg(all(tokio_unstable, feature = "tracing"))]
-pub(crate) use on::{Name, Unseen, block_on, blocking, task};
+pub(crate) use on::{Interval, Name, Op, Unseen, block_on, blocking, task};

@@ -11,6 +11,7 @@ use super::{
     Duration, FAR, Instant, MissedTickBehavior,
     sleep::{poll, timer},
 };
+use crate::trace;
 
 /// A tick that is no later than this was not missed.
 const LATE: Duration = Duration::from_millis(5);
@@ -37,6 +38,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
         timer: timer(start),
         period: period.min(FAR),
         missed_tick_behavior: MissedTickBehavior::default(),
+        resource: trace::Interval::new(),
     }
 }
 
@@ -49,12 +51,14 @@ pub struct Interval {
     timer: ws::Sleep,
     period: Duration,
     missed_tick_behavior: MissedTickBehavior,
+    resource: trace::Interval,
 }
 
 impl Interval {
     /// Waits for the next tick, and returns when it was due.
     pub async fn tick(&mut self) -> Instant {
-        poll_fn(|cx| self.poll_tick(cx)).await
+        let op = self.resource.tick();
+        poll_fn(|cx| op.enter().polled("poll_tick", self.poll_tick(cx))).await
     }
 
     /// Polls for the next tick.

@@ -2,6 +2,7 @@
 
 use std::{
     future::Future,
+    mem,
     pin::Pin,
     task::{Context, Poll, ready},
 };
@@ -11,7 +12,10 @@ use tokio_real::task::coop;
 use ws_executor::time as ws;
 
 use super::{Duration, Instant, after};
-use crate::runtime::{SHUTTING_DOWN, time_handle};
+use crate::{
+    runtime::{SHUTTING_DOWN, time_handle},
+    trace::Op,
+};
 
 /// Waits for a moment.
 ///
@@ -23,6 +27,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep {
         timer: timer(deadline),
         begun: false,
+        op: Op::sleep(),
     }
 }
 
@@ -45,6 +50,7 @@ pin_project! {
         timer: ws::Sleep,
         // It was polled or reset: as in tokio, the wait is not over before.
         begun: bool,
+        op: Op,
     }
 }
 
@@ -63,14 +69,18 @@ impl Sleep {
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         let this = self.project();
         *this.begun = true;
+        this.op.reset(deadline);
         this.timer.reset(deadline);
     }
 
     /// Polls, whatever is left of the budget.
     pub(super) fn poll_unconstrained(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.project();
-        *this.begun = true;
-        poll_unconstrained(this.timer, cx)
+        let op = this.op.enter();
+        if !mem::replace(this.begun, true) {
+            op.until(this.timer.deadline());
+        }
+        op.polled("poll_elapsed", poll_unconstrained(this.timer, cx))
     }
 }
 
@@ -79,8 +89,15 @@ impl Future for Sleep {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.project();
-        *this.begun = true;
-        poll(this.timer, cx)
+        let op = this.op.enter();
+        let first = !mem::replace(this.begun, true);
+        let unit = ready!(op.polled("poll_elapsed", coop::poll_proceed(cx)));
+        if first {
+            op.until(this.timer.deadline());
+        }
+        ready!(op.polled("poll_elapsed", poll_unconstrained(this.timer, cx)));
+        unit.made_progress();
+        Poll::Ready(())
     }
 }
 

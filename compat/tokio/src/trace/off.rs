@@ -1,10 +1,10 @@
 //! Nothing, where `on.rs` has spans.
 
-use std::marker::PhantomData;
+use std::{marker::PhantomData, task::Poll};
 
 use ws_executor::task::JoinHandle as WsJoinHandle;
 
-use crate::task::JoinHandle;
+use crate::{task::JoinHandle, time::Instant};
 
 pub(crate) struct Name<'a>(PhantomData<&'a str>);
 
@@ -47,4 +47,49 @@ impl Unseen {
 
     #[inline]
     pub(crate) fn end(&mut self) {}
+}
+
+#[derive(Debug)]
+pub(crate) struct Op;
+
+impl Op {
+    #[inline]
+    pub(crate) fn sleep() -> Self {
+        Self
+    }
+
+    #[inline]
+    pub(crate) fn reset(&mut self, _deadline: Instant) {}
+
+    #[inline]
+    pub(crate) fn enter(&self) -> Entered {
+        Entered
+    }
+}
+
+pub(crate) struct Entered;
+
+impl Entered {
+    #[inline]
+    pub(crate) fn polled<T>(&self, _name: &str, poll: Poll<T>) -> Poll<T> {
+        poll
+    }
+
+    #[inline]
+    pub(crate) fn until(&self, _deadline: Instant) {}
+}
+
+#[derive(Debug)]
+pub(crate) struct Interval;
+
+impl Interval {
+    #[inline]
+    pub(crate) fn new() -> Self {
+        Self
+    }
+
+    #[inline]
+    pub(crate) fn tick(&self) -> Op {
+        Op
+    }
 }

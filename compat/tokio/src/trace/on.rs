@@ -20,11 +20,11 @@ use tracing::{
     dispatcher::{DefaultGuard, set_default},
     instrument::{Instrument, Instrumented},
     level_filters::LevelFilter,
-    trace_span,
+    span, trace_span,
 };
 use ws_executor::task::JoinHandle as WsJoinHandle;
 
-use crate::task::JoinHandle;
+use crate::{task::JoinHandle, time::Instant};
 
 /// The name that a program gave to a task.
 pub(crate) struct Name<'a>(pub(crate) Option<&'a str>);
@@ -263,4 +263,122 @@ unsafe fn drop_waker(data: *const ()) {
     // SAFETY: as in `wake`.
     let counted = unsafe { Arc::from_raw(data.cast::<Counted>()) };
     counted.report("waker.drop");
+}
+
+/// An operation on a resource.
+#[derive(Debug)]
+pub(crate) struct Op {
+    op: Span,
+    poll: Span,
+    resource: Span,
+}
+
+impl Op {
+    /// That of a `Sleep`, with its resource.
+    #[track_caller]
+    pub(crate) fn sleep() -> Self {
+        let location = Location::caller();
+        let resource = trace_span!(
+            target: "tokio::time::sleep",
+            parent: None,
+            "runtime.resource",
+            concrete_type = "Sleep",
+            kind = "timer",
+            loc.file = location.file(),
+            loc.line = location.line(),
+            loc.col = location.column(),
+        );
+        Self::new(resource, "Sleep::new_timeout")
+    }
+
+    fn new(resource: Span, source: &'static str) -> Self {
+        let op = trace_span!(
+            target: "tokio::time::sleep",
+            parent: &resource,
+            "runtime.resource.async_op",
+            source,
+        );
+        let poll = trace_span!(
+            target: "tokio::time::sleep",
+            parent: &op,
+            "runtime.resource.async_op.poll",
+        );
+        Self { op, poll, resource }
+    }
+
+    /// Another operation on the same `Sleep`.
+    pub(crate) fn reset(&mut self, deadline: Instant) {
+        let resource = self.resource.clone();
+        // console-subscriber takes what is entered for the parent.
+        *self = resource.in_scope(|| Self::new(resource.clone(), "Sleep::reset"));
+        self.enter().until(deadline);
+    }
+
+    pub(crate) fn enter(&self) -> Entered<'_> {
+        let resource = self.resource.enter();
+        let op = self.op.enter();
+        let poll = self.poll.enter();
+        Entered {
+            _poll: poll,
+            _op: op,
+            _resource: resource,
+        }
+    }
+}
+
+/// The spans of an operation are entered. They are left in the order of the fields.
+pub(crate) struct Entered<'a> {
+    _poll: span::Entered<'a>,
+    _op: span::Entered<'a>,
+    _resource: span::Entered<'a>,
+}
+
+impl Entered<'_> {
+    /// Reports what a poll has said.
+    pub(crate) fn polled<T>(&self, name: &str, poll: Poll<T>) -> Poll<T> {
+        tracing::trace!(
+            target: "runtime::resource::poll_op",
+            op_name = name,
+            is_ready = poll.is_ready(),
+        );
+        poll
+    }
+
+    /// Reports how long it takes, in milliseconds.
+    pub(crate) fn until(&self, deadline: Instant) {
+        let duration = deadline.saturating_duration_since(Instant::now());
+        tracing::trace!(
+            target: "runtime::resource::state_update",
+            duration = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
+            duration.unit = "ms",
+            duration.op = "override",
+        );
+    }
+}
+
+/// The resource of an `Interval`.
+#[derive(Debug)]
+pub(crate) struct Interval(Span);
+
+impl Interval {
+    #[track_caller]
+    pub(crate) fn new() -> Self {
+        let location = Location::caller();
+        Self(trace_span!(
+            target: "tokio::time::interval",
+            parent: None,
+            "runtime.resource",
+            concrete_type = "Interval",
+            kind = "timer",
+            loc.file = location.file(),
+            loc.line = location.line(),
+            loc.col = location.column(),
+        ))
+    }
+
+    /// The operation of a tick.
+    pub(crate) fn tick(&self) -> Op {
+        self.0
+            .in_scope(|| Op::new(self.0.clone(), "Interval::tick"))
+    }
 }
