@@ -54,6 +54,11 @@ const STEPS: &[Step] = &[
         run: |shop| tokio::proofs::check(&shop.root, &[]).map(|()| "all passed".into()),
     },
     Step {
+        name: "tokio-console",
+        about: "tokio-console on that package, and tokio's own tests of its spans",
+        run: |shop| tokio::console::check(&shop.root).map(|()| "all passed".into()),
+    },
+    Step {
         name: "tokio-programs",
         about: "programs that others wrote for tokio, with their own tests",
         run: |shop| tokio::programs::check(&shop.root, &[]).map(|()| "all as known".into()),

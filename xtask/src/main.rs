@@ -17,6 +17,8 @@
 //! - `cargo xtask tokio-programs [NAME…]` runs the tests of programs that others wrote for tokio;
 //!   `tokio-programs tokio [NAME…]` runs them on tokio itself, to compare.
 //! - `cargo xtask tokio-servers` runs libraries on tokio with real servers, on that package.
+//! - `cargo xtask tokio-console` runs tokio-console, and tokio's tests of its spans, on that
+//!   package.
 //! - `cargo xtask tokio-compare [ROUNDS] [ROW…]` measures tokio and that package by one program.
 //! - `cargo xtask tokio-env` prints the variables by which cargo finds tokio's source without the
 //!   internet, for work in `compat/tokio`.
@@ -54,8 +56,8 @@ use std::{
 
 const USAGE: &str = "usage: cargo xtask quick | ci [--list|SECTION…] | ablate [NAME] | abort \
     | models [FILTER] | mutants [NAME] | counts [bless|sysmon|ordered] \
-    | scaling [TABLE] | layers | lines | tokio-compare [ROUNDS] [ROW…] | tokio-env \
-    | tokio-programs [tokio] [NAME…] | tokio-servers [ARGUMENT…] \
+    | scaling [TABLE] | layers | lines | tokio-compare [ROUNDS] [ROW…] \
+    | tokio-console | tokio-env | tokio-programs [tokio] [NAME…] | tokio-servers [ARGUMENT…] \
     | tokio-tests [bless|FILE…] | deep [STEP…]";
 
 /// What went wrong, in words.
@@ -82,6 +84,7 @@ fn main() -> ExitCode {
         ["ci", ref arguments @ ..] => ci::check(&root(), arguments),
         ["lines"] => lines::check(&root()),
         ["tokio-compare", ref arguments @ ..] => tokio::compare::measure(&root(), arguments),
+        ["tokio-console"] => tokio::console::check(&root()),
         ["tokio-env"] => tokio::print_environment(&root()),
         ["tokio-programs", ref arguments @ ..] => tokio::programs::check(&root(), arguments),
         ["tokio-servers", ref arguments @ ..] => tokio::proofs::check(&root(), arguments),

@@ -13,6 +13,7 @@
 //! ([`environment`]).
 
 pub(crate) mod compare;
+pub(crate) mod console;
 pub(crate) mod programs;
 pub(crate) mod proofs;
 
