@@ -16,8 +16,14 @@ use console_api::{
     resources::Resource,
     tasks::{Stats, Task},
 };
+use tokio::time;
 
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(15);
+/// Starts of the program. `console_subscriber::init` starts its thread, which has no subscriber,
+/// before it sets that of the process. If that thread is the first to make a span of some kind,
+/// tracing-core 0.1.36 may disable all spans of this kind for good: in about one of 500 starts. On
+/// tokio this is rarer: none of 3,000 starts, and two of 1,500 with a delay between.
+const TRIES: u32 = 3;
 /// The kinds of the program's tasks, by their names.
 const TASKS: [(&str, &str); 8] = [
     ("receives", "task"),
@@ -162,28 +168,47 @@ fn field(task: &Task, name: &str) -> Option<String> {
     })
 }
 
-#[tokio::test]
-async fn tasks_are_shown() {
-    let shown = Shown::start();
-    let began = Instant::now();
+/// Reads until all is there. What is missing, if it does not come.
+async fn read(shown: &Shown) -> Result<Told, Vec<String>> {
     let url = format!("http://{}", shown.address);
-    let mut client = loop {
-        match InstrumentClient::connect(url.clone()).await {
-            Ok(client) => break client,
-            Err(error) => assert!(began.elapsed() < LIMIT, "{error}"),
+    let connect = async {
+        loop {
+            match InstrumentClient::connect(url.clone()).await {
+                Ok(client) => break client,
+                Err(_) => time::sleep(Duration::from_millis(20)).await,
+            }
         }
-        tokio::time::sleep(Duration::from_millis(20)).await;
     };
+    let client = time::timeout(LIMIT, connect).await;
+    let mut client = client.map_err(|_| vec!["the server".to_owned()])?;
     let updates = client.watch_updates(InstrumentRequest {}).await;
     let mut updates = updates.unwrap().into_inner();
     let mut told = Told::default();
-    while !told.missing().is_empty() {
-        let left = LIMIT.saturating_sub(began.elapsed());
-        match tokio::time::timeout(left, updates.message()).await {
-            Ok(update) => told.add(update.unwrap().expect("the program goes on")),
-            Err(_) => panic!("not there: {:#?}", told.missing()),
+    let all = async {
+        while !told.missing().is_empty() {
+            let update = updates.message().await.unwrap();
+            told.add(update.expect("the program goes on"));
         }
+    };
+    let in_time = time::timeout(LIMIT, all).await.is_ok();
+    if in_time {
+        Ok(told)
+    } else {
+        Err(told.missing())
     }
+}
+
+#[tokio::test]
+async fn tasks_are_shown() {
+    let mut tries = 0;
+    let told = loop {
+        tries += 1;
+        match read(&Shown::start()).await {
+            Ok(told) => break told,
+            Err(missing) if tries == TRIES => panic!("not there: {missing:#?}"),
+            Err(missing) => eprintln!("another try, without {missing:?}"),
+        }
+    };
     // Of a task: the span of a thread that enters the budget is none.
     let strangers = told.tasks.values().filter(|task| !is_of_the_program(task));
     let strangers: Vec<_> = strangers.map(|task| &task.location).collect();
