@@ -3,8 +3,14 @@
 //! A mechanism keeps a guarantee, and is right or wrong. A heuristic makes the common case cheaper,
 //! and pays or does not. Each heuristic has a name in [`Heuristic`], so that `cargo xtask ablate`
 //! can leave it out and measure what it is worth.
+//!
+//! A decision is a function of numbers that the caller has observed: no atomic, no clock and no
+//! thread is here, so a table tests it. Its thresholds are in [`constants`].
 
 mod backoff;
+pub(crate) mod constants;
 mod heuristic;
+pub(crate) mod share;
+pub(crate) mod tick;
 
 pub(crate) use self::{backoff::Backoff, heuristic::Heuristic};

@@ -74,7 +74,7 @@
 #[cfg(test)]
 pub(super) mod tests;
 
-use std::{task::Waker, time::Duration};
+use std::task::Waker;
 
 use super::{
     env::Env,
@@ -90,54 +90,21 @@ use super::{
 };
 use crate::{
     cell::{DEFAULT_PRIORITY, Task},
-    policy::Heuristic,
+    policy::{
+        Heuristic,
+        constants::{CALLS_WITHIN, FILLS_TO},
+        share::Waiting,
+        tick::{Tick, netpoll_is_due, slice_is_over},
+    },
     queue::Batch,
     sync::atomic::Ordering::Relaxed,
 };
-
-/// Ticks between two steps that look at the global queue first (L4). As in Go: a prime, so that it
-/// does not fall into step with a program's own period.
-pub(super) const GLOBAL_TICK: u64 = 61;
-/// The same for *slow polls*. Guessed: local tasks keep the larger part.
-const SLOW_TICK: u64 = 4;
-/// Ticks between two turns of *the exchange*, if the last one is [`EXCHANGE_PERIOD_MS`] ago. A full
-/// local queue is exchanged for another. It has mostly had its turn by then, even if every fourth
-/// tick is for the global one (*slow polls*).
-const EXCHANGE_TICK: u64 = 6 * GLOBAL_TICK;
-/// The same with short polls. With full queues the exchange moves 128 tasks each way. At every
-/// 976th tick it cost about 10 instructions a poll. At every 244th tick it cost 45, and 4.5 % of a
-/// ping-pong of 1,000 pairs.
-const EXCHANGE_TICK_SHORT: u64 = 3 * EXCHANGE_TICK;
-/// In milliseconds of a clock that shows whole ones: it was more than one. 366 polls of more than
-/// some 3 us take that long, and an exchange is nothing beside them.
-const EXCHANGE_PERIOD_MS: u32 = 2;
-/// The most tasks that an exchange takes with short polls: half of a local queue, as thieves take
-/// it. With longer polls it takes twice as many, a whole queue.
-const EXCHANGED_MAX: usize = 128;
-/// Number of tasks in the global queue that have their turn at 61st ticks before a full local queue
-/// has had its own.
-const FEW: usize = 4;
-/// A worker that has less than its share at a 61st tick takes a batch that fills its local queue to
-/// this length: half of one.
-const FILLS_TO: usize = EXCHANGED_MAX;
-/// Ticks between two looks at the timers of the own P while there is local work. Guessed: a clock
-/// reading costs about a poll.
-const TIMER_TICK: u64 = 16;
-/// How long a task and those it wakes into `runnext` may run before the queue has its turn (F4). As
-/// in Go and in the monitor.
-pub(crate) const SLICE: Duration = Duration::from_millis(10);
-/// Shortest time between two looks at the netpoll and at others' timers by workers that have local
-/// work.
-const NETPOLL_PERIOD: Duration = Duration::from_micros(50);
-/// Number of tasks at the front of the global queue among which a thread looks for a blocking call.
-/// Guessed: a call is often spawned by a task of its own.
-const CALLS_WITHIN: usize = 4;
 
 impl Worker {
     /// Looks for work in the order of the module's head.
     pub(super) fn step(&self) -> Step {
         let p = &*self.p;
-        let tick = p.tick();
+        let tick = Tick(p.tick());
         self.settle_wake_backoff();
         let asked = p.peer.attention.load(Relaxed);
         if asked != 0
@@ -148,16 +115,13 @@ impl Worker {
         if !self.peer().state.has_permit() {
             return self.step_without_permit();
         }
-        if tick.is_multiple_of(GLOBAL_TICK)
+        if tick.is_for_all()
             && let Some(step) = self.every_61st(tick)
         {
             self.let_child_wait();
             return step;
         }
-        if tick.is_multiple_of(TIMER_TICK)
-            && self.fire_own_timers() > 0
-            && !self.peer().state.has_permit()
-        {
+        if tick.is_for_timers() && self.fire_own_timers() > 0 && !self.peer().state.has_permit() {
             return self.step_without_permit();
         }
         if !self.next.private_last.get()
@@ -323,13 +287,13 @@ impl Worker {
     }
 
     /// What has its turn at every 61st tick, however much local work there is.
-    fn every_61st(&self, tick: u64) -> Option<Step> {
+    fn every_61st(&self, tick: Tick) -> Option<Step> {
         let now = self.now();
         self.p.clocks.set_now(now);
         match self.p.clocks.slice_began.get() {
             // It began since the last look at the clock.
             None => self.p.clocks.slice_began.set(Some(now)),
-            Some(began) if began + SLICE.as_nanos() as u64 <= now => {
+            Some(began) if slice_is_over(began, now) => {
                 self.peer().attention.fetch_or(attention::SLICE, Relaxed);
             }
             Some(_) => {}
@@ -346,7 +310,7 @@ impl Worker {
                 self.step_without_permit()
             });
         }
-        if self.shared.io.last_look.load(Relaxed) + NETPOLL_PERIOD.as_nanos() as u64 <= now {
+        if netpoll_is_due(self.shared.io.last_look.load(Relaxed), now) {
             // Also where there is no source, and so no look at the netpoll.
             self.shared.io.last_look.store(now, Relaxed);
             self.look_around();
@@ -357,14 +321,13 @@ impl Worker {
         if self.shared.queues.grq.is_empty() || self.is_outranked() {
             return None;
         }
-        if self.has_less_than_its_share() {
+        if self.waiting().is_share_above(self.p.lrq.len()) {
             return self.global(FILLS_TO).map(Step::Run);
         }
         let task = self.shared.queues.grq.pop()?;
         self.count_global(1);
         // The task that has waited longest runs now. The next ones come behind what is here.
         if Heuristic::Exchange.is_on()
-            && tick.is_multiple_of(EXCHANGE_TICK)
             && let Some(at_most) = self.exchange_is_due(tick)
         {
             self.exchange(at_most);
@@ -372,13 +335,12 @@ impl Worker {
         Some(Step::Run(task))
     }
 
-    /// If so, the worker takes what it would take if it had nothing: one task in 61 ticks is little
-    /// if many wait. Measured with four tasks that always want to go on for 10 us each: 10,000 new
-    /// ones took 23 us each without this, and 0.44 us with it (tokio 0.43). If half a queue is
-    /// there already, that has its turn first.
-    fn has_less_than_its_share(&self) -> bool {
-        let share = self.shared.queues.grq.len() / self.shared.config.workers;
-        self.p.lrq.len() < share.min(FILLS_TO)
+    /// What waits for all workers.
+    fn waiting(&self) -> Waiting {
+        Waiting {
+            tasks: self.shared.queues.grq.len(),
+            workers: self.shared.config.workers,
+        }
     }
 
     /// See *Slow polls*. A thread in `block_on` takes none: it may have found the bit on the P that
@@ -390,7 +352,7 @@ impl Worker {
             peer.attention.fetch_and(!attention::GLOBAL, Relaxed);
             return None;
         }
-        if !peer.progress.ticks.load(Relaxed).is_multiple_of(SLOW_TICK)
+        if !Tick(peer.progress.ticks.load(Relaxed)).is_for_all_if_slow()
             || !peer.state.has_permit()
             || self.is_outranked()
         {
@@ -404,22 +366,12 @@ impl Worker {
         task
     }
 
-    /// The most tasks to exchange at this tick. If there is time for it, as many as have had their
-    /// turn.
-    ///
-    /// With ticks alone, and 128 tasks, an exchange came in 10 ms with polls of 10 us. What came
-    /// last to 10,000 tasks that always wanted to go on waited for four turns of all.
-    fn exchange_is_due(&self, tick: u64) -> Option<usize> {
-        let now = self.p.clocks.now_ms.get();
-        let since = now.wrapping_sub(self.p.clocks.exchanged_ms.get());
-        let at_most = if since >= EXCHANGE_PERIOD_MS {
-            2 * EXCHANGED_MAX
-        } else if tick.is_multiple_of(EXCHANGE_TICK_SHORT) {
-            EXCHANGED_MAX
-        } else {
-            return None;
-        };
-        self.p.clocks.exchanged_ms.set(now);
+    /// The most tasks to exchange at this tick, which counts as an exchange.
+    fn exchange_is_due(&self, tick: Tick) -> Option<usize> {
+        let clocks = &self.p.clocks;
+        let now = clocks.now_ms.get();
+        let at_most = tick.exchange(now.wrapping_sub(clocks.exchanged_ms.get()))?;
+        clocks.exchanged_ms.set(now);
         Some(at_most)
     }
 
@@ -431,13 +383,9 @@ impl Worker {
     #[cold]
     fn exchange(&self, at_most: usize) {
         let (lrq, grq) = (&self.p.lrq, &self.shared.queues.grq);
-        let waiting = grq.len();
-        let share = waiting.div_ceil(self.shared.config.workers).min(at_most);
-        // If there is room, the 61st ticks fill it. A few tasks have their turn sooner by them.
-        let is_filled = waiting <= lrq.len() && share <= lrq.room();
-        if is_filled || waiting <= FEW {
+        let Some(share) = self.waiting().exchanged(at_most, lrq.len(), lrq.room()) else {
             return;
-        }
+        };
         let mut taken = grq.take(share);
         self.count_global(taken.len() as u64);
         let mut back = Batch::new();
@@ -493,13 +441,7 @@ impl Worker {
         }
         if p.forks.used.get()
             && !p.forks.parents.is_empty()
-            && (p.lrq.is_empty()
-                || !p
-                    .peer
-                    .progress
-                    .ticks
-                    .load(Relaxed)
-                    .is_multiple_of(TIMER_TICK))
+            && (p.lrq.is_empty() || !Tick(p.peer.progress.ticks.load(Relaxed)).is_for_timers())
             && let Some(task) = p.forks.parents.pop()
         {
             event!(self, ParentResumed, &task, 0);
@@ -547,13 +489,13 @@ impl Worker {
         if self.shared.queues.grq.is_empty() {
             return None;
         }
-        let share = self.shared.queues.grq.len() / self.shared.config.workers + 1;
+        let waiting = self.waiting();
         let room = self.p.lrq.room().min(fills_to - self.p.lrq.len());
-        let most = share.min(room);
+        let share = waiting.fair_share(room);
         let mut tasks = if self.shared.threads.blocking.calls() == 0 {
-            self.shared.queues.grq.take(most.max(1))
+            self.shared.queues.grq.take(share)
         } else {
-            self.shared.queues.grq.take_until(most.max(1), is_call)
+            self.shared.queues.grq.take_until(share, is_call)
         };
         self.count_global(tasks.len() as u64);
         let first = tasks.next();

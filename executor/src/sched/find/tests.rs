@@ -38,11 +38,12 @@ use std::{
 
 use ws_reactor::{Direction, Interest, Registration, pipe};
 
-use super::{GLOBAL_TICK, NETPOLL_PERIOD, Step, TIMER_TICK, Worker};
+use super::{Step, Worker};
 use crate::{
     block_in_place, context,
     fork_join::{BranchDeque, tests::limited},
     join,
+    policy::constants::{GLOBAL_TICK, NETPOLL_PERIOD, TIMER_TICK},
     queue::CAPACITY,
     runtime::{Builder, Handle, Runtime},
     sched::events::EventKind,

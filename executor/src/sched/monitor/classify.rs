@@ -16,16 +16,18 @@ use super::{
     short_wait::{ShortWaits, Wait},
 };
 use crate::{
-    policy::Heuristic,
+    policy::{
+        Heuristic,
+        constants::{GLOBAL_TICK, SLICE},
+    },
     sched::{
-        find::GLOBAL_TICK,
         processor::attention,
         stall::{Measured, StallPhase, Stalling},
     },
 };
 
-/// Time after which a poll is asked to yield, and its permit may go to others.
-pub(super) const SLICE_NS: u64 = 10_000_000;
+/// [`SLICE`] in nanoseconds.
+pub(super) const SLICE_NS: u64 = SLICE.as_nanos() as u64;
 /// A worker that makes 61 ticks in this time looks at the global queue often enough. As far apart
 /// as the looks are.
 pub(super) const LOOK_NS: u64 = BUSY.as_nanos() as u64;

@@ -26,9 +26,10 @@ use super::{
 };
 use crate::{
     context, join,
+    policy::constants::GLOBAL_TICK,
     runtime::{Builder, Runtime},
     sched::{
-        find::{GLOBAL_TICK, tests::thread},
+        find::tests::thread,
         idle::Spinning,
         phase::ShutdownEnv,
         processor::{Peer, attention},

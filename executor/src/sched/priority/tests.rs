@@ -7,12 +7,13 @@ use super::{ANY, OWN_MAX, TURN_TICKS, TURNS, Turn};
 use crate::{
     cell::Task,
     context,
+    policy::constants::GLOBAL_TICK,
     queue::local_queue,
     runtime::{Builder, Runtime},
     sched::{
         Shared,
         env::{Env, PeerEnv},
-        find::{GLOBAL_TICK, tests::thread},
+        find::tests::thread,
         shutdown::tests::end,
         sleep::Sleeper,
         worker::{Step, Worker},

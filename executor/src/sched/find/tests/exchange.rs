@@ -2,11 +2,16 @@
 //! task goes on if the local queue is full.
 
 use super::{
-    super::{EXCHANGE_TICK, EXCHANGE_TICK_SHORT, EXCHANGED_MAX, FEW},
     order::{advance, alone, foreign, runs, spawned},
     *,
 };
-use crate::sched::Shared;
+use crate::{
+    policy::{
+        constants::{EXCHANGE_FEW, EXCHANGE_TICK, EXCHANGE_TICK_SHORT, EXCHANGED_MAX},
+        tick::Tick,
+    },
+    sched::Shared,
+};
 
 #[test]
 fn what_waits_in_the_global_queue_is_exchanged_for_what_is_here() {
@@ -26,9 +31,13 @@ fn what_waits_in_the_global_queue_is_exchanged_for_what_is_here() {
             worker.own_peer().counters.global.get(),
         )
     };
-    foreign(&runtime, 2 * FEW);
-    assert_eq!(exchange(), (here, 2 * FEW, 0), "there is room for them");
-    foreign(&runtime, here - 2 * FEW);
+    foreign(&runtime, 2 * EXCHANGE_FEW);
+    assert_eq!(
+        exchange(),
+        (here, 2 * EXCHANGE_FEW, 0),
+        "there is room for them"
+    );
+    foreign(&runtime, here - 2 * EXCHANGE_FEW);
     // Half of them, for there are two workers. For ten there is room; as many as the others go
     // back.
     let counts = (capacity, here - 10, here as u64 / 2);
@@ -49,12 +58,15 @@ fn what_waits_in_the_global_queue_is_exchanged_for_what_is_here() {
 fn a_few_that_wait_are_left_to_the_61st_ticks() {
     let (runtime, worker) = alone();
     spawned(&worker, CAPACITY as usize + 1);
-    foreign(&runtime, FEW);
+    foreign(&runtime, EXCHANGE_FEW);
     worker.exchange(EXCHANGED_MAX);
     assert_eq!(worker.own_peer().counters.global.get(), 0);
     foreign(&runtime, 1);
     worker.exchange(EXCHANGED_MAX);
-    assert_eq!(worker.own_peer().counters.global.get(), FEW as u64 + 1);
+    assert_eq!(
+        worker.own_peer().counters.global.get(),
+        EXCHANGE_FEW as u64 + 1
+    );
     end(runtime, [worker]);
 }
 
@@ -63,7 +75,7 @@ fn a_few_that_wait_are_left_to_the_61st_ticks() {
 #[test]
 fn an_exchange_is_due_by_time_or_by_many_ticks() {
     let (runtime, worker) = alone();
-    let due = |turn: u64| worker.exchange_is_due(turn * EXCHANGE_TICK);
+    let due = |turn: u64| worker.exchange_is_due(Tick(turn * EXCHANGE_TICK));
     let later = |ms: u32| {
         worker
             .p

@@ -3,12 +3,12 @@
 
 use std::future::poll_fn;
 
-use super::{
-    super::{FILLS_TO, SLICE, SLOW_TICK},
-    *,
+use super::*;
+use crate::{
+    cell::Id,
+    policy::constants::{FILLS_TO, SLICE, SLOW_TICK},
+    sched::{Root, Shared, processor::attention},
 };
-use crate::cell::Id;
-use crate::sched::{Root, Shared, processor::attention};
 
 /// Spawns so many tasks on that thread, or from outside: their ids.
 pub(super) fn spawned(worker: &Worker, tasks: usize) -> Vec<Id> {

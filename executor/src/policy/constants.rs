@@ -1,0 +1,51 @@
+//! The numbers of the policy, in one table: what each counts, and where it comes from.
+//!
+//! None of them is a promise, and none is needed for a guarantee. The decisions that use them are
+//! beside this file. A size that a mechanism is built on, such as the room of a local queue, is not
+//! here.
+
+use std::time::Duration;
+
+// --- what is due at a tick of a worker: `tick.rs` ---
+
+/// Ticks between two steps that look at the global queue first (L4). As in Go: a prime, so that it
+/// does not fall into step with a program's own period.
+pub(crate) const GLOBAL_TICK: u64 = 61;
+/// The same for *slow polls*. Guessed: local tasks keep the larger part.
+pub(crate) const SLOW_TICK: u64 = 4;
+/// Ticks between two looks at the timers of the own P while there is local work. Guessed: a clock
+/// reading costs about a poll. At such a tick the local queue comes before the fork deque, too.
+pub(crate) const TIMER_TICK: u64 = 16;
+/// Ticks between two turns of *the exchange*, if the last one is [`EXCHANGE_PERIOD_MS`] ago. A full
+/// local queue is exchanged for another. It has mostly had its turn by then, even if every fourth
+/// tick is for the global one (*slow polls*).
+pub(crate) const EXCHANGE_TICK: u64 = 6 * GLOBAL_TICK;
+/// The same with short polls. With full queues the exchange moves 128 tasks each way. At every
+/// 976th tick it cost about 10 instructions a poll. At every 244th tick it cost 45, and 4.5 % of a
+/// ping-pong of 1,000 pairs.
+pub(crate) const EXCHANGE_TICK_SHORT: u64 = 3 * EXCHANGE_TICK;
+/// In milliseconds of a clock that shows whole ones: it was more than one. 366 polls of more than
+/// some 3 us take that long, and an exchange is nothing beside them.
+pub(crate) const EXCHANGE_PERIOD_MS: u32 = 2;
+/// How long a task and those it wakes into `runnext` may run before the queue has its turn (F4),
+/// and time after which the monitor asks a poll to yield, and may give its permit to others. As in
+/// Go.
+pub(crate) const SLICE: Duration = Duration::from_millis(10);
+/// Shortest time between two looks at the netpoll and at others' timers by workers that have local
+/// work.
+pub(crate) const NETPOLL_PERIOD: Duration = Duration::from_micros(50);
+
+// --- how many tasks of the global queue a worker takes: `share.rs` ---
+
+/// The most tasks that an exchange takes with short polls: half of a local queue, as thieves take
+/// it. With longer polls it takes twice as many, a whole queue.
+pub(crate) const EXCHANGED_MAX: usize = 128;
+/// Number of tasks in the global queue that have their turn at 61st ticks before a full local queue
+/// has had its own.
+pub(crate) const EXCHANGE_FEW: usize = 4;
+/// A worker that has less than its share at a 61st tick takes a batch that fills its local queue to
+/// this length: half of one.
+pub(crate) const FILLS_TO: usize = EXCHANGED_MAX;
+/// Number of tasks at the front of the global queue among which a thread looks for a blocking call.
+/// Guessed: a call is often spawned by a task of its own.
+pub(crate) const CALLS_WITHIN: usize = 4;
