@@ -13,4 +13,7 @@ mod heuristic;
 pub(crate) mod share;
 pub(crate) mod tick;
 
-pub(crate) use self::{backoff::Backoff, heuristic::Heuristic};
+pub(crate) use self::{
+    backoff::{Backoff, Limits, TimedBackoff},
+    heuristic::Heuristic,
+};

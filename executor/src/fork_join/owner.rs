@@ -126,7 +126,10 @@ use super::{BranchDeque, Header, Settled, Tail, compute, deque::NO_DEQUE, jobs::
 use crate::{
     context,
     no_unwind::NoUnwind,
-    policy::Heuristic,
+    policy::{
+        Heuristic, TimedBackoff,
+        constants::{FORK_WAKES, FORK_WAKES_PAUSE},
+    },
     sched::events::event,
     sched::{Shared, Worker, block_in_place, block_on, env::Env},
     sync::{
@@ -141,12 +144,6 @@ use crate::{
 const JOIN_WAIT: Duration = Duration::from_micros(20);
 /// Looks at the latch between two looks at the clock.
 const JOIN_WAIT_LOOKS: u32 = 16;
-/// Wake-ups in vain in a row before the next one has to wait.
-pub(super) const BACKOFF_TRUST: u32 = 3;
-/// How long it waits then; about a wake-up. Doubled up to [`BACKOFF_DOUBLINGS`] times.
-const BACKOFF_WAIT: Duration = Duration::from_micros(20);
-const BACKOFF_DOUBLINGS: u32 = 6;
-
 /// Minimum time that a computation keeps the permit that it waited for at a fork, and minimum age
 /// of a poll before the monitor takes its permit. Guessed: the way to the permit, some 20 us of
 /// wake-ups, then costs a fifth at most.
@@ -173,7 +170,9 @@ thread_local! {
     static TAIL_AFTER: Cell<*const Tail> = const { Cell::new(&raw const NO_DEQUE) };
     /// The scope that has the newest closure or branch on this thread's stack.
     static SCOPE: Cell<Place> = const { Cell::new(Place::NONE) };
-    static WAKE_BACKOFF: WakeBackoff = const { WakeBackoff::new() };
+    /// See *How many it promotes*. A try is a wake-up for a branch. It paid if the branch is stolen
+    /// when its owner comes back to it.
+    static WAKE_BACKOFF: TimedBackoff = const { wake_backoff() };
     /// When this thread last promoted branches, in nanoseconds of its runtime's clock. Older ones
     /// are judged by it as well.
     static PROMOTED_AT: Cell<u64> = const { Cell::new(0) };
@@ -194,58 +193,13 @@ impl Place {
     };
 }
 
-/// See *How many it promotes*.
-pub(super) struct WakeBackoff {
-    /// When a thread was woken for a branch, in nanoseconds of the runtime's clock.
-    woke_at: Cell<u64>,
-    /// That branch was not stolen and not reclaimed yet.
-    pending: Cell<bool>,
-    in_vain: Cell<u32>,
+const fn wake_backoff() -> TimedBackoff {
+    TimedBackoff::new(FORK_WAKES, FORK_WAKES_PAUSE)
 }
 
-impl WakeBackoff {
-    pub(super) const fn new() -> Self {
-        Self {
-            woke_at: Cell::new(0),
-            pending: Cell::new(false),
-            in_vain: Cell::new(0),
-        }
-    }
-
-    fn swap(&self, other: &Self) {
-        self.woke_at.swap(&other.woke_at);
-        self.pending.swap(&other.pending);
-        self.in_vain.swap(&other.in_vain);
-    }
-
-    pub(super) fn is_over(&self, now: impl FnOnce() -> u64) -> bool {
-        let Some(doublings) = self.in_vain.get().checked_sub(BACKOFF_TRUST) else {
-            return true;
-        };
-        if !Heuristic::ForkBackoff.is_on() {
-            return true;
-        }
-        let wait = (BACKOFF_WAIT.as_nanos() as u64) << doublings.min(BACKOFF_DOUBLINGS);
-        // The clock of another runtime may have been ahead of this one's.
-        now()
-            .checked_sub(self.woke_at.get())
-            .is_none_or(|since| since >= wait)
-    }
-
-    pub(super) fn woke(&self, now: u64) {
-        self.woke_at.set(now);
-        self.pending.set(true);
-    }
-
-    /// The owner came back to a branch that it had promoted.
-    pub(super) fn came_back(&self, stolen: bool) {
-        if stolen {
-            self.pending.set(false);
-            self.in_vain.set(0);
-        } else if self.pending.take() {
-            self.in_vain.set(self.in_vain.get() + 1);
-        }
-    }
+/// Whether this thread may wake another one for a branch, as far as the back-off goes.
+fn may_wake(now: impl FnOnce() -> u64) -> bool {
+    !Heuristic::ForkBackoff.is_on() || WAKE_BACKOFF.with(|backoff| backoff.is_due(now))
 }
 
 /// This thread's tail.
@@ -311,13 +265,13 @@ pub(crate) struct Aside {
     tail: *const Tail,
     scope: Place,
     computation: usize,
-    backoff: WakeBackoff,
+    backoff: TimedBackoff,
     promoted_at: u64,
 }
 
 /// This thread plays another one, which has no P, and has not forked yet.
 pub(crate) fn lay_aside() -> Aside {
-    let backoff = WakeBackoff::new();
+    let backoff = wake_backoff();
     WAKE_BACKOFF.with(|own| own.swap(&backoff));
     let aside = Aside {
         tail: TAIL.get(),
@@ -469,10 +423,7 @@ pub(super) fn promote_for_asks(tail: &Tail) {
         let now = || shared.time.clock().now_ns();
         // One that looks without being woken.
         let looking = shared.idle.spinning() + usize::from(helper);
-        if looking == 0
-            && shared.idle.free() > 0
-            && !WAKE_BACKOFF.with(|backoff| backoff.is_over(now))
-        {
+        if looking == 0 && shared.idle.free() > 0 && !may_wake(now) {
             tail.ask_again();
             return;
         }
@@ -507,7 +458,7 @@ pub(super) fn promote_for_asks(tail: &Tail) {
         // The threads that are on their way find what is shared already.
         let count = promote(wanted.saturating_sub(seen).max(1));
         if wakes && count > 0 {
-            WAKE_BACKOFF.with(|backoff| backoff.woke(now()));
+            WAKE_BACKOFF.with(|backoff| backoff.begin(now()));
         }
     });
     feeding.over();
@@ -523,11 +474,11 @@ pub(super) fn wake_for_a_job(shared: &Shared) {
         && idle.spinning() == 0
         && !shared.end.phase.is_closing()
         // What waits during the back-off is found by the monitor, if there is one.
-        && (!shared.is_monitored() || WAKE_BACKOFF.with(|backoff| backoff.is_over(now)))
+        && (!shared.is_monitored() || may_wake(now))
         && shared.could_take() > 0
     {
         shared.wake_for(1);
-        WAKE_BACKOFF.with(|backoff| backoff.woke(now()));
+        WAKE_BACKOFF.with(|backoff| backoff.begin(now()));
     }
 }
 
@@ -583,17 +534,17 @@ pub(super) fn run_stolen(job: Job) {
 
 /// The owner of a scope has taken a job from its own list.
 pub(super) fn took_its_own() {
-    WAKE_BACKOFF.with(|backoff| backoff.came_back(false));
+    WAKE_BACKOFF.with(|backoff| backoff.settle(false));
 }
 
 /// The owner has come to a branch that was stolen.
 pub(super) fn was_stolen() {
-    WAKE_BACKOFF.with(|backoff| backoff.came_back(true));
+    WAKE_BACKOFF.with(|backoff| backoff.settle(true));
 }
 
 /// The owner has reclaimed a branch that it had promoted.
 pub(super) fn reclaimed() {
-    WAKE_BACKOFF.with(|backoff| backoff.came_back(false));
+    WAKE_BACKOFF.with(|backoff| backoff.settle(false));
     let far_apart = context::with_worker(|worker| {
         let worker = worker.expect("it is attached to its branch deque");
         // What is left is enough.

@@ -15,9 +15,6 @@
 //! J2, J5: a thread that clears a runtime away above a join leaves that join's indices alone. It
 //! fails when an index counts for whatever branch deque the thread is attached to.
 //!
-//! L1: who woke nobody for long in one runtime wakes somebody in the next. It fails when the times
-//! of two clocks are compared (`WakeBackoff::is_over` in `fork_join/owner.rs`).
-//!
 //! J1: the last branch of a scope finds who asked before it began. It fails when
 //! `come_by_between_jobs` in `fork_join/owner.rs` forgets who got nothing.
 //!
@@ -46,7 +43,7 @@ use std::{
 
 use super::{
     BranchDeque, Tail, join, join_on,
-    owner::{BACKOFF_TRUST, WakeBackoff, base, come_by, with_tail},
+    owner::{base, come_by, with_tail},
     scope,
 };
 use crate::{
@@ -277,18 +274,6 @@ fn a_thread_clears_away_above_its_join() {
         send.send(result.expect("the task panicked")).unwrap();
     });
     assert_eq!((before, dropped, after), (1, 32, 32));
-}
-
-#[test]
-fn a_gate_that_closed_in_one_runtime_is_open_in_another() {
-    let backoff = WakeBackoff::new();
-    let then = 3_600_000_000_000;
-    for _ in 0..BACKOFF_TRUST {
-        backoff.woke(then);
-        backoff.came_back(false);
-    }
-    assert!(!backoff.is_over(|| then + 1), "three were in vain");
-    assert!(backoff.is_over(|| 1), "that clock begins anew");
 }
 
 /// Runs `f` on one of two workers, while the other is busy, and so asks for nothing, until it is

@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use super::Limits;
+
 // --- what is due at a tick of a worker: `tick.rs` ---
 
 /// Ticks between two steps that look at the global queue first (L4). As in Go: a prime, so that it
@@ -49,3 +51,39 @@ pub(crate) const FILLS_TO: usize = EXCHANGED_MAX;
 /// Number of tasks at the front of the global queue among which a thread looks for a blocking call.
 /// Guessed: a call is often spawned by a task of its own.
 pub(crate) const CALLS_WITHIN: usize = 4;
+
+// --- what is tried less often if it is in vain: `backoff.rs` ---
+
+/// *The wake back-off* in `sched/push.rs`: to wake a thread for a lone `runnext`. The limit is
+/// measured with the ring and the spawn-then-compute benchmarks: with it the ring keeps 0.5 % of a
+/// second core busy. The trust is guessed: a program's first spawns tell little about the next.
+pub(crate) const WAKES: Limits = Limits {
+    trust: 3,
+    pause_max: 4096,
+};
+/// The same for branches of joins, by time; see *How many it promotes* in `fork_join/owner.rs`.
+pub(crate) const FORK_WAKES: Limits = Limits {
+    trust: 2,
+    pause_max: 64,
+};
+/// First pause of [`FORK_WAKES`]: about a wake-up.
+pub(crate) const FORK_WAKES_PAUSE: Duration = Duration::from_micros(20);
+/// To spin before a sleep. Guessed. In the spawn-join benchmark 22 of 4,000 times were in vain. In
+/// an HTTP server, whose work comes by the netpoll, all of 2,000 were: it was a tenth of the CPU
+/// time in user mode, and threads parked as often without it.
+pub(crate) const SPINS: Limits = Limits {
+    trust: 4,
+    pause_max: 64,
+};
+/// To give the core up for a permit; see `sched/contention.rs`. Guessed: each try may cost the
+/// caller some milliseconds.
+pub(crate) const YIELDING: Limits = Limits {
+    trust: 1,
+    pause_max: 1024,
+};
+/// To let a thread that blocks keep its permit; see `sched/monitor/short_wait.rs`. Guessed; with a
+/// limit of 64, ticks beside blocked threads came 375 us late instead of 229 (p99).
+pub(crate) const SHORT_WAITS: Limits = Limits {
+    trust: 1,
+    pause_max: 1024,
+};

@@ -44,10 +44,7 @@ use super::{
     sleep::Sleeper,
     worker::{ROOT, Scope, Worker},
 };
-use crate::{
-    policy::{Backoff, Heuristic},
-    sync::atomic::Ordering::Relaxed,
-};
+use crate::{policy::Heuristic, sync::atomic::Ordering::Relaxed};
 
 /// How often a call that has no permit gives its core up. Guessed: when calls did so without
 /// contention too, one took 0.84 us with one yield, 0.70 us with two and 0.70 us with four.
@@ -57,16 +54,6 @@ const CALLS_MAX: usize = 2;
 /// If both yields are in vain, and take longer than this together, they cost more than the some 4
 /// us that they can gain. 10 and 50 us did as well.
 const YIELDS_TAKE: Duration = Duration::from_micros(20);
-/// How often in a row it may be in vain before it is skipped, and the most times in a row that it
-/// is skipped. Guessed: each try may cost the caller some milliseconds.
-const YIELDS_TRUST: u32 = 1;
-const YIELDS_MAX: u32 = 1024;
-
-/// Whether to give the core up for a permit.
-pub(super) fn yielding() -> Backoff {
-    Backoff::new(YIELDS_TRUST, YIELDS_MAX)
-}
-
 impl Worker {
     /// A task was spawned. For want of a permit it is about to be handed on; see the module's head.
     /// `yields` gives the core up.

@@ -23,10 +23,10 @@
 //! So a lone `runnext` wakes a thread. The worker looks at the clock once after the wake-up, and
 //! once when it comes back to its queue. If that was within [`WAKE_USEFUL_AFTER`], the wake-up was
 //! not needed. After a few of these in a row, twice as many tasks as before pass without a wake-up,
-//! up to [`WAKE_BACKOFF_MAX`]. If it took longer, none passes. So a ring of tasks with one token
-//! soon wakes no thread. If a task spawns a child and computes on, another thread starts the child
-//! at once. (Whether the woken thread got something to do is no measure: the wake-up itself takes
-//! so long that the worker is often there first.)
+//! up to a limit ([`WAKES`](crate::policy::constants::WAKES)). If it took longer, none passes. So a
+//! ring of tasks with one token soon wakes no thread. If a task spawns a child and computes on,
+//! another thread starts the child at once. (Whether the woken thread got something to do is no
+//! measure: the wake-up itself takes so long that the worker is often there first.)
 //!
 //! The wake-up is an offer. A thief that still finds the P at the same step takes the task without
 //! the usual wait: the wake-up took longer than that. The woken thread is kept off this one's CPU;
@@ -52,17 +52,11 @@ use super::{
 };
 use crate::{
     cell::{Extra, Id, Parts, SchedulerHandle, Task, TaskRef, live::Removed, task_of},
-    policy::{Backoff, Heuristic},
+    policy::Heuristic,
     sync::{Arc, atomic::Ordering::Relaxed, thread},
     timer::TimerShard,
 };
 
-/// The most wake-ups for a lone `runnext` that are skipped in a row. Measured with the ring and the
-/// spawn-then-compute benchmarks: at 4096 the ring keeps 0.5 % of a second core busy.
-const WAKE_BACKOFF_MAX: u32 = 4096;
-/// Wake-ups in vain in a row before the first one passes. Guessed: a program's first spawns tell
-/// little about the next.
-const WAKE_BACKOFF_TRUST: u32 = 3;
 /// A worker that comes back to its queue sooner than this after a wake-up would have run the task
 /// itself about as early: a wake-up takes 5 to 30 us here.
 const WAKE_USEFUL_AFTER: Duration = Duration::from_micros(20);
@@ -83,11 +77,6 @@ pub(crate) enum Forked {
     /// It was spawned: the running poll is not that of a task that others may take, or it has
     /// forked already.
     Spawned,
-}
-
-/// Whether a lone `runnext` wakes a thread.
-pub(super) fn wake_backoff() -> Backoff {
-    Backoff::new(WAKE_BACKOFF_TRUST, WAKE_BACKOFF_MAX)
 }
 
 impl Worker {

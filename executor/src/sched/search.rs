@@ -31,7 +31,7 @@ use super::{
 use crate::{
     cell::Task,
     fork_join::{Branch, BranchDeque},
-    policy::{Backoff, Heuristic},
+    policy::Heuristic,
     queue::{Batch, Steal, Token},
     rng::random_order,
     sync::{atomic::Ordering::Relaxed, hint},
@@ -46,12 +46,6 @@ const RUNNEXT_WAIT: Duration = Duration::from_micros(10);
 /// parks of the second, and takes 10 % off the time of both. Three times as long gains no more.
 const SPIN_LOOKS: usize = 256;
 const SPIN_PAUSES: u32 = 4;
-/// Times in vain in a row before it is tried less often. Guessed. In the spawn-join benchmark 22 of
-/// 4,000 times were in vain. In an HTTP server, whose work comes by the netpoll, all of 2,000 were:
-/// it was a tenth of the CPU time in user mode, and threads parked as often without it.
-const SPIN_TRUST: u32 = 4;
-/// Most times in a row that it is skipped. Guessed.
-const SPIN_MAX: u32 = 64;
 /// Number of other Ps that a worker looks at after the netpoll: each costs a load from another
 /// core's cache.
 const RESCUE_LOOKS: usize = 4;
@@ -83,11 +77,6 @@ impl Seen {
             ticks: 0,
         }
     }
-}
-
-/// Whether to spin before a sleep.
-pub(super) fn spin_backoff() -> Backoff {
-    Backoff::new(SPIN_TRUST, SPIN_MAX)
 }
 
 /// What a worker has seen of other Ps. The vectors keep their room from one search to the next.

@@ -19,16 +19,10 @@
 use std::time::Duration;
 
 use super::classify::SLICE_NS;
-use crate::policy::{Backoff, Heuristic};
+use crate::policy::{Backoff, Heuristic, constants::SHORT_WAITS};
 
 /// Time for which a thread that blocks keeps its permit, if such waits are mostly shorter.
 pub(super) const SHORT_WAIT_NS: u64 = 1_000_000;
-/// Longer waits in a row before it is tried less often.
-const TRUST: u32 = 1;
-/// Most waits in a row that are let pass. Guessed; with 64, ticks beside blocked threads came 375
-/// us late instead of 229 (p99).
-const MAX: u32 = 1024;
-
 /// What is remembered of a worker whose thread may be blocked.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Wait {
@@ -72,7 +66,7 @@ pub(super) struct ShortWaits {
 impl ShortWaits {
     pub(super) fn new() -> Self {
         Self {
-            pay: Backoff::new(TRUST, MAX),
+            pay: Backoff::new(SHORT_WAITS),
             left: None,
         }
     }
