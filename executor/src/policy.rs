@@ -10,6 +10,7 @@
 mod backoff;
 pub(crate) mod constants;
 mod heuristic;
+pub(crate) mod search;
 pub(crate) mod share;
 pub(crate) mod tick;
 

@@ -15,10 +15,7 @@
 //! or the monitor takes it because it saw no progress of this thread. So the caller looks at the
 //! permit again, whatever was found (`beyond_local`).
 
-use std::{
-    cell::{Ref, RefCell},
-    time::Duration,
-};
+use std::cell::{Ref, RefCell};
 
 use super::{
     env::Env,
@@ -31,27 +28,15 @@ use super::{
 use crate::{
     cell::Task,
     fork_join::{Branch, BranchDeque},
-    policy::Heuristic,
+    policy::{
+        Heuristic,
+        constants::{RESCUE_LOOKS, RUNNEXT_WAIT, SPIN_PAUSES},
+        search::{Passed, ROUNDS, RunNextIs, looks_before_park, may_spin_before_park, rescued_max},
+    },
     queue::{Batch, Steal, Token},
     rng::random_order,
     sync::{atomic::Ordering::Relaxed, hint},
 };
-
-/// How long the last round of stealing waits for a victim to move on before it takes its `runnext`:
-/// Go sleeps 3 us before each of its rounds (F4: about 12 us).
-const RUNNEXT_WAIT: Duration = Duration::from_micros(10);
-/// Number of Ps' queues that a spinner looks at again before it parks while others run, and pauses
-/// of the core between two looks at all. Together they take about 5 us with two Ps here, a third of
-/// what a wake-up costs. Measured with the fan-in and the spawn-join benchmarks: it halves the
-/// parks of the second, and takes 10 % off the time of both. Three times as long gains no more.
-const SPIN_LOOKS: usize = 256;
-const SPIN_PAUSES: u32 = 4;
-/// Number of other Ps that a worker looks at after the netpoll: each costs a load from another
-/// core's cache.
-const RESCUE_LOOKS: usize = 4;
-/// Time without a tick after which a P stands still. Most polls are shorter, and a thread that the
-/// system takes off its core is away for milliseconds.
-pub(super) const RESCUE_AFTER: Duration = Duration::from_micros(100);
 
 /// What a search came to.
 pub(super) enum Search {
@@ -86,9 +71,8 @@ pub(super) struct SeenOfOthers {
     victims: RefCell<Vec<Seen>>,
     /// See [`Worker::list`].
     listed: RefCell<Vec<usize>>,
-    /// The ticks of every P when this worker last came by with something from the netpoll, and
-    /// since when it has seen them.
-    passed: RefCell<Vec<(u64, u64)>>,
+    /// Every P, when this worker last came by with something from the netpoll.
+    passed: RefCell<Vec<Passed>>,
 }
 
 impl Worker {
@@ -105,7 +89,7 @@ impl Worker {
         let ordered = self.shared.queues.ordered.is_used();
         // See *Detached computations* in `fork_join/owner.rs`.
         let computes = self.shared.could_take() > 0;
-        for round in 0..4 {
+        for round in ROUNDS {
             if ordered && let Some(task) = self.steal_ordered(ABOVE) {
                 return Search::Found(task);
             }
@@ -125,9 +109,7 @@ impl Worker {
                 if let Some(task) = self.steal_half(victim) {
                     return Search::Found(task);
                 }
-                // Tasks of any P come first: a branch is a long poll, and its owner comes back to
-                // it.
-                let branches = round > 0 && computes;
+                let branches = round.branches && computes;
                 if branches && victim.queues.branch_deque.has_shared() && self.gives_way() {
                     return Search::Nothing;
                 }
@@ -150,9 +132,9 @@ impl Worker {
                     victim.queues.runnext.peek(),
                     victim.progress.ticks.load(Relaxed),
                 );
-                match round {
-                    0 => (seen[row].next, seen[row].ticks) = (next, ticks),
-                    3 => {
+                match round.runnext {
+                    RunNextIs::Noted => (seen[row].next, seen[row].ticks) = (next, ticks),
+                    RunNextIs::Taken => {
                         let Seen { next, ticks, .. } = seen[row];
                         if let Some(token) = next
                             && self.stays(victim, token, ticks)
@@ -163,7 +145,7 @@ impl Worker {
                             return Search::Found(task);
                         }
                     }
-                    _ => {}
+                    RunNextIs::Left => {}
                 }
             }
             if ordered && let Some(task) = self.steal_ordered(ANY) {
@@ -184,9 +166,7 @@ impl Worker {
     /// See *The rescue steal* in `find.rs`. `brought` wakers from the netpoll are still to be
     /// woken.
     pub(super) fn rescue_steal(&self, brought: usize) {
-        // What the netpoll brought has to fit behind the tasks taken: what overflows is what is in
-        // front.
-        let at_most = brought.min(self.p.lrq.room().saturating_sub(brought));
+        let at_most = rescued_max(brought, self.p.lrq.room());
         if at_most == 0 || self.shared.queues.ordered.is_used() || !Heuristic::RescueSteal.is_on() {
             return;
         }
@@ -194,7 +174,7 @@ impl Worker {
         let now = self.shared.io.last_look.load(Relaxed);
         let listed = self.list();
         let mut passed = self.seen.passed.borrow_mut();
-        passed.resize(self.shared.peer_count(), (u64::MAX, 0));
+        passed.resize(self.shared.peer_count(), Passed::NEVER);
         let rescued = random_order(&self.p.rng, listed.len())
             .map(|at| listed[at])
             .filter(|&at| at != self.index())
@@ -202,12 +182,7 @@ impl Worker {
             .any(|at| {
                 let victim = self.shared.peer(at);
                 let ticks = victim.progress.ticks.load(Relaxed);
-                let (before, since) = passed[at];
-                if before != ticks {
-                    passed[at] = (ticks, now);
-                    return false;
-                }
-                since + RESCUE_AFTER.as_nanos() as u64 <= now && self.rescue(victim, at_most)
+                passed[at].stands_still(ticks, now) && self.rescue(victim, at_most)
             });
         if rescued {
             // What the netpoll brought waits now, and perhaps more: the thread that looked last may
@@ -257,16 +232,14 @@ impl Worker {
     /// mostly parks at once. True if there is something.
     pub(super) fn spin_before_park(&self) -> bool {
         // In a simulation no thread moves meanwhile.
-        let others_run = self.shared.idle.free() + 1 < self.shared.config.workers
-            && self.shared.threads.sim_threads.is_none();
-        if !(Heuristic::SpinBeforePark.is_on()
-            && others_run
+        if !(may_spin_before_park(self.shared.idle.free(), self.shared.config.workers)
+            && self.shared.threads.sim_threads.is_none()
             && self.spins()
             && self.p.backoffs.spin_backoff.is_due())
         {
             return false;
         }
-        let found = (0..SPIN_LOOKS / self.shared.processors.allp.occupied_len()).any(|_| {
+        let found = (0..looks_before_park(self.shared.processors.allp.occupied_len())).any(|_| {
             (0..SPIN_PAUSES).for_each(|_| hint::spin_loop());
             self.shared.any_work()
         });
