@@ -12,7 +12,9 @@ pub(crate) mod constants;
 mod heuristic;
 pub(crate) mod search;
 pub(crate) mod share;
+pub(crate) mod slack;
 pub(crate) mod tick;
+pub(crate) mod wake;
 
 pub(crate) use self::{
     backoff::{Backoff, Limits, TimedBackoff},

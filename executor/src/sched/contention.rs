@@ -7,12 +7,12 @@
 //! child after child, and a thread has to be woken for each. That does not end by itself: there is
 //! always one more caller.
 //!
-//! So if there are more than [`CALLS_MAX`] calls for each permit, a call that has none gives its
-//! core up before it hands on the first task that it spawns, [`YIELDS`] times at most. Then the
-//! interrupted thread goes on, and leaves its permit; or the workers come to the end of what is
-//! queued. Measured with 64 threads whose calls spawn a task each and await it (AMD EPYC, 2 cores,
-//! Linux 6.18): 4.2 us a call and 0.9 switches without it; 0.8 us and 0.02 with it (smol 3.8 us).
-//! What a yield does is the kernel's affair. If it does nothing, it costs two system calls.
+//! So if there are more than two calls for each permit, a call that has none gives its core up
+//! before it hands on the first task that it spawns, [`YIELDS`] times at most. Then the interrupted
+//! thread goes on, and leaves its permit; or the workers come to the end of what is queued.
+//! Measured with 64 threads whose calls spawn a task each and await it (AMD EPYC, 2 cores, Linux
+//! 6.18): 4.2 us a call and 0.9 switches without it; 0.8 us and 0.02 with it (smol 3.8 us). What a
+//! yield does is the kernel's affair. If it does nothing, it costs two system calls.
 //!
 //! If the permits are with workers that compute, it is in vain. Others have the core meanwhile, for
 //! a slice of the system's, say. After that it is mostly skipped (`policy/backoff.rs`). Without
@@ -34,8 +34,6 @@
 //! Checked by the tests below. The benchmarks `call_spawn_foreign_64` and `ghc_callback001` show
 //! what it gains.
 
-use std::time::Duration;
-
 use super::{
     Shared,
     env::Env,
@@ -44,16 +42,15 @@ use super::{
     sleep::Sleeper,
     worker::{ROOT, Scope, Worker},
 };
-use crate::{policy::Heuristic, sync::atomic::Ordering::Relaxed};
+use crate::{
+    policy::{
+        Heuristic,
+        constants::YIELDS,
+        wake::{uncontended_calls, yields_tell},
+    },
+    sync::atomic::Ordering::Relaxed,
+};
 
-/// How often a call that has no permit gives its core up. Guessed: when calls did so without
-/// contention too, one took 0.84 us with one yield, 0.70 us with two and 0.70 us with four.
-const YIELDS: u32 = 2;
-/// The most calls for each permit that are not contended yet. Guessed.
-const CALLS_MAX: usize = 2;
-/// If both yields are in vain, and take longer than this together, they cost more than the some 4
-/// us that they can gain. 10 and 50 us did as well.
-const YIELDS_TAKE: Duration = Duration::from_micros(20);
 impl Worker {
     /// A task was spawned. For want of a permit it is about to be handed on; see the module's head.
     /// `yields` gives the core up.
@@ -79,7 +76,7 @@ impl Worker {
             yields();
             self.try_run()
         });
-        if got || self.now() - began > YIELDS_TAKE.as_nanos() as u64 {
+        if got || yields_tell(self.now() - began) {
             self.p.backoffs.yielding.settle(got);
         }
     }
@@ -90,17 +87,18 @@ impl Shared {
     fn is_contended(&self) -> bool {
         let calls =
             |peer: &&Peer| peer.flags.own.load(Relaxed) && peer.state.load() != WorkerState::Vacant;
-        let too_many = CALLS_MAX * self.idle.workers();
-        self.peers().filter(calls).nth(too_many).is_some()
+        let most = uncontended_calls(self.idle.workers());
+        self.peers().filter(calls).nth(most).is_some()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::future::Future;
+    use std::{future::Future, time::Duration};
 
     use super::*;
     use crate::{
+        policy::constants::YIELDS_TAKE,
         runtime::{Builder, Runtime},
         sched::monitor::tests::eventually,
         timer::Clock,

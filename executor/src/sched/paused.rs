@@ -106,12 +106,12 @@ use super::{
     env::Env,
     events::event,
     sleep::Sleeper,
-    wait::FAILED_WAIT,
     worker::{Step, Worker},
 };
 use crate::{
     cell::Task,
     park::Parker,
+    policy::constants::FAILED_WAIT,
     rng::Rng,
     sync::{Mutex, atomic::Ordering::Relaxed},
     timer::NEVER,

@@ -21,12 +21,12 @@
 //! there.
 //!
 //! So a lone `runnext` wakes a thread. The worker looks at the clock once after the wake-up, and
-//! once when it comes back to its queue. If that was within [`WAKE_USEFUL_AFTER`], the wake-up was
-//! not needed. After a few of these in a row, twice as many tasks as before pass without a wake-up,
-//! up to a limit ([`WAKES`](crate::policy::constants::WAKES)). If it took longer, none passes. So a
-//! ring of tasks with one token soon wakes no thread. If a task spawns a child and computes on,
-//! another thread starts the child at once. (Whether the woken thread got something to do is no
-//! measure: the wake-up itself takes so long that the worker is often there first.)
+//! once when it comes back to its queue. If that was within 20 us, the wake-up was not needed.
+//! After a few of these in a row, twice as many tasks as before pass without a wake-up, up to a
+//! limit (`WAKES` in `policy/constants.rs`). If it took longer, none passes. So a ring of tasks
+//! with one token soon wakes no thread. If a task spawns a child and computes on, another thread
+//! starts the child at once. (Whether the woken thread got something to do is no measure: the
+//! wake-up itself takes so long that the worker is often there first.)
 //!
 //! The wake-up is an offer. A thief that still finds the P at the same step takes the task without
 //! the usual wait: the wake-up took longer than that. The woken thread is kept off this one's CPU;
@@ -40,7 +40,7 @@
 //! queue: in the local one, only threads that run dry would see it. If the first task of a call is
 //! of the default priority, the call tries for a permit once more before: `contention.rs`.
 
-use std::{panic::Location, ptr::NonNull, task::Waker, time::Duration};
+use std::{panic::Location, ptr::NonNull, task::Waker};
 
 use ws_reactor::ThreadId;
 
@@ -52,19 +52,13 @@ use super::{
 };
 use crate::{
     cell::{Extra, Id, Parts, SchedulerHandle, Task, TaskRef, live::Removed, task_of},
-    policy::Heuristic,
+    policy::{
+        Heuristic,
+        wake::{call_runs_next, wake_was_useful},
+    },
     sync::{Arc, atomic::Ordering::Relaxed, thread},
     timer::TimerShard,
 };
-
-/// A worker that comes back to its queue sooner than this after a wake-up would have run the task
-/// itself about as early: a wake-up takes 5 to 30 us here.
-const WAKE_USEFUL_AFTER: Duration = Duration::from_micros(20);
-
-/// If no more tasks than this wait where a blocking call is spawned, the call runs next, and sends
-/// them to the global queue. Guessed: to move them takes less time than to wake the thread that
-/// they go to.
-const CALL_MOVES_MAX: usize = 8;
 
 /// What became of a task that is to be a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -282,8 +276,8 @@ impl Worker {
 
     /// Enters a new blocking call; see *Calls* in `blocking.rs`.
     pub(crate) fn spawn_call(&self, task: Task) {
-        let few = self.p.lrq.len() <= CALL_MOVES_MAX;
-        if self.scope == Scope::All && (few || task.header().is_ordered()) {
+        let runs_next = call_runs_next(self.p.lrq.len()) || task.header().is_ordered();
+        if self.scope == Scope::All && runs_next {
             return self.spawn(task);
         }
         let Some(task) = self.enter(task) else {
@@ -404,7 +398,7 @@ impl Worker {
         let Some(woke_at) = self.p.backoffs.woke_at.take() else {
             return;
         };
-        let paid = self.now() - woke_at >= WAKE_USEFUL_AFTER.as_nanos() as u64;
+        let paid = wake_was_useful(woke_at, self.now());
         self.p.backoffs.wake_backoff.settle(paid);
     }
 }

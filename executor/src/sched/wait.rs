@@ -25,10 +25,10 @@
 //!
 //! Where timers are due every few microseconds, the thread that waits for the next one pays a sleep
 //! and a wake-up for a handful of them. With 200,000 sleeps that end within a second those were
-//! half of the 5.1 us of CPU that each took. So if the waits in the netpoll have ended with
-//! [`SLACK_TIMERS`] timers or more for [`SLACK_AFTER`], no thread wakes up for what is armed
-//! already before [`TIMER_SLACK`] is over. They fire together: each takes 2.2 us, and is late by 88
-//! us in the median where it was 36 (Intel Xeon, 2 cores). Linux does so for each thread, by 50 us
+//! half of the 5.1 us of CPU that each took. So if the waits in the netpoll have ended with 8
+//! timers or more for a millisecond, no thread wakes up for what is armed already before 200 us are
+//! over (`policy/slack.rs`). They fire together: each takes 2.2 us, and is late by 88 us in the
+//! median where it was 36 (Intel Xeon, 2 cores). Linux does so for each thread, by 50 us
 //! (`PR_SET_TIMERSLACK` in prctl(2)).
 //!
 //! If a timer is armed meanwhile, it waits with them, unless it is the first of its P: then it sets
@@ -56,7 +56,10 @@ use super::{
 use crate::{
     cell::report,
     park::Parker,
-    policy::Heuristic,
+    policy::{
+        constants::FAILED_WAIT,
+        slack::{Bursts, is_burst},
+    },
     queue::Batch,
     sync::{
         Arc,
@@ -68,19 +71,6 @@ use crate::{
     },
     throttle::{REPORT_EVERY, Throttle},
 };
-
-/// Number of timers at the end of one wait from which on timers get slack. Guessed: for one or two
-/// each wake-up is what they were armed for.
-pub(super) const SLACK_TIMERS: usize = 8;
-/// How long timers wait for the next ones, in nanoseconds. A fifth of what tokio's clock counts in;
-/// half of it leaves 2.9 us a sleep in the measurement above.
-pub(super) const TIMER_SLACK: u64 = 200_000;
-/// How long such waits have to follow one another before timers get slack, in nanoseconds.
-pub(super) const SLACK_AFTER: u64 = 1_000_000;
-
-/// How long a thread sleeps instead if its wait in the netpoll fails: what timers can be late by
-/// then.
-pub(super) const FAILED_WAIT: Duration = Duration::from_millis(1);
 
 /// The netpoll of a runtime, and what came of the looks at it.
 #[derive(Debug)]
@@ -128,25 +118,22 @@ pub(super) struct TimerSlack {
 impl TimerSlack {
     /// A wait in the netpoll has ended with `fired` timers.
     pub(super) fn came(&self, fired: usize, now: u64) {
-        if fired < SLACK_TIMERS || !Heuristic::TimerSlack.is_on() {
+        if !is_burst(fired) {
             return;
         }
-        if self.last.load(Relaxed) + 2 * TIMER_SLACK < now {
+        if !Bursts::go_on(self.last.load(Relaxed), now) {
             self.since.store(now, Relaxed);
         }
         // Ordering: Release pairs with `wakes_at`: since when it has been so.
         self.last.store(now, Release);
     }
 
-    /// When a thread wakes up for a timer of that moment. What was due at that moment already was
-    /// left over.
+    /// When a thread wakes up for a timer of that moment.
     pub(super) fn wakes_at(&self, next: u64) -> u64 {
         // Ordering: Acquire pairs with `came`.
         let last = self.last.load(Acquire);
-        if next <= last || self.since.load(Relaxed) + SLACK_AFTER > last {
-            return next;
-        }
-        next.max(last + TIMER_SLACK)
+        let since = self.since.load(Relaxed);
+        Bursts { since, last }.wakes_at(next)
     }
 }
 

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     context, join,
-    policy::constants::GLOBAL_TICK,
+    policy::constants::{GLOBAL_TICK, SLACK_AFTER, SLACK_TIMERS, TIMER_SLACK},
     runtime::{Builder, Runtime},
     sched::{
         find::tests::thread,
@@ -36,7 +36,6 @@ use crate::{
         shutdown::tests::end,
         sim_threads::SimThreads,
         sleep::{Look, Sleeper},
-        wait::{SLACK_AFTER, SLACK_TIMERS, TIMER_SLACK},
         worker::Worker,
     },
     spawn,

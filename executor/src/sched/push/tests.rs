@@ -4,11 +4,13 @@
 use std::{
     future::pending,
     panic::{AssertUnwindSafe, catch_unwind},
+    time::Duration,
 };
 
 use super::*;
 use crate::{
     context,
+    policy::constants::{CALL_MOVES_MAX, WAKE_USEFUL_AFTER},
     queue::OrderedStealer,
     runtime::{Builder, Runtime},
     sched::{

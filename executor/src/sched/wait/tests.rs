@@ -18,9 +18,10 @@ use std::{
     time::Duration,
 };
 
-use super::{SLACK_AFTER, SLACK_TIMERS, Shared, Sleeper, Slept, TIMER_SLACK, Worker};
+use super::{Shared, Sleeper, Slept, Worker};
 use crate::{
     block_in_place, context,
+    policy::constants::{SLACK_AFTER, SLACK_TIMERS, TIMER_SLACK},
     runtime::{Builder, Handle, Runtime},
     sched::{
         Root,
