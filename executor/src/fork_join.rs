@@ -88,7 +88,7 @@ pub(crate) use self::{
 #[cfg(not(ws_loom))]
 pub(crate) use self::{
     compute::Computation,
-    owner::{Aside, FORK_SLICE, attach, base, detach, is_inside, lay_aside},
+    owner::{Aside, attach, base, detach, is_inside, lay_aside},
 };
 use crate::{cell::discard, no_unwind::NoUnwind};
 use job::StackJob;

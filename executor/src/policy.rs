@@ -9,6 +9,7 @@
 
 mod backoff;
 pub(crate) mod constants;
+pub(crate) mod forks;
 mod heuristic;
 pub(crate) mod search;
 pub(crate) mod share;

@@ -13,14 +13,14 @@
 //! wait for each other.
 //!
 //! I/O and timers do not wait for the end of a slice. The monitor takes the permit of a computation
-//! that forks after [`FORK_SLICE`] already: it is a *detached computation* then, until the end of
-//! its leaf. If the leaves are shorter than that, and a thread has tasks that I/O or timers made
-//! ready but finds no permit, it leaves word ([`Shared::ask_at_forks`]) and asks all branch deques.
-//! The first thread that comes to a fork takes the word, gives its permit to a thread for them, and
-//! waits for the next one. It does so at most once in [`FORK_SLICE`], so that a computation gets
-//! its part however much I/O there is. The word may be missed, or be too early for that: then it
-//! stays for the next thread that leaves one, and the monitor asks the branch deques again whenever
-//! it looks.
+//! that forks after 100 us already (`FORK_SLICE` in `policy/constants.rs`): it is a *detached
+//! computation* then, until the end of its leaf. If the leaves are shorter than that, and a thread
+//! has tasks that I/O or timers made ready but finds no permit, it leaves word
+//! ([`Shared::ask_at_forks`]) and asks all branch deques. The first thread that comes to a fork
+//! takes the word, gives its permit to a thread for them, and waits for the next one. It does so at
+//! most once in that time, so that a computation gets its part however much I/O there is. The word
+//! may be missed, or be too early for that: then it stays for the next thread that leaves one, and
+//! the monitor asks the branch deques again whenever it looks.
 //!
 //! # *Detached computations*
 //!
@@ -45,12 +45,11 @@
 //! back from a block that it announced, and finds no permit, counts until the monitor knows better.
 //!
 //! A detached computation holds up only threads that compute as well, so a computation that forks
-//! need not have a slice before it becomes one. It gives its permit up for tasks after
-//! [`FORK_SLICE`], within two limits: at most half of the workers have done so, and fewer
-//! computations have begun and have no permit than there are workers. The tasks may compute, too,
-//! and each of them would begin one thread more. (After a slice there is no such bound, L2.) A
-//! computation that has not come to a fork, and has not shown a branch to others, is not known to
-//! fork.
+//! need not have a slice before it becomes one. It gives its permit up for tasks after 100 us,
+//! within two limits: at most half of the workers have done so, and fewer computations have begun
+//! and have no permit than there are workers. The tasks may compute, too, and each of them would
+//! begin one thread more. (After a slice there is no such bound, L2.) A computation that has not
+//! come to a fork, and has not shown a branch to others, is not known to fork.
 //!
 //! Seen on two cores, a computation of half a second in leaves of 1, 4 and 30 ms beside a task that
 //! sleeps for a millisecond at a time, medians of six. It took 23, 19 and 10 % longer than its
@@ -99,11 +98,10 @@
 //! that happens about as often as the recursion is deep, for each steal. Seen with two workers: a
 //! mergesort went from 89 % of the speed of two copies to 98 %.
 //!
-//! If a thread takes a branch back that others could have had for [`FAR_APART`], it shares the next
-//! one at its next fork, too: the forks are far apart, and a thief that comes now would wait for
-//! one of them. That costs two readings of the clock and the compare-and-swap for each fork that is
-//! so far from the next. A matrix product whose leaves take 4 ms had a core idle for 4 to 9 ms at
-//! its end.
+//! If a thread takes a branch back that others could have had for 100 us, it shares the next one at
+//! its next fork, too: the forks are far apart, and a thief that comes now would wait for one of
+//! them. That costs two readings of the clock and the compare-and-swap for each fork that is so far
+//! from the next. A matrix product whose leaves take 4 ms had a core idle for 4 to 9 ms at its end.
 //!
 //! Such a branch is no reason to take a computing thread's permit: no thread is idle, or the branch
 //! would be gone (see *Others need one* in `sched/monitor.rs`).
@@ -112,15 +110,7 @@
     reason = "attaches the thread's tail to the branch deque of its P"
 )]
 
-use std::{
-    cell::Cell,
-    future::poll_fn,
-    hint,
-    panic::Location,
-    ptr,
-    task::Poll,
-    time::{Duration, Instant},
-};
+use std::{cell::Cell, future::poll_fn, hint, panic::Location, ptr, task::Poll, time::Instant};
 
 use super::{BranchDeque, Header, Settled, Tail, compute, deque::NO_DEQUE, jobs::Job, scope::Core};
 use crate::{
@@ -128,7 +118,8 @@ use crate::{
     no_unwind::NoUnwind,
     policy::{
         Heuristic, TimedBackoff,
-        constants::{FORK_WAKES, FORK_WAKES_PAUSE},
+        constants::{FORK_WAKES, FORK_WAKES_PAUSE, JOIN_WAIT, JOIN_WAIT_LOOKS},
+        forks::{are_far_apart, promotes},
     },
     sched::events::event,
     sched::{Shared, Worker, block_in_place, block_on, env::Env},
@@ -138,20 +129,6 @@ use crate::{
         thread,
     },
 };
-
-/// Time for which a waiting join helps or looks for something to help with, before it lets others
-/// have its permit. Guessed: about two wake-ups.
-const JOIN_WAIT: Duration = Duration::from_micros(20);
-/// Looks at the latch between two looks at the clock.
-const JOIN_WAIT_LOOKS: u32 = 16;
-/// Minimum time that a computation keeps the permit that it waited for at a fork, and minimum age
-/// of a poll before the monitor takes its permit. Guessed: the way to the permit, some 20 us of
-/// wake-ups, then costs a fifth at most.
-pub(crate) const FORK_SLICE: Duration = Duration::from_micros(100);
-
-/// A thief that waited this long for a branch has gone to sleep; see *After a steal*. Guessed:
-/// several times as long as a search and a wait for a branch take.
-const FAR_APART: Duration = Duration::from_micros(100);
 
 thread_local! {
     /// The tail of the branch deque of this thread's P, or [`NO_DEQUE`]. No destructor, like all of
@@ -428,35 +405,30 @@ pub(super) fn promote_for_asks(tail: &Tail) {
             return;
         }
         let wanted = shared.could_take() + usize::from(helper);
-        let promote = |wanted| {
-            PROMOTED_AT.set(now());
-            let count = tail.promote(wanted, compute::current());
-            if count < wanted {
-                // The next join has one more for them.
-                tail.ask_again();
-            }
-            // Also if no thread is idle: one that released a permit since then has not seen it.
-            // Ordering: SeqCst: between the promotion and the look at which threads are idle; pairs
-            // with that in `Idle::release`.
-            fence(SeqCst);
-            if shared.could_take() > 0 {
-                shared.wake_for(count);
-            }
-            count
-        };
         let seen = tail.branch_deque().map_or(0, BranchDeque::shared);
-        if wanted == 0 {
-            // With one worker the order is that of plain calls (J3), also where the first closure
-            // blocks and its permit goes to another thread, which would find the second.
-            let alone = shared.idle.workers() == 1;
-            if !alone && seen == 0 {
-                promote(1);
-            }
+        // With one worker the order is that of plain calls (J3), also where the first closure
+        // blocks and its permit goes to another thread, which would find the second.
+        if wanted == 0 && shared.idle.workers() == 1 {
             return;
         }
-        let wakes = shared.idle.could_wake() && shared.could_take() > 0;
-        // The threads that are on their way find what is shared already.
-        let count = promote(wanted.saturating_sub(seen).max(1));
+        let most = promotes(wanted, seen);
+        if most == 0 {
+            return;
+        }
+        let wakes = wanted > 0 && shared.idle.could_wake() && shared.could_take() > 0;
+        PROMOTED_AT.set(now());
+        let count = tail.promote(most, compute::current());
+        if count < most {
+            // The next join has one more for them.
+            tail.ask_again();
+        }
+        // Also if no thread is idle: one that released a permit since then has not seen it.
+        // Ordering: SeqCst: between the promotion and the look at which threads are idle; pairs
+        // with that in `Idle::release`.
+        fence(SeqCst);
+        if shared.could_take() > 0 {
+            shared.wake_for(count);
+        }
         if wakes && count > 0 {
             WAKE_BACKOFF.with(|backoff| backoff.begin(now()));
         }
@@ -550,7 +522,7 @@ pub(super) fn reclaimed() {
         // What is left is enough.
         Heuristic::AfterSteal.is_on() && !worker.branch_deque().has_shared() && {
             let now = worker.shared().time.clock().now_ns();
-            now.saturating_sub(PROMOTED_AT.get()) >= FAR_APART.as_nanos() as u64
+            are_far_apart(PROMOTED_AT.get(), now)
         }
     });
     if far_apart {

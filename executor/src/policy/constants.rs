@@ -141,3 +141,18 @@ pub(crate) const SLACK_AFTER: u64 = 1_000_000;
 /// How long a thread sleeps instead if its wait in the netpoll fails: what timers can be late by
 /// then.
 pub(crate) const FAILED_WAIT: Duration = Duration::from_millis(1);
+
+// --- computations that fork: `forks.rs` ---
+
+/// Time for which a waiting join helps or looks for something to help with, before it lets others
+/// have its permit. Guessed: about two wake-ups.
+pub(crate) const JOIN_WAIT: Duration = Duration::from_micros(20);
+/// Looks at the latch between two looks at the clock.
+pub(crate) const JOIN_WAIT_LOOKS: u32 = 16;
+/// Minimum time that a computation keeps the permit that it waited for at a fork, and minimum age
+/// of a poll before the monitor takes its permit. Guessed: the way to the permit, some 20 us of
+/// wake-ups, then costs a fifth at most.
+pub(crate) const FORK_SLICE: Duration = Duration::from_micros(100);
+/// A thief that waited this long for a branch has gone to sleep; see *After a steal* in
+/// `fork_join/owner.rs`. Guessed: several times as long as a search and a wait for a branch take.
+pub(crate) const FAR_APART: Duration = Duration::from_micros(100);

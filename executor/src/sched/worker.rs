@@ -32,9 +32,10 @@ use crate::{
     budget,
     cell::{Ended, Outcome, Task},
     context,
-    fork_join::{self, Branch, BranchDeque, FORK_SLICE},
+    fork_join::{self, Branch, BranchDeque},
     no_unwind::NoUnwind,
     park::Parker,
+    policy::forks::fork_slice_is_over,
     queue::Batch,
     sync::{Arc, atomic::Ordering::Relaxed},
 };
@@ -482,7 +483,7 @@ impl Worker {
     fn is_asked_at_fork(&self) -> bool {
         (self.scope == Scope::All || self.peer().progress.running.load(Relaxed) != ROOT)
             && self.shared.is_asked_at_forks()
-            && self.now() >= self.p.clocks.forks_since.get() + FORK_SLICE.as_nanos() as u64
+            && fork_slice_is_over(self.p.clocks.forks_since.get(), self.now())
             && self.shared.take_ask_at_forks()
             && self.shared.has_queued()
     }

@@ -3,7 +3,7 @@
 
 use super::{classify::LOOK_NS, observe::Ask};
 use crate::{
-    fork_join::FORK_SLICE,
+    policy::{constants::FORK_SLICE, forks::may_detach_one_more},
     sched::{
         Shared,
         env::{Env, PeerEnv},
@@ -68,10 +68,9 @@ impl Shared {
         }
     }
 
-    /// Whether there may be one more. Limit: at most half of the workers compute without a permit,
-    /// and at most as many computations as there are workers have begun and have no permit.
+    /// Whether there may be one more.
     pub(super) fn may_have_one_more_detached(&self) -> bool {
-        let (detached, workers) = (self.detached_count(), self.idle.workers());
-        detached < workers.div_ceil(2) && detached + self.idle.wanting().len() < workers
+        let (idle, detached) = (&self.idle, self.detached_count());
+        may_detach_one_more(detached, idle.wanting().len(), idle.workers())
     }
 }

@@ -11,6 +11,7 @@ use std::{
 use super::*;
 use crate::{
     block_in_place, fork, join,
+    policy::constants::FORK_SLICE,
     runtime::{Builder, Runtime},
     sched::{
         find::tests::{runtime, thread},

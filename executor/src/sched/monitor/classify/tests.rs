@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use super::*;
 use crate::{
-    fork_join::FORK_SLICE,
+    policy::constants::FORK_SLICE,
     sched::{idle::WorkerState, stall::Told},
 };
 

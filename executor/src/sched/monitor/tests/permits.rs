@@ -25,9 +25,8 @@ use super::{
     Watched,
 };
 use crate::{
-    context,
-    fork_join::FORK_SLICE,
-    join,
+    context, join,
+    policy::constants::FORK_SLICE,
     runtime::{Builder, Runtime},
     sched::{
         find::tests::{runtime, thread},
