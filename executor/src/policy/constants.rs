@@ -37,6 +37,17 @@ pub(crate) const SLICE: Duration = Duration::from_millis(10);
 /// work.
 pub(crate) const NETPOLL_PERIOD: Duration = Duration::from_micros(50);
 
+// --- tasks with a priority: `tick.rs`, `share.rs` ---
+
+/// Tasks of its own queue that a P takes before the shared one has its turn (O4).
+pub(crate) const OWN_MAX: u32 = 60;
+/// Ticks from one turn for those below, or one look at all others, until the next is due. It comes
+/// at the latest two ticks later, since the global queue and a pinned task may both be first.
+pub(crate) const TURN_TICKS: u64 = 59;
+/// The most tasks that are taken out of the shared queue at once. Guessed: a quarter of a P's own
+/// queue.
+pub(crate) const SHARE_MAX: usize = 64;
+
 // --- how many tasks of the global queue a worker takes: `share.rs` ---
 
 /// The most tasks that an exchange takes with short polls: half of a local queue, as thieves take

@@ -1,8 +1,8 @@
-//! How many tasks of the global queue a worker takes.
+//! How many tasks of a queue for all a worker takes.
 
-use super::constants::{EXCHANGE_FEW, FILLS_TO};
+use super::constants::{EXCHANGE_FEW, FILLS_TO, SHARE_MAX};
 
-/// The global queue, as a worker sees it that asks for its part.
+/// The global queue, or the shared ordered one, as a worker sees it that asks for its part.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
     /// Tasks in it.
@@ -16,6 +16,11 @@ impl Waiting {
     #[inline]
     pub(crate) fn fair_share(self, room: usize) -> usize {
         (self.tasks / self.workers + 1).min(room).max(1)
+    }
+
+    /// The same of the shared ordered queue.
+    pub(crate) fn fair_share_in_order(self, room: usize) -> usize {
+        self.fair_share(room).min(SHARE_MAX)
     }
 
     /// Whether a worker with `local` tasks has less than its share. If so, it takes what it would
@@ -55,7 +60,9 @@ mod tests {
             (8, 4, 0, 1),
             (10_000, 2, 128, 128),
         ] {
-            assert_eq!(waiting(tasks, workers).fair_share(room), share);
+            let waiting = waiting(tasks, workers);
+            assert_eq!(waiting.fair_share(room), share);
+            assert_eq!(waiting.fair_share_in_order(room), share.min(64));
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::constants::{
     EXCHANGE_PERIOD_MS, EXCHANGE_TICK, EXCHANGE_TICK_SHORT, EXCHANGED_MAX, GLOBAL_TICK,
-    NETPOLL_PERIOD, SLICE, SLOW_TICK, TIMER_TICK,
+    NETPOLL_PERIOD, OWN_MAX, SLICE, SLOW_TICK, TIMER_TICK, TURN_TICKS,
 };
 
 /// The count of a worker's steps.
@@ -31,6 +31,23 @@ impl Tick {
         self.0.is_multiple_of(TIMER_TICK)
     }
 
+    /// Whether tasks of a low priority have a turn that is due at the tick `next`, and when their
+    /// next one is. 0: none of them waits.
+    pub(crate) fn turn(self, next: u64, waits: bool) -> (bool, u64) {
+        let due = waits && next != 0 && self.0 >= next;
+        let next = match waits {
+            false => 0,
+            true if due || next == 0 => self.0 + TURN_TICKS,
+            true => next,
+        };
+        (due, next)
+    }
+
+    /// When a worker looks at what all others publish, if it does so now.
+    pub(crate) fn next_look(self) -> u64 {
+        self.0 + TURN_TICKS
+    }
+
     /// The most tasks to exchange, if the last exchange was `since_ms` ago. If there is time for
     /// it, as many as have had their turn.
     ///
@@ -48,6 +65,11 @@ impl Tick {
             None
         }
     }
+}
+
+/// Whether the shared ordered queue has its turn, after so many tasks of the own one (O4).
+pub(crate) fn shared_is_due(taken: u32) -> bool {
+    taken >= OWN_MAX
 }
 
 /// Whether `time` has passed since a moment. Moments are in nanoseconds of one clock.
@@ -79,6 +101,20 @@ mod tests {
         assert!(due(Tick::is_for_all).eq([61]));
         assert!(due(Tick::is_for_all_if_slow).eq((1..=16).map(|turn| 4 * turn)));
         assert!(due(Tick::is_for_timers).eq([16, 32, 48, 64]));
+    }
+
+    #[test]
+    fn a_turn_is_due_59_ticks_after_one_began_to_wait() {
+        for (tick, next, waits, turn) in [
+            (100, 0, false, (false, 0)),
+            (100, 0, true, (false, 159)),
+            (158, 159, true, (false, 159)),
+            (159, 159, true, (true, 218)),
+            (161, 159, true, (true, 220)),
+            (161, 159, false, (false, 0)),
+        ] {
+            assert_eq!(Tick(tick).turn(next, waits), turn, "{tick} {next} {waits}");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! Behind due timers, pinned tasks (each second time) and what is due at every 61st tick:
 //!
 //! 1. *A turn for those below*, at every 61st tick; see *Fairness*.
-//! 2. After [`OWN_MAX`] tasks of its own, the highest of the shared queue (O4).
+//! 2. After 60 tasks of its own, the highest of the shared queue (O4).
 //! 3. At every 61st tick, half of the ordered queue of the P that publishes the highest level, if
 //!    that is above all that is at hand: the P may be stuck, and its own thread may not come by
 //!    (O4).
@@ -65,6 +65,10 @@ use super::{
 };
 use crate::{
     cell::{DEFAULT_PRIORITY, Task, TaskRef},
+    policy::{
+        share::Waiting,
+        tick::{Tick, shared_is_due},
+    },
     queue::{Batch, OrderedLocal, ordered_local},
     rng::random_order,
     sync::atomic::Ordering::Relaxed,
@@ -74,17 +78,8 @@ use crate::{
 pub(super) const ABOVE: i64 = DEFAULT_PRIORITY + 1;
 /// Any priority at all.
 pub(super) const ANY: i64 = i64::MIN;
-/// Tasks of its own queue that a P takes before the shared one has its turn (O4).
-const OWN_MAX: u32 = 60;
-/// Ticks from one turn for those below, or one look at all others, until the next is due. It comes
-/// at the latest two ticks later, since the global queue and a pinned task may both be first.
-const TURN_TICKS: u64 = 59;
 /// How many have a turn; see *Fairness*.
 const TURNS: usize = 4;
-/// The most tasks that are taken out of the shared queue at once. Guessed: a quarter of a P's own
-/// queue.
-const SHARE_MAX: usize = 64;
-
 /// What has a turn.
 enum Turn {
     Of(Task),
@@ -195,7 +190,7 @@ impl Worker {
 
     fn take_first(&self) -> Option<Task> {
         let priority_queues = &self.p.priority_queues;
-        let tick = self.peer().progress.ticks.load(Relaxed);
+        let tick = Tick(self.peer().progress.ticks.load(Relaxed));
         let strict = self.shared.config.strict_priorities;
         if !strict {
             if self.turn_is_due(tick)
@@ -206,15 +201,15 @@ impl Worker {
                     Turn::Plain => None,
                 };
             }
-            if priority_queues.taken.get() >= OWN_MAX && self.scope == Scope::All {
+            if shared_is_due(priority_queues.taken.get()) && self.scope == Scope::All {
                 priority_queues.taken.set(0);
                 if let Some(task) = self.take_shared(ANY) {
                     return Some(task);
                 }
             }
         }
-        if tick >= priority_queues.next_look.get() && self.scope == Scope::All {
-            priority_queues.next_look.set(tick + TURN_TICKS);
+        if tick.0 >= priority_queues.next_look.get() && self.scope == Scope::All {
+            priority_queues.next_look.set(tick.next_look());
             let at_hand = self.top_at_hand().unwrap_or(ANY).max(DEFAULT_PRIORITY);
             if let Some(above) = at_hand.checked_add(1)
                 && let Some(task) = self.steal_ordered(above)
@@ -291,9 +286,12 @@ impl Worker {
             return None;
         }
         let (room, levels) = self.own_ordered().room();
-        let share = shared.len() / self.shared.config.workers + 1;
+        let waiting = Waiting {
+            tasks: shared.len(),
+            workers: self.shared.config.workers,
+        };
         let mut tasks = match levels.checked_sub(1) {
-            Some(more) => shared.take(min_level, share.min(room).clamp(1, SHARE_MAX), more),
+            Some(more) => shared.take(min_level, waiting.fair_share_in_order(room), more),
             None => shared.take(min_level, 1, 0),
         };
         let first = tasks.next()?;
@@ -339,13 +337,10 @@ impl Worker {
     }
 
     /// Counts ticks while a task waits in the ordered queues, and says when it is time for a turn.
-    fn turn_is_due(&self, tick: u64) -> bool {
+    fn turn_is_due(&self, tick: Tick) -> bool {
         let next = &self.p.priority_queues.next_turn;
-        let waits = self.top_at_hand().is_some();
-        let due = waits && next.get() != 0 && tick >= next.get();
-        if due || !waits || next.get() == 0 {
-            next.set(if waits { tick + TURN_TICKS } else { 0 });
-        }
+        let (due, then) = tick.turn(next.get(), self.top_at_hand().is_some());
+        next.set(then);
         due
     }
 

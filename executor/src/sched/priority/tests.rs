@@ -3,11 +3,11 @@
 
 use std::sync::{Barrier, Mutex};
 
-use super::{ANY, OWN_MAX, TURN_TICKS, TURNS, Turn};
+use super::{ANY, TURNS, Tick, Turn};
 use crate::{
     cell::Task,
     context,
-    policy::constants::GLOBAL_TICK,
+    policy::constants::{GLOBAL_TICK, OWN_MAX, TURN_TICKS},
     queue::local_queue,
     runtime::{Builder, Runtime},
     sched::{
@@ -266,7 +266,7 @@ fn the_global_queue_waits_for_those_above_where_order_is_strict() {
 fn a_turn_is_due_some_ticks_after_somebody_began_to_wait() {
     let (runtime, worker) = alone(false);
     let is_due = |ticks: &[u64]| -> Vec<bool> {
-        let due = ticks.iter().map(|&tick| worker.turn_is_due(tick));
+        let due = ticks.iter().map(|&tick| worker.turn_is_due(Tick(tick)));
         due.collect()
     };
     assert_eq!(is_due(&[1, 100]), [false, false], "nobody waits");
