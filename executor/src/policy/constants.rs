@@ -92,7 +92,7 @@ pub(crate) const YIELDING: Limits = Limits {
     trust: 1,
     pause_max: 1024,
 };
-/// To let a thread that blocks keep its permit; see `sched/monitor/short_wait.rs`. Guessed; with a
+/// To let a thread that blocks keep its permit; see `policy/short_wait.rs`. Guessed; with a
 /// limit of 64, ticks beside blocked threads came 375 us late instead of 229 (p99).
 pub(crate) const SHORT_WAITS: Limits = Limits {
     trust: 1,
@@ -167,3 +167,41 @@ pub(crate) const FORK_SLICE: Duration = Duration::from_micros(100);
 /// A thief that waited this long for a branch has gone to sleep; see *After a steal* in
 /// `fork_join/owner.rs`. Guessed: several times as long as a search and a wait for a branch take.
 pub(crate) const FAR_APART: Duration = Duration::from_micros(100);
+
+// --- the monitor: `pace.rs`, `short_wait.rs`, `sched/monitor/` ---
+
+/// Period after a look that had to act. As Go's shortest.
+pub(crate) const PACE_FAST: Duration = Duration::from_micros(20);
+/// Looks in a row at that period. As in Go: 50, so one millisecond.
+pub(crate) const PACE_FAST_LOOKS: u32 = 50;
+/// Longest period while no permit is free, or something is under way.
+pub(crate) const PACE_BUSY: Duration = Duration::from_millis(1);
+/// Longest period while only computations that fork go on.
+pub(crate) const PACE_COMPUTE_ONLY: Duration = Duration::from_millis(4);
+/// Longest period while a permit is free. As in Go.
+pub(crate) const PACE_SLOW: Duration = Duration::from_millis(10);
+/// Looks in a row at an idle runtime before the monitor sleeps. Guessed: at this number, a program
+/// that calls in now and then does not wake the monitor each time.
+pub(crate) const PACE_IDLE_LOOKS: u32 = 5;
+/// [`SLICE`] in nanoseconds.
+pub(crate) const SLICE_NS: u64 = SLICE.as_nanos() as u64;
+/// A worker that makes 61 ticks in this time looks at the global queue often enough. As far apart
+/// as the looks are.
+pub(crate) const LOOK_NS: u64 = PACE_BUSY.as_nanos() as u64;
+/// CPU time between two looks at which a poll is long, and not one that waited for a core most of
+/// the time.
+pub(crate) const COMPUTES_NS: u64 = LOOK_NS / 2;
+/// A thread without a permit computes if it is on a core for one part in this many of the time. One
+/// that stalls is off its core if it is there for less.
+pub(crate) const COMPUTES_PART: u64 = 4;
+/// *Compute only*: a thread computes if it is on its core for so many parts of
+/// [`COMPUTE_ONLY_OF`] of its time.
+pub(crate) const COMPUTE_ONLY_PARTS: u64 = 9;
+pub(crate) const COMPUTE_ONLY_OF: u64 = 10;
+/// Number of looks for which the runtime is not compute-only after a thread was seen that does not
+/// compute. Guessed.
+pub(crate) const RESTLESS_LOOKS: u32 = 8;
+/// Time for which a thread that blocks keeps its permit, if such waits are mostly shorter.
+pub(crate) const SHORT_WAIT_NS: u64 = 1_000_000;
+/// How late a timer may be before the monitor fires it: its own worker fires it at the next step.
+pub(crate) const TIMER_GRACE_NS: u64 = 100_000;

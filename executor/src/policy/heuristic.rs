@@ -30,7 +30,7 @@ pub(crate) enum Heuristic {
     SlowPolls,
     /// See *Compute only* in `sched/monitor/compute_only.rs`.
     ComputeOnly,
-    /// See `sched/monitor/short_wait.rs`.
+    /// See `policy/short_wait.rs`.
     ShortWait,
 }
 

@@ -9,8 +9,9 @@
 //! | classify | `classify.rs` | a pure function of the view, the questions and what was `Seen` before. Its value is a `Verdict` |
 //! | act | `act.rs` | does what the verdict says |
 //!
-//! How long the monitor rests is another pure function, in `pace.rs`. Three heuristics have a file
-//! each, and can go without the others: `compute_only.rs`, `short_wait.rs`, `detached.rs`.
+//! How long the monitor rests is another pure function, in `policy/pace.rs`. Three heuristics have
+//! a file each, and can go without the others: `compute_only.rs`, `policy/short_wait.rs`,
+//! `detached.rs`.
 //!
 //! # What it sees, and what it does
 //!
@@ -90,16 +91,12 @@ mod classify;
 mod compute_only;
 mod detached;
 mod observe;
-mod pace;
-mod short_wait;
 
 use std::{task::Waker, time::Duration};
 
 use classify::{Round, Seen, classify};
 use compute_only::ComputeOnly;
 use observe::{Asked, View};
-use pace::{FAST, Facts, Pace};
-use short_wait::ShortWaits;
 
 use super::{
     Shared,
@@ -113,6 +110,11 @@ use crate::{
     cell::Task,
     metrics::Counter,
     no_unwind::NoUnwind,
+    policy::{
+        constants::PACE_FAST,
+        pace::{Facts, Pace},
+        short_wait::ShortWaits,
+    },
     queue::{LocalQueue, local_queue},
     sync::{
         Arc,
@@ -294,7 +296,7 @@ impl Monitor {
             return Rest::ForGood(self.reports.repeats_at().map(until));
         }
         if plan.is_long && !idle.monitor_may_rest(|| shared.has_queued()) {
-            return Rest::For(FAST);
+            return Rest::For(PACE_FAST);
         }
         Rest::For(plan.rest)
     }

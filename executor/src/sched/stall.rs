@@ -20,14 +20,11 @@ use std::{fmt, panic::Location, sync::Arc as StdArc, time::Duration};
 use super::{Shared, processor::Peer};
 use crate::{
     cell::{Id, quietly},
+    policy::constants::COMPUTES_PART,
     reports::Subject,
     sync::atomic::Ordering::Relaxed,
     throttle::REPORT_EVERY,
 };
-
-/// A thread computes if it is on a core for one part in this many of the time, as in
-/// `monitor/detached.rs`.
-const COMPUTES: u64 = 4;
 
 /// When and how stalls are reported.
 #[derive(Clone)]
@@ -175,8 +172,8 @@ impl Measured {
         // Two clocks, which are not read at the same time.
         let used = used.map(|used| used.min(lasted));
         let kind = match used {
-            Some(used) if used < lasted / COMPUTES && waited => StallKind::Blocked,
-            Some(used) if used < lasted / COMPUTES => StallKind::Descheduled,
+            Some(used) if used < lasted / COMPUTES_PART && waited => StallKind::Blocked,
+            Some(used) if used < lasted / COMPUTES_PART => StallKind::Descheduled,
             _ => StallKind::Computing,
         };
         Self {

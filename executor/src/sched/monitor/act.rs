@@ -4,9 +4,9 @@ use super::{
     Monitor,
     classify::{Act, Notes, Verdict},
     observe::View,
-    pace::SLOW,
 };
 use crate::{
+    policy::constants::{PACE_SLOW, TIMER_GRACE_NS},
     sched::{
         Shared,
         env::{Env, PeerEnv},
@@ -16,9 +16,6 @@ use crate::{
     },
     sync::atomic::Ordering::Relaxed,
 };
-
-/// How late a timer may be before the monitor fires it: its own worker fires it at the next step.
-pub(super) const TIMER_GRACE_NS: u64 = 100_000;
 
 impl Monitor {
     /// Does what a look at a worker came to.
@@ -101,7 +98,7 @@ impl Monitor {
     pub(super) fn look_at_netpoll(&mut self, now: u64) -> bool {
         let shared = &self.shared;
         if !shared.io.netpoll.has_sources()
-            || shared.io.last_look.load(Relaxed) + SLOW.as_nanos() as u64 > now
+            || shared.io.last_look.load(Relaxed) + PACE_SLOW.as_nanos() as u64 > now
         {
             return false;
         }

@@ -12,28 +12,18 @@ use std::time::Duration;
 use super::{
     detached::{Share, gives_way, new_mark},
     observe::{Ask, View},
-    pace::BUSY,
-    short_wait::{ShortWaits, Wait},
 };
 use crate::{
     policy::{
         Heuristic,
-        constants::{GLOBAL_TICK, SLICE},
+        constants::{COMPUTES_NS, GLOBAL_TICK, LOOK_NS, SLICE_NS},
+        short_wait::{ShortWaits, Wait},
     },
     sched::{
         processor::attention,
         stall::{Measured, StallPhase, Stalling},
     },
 };
-
-/// [`SLICE`] in nanoseconds.
-pub(super) const SLICE_NS: u64 = SLICE.as_nanos() as u64;
-/// A worker that makes 61 ticks in this time looks at the global queue often enough. As far apart
-/// as the looks are.
-pub(super) const LOOK_NS: u64 = BUSY.as_nanos() as u64;
-/// CPU time between two looks at which a poll is long, and not one that waited for a core most of
-/// the time.
-const COMPUTES_NS: u64 = LOOK_NS / 2;
 
 /// What the monitor remembers of a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -1,4 +1,5 @@
-//! *Compute only*: only computations that fork go on, so the monitor looks less often (`pace.rs`).
+//! *Compute only*: only computations that fork go on, so the monitor looks less often
+//! (`policy/pace.rs`).
 //!
 //! A look costs two computing cores some 30 us in a virtual machine, most of it the timer and the
 //! switches. That is 2 to 5 % of what a computation takes. The monitor has nothing to do for such a
@@ -23,7 +24,10 @@
 //! What was measured and what was rejected: `docs/decisions/2026-11-24-monitor.md`.
 
 use crate::{
-    policy::Heuristic,
+    policy::{
+        Heuristic,
+        constants::{COMPUTE_ONLY_OF, COMPUTE_ONLY_PARTS, RESTLESS_LOOKS},
+    },
     sched::{
         Shared,
         env::{Env, PeerEnv},
@@ -32,13 +36,6 @@ use crate::{
     },
     sync::atomic::Ordering::Relaxed,
 };
-
-/// A thread computes if it is on its core for [`COMPUTES`] parts of [`OF`] of its time.
-const COMPUTES: u64 = 9;
-const OF: u64 = 10;
-/// Number of looks for which the runtime is not compute-only after a thread was seen that does not
-/// compute. Guessed.
-pub(super) const RESTLESS_LOOKS: u32 = 8;
 
 /// A worker, as far as it matters for whether the runtime is compute-only.
 #[derive(Clone, Copy, Debug)]
@@ -119,7 +116,9 @@ impl ComputeOnly {
             only_forks &= match does {
                 Does::Runs { cpu, only_forks } => {
                     let used = self.used(index, cpu);
-                    if used.is_some_and(|used| OF * used < COMPUTES * elapsed) {
+                    if used
+                        .is_some_and(|used| COMPUTE_ONLY_OF * used < COMPUTE_ONLY_PARTS * elapsed)
+                    {
                         self.restless = RESTLESS_LOOKS;
                     }
                     used.is_some() && only_forks

@@ -1,9 +1,12 @@
 //! The monitor's part in *Detached computations* (`fork_join/owner.rs`): which threads compute
 //! without a permit, and which computations give theirs up to tasks.
 
-use super::{classify::LOOK_NS, observe::Ask};
+use super::observe::Ask;
 use crate::{
-    policy::{constants::FORK_SLICE, forks::may_detach_one_more},
+    policy::{
+        constants::{COMPUTES_PART, FORK_SLICE, LOOK_NS},
+        forks::may_detach_one_more,
+    },
     sched::{
         Shared,
         env::{Env, PeerEnv},
@@ -11,9 +14,6 @@ use crate::{
     },
     sync::atomic::Ordering::Relaxed,
 };
-
-/// A thread computes if it is on a core for one part in this many of the time.
-const COMPUTES: u64 = 4;
 
 /// CPU time of a worker's thread at a look that is at least one period back.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -39,7 +39,7 @@ impl Share {
             return None;
         }
         *self = Self::begin(now, cpu);
-        before.map(|before| COMPUTES * used.saturating_sub(before) >= now - then)
+        before.map(|before| COMPUTES_PART * used.saturating_sub(before) >= now - then)
     }
 }
 

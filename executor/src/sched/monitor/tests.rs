@@ -2,7 +2,7 @@
 //! when it does the work of threads that are late. What it makes of a poll that is long or new is
 //! in `tests/polls.rs`, and of one that stalls in `tests/reports.rs`. Whose permit it takes is in
 //! `tests/permits.rs`, and seen by whole programs and by the simulated ones. The tables of its pure
-//! functions are with them: `pace.rs`, `classify/tests.rs`.
+//! functions are with them: `policy/pace.rs`, `classify/tests.rs`.
 
 mod compute_only;
 mod permits;
@@ -17,16 +17,13 @@ use std::{
 
 use ws_reactor::{Direction, Interest, Registration, pipe};
 
-use super::{
-    act::TIMER_GRACE_NS,
-    classify::SLICE_NS,
-    observe::Ask,
-    pace::{BUSY, FAST_LOOKS, IDLE_LOOKS, SLOW},
-    *,
-};
+use super::{observe::Ask, *};
 use crate::{
     context, join,
-    policy::constants::{GLOBAL_TICK, SLACK_AFTER, SLACK_TIMERS, TIMER_SLACK},
+    policy::constants::{
+        GLOBAL_TICK, PACE_BUSY, PACE_FAST_LOOKS, PACE_IDLE_LOOKS, PACE_SLOW, SLACK_AFTER,
+        SLACK_TIMERS, SLICE_NS, TIMER_GRACE_NS, TIMER_SLACK,
+    },
     runtime::{Builder, Runtime},
     sched::{
         find::tests::thread,
@@ -73,7 +70,7 @@ impl Watched {
             runtime,
         };
         // What was seen at nought counts as never seen.
-        watched.advance(BUSY);
+        watched.advance(PACE_BUSY);
         watched.is_in_a_poll(true);
         watched
     }
@@ -159,13 +156,13 @@ fn the_period_doubles_where_there_is_nothing_to_do() {
     let mut monitor = monitor(&runtime);
     for _ in 0..2 {
         monitor.found.acted = true;
-        assert_eq!(rest(&mut monitor), FAST);
+        assert_eq!(rest(&mut monitor), PACE_FAST);
         monitor.found.acted = false;
-        assert_eq!(rest_after(&mut monitor, FAST_LOOKS - 1), FAST);
-        assert_eq!(rest(&mut monitor), 2 * FAST);
-        assert_eq!(rest(&mut monitor), 4 * FAST);
+        assert_eq!(rest_after(&mut monitor, PACE_FAST_LOOKS - 1), PACE_FAST);
+        assert_eq!(rest(&mut monitor), 2 * PACE_FAST);
+        assert_eq!(rest(&mut monitor), 4 * PACE_FAST);
     }
-    assert_eq!(rest_after(&mut monitor, 20), SLOW, "a permit is free");
+    assert_eq!(rest_after(&mut monitor, 20), PACE_SLOW, "a permit is free");
     idle.release(permit, None);
 }
 
@@ -179,11 +176,11 @@ fn the_longest_period_is_as_long_as_others_can_wait() {
         rest_after(&mut monitor, 20)
     };
     let first = idle.acquire();
-    assert_eq!(longest(false), SLOW);
-    assert_eq!(longest(true), BUSY);
+    assert_eq!(longest(false), PACE_SLOW);
+    assert_eq!(longest(true), PACE_BUSY);
     let second = idle.acquire();
-    assert_eq!(longest(false), BUSY);
-    assert_eq!(longest(true), BUSY);
+    assert_eq!(longest(false), PACE_BUSY);
+    assert_eq!(longest(true), PACE_BUSY);
     for permit in [first, second] {
         idle.release(permit.expect("two are free"), None);
     }
@@ -200,7 +197,7 @@ fn it_sleeps_while_nobody_runs_and_nothing_waits() {
     let runtime = runtime();
     let shared = runtime.handle().shared();
     let mut monitor = monitor(&runtime);
-    assert_eq!(sleeps_after(&mut monitor), Some(IDLE_LOOKS));
+    assert_eq!(sleeps_after(&mut monitor), Some(PACE_IDLE_LOOKS));
     monitor.found.watches = true;
     assert_eq!(
         sleeps_after(&mut monitor),
@@ -214,7 +211,7 @@ fn it_sleeps_while_nobody_runs_and_nothing_waits() {
     shared.threads.refused.store(true, Relaxed);
     assert_eq!(
         sleeps_after(&mut monitor),
-        Some(IDLE_LOOKS),
+        Some(PACE_IDLE_LOOKS),
         "nothing waits for that"
     );
     let (_sender, mut receiver) = pipe::new().unwrap();
@@ -242,14 +239,14 @@ fn it_begins_anew_with_its_count_where_somebody_ran() {
     let runtime = runtime();
     let shared = runtime.handle().shared();
     let mut monitor = monitor(&runtime);
-    (1..IDLE_LOOKS).for_each(|_| assert!(matches!(monitor.rest(), Rest::For(_))));
+    (1..PACE_IDLE_LOOKS).for_each(|_| assert!(matches!(monitor.rest(), Rest::For(_))));
     let permit = shared.idle.acquire().expect("two are free");
-    assert_eq!(rest(&mut monitor), SLOW);
+    assert_eq!(rest(&mut monitor), PACE_SLOW);
     monitor.found.again = true;
-    assert_eq!(rest(&mut monitor), FAST, "it is to look at once");
+    assert_eq!(rest(&mut monitor), PACE_FAST, "it is to look at once");
     monitor.found.again = false;
     shared.idle.release(permit, None);
-    (1..IDLE_LOOKS).for_each(|_| assert!(matches!(monitor.rest(), Rest::For(_))));
+    (1..PACE_IDLE_LOOKS).for_each(|_| assert!(matches!(monitor.rest(), Rest::For(_))));
     assert!(matches!(monitor.rest(), Rest::ForGood(None)));
     monitor.memory.seen.push(Seen {
         ticks: 1,
@@ -260,7 +257,7 @@ fn it_begins_anew_with_its_count_where_somebody_ran() {
     monitor.wake_up();
     let seen = monitor.memory.seen[0];
     assert_eq!((seen.ticks, seen.since), (0, 0), "that is long ago");
-    assert_eq!(rest(&mut monitor), BUSY);
+    assert_eq!(rest(&mut monitor), PACE_BUSY);
 }
 
 /// A waker that notes that it was woken.
@@ -341,7 +338,7 @@ fn it_looks_at_the_netpoll_where_nobody_has_for_long() {
     for _ in 0..2 {
         let (woken, waker) = noted();
         bring(&source, &mut sender, &waker);
-        watched.advance(SLOW - moment);
+        watched.advance(PACE_SLOW - moment);
         assert!(!monitor.look());
         assert!(!woken.load(Relaxed), "somebody may be on the way there");
         assert!(!shared.is_asked_at_forks());
@@ -357,7 +354,7 @@ fn it_looks_at_the_netpoll_where_nobody_has_for_long() {
     let due = shared.time.clock().now_ns() + 1;
     assert!(watched.peer().timers.arm(due, timer).is_ok());
     bring(&source, &mut sender, &event);
-    watched.advance(SLOW);
+    watched.advance(PACE_SLOW);
     assert!(monitor.look());
     assert!(fired.load(Relaxed) && woken.load(Relaxed));
     source.deregister(&mut receiver).unwrap();
@@ -376,7 +373,7 @@ fn it_sends_somebody_to_the_netpoll_when_its_look_is_over() {
     assert!(!sleeper.own_peer().state.has_permit(), "nothing is awaited");
     // As if it waited there: nobody is woken for the timer.
     shared.enter_netpoll(sleeper.index());
-    let later = shared.time.clock().now_ns() + SLOW.as_nanos() as u64;
+    let later = shared.time.clock().now_ns() + PACE_SLOW.as_nanos() as u64;
     let key = sleeper.own_peer().timers.arm(later, Waker::noop().clone());
     assert!(key.is_ok());
     monitor.look();
@@ -426,7 +423,7 @@ fn it_stays_up_while_work_waits_for_a_thread() {
     shared.threads.refused.store(true, Relaxed);
     assert_eq!(sleeps_after(&mut monitor), None);
     shared.drain_global();
-    assert_eq!(sleeps_after(&mut monitor), Some(IDLE_LOOKS));
+    assert_eq!(sleeps_after(&mut monitor), Some(PACE_IDLE_LOOKS));
     shared.threads.refused.store(false, Relaxed);
     end(runtime, []);
 }
@@ -455,11 +452,11 @@ fn who_finds_no_permit_wakes_it() {
         watched.begins();
         assert_eq!(
             watched.rest(),
-            FAST,
+            PACE_FAST,
             "one look does not tell who is blocked"
         );
-        watched.looks_after(FAST);
-        assert_eq!(watched.rest(), BUSY, "two do");
+        watched.looks_after(PACE_FAST);
+        assert_eq!(watched.rest(), PACE_BUSY, "two do");
     }
     watched.end();
 }

@@ -7,9 +7,9 @@
 //! looks.
 
 use super::*;
-use crate::sched::{
-    monitor::{compute_only::RESTLESS_LOOKS, pace::COMPUTE_ONLY},
-    worker::BRANCH,
+use crate::{
+    policy::constants::{PACE_COMPUTE_ONLY, RESTLESS_LOOKS},
+    sched::worker::BRANCH,
 };
 
 /// Two threads with both permits, in branches of joins, one that has none, and the monitor, which
@@ -20,7 +20,7 @@ fn computing() -> Watched {
         thread.own_peer().progress.running.store(BRANCH, Relaxed);
     }
     watched.begins();
-    assert!(is_compute_only_after(&mut watched, BUSY));
+    assert!(is_compute_only_after(&mut watched, PACE_BUSY));
     watched
 }
 
@@ -81,13 +81,13 @@ fn it_is_calm_where_nothing_but_computations_that_fork_goes_on() {
     for (what, begin) in all {
         let mut watched = computing();
         begin(&watched);
-        assert!(!is_compute_only_after(&mut watched, BUSY), "{what}");
+        assert!(!is_compute_only_after(&mut watched, PACE_BUSY), "{what}");
         end_of(watched);
     }
     let mut watched = computing();
     polls(&watched.threads[1]);
     assert!(
-        !is_compute_only_after(&mut watched, BUSY),
+        !is_compute_only_after(&mut watched, PACE_BUSY),
         "it does not fork"
     );
     end_of(watched);
@@ -95,7 +95,7 @@ fn it_is_calm_where_nothing_but_computations_that_fork_goes_on() {
     let (_sender, mut receiver) = pipe::new().unwrap();
     let netpoll = &watched.shared().io.netpoll;
     let source = Registration::new(netpoll, &mut receiver, Interest::READABLE).unwrap();
-    assert!(!is_compute_only_after(&mut watched, BUSY), "a source");
+    assert!(!is_compute_only_after(&mut watched, PACE_BUSY), "a source");
     drop(source);
     end_of(watched);
 }
@@ -103,12 +103,12 @@ fn it_is_calm_where_nothing_but_computations_that_fork_goes_on() {
 #[test]
 fn it_is_not_calm_for_some_looks_after_a_thread_waited() {
     let mut watched = computing();
-    let tenth = BUSY / 10;
+    let tenth = PACE_BUSY / 10;
     let mut used_all_but = |waited: Duration| {
         // What it has used is the time, in a simulation.
         let now = watched.shared().time.clock().now_ns();
         watched.monitor.compute_only.cpu[0] = Some(now + waited.as_nanos() as u64);
-        is_compute_only_after(&mut watched, BUSY)
+        is_compute_only_after(&mut watched, PACE_BUSY)
     };
     assert!(used_all_but(tenth));
     assert!(!used_all_but(tenth + Duration::from_nanos(1)));
@@ -124,13 +124,13 @@ fn who_pushes_for_all_wakes_it() {
     let mut watched = computing();
     let begin = |watched: &mut Watched| {
         assert_eq!(
-            rest_after(&mut watched.monitor, FAST_LOOKS + 20),
-            COMPUTE_ONLY
+            rest_after(&mut watched.monitor, PACE_FAST_LOOKS + 20),
+            PACE_COMPUTE_ONLY
         );
     };
     let end = |watched: &mut Watched| {
         watched.shared().drain_global();
-        assert!(is_compute_only_after(watched, BUSY));
+        assert!(is_compute_only_after(watched, PACE_BUSY));
     };
     begin(&mut watched);
     watched.wants();
@@ -138,7 +138,7 @@ fn who_pushes_for_all_wakes_it() {
     end(&mut watched);
     // Pushed before it says that it sleeps.
     watched.wants();
-    assert_eq!(watched.rest(), FAST);
+    assert_eq!(watched.rest(), PACE_FAST);
     end(&mut watched);
     begin(&mut watched);
     watched.monitor.look();

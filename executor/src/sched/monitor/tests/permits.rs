@@ -16,17 +16,10 @@
 //! computation, or if it is not noted who forks; the last if a shared branch counts among what
 //! others need a computing thread's permit for, or if who shares one does not give way.
 
-use super::{
-    super::{
-        classify::{LOOK_NS, SLICE_NS},
-        pace::BUSY,
-        *,
-    },
-    Watched,
-};
+use super::{super::*, Watched};
 use crate::{
     context, join,
-    policy::constants::FORK_SLICE,
+    policy::constants::{FORK_SLICE, LOOK_NS, PACE_BUSY, SHORT_WAIT_NS, SLICE_NS},
     runtime::{Builder, Runtime},
     sched::{
         find::tests::{runtime, thread},
@@ -40,7 +33,7 @@ use crate::{
     timer::Clock,
 };
 
-const SHORT_WAIT: Duration = Duration::from_nanos(short_wait::SHORT_WAIT_NS);
+const SHORT_WAIT: Duration = Duration::from_nanos(SHORT_WAIT_NS);
 const SLICE: Duration = Duration::from_nanos(SLICE_NS);
 
 /// Two threads with both permits, the first of which is in a poll, and the monitor; a task waits
@@ -92,7 +85,7 @@ impl Beside {
     fn is_waited_for(&mut self) -> bool {
         self.begins();
         self.blocks(true);
-        let waited = self.keeps_it(FAST);
+        let waited = self.keeps_it(PACE_FAST);
         if waited {
             assert!(!self.keeps_it(SHORT_WAIT), "that is long enough");
         }
@@ -135,11 +128,15 @@ fn a_short_wait_keeps_the_permit() {
     let mut beside = Beside::new();
     beside.begins();
     beside.blocks(true);
-    assert!(beside.keeps_it(FAST));
+    assert!(beside.keeps_it(PACE_FAST));
     let Rest::For(rest) = beside.monitor.rest() else {
         panic!("work waits");
     };
-    assert_eq!(rest, SHORT_WAIT - FAST, "it looks when the wait is over");
+    assert_eq!(
+        rest,
+        SHORT_WAIT - PACE_FAST,
+        "it looks when the wait is over"
+    );
     assert!(!beside.keeps_it(rest), "it has waited long enough");
     beside.comes_back();
     beside.begins();
@@ -158,12 +155,12 @@ fn who_waits_for_long_is_mostly_not_waited_for() {
     for ends in [false, true] {
         beside.begins();
         beside.blocks(true);
-        assert!(beside.keeps_it(FAST));
+        assert!(beside.keeps_it(PACE_FAST));
         if ends {
             beside.begins();
         } else {
             beside.blocks(false);
-            assert!(beside.keeps_it(FAST));
+            assert!(beside.keeps_it(PACE_FAST));
         }
         let waits: Vec<_> = (0..3).map(|_| beside.is_waited_for()).collect();
         assert_eq!(waits, [true, true, false]);
@@ -177,7 +174,7 @@ fn a_long_wait_that_nobody_minds_is_no_short_one() {
     for _ in 0..2 {
         beside.begins();
         beside.blocks(true);
-        assert!(beside.keeps_it(FAST));
+        assert!(beside.keeps_it(PACE_FAST));
         beside.runtime.handle().shared().drain_global();
         assert!(beside.keeps_it(SHORT_WAIT), "nobody needs it any more");
         beside.begins();
@@ -191,18 +188,18 @@ fn a_long_wait_that_nobody_minds_is_no_short_one() {
 fn who_has_had_its_slice_is_not_waited_for() {
     let mut beside = Beside::new();
     beside.begins();
-    assert!(beside.keeps_it(SLICE - FAST), "it computes");
+    assert!(beside.keeps_it(SLICE - PACE_FAST), "it computes");
     beside.blocks(true);
-    assert!(!beside.keeps_it(FAST));
+    assert!(!beside.keeps_it(PACE_FAST));
     beside.comes_back();
     beside.begins();
-    assert!(beside.keeps_it(SLICE - 2 * FAST), "it computes");
+    assert!(beside.keeps_it(SLICE - 2 * PACE_FAST), "it computes");
     beside.blocks(true);
-    assert!(beside.keeps_it(FAST));
+    assert!(beside.keeps_it(PACE_FAST));
     let Rest::For(rest) = beside.monitor.rest() else {
         panic!("work waits");
     };
-    assert_eq!(rest, FAST, "it looks when the slice is over");
+    assert_eq!(rest, PACE_FAST, "it looks when the slice is over");
     beside.end();
 }
 
@@ -233,7 +230,7 @@ fn who_computes_for_a_slice_gives_its_permit_to_what_is_queued() {
         } else {
             assert!(other.lrq.push(task).is_ok());
         }
-        assert!(watched.looks_after(FAST), "it had to act");
+        assert!(watched.looks_after(PACE_FAST), "it had to act");
         assert!(!watched.peer().state.has_permit());
         watched.end();
     }
@@ -244,9 +241,12 @@ fn who_asked_for_a_permit_gets_it_from_the_next_look_too() {
     let mut watched = Watched::new(runtime(), 2);
     watched.begins();
     watched.shared().need_permit();
-    assert!(!watched.looks_after(SLICE - FAST), "its slice is not over");
+    assert!(
+        !watched.looks_after(SLICE - PACE_FAST),
+        "its slice is not over"
+    );
     // What was queued was taken meanwhile; more may come to who asked.
-    assert!(watched.looks_after(FAST));
+    assert!(watched.looks_after(PACE_FAST));
     assert!(!watched.peer().state.has_permit());
     watched.end();
 }
@@ -269,8 +269,8 @@ fn of_computations_that_fork_one_a_look_loses_its_permit() {
         watched.shared().need_permit();
         assert!(!watched.looks_after(slice), "there is no hurry");
         assert_eq!(permits(), 1, "who got the other takes what is queued");
-        assert_ne!(watched.rest(), FAST, "it does not ask at once again");
-        watched.looks_after(BUSY);
+        assert_ne!(watched.rest(), PACE_FAST, "it does not ask at once again");
+        watched.looks_after(PACE_BUSY);
         // Half of the workers before their slice is over.
         assert_eq!(permits(), usize::from(slice == FORK_SLICE));
         watched.looks_after(SLICE);
@@ -299,7 +299,7 @@ fn who_computes_on_is_a_stray_until_it_blocks() {
         watched.looks_after(SLICE);
         assert!(watched.peer().is_detached());
         forks(&watched);
-        watched.looks_after(BUSY);
+        watched.looks_after(PACE_BUSY);
         assert!(watched.peer().is_detached(), "it computes on");
         assert!(branch_deque.ask(), "nobody asks for a core");
         forks(&watched);
@@ -307,7 +307,7 @@ fn who_computes_on_is_a_stray_until_it_blocks() {
             watched.begins();
         } else {
             watched.blocks(true);
-            watched.looks_after(BUSY);
+            watched.looks_after(PACE_BUSY);
         }
         assert!(!watched.peer().is_detached());
         assert!(!branch_deque.ask(), "its core is free, and nobody asks");
@@ -329,7 +329,7 @@ fn who_mostly_sleeps_is_no_stray() {
         // One that sleeps has used nothing at all, in a simulation.
         let used = if sleeps { 0 } else { then };
         watched.monitor.memory.seen[0].share.cpu = Some(used.saturating_sub(ran));
-        watched.looks_after(BUSY);
+        watched.looks_after(PACE_BUSY);
         watched.peer().is_detached()
     };
     let quarter = LOOK_NS / 4;

@@ -54,7 +54,7 @@ fn the_system_is_not_asked_what_a_thread_waits_for_beside_a_free_permit() {
         watched.blocks(true);
         for _ in 0..2 {
             watched.begins();
-            (0..3).for_each(|_| _ = watched.looks_after(BUSY));
+            (0..3).for_each(|_| _ = watched.looks_after(PACE_BUSY));
         }
         let read = *sim_threads(&watched.runtime).files_read.lock();
         assert_eq!(read, files, "{threads} of two permits are taken");
@@ -86,7 +86,7 @@ fn who_makes_few_ticks_is_sent_to_the_global_queue() {
         change(&watched);
         watched.peer().attention.store(0, Relaxed);
         watched.peer().progress.ticks.fetch_add(ticks, Relaxed);
-        watched.looks_after(BUSY);
+        watched.looks_after(PACE_BUSY);
         let sent = watched.peer().attention.load(Relaxed) == attention::GLOBAL;
         assert_eq!(watched.monitor.found.watchful, sent);
         sent
@@ -112,20 +112,20 @@ fn who_makes_few_ticks_is_sent_to_the_global_queue() {
 fn a_poll_that_computes_or_blocks_is_looked_at_often_where_permits_are_short() {
     let mut watched = Watched::new(runtime(), 2);
     watched.begins();
-    watched.looks_after(BUSY / 2 - MOMENT);
+    watched.looks_after(PACE_BUSY / 2 - MOMENT);
     assert!(
         !watched.monitor.found.watchful,
         "it waited for a core most of the time"
     );
-    watched.looks_after(BUSY / 2);
+    watched.looks_after(PACE_BUSY / 2);
     assert!(watched.monitor.found.watchful, "it computes");
     watched.blocks(true);
-    watched.looks_after(FAST);
+    watched.looks_after(PACE_FAST);
     assert!(watched.monitor.found.watchful, "it blocks");
     watched.end();
     let mut watched = Watched::new(runtime(), 1);
     watched.begins();
-    watched.looks_after(BUSY);
+    watched.looks_after(PACE_BUSY);
     assert!(!watched.monitor.found.watchful, "a permit is free");
     watched.end();
 }
@@ -134,7 +134,7 @@ fn a_poll_that_computes_or_blocks_is_looked_at_often_where_permits_are_short() {
 fn what_a_long_poll_left_next_wakes_a_thread() {
     let mut watched = Watched::new(runtime(), 1);
     watched.begins();
-    assert!(!watched.looks_after(FAST), "it left nothing");
+    assert!(!watched.looks_after(PACE_FAST), "it left nothing");
     assert_eq!(sim_threads(&watched.runtime).len(), 0);
     let permit = watched.shared().idle.acquire().expect("one is free");
     let task = watched.task();
@@ -142,7 +142,7 @@ fn what_a_long_poll_left_next_wakes_a_thread() {
     watched.shared().idle.release(permit, None);
     assert!(!watched.begins(), "this may be a short one");
     assert_eq!(sim_threads(&watched.runtime).len(), 0);
-    assert!(watched.looks_after(FAST));
+    assert!(watched.looks_after(PACE_FAST));
     assert_eq!(sim_threads(&watched.runtime).len(), 1);
     assert!(
         watched.peer().queues.runnext.peek().is_some(),
@@ -162,7 +162,7 @@ fn what_a_stuck_poll_left_next_goes_to_the_global_queue() {
         "it has its permit"
     );
     let permit = watched.peer().state.revoke().expect("as was said");
-    assert!(watched.looks_after(FAST));
+    assert!(watched.looks_after(PACE_FAST));
     assert!(watched.peer().queues.runnext.peek().is_none());
     assert_eq!(watched.shared().queues.grq.len(), 1);
     assert!(watched.peer().flags.gave_away.load(Relaxed));
@@ -175,17 +175,17 @@ fn who_is_stuck_is_looked_at_often_if_that_is_not_announced() {
     let mut watched = Watched::new(runtime(), 2);
     watched.begins();
     let permit = watched.peer().state.revoke().expect("it had one");
-    watched.looks_after(FAST);
+    watched.looks_after(PACE_FAST);
     assert!(
         watched.monitor.found.watchful,
         "it may be back at any moment, and stuck again"
     );
     watched.peer().flags.announced.store(true, Relaxed);
-    watched.looks_after(FAST);
+    watched.looks_after(PACE_FAST);
     assert!(!watched.monitor.found.watchful);
     watched.peer().flags.announced.store(false, Relaxed);
     watched.is_in_a_poll(false);
-    watched.looks_after(FAST);
+    watched.looks_after(PACE_FAST);
     assert!(!watched.monitor.found.watchful);
     watched.peer().state.run(permit);
     watched.end();
@@ -201,9 +201,9 @@ fn a_child_goes_to_others_once_two_looks_saw_that_its_poll_blocks() {
     watched.begins();
     watched.peer().flags.announced.store(false, Relaxed);
     watched.blocks(true);
-    assert!(!watched.looks_after(FAST));
+    assert!(!watched.looks_after(PACE_FAST));
     assert!(watched.peer().queues.direct.peek().is_some());
-    assert!(watched.looks_after(FAST));
+    assert!(watched.looks_after(PACE_FAST));
     assert!(watched.peer().queues.direct.peek().is_none());
     assert_eq!(watched.shared().queues.grq.len(), 1);
     assert!(watched.peer().flags.gave_away.load(Relaxed));
@@ -217,19 +217,22 @@ fn a_new_poll_that_is_on_no_core_is_looked_at_again_at_once() {
         watched.blocks(blocks);
         watched.peer().progress.ticks.fetch_add(1, Relaxed);
         watched.looks_after(after);
-        watched.rest() == FAST
+        watched.rest() == PACE_FAST
     };
-    assert!(!again(&mut watched, true, BUSY), "nobody needs its permit");
+    assert!(
+        !again(&mut watched, true, PACE_BUSY),
+        "nobody needs its permit"
+    );
     watched.wants();
-    assert!(!again(&mut watched, false, BUSY), "it computes");
-    assert!(again(&mut watched, true, BUSY));
-    assert!(!again(&mut watched, true, FAST), "not twice in a row");
-    assert!(again(&mut watched, true, BUSY));
+    assert!(!again(&mut watched, false, PACE_BUSY), "it computes");
+    assert!(again(&mut watched, true, PACE_BUSY));
+    assert!(!again(&mut watched, true, PACE_FAST), "not twice in a row");
+    assert!(again(&mut watched, true, PACE_BUSY));
     let permit = watched.peer().state.revoke().expect("it had one");
-    watched.looks_after(FAST);
+    watched.looks_after(PACE_FAST);
     watched.peer().progress.ticks.fetch_add(1, Relaxed);
-    watched.looks_after(BUSY);
-    assert_ne!(watched.rest(), FAST, "it has no permit to lose");
+    watched.looks_after(PACE_BUSY);
+    assert_ne!(watched.rest(), PACE_FAST, "it has no permit to lose");
     watched.peer().state.run(permit);
     watched.end();
 }

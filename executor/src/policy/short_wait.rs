@@ -18,14 +18,14 @@
 
 use std::time::Duration;
 
-use super::classify::SLICE_NS;
-use crate::policy::{Backoff, Heuristic, constants::SHORT_WAITS};
+use super::{
+    Backoff, Heuristic,
+    constants::{SHORT_WAIT_NS, SHORT_WAITS, SLICE_NS},
+};
 
-/// Time for which a thread that blocks keeps its permit, if such waits are mostly shorter.
-pub(super) const SHORT_WAIT_NS: u64 = 1_000_000;
 /// What is remembered of a worker whose thread may be blocked.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Wait {
+pub(crate) struct Wait {
     /// Since when its CPU time has not moved, by the looks.
     since: u64,
     short_wait: ShortWait,
@@ -43,7 +43,7 @@ enum ShortWait {
 }
 
 impl Wait {
-    pub(super) fn begin(now: u64) -> Self {
+    pub(crate) fn begin(now: u64) -> Self {
         Self {
             since: now,
             short_wait: ShortWait::Open,
@@ -51,20 +51,20 @@ impl Wait {
     }
 
     /// After a sleep of the monitor: what came of it is not known.
-    pub(super) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.short_wait = ShortWait::Open;
     }
 }
 
 /// What the monitor remembers of such waits.
-pub(super) struct ShortWaits {
+pub(crate) struct ShortWaits {
     pay: Backoff,
     /// The last look saw a thread that may wait on: for how long, in nanoseconds.
     left: Option<u64>,
 }
 
 impl ShortWaits {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             pay: Backoff::new(SHORT_WAITS),
             left: None,
@@ -72,12 +72,12 @@ impl ShortWaits {
     }
 
     /// Time until the first wait is too long, as the last look saw it.
-    pub(super) fn take_left(&mut self) -> Option<Duration> {
+    pub(crate) fn take_left(&mut self) -> Option<Duration> {
         self.left.take().map(Duration::from_nanos)
     }
 
     /// Its thread goes on, or is in no poll, or in another one.
-    pub(super) fn end(&self, wait: &mut Wait) {
+    pub(crate) fn end(&self, wait: &mut Wait) {
         if wait.short_wait == ShortWait::Granted {
             self.pay.settle(true);
         }
@@ -86,7 +86,7 @@ impl ShortWaits {
 
     /// At a look at a poll that was first seen at `began`: its thread has stood still since the
     /// last look, or not.
-    pub(super) fn look(&self, wait: &mut Wait, began: u64, now: u64, stood_still: bool) {
+    pub(crate) fn look(&self, wait: &mut Wait, began: u64, now: u64, stood_still: bool) {
         if !stood_still {
             self.end(wait);
             wait.since = now;
@@ -100,7 +100,7 @@ impl ShortWaits {
 
     /// Whether its thread, which is blocked and has not had its slice, keeps its permit although
     /// others need it.
-    pub(super) fn is_granted(&mut self, wait: &mut Wait, began: u64, now: u64) -> bool {
+    pub(crate) fn is_granted(&mut self, wait: &mut Wait, began: u64, now: u64) -> bool {
         let waited = now - wait.since;
         if wait.short_wait == ShortWait::Open {
             let granted =

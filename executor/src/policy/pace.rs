@@ -1,76 +1,66 @@
-//! How long the monitor rests between two looks: a pure function of what it found.
+//! How long the monitor (`sched/monitor.rs`) rests between two looks, by what it found.
 //!
 //! A look is cheap. Waking a thread for it is not: on a machine whose cores all compute, a look
 //! every 20 us takes 12 % of their time, one every 100 us takes 7 %, and one every millisecond up
-//! to 5 %. So the period is short only after a look that had to act, and for [`FAST_LOOKS`] quiet
-//! looks after that. From then on it doubles, up to the first of these limits that applies:
+//! to 5 %. So the period is short only after a look that had to act, and for [`PACE_FAST_LOOKS`]
+//! quiet looks after that. From then on it doubles, up to the first of these limits that applies:
 //!
 //! | limit | while |
 //! | --- | --- |
-//! | [`COMPUTE_ONLY`] | only computations that fork go on (`compute_only.rs`) |
-//! | [`BUSY`] | something is under way that is not over with a look |
-//! | [`SLOW`] | a permit is free |
-//! | [`BUSY`] | no permit is free |
+//! | [`PACE_COMPUTE_ONLY`] | only computations that fork go on (`sched/monitor/compute_only.rs`) |
+//! | [`PACE_BUSY`] | something is under way that is not over with a look |
+//! | [`PACE_SLOW`] | a permit is free |
+//! | [`PACE_BUSY`] | no permit is free |
 //!
 //! A rest is shorter than the period in two cases:
 //!
-//! - the next look tells which thread is blocked: then it is [`FAST`];
+//! - the next look tells which thread is blocked: then it is [`PACE_FAST`];
 //! - a thread is in a short wait (`short_wait.rs`): then the rest ends with that wait.
 //!
-//! After [`IDLE_LOOKS`] looks in a row that found a runtime where nothing runs, the monitor may
-//! sleep until a thread takes a permit.
+//! After [`PACE_IDLE_LOOKS`] looks in a row that found a runtime where nothing runs, the monitor
+//! may sleep until a thread takes a permit.
 //!
 //! What was measured: `docs/decisions/2026-11-24-monitor.md`.
 
 use std::time::Duration;
 
-/// Period after a look that had to act. As Go's shortest.
-pub(super) const FAST: Duration = Duration::from_micros(20);
-/// Looks in a row at that period. As in Go: 50, so one millisecond.
-pub(super) const FAST_LOOKS: u32 = 50;
-/// Longest period while no permit is free, or something is under way.
-pub(super) const BUSY: Duration = Duration::from_millis(1);
-/// Longest period while only computations that fork go on.
-pub(super) const COMPUTE_ONLY: Duration = Duration::from_millis(4);
-/// Longest period while a permit is free. As in Go.
-pub(super) const SLOW: Duration = Duration::from_millis(10);
-/// Looks in a row at an idle runtime before the monitor sleeps. Guessed: at this number, a program
-/// that calls in now and then does not wake the monitor each time.
-pub(super) const IDLE_LOOKS: u32 = 5;
+use super::constants::{
+    PACE_BUSY, PACE_COMPUTE_ONLY, PACE_FAST, PACE_FAST_LOOKS, PACE_IDLE_LOOKS, PACE_SLOW,
+};
 
 /// What the pace depends on.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Facts {
+pub(crate) struct Facts {
     /// The last look had to act.
-    pub(super) acted: bool,
+    pub(crate) acted: bool,
     /// The next look tells which thread is blocked.
-    pub(super) again: bool,
+    pub(crate) again: bool,
     /// Something is under way that is not over with the last look.
-    pub(super) watchful: bool,
-    pub(super) compute_only: bool,
+    pub(crate) watchful: bool,
+    pub(crate) compute_only: bool,
     /// A permit is free.
-    pub(super) spare: bool,
+    pub(crate) spare: bool,
     /// No permit is taken, and nothing waits for a look.
-    pub(super) idle: bool,
+    pub(crate) idle: bool,
     /// Time left of the shortest short wait.
-    pub(super) wait: Option<Duration>,
+    pub(crate) wait: Option<Duration>,
 }
 
 /// What follows from the facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     /// Time until the next look.
-    pub(super) rest: Duration,
+    pub(crate) rest: Duration,
     /// The monitor may sleep instead until a thread takes a permit.
-    pub(super) may_sleep: bool,
+    pub(crate) may_sleep: bool,
     /// A task that is pushed for all cannot wait for the end of the rest; see *A long rest* in
-    /// `idle.rs`.
-    pub(super) is_long: bool,
+    /// `sched/idle.rs`.
+    pub(crate) is_long: bool,
 }
 
 /// What the pace was so far.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     period: Duration,
     /// Looks since the last one that had to act.
     quiet_looks: u32,
@@ -78,33 +68,33 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// At the begin, and after a sleep: the first rest is [`BUSY`], which is twice this.
-    pub(super) fn new() -> Self {
+    /// At the begin, and after a sleep: the first rest is [`PACE_BUSY`], which is twice this.
+    pub(crate) fn new() -> Self {
         Self {
-            period: BUSY / 2,
+            period: PACE_BUSY / 2,
             quiet_looks: 0,
             idle_looks: 0,
         }
     }
 
     /// After a look, or at the begin.
-    pub(super) fn next(&mut self, facts: &Facts) -> Plan {
+    pub(crate) fn next(&mut self, facts: &Facts) -> Plan {
         self.idle_looks = if facts.idle { self.idle_looks + 1 } else { 0 };
         self.quiet_looks = if facts.acted { 0 } else { self.quiet_looks + 1 };
         if facts.acted {
-            self.period = FAST;
-        } else if self.period > FAST || self.quiet_looks >= FAST_LOOKS {
+            self.period = PACE_FAST;
+        } else if self.period > PACE_FAST || self.quiet_looks >= PACE_FAST_LOOKS {
             self.period = (self.period * 2).min(longest(facts));
         }
         let rest = match facts.wait {
-            _ if facts.again => FAST,
-            Some(left) => self.period.min(left.max(FAST)),
+            _ if facts.again => PACE_FAST,
+            Some(left) => self.period.min(left.max(PACE_FAST)),
             None => self.period,
         };
         Plan {
             rest,
-            may_sleep: self.idle_looks >= IDLE_LOOKS,
-            is_long: facts.compute_only && rest > BUSY,
+            may_sleep: self.idle_looks >= PACE_IDLE_LOOKS,
+            is_long: facts.compute_only && rest > PACE_BUSY,
         }
     }
 }
@@ -114,10 +104,10 @@ fn longest(facts: &Facts) -> Duration {
     match facts {
         Facts {
             compute_only: true, ..
-        } => COMPUTE_ONLY,
-        Facts { watchful: true, .. } => BUSY,
-        Facts { spare: true, .. } => SLOW,
-        _ => BUSY,
+        } => PACE_COMPUTE_ONLY,
+        Facts { watchful: true, .. } => PACE_BUSY,
+        Facts { spare: true, .. } => PACE_SLOW,
+        _ => PACE_BUSY,
     }
 }
 
@@ -152,14 +142,14 @@ mod tests {
             ..quiet
         };
         let mut pace = Pace::new();
-        assert_eq!(after(&mut pace, 1, &quiet), BUSY);
+        assert_eq!(after(&mut pace, 1, &quiet), PACE_BUSY);
         for _ in 0..2 {
-            assert_eq!(after(&mut pace, 1, &acted), FAST);
-            assert_eq!(after(&mut pace, FAST_LOOKS - 1, &quiet), FAST);
-            assert_eq!(after(&mut pace, 1, &quiet), 2 * FAST);
-            assert_eq!(after(&mut pace, 1, &quiet), 4 * FAST);
+            assert_eq!(after(&mut pace, 1, &acted), PACE_FAST);
+            assert_eq!(after(&mut pace, PACE_FAST_LOOKS - 1, &quiet), PACE_FAST);
+            assert_eq!(after(&mut pace, 1, &quiet), 2 * PACE_FAST);
+            assert_eq!(after(&mut pace, 1, &quiet), 4 * PACE_FAST);
         }
-        assert_eq!(after(&mut pace, 20, &quiet), SLOW);
+        assert_eq!(after(&mut pace, 20, &quiet), PACE_SLOW);
     }
 
     #[test]
@@ -172,12 +162,12 @@ mod tests {
             ..QUIET
         };
         let table = [
-            (facts(false, false, false), BUSY),
-            (facts(false, false, true), SLOW),
-            (facts(false, true, false), BUSY),
-            (facts(false, true, true), BUSY),
-            (facts(true, false, false), COMPUTE_ONLY),
-            (facts(true, true, false), COMPUTE_ONLY),
+            (facts(false, false, false), PACE_BUSY),
+            (facts(false, false, true), PACE_SLOW),
+            (facts(false, true, false), PACE_BUSY),
+            (facts(false, true, true), PACE_BUSY),
+            (facts(true, false, false), PACE_COMPUTE_ONLY),
+            (facts(true, true, false), PACE_COMPUTE_ONLY),
         ];
         for (facts, longest) in table {
             assert_eq!(after(&mut Pace::new(), 20, &facts), longest, "{facts:?}");
@@ -188,12 +178,12 @@ mod tests {
     fn a_rest_is_shorter_where_a_look_is_due_before() {
         let soon = Duration::from_nanos(1);
         let table = [
-            (None, false, BUSY),
-            (None, true, FAST),
-            (Some(soon), false, FAST),
-            (Some(BUSY / 2), false, BUSY / 2),
-            (Some(2 * BUSY), false, BUSY),
-            (Some(BUSY / 2), true, FAST),
+            (None, false, PACE_BUSY),
+            (None, true, PACE_FAST),
+            (Some(soon), false, PACE_FAST),
+            (Some(PACE_BUSY / 2), false, PACE_BUSY / 2),
+            (Some(2 * PACE_BUSY), false, PACE_BUSY),
+            (Some(PACE_BUSY / 2), true, PACE_FAST),
         ];
         for (wait, again, rest) in table {
             let facts = Facts {
@@ -210,7 +200,7 @@ mod tests {
             ..QUIET
         };
         after(&mut pace, 1, &again);
-        assert_eq!(after(&mut pace, 1, &QUIET), BUSY);
+        assert_eq!(after(&mut pace, 1, &QUIET), PACE_BUSY);
     }
 
     #[test]
@@ -222,7 +212,7 @@ mod tests {
         };
         let mut pace = Pace::new();
         for _ in 0..2 {
-            for _ in 1..IDLE_LOOKS {
+            for _ in 1..PACE_IDLE_LOOKS {
                 assert!(!pace.next(&idle).may_sleep);
             }
             assert!(pace.next(&idle).may_sleep);
