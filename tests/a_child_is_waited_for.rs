@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use futures::{FutureExt, future::join_all};
 use net_support::{Limit, runtime, with_workers};
-use ws::process::Child;
+use ws::process::{self, Child};
 
 fn sh(script: &str) -> io::Result<Child> {
-    Child::new(Command::new("sh").args(["-c", script]).spawn()?)
+    Child::new(process::spawn(Command::new("sh").args(["-c", script]))?)
 }
 
 /// A child that runs as long as its input is open.

@@ -89,6 +89,14 @@ pub fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
     sched::block_in_place(f)
 }
 
+/// Runs a closure that starts a process and waits until it runs: this worker's permit stays with it
+/// meanwhile, as if it computed, since the child has its core. Anywhere else, it just calls the
+/// closure.
+#[doc(hidden)]
+pub fn start_process<R>(f: impl FnOnce() -> R) -> R {
+    sched::start_process(f)
+}
+
 /// How often bound threads pass a call on at most. Guessed: the first time does it nearly always.
 const PASSES_MAX: u32 = 4;
 

@@ -71,6 +71,9 @@ mod timer;
 #[doc(hidden)]
 pub mod netpoll;
 
+#[cfg(not(ws_loom))]
+#[doc(hidden)]
+pub use self::blocking::start_process;
 #[doc(hidden)]
 pub use self::cell::quietly;
 #[cfg(not(ws_loom))]

@@ -84,7 +84,7 @@ mod worker;
 #[cfg(not(ws_loom))]
 pub(crate) use self::{
     block_on::{LazyWorker, Root, block_on, run, run_local},
-    in_place::block_in_place,
+    in_place::{block_in_place, start_process},
     inject::fresh_id,
     shared::Shared,
     worker::Worker,

@@ -4,10 +4,11 @@
 //!
 //! ```
 //! use std::process::Command;
-//! use ws::process::Child;
+//! use ws::process::{self, Child};
 //!
 //! # ws::runtime::Runtime::new()?.block_on(async {
-//! let mut child = Child::new(Command::new("sh").args(["-c", "exit 7"]).spawn()?)?;
+//! let child = process::spawn(Command::new("sh").args(["-c", "exit 7"]))?;
+//! let mut child = Child::new(child)?;
 //! assert_eq!(child.wait().await?.code(), Some(7));
 //! # Ok::<(), std::io::Error>(())
 //! # })?;
@@ -50,6 +51,34 @@ use crate::{
     current,
     signal::unix::{Signal, SignalKind},
 };
+
+/// Starts a process: as [`process::Command::spawn`], but for what it is to the scheduler.
+///
+/// The system stops the thread until the child runs on its own. Elsewhere that is a block, and the
+/// worker's place is given to another thread. But the child needs the core of that place, so here
+/// the thread keeps it, for as long as a poll may take (10 ms). Outside of a runtime it is std's
+/// function.
+///
+/// # Errors
+///
+/// What the system says.
+///
+/// # Examples
+///
+/// ```
+/// use std::process::Command;
+/// use ws::process::{self, Child};
+///
+/// # ws::runtime::Runtime::new()?.block_on(async {
+/// let mut child = Child::new(process::spawn(&mut Command::new("true"))?)?;
+/// assert!(child.wait().await?.success());
+/// # Ok::<(), std::io::Error>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn spawn(command: &mut process::Command) -> io::Result<process::Child> {
+    ws_executor::start_process(|| command.spawn())
+}
 
 /// A child process that tasks can wait for.
 ///

@@ -180,6 +180,9 @@ pub(crate) struct Flags {
     /// The thread is in code that it has announced to block (`blocking.rs`). Written by that
     /// thread.
     pub(crate) announced: AtomicBool,
+    /// The thread waits for a process that it starts, whose first steps take its core; see
+    /// `in_place.rs`. Written by that thread.
+    pub(crate) starts_process: AtomicBool,
     /// The thread is in `block_on`, and takes nothing of others. Written by that thread.
     pub(crate) own: AtomicBool,
     /// While it is parked: the thread has pinned tasks or a root, and these wait for all that it

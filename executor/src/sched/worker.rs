@@ -448,6 +448,11 @@ impl Worker {
         event!(self, Return, &(), self.peer().state.has_permit());
     }
 
+    /// Its thread starts a process, or has done so; see *Starting a process* in `in_place.rs`.
+    pub(super) fn mark_start_of_process(&self, starts: bool) {
+        self.peer().flags.starts_process.store(starts, Relaxed);
+    }
+
     /// *Give way at a fork*: a poll that lost its permit, or gives it to I/O and timers, waits for
     /// another before it forks on. Without the monitor it only tries for one: it lost the permit by
     /// announcing a block, and ends without one, as any such poll does.

@@ -9,7 +9,7 @@ use std::{
     process::{Command as StdCommand, ExitStatus, Output, Stdio},
 };
 
-use super::Child;
+use super::{Child, ws};
 use crate::runtime::io_handle;
 
 /// See [tokio's](https://docs.rs/tokio/1.54.1/tokio/process/struct.Command.html).
@@ -120,7 +120,7 @@ impl Command {
     pub fn spawn(&mut self) -> io::Result<Child> {
         // Before there is a child that nobody would wait for.
         io_handle();
-        Child::new(self.std.spawn()?, self.kill_on_drop)
+        Child::new(ws::spawn(&mut self.std)?, self.kill_on_drop)
     }
 
     /// Starts the child, and waits for its end.

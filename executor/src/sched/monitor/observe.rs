@@ -95,6 +95,13 @@ pub(super) struct Asked<'a> {
     pub(super) now: u64,
 }
 
+impl Asked<'_> {
+    /// Its thread waits, but its core works for it: see `in_place.rs`.
+    fn starts_process(&self) -> bool {
+        self.peer.flags.starts_process.load(Relaxed)
+    }
+}
+
 impl Ask for Asked<'_> {
     fn cpu_time(&self) -> Option<u64> {
         self.shared.cpu_time_of(self.peer, self.now)
@@ -102,6 +109,7 @@ impl Ask for Asked<'_> {
 
     fn is_off_core(&self, cpu: Option<u64>) -> bool {
         cpu.is_some()
+            && !self.starts_process()
             && match &self.shared.threads.sim_threads {
                 None => cpu == self.cpu_time(),
                 Some(sim_threads) => sim_threads.is_blocked(self.peer.index),
@@ -109,6 +117,9 @@ impl Ask for Asked<'_> {
     }
 
     fn is_waiting(&self) -> bool {
+        if self.starts_process() {
+            return false;
+        }
         match &self.shared.threads.sim_threads {
             None => thread(self.peer).is_waiting() == Some(true),
             Some(sim_threads) => sim_threads.is_waiting(self.peer.index),

@@ -5,6 +5,9 @@
 //! that is only counted where somebody needs the permit still, and the fourth if the short wait
 //! outlasts a slice.
 //!
+//! *Starting a process*: that test fails if such a thread counts as one that blocks, or keeps its
+//! permit beyond a slice, or afterwards.
+//!
 //! J6, *Detached computations*: the first test of computations that fork fails if a look takes all
 //! their permits, or hurries, or comes at once for another, and if as many as there are lose it one
 //! by one; the next if a detached computation is not seen to block or to end, or no thread hears of
@@ -142,6 +145,23 @@ fn a_short_wait_keeps_the_permit() {
     beside.begins();
     beside.blocks(true);
     assert!(!beside.keeps_it(SHORT_WAIT), "nobody looked for so long");
+    beside.end();
+}
+
+#[test]
+fn a_thread_that_starts_a_process_has_its_slice() {
+    let mut beside = Beside::new();
+    beside.begins();
+    beside.poller.mark_start_of_process(true);
+    beside.blocks(true);
+    assert!(beside.keeps_it(2 * SHORT_WAIT), "its core is not free");
+    assert!(!beside.keeps_it(SLICE), "it has had its slice");
+    beside.comes_back();
+    beside.poller.mark_start_of_process(false);
+    beside.begins();
+    beside.blocks(true);
+    assert!(!beside.keeps_it(2 * SHORT_WAIT), "it blocks");
+    beside.comes_back();
     beside.end();
 }
 
