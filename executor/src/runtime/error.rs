@@ -70,6 +70,24 @@ impl Error for BuildError {
     }
 }
 
+/// With the system's kind, or [`InvalidInput`](io::ErrorKind::InvalidInput) for a knob: so that `?`
+/// works in a function that returns [`io::Result`].
+///
+/// ```
+/// let build = || -> std::io::Result<_> { Ok(ws::runtime::Builder::new().workers(0).build()?) };
+/// let error = build().unwrap_err();
+/// assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+/// ```
+impl From<BuildError> for io::Error {
+    fn from(error: BuildError) -> Self {
+        let kind = match &error.kind {
+            BuildErrorKind::Knob { .. } => io::ErrorKind::InvalidInput,
+            BuildErrorKind::System { error, .. } => error.kind(),
+        };
+        Self::new(kind, error)
+    }
+}
+
 /// There is no current runtime. See [`Handle::try_current`](super::Handle::try_current).
 #[derive(Clone, Debug)]
 pub struct TryCurrentError(());
