@@ -198,6 +198,13 @@ pub(super) fn tokio_tests(place: &Place) -> Result<(), Failure> {
         process::run(&mut cargo_in(folder, lint)?)?;
         tests.push(cargo_in(folder, "test --locked")?);
     }
+    // What tokio-console reads; its own tests are in the deep command.
+    let lint = "clippy --locked --quiet --all-features -- -D warnings";
+    let mut unstable = cargo_in("compat/tokio", lint)?;
+    unstable
+        .env("RUSTFLAGS", "--cfg tokio_unstable")
+        .env("CARGO_TARGET_DIR", place.target.join("tokio/unstable"));
+    process::run(&mut unstable)?;
     let mut suite = xtask("tokio-tests")?;
     suite.env("CARGO_TARGET_DIR", &place.target);
     tests.push(suite);
