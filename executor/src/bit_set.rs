@@ -4,8 +4,8 @@
 //! takes a lock, and neither waits for the other. A walk sees each word at one moment, and the set
 //! at none: who needs more than that says at the call which fences it relies on.
 //!
-//! Used for the Ps that can be woken (`sched/idle.rs`), those that have a thread (`sched/allp.rs`),
-//! and the shards that have timers (`timer/shard.rs`).
+//! Used for the Ps that can be woken (`permit/idle.rs`), those that have a thread
+//! (`permit/allp.rs`), and the shards that have timers (`timer/shard.rs`).
 
 use crate::sync::atomic::{
     AtomicU64,

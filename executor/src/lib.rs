@@ -10,7 +10,7 @@
 //! queue, until a waker counts a wake in its state word (`cell/state.rs`) and queues it again, on
 //! the waker's own P. When it is ready, its output stays in the cell for the [`task::JoinHandle`].
 //!
-//! Which threads sleep, search and are woken: `sched/idle.rs`. How it all ends:
+//! Which threads sleep, search and are woken: `permit/idle.rs`. How it all ends:
 //! `sched/shutdown.rs`.
 #![cfg_attr(
     ws_loom,
@@ -39,6 +39,7 @@ mod log;
 mod metrics;
 mod no_unwind;
 mod park;
+mod permit;
 #[cfg(not(ws_loom))]
 mod policy;
 #[cfg(not(ws_loom))]

@@ -1,7 +1,7 @@
 //! Loom models of the protocols, one file for each.
 //!
 //! They drive the shipped types and the shipped steps. What surrounds those in the scheduler and
-//! cannot run under loom (contexts, clocks, the netpoll) is what `sched/env.rs` asks for, and
+//! cannot run under loom (contexts, clocks, the netpoll) is what `permit/env.rs` asks for, and
 //! `mock.rs` brings it. The queues have their models in their own package.
 //!
 //! Each file says at its head what its models show, with how many preemptions, in what time, and

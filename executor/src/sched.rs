@@ -5,23 +5,11 @@
 //! | G | `Task` | `cell/raw.rs` |
 //! | M | [`Worker`]: a thread that has a P | `worker.rs` |
 //! | P | `Processor`, and its public face `Peer` | `processor.rs` |
-//! | what a P limits | [`Permit`](idle::Permit): `workers` of them | `idle.rs` |
+//! | what a P limits | [`Permit`](crate::permit::idle::Permit): `workers` of them | `permit/idle.rs` |
 //! | `sched` | [`Shared`] | `shared.rs` |
 //!
-//! Go takes the P from a thread that is stuck in a system call. A Rust poll is stuck without notice
-//! and may push at any moment. So here a P stays with its thread, and the permit moves
-//! (`idle.rs`). With it go the tasks in the queues of that P, to the global queue.
-//!
-//! The protocols of sleep, wake and shutdown are written once, over an environment trait that the
-//! models implement (`env.rs`, `sleep.rs`, `phase.rs`). The runtime brings `Shared` and [`Worker`]
-//! to them.
-
-pub(crate) mod allp;
-pub(crate) mod env;
-pub(crate) mod idle;
-pub(crate) mod keeper;
-pub(crate) mod phase;
-pub(crate) mod sleep;
+//! The protocols of sleep, wake and shutdown are one layer below, in `permit/`: they know no task.
+//! The runtime brings `Shared` and [`Worker`] to them.
 
 #[cfg(not(ws_loom))]
 mod affinity;
@@ -46,6 +34,8 @@ mod in_place;
 #[cfg(not(ws_loom))]
 mod inject;
 #[cfg(not(ws_loom))]
+mod keeper_life;
+#[cfg(not(ws_loom))]
 mod monitor;
 #[cfg(not(ws_loom))]
 mod nested;
@@ -69,7 +59,6 @@ mod sim;
 mod sim_threads;
 #[cfg(not(ws_loom))]
 pub(crate) mod stall;
-#[cfg(not(ws_loom))]
 #[cfg(all(test, not(ws_loom)))]
 mod tests;
 #[cfg(not(ws_loom))]

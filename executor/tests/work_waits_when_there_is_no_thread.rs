@@ -3,13 +3,13 @@
 //! and once a thread can be had it is done. A thread that waits in `block_on` does it itself if the
 //! runtime could start no thread at all.
 //!
-//! It fails, by a hang, when `refused` in `sched/env.rs` keeps the permit of a refused thread, when
-//! the monitor parks although work is queued, and when nobody stands in for the threads that are
-//! missing (`must_stand_in` in `sched/wait.rs`). And, as root, when it is said more than once that
-//! there is no thread for the monitor.
+//! It fails, by a hang, when `refused` in `permit/env.rs` keeps the permit of a refused thread,
+//! when the monitor parks although work is queued, and when nobody stands in for the threads that
+//! are missing (`must_stand_in` in `sched/wait.rs`). And, as root, when it is said more than once
+//! that there is no thread for the monitor.
 //!
-//! And when the runtime has no keeper (`sched/keeper.rs`): a task that a thread from outside spawns
-//! while the system refuses threads waits for ever then. Exactly one thread must be enough.
+//! And when the runtime has no keeper (`permit/keeper.rs`): a task that a thread from outside
+//! spawns while the system refuses threads waits for ever then. Exactly one thread must be enough.
 //!
 //! The limits are the process's, so each scenario runs in a child: under `RLIMIT_AS`, which refuses
 //! a stack of 1 GiB, and, if this is root, which no limit on processes binds, under `RLIMIT_NPROC`

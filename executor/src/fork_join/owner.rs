@@ -7,7 +7,7 @@
 //! one (J6). The thread that gets the permit serves them, finds nothing more, and would then take a
 //! branch. So every slice one more thread would compute on the same cores. Therefore the monitor
 //! asks the branch deque as a thief does, and a thread that comes to a fork without its permit
-//! waits there until it gets one, as *Pinned work* in `sched/idle.rs` has it. A thread that finds
+//! waits there until it gets one, as *Pinned work* in `permit/idle.rs` has it. A thread that finds
 //! no task gives its permit to such a thread before it takes a branch. A lock that the waiting
 //! thread holds is released later than otherwise. Like preemption, this cannot make two threads
 //! wait for each other.
@@ -116,13 +116,13 @@ use super::{BranchDeque, Header, Settled, Tail, compute, deque::NO_DEQUE, jobs::
 use crate::{
     context,
     no_unwind::NoUnwind,
+    permit::env::Env,
     policy::{
         Heuristic, TimedBackoff,
         constants::{FORK_WAKES, FORK_WAKES_PAUSE, JOIN_WAIT, JOIN_WAIT_LOOKS},
         forks::{are_far_apart, promotes},
     },
-    sched::events::event,
-    sched::{Shared, Worker, block_in_place, block_on, env::Env},
+    sched::{Shared, Worker, block_in_place, block_on, events::event},
     sync::{
         Arc,
         atomic::{Ordering::SeqCst, fence},

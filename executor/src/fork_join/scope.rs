@@ -57,7 +57,8 @@ use crate::{
     cell::discard,
     context,
     no_unwind::NoUnwind,
-    sched::{Shared, block_in_place, env::Env},
+    permit::env::Env,
+    sched::{Shared, block_in_place},
     sync::{Arc, Mutex},
 };
 

@@ -48,8 +48,8 @@ use super::{
 };
 use crate::{
     context,
+    permit::{env::Env, phase::ShutdownEnv},
     runtime::Builder,
-    sched::{env::Env, phase::ShutdownEnv},
     stack::{calls, here},
     sync::Arc,
 };

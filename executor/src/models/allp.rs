@@ -1,4 +1,4 @@
-//! *All Ps*: `sched/allp.rs`.
+//! *All Ps*: `permit/allp.rs`.
 //!
 //! | model | shows | bound | seconds | mutants that fail it |
 //! | --- | --- | --- | --- | --- |
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::both_ways::explore;
 use crate::{
-    sched::{
+    permit::{
         allp::{AllPs, ListedP},
         idle::Idle,
     },

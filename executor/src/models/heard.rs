@@ -1,4 +1,4 @@
-//! *Who is heard* (L6): `sched/env.rs`.
+//! *Who is heard* (L6): `permit/env.rs`.
 //!
 //! | model | shows | bound | seconds | mutants that fail it |
 //! | --- | --- | --- | --- | --- |
@@ -8,7 +8,7 @@
 //! A timer that nobody waits for is a deadlock, which loom reports.
 
 use super::{both_ways::explore, mock::mock_with_net};
-use crate::sched::sleep::Sleeper;
+use crate::permit::sleep::Sleeper;
 
 #[test]
 fn a_timer_that_is_armed_beside_a_release() {

@@ -1,4 +1,4 @@
-//! *The spinning hand-over*: `sched/idle.rs`.
+//! *The spinning hand-over*: `permit/idle.rs`.
 //!
 //! | model | shows | bound | seconds | mutants that fail it |
 //! | --- | --- | --- | --- | --- |
@@ -16,7 +16,7 @@ use super::{
     both_ways::explore,
     mock::{Job, Pair, mock, number},
 };
-use crate::sched::env::Env;
+use crate::permit::env::Env;
 
 #[test]
 fn nobody_sleeps_while_work_waits() {

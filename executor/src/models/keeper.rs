@@ -1,4 +1,4 @@
-//! The keeper (L5): `sched/keeper.rs`.
+//! The keeper (L5): `permit/keeper.rs`.
 //!
 //! | model | shows | bound | seconds | mutants that fail it |
 //! | --- | --- | --- | --- | --- |
@@ -27,13 +27,13 @@ use super::{
 };
 use crate::{
     park::Parker,
-    queue::{GlobalQueue, OrderedShared, Stealer, local_queue},
-    sched::{
+    permit::{
         env::{Env, PeerEnv},
         idle::{Idle, Permit, Spinning, WorkerStateCell},
         keeper::{Keeper, KeeperEnv},
         phase::{Phase, ShutdownEnv, Threads},
     },
+    queue::{GlobalQueue, OrderedShared, Stealer, local_queue},
     sync::{
         Condvar, Mutex,
         atomic::{AtomicBool, AtomicUsize},

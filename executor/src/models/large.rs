@@ -21,7 +21,7 @@ use super::{
     mock::{Found, Job, MockEnv, Worker, mock},
     permit::{get_one_and_leave, revoke},
 };
-use crate::{sched::env::Env, sync::thread};
+use crate::{permit::env::Env, sync::thread};
 
 /// A job with a number below this puts another one into the ring of who does it, with that much
 /// added.

@@ -1,6 +1,6 @@
 //! The environment of the models: as many Ps and permits as one asks for, with queues of jobs.
 //!
-//! What a `MockEnv` and its `Worker`s bring is what `sched/env.rs` and `sched/sleep.rs` ask for;
+//! What a `MockEnv` and its `Worker`s bring is what `permit/env.rs` and `permit/sleep.rs` ask for;
 //! the steps of sleep and wake are theirs. Nothing here is a step of a protocol, except the order
 //! in which a worker looks for work. A thread that cannot be started is one that the runtime's cap
 //! does not allow. Nobody waits in a netpoll, though one may count as doing so; but where there is
@@ -19,16 +19,16 @@ use std::{
 
 use crate::{
     park::Parker,
-    queue::{
-        Batch, GlobalQueue, Item, Linked, LocalQueue, Ordered, OrderedLocal, OrderedShared,
-        OrderedStealer, RunNext, RunNextStealer, Steal, Stealer, local_queue, ordered_local,
-        run_next,
-    },
-    sched::{
+    permit::{
         env::{Env, PeerEnv},
         idle::{Idle, Permit, Spinning, WorkerState, WorkerStateCell},
         phase::Phase,
         sleep::{Sleeper, Slept},
+    },
+    queue::{
+        Batch, GlobalQueue, Item, Linked, LocalQueue, Ordered, OrderedLocal, OrderedShared,
+        OrderedStealer, RunNext, RunNextStealer, Steal, Stealer, local_queue, ordered_local,
+        run_next,
     },
     sync::{
         Mutex, UnsafeCell,

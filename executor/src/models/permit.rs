@@ -1,5 +1,5 @@
-//! Permits and worker states: `sched/idle.rs`, *Parking is a claim* and *Pinned work*; and
-//! `sched/env.rs`, the thread that gets a permit which was taken for others.
+//! Permits and worker states: `permit/idle.rs`, *Parking is a claim* and *Pinned work*; and
+//! `permit/env.rs`, the thread that gets a permit which was taken for others.
 //!
 //! | model | shows | bound | seconds | mutants that fail it |
 //! | --- | --- | --- | --- | --- |
@@ -40,11 +40,11 @@ use super::{
 };
 use crate::{
     park::Parker,
-    queue::local_queue,
-    sched::{
+    permit::{
         env::{Env, PeerEnv},
         sleep::Sleeper,
     },
+    queue::local_queue,
 };
 
 /// Plays the monitor: takes the permit of a P that seems stuck.

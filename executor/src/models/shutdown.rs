@@ -1,4 +1,4 @@
-//! The phases of a shutdown: `sched/phase.rs`.
+//! The phases of a shutdown: `permit/phase.rs`.
 //!
 //! | model | shows | bound | seconds | mutants that fail it |
 //! | --- | --- | --- | --- | --- |
@@ -43,13 +43,13 @@ use crate::{
         live::{LiveOwner, Removed, live_table},
     },
     park::Parker,
-    queue::{GlobalQueue, OrderedShared, Stealer, local_queue},
-    sched::{
+    permit::{
         allp::{AllPs, ListedP},
         env::{Env, PeerEnv},
         idle::{Idle, Permit, Spinning, WorkerStateCell},
         phase::{Phase, ShutdownEnv, Threads},
     },
+    queue::{GlobalQueue, OrderedShared, Stealer, local_queue},
     sync::{
         Condvar, Mutex, UnsafeCell,
         atomic::{

@@ -54,7 +54,7 @@ pub(crate) struct Plan {
     /// The monitor may sleep instead until a thread takes a permit.
     pub(crate) may_sleep: bool,
     /// A task that is pushed for all cannot wait for the end of the rest; see *A long rest* in
-    /// `sched/idle.rs`.
+    /// `permit/idle.rs`.
     pub(crate) is_long: bool,
 }
 

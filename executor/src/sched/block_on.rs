@@ -78,7 +78,6 @@ use super::{
     nested::{block_on_above, wait_alone},
     processor::Peer,
     shutdown::{in_a_hook, is_in_a_hook},
-    sleep::{Awake, Sleeper},
     worker::{Scope, Step},
 };
 use crate::{
@@ -86,6 +85,7 @@ use crate::{
     cell::ScopeBarrier,
     context,
     park::Parker,
+    permit::sleep::{Awake, Sleeper},
     sync::{
         Arc,
         atomic::{

@@ -36,13 +36,11 @@
 
 use super::{
     Shared,
-    env::Env,
-    idle::WorkerState,
     processor::Peer,
-    sleep::Sleeper,
     worker::{ROOT, Scope, Worker},
 };
 use crate::{
+    permit::{env::Env, idle::WorkerState, sleep::Sleeper},
     policy::{
         Heuristic,
         constants::YIELDS,

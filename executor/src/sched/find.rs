@@ -23,7 +23,7 @@
 //! 12. up to four rounds of stealing over all other Ps in a random order; the last round also takes
 //!     others' `runnext`; then others' due timers (`search.rs`);
 //! 13. nothing: if others run and a spin was of use lately, it spins on for some microseconds; then
-//!     it parks (`sleep.rs`), with one last look at everything.
+//!     it parks (`permit/sleep.rs`), with one last look at everything.
 //!
 //! # *The rescue steal*
 //!
@@ -77,19 +77,16 @@ pub(super) mod tests;
 use std::task::Waker;
 
 use super::{
-    env::Env,
     events::event,
     foreign_wakers::wake_task,
-    idle::WorkerState,
-    phase::ShutdownEnv,
     priority::ANY,
     processor::{Peer, attention},
     search::Search,
-    sleep::Sleeper,
     worker::{Scope, Step, Worker},
 };
 use crate::{
     cell::{DEFAULT_PRIORITY, Task},
+    permit::{env::Env, idle::WorkerState, phase::ShutdownEnv, sleep::Sleeper},
     policy::{
         Heuristic,
         constants::{CALLS_WITHIN, FILLS_TO},
@@ -513,7 +510,7 @@ impl Worker {
 
     /// Fires what is due on any P and looks at the netpoll: at 61st ticks, and in the middle of a
     /// poll. If every permit is held by a thread that never runs dry, no other thread does (*Who is
-    /// heard* in `env.rs`).
+    /// heard* in `permit/env.rs`).
     pub(crate) fn look_around(&self) {
         self.fire_all_timers();
         self.look_at_netpoll();

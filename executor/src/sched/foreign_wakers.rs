@@ -46,9 +46,10 @@
 
 use std::{collections::VecDeque, iter, task::Waker, time::Duration};
 
-use super::{Shared, Worker, block_on::is_of_a_root, phase::ShutdownEnv};
+use super::{Shared, Worker, block_on::is_of_a_root};
 use crate::{
     cell::{task_of, wake_quietly},
+    permit::phase::ShutdownEnv,
     sync::{Arc, Condvar, Mutex},
 };
 

@@ -16,13 +16,14 @@
 use std::{future::Future, panic::Location, ptr::NonNull};
 
 use super::events::event;
-use super::{Shared, Worker, env::Env, phase::ShutdownEnv};
+use super::{Shared, Worker};
 use crate::{
     cell::{
         Extra, Functions, Header, Id, JoinCell, Parts, Place, SchedulerHandle, Task, TaskRef,
         live::{LiveOwner, Removed},
     },
     context,
+    permit::{env::Env, phase::ShutdownEnv},
     reports::Subject,
     sync::{
         Mutex,

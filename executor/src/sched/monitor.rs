@@ -63,7 +63,7 @@
 //!
 //! - If work waits, a permit is free and no thread spins, the monitor wakes a thread. (This lasts
 //!   only where the system refuses threads. Then the monitor tries again at each look. If the
-//!   runtime has no thread at all, the monitor becomes a worker itself, see `keeper.rs`.)
+//!   runtime has no thread at all, the monitor becomes a worker itself, see `permit/keeper.rs`.)
 //! - If no thread has looked at the netpoll for 10 ms, the monitor looks there (F5).
 //! - If all threads sleep and none waits in the netpoll, the monitor wakes one to go there. The
 //!   thread that slept last may have met the monitor's own look at the netpoll.
@@ -98,18 +98,15 @@ use classify::{Round, Seen, classify};
 use compute_only::ComputeOnly;
 use observe::{Asked, View};
 
-use super::{
-    Shared,
-    env::{Env, PeerEnv},
-    foreign_wakers::Watch,
-    keeper::KeeperEnv,
-    processor::Processor,
-    stall::Reports,
-};
+use super::{Shared, foreign_wakers::Watch, processor::Processor, stall::Reports};
 use crate::{
     cell::Task,
     metrics::Counter,
     no_unwind::NoUnwind,
+    permit::{
+        env::{Env, PeerEnv},
+        keeper::KeeperEnv,
+    },
     policy::{
         constants::PACE_FAST,
         pace::{Facts, Pace},
@@ -249,7 +246,7 @@ impl Monitor {
         }
     }
 
-    /// Looks until the keeper has to stand in (`keeper.rs`). None: the runtime closes.
+    /// Looks until the keeper has to stand in (`permit/keeper.rs`). None: the runtime closes.
     pub(super) fn run(mut self) -> Option<Box<Processor>> {
         let whole = NoUnwind;
         let shared = self.shared.clone();

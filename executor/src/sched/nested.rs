@@ -8,9 +8,9 @@
 //!
 //! 1. The future is due: it is polled.
 //! 2. A pinned task is due: the block ends, and the thread gets a permit as for any pinned work
-//!    (*Pinned work* in `idle.rs`). It polls the task on top of the poll that called, and announces
-//!    the block again. That hands on what the task has made runnable. If the future is due before
-//!    there is a permit, it comes first.
+//!    (*Pinned work* in `permit/idle.rs`). It polls the task on top of the poll that called, and
+//!    announces the block again. That hands on what the task has made runnable. If the future is
+//!    due before there is a permit, it comes first.
 //! 3. Neither: it sleeps where others look for its P's thread, for they wake that for pinned work.
 //!
 //! *Invariant*: below a pinned task that is polled here, there is the poll of another task of this
@@ -56,14 +56,13 @@ use std::{
 use super::{
     Root, Shared, Worker,
     in_place::block_in_place,
-    keeper::RETRY,
-    sleep::Sleeper,
     worker::{BRANCH, USER_CODE},
 };
 use crate::{
     budget,
     cell::ScopeBarrier,
     context, fork_join,
+    permit::{keeper::RETRY, sleep::Sleeper},
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 

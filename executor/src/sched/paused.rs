@@ -103,14 +103,13 @@ use ws_reactor::Poller;
 
 use super::{
     Root, Shared,
-    env::Env,
     events::event,
-    sleep::Sleeper,
     worker::{Step, Worker},
 };
 use crate::{
     cell::Task,
     park::Parker,
+    permit::{env::Env, sleep::Sleeper},
     policy::constants::FAILED_WAIT,
     rng::Rng,
     sync::{Mutex, atomic::Ordering::Relaxed},

@@ -58,13 +58,13 @@
 use std::cell::{Cell, OnceCell};
 
 use super::{
-    env::Env,
     events::event,
     processor::Peer,
     worker::{BRANCH, ROOT, Scope, USER_CODE, Worker},
 };
 use crate::{
     cell::{DEFAULT_PRIORITY, Task, TaskRef},
+    permit::env::Env,
     policy::{
         share::Waiting,
         tick::{Tick, shared_is_due},

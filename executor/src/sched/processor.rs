@@ -5,7 +5,7 @@
 //! of it needs an atomic. The [`Peer`] is what the others see of it: the stealing ends of its
 //! queues, its worker state, its timers, its counters. It lives as long as the runtime, so a thief
 //! or a waker never has to ask whether it is still there. Which of them a walk visits is in
-//! `allp.rs`.
+//! `permit/allp.rs`.
 
 use std::{
     cell::{Cell, RefCell},
@@ -22,6 +22,11 @@ use crate::{
     fork_join::BranchDeque,
     metrics::{Counter, Counters},
     park::Parker,
+    permit::{
+        allp::ListedP,
+        env::PeerEnv,
+        idle::{WorkerState, WorkerStateCell},
+    },
     policy::{
         Backoff,
         constants::{SPINS, WAKES, YIELDING},
@@ -32,14 +37,7 @@ use crate::{
     },
     rng::Rng,
     sched::{
-        Root,
-        affinity::Affinity,
-        allp::ListedP,
-        env::PeerEnv,
-        handed::HandedCall,
-        idle::{WorkerState, WorkerStateCell},
-        priority::PriorityQueues,
-        worker::BRANCH,
+        Root, affinity::Affinity, handed::HandedCall, priority::PriorityQueues, worker::BRANCH,
     },
     sync::{
         Arc, Mutex,

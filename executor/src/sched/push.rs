@@ -46,12 +46,12 @@ use ws_reactor::ThreadId;
 
 use super::{
     Shared,
-    env::Env,
     events::event,
     worker::{Scope, Worker},
 };
 use crate::{
     cell::{Extra, Id, Parts, SchedulerHandle, Task, TaskRef, live::Removed, task_of},
+    permit::env::Env,
     policy::{
         Heuristic,
         wake::{call_runs_next, wake_was_useful},

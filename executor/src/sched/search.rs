@@ -1,15 +1,15 @@
 //! The search for others' work: up to four rounds over all other Ps, as a spinner, and what a
 //! thread does before it gives up. Also *the rescue steal* (`find.rs`).
 //!
-//! A round goes over all other Ps that had a thread when the search began (`allp.rs`), in a random
-//! order. It takes from each in this order: the oldest task that waits for a child that it forked,
-//! half of its local queue, a branch of a join that it shares. The first round leaves branches
-//! alone: a P that computes nearly always shares one, and tasks of others come before it. The other
-//! rounds leave them alone while there is no core for one more thread that computes (*Detached
-//! computations* in `fork_join/owner.rs`). Only the fourth round also takes the P's `runnext`, and
-//! only if the P has not moved since the first: a task there is about to run. The thread looks for
-//! ordered tasks before a round (those above the default) and after it (`priority.rs`). At the end
-//! it fires the timers of all Ps.
+//! A round goes over all other Ps that had a thread when the search began (`permit/allp.rs`), in a
+//! random order. It takes from each in this order: the oldest task that waits for a child that it
+//! forked, half of its local queue, a branch of a join that it shares. The first round leaves
+//! branches alone: a P that computes nearly always shares one, and tasks of others come before it.
+//! The other rounds leave them alone while there is no core for one more thread that computes
+//! (*Detached computations* in `fork_join/owner.rs`). Only the fourth round also takes the P's
+//! `runnext`, and only if the P has not moved since the first: a task there is about to run. The
+//! thread looks for ordered tasks before a round (those above the default) and after it
+//! (`priority.rs`). At the end it fires the timers of all Ps.
 //!
 //! A worker may lose its permit in the middle of this. It may lend it to a thread that wants one,
 //! or the monitor takes it because it saw no progress of this thread. So the caller looks at the
@@ -18,16 +18,15 @@
 use std::cell::{Ref, RefCell};
 
 use super::{
-    env::Env,
     events::event,
     priority::{ABOVE, ANY},
     processor::Peer,
-    sleep::Sleeper,
     worker::Worker,
 };
 use crate::{
     cell::Task,
     fork_join::{Branch, BranchDeque},
+    permit::{env::Env, sleep::Sleeper},
     policy::{
         Heuristic,
         constants::{RESCUE_LOOKS, RUNNEXT_WAIT, SPIN_PAUSES},

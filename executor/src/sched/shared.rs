@@ -1,23 +1,19 @@
 //! What all threads of a runtime share: its Ps, its timers, its counts.
 //!
-//! `Shared` implements the environment of the protocols (`env.rs`, `phase.rs`); here is what it
-//! brings to them. How work comes in is in `inject.rs`, how threads are started in `threads.rs`,
-//! how it ends in `shutdown.rs`.
+//! `Shared` implements the environment of the protocols (`permit/env.rs`, `permit/phase.rs`); here
+//! is what it brings to them. How work comes in is in `inject.rs`, how threads are started in
+//! `threads.rs`, how it ends in `shutdown.rs`.
 
 use std::{collections::HashSet, io, mem, sync::Weak};
 
 use ws_reactor::Netpoll;
 
 use super::{
-    allp::AllPs,
     config::Config,
     dump::TaskDump,
-    env::{Env, PeerEnv},
     events::event,
-    idle::{Idle, Permit, Spinning},
     inject::{Foreign, SCHEDULER_FUNCTIONS},
     monitor::Signals,
-    phase::{Phase, ShutdownEnv, Threads},
     processor::{Peer, Processor, attention},
     shutdown::End,
     threads::RuntimeThreads,
@@ -28,6 +24,12 @@ use crate::{
     cell::{Place, SchedulerHandle, Task, TaskRef, live::live_table, quietly, wake_quietly},
     context,
     metrics::{Metrics, ProcessorMetrics},
+    permit::{
+        allp::AllPs,
+        env::{Env, PeerEnv},
+        idle::{Idle, Permit, Spinning},
+        phase::{Phase, ShutdownEnv, Threads},
+    },
     queue::{GlobalQueue, OrderedShared, OrderedStealer},
     reports::Reporter,
     sync::{

@@ -1,7 +1,7 @@
 //! The end of a runtime: every future is dropped, by a thread that may drop it, and it ends.
 //!
-//! The phases, and what is allowed in which of them: `phase.rs`. Here is when each phase begins,
-//! and by which thread.
+//! The phases, and what is allowed in which of them: `permit/phase.rs`. Here is when each phase
+//! begins, and by which thread.
 //!
 //! # The steps of an end
 //!
@@ -72,18 +72,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    Shared, Worker,
-    env::{Env, PeerEnv},
-    in_place::block_in_place,
-    phase::{Phase, ShutdownEnv},
-    processor::attention,
-    sleep::Sleeper,
-    worker::Scope,
-};
+use super::{Shared, Worker, in_place::block_in_place, processor::attention, worker::Scope};
 use crate::{
     cell::{SchedulerHandle, ScopeBarrier, Task, report},
     context,
+    permit::{
+        env::{Env, PeerEnv},
+        phase::{Phase, ShutdownEnv},
+        sleep::Sleeper,
+    },
     queue::{Batch, Steal},
     sync::{Arc, Mutex, atomic::Ordering::Relaxed, thread},
 };
@@ -108,7 +105,7 @@ const HOSTED_RESOURCES_STAY: Duration = Duration::from_millis(50);
 pub(crate) struct End {
     pub(crate) phase: Phase,
     /// The runtime itself, from the beginning of its end; see *The runtime's reference to itself*
-    /// in `phase.rs`.
+    /// in `permit/phase.rs`.
     pub(super) kept: Mutex<Option<Arc<Shared>>>,
     /// Woken when a task's panic ends the runtime: the root of `Runtime::run_local`.
     main: Mutex<Option<Waker>>,

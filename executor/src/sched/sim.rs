@@ -7,8 +7,8 @@
 //! here: a `Worker` and the point at which it stands. The driver chooses, from the seed, one of
 //! those who can go on, and lets it take one step: find and poll one task, begin to park, check,
 //! fall asleep, wake up. These are the functions that a real thread runs in its loop (`find.rs`,
-//! `sleep.rs`); only the loop is the driver's. The monitor's looks, calls from foreign threads and
-//! the passing of time are chosen in the same way.
+//! `permit/sleep.rs`); only the loop is the driver's. The monitor's looks, calls from foreign
+//! threads and the passing of time are chosen in the same way.
 //!
 //! | a real thread | here |
 //! | --- | --- |
@@ -79,14 +79,14 @@ use self::{
     check::Checks,
     thread::{At, Hand, Thread, Watch},
 };
-use super::{
-    Shared,
-    env::{Env, PeerEnv},
-    sleep::Sleeper,
-};
+use super::Shared;
 use crate::{
     cell::Task,
     context,
+    permit::{
+        env::{Env, PeerEnv},
+        sleep::Sleeper,
+    },
     queue::OrderedStealer,
     rng::Rng,
     runtime::{Builder, Runtime},

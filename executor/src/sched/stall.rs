@@ -12,8 +12,8 @@
 //! The monitor does not stay awake for the second and the third. A thread that is stuck beside an
 //! idle runtime has lost its permit or has the last one. If it has one, the monitor does not sleep
 //! for good. If it has none, it takes one when its poll has ended, which wakes the monitor (*The
-//! monitor's sleep* in `idle.rs`). If the monitor sleeps for good, it wakes up when a report is
-//! due.
+//! monitor's sleep* in `permit/idle.rs`). If the monitor sleeps for good, it wakes up when a report
+//! is due.
 
 use std::{fmt, panic::Location, sync::Arc as StdArc, time::Duration};
 

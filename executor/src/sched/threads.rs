@@ -1,10 +1,10 @@
 //! Threads of the runtime: how one is started, and how many there may be.
 //!
-//! A thread is started when a permit and the duty to spin find no thread parked (`env.rs`, *Who is
-//! woken*). It is counted before it exists, under the lock that a shutdown looks at, so that the
-//! closing either refuses it or waits for it. What the cap or the system refuses is counted, and
-//! reported once a second at most. Nothing is lost: the P goes back to the vacant ones, and permit
-//! and spinning are *refused*.
+//! A thread is started when a permit and the duty to spin find no thread parked (`permit/env.rs`,
+//! *Who is woken*). It is counted before it exists, under the lock that a shutdown looks at, so
+//! that the closing either refuses it or waits for it. What the cap or the system refuses is
+//! counted, and reported once a second at most. Nothing is lost: the P goes back to the vacant
+//! ones, and permit and spinning are *refused*.
 //!
 //! # *What a thread begins with*
 //!
@@ -71,16 +71,18 @@ use ws_reactor::Inherited;
 use super::{
     Shared,
     config::Config,
-    env::Env,
-    idle::{Permit, Spinning, WorkerState},
-    keeper::{Keeper, KeeperEnv},
-    phase::{ShutdownEnv, Threads},
     processor::{Peer, Processor},
     sim_threads::SimThreads,
     worker,
 };
 use crate::{
     cell::{Task, report},
+    permit::{
+        env::Env,
+        idle::{Permit, Spinning, WorkerState},
+        keeper::{Keeper, KeeperEnv},
+        phase::{ShutdownEnv, Threads},
+    },
     semaphore::Semaphore,
     sync::{
         Arc, Condvar, Mutex,

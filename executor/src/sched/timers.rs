@@ -2,7 +2,7 @@
 //!
 //! Each P has a shard of its own, and foreign threads have one together (`timer/shard.rs`). A P's
 //! thread fires its own shard. A thread that waits in the netpoll, a search and the monitor fire
-//! all of them. Which thread waits for the earliest deadline is decided in `env.rs` (*Who is
+//! all of them. Which thread waits for the earliest deadline is decided in `permit/env.rs` (*Who is
 //! heard*).
 
 use std::task::Waker;

@@ -1,9 +1,9 @@
 //! How a thread of the runtime sleeps: in the netpoll if no other thread waits there, and on its
 //! parker otherwise.
 //!
-//! Here is what a `Worker` brings to the steps of `sleep.rs`. What the netpoll and the timers
-//! brought needs a permit to be run: if none is free, all workers are busy, and it goes to the
-//! global queue.
+//! Here is what a `Worker` brings to the steps of `permit/sleep.rs`. What the netpoll and the
+//! timers brought needs a permit to be run: if none is free, all workers are busy, and it goes to
+//! the global queue.
 //!
 //! # *The netpoll is left to those with a permit*
 //!
@@ -15,9 +15,9 @@
 //! and 0.84 of the messages.
 //!
 //! So it passes on what it found once, tells the monitor, and then sleeps on its parker while every
-//! permit is taken. Those who have them look at the netpoll (*Who is heard* in `env.rs`), and if
-//! they are stuck, the monitor sees to it within a millisecond. It is called back by the next
-//! permit that is free.
+//! permit is taken. Those who have them look at the netpoll (*Who is heard* in `permit/env.rs`),
+//! and if they are stuck, the monitor sees to it within a millisecond. It is called back by the
+//! next permit that is free.
 //!
 //! [`Builder::keep_alive`]: crate::runtime::Builder::keep_alive
 //!
@@ -44,18 +44,20 @@ use ws_reactor::{Netpoll, Poller};
 
 use super::{
     Root, Shared,
-    env::Env,
     events::event,
     foreign_wakers::ForeignWakers,
-    idle::Spinning,
-    phase::ShutdownEnv,
     processor::{Peer, attention},
-    sleep::{Sleeper, Slept},
     worker::{ROOT, Scope, Worker},
 };
 use crate::{
     cell::report,
     park::Parker,
+    permit::{
+        env::Env,
+        idle::Spinning,
+        phase::ShutdownEnv,
+        sleep::{Sleeper, Slept},
+    },
     policy::{
         constants::FAILED_WAIT,
         slack::{Bursts, is_burst},

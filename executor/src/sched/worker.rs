@@ -1,7 +1,7 @@
 //! M: a thread that has a P.
 //!
 //! Here is what it is, and how it polls. What it does next is in `find.rs`, what becomes of tasks
-//! that it wakes in `push.rs`, how it sleeps in `sleep.rs` and `wait.rs`, how it ends in
+//! that it wakes in `push.rs`, how it sleeps in `permit/sleep.rs` and `wait.rs`, how it ends in
 //! `shutdown.rs`.
 
 use std::{
@@ -18,15 +18,11 @@ use crate::sched::events::EventKind;
 
 use super::{
     Root, Shared,
-    env::Env,
     events::event,
-    idle::Spinning,
     nested::Nested,
-    phase::ShutdownEnv,
     processor::{Peer, Processor, attention},
     search::SeenOfOthers,
     shutdown::in_a_hook,
-    sleep::{Awake, Sleeper},
 };
 use crate::{
     budget,
@@ -35,6 +31,12 @@ use crate::{
     fork_join::{self, Branch, BranchDeque},
     no_unwind::NoUnwind,
     park::Parker,
+    permit::{
+        env::Env,
+        idle::Spinning,
+        phase::ShutdownEnv,
+        sleep::{Awake, Sleeper},
+    },
     policy::forks::fork_slice_is_over,
     queue::Batch,
     sync::{Arc, atomic::Ordering::Relaxed},

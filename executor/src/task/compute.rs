@@ -19,7 +19,8 @@ use super::{JoinError, JoinHandle, builder::spawn_for_all};
 use crate::{
     context,
     fork_join::Computation,
-    sched::{Shared, env::Env, sleep::Sleeper},
+    permit::{env::Env, sleep::Sleeper},
+    sched::Shared,
     sync::Arc,
 };
 

@@ -38,7 +38,7 @@
 //! (With *timer slack*, in `sched/wait.rs`, it waits up to 200 us longer than that.)
 //!
 //! If no thread waits in step 3, the armer sees to it that one will: *Who is heard* in
-//! `sched/env.rs`.
+//! `permit/env.rs`.
 //!
 //! Only a deadline that becomes *earlier* is told. One that becomes later (fired, cancelled) is
 //! published, and a thread that already waits for the old one looks once for nothing.
@@ -167,7 +167,7 @@ impl TimeDriver {
     }
 
     /// Sees to it that a thread looks at the timers at `deadline`: one that waits in the netpoll,
-    /// or one that is found by *Who is heard* in `sched/env.rs`. It was published before: see *A
+    /// or one that is found by *Who is heard* in `permit/env.rs`. It was published before: see *A
     /// deadline is not overslept* in the module's head.
     fn tell(&self, deadline: u64) {
         self.netpoll.arm(|| {

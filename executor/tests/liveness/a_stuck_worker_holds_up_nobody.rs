@@ -4,9 +4,9 @@
 //! its slice is over. Only what is pinned to the stuck thread waits for it (I7).
 //!
 //! It fails, by a hang, when `classify` in `sched/monitor/classify.rs` never revokes a permit; when
-//! `revoke` in `sched/env.rs` leaves what is in the stuck worker's queues (with one worker no other
-//! comes by); when the monitor does not fire late timers; and when it does not ask for a yield
-//! after the slice.
+//! `revoke` in `permit/env.rs` leaves what is in the stuck worker's queues (with one worker no
+//! other comes by); when the monitor does not fire late timers; and when it does not ask for a
+//! yield after the slice.
 //!
 //! (The netpoll beside stuck workers, F5: `tests/whole/netpoll_is_never_starved.rs` of the root
 //! package.)

@@ -2,7 +2,7 @@
 //! `Builder::keep_alive` ends, and is started again when it is needed. One that others rely on
 //! stays: with pinned tasks (I7), or as the one that waits in the netpoll.
 //!
-//! It fails, by a hang, when `sleep` in `sched/sleep.rs` does not leave after the time is over; by
+//! It fails, by a hang, when `sleep` in `permit/sleep.rs` does not leave after the time is over; by
 //! a pinned task on another thread when it does not look at `Pinned::has_live`.
 
 use crate::common;

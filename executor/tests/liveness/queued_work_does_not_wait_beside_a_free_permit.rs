@@ -3,7 +3,7 @@
 //! Each free worker finds its way to the one that has work.
 //!
 //! As many tasks as there are permits for have to meet. It fails, by a hang, when `wake_for` in
-//! `sched/env.rs` wakes nobody, when `found_work` in `sched/sleep.rs` does not wake another for
+//! `permit/env.rs` wakes nobody, when `found_work` in `permit/sleep.rs` does not wake another for
 //! what is left, and when a search leaves a victim out (`random_order` in `queue/src/rng.rs`).
 
 use crate::common;

@@ -3,7 +3,7 @@
 //! new priority counts at the next queueing. (O1, with the moves of I1.)
 //!
 //! They fail when a way puts tasks into a plain queue without asking `is_ordered`: `push` in
-//! `sched/env.rs`, `push_special` and `requeue_special` in `sched/push.rs`; and when `flush` in
+//! `permit/env.rs`, `push_special` and `requeue_special` in `sched/push.rs`; and when `flush` in
 //! `sched/wait.rs` leaves the ordered queue where it is. A revocation is looked at where it is
 //! made, in `sched/priority/tests.rs`.
 

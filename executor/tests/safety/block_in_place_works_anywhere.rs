@@ -3,7 +3,7 @@
 //! `spawn_blocking`, without a free permit, outside of any runtime. It returns what the closure
 //! returns, and passes its panic on.
 //!
-//! It fails, by a hang, when `begin_blocking` in `sched/sleep.rs` does not release the permit, or
+//! It fails, by a hang, when `begin_blocking` in `permit/sleep.rs` does not release the permit, or
 //! keeps the queue (`flush`); when a thread in `block_on` is no worker before it blocks
 //! (`ensure_worker` in `sched/in_place.rs`); when a nested `block_on` sees to no poller
 //! (`wait_above` in `sched/nested.rs`); and when `Back` in `sched/in_place.rs` is not dropped on a

@@ -3,10 +3,10 @@
 //! polled by one thread at a time and dropped once, each handle resolves, and at the end there are
 //! as many permits as at the beginning.
 //!
-//! It fails when `begin_blocking` in `sched/sleep.rs` does not release the permit that it took (one
-//! is lost: a hang), when `WorkerStateCell::revoke` stores instead of swapping (one is doubled),
-//! and when `Settle` in `cell/state.rs` forgets a wake that came during the poll (a task is lost: a
-//! hang).
+//! It fails when `begin_blocking` in `permit/sleep.rs` does not release the permit that it took
+//! (one is lost: a hang), when `WorkerStateCell::revoke` stores instead of swapping (one is
+//! doubled), and when `Settle` in `cell/state.rs` forgets a wake that came during the poll (a task
+//! is lost: a hang).
 //!
 //! *Running* is counted by the polls. A thread that was in a blocking call may end its poll without
 //! a permit, and one that the monitor has revoked is beyond the count: so polls are counted up to

@@ -3,7 +3,7 @@
 //! its threads end and are joined. When the grace is over, the end goes on without the thread that
 //! asked for it, whatever a user's destructor does.
 //!
-//! It fails when `begin_draining` in `sched/phase.rs` cancels blocking calls as well; when
+//! It fails when `begin_draining` in `permit/phase.rs` cancels blocking calls as well; when
 //! `shut_down` in `sched/shutdown.rs` begins with the closing; when it clears away on the thread of
 //! its caller; and when it does not join the threads.
 

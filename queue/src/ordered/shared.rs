@@ -4,7 +4,7 @@
 //! A map from levels to lists of tasks, under a short mutex. Beside it two words that are read
 //! without: the highest level, and how many items there are. Both are written under the mutex,
 //! before the push returns, so the fence that a pusher then makes covers them: *The spinning
-//! hand-over* in `executor/src/sched/idle.rs` asks [`OrderedShared::is_empty`] behind its own.
+//! hand-over* in `executor/src/permit/idle.rs` asks [`OrderedShared::is_empty`] behind its own.
 //!
 //! A worker that takes from here takes a share for its own queue with it, so that it does not come
 //! for each item. A level that is found empty keeps its list while there are few, or a single task

@@ -135,7 +135,8 @@ fn outcomes(shop: &Shop, folder: &str) -> PathBuf {
 }
 
 /// A mutant with which a test hangs was noticed. The tool would try it again in the second pass,
-/// and wait for the longer time limit: in `sched/`, where every tenth hangs, for days.
+/// and wait for the longer time limit: in `sched/` and `permit/`, where every tenth hangs, for
+/// days.
 fn take_hangs_for_caught(outcomes: &Path) -> Result<(), String> {
     let file = |name| outcomes.join("mutants.out").join(name);
     let read = |path: PathBuf| fs::read_to_string(&path).map_err(at(&path));
@@ -195,6 +196,7 @@ const NEAR: &[(&str, &[&str])] = &[
     ("queue", &[]),
     ("task", &["task::", "steps::"]),
     // All that do not play whole programs.
+    ("permit", &["--skip", "sched::sim"]),
     ("sched", &["--skip", "sched::sim"]),
 ];
 

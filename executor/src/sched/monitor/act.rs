@@ -6,14 +6,9 @@ use super::{
     observe::View,
 };
 use crate::{
+    permit::env::{Env, PeerEnv},
     policy::constants::{PACE_SLOW, TIMER_GRACE_NS},
-    sched::{
-        Shared,
-        env::{Env, PeerEnv},
-        events::event,
-        processor::Peer,
-        stall::StallPhase,
-    },
+    sched::{Shared, events::event, processor::Peer, stall::StallPhase},
     sync::atomic::Ordering::Relaxed,
 };
 

@@ -19,21 +19,20 @@
 //!
 //! The price is that three things are later by at most 3 ms: a task that a computation leaves in
 //! its own queue, the first timer, and the first source. A thread that pushes a task for all wakes
-//! the monitor: *A long rest* in `idle.rs`.
+//! the monitor: *A long rest* in `permit/idle.rs`.
 //!
 //! What was measured and what was rejected: `docs/decisions/2026-11-24-monitor.md`.
 
 use crate::{
+    permit::{
+        env::{Env, PeerEnv},
+        idle::WorkerState,
+    },
     policy::{
         Heuristic,
         constants::{COMPUTE_ONLY_OF, COMPUTE_ONLY_PARTS, RESTLESS_LOOKS},
     },
-    sched::{
-        Shared,
-        env::{Env, PeerEnv},
-        idle::WorkerState,
-        processor::Peer,
-    },
+    sched::{Shared, processor::Peer},
     sync::atomic::Ordering::Relaxed,
 };
 

@@ -3,15 +3,12 @@
 
 use super::observe::Ask;
 use crate::{
+    permit::env::{Env, PeerEnv},
     policy::{
         constants::{COMPUTES_PART, FORK_SLICE, LOOK_NS},
         forks::may_detach_one_more,
     },
-    sched::{
-        Shared,
-        env::{Env, PeerEnv},
-        processor::Peer,
-    },
+    sched::{Shared, processor::Peer},
     sync::atomic::Ordering::Relaxed,
 };
 

@@ -8,12 +8,11 @@
 use ws_reactor::ThreadId;
 
 use crate::{
-    sched::{
-        Shared,
+    permit::{
         env::{Env, PeerEnv},
         idle::WorkerState,
-        processor::Peer,
     },
+    sched::{Shared, processor::Peer},
     sync::atomic::Ordering::Relaxed,
 };
 

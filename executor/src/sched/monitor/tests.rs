@@ -20,6 +20,11 @@ use ws_reactor::{Direction, Interest, Registration, pipe};
 use super::{observe::Ask, *};
 use crate::{
     context, join,
+    permit::{
+        idle::Spinning,
+        phase::ShutdownEnv,
+        sleep::{Look, Sleeper},
+    },
     policy::constants::{
         GLOBAL_TICK, PACE_BUSY, PACE_FAST_LOOKS, PACE_IDLE_LOOKS, PACE_SLOW, SLACK_AFTER,
         SLACK_TIMERS, SLICE_NS, TIMER_GRACE_NS, TIMER_SLACK,
@@ -27,12 +32,9 @@ use crate::{
     runtime::{Builder, Runtime},
     sched::{
         find::tests::thread,
-        idle::Spinning,
-        phase::ShutdownEnv,
         processor::{Peer, attention},
         shutdown::tests::end,
         sim_threads::SimThreads,
-        sleep::{Look, Sleeper},
         worker::Worker,
     },
     spawn,

@@ -16,9 +16,10 @@ use ws_reactor::{Direction, Interest, Registration, pipe};
 use super::*;
 use crate::{
     context,
+    permit::sleep::Look,
     queue::CAPACITY,
     runtime::{Builder, Runtime},
-    sched::{find::tests::thread, shutdown::tests::end, sleep::Look, worker::Scope},
+    sched::{find::tests::thread, shutdown::tests::end, worker::Scope},
     spawn, spawn_local,
 };
 

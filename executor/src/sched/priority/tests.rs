@@ -7,15 +7,17 @@ use super::{ANY, TURNS, Tick, Turn};
 use crate::{
     cell::Task,
     context,
+    permit::{
+        env::{Env, PeerEnv},
+        sleep::Sleeper,
+    },
     policy::constants::{GLOBAL_TICK, OWN_MAX, TURN_TICKS},
     queue::local_queue,
     runtime::{Builder, Runtime},
     sched::{
         Shared,
-        env::{Env, PeerEnv},
         find::tests::thread,
         shutdown::tests::end,
-        sleep::Sleeper,
         worker::{Step, Worker},
     },
     sync::{Arc, atomic::Ordering::Relaxed},

@@ -3,14 +3,13 @@
 use crate::{
     cell::{Id, Task},
     context, join,
+    permit::{env::Env, sleep::Sleeper},
     queue::local_queue,
     runtime::{Builder, Runtime},
     sched::{
         Shared,
-        env::Env,
         find::tests::{runtime, thread},
         shutdown::tests::end,
-        sleep::Sleeper,
         worker::{Step, Worker},
     },
     spawn,

@@ -10,14 +10,16 @@ use std::{
 use super::*;
 use crate::{
     context,
+    permit::{
+        phase::ShutdownEnv,
+        sleep::{Look, Sleeper},
+    },
     policy::constants::{CALL_MOVES_MAX, WAKE_USEFUL_AFTER},
     queue::OrderedStealer,
     runtime::{Builder, Runtime},
     sched::{
         find::tests::{runtime, thread},
-        phase::ShutdownEnv,
         shutdown::tests::{alone, end, next, take_started},
-        sleep::{Look, Sleeper},
     },
     spawn, spawn_local, task,
     timer::Clock,

@@ -9,14 +9,13 @@ use std::{
 use super::{Driver, Thread};
 use crate::{
     cell::{Id, Task},
-    queue::OrderedStealer,
-    sched::{
-        Shared,
+    permit::{
         env::{Env, PeerEnv},
         idle::WorkerState,
-        processor::Peer,
         sleep::Sleeper,
     },
+    queue::OrderedStealer,
+    sched::{Shared, processor::Peer},
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 

@@ -40,9 +40,10 @@ use crate::{
     cell::Task,
     context,
     metrics::Counters,
+    permit::{phase::ShutdownEnv, sleep::Sleeper},
     rng::Rng,
     runtime::Runtime,
-    sched::{Shared, phase::ShutdownEnv, sleep::Sleeper},
+    sched::Shared,
     sync::Arc,
 };
 

@@ -26,9 +26,9 @@ use std::{
 use super::{Outside, block, branches::Tree, compute, driver};
 use crate::{
     block_in_place, compute as computation, context, fork,
+    permit::{env::PeerEnv, sleep::Sleeper},
     rng::Rng,
     runtime::Handle,
-    sched::{env::PeerEnv, sleep::Sleeper},
     spawn_local,
     task::{self, JoinHandle},
     time::sleep,

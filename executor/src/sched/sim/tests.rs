@@ -7,7 +7,7 @@ use super::{
     program::{Calls, Script, Taste, World},
     runtime,
 };
-use crate::{rng::Rng, sched::phase::ShutdownEnv, sched::shutdown::Wait};
+use crate::{permit::phase::ShutdownEnv, rng::Rng, sched::shutdown::Wait};
 
 /// So many of the usual number of runs, or the one seed that is to be replayed. Without
 /// optimisation, where a run takes several times as long, a third of them: what asserts are in the

@@ -9,13 +9,15 @@ use std::cell::{Cell, RefCell};
 use crate::{
     cell::Task,
     context,
+    permit::{
+        env::{Env, PeerEnv},
+        phase::ShutdownEnv,
+        sleep::{Awake, Look, Sleeper, Slept},
+    },
     sched::{
         Shared, Worker,
-        env::{Env, PeerEnv},
         monitor::{Monitor, Rest},
-        phase::ShutdownEnv,
         processor::Processor,
-        sleep::{Awake, Look, Sleeper, Slept},
         worker::Step,
     },
     sync::Arc,

@@ -7,15 +7,17 @@ use ws_reactor::{Interest, Registration, pipe};
 
 use crate::{
     context,
+    permit::{
+        env::{Env, PeerEnv},
+        idle::Spinning,
+        phase::ShutdownEnv,
+        sleep::Sleeper,
+    },
     queue::local_queue,
     runtime::{Builder, Runtime},
     sched::{
         Root, Shared,
-        env::{Env, PeerEnv},
-        idle::Spinning,
-        phase::ShutdownEnv,
         shutdown::tests::{end, take_started},
-        sleep::Sleeper,
         worker::{Scope, Worker},
     },
     spawn,

@@ -7,14 +7,16 @@ use std::{future::pending, panic::Location, task::Wake};
 use crate::{
     cell::Task,
     context,
+    permit::{
+        env::{Env, PeerEnv},
+        phase::ShutdownEnv,
+        sleep::Sleeper,
+    },
     runtime::Runtime,
     sched::{
         Shared,
-        env::{Env, PeerEnv},
-        phase::ShutdownEnv,
         processor::attention,
         shutdown::tests::{alone, end, poll_once, take_started},
-        sleep::Sleeper,
     },
     spawn_local,
     sync::{Arc, Mutex, atomic::Ordering::Relaxed},

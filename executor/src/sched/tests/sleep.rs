@@ -6,14 +6,16 @@ use std::{sync::atomic::AtomicUsize, thread};
 
 use crate::{
     context,
-    runtime::{Builder, Runtime},
-    sched::{
+    permit::{
         env::{Env, PeerEnv},
-        find::tests::{runtime, thread as worker},
         idle::WorkerState,
         phase::ShutdownEnv,
-        shutdown::tests::end,
         sleep::{Awake, Sleeper, Slept},
+    },
+    runtime::{Builder, Runtime},
+    sched::{
+        find::tests::{runtime, thread as worker},
+        shutdown::tests::end,
         worker::Worker,
     },
     spawn,

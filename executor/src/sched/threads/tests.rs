@@ -6,11 +6,11 @@ use std::sync::Barrier;
 
 use super::*;
 use crate::{
+    permit::sleep::{Look, Sleeper},
     runtime::{Builder, Runtime},
     sched::{
         find::tests::{runtime, thread},
         shutdown::tests::{end, reported, take_started},
-        sleep::{Look, Sleeper},
     },
 };
 

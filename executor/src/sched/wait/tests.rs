@@ -21,16 +21,18 @@ use std::{
 use super::{Shared, Sleeper, Slept, Worker};
 use crate::{
     block_in_place, context,
+    permit::{
+        env::Env,
+        phase::ShutdownEnv,
+        sleep::{Awake, Look},
+    },
     policy::constants::{SLACK_AFTER, SLACK_TIMERS, TIMER_SLACK},
     runtime::{Builder, Handle, Runtime},
     sched::{
         Root,
-        env::Env,
         find::tests::Events,
-        phase::ShutdownEnv,
         shutdown,
         sim_threads::SimThreads,
-        sleep::{Awake, Look},
         worker::{BRANCH, ROOT, Scope, Step},
     },
     sync::Arc,

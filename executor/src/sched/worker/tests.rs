@@ -11,13 +11,12 @@ use std::{
 use super::*;
 use crate::{
     block_in_place, fork, join,
+    permit::{idle::WorkerState, sleep::Look},
     policy::constants::FORK_SLICE,
     runtime::{Builder, Runtime},
     sched::{
         find::tests::{runtime, thread},
-        idle::WorkerState,
         shutdown::tests::end,
-        sleep::Look,
     },
     spawn,
     task::{self, JoinHandle},

@@ -3,10 +3,7 @@
 use std::cell::Cell;
 
 use super::*;
-use crate::{
-    policy::constants::FORK_SLICE,
-    sched::{idle::WorkerState, stall::Told},
-};
+use crate::{permit::idle::WorkerState, policy::constants::FORK_SLICE, sched::stall::Told};
 
 const BEGAN: u64 = 1_000_000_000;
 const FORK_SLICE_NS: u64 = FORK_SLICE.as_nanos() as u64;

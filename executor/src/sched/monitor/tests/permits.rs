@@ -22,15 +22,13 @@
 use super::{super::*, Watched};
 use crate::{
     context, join,
+    permit::{idle::WorkerState, phase::ShutdownEnv, sleep::Sleeper},
     policy::constants::{FORK_SLICE, LOOK_NS, PACE_BUSY, SHORT_WAIT_NS, SLICE_NS},
     runtime::{Builder, Runtime},
     sched::{
         find::tests::{runtime, thread},
-        idle::WorkerState,
-        phase::ShutdownEnv,
         processor::Peer,
         shutdown::tests::end,
-        sleep::Sleeper,
         worker::{BRANCH, Worker},
     },
     timer::Clock,

@@ -2,7 +2,7 @@
 //!
 //! Here is the part of a shutdown that is a protocol between threads, over the environment trait
 //! `Env`. The runtime and the models implement it. When each phase begins, by which thread, and how
-//! long it lasts, is in `shutdown.rs`.
+//! long it lasts, is in `sched/shutdown.rs`.
 //!
 //! # *Who may do what in which phase*
 //!
@@ -59,8 +59,9 @@
 //! there. The thread that lets go has a reference of its own, and so does every thread that is
 //! inside one of these functions.
 //!
-//! Checked by `models::shutdown`, `tests/phase.rs`, `tests/shutdown/shutdown_drops_everything.rs`,
-//! `tests/shutdown/shutdown_bears_what_goes_on.rs` and `tests/shutdown/the_end_has_phases.rs`.
+//! Checked by `models::shutdown`, `sched/tests/phase.rs`,
+//! `tests/shutdown/shutdown_drops_everything.rs`, `tests/shutdown/shutdown_bears_what_goes_on.rs`
+//! and `tests/shutdown/the_end_has_phases.rs`.
 
 use std::time::Duration;
 
@@ -132,7 +133,7 @@ impl Phase {
         self.word.fetch_max(CLOSING, AcqRel) < CLOSING
     }
 
-    pub(super) fn is_ended(&self) -> bool {
+    pub(crate) fn is_ended(&self) -> bool {
         // Ordering: as above.
         self.word.load(Acquire) == ENDED
     }
@@ -149,7 +150,7 @@ impl Phase {
         fence(SeqCst);
     }
 
-    pub(super) fn set_swept(&self) {
+    pub(crate) fn set_swept(&self) {
         // Ordering: Release pairs with the load below.
         self.swept.store(true, Release);
     }

@@ -59,8 +59,8 @@
 //! - Two sets, one of threads and one of vacant Ps with tasks: a walk that reads both misses a P
 //!   that goes from one to the other meanwhile. So the second contains the first.
 //!
-//! Checked by `models::allp`, `models::shutdown`, and `shared/tests/allp.rs`. The last counts the
-//! Ps that are visited.
+//! Checked by `models::allp`, `models::shutdown`, and `sched/shared/tests/allp.rs`. The last counts
+//! the Ps that are visited.
 
 use crate::{
     bit_set::{BitSet, Iter},

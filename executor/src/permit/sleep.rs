@@ -2,7 +2,7 @@
 //!
 //! The protocols are *The spinning hand-over*, *Pinned work* and *Parking is a claim* in `idle.rs`.
 //! Here are the steps of the thread that has the P, over its environment (`Env`). The runtime's
-//! threads take them (`Worker`, in `wait.rs`), and those of the models.
+//! threads take them (`Worker`, in `sched/wait.rs`), and those of the models.
 //!
 //! # Parking
 //!
@@ -40,8 +40,8 @@
 //!   takes note first ([`Sleeper::is_awake`]).
 //! - Code that announces a block does the same, and gives up both the permit and the spinning.
 //!
-//! Checked by `tests/sleep.rs`, by `wait/tests.rs` and, with wakers that block, by the simulated
-//! programs.
+//! Checked by `sched/tests/sleep.rs`, by `sched/wait/tests.rs` and, with wakers that block, by the
+//! simulated programs.
 //!
 //! Checked by `models::idle` and `models::permit`.
 

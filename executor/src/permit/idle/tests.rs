@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::*;
+use super::super::idle::*;
 
 /// Whether the monitor was woken since it was asked last.
 fn is_woken(idle: &Idle) -> bool {

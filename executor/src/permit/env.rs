@@ -73,8 +73,8 @@
 //! one is heard with the earlier one, for the thread that fires the earlier one looks at the next.
 //!
 //! A permit may be held by a thread that is stuck without a word. Then the monitor fires the timers
-//! and looks at the netpoll (`monitor.rs`). If no thread can be had, the monitor does so too, and
-//! threads that wait for a root are told, since they can wait in the netpoll like any other.
+//! and looks at the netpoll (`sched/monitor.rs`). If no thread can be had, the monitor does so too,
+//! and threads that wait for a root are told, since they can wait in the netpoll like any other.
 //!
 //! Checked by `models::heard`.
 //!
@@ -136,7 +136,7 @@ pub(crate) trait PeerEnv {
     /// Something of its own was given to all, without its thread's doing.
     fn was_taken_from(&self) {}
     /// Whether its thread has left a task alone in `runnext`, and has not come back to it since;
-    /// see *The wake back-off* in `push.rs`.
+    /// see *The wake back-off* in `sched/push.rs`.
     fn has_alone(&self) -> bool;
     /// Whether there is a task in its queues that others could take: not a branch of a join.
     fn has_queued(&self) -> bool {
@@ -224,7 +224,7 @@ pub(crate) trait Env: Sized {
     }
 
     /// After a push, and after a thread was woken for it: if all threads have left before, the task
-    /// is the pusher's to drop; see *Clearing away* in `shutdown.rs`.
+    /// is the pusher's to drop; see *Clearing away* in `sched/shutdown.rs`.
     fn pushed(&self) {
         self.idle().rouse_monitor();
         // Ordering: the fence in `Idle::submit`, which `wake_for` came by, stands between the push
@@ -319,7 +319,7 @@ pub(crate) trait Env: Sized {
         if !self.idle().parked().is_empty() && self.any_work() {
             self.wake_for(1);
         } else if self.has_queued() || self.lacks_a_poller() {
-            // See *Standing in*, in `block_on.rs`, and *Who is heard*.
+            // See *Standing in*, in `sched/block_on.rs`, and *Who is heard*.
             let waiting = |peer: &&Self::Peer| peer.state().load() == WorkerState::Waiting;
             for peer in self.peers().filter(waiting) {
                 self.notify_owner(peer);

@@ -17,7 +17,7 @@
 //!
 //! | it | does | until |
 //! | --- | --- | --- |
-//! | *watches* | is the monitor (`monitor.rs`), which tries again at each look | it stands in |
+//! | *watches* | is the monitor (`sched/monitor.rs`), which tries again at each look | it stands in |
 //! | *is in reserve*, with `sysmon(false)` | sleeps until the system refuses a thread, then tries every 10 ms until no work waits | it stands in |
 //! | *stands in* | is a worker like any other: it is counted, has a P, and runs the hooks; the role is free | it ends as a worker does |
 //!
@@ -70,12 +70,9 @@
 //! # The environment
 //!
 //! The steps are written once, in [`KeeperEnv`]; the runtime and the models implement it. How a
-//! keeper is started in a runtime is in `keeper/life.rs`.
+//! keeper is started in a runtime is in `sched/keeper_life.rs`.
 //!
 //! Checked by `models::keeper`; `tests/work_waits_when_there_is_no_thread.rs`.
-
-#[cfg(not(ws_loom))]
-mod life;
 
 use std::time::Duration;
 
@@ -93,7 +90,7 @@ use crate::{
 
 /// Time between two tries. As the longest period of the monitor. A model has no clock: there the
 /// time is over at once.
-pub(super) const RETRY: Duration = Duration::from_millis(if MODELLED { 0 } else { 10 });
+pub(crate) const RETRY: Duration = Duration::from_millis(if MODELLED { 0 } else { 10 });
 
 /// Whether a thread has the role.
 #[derive(Debug)]
@@ -139,6 +136,21 @@ impl Keeper {
     fn give_up(&self) {
         let _alone = self.changes.lock();
         self.is_taken.store(false, Relaxed);
+    }
+
+    /// Whether a thread has the role, or none is wanted.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.is_taken.load(Relaxed)
+    }
+
+    /// Whether it is time for another try to start a thread.
+    pub(crate) fn may_try(&self) -> bool {
+        self.tries.passes()
+    }
+
+    /// Whether it is time for another report of a refused thread.
+    pub(crate) fn may_report(&self) -> bool {
+        self.reports.passes()
     }
 }
 

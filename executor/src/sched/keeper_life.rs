@@ -2,18 +2,15 @@
 
 use std::io;
 
-use super::{Keeper, KeeperEnv};
 use crate::{
     cell::report,
     no_unwind::NoUnwind,
-    sched::{
-        Shared,
+    permit::{
         idle::{Permit, Spinning},
-        monitor::Monitor,
-        processor::Processor,
-        worker,
+        keeper::{Keeper, KeeperEnv},
     },
-    sync::{Arc, atomic::Ordering::Relaxed, thread},
+    sched::{Shared, monitor::Monitor, processor::Processor, worker},
+    sync::{Arc, thread},
 };
 
 impl KeeperEnv for Shared {
@@ -61,12 +58,12 @@ impl Shared {
     /// Starts another one if the role is free.
     pub(crate) fn ensure_keeper(self: &Arc<Self>) {
         let keeper = &self.threads.keeper;
-        if keeper.is_taken.load(Relaxed) || self.end.phase.is_closing() || !keeper.tries.passes() {
+        if keeper.is_taken() || self.end.phase.is_closing() || !keeper.may_try() {
             return;
         }
         if let Err(error) = self.start_keeper()
             && self.config.sysmon
-            && keeper.reports.passes()
+            && keeper.may_report()
         {
             report(
                 || tracing::warn!(%error, "no thread for the monitor: stuck tasks hold up others"),
@@ -76,12 +73,12 @@ impl Shared {
 
     /// Whether a thread keeps the runtime, or none has to.
     pub(crate) fn has_a_keeper(&self) -> bool {
-        self.threads.keeper.is_taken.load(Relaxed)
+        self.threads.keeper.is_taken()
     }
 
     /// Whether there is a monitor, by the keeper's mark.
     pub(crate) fn is_monitored(&self) -> bool {
-        self.config.sysmon && self.threads.keeper.is_taken.load(Relaxed)
+        self.config.sysmon && self.threads.keeper.is_taken()
     }
 }
 
