@@ -37,6 +37,8 @@ mod fork_join;
 mod log;
 #[cfg(not(ws_loom))]
 mod metrics;
+#[cfg(not(ws_loom))]
+mod monitor;
 mod no_unwind;
 mod park;
 mod permit;

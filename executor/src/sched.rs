@@ -24,9 +24,9 @@ pub(crate) mod dump;
 #[cfg(not(ws_loom))]
 pub(crate) mod events;
 #[cfg(not(ws_loom))]
-mod find;
+pub(crate) mod find;
 #[cfg(not(ws_loom))]
-mod foreign_wakers;
+pub(crate) mod foreign_wakers;
 #[cfg(not(ws_loom))]
 mod handed;
 #[cfg(not(ws_loom))]
@@ -35,8 +35,6 @@ mod in_place;
 mod inject;
 #[cfg(not(ws_loom))]
 mod keeper_life;
-#[cfg(not(ws_loom))]
-mod monitor;
 #[cfg(not(ws_loom))]
 mod nested;
 #[cfg(not(ws_loom))]
@@ -53,10 +51,12 @@ mod search;
 mod shared;
 #[cfg(not(ws_loom))]
 pub(crate) mod shutdown;
+#[cfg(not(ws_loom))]
+mod signals;
 #[cfg(all(test, not(ws_loom)))]
 mod sim;
 #[cfg(not(ws_loom))]
-mod sim_threads;
+pub(crate) mod sim_threads;
 #[cfg(not(ws_loom))]
 pub(crate) mod stall;
 #[cfg(all(test, not(ws_loom)))]
@@ -68,7 +68,7 @@ mod timers;
 #[cfg(not(ws_loom))]
 mod wait;
 #[cfg(not(ws_loom))]
-mod worker;
+pub(crate) mod worker;
 
 #[cfg(not(ws_loom))]
 pub(crate) use self::{

@@ -1,7 +1,7 @@
 //! L3: a runtime that has nothing to do uses no CPU, whatever it has done before and whatever
 //! waits: a task, a timer that is far away. All of its threads sleep, the monitor too.
 //!
-//! It fails when the monitor (`sched/monitor.rs`) does not park for good, and when a worker's
+//! It fails when the monitor (`monitor.rs`) does not park for good, and when a worker's
 //! search does not end.
 //!
 //! CPU clocks of the runtime's threads are read, by their names; so this is a file with one test.

@@ -3,7 +3,7 @@
 //! tasks that are always ready, the netpoll is looked at all the same; and a timer that a socket's
 //! task waits for as well fires.
 //!
-//! It fails, by a hang, when the monitor (`sched/monitor.rs`) neither looks there itself nor takes
+//! It fails, by a hang, when the monitor (`monitor.rs`) neither looks there itself nor takes
 //! a permit from a stuck worker for a thread that does: each of the two is enough. Beside workers
 //! that fork it hangs when the monitor takes no permit from those.
 

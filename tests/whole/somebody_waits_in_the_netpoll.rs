@@ -2,7 +2,7 @@
 //! netpoll, however the last threads parked, whoever else looked there meanwhile, and whichever
 //! thread brought it.
 //!
-//! The first fails, by a hang, when the monitor (`sched/monitor.rs`) does not call `ensure_poller`
+//! The first fails, by a hang, when the monitor (`monitor.rs`) does not call `ensure_poller`
 //! (nor stays up while a poller is lacked); the second, when a registration tells nobody
 //! (`Netpoll::on_unheard`); the third, which has no monitor, also when only threads that are no
 //! worker tell of it.

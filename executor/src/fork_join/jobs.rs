@@ -91,7 +91,7 @@ impl Jobs {
     }
 
     /// How many there are. A caller that needs to see a push that came before has a fence.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.waiting.load(Relaxed)
     }
 

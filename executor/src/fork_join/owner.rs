@@ -104,7 +104,7 @@
 //! from the next. A matrix product whose leaves take 4 ms had a core idle for 4 to 9 ms at its end.
 //!
 //! Such a branch is no reason to take a computing thread's permit: no thread is idle, or the branch
-//! would be gone (see *Others need one* in `sched/monitor.rs`).
+//! would be gone (see *Others need one* in `monitor.rs`).
 #![expect(
     unsafe_code,
     reason = "attaches the thread's tail to the branch deque of its P"

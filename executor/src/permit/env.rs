@@ -73,7 +73,7 @@
 //! one is heard with the earlier one, for the thread that fires the earlier one looks at the next.
 //!
 //! A permit may be held by a thread that is stuck without a word. Then the monitor fires the timers
-//! and looks at the netpoll (`sched/monitor.rs`). If no thread can be had, the monitor does so too,
+//! and looks at the netpoll (`monitor.rs`). If no thread can be had, the monitor does so too,
 //! and threads that wait for a root are told, since they can wait in the netpoll like any other.
 //!
 //! Checked by `models::heard`.

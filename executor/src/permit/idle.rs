@@ -59,7 +59,7 @@
 //! to be woken. That needs no fence, and no load beyond the one that is made anyway.
 //!
 //! *A long rest*: where only computations that fork go on, the monitor rests for longer than a task
-//! in the global queue should wait until the monitor looks (`sched/monitor/compute_only.rs`). It
+//! in the global queue should wait until the monitor looks (`monitor/compute_only.rs`). It
 //! says so by a flag, fences, and looks at the queue once more. A thread that pushes comes by the
 //! fence of `submit`, and looks at the flag. So of a rest and a push that overlap, either the
 //! monitor sees the task and does not rest, or the pusher sees the flag and wakes it.

@@ -17,7 +17,7 @@
 //!
 //! | it | does | until |
 //! | --- | --- | --- |
-//! | *watches* | is the monitor (`sched/monitor.rs`), which tries again at each look | it stands in |
+//! | *watches* | is the monitor (`monitor.rs`), which tries again at each look | it stands in |
 //! | *is in reserve*, with `sysmon(false)` | sleeps until the system refuses a thread, then tries every 10 ms until no work waits | it stands in |
 //! | *stands in* | is a worker like any other: it is counted, has a P, and runs the hooks; the role is free | it ends as a worker does |
 //!

@@ -168,7 +168,7 @@ pub(crate) const FORK_SLICE: Duration = Duration::from_micros(100);
 /// `fork_join/owner.rs`. Guessed: several times as long as a search and a wait for a branch take.
 pub(crate) const FAR_APART: Duration = Duration::from_micros(100);
 
-// --- the monitor: `pace.rs`, `short_wait.rs`, `sched/monitor/` ---
+// --- the monitor: `pace.rs`, `short_wait.rs`, `monitor/` ---
 
 /// Period after a look that had to act. As Go's shortest.
 pub(crate) const PACE_FAST: Duration = Duration::from_micros(20);

@@ -28,7 +28,7 @@ pub(crate) enum Heuristic {
     TimerSlack,
     /// See *Slow polls* in `sched/find.rs`.
     SlowPolls,
-    /// See *Compute only* in `sched/monitor/compute_only.rs`.
+    /// See *Compute only* in `monitor/compute_only.rs`.
     ComputeOnly,
     /// See `policy/short_wait.rs`.
     ShortWait,

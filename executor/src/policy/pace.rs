@@ -1,4 +1,4 @@
-//! How long the monitor (`sched/monitor.rs`) rests between two looks, by what it found.
+//! How long the monitor (`monitor.rs`) rests between two looks, by what it found.
 //!
 //! A look is cheap. Waking a thread for it is not: on a machine whose cores all compute, a look
 //! every 20 us takes 12 % of their time, one every 100 us takes 7 %, and one every millisecond up
@@ -7,7 +7,7 @@
 //!
 //! | limit | while |
 //! | --- | --- |
-//! | [`PACE_COMPUTE_ONLY`] | only computations that fork go on (`sched/monitor/compute_only.rs`) |
+//! | [`PACE_COMPUTE_ONLY`] | only computations that fork go on (`monitor/compute_only.rs`) |
 //! | [`PACE_BUSY`] | something is under way that is not over with a look |
 //! | [`PACE_SLOW`] | a permit is free |
 //! | [`PACE_BUSY`] | no permit is free |

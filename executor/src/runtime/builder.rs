@@ -4,6 +4,7 @@ use std::{env::VarError, str::FromStr, sync::Arc as StdArc, time::Duration};
 
 use super::{BuildError, Handle, Runtime, cpus};
 use crate::{
+    monitor::Monitor,
     reports::Reports,
     sched::{
         Shared,
@@ -555,6 +556,7 @@ impl Builder {
             paused: self.paused.then_some(self.deadlock_after),
             in_order: self.in_order,
             sysmon: self.sysmon && !self.paused,
+            watch: |shared| Monitor::new(shared).run(),
             stall: self.stall,
             reports: self.reports,
             hooks: self.hooks,

@@ -194,7 +194,7 @@ impl Root {
     }
 
     /// Consumes the notification.
-    pub(super) fn take(&self) -> bool {
+    pub(crate) fn take(&self) -> bool {
         // Ordering: Acquire as above; a load first, since this is asked at every step.
         self.notified.load(Acquire) && self.notified.swap(false, AcqRel)
     }

@@ -2,7 +2,7 @@
 
 use std::{any::Any, fmt, sync::Arc, time::Duration};
 
-use super::stall::Stall;
+use super::{Shared, processor::Processor, stall::Stall};
 use crate::{cell::quietly, reports::Reports};
 
 /// What a builder has decided.
@@ -22,6 +22,9 @@ pub(crate) struct Config {
     /// With virtual time: the tasks keep the order of the queues.
     pub(crate) in_order: bool,
     pub(crate) sysmon: bool,
+    /// The monitor, which is a layer above: watches until it has to stand in as a worker, with that
+    /// P, or the runtime closes.
+    pub(crate) watch: fn(&Arc<Shared>) -> Option<Box<Processor>>,
     pub(crate) stall: Stall,
     pub(crate) reports: Reports,
     pub(crate) hooks: Hooks,

@@ -96,9 +96,9 @@ mod tests {
 
     use super::*;
     use crate::{
+        monitor::tests::eventually,
         policy::constants::YIELDS_TAKE,
         runtime::{Builder, Runtime},
-        sched::monitor::tests::eventually,
         timer::Clock,
     };
 

@@ -72,7 +72,7 @@
 //! thread of a user's own does not pick up the 100 ms poll of another's task.
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;
 
 use std::task::Waker;
 

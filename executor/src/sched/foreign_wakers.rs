@@ -88,7 +88,7 @@ impl ForeignWakers {
     }
 
     /// While some are left: how many were ever taken.
-    pub(super) fn taken(&self) -> Option<u64> {
+    pub(crate) fn taken(&self) -> Option<u64> {
         let state = self.state.lock();
         (!state.left.is_empty()).then_some(state.taken)
     }
@@ -103,11 +103,11 @@ impl ForeignWakers {
 
 /// What the monitor saw of the list: how many were taken by when, if some were left.
 #[derive(Debug, Default)]
-pub(super) struct Watch(Option<(u64, u64)>);
+pub(crate) struct Watch(Option<(u64, u64)>);
 
 impl Watch {
     /// A look at `now`, in nanoseconds. Whether some are left.
-    pub(super) fn look(&mut self, shared: &Arc<Shared>, now: u64) -> bool {
+    pub(crate) fn look(&mut self, shared: &Arc<Shared>, now: u64) -> bool {
         let Some(taken) = shared.io.foreign_wakers.taken() else {
             self.0 = None;
             return false;
@@ -134,7 +134,7 @@ fn wake_tasks(wakers: impl Iterator<Item = Waker>) -> Vec<Waker> {
 
 /// Wakes a waker that is of a task or a root; any other comes to the foreign wakers.
 #[inline]
-pub(super) fn wake_task(waker: Waker, foreign_wakers: &mut Vec<Waker>) {
+pub(crate) fn wake_task(waker: Waker, foreign_wakers: &mut Vec<Waker>) {
     if task_of(&waker).is_some() || is_of_a_root(&waker) {
         wake_quietly(waker);
     } else {
@@ -175,7 +175,7 @@ impl Shared {
     }
 
     /// For the monitor, which wakes no foreign waker itself.
-    pub(super) fn wake_from_monitor(self: &Arc<Self>, wakers: impl Iterator<Item = Waker>) {
+    pub(crate) fn wake_from_monitor(self: &Arc<Self>, wakers: impl Iterator<Item = Waker>) {
         let foreign_wakers = wake_tasks(wakers);
         if !foreign_wakers.is_empty() {
             self.io.foreign_wakers.put(foreign_wakers.into_iter());
@@ -221,7 +221,7 @@ impl Shared {
 impl Worker {
     /// Wakes what a step or a wait brought that is not of a task.
     #[cold]
-    pub(super) fn wake_foreign(&self, foreign_wakers: Vec<Waker>) {
+    pub(crate) fn wake_foreign(&self, foreign_wakers: Vec<Waker>) {
         let mut foreign_wakers = foreign_wakers.into_iter();
         let shared = self.shared();
         self.batch(shared.one_at_a_time(&mut foreign_wakers), |waker| {

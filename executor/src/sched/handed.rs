@@ -40,7 +40,7 @@ impl HandedCall {
 
     /// Takes the call out again. For the thread of the place, or for the thread that put the call
     /// there and could not wake the first one.
-    pub(super) fn take(&self) -> Option<Task> {
+    pub(crate) fn take(&self) -> Option<Task> {
         if !self.is_there.load(Relaxed) {
             return None;
         }

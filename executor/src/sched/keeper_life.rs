@@ -9,7 +9,7 @@ use crate::{
         idle::{Permit, Spinning},
         keeper::{Keeper, KeeperEnv},
     },
-    sched::{Shared, monitor::Monitor, processor::Processor, worker},
+    sched::{Shared, processor::Processor, worker},
     sync::{Arc, thread},
 };
 
@@ -86,7 +86,7 @@ impl Shared {
 fn live(shared: &Arc<Shared>) {
     let wait = || {
         if shared.config.sysmon {
-            return Monitor::new(shared).run();
+            return (shared.config.watch)(shared);
         }
         let whole = NoUnwind;
         let processor = shared.wait_in_reserve();

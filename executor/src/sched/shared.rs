@@ -13,9 +13,9 @@ use super::{
     dump::TaskDump,
     events::event,
     inject::{Foreign, SCHEDULER_FUNCTIONS},
-    monitor::Signals,
     processor::{Peer, Processor, attention},
     shutdown::End,
+    signals::Signals,
     threads::RuntimeThreads,
     timers::Time,
     wait::Io,
@@ -47,7 +47,7 @@ pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) idle: Idle,
     pub(crate) queues: SharedQueues,
-    pub(super) processors: Processors,
+    pub(crate) processors: Processors,
     pub(crate) foreign: Foreign,
     pub(crate) time: Time,
     pub(crate) io: Io,
@@ -67,10 +67,10 @@ pub(crate) struct SharedQueues {
 
 /// The Ps.
 #[derive(Debug)]
-pub(super) struct Processors {
+pub(crate) struct Processors {
     /// All that ever were, in the order of their making. They stay until the runtime goes.
     peers: Box<[std::sync::OnceLock<Arc<Peer>>]>,
-    pub(super) allp: AllPs<Box<Processor>>,
+    pub(crate) allp: AllPs<Box<Processor>>,
     /// How many Ps walks have come to.
     #[cfg(test)]
     pub(super) visits: AtomicUsize,

@@ -64,7 +64,7 @@
 //! by `shutdown/tests.rs` for a waker in flight and for threads that wait.
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;
 
 use std::{
     cell::Cell,

@@ -24,9 +24,9 @@ pub(crate) struct SimThreads {
     pub(super) before_claim: Mutex<Option<Waker>>,
     /// How often the runtime asked whether a thread waits. The system reads a file for that.
     #[cfg(test)]
-    pub(super) files_read: Mutex<u32>,
+    pub(crate) files_read: Mutex<u32>,
     /// The CPU time of each thread, if the driver says so.
-    pub(super) cpu_time: Mutex<Option<u64>>,
+    pub(crate) cpu_time: Mutex<Option<u64>>,
 }
 
 impl SimThreads {
@@ -35,7 +35,7 @@ impl SimThreads {
         self.new.lock().push(processor);
     }
 
-    pub(super) fn is_waiting(&self, index: usize) -> bool {
+    pub(crate) fn is_waiting(&self, index: usize) -> bool {
         #[cfg(test)]
         {
             *self.files_read.lock() += 1;
@@ -44,14 +44,14 @@ impl SimThreads {
     }
 
     /// The CPU time of a thread: it blocks all the time, or not at all.
-    pub(super) fn cpu_time(&self, index: usize, now: u64) -> u64 {
+    pub(crate) fn cpu_time(&self, index: usize, now: u64) -> u64 {
         if let Some(time) = *self.cpu_time.lock() {
             return time;
         }
         if self.is_blocked(index) { 0 } else { now }
     }
 
-    pub(super) fn is_blocked(&self, index: usize) -> bool {
+    pub(crate) fn is_blocked(&self, index: usize) -> bool {
         self.blocked.lock().contains(&index)
     }
 }
@@ -64,11 +64,11 @@ mod driver {
     impl SimThreads {
         /// Those that were started since the last call.
         #[expect(clippy::vec_box, reason = "a P travels, and is large")]
-        pub(in crate::sched) fn take(&self) -> Vec<Box<Processor>> {
+        pub(crate) fn take(&self) -> Vec<Box<Processor>> {
             std::mem::take(&mut *self.new.lock())
         }
 
-        pub(in crate::sched) fn set_blocked(&self, index: usize, blocked: bool) {
+        pub(crate) fn set_blocked(&self, index: usize, blocked: bool) {
             let mut all = self.blocked.lock();
             all.retain(|other| *other != index);
             if blocked {
@@ -77,7 +77,7 @@ mod driver {
         }
 
         /// How many wait to be taken up.
-        pub(in crate::sched) fn len(&self) -> usize {
+        pub(crate) fn len(&self) -> usize {
             self.new.lock().len()
         }
 

@@ -154,10 +154,10 @@ impl fmt::Display for StallReport {
 
 /// A stall at one look.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Measured {
+pub(crate) struct Measured {
     kind: StallKind,
     running_for: Duration,
-    pub(super) cpu_time: Option<Duration>,
+    pub(crate) cpu_time: Option<Duration>,
 }
 
 impl Measured {
@@ -186,7 +186,7 @@ impl Measured {
 
 /// What the monitor has made known of a stall.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Told {
+pub(crate) enum Told {
     /// It has not lasted for the threshold.
     #[default]
     Nothing,
@@ -198,7 +198,7 @@ pub(super) enum Told {
 
 /// What the monitor remembers of a poll that may stall: of the part since it came to a fork.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Stalling {
+pub(crate) struct Stalling {
     /// How often its thread had come to a fork by the last look.
     forks: u64,
     /// Since when that has not moved, in nanoseconds of the runtime's clock.
@@ -206,12 +206,12 @@ pub(super) struct Stalling {
     /// Its thread's CPU time then.
     cpu: Option<u64>,
     /// The system said since then that its thread waits for something other than a core.
-    pub(super) waited: bool,
-    pub(super) told: Told,
+    pub(crate) waited: bool,
+    pub(crate) told: Told,
 }
 
 impl Stalling {
-    pub(super) fn begin(now: u64, cpu: Option<u64>, forks: u64) -> Self {
+    pub(crate) fn begin(now: u64, cpu: Option<u64>, forks: u64) -> Self {
         Self {
             forks,
             since: now,
@@ -222,17 +222,17 @@ impl Stalling {
     }
 
     /// Whether nothing is decided about it.
-    pub(super) fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.told == Told::Nothing
     }
 
     /// Whether its begin was reported.
-    pub(super) fn is_reported(&self) -> bool {
+    pub(crate) fn is_reported(&self) -> bool {
         self.told == Told::Reported
     }
 
     /// What it is at a look that reads the CPU time `cpu`.
-    pub(super) fn measure(&self, now: u64, cpu: Option<u64>) -> Measured {
+    pub(crate) fn measure(&self, now: u64, cpu: Option<u64>) -> Measured {
         let used = cpu
             .zip(self.cpu)
             .map(|(cpu, before)| cpu.saturating_sub(before));
@@ -241,18 +241,18 @@ impl Stalling {
 
     /// Whether the system is to be asked what its thread waits for, which has not moved since the
     /// last look or has.
-    pub(super) fn is_unexplained(&self, now: u64, cpu: Option<u64>, stood_still: bool) -> bool {
+    pub(crate) fn is_unexplained(&self, now: u64, cpu: Option<u64>, stood_still: bool) -> bool {
         !self.waited && (stood_still || self.measure(now, cpu).hardly_ran())
     }
 
     /// It is over: what is to be reported of that.
-    pub(super) fn ended(&self, now: u64, cpu: Option<u64>) -> Option<Measured> {
+    pub(crate) fn ended(&self, now: u64, cpu: Option<u64>) -> Option<Measured> {
         self.is_reported().then(|| self.measure(now, cpu))
     }
 
     /// At a look that sees that the poll came to so many forks. If there were fewer, this is the
     /// end of one stall, and another one may begin.
-    pub(super) fn came_by(&mut self, forks: u64, now: u64, cpu: Option<u64>) -> Option<Measured> {
+    pub(crate) fn came_by(&mut self, forks: u64, now: u64, cpu: Option<u64>) -> Option<Measured> {
         if forks == self.forks {
             return None;
         }
@@ -263,7 +263,7 @@ impl Stalling {
 
     /// Which report may be due. One that it goes on is not due at each look; see
     /// [`Reports::goes_on`].
-    pub(super) fn due(
+    pub(crate) fn due(
         &self,
         threshold: Option<Duration>,
         now: u64,
@@ -302,7 +302,7 @@ impl Open {
 
 /// What was reported, as the monitor remembers it.
 #[derive(Default)]
-pub(super) struct Reports {
+pub(crate) struct Reports {
     /// When a stall was reported last for the first time, in nanoseconds of the runtime's clock.
     began: Option<u64>,
     /// When one was reported last to go on.
@@ -314,7 +314,7 @@ pub(super) struct Reports {
 
 impl Reports {
     /// The poll in which a P's thread was at `ticks` has stalled for the threshold.
-    pub(super) fn begun(
+    pub(crate) fn begun(
         &mut self,
         shared: &Shared,
         peer: &Peer,
@@ -356,7 +356,7 @@ impl Reports {
     }
 
     /// That of this P was reported, and goes on.
-    pub(super) fn goes_on(&mut self, shared: &Shared, index: usize, now: u64, measured: Measured) {
+    pub(crate) fn goes_on(&mut self, shared: &Shared, index: usize, now: u64, measured: Measured) {
         let at = self.position(index);
         let open = &mut self.open[at];
         if now >= open.repeats_at().max(next_after(self.repeated)) {
@@ -368,7 +368,7 @@ impl Reports {
     }
 
     /// That of this P was reported, and is over.
-    pub(super) fn ended(&mut self, shared: &Shared, index: usize, measured: Measured) {
+    pub(crate) fn ended(&mut self, shared: &Shared, index: usize, measured: Measured) {
         let at = self.position(index);
         let mut report = self.open.swap_remove(at).report;
         let suppressed = std::mem::take(&mut self.suppressed);
@@ -377,7 +377,7 @@ impl Reports {
     }
 
     /// When the next report that a stall goes on is due.
-    pub(super) fn repeats_at(&self) -> Option<u64> {
+    pub(crate) fn repeats_at(&self) -> Option<u64> {
         let first = self.open.iter().map(Open::repeats_at).min()?;
         Some(first.max(next_after(self.repeated)))
     }

@@ -117,7 +117,7 @@ pub(crate) struct RuntimeThreads {
     /// How many of them may be in blocking calls.
     pub(crate) blocking: Semaphore,
     /// With the clock of a driver: what there is in place of threads.
-    pub(super) sim_threads: Option<SimThreads>,
+    pub(crate) sim_threads: Option<SimThreads>,
 }
 
 impl RuntimeThreads {
@@ -409,7 +409,7 @@ impl Shared {
 
     /// The monitor looks at the threads in their start hook. Whether work may have to wait for
     /// them.
-    pub(super) fn look_at_start_hooks(&self, now: u64) -> bool {
+    pub(crate) fn look_at_start_hooks(&self, now: u64) -> bool {
         let mut hooks = self.threads.in_start_hook.lock();
         if hooks.count == 0 || self.idle.free() == 0 || !self.any_work() {
             hooks.since = None;
@@ -424,7 +424,7 @@ impl Shared {
     }
 
     /// Whether a thread could be woken or started, by what is seen now.
-    pub(super) fn could_have_a_thread(&self) -> bool {
+    pub(crate) fn could_have_a_thread(&self) -> bool {
         !self.idle.parked().is_empty()
             || (self.threads.counts.lock().count < self.config.max_threads
                 && self.may_begin_a_hook())

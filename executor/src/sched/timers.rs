@@ -85,7 +85,7 @@ impl Shared {
     }
 
     /// When a thread that sleeps has to wake up for a timer, in nanoseconds of the runtime's clock.
-    pub(super) fn next_wake_up(&self) -> Option<u64> {
+    pub(crate) fn next_wake_up(&self) -> Option<u64> {
         let next = self.next_deadline()?;
         Some(self.io.timer_slack.wakes_at(next))
     }

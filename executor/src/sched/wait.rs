@@ -81,10 +81,10 @@ pub(crate) struct Io {
     /// The P whose thread waits in the netpoll: its index plus one.
     pub(super) waiter: AtomicUsize,
     /// When the netpoll was looked at last, in nanoseconds of the runtime's clock.
-    pub(super) last_look: AtomicU64,
-    pub(super) timer_slack: TimerSlack,
+    pub(crate) last_look: AtomicU64,
+    pub(crate) timer_slack: TimerSlack,
     /// Wakers that were brought, and whose wake may block.
-    pub(super) foreign_wakers: ForeignWakers,
+    pub(crate) foreign_wakers: ForeignWakers,
     /// Looks that failed.
     reports: Throttle,
     /// That listeners wait for room.
@@ -112,14 +112,14 @@ impl Io {
 /// thread that waits in the netpoll writes it. It decides only how long a thread waits, so two that
 /// do so one behind the other may mix their times.
 #[derive(Debug, Default)]
-pub(super) struct TimerSlack {
+pub(crate) struct TimerSlack {
     since: AtomicU64,
     last: AtomicU64,
 }
 
 impl TimerSlack {
     /// A wait in the netpoll has ended with `fired` timers.
-    pub(super) fn came(&self, fired: usize, now: u64) {
+    pub(crate) fn came(&self, fired: usize, now: u64) {
         if !is_burst(fired) {
             return;
         }
@@ -131,7 +131,7 @@ impl TimerSlack {
     }
 
     /// When a thread wakes up for a timer of that moment.
-    pub(super) fn wakes_at(&self, next: u64) -> u64 {
+    pub(crate) fn wakes_at(&self, next: u64) -> u64 {
         // Ordering: Acquire pairs with `came`.
         let last = self.last.load(Acquire);
         let since = self.since.load(Relaxed);
@@ -410,7 +410,7 @@ impl Shared {
     /// socket of this runtime.
     ///
     /// The system lets a look fail for no reason that passes, so this is limited.
-    pub(super) fn report_netpoll<T>(&self, result: io::Result<T>) {
+    pub(crate) fn report_netpoll<T>(&self, result: io::Result<T>) {
         let Err(error) = result else {
             return;
         };

@@ -45,7 +45,7 @@ use crate::{
 /// What `Progress::running` says while a root is polled: a root has no place in the live table.
 pub(super) const ROOT: u64 = u64::MAX;
 /// The same for a branch that was stolen.
-pub(super) const BRANCH: u64 = u64::MAX - 1;
+pub(crate) const BRANCH: u64 = u64::MAX - 1;
 /// The same for a hook, a destructor or a waker that runs in no poll.
 pub(super) const USER_CODE: u64 = u64::MAX - 2;
 
@@ -76,7 +76,7 @@ pub(crate) enum Step {
 /// See the module's head.
 pub(crate) struct Worker {
     pub(super) shared: Arc<Shared>,
-    pub(super) p: Box<Processor>,
+    pub(crate) p: Box<Processor>,
     pub(super) root: Option<std::sync::Arc<Root>>,
     pub(super) scope: Scope,
     pub(super) spinning: Cell<Option<Spinning>>,
@@ -168,7 +168,7 @@ fn work_inside(shared: &Arc<Shared>, processor: Box<Processor>, call: Option<Tas
 
 impl Worker {
     /// That of a thread that was started. Its P runs already, with the permit of a spinner.
-    pub(super) fn begin(shared: &Arc<Shared>, processor: Box<Processor>) -> Self {
+    pub(crate) fn begin(shared: &Arc<Shared>, processor: Box<Processor>) -> Self {
         let worker = Self::new(shared.clone(), processor, Scope::All, None);
         worker.spinning.set(Some(Spinning::take_over()));
         worker
@@ -504,7 +504,7 @@ impl Worker {
     }
 
     /// Gives up the P at the end of the thread's work. What is left in it goes to the others.
-    pub(super) fn leave(self) {
+    pub(crate) fn leave(self) {
         let Self {
             shared,
             p,

@@ -3,7 +3,7 @@
 //! itself; the timers of its thread fire; a task that asks whether it should yield is told so once
 //! its slice is over. Only what is pinned to the stuck thread waits for it (I7).
 //!
-//! It fails, by a hang, when `classify` in `sched/monitor/classify.rs` never revokes a permit; when
+//! It fails, by a hang, when `classify` in `monitor/classify.rs` never revokes a permit; when
 //! `revoke` in `permit/env.rs` leaves what is in the stuck worker's queues (with one worker no
 //! other comes by); when the monitor does not fire late timers; and when it does not ask for a
 //! yield after the slice.

@@ -135,8 +135,8 @@ fn outcomes(shop: &Shop, folder: &str) -> PathBuf {
 }
 
 /// A mutant with which a test hangs was noticed. The tool would try it again in the second pass,
-/// and wait for the longer time limit: in `sched/` and `permit/`, where every tenth hangs, for
-/// days.
+/// and wait for the longer time limit: in `sched/`, `permit/` and `monitor/`, where every tenth
+/// hangs, for days.
 fn take_hangs_for_caught(outcomes: &Path) -> Result<(), String> {
     let file = |name| outcomes.join("mutants.out").join(name);
     let read = |path: PathBuf| fs::read_to_string(&path).map_err(at(&path));
@@ -149,9 +149,9 @@ fn take_hangs_for_caught(outcomes: &Path) -> Result<(), String> {
 fn cargo_mutants(shop: &Shop, folder: &str, name: &str, args: &[&str]) -> Outcome {
     let out = outcomes(shop, folder);
     fs::create_dir_all(&out).map_err(at(&out))?;
-    let (package, files) = match folder {
-        "queue" => ("ws-queue", "queue/src/**/*.rs".to_owned()),
-        _ => ("ws-executor", format!("executor/src/{folder}/**/*.rs")),
+    let (package, below) = match folder {
+        "queue" => ("ws-queue", "queue/src".to_owned()),
+        _ => ("ws-executor", format!("executor/src/{folder}")),
     };
     let mut command = shop.cargo("mutants-build");
     command
@@ -163,7 +163,8 @@ fn cargo_mutants(shop: &Shop, folder: &str, name: &str, args: &[&str]) -> Outcom
         .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1")
         .args(["mutants", "--package", package, "-j1", "--no-shuffle"])
         .args(["--colors", "never", "--build-timeout", "300"])
-        .args(["--file", &files])
+        .args(["--file", &format!("{below}/**/*.rs")])
+        .args(["--file", &format!("{below}.rs")])
         .arg("--output")
         .arg(out)
         .args(args);
@@ -196,6 +197,7 @@ const NEAR: &[(&str, &[&str])] = &[
     ("queue", &[]),
     ("task", &["task::", "steps::"]),
     // All that do not play whole programs.
+    ("monitor", &["--skip", "sched::sim"]),
     ("permit", &["--skip", "sched::sim"]),
     ("sched", &["--skip", "sched::sim"]),
 ];

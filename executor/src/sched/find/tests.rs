@@ -73,7 +73,7 @@ mod moves;
 mod order;
 
 /// Two permits, and threads that are steps of this one.
-pub(in crate::sched) fn runtime() -> Runtime {
+pub(crate) fn runtime() -> Runtime {
     Builder::new()
         .workers(2)
         .sysmon(false)
@@ -83,7 +83,7 @@ pub(in crate::sched) fn runtime() -> Runtime {
 }
 
 /// A thread with a P, and a permit if one is free.
-pub(in crate::sched) fn thread(runtime: &Runtime) -> Worker {
+pub(crate) fn thread(runtime: &Runtime) -> Worker {
     let shared = runtime.handle().shared();
     let processor = shared.take_processor().expect("there is room for it");
     let worker = Worker::new(shared.clone(), processor, Scope::All, None);

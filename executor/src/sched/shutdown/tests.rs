@@ -164,7 +164,7 @@ pub(in crate::sched) fn take_started(runtime: &Runtime) -> usize {
 }
 
 /// Ends a runtime, and these threads with it, which are not counted. Nothing is left.
-pub(in crate::sched) fn end(runtime: Runtime, workers: impl IntoIterator<Item = Worker>) {
+pub(crate) fn end(runtime: Runtime, workers: impl IntoIterator<Item = Worker>) {
     let shared = runtime.handle().shared().clone();
     shared.begin_shutdown();
     for worker in workers {

@@ -186,7 +186,7 @@ impl Paced {
     }
 
     /// Begins to take the time: now.
-    pub(super) fn begin(&self) -> u64 {
+    pub(crate) fn begin(&self) -> u64 {
         self.first.borrow_mut().fill(None);
         self.over.set(self.now());
         self.now()
@@ -235,7 +235,7 @@ impl Paced {
     }
 
     /// Ends the threads with their runtime. Nobody has anything to do any more.
-    pub(super) fn end(self) {
+    pub(crate) fn end(self) {
         self.shared.begin_shutdown();
         for thread in self.threads.take() {
             while thread.step(&self) {}

@@ -9,17 +9,13 @@ use std::cell::{Cell, RefCell};
 use crate::{
     cell::Task,
     context,
+    monitor::{Monitor, Rest},
     permit::{
         env::{Env, PeerEnv},
         phase::ShutdownEnv,
         sleep::{Awake, Look, Sleeper, Slept},
     },
-    sched::{
-        Shared, Worker,
-        monitor::{Monitor, Rest},
-        processor::Processor,
-        worker::Step,
-    },
+    sched::{Shared, Worker, processor::Processor, worker::Step},
     sync::Arc,
 };
 
@@ -59,7 +55,7 @@ pub(super) struct Thread {
 }
 
 impl Thread {
-    pub(super) fn begin(shared: &Arc<Shared>, processor: Box<Processor>) -> Self {
+    pub(crate) fn begin(shared: &Arc<Shared>, processor: Box<Processor>) -> Self {
         Self {
             worker: Worker::begin(shared, processor),
             at: Cell::new(At::Up),
@@ -67,7 +63,7 @@ impl Thread {
         }
     }
 
-    pub(super) fn end(self) {
+    pub(crate) fn end(self) {
         let shared = self.worker.shared().clone();
         self.worker.leave();
         shared.thread_ended();

@@ -8,7 +8,7 @@
 use std::{collections::BTreeMap, iter};
 
 use super::*;
-use crate::sched::{monitor::Monitor, monitor::tests::eventually};
+use crate::monitor::{Monitor, tests::eventually};
 
 /// As many blocking calls at a time as a runtime with two workers had room for.
 const BURST: usize = 480;

@@ -21,6 +21,7 @@ use super::{observe::Ask, *};
 use crate::{
     context, join,
     permit::{
+        env::PeerEnv,
         idle::Spinning,
         phase::ShutdownEnv,
         sleep::{Look, Sleeper},
@@ -506,7 +507,7 @@ fn who_finds_no_permit_leaves_word_for_who_comes_to_a_fork() {
 }
 
 /// Waits until it is so, for as long as a test may take.
-pub(in crate::sched) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let begin = std::time::Instant::now();
     while !is_so() {
         assert!(begin.elapsed().as_secs() < 60, "never: {what}");

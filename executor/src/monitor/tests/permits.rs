@@ -22,7 +22,7 @@
 use super::{super::*, Watched};
 use crate::{
     context, join,
-    permit::{idle::WorkerState, phase::ShutdownEnv, sleep::Sleeper},
+    permit::{env::PeerEnv, idle::WorkerState, phase::ShutdownEnv, sleep::Sleeper},
     policy::constants::{FORK_SLICE, LOOK_NS, PACE_BUSY, SHORT_WAIT_NS, SLICE_NS},
     runtime::{Builder, Runtime},
     sched::{

@@ -20,7 +20,7 @@
 //!
 //! | after | and | the monitor |
 //! | --- | --- | --- |
-//! | one look | a timer of any worker is due for 100 us | fires it (F6). It wakes only tasks, see `foreign_wakers.rs` |
+//! | one look | a timer of any worker is due for 100 us | fires it (F6). It wakes only tasks, see `sched/foreign_wakers.rs` |
 //! | one look | a task is in its `runnext`, and a permit is free | wakes a thread, which steals that |
 //! | one look, if its thread is blocked, or 10 ms | its poll forked a child, which is in `direct` | gives the child to others (J4) |
 //! | one look, or *a short wait* | its thread is blocked, no permit is free, and others need one | revokes its permit |
@@ -28,7 +28,7 @@
 //! | (a worker that makes fewer than 61 ticks a millisecond) | the global queue has a task | asks it to look there more often (L4) |
 //! | 10 ms | no permit is free, and others need one | revokes its permit. At most one a look of those that fork |
 //! | 100 us | its poll forks, no permit is free, and tasks need one | revokes its permit, one a look (*Detached computations* in `fork_join/owner.rs`) |
-//! | the threshold, without a fork | it has not announced that it blocks | reports a stall (`stall.rs`) |
+//! | the threshold, without a fork | it has not announced that it blocks | reports a stall (`sched/stall.rs`) |
 //!
 //! *Others need one* if one of these holds:
 //!
@@ -80,9 +80,9 @@
 //! tell, a thread counts as computing.
 //!
 //! A look costs some loads for each worker, and 0.3 us for each reading of a CPU clock. What a
-//! thread does when its poll ends without a permit is `step_without_permit` in `find.rs`. What is
-//! in its queues goes to the global queue when its permit is taken, since thieves come only when
-//! they run dry.
+//! thread does when its poll ends without a permit is `step_without_permit` in `sched/find.rs`.
+//! What is in its queues goes to the global queue when its permit is taken, since thieves come only
+//! when they run dry.
 //!
 //! What was measured and what was rejected: `docs/decisions/2026-11-24-monitor.md`.
 
@@ -98,85 +98,22 @@ use classify::{Round, Seen, classify};
 use compute_only::ComputeOnly;
 use observe::{Asked, View};
 
-use super::{Shared, foreign_wakers::Watch, processor::Processor, stall::Reports};
 use crate::{
     cell::Task,
-    metrics::Counter,
     no_unwind::NoUnwind,
-    permit::{
-        env::{Env, PeerEnv},
-        keeper::KeeperEnv,
-    },
+    permit::{env::Env, keeper::KeeperEnv},
     policy::{
         constants::PACE_FAST,
         pace::{Facts, Pace},
         short_wait::ShortWaits,
     },
     queue::{LocalQueue, local_queue},
-    sync::{
-        Arc,
-        atomic::{
-            AtomicBool,
-            Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
-            fence,
-        },
-    },
+    sched::{Shared, foreign_wakers::Watch, processor::Processor, stall::Reports},
+    sync::{Arc, atomic::Ordering::Relaxed},
 };
 
-/// What other threads tell the monitor.
-#[derive(Debug, Default)]
-pub(crate) struct Signals {
-    /// A thread found no permit for ready tasks.
-    needed: AtomicBool,
-    /// The same, for a thread that comes to a fork; see *Give way at a fork* in
-    /// `fork_join/owner.rs`.
-    asks_at_forks: AtomicBool,
-    /// How often it has looked. Written by its own thread alone.
-    looks: Counter,
-}
-
-impl Signals {
-    pub(super) fn looks(&self) -> u64 {
-        self.looks.get()
-    }
-}
-
-impl Shared {
-    /// Ready tasks were found, and no permit for them: all of them may be held by stuck threads.
-    pub(crate) fn need_permit(&self) {
-        self.ask_at_forks();
-        // Ordering: Release: the monitor sees the tasks.
-        if !self.monitor.needed.swap(true, AcqRel) {
-            self.idle.monitor().unpark(|| ());
-        }
-    }
-
-    /// Leaves word for the next thread that comes to a fork.
-    pub(super) fn ask_at_forks(&self) {
-        // Ordering: Release: a thread that takes the word sees the tasks.
-        self.monitor.asks_at_forks.store(true, Release);
-        // Ordering: SeqCst: between the word and the asks; pairs with the one below.
-        fence(SeqCst);
-        self.peers().for_each(PeerEnv::give_way);
-    }
-
-    /// Whether there is such a word.
-    pub(super) fn is_asked_at_forks(&self) -> bool {
-        // Ordering: SeqCst: at a fork, between the change of the branch deque's flag and this look:
-        // a thread that sees nothing here is asked.
-        fence(SeqCst);
-        self.monitor.asks_at_forks.load(Relaxed)
-    }
-
-    /// Takes it.
-    pub(super) fn take_ask_at_forks(&self) -> bool {
-        // Ordering: Acquire, as above.
-        self.monitor.asks_at_forks.swap(false, Acquire)
-    }
-}
-
 /// How long the monitor sleeps.
-pub(super) enum Rest {
+pub(crate) enum Rest {
     For(Duration),
     /// Until it is woken; or as long as this, since a stall is to be reported again.
     ForGood(Option<Duration>),
@@ -214,7 +151,7 @@ struct Memory {
     visited_before: Vec<usize>,
 }
 
-pub(super) struct Monitor {
+pub(crate) struct Monitor {
     shared: Arc<Shared>,
     pace: Pace,
     /// By the last look.
@@ -230,7 +167,7 @@ pub(super) struct Monitor {
 }
 
 impl Monitor {
-    pub(super) fn new(shared: &Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
         let (scratch, _) = local_queue();
         Self {
             shared: shared.clone(),
@@ -247,7 +184,7 @@ impl Monitor {
     }
 
     /// Looks until the keeper has to stand in (`permit/keeper.rs`). None: the runtime closes.
-    pub(super) fn run(mut self) -> Option<Box<Processor>> {
+    pub(crate) fn run(mut self) -> Option<Box<Processor>> {
         let whole = NoUnwind;
         let shared = self.shared.clone();
         let monitor = shared.idle.monitor();
@@ -273,7 +210,7 @@ impl Monitor {
     }
 
     /// Before a look: how long to sleep.
-    pub(super) fn rest(&mut self) -> Rest {
+    pub(crate) fn rest(&mut self) -> Rest {
         let (shared, found) = (&self.shared, &self.found);
         let idle = &shared.idle;
         let free = idle.free();
@@ -311,7 +248,7 @@ impl Monitor {
     }
 
     /// After a sleep for good.
-    pub(super) fn wake_up(&mut self) {
+    pub(crate) fn wake_up(&mut self) {
         // What began meanwhile is not as old as what was seen last. What stalled is the same poll
         // still, or has other ticks by now.
         for seen in &mut self.memory.seen {
@@ -326,14 +263,12 @@ impl Monitor {
     }
 
     /// One look at everything. Whether it had to act.
-    pub(super) fn look(&mut self) -> bool {
+    pub(crate) fn look(&mut self) -> bool {
         let shared = &*self.shared.clone();
-        shared.monitor.looks.add(1);
+        shared.monitor.begin_look();
         shared.idle.monitor_looks();
         let now = shared.time.clock().now_ns();
-        // Ordering: Acquire pairs with `need_permit`.
-        let asked =
-            shared.monitor.needed.load(Acquire) && shared.monitor.needed.swap(false, AcqRel);
+        let asked = shared.monitor.take_needed();
         let before = std::mem::take(&mut self.found);
         self.found.acted = self.fire_late_timers(now) | self.look_at_netpoll(now);
         if shared.idle.free() == 0 && shared.has_queued() && shared.is_asked_at_forks() {
@@ -394,4 +329,4 @@ impl Monitor {
 }
 
 #[cfg(all(test, not(ws_loom)))]
-pub(super) mod tests;
+pub(crate) mod tests;

@@ -1,0 +1,79 @@
+//! What other threads tell the monitor, and what its look leaves for them.
+//!
+//! The monitor is a layer above: it looks at the scheduler, and no thread of the scheduler calls
+//! it. A thread leaves a word here and wakes the monitor.
+
+use super::Shared;
+use crate::{
+    metrics::Counter,
+    permit::env::{Env, PeerEnv},
+    sync::atomic::{
+        AtomicBool,
+        Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
+        fence,
+    },
+};
+
+/// What other threads tell the monitor.
+#[derive(Debug, Default)]
+pub(crate) struct Signals {
+    /// A thread found no permit for ready tasks.
+    needed: AtomicBool,
+    /// The same, for a thread that comes to a fork; see *Give way at a fork* in
+    /// `fork_join/owner.rs`.
+    asks_at_forks: AtomicBool,
+    /// How often it has looked. Written by its own thread alone.
+    looks: Counter,
+}
+
+impl Signals {
+    /// How often the monitor has looked.
+    pub(crate) fn looks(&self) -> u64 {
+        self.looks.get()
+    }
+
+    /// The monitor looks. For its own thread.
+    pub(crate) fn begin_look(&self) {
+        self.looks.add(1);
+    }
+
+    /// Whether a thread found no permit for ready tasks. For the monitor: takes the word.
+    pub(crate) fn take_needed(&self) -> bool {
+        // Ordering: Acquire: the monitor sees the tasks.
+        self.needed.load(Acquire) && self.needed.swap(false, AcqRel)
+    }
+}
+
+impl Shared {
+    /// Ready tasks were found, and no permit for them: all of them may be held by stuck threads.
+    pub(crate) fn need_permit(&self) {
+        self.ask_at_forks();
+        // Ordering: Release: the monitor sees the tasks.
+        if !self.monitor.needed.swap(true, AcqRel) {
+            self.idle.monitor().unpark(|| ());
+        }
+    }
+
+    /// Leaves word for the next thread that comes to a fork.
+    pub(crate) fn ask_at_forks(&self) {
+        // Ordering: Release: a thread that takes the word sees the tasks.
+        self.monitor.asks_at_forks.store(true, Release);
+        // Ordering: SeqCst: between the word and the asks; pairs with the one below.
+        fence(SeqCst);
+        self.peers().for_each(PeerEnv::give_way);
+    }
+
+    /// Whether there is such a word.
+    pub(crate) fn is_asked_at_forks(&self) -> bool {
+        // Ordering: SeqCst: at a fork, between the change of the branch deque's flag and this look:
+        // a thread that sees nothing here is asked.
+        fence(SeqCst);
+        self.monitor.asks_at_forks.load(Relaxed)
+    }
+
+    /// Takes it.
+    pub(crate) fn take_ask_at_forks(&self) -> bool {
+        // Ordering: Acquire, as above.
+        self.monitor.asks_at_forks.swap(false, Acquire)
+    }
+}
