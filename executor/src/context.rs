@@ -25,7 +25,7 @@ use std::{
 };
 
 use crate::{
-    fork_join::{self, Aside},
+    branch::{self, Aside},
     sched::{LazyWorker, Shared, Worker},
     sync::Arc,
     timer::TimerShard,
@@ -85,8 +85,9 @@ impl Link {
             context.top.set(frame);
             if !new.worker.get().is_null() {
                 context.worker.set(new.worker.get());
-                // SAFETY: by contract.
-                fork_join::attach(unsafe { &*new.worker.get() });
+                // SAFETY: by contract. The P is this thread's until the worker's frame is left.
+                // That attaches to the one below or detaches.
+                unsafe { branch::attach((*new.worker.get()).branch_deque()) };
             }
         });
         Self { frame }
@@ -113,8 +114,9 @@ impl Drop for Link {
                 context.worker.set(worker.unwrap_or(ptr::null()));
                 // SAFETY: by the invariant.
                 match unsafe { context.worker.get().as_ref() } {
-                    Some(worker) => fork_join::attach(worker),
-                    None => fork_join::detach(),
+                    // SAFETY: as in `new`.
+                    Some(worker) => unsafe { branch::attach(worker.branch_deque()) },
+                    None => branch::detach(),
                 }
             }
         });
@@ -154,8 +156,8 @@ fn become_worker(context: &Context, frame: &Frame) -> Option<*const Worker> {
     let worker: *const Worker = lazy.become_worker()?;
     frame.worker.set(worker);
     context.worker.set(worker);
-    // SAFETY: the lazy worker keeps it.
-    fork_join::attach(unsafe { &*worker });
+    // SAFETY: the lazy worker keeps it; and as in `Link::new`.
+    unsafe { branch::attach((*worker).branch_deque()) };
     Some(worker)
 }
 
@@ -235,7 +237,7 @@ pub(crate) fn as_another_thread<R>(f: impl FnOnce() -> R) -> R {
         Back(
             context.top.replace(ptr::null()),
             context.worker.replace(ptr::null()),
-            fork_join::lay_aside(),
+            branch::lay_aside(),
         )
     });
     f()

@@ -6,13 +6,12 @@
 //!
 //! | file | has |
 //! | --- | --- |
-//! | `deque.rs` | where branches wait, and how they are taken (*Asks*, *Mine or nothing*) |
-//! | `job.rs` | what a branch of a join is to others |
-//! | `jobs.rs` | where branches of a scope wait, and which threads take them |
-//! | `latch.rs` | how the owner of a stolen branch learns of its end |
-//! | `scope.rs`, `count_latch.rs` | [`scope()`], with any number of branches; how it learns that all have ended |
-//! | `compute.rs` | what a computation of [`compute()`](crate::compute) is to its threads: it may be cancelled |
+//! | `scope.rs` | [`scope()`], with any number of branches |
 //! | `owner.rs` | the thread's side: for which threads it promotes branches, what it does at a join that is not ready |
+//! | `branch/deque.rs` | where branches wait, and how they are taken (*Asks*, *Mine or nothing*) |
+//!
+//! What a branch is to other threads is one layer below the scheduler, in `branch/`. This layer is
+//! above: it needs the worker of the current thread.
 //!
 //! # The steps of a join
 //!
@@ -53,15 +52,6 @@
 //! 700 bytes together (x86-64, release).
 #![allow(unsafe_code)]
 
-mod cancel_flag;
-#[cfg(not(ws_loom))]
-mod compute;
-mod count_latch;
-mod deque;
-mod job;
-#[cfg(not(ws_loom))]
-mod jobs;
-mod latch;
 #[cfg(not(ws_loom))]
 mod owner;
 #[cfg(not(ws_loom))]
@@ -78,20 +68,16 @@ use std::{
 
 #[cfg(not(ws_loom))]
 pub use self::scope::{Scope, scope};
-pub(crate) use self::{
-    cancel_flag::CancelFlag,
-    count_latch::CountLatch,
-    deque::{Branch, BranchDeque, Tail},
-    job::Header,
-    latch::Settled,
-};
 #[cfg(not(ws_loom))]
-pub(crate) use self::{
-    compute::Computation,
-    owner::{Aside, attach, base, detach, is_inside, lay_aside},
+use crate::branch::own;
+use crate::{
+    branch::{
+        Header, Settled, Tail,
+        job::{self, StackJob},
+    },
+    cell::discard,
+    no_unwind::NoUnwind,
 };
-use crate::{cell::discard, no_unwind::NoUnwind};
-use job::StackJob;
 
 /// Calls two closures, if others are idle at the same time, and returns both results.
 ///
@@ -168,14 +154,14 @@ where
 {
     let caller = std::panic::Location::caller();
     // SAFETY: nothing here attaches or detaches before the branch is on the tail.
-    let tail = unsafe { owner::tail() };
+    let tail = unsafe { own::tail() };
     if tail.is_undisturbed() {
         // SAFETY: it is attached. What attaches this thread to another P meanwhile is above, and
         // takes that back before `a` ends.
         unsafe {
             join_on(
                 tail,
-                || owner::tail_after(),
+                || own::tail_after(),
                 a,
                 b,
                 |_| (),
@@ -208,8 +194,8 @@ where
         // tail; afterwards as in `join`.
         owner::Way::Push => unsafe {
             join_on(
-                owner::tail(),
-                || owner::tail_after(),
+                own::tail(),
+                || own::tail_after(),
                 a,
                 b,
                 owner::promote_for_asks,

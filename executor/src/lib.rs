@@ -25,6 +25,7 @@
 mod bit_set;
 #[cfg(not(ws_loom))]
 mod blocking;
+mod branch;
 #[cfg(not(ws_loom))]
 #[doc(hidden)]
 pub mod budget;

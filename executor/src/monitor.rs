@@ -49,7 +49,7 @@
 //! *A stall* begins with its poll, or with a fork that the poll came to. It ends with the next fork
 //! or with the poll: a computation that goes on forking is not stuck. A fork does not announce
 //! itself, because that would cost every join a store. Therefore the monitor asks the branch deque
-//! of each worker in a long poll, as a thief does (*Asks* in `fork_join/deque.rs`). The next fork
+//! of each worker in a long poll, as a thief does (*Asks* in `branch/deque.rs`). The next fork
 //! there answers: its thread counts `came_by`. If the count has moved at a look, the monitor takes
 //! the stall to begin anew, and asks again. A poll without a join pays a load for that, and one
 //! with joins pays one slow join for each look. The first ask comes with the second look at a poll.

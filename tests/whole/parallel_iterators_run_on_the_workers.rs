@@ -5,7 +5,7 @@
 //! It fails when `Scope::run` in `src/parallel.rs` runs the work at once, and when `fail` in
 //! `fork_join/scope.rs` keeps no panic. It hangs when the monitor (`monitor.rs`) takes no
 //! permit from a computation that forks. The one that is dropped fails when no fork looks at the
-//! cancel flag (`check` in `fork_join/compute.rs`), and when a scope unwinds between two of its
+//! cancel flag (`check` in `branch/compute.rs`), and when a scope unwinds between two of its
 //! branches.
 
 use crate::net_support;

@@ -75,7 +75,7 @@
 //! that permit, and its own asks may have been forgotten before.
 //!
 //! For the branches of a scope none of this is needed: idle threads find them in the lists
-//! (`jobs.rs`) without asking. If one thread is idle and none searches, a spawn wakes one.
+//! (`branch/jobs.rs`) without asking. If one thread is idle and none searches, a spawn wakes one.
 //!
 //! With one worker branches are promoted only for the thread that has the permit, while this thread
 //! goes on without.
@@ -105,21 +105,25 @@
 //!
 //! Such a branch is no reason to take a computing thread's permit: no thread is idle, or the branch
 //! would be gone (see *Others need one* in `monitor.rs`).
-#![expect(
-    unsafe_code,
-    reason = "attaches the thread's tail to the branch deque of its P"
-)]
+#![expect(unsafe_code, reason = "uses the tail of this thread")]
 
-use std::{cell::Cell, future::poll_fn, hint, panic::Location, ptr, task::Poll, time::Instant};
+use std::{future::poll_fn, hint, panic::Location, task::Poll, time::Instant};
 
-use super::{BranchDeque, Header, Settled, Tail, compute, deque::NO_DEQUE, jobs::Job, scope::Core};
 use crate::{
+    branch::{
+        BranchDeque, Header, Settled, Tail, compute,
+        jobs::Job,
+        own::{
+            Place, come_by, enter_scope, may_wake, promoted_at, promotes_at, tail, wake_begins,
+            wake_settled, with_tail,
+        },
+    },
     context,
     no_unwind::NoUnwind,
     permit::env::Env,
     policy::{
-        Heuristic, TimedBackoff,
-        constants::{FORK_WAKES, FORK_WAKES_PAUSE, JOIN_WAIT, JOIN_WAIT_LOOKS},
+        Heuristic,
+        constants::{JOIN_WAIT, JOIN_WAIT_LOOKS},
         forks::{are_far_apart, promotes},
     },
     sched::{Shared, Worker, block_in_place, block_on, events::event},
@@ -129,197 +133,6 @@ use crate::{
         thread,
     },
 };
-
-thread_local! {
-    /// The tail of the branch deque of this thread's P, or [`NO_DEQUE`]. No destructor, like all of
-    /// ours.
-    static TAIL: Cell<*const Tail> = const { Cell::new(&raw const NO_DEQUE) };
-    /// The same for a join whose first closure has ended. It needs the tail at once, for a store
-    /// that the next join's loads may depend on. Kept on the stack meanwhile, it would be there
-    /// only after a load of what was just stored. And read from the same variable, the compiler
-    /// keeps that one's offset in a register, and every call has to save it, also one that does not
-    /// fork.
-    ///
-    /// Seen before branches were linked, on an Intel Xeon (Emerald Rapids), where the address of
-    /// the code alone makes a difference of a third: with the code aligned in seven ways, a join of
-    /// skynet took 1.0 to 1.8 ns above plain calls (median 1.4), and 2.5 to 3.8 (2.9) with the tail
-    /// on the stack and a destructor for panics.
-    static TAIL_AFTER: Cell<*const Tail> = const { Cell::new(&raw const NO_DEQUE) };
-    /// The scope that has the newest closure or branch on this thread's stack.
-    static SCOPE: Cell<Place> = const { Cell::new(Place::NONE) };
-    /// See *How many it promotes*. A try is a wake-up for a branch. It paid if the branch is stolen
-    /// when its owner comes back to it.
-    static WAKE_BACKOFF: TimedBackoff = const { wake_backoff() };
-    /// When this thread last promoted branches, in nanoseconds of its runtime's clock. Older ones
-    /// are judged by it as well.
-    static PROMOTED_AT: Cell<u64> = const { Cell::new(0) };
-}
-
-/// The scope that this thread is in, and the branch deque whose list gets what is spawned there:
-/// its frame looks at it afterwards.
-#[derive(Clone, Copy)]
-pub(super) struct Place {
-    pub(super) scope: *const Core,
-    pub(super) branch_deque: *const BranchDeque,
-}
-
-impl Place {
-    const NONE: Self = Self {
-        scope: ptr::null(),
-        branch_deque: ptr::null(),
-    };
-}
-
-const fn wake_backoff() -> TimedBackoff {
-    TimedBackoff::new(FORK_WAKES, FORK_WAKES_PAUSE)
-}
-
-/// Whether this thread may wake another one for a branch, as far as the back-off goes.
-fn may_wake(now: impl FnOnce() -> u64) -> bool {
-    !Heuristic::ForkBackoff.is_on() || WAKE_BACKOFF.with(|backoff| backoff.is_due(now))
-}
-
-/// This thread's tail.
-///
-/// # Safety
-///
-/// - The reference is not used after this thread is attached or detached, unless it is attached to
-///   the same P again. While a branch is on the tail, its frame is above that of the worker that
-///   has the P. What attaches to another P is above in turn, and takes it back before it ends.
-#[inline(always)]
-pub(super) unsafe fn tail<'a>() -> &'a Tail {
-    // SAFETY: a static, or that of this thread's P, which has it until `detach`.
-    unsafe { &*TAIL.get() }
-}
-
-/// The same for a join whose first closure has ended.
-///
-/// # Safety
-///
-/// - As for [`tail`].
-#[inline(always)]
-pub(super) unsafe fn tail_after<'a>() -> &'a Tail {
-    // SAFETY: as in `tail`.
-    unsafe { &*TAIL_AFTER.get() }
-}
-
-/// From here on this is the thread's tail.
-///
-/// # Safety
-///
-/// - It is [`NO_DEQUE`], or that of a P which is this thread's until the next call.
-pub(crate) unsafe fn set_tail(tail: *const Tail) {
-    TAIL.set(tail);
-    TAIL_AFTER.set(tail);
-}
-
-/// [`tail`] for one closure, which does not attach or detach.
-pub(super) fn with_tail<R>(f: impl FnOnce(&Tail) -> R) -> R {
-    // SAFETY: by contract.
-    f(unsafe { tail() })
-}
-
-/// This thread becomes `worker`.
-pub(crate) fn attach(worker: &Worker) {
-    // SAFETY: the worker's P, and so its branch deque, is this thread's until the worker's frame is
-    // left. That attaches to the one below or detaches. A frame that waits for a branch on the
-    // branch deque is above it, and ends before.
-    unsafe { set_tail(worker.branch_deque().attach()) };
-}
-
-/// This thread is no worker any more.
-pub(crate) fn detach() {
-    debug_assert!(
-        !with_tail(Tail::has_branches),
-        "a frame still waits for a branch"
-    );
-    // SAFETY: a static.
-    unsafe { set_tail(&raw const NO_DEQUE) };
-}
-
-/// What a thread has of its own for its forks, while it plays another one.
-pub(crate) struct Aside {
-    tail: *const Tail,
-    scope: Place,
-    computation: usize,
-    backoff: TimedBackoff,
-    promoted_at: u64,
-}
-
-/// This thread plays another one, which has no P, and has not forked yet.
-pub(crate) fn lay_aside() -> Aside {
-    let backoff = wake_backoff();
-    WAKE_BACKOFF.with(|own| own.swap(&backoff));
-    let aside = Aside {
-        tail: TAIL.get(),
-        scope: SCOPE.replace(Place::NONE),
-        computation: compute::lay_aside(),
-        backoff,
-        promoted_at: PROMOTED_AT.replace(0),
-    };
-    // SAFETY: a static.
-    unsafe { set_tail(&raw const NO_DEQUE) };
-    aside
-}
-
-impl Aside {
-    /// This thread is itself again.
-    ///
-    /// # Safety
-    ///
-    /// - It was this thread's, whose frames are as they were.
-    pub(crate) unsafe fn take_up(&self) {
-        WAKE_BACKOFF.with(|own| own.swap(&self.backoff));
-        SCOPE.set(self.scope);
-        compute::take_up(self.computation);
-        PROMOTED_AT.set(self.promoted_at);
-        // SAFETY: by contract.
-        unsafe { set_tail(self.tail) };
-    }
-}
-
-/// Where the branches begin that what is run now may fork.
-pub(crate) fn base() -> usize {
-    with_tail(|tail| {
-        tail.place();
-        tail.top()
-    })
-}
-
-/// Whether a branch waits on this thread's stack, or a scope or a computation is open there.
-pub(crate) fn is_inside() -> bool {
-    with_tail(Tail::has_branches) || !current_scope().scope.is_null() || compute::current() != 0
-}
-
-pub(super) fn current_scope() -> Place {
-    SCOPE.get()
-}
-
-/// Makes a scope the newest on this thread's stack. The one before.
-pub(super) fn enter_scope(place: Place) -> Place {
-    SCOPE.replace(place)
-}
-
-/// This thread's next join is disturbed.
-pub(super) fn come_by() {
-    with_tail(|tail| {
-        if tail.branch_deque().is_some() {
-            tail.ask_again();
-        }
-    });
-}
-
-/// This thread begins with a branch of that branch deque; see *After a steal*.
-pub(super) fn stole_from(branch_deque: &BranchDeque) {
-    if !Heuristic::AfterSteal.is_on() {
-        return;
-    }
-    // Else the thread that comes next finds one.
-    if !branch_deque.has_shared() {
-        branch_deque.ask();
-    }
-    come_by();
-}
 
 /// How a join goes on that was disturbed.
 pub(super) enum Way {
@@ -416,7 +229,7 @@ pub(super) fn promote_for_asks(tail: &Tail) {
             return;
         }
         let wakes = wanted > 0 && shared.idle.could_wake() && shared.could_take() > 0;
-        PROMOTED_AT.set(now());
+        promotes_at(now());
         let count = tail.promote(most, compute::current());
         if count < most {
             // The next join has one more for them.
@@ -430,7 +243,7 @@ pub(super) fn promote_for_asks(tail: &Tail) {
             shared.wake_for(count);
         }
         if wakes && count > 0 {
-            WAKE_BACKOFF.with(|backoff| backoff.begin(now()));
+            wake_begins(now());
         }
     });
     feeding.over();
@@ -450,7 +263,7 @@ pub(super) fn wake_for_a_job(shared: &Shared) {
         && shared.could_take() > 0
     {
         shared.wake_for(1);
-        WAKE_BACKOFF.with(|backoff| backoff.begin(now()));
+        wake_begins(now());
     }
 }
 
@@ -495,7 +308,7 @@ pub(super) fn run_stolen(job: Job) {
             scope,
             branch_deque: &raw const *branch_deque,
         });
-        compute::within(scope.computation(), || job.run());
+        compute::within(scope.computation, || job.run());
         enter_scope(outer);
         if !branch_deque.jobs.is_empty() {
             come_by_between_jobs();
@@ -506,23 +319,23 @@ pub(super) fn run_stolen(job: Job) {
 
 /// The owner of a scope has taken a job from its own list.
 pub(super) fn took_its_own() {
-    WAKE_BACKOFF.with(|backoff| backoff.settle(false));
+    wake_settled(false);
 }
 
 /// The owner has come to a branch that was stolen.
 pub(super) fn was_stolen() {
-    WAKE_BACKOFF.with(|backoff| backoff.settle(true));
+    wake_settled(true);
 }
 
 /// The owner has reclaimed a branch that it had promoted.
 pub(super) fn reclaimed() {
-    WAKE_BACKOFF.with(|backoff| backoff.settle(false));
+    wake_settled(false);
     let far_apart = context::with_worker(|worker| {
         let worker = worker.expect("it is attached to its branch deque");
         // What is left is enough.
         Heuristic::AfterSteal.is_on() && !worker.branch_deque().has_shared() && {
             let now = worker.shared().time.clock().now_ns();
-            are_far_apart(PROMOTED_AT.get(), now)
+            are_far_apart(promoted_at(), now)
         }
     });
     if far_apart {

@@ -1,9 +1,9 @@
 //! `scope`: any number of branches that borrow, and an end after all of them.
 //!
-//! A branch of a scope is a job on the heap (`jobs.rs`). A spawn puts it into a list of the branch
-//! deque and wakes a worker, if one is idle and none searches. So idle workers see every branch at
-//! once, also while its spawner computes or blocks. Branches that wait for each other all run if
-//! there are as many free workers.
+//! A branch of a scope is a job on the heap (`branch/jobs.rs`). A spawn puts it into a list of the
+//! branch deque and wakes a worker, if one is idle and none searches. So idle workers see every
+//! branch at once, also while its spawner computes or blocks. Branches that wait for each other all
+//! run if there are as many free workers.
 //!
 //! The scope counts the branches that have not ended ([`CountLatch`]). All of them count in the
 //! same scope, also those that a branch spawns: a branch ends without waiting for them, and a chain
@@ -14,7 +14,7 @@
 //! The owner of the scope runs jobs of its scope in a loop, the newest of its own list first. If
 //! its list has none, it takes one from another worker's list, the oldest first. If no list has
 //! one, all are being run elsewhere: the owner spins for a moment, gives its permit to another
-//! thread and sleeps (*A job for a sleeper* in `count_latch.rs`).
+//! thread and sleeps (*A job for a sleeper* in `branch/count_latch.rs`).
 //!
 //! # Which list
 //!
@@ -47,13 +47,14 @@ use std::{
     ptr::{self, NonNull},
 };
 
-use super::{
-    BranchDeque, CountLatch, Tail, compute,
-    job::Payload,
-    jobs::{Header, Job},
-    owner::{self, Way, with_tail},
-};
+use super::owner::{self, Way};
 use crate::{
+    branch::{
+        BranchDeque, CountLatch, Tail, compute,
+        job::Payload,
+        jobs::{Header, Job, ScopeHead},
+        own::{self, with_tail},
+    },
     cell::discard,
     context,
     no_unwind::NoUnwind,
@@ -159,15 +160,13 @@ pub struct Scope<'scope> {
 
 /// What a scope is to its jobs, whatever they borrow.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Core {
+    /// The jobs point to it, and by it to the whole.
+    head: ScopeHead,
     latch: CountLatch,
-    /// The branch deque of its owner, which sleeps on the parker there. If the owner has no P, no
-    /// other thread knows this branch deque.
-    owner_deque: Arc<BranchDeque>,
     /// The owner's runtime, or null if it has no P.
     shared: *const Shared,
-    /// What its owner computes (`compute.rs`).
-    computation: usize,
     /// The first panic of a branch.
     failure: Mutex<Option<Payload>>,
 }
@@ -210,7 +209,7 @@ impl<'scope> Scope<'scope> {
         let job = Box::new(HeapJob {
             header: Header {
                 run: HeapJob::<'scope, F>::run,
-                scope: NonNull::from(&self.core),
+                scope: NonNull::from(&self.core).cast(),
             },
             closure: f,
             lifetime: PhantomData,
@@ -236,10 +235,13 @@ impl Core {
             None => (Arc::new(BranchDeque::new()), ptr::null()),
         });
         Self {
+            head: ScopeHead {
+                owner_deque,
+                computation: compute::current(),
+                run_stolen: owner::run_stolen,
+            },
             latch: CountLatch::new(),
-            owner_deque,
             shared,
-            computation: compute::current(),
             failure: Mutex::new(None),
         }
     }
@@ -251,45 +253,35 @@ impl Core {
         unsafe { self.shared.as_ref() }
     }
 
-    /// What it computes, for the threads that run its jobs.
-    pub(super) fn computation(&self) -> usize {
-        self.computation
-    }
-
-    /// Where its owner sleeps.
-    pub(super) fn owner_deque(&self) -> &Arc<BranchDeque> {
-        &self.owner_deque
-    }
-
     /// Makes a job visible. It is counted.
     fn push(&self, job: Job) {
-        let at = owner::current_scope();
-        if ptr::eq(at.scope, self) {
+        let at = own::current_scope();
+        if ptr::eq(at.scope, &raw const self.head) {
             // SAFETY: the frame that set it keeps the branch deque, and is below on this stack.
             unsafe { &*at.branch_deque }.jobs.push(job);
         } else {
-            self.owner_deque.jobs.push(job);
+            self.head.owner_deque.jobs.push(job);
         }
         let Some(shared) = self.shared() else {
             return;
         };
         if self.latch.is_asleep() {
-            self.owner_deque.parker.unpark(|| ());
+            self.head.owner_deque.parker.unpark(|| ());
         }
         owner::wake_for_a_job(shared);
     }
 
     /// Runs the closure, and then everything that was spawned.
     fn run<R>(&self, f: impl FnOnce() -> R) -> std::thread::Result<R> {
-        let outer = owner::enter_scope(owner::Place {
-            scope: self,
-            branch_deque: Arc::as_ptr(&self.owner_deque),
+        let outer = own::enter_scope(own::Place {
+            scope: ptr::from_ref(self).cast(),
+            branch_deque: Arc::as_ptr(&self.head.owner_deque),
         });
         let result = catch_unwind(AssertUnwindSafe(f));
         let waiting = NoUnwind;
         self.drain();
         waiting.over();
-        owner::enter_scope(outer);
+        own::enter_scope(outer);
         result
     }
 
@@ -307,14 +299,14 @@ impl Core {
 
     /// A job of this scope, for its owner.
     fn take(&self) -> Option<Job> {
-        let own = self.owner_deque.jobs.take_newest_of(self);
+        let own = self.head.owner_deque.jobs.take_newest_of(&self.head);
         if own.is_some() {
             owner::took_its_own();
             return own;
         }
         owner::was_stolen();
         let mut others = self.shared()?.peers();
-        others.find_map(|peer| peer.queues.branch_deque.jobs.take_oldest_of(self))
+        others.find_map(|peer| peer.queues.branch_deque.jobs.take_oldest_of(&self.head))
     }
 
     /// Sleeps until all have ended, or a job waits in a list.
@@ -330,9 +322,9 @@ impl Core {
             while !self.latch.is_open()
                 && !shared
                     .peers()
-                    .any(|peer| peer.queues.branch_deque.jobs.has_of(self))
+                    .any(|peer| peer.queues.branch_deque.jobs.has_of(&self.head))
             {
-                self.owner_deque.parker.park();
+                self.head.owner_deque.parker.park();
             }
             self.latch.wake_up();
         });
@@ -381,9 +373,13 @@ where
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| closure(scope))) {
             scope.core.fail(payload);
         }
-        let core = header.scope.as_ptr();
+        let core = header.scope.cast::<Core>().as_ptr();
         // SAFETY: the job was counted when it was spawned, and this is the last of it. The branch
         // deque is kept by its own reference.
-        unsafe { CountLatch::end(&raw const (*core).latch, || (*core).owner_deque.clone()) };
+        unsafe {
+            CountLatch::end(&raw const (*core).latch, || {
+                (*core).head.owner_deque.clone()
+            })
+        };
     }
 }

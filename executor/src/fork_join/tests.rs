@@ -6,11 +6,11 @@
 //! nobody does is in `tests/order/join_needs_little_stack.rs`, and fails by the same.
 //!
 //! J5: a recursion of joins that is deeper than the deque is long ends as plain calls would,
-//! whoever asks. It fails when `place` in `fork_join/deque.rs` forgets what stays linked.
+//! whoever asks. It fails when `place` in `branch/deque.rs` forgets what stays linked.
 //!
 //! J1: the owner of a scope runs the newest branch first, from wherever it was spawned, and a scope
 //! that is inside leaves the branches of the outer one alone. It fails when `take_newest_of` in
-//! `fork_join/jobs.rs` takes the oldest, or one of any scope.
+//! `branch/jobs.rs` takes the oldest, or one of any scope.
 //!
 //! J2, J5: a thread that clears a runtime away above a join leaves that join's indices alone. It
 //! fails when an index counts for whatever branch deque the thread is attached to.
@@ -19,7 +19,7 @@
 //! `come_by_between_jobs` in `fork_join/owner.rs` forgets who got nothing.
 //!
 //! J5, L1: a branch that is handed back to a scope whose owner sleeps at its end gets the owner up.
-//! It hangs without the unpark of `drop` in `fork_join/deque.rs`.
+//! It hangs without the unpark of `drop` in `branch/deque.rs`.
 //!
 //! J3: with one worker nothing is promoted for a thread without a permit, though one asks. It fails
 //! when `promote_for_asks` does not look how many there are.
@@ -41,12 +41,12 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    BranchDeque, Tail, join, join_on,
-    owner::{base, come_by, with_tail},
-    scope,
-};
+use super::{Tail, join, join_on, scope};
 use crate::{
+    branch::{
+        BranchDeque,
+        own::{base, come_by, with_tail},
+    },
     context,
     permit::{env::Env, phase::ShutdownEnv},
     runtime::Builder,

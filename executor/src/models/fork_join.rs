@@ -1,4 +1,4 @@
-//! The branches of joins: `fork_join/deque.rs`, `latch.rs`, and the steps in `fork_join.rs`.
+//! The branches of joins: `branch/deque.rs`, `branch/latch.rs`, and the steps in `fork_join.rs`.
 //!
 //! | model | shows | bound | seconds | mutants that fail it |
 //! | --- | --- | --- | --- | --- |
@@ -25,7 +25,8 @@ use std::{cell::Cell, mem, ptr};
 
 use super::both_ways::{Turn, explore};
 use crate::{
-    fork_join::{BranchDeque, CancelFlag, CountLatch, Header, Settled, Tail, join_on},
+    branch::{BranchDeque, CancelFlag, CountLatch, Header, Settled, Tail},
+    fork_join::join_on,
     park::Parker,
     sync::{
         Arc, Mutex, UnsafeCell,

@@ -59,9 +59,9 @@ use super::{
     worker::{BRANCH, USER_CODE},
 };
 use crate::{
-    budget,
+    branch, budget,
     cell::ScopeBarrier,
-    context, fork_join,
+    context,
     permit::{keeper::RETRY, sleep::Sleeper},
     sync::{Arc, atomic::Ordering::Relaxed},
 };
@@ -229,7 +229,7 @@ impl Worker {
     fn run_pinned_above(&self, root: &Arc<Root>) -> bool {
         let (p, peer) = (&*self.p, self.peer());
         let running = peer.progress.running.load(Relaxed);
-        if matches!(running, 0 | BRANCH | USER_CODE) || fork_join::is_inside() {
+        if matches!(running, 0 | BRANCH | USER_CODE) || branch::is_inside() {
             // A clock that jumps waits for what is in the inbox, and this thread may wait for the
             // clock.
             p.take_in();

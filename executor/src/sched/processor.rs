@@ -15,11 +15,11 @@ use std::{
 };
 
 use crate::{
+    branch::BranchDeque,
     cell::{
         Place, SchedulerHandle, Task, TaskRef,
         live::{LiveOwner, live_table},
     },
-    fork_join::BranchDeque,
     metrics::{Counter, Counters},
     park::Parker,
     permit::{

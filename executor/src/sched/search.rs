@@ -24,8 +24,8 @@ use super::{
     worker::Worker,
 };
 use crate::{
+    branch::{Branch, BranchDeque},
     cell::Task,
-    fork_join::{Branch, BranchDeque},
     permit::{env::Env, sleep::Sleeper},
     policy::{
         Heuristic,

@@ -25,10 +25,10 @@ use super::{
     shutdown::in_a_hook,
 };
 use crate::{
+    branch::{self, Branch, BranchDeque},
     budget,
     cell::{Ended, Outcome, Task},
     context,
-    fork_join::{self, Branch, BranchDeque},
     no_unwind::NoUnwind,
     park::Parker,
     permit::{
@@ -346,7 +346,7 @@ impl Worker {
         self.found_work();
         self.peer().counters.polls.add(1);
         self.peer().progress.running.store(BRANCH, Relaxed);
-        budget::with_budget(|| branch.run(self.index(), fork_join::base()));
+        budget::with_budget(|| branch.run(self.index(), branch::base()));
         self.peer().progress.running.store(0, Relaxed);
     }
 

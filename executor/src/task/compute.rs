@@ -4,7 +4,7 @@
 //! in `block_on` alone can run its root, and never takes a computation from there. Before it
 //! begins, the worker gives the tasks that wait in its own queues to all workers: they need not
 //! wait for the end of a long poll. The rest is what every long poll has: the monitor, and
-//! *Give way at a fork* in `fork_join/owner.rs`. How it is cancelled: `fork_join/compute.rs`.
+//! *Give way at a fork* in `fork_join/owner.rs`. How it is cancelled: `branch/compute.rs`.
 
 use std::{
     fmt,
@@ -17,8 +17,8 @@ use std::{
 
 use super::{JoinError, JoinHandle, builder::spawn_for_all};
 use crate::{
+    branch::Computation,
     context,
-    fork_join::Computation,
     permit::{env::Env, sleep::Sleeper},
     sched::Shared,
     sync::Arc,

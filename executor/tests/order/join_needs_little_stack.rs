@@ -1,7 +1,7 @@
 //! J3: a level of joins needs at most 192 bytes of stack more than a plain call, in release. A
 //! recursion that leans to one side overflows no earlier than its plain form plus that.
 //!
-//! It fails, in release, when `StackJob` in `fork_join/job.rs` has lines of the cache for itself
+//! It fails, in release, when `StackJob` in `branch/job.rs` has lines of the cache for itself
 //! (`align(128)`).
 
 use crate::common;

@@ -2,7 +2,7 @@
 //! its caller then. J2: while it waits, nothing foreign runs on its thread.
 //!
 //! It fails when `drain` in `fork_join/scope.rs` does not wait for branches that are out, when
-//! `fail` in `fork_join/scope.rs` keeps no panic, and when `take_newest_of` in `fork_join/jobs.rs`
+//! `fail` in `fork_join/scope.rs` keeps no panic, and when `take_newest_of` in `branch/jobs.rs`
 //! does not ask of which scope a job is.
 
 use crate::common;

@@ -40,8 +40,10 @@ use ws_reactor::{Direction, Interest, Registration, pipe};
 
 use super::{Step, Worker};
 use crate::{
-    block_in_place, context,
-    fork_join::{BranchDeque, tests::limited},
+    block_in_place,
+    branch::BranchDeque,
+    context,
+    fork_join::tests::limited,
     join,
     permit::{
         env::{Env, PeerEnv},

@@ -5,7 +5,7 @@
 //! search takes branches in its first round, the last if the first join forgets a thread that got
 //! nothing (`promote_for_asks`).
 //!
-//! J5: a scope ends after a branch that is handed back. It hangs if `drop` in `fork_join/deque.rs`
+//! J5: a scope ends after a branch that is handed back. It hangs if `drop` in `branch/deque.rs`
 //! does not put it back into a list.
 
 use super::*;

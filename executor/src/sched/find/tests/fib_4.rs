@@ -34,9 +34,9 @@ use std::{collections::HashMap, pin::Pin, sync::Condvar};
 
 use super::*;
 use crate::{
+    branch::base,
     cell::{Id, Task},
     fork,
-    fork_join::base,
     sched::events::Event,
     task::JoinHandle,
 };

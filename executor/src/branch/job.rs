@@ -53,7 +53,7 @@ pub(crate) struct Functions {
 pub(crate) struct Header {
     functions: &'static Functions,
     /// Where it is. Its owner's alone.
-    pub(super) link: Cell<Link>,
+    pub(crate) link: Cell<Link>,
     /// What others need: there once the job is promoted, since most jobs never are.
     open: UnsafeCell<MaybeUninit<Open>>,
 }
@@ -81,7 +81,7 @@ impl Header {
     /// Its index in the deque.
     ///
     /// Only its owner may ask, once it was placed.
-    pub(super) fn index(&self) -> usize {
+    pub(crate) fn index(&self) -> usize {
         self.link.get().index()
     }
 

@@ -3,15 +3,15 @@
 //! prints a runtime from another thread reads no cell of a branch deque's owner. That fails when
 //! `Debug` is derived for `Tail`.
 //!
-//! It fails when `place` in `fork_join/deque.rs` gives the indices the wrong way round, forgets
-//! what stays linked, or links it to what was placed; and when `pop_placed` in `fork_join/deque.rs`
+//! It fails when `place` in `branch/deque.rs` gives the indices the wrong way round, forgets
+//! what stays linked, or links it to what was placed; and when `pop_placed` in `branch/deque.rs`
 //! does not look at the split.
 
 use std::ptr::NonNull;
 
 use super::{BranchDeque, FIRST_CAPACITY, MAX_CAPACITY, Tail, What};
 use crate::{
-    fork_join::{job::StackJob, latch::Settled},
+    branch::{job::StackJob, latch::Settled},
     sync::Arc,
 };
 

@@ -24,7 +24,8 @@
 //!   instead of the link. So a job says by itself where it is, and a branch is placed once at most,
 //!   however often a thread asks.
 //! - It *promotes* branches by adding to `split` in the word: the oldest first, since they are the
-//!   largest. It does so only when a thread asks for one, or did (*After a steal* in `owner.rs`).
+//!   largest. It does so only when a thread asks for one, or did (*After a steal* in
+//!   `fork_join/owner.rs`).
 //! - A thief claims the branch at `head` by a compare-and-swap that moves `head` on.
 //! - The owner *reclaims* a promoted branch by a compare-and-swap that moves `split` back.
 //!
@@ -149,7 +150,7 @@ pub(crate) struct BranchDeque {
     arrays: Mutex<Vec<Vec<Slot>>>,
     /// The branches of scopes, which have no index.
     #[cfg(not(ws_loom))]
-    pub(super) jobs: Jobs,
+    pub(crate) jobs: Jobs,
     /// Where its thread sleeps when it waits for a branch.
     pub(crate) parker: Parker,
 }
@@ -320,7 +321,7 @@ impl Branch {
             )
         };
         #[cfg(not(ws_loom))]
-        super::owner::stole_from(&branch_deque);
+        super::own::stole_from(&branch_deque);
         match what {
             What::Half(job) => {
                 // SAFETY: it was claimed in that branch deque, and `self` is the only evidence of
@@ -333,7 +334,7 @@ impl Branch {
                 run();
             }
             #[cfg(not(ws_loom))]
-            What::Job(job) => super::owner::run_stolen(job),
+            What::Job(job) => job.run_stolen(),
         }
     }
 }
@@ -347,7 +348,7 @@ impl Drop for Branch {
             What::Job(job) => {
                 // Its owner may have seen no job in the lists meanwhile, and sleep. Once it is back
                 // the scope may end.
-                let owner_deque = job.scope().owner_deque().clone();
+                let owner_deque = job.scope().owner_deque.clone();
                 // SAFETY: this is the only use of it: the field is not dropped as a job, and `self`
                 // is gone afterwards.
                 self.branch_deque.jobs.put_back(unsafe { ptr::read(job) });
@@ -362,11 +363,11 @@ impl Drop for Branch {
 ///
 /// A job's address is even. An index is shifted, and odd.
 #[derive(Clone, Copy)]
-pub(super) struct Link(*const Header);
+pub(crate) struct Link(*const Header);
 
 impl Link {
     /// The link of a job that is not pushed yet, or is the oldest that is linked.
-    pub(super) const NONE: Self = Self(ptr::null());
+    pub(crate) const NONE: Self = Self(ptr::null());
 
     fn at(index: usize) -> Self {
         Self(ptr::without_provenance(index << 1 | 1))
@@ -377,7 +378,7 @@ impl Link {
         self.0.addr() & 1 != 0
     }
 
-    pub(super) fn index(self) -> usize {
+    pub(crate) fn index(self) -> usize {
         debug_assert!(self.is_placed());
         self.0.addr() >> 1
     }
@@ -409,7 +410,7 @@ unsafe impl Send for Tail {}
 
 /// The tail of a thread that has no branch deque: its flag is always up.
 #[cfg(not(ws_loom))]
-pub(super) static NO_DEQUE: Tail = Tail::new();
+pub(crate) static NO_DEQUE: Tail = Tail::new();
 
 impl Tail {
     #[cfg(not(ws_loom))]

@@ -20,9 +20,9 @@
 
 use std::{collections::VecDeque, ptr::NonNull};
 
-use super::scope::Core;
+use super::BranchDeque;
 use crate::sync::{
-    Mutex,
+    Arc, Mutex,
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
@@ -31,18 +31,30 @@ const KEPT: usize = 1 << 12;
 
 /// The beginning of every job, in front of its closure.
 #[repr(C)]
-pub(super) struct Header {
+pub(crate) struct Header {
     /// Runs the job and frees it. The scope may be gone when it returns.
-    pub(super) run: unsafe fn(NonNull<Header>),
+    pub(crate) run: unsafe fn(NonNull<Header>),
     /// Valid until the job has ended: the scope counts it.
-    pub(super) scope: NonNull<Core>,
+    pub(crate) scope: NonNull<ScopeHead>,
+}
+
+/// What a scope is to the lists, and to a thief. Its scope begins with it.
+#[derive(Debug)]
+pub(crate) struct ScopeHead {
+    /// The branch deque of its owner, which sleeps on the parker there. If the owner has no P, no
+    /// other thread knows this branch deque.
+    pub(crate) owner_deque: Arc<BranchDeque>,
+    /// What its owner computes (`compute.rs`).
+    pub(crate) computation: usize,
+    /// How a thief runs a job, since a scope knows the scheduler and this file does not.
+    pub(crate) run_stolen: fn(Job),
 }
 
 /// A job that has not begun. The thread that has it runs it, or puts it into a list: its scope
 /// waits for it.
 #[derive(Debug)]
 #[must_use = "its scope waits for it"]
-pub(super) struct Job(NonNull<Header>);
+pub(crate) struct Job(NonNull<Header>);
 
 // SAFETY: a job is made to be run by another thread: its closure is `Send`, and its scope is
 // `Sync`.
@@ -52,22 +64,28 @@ impl Job {
     /// # Safety
     ///
     /// - The header is that of a job which its scope counts, and no other thread has it.
-    pub(super) unsafe fn new(header: NonNull<Header>) -> Self {
+    pub(crate) unsafe fn new(header: NonNull<Header>) -> Self {
         Self(header)
     }
 
     /// Its scope.
-    pub(super) fn scope(&self) -> &Core {
+    pub(crate) fn scope(&self) -> &ScopeHead {
         // SAFETY: the scope counts the job, and so waits for it.
         unsafe { self.0.as_ref().scope.as_ref() }
     }
 
-    fn is_of(&self, scope: &Core) -> bool {
+    fn is_of(&self, scope: &ScopeHead) -> bool {
         std::ptr::eq(self.scope(), scope)
     }
 
+    /// Runs it on a thread that stole it, and then those that it has spawned here.
+    pub(crate) fn run_stolen(self) {
+        let run = self.scope().run_stolen;
+        run(self);
+    }
+
     /// Runs it. A panic goes to its scope.
-    pub(super) fn run(self) {
+    pub(crate) fn run(self) {
         // SAFETY: it is there, and this thread alone runs it.
         unsafe { (self.0.as_ref().run)(self.0) };
     }
@@ -75,7 +93,7 @@ impl Job {
 
 /// See the module's head.
 #[derive(Debug)]
-pub(super) struct Jobs {
+pub(crate) struct Jobs {
     /// How many are in the list. Written under its lock.
     waiting: AtomicUsize,
     /// The oldest first.
@@ -83,7 +101,7 @@ pub(super) struct Jobs {
 }
 
 impl Jobs {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             waiting: AtomicUsize::new(0),
             list: Mutex::new(VecDeque::new()),
@@ -95,42 +113,42 @@ impl Jobs {
         self.waiting.load(Relaxed)
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    pub(super) fn push(&self, job: Job) {
+    pub(crate) fn push(&self, job: Job) {
         self.with(|list| list.push_back(job));
     }
 
     /// A job that was taken and not begun.
-    pub(super) fn put_back(&self, job: Job) {
+    pub(crate) fn put_back(&self, job: Job) {
         self.with(|list| list.push_front(job));
     }
 
-    pub(super) fn take_oldest(&self) -> Option<Job> {
+    pub(crate) fn take_oldest(&self) -> Option<Job> {
         self.take(VecDeque::pop_front)
     }
 
-    pub(super) fn take_newest(&self) -> Option<Job> {
+    pub(crate) fn take_newest(&self) -> Option<Job> {
         self.take(VecDeque::pop_back)
     }
 
-    pub(super) fn take_oldest_of(&self, scope: &Core) -> Option<Job> {
+    pub(crate) fn take_oldest_of(&self, scope: &ScopeHead) -> Option<Job> {
         self.take(|list| {
             let at = list.iter().position(|job| job.is_of(scope))?;
             list.remove(at)
         })
     }
 
-    pub(super) fn take_newest_of(&self, scope: &Core) -> Option<Job> {
+    pub(crate) fn take_newest_of(&self, scope: &ScopeHead) -> Option<Job> {
         self.take(|list| {
             let at = list.iter().rposition(|job| job.is_of(scope))?;
             list.remove(at)
         })
     }
 
-    pub(super) fn has_of(&self, scope: &Core) -> bool {
+    pub(crate) fn has_of(&self, scope: &ScopeHead) -> bool {
         !self.is_empty() && self.list.lock().iter().any(|job| job.is_of(scope))
     }
 

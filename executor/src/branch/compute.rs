@@ -22,7 +22,7 @@ use std::{
     thread,
 };
 
-use super::{CancelFlag, Tail, owner};
+use super::{CancelFlag, Tail, own};
 
 thread_local! {
     /// The address of the computation that this thread runs; 0: none.
@@ -62,22 +62,22 @@ impl Computation {
 struct Cancelled;
 
 /// What this thread runs, for a branch of it.
-pub(super) fn current() -> usize {
+pub(crate) fn current() -> usize {
     CURRENT.get()
 }
 
 /// This thread runs nothing of that for now.
-pub(super) fn lay_aside() -> usize {
+pub(crate) fn lay_aside() -> usize {
     CURRENT.replace(0)
 }
 
 /// It does again.
-pub(super) fn take_up(computation: usize) {
+pub(crate) fn take_up(computation: usize) {
     CURRENT.set(computation);
 }
 
 /// Runs a branch of that computation.
-pub(super) fn within<R>(computation: usize, f: impl FnOnce() -> R) -> R {
+pub(crate) fn within<R>(computation: usize, f: impl FnOnce() -> R) -> R {
     struct Back(usize);
     impl Drop for Back {
         fn drop(&mut self) {
@@ -87,7 +87,7 @@ pub(super) fn within<R>(computation: usize, f: impl FnOnce() -> R) -> R {
     let _back = Back(CURRENT.replace(computation));
     if is_cancelled() {
         // The asks came before this thread had a part in it.
-        owner::come_by();
+        own::come_by();
     }
     f()
 }
@@ -95,9 +95,9 @@ pub(super) fn within<R>(computation: usize, f: impl FnOnce() -> R) -> R {
 /// Unwinds, if what this thread runs was cancelled. For a thread that has just answered an ask.
 /// Where a panic aborts nothing can unwind: the computation goes on to its end, and its result is
 /// dropped.
-pub(super) fn check() {
+pub(crate) fn check() {
     if cfg!(panic = "unwind") && is_cancelled() {
-        owner::come_by();
+        own::come_by();
         if !thread::panicking() {
             resume_unwind(Box::new(Cancelled));
         }
@@ -105,7 +105,7 @@ pub(super) fn check() {
 }
 
 /// The same for a thread that cannot unwind here: the next join or scope does.
-pub(super) fn heed_later(tail: &Tail) {
+pub(crate) fn heed_later(tail: &Tail) {
     if cfg!(panic = "unwind") && is_cancelled() {
         tail.ask_again();
     }
