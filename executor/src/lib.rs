@@ -33,6 +33,8 @@ mod cell;
 #[cfg(not(ws_loom))]
 mod context;
 mod fork_join;
+#[cfg(not(ws_loom))]
+mod given;
 #[cfg(all(test, not(ws_loom)))]
 #[path = "../tests/common/log.rs"]
 mod log;

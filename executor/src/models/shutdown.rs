@@ -20,7 +20,7 @@
 //! at the end.
 #![expect(
     unsafe_code,
-    reason = "a scheduler handle finds its runtime by the address that it carries, as in `sched/inject.rs`"
+    reason = "a scheduler handle finds its runtime by the address that it carries, as in `given.rs`"
 )]
 
 use std::{

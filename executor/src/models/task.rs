@@ -19,7 +19,7 @@
 //! that races; and every cell's end is an access of its own (`sync.rs`).
 #![expect(
     unsafe_code,
-    reason = "a scheduler handle finds its world by the address that it carries, as in `sched/inject.rs`"
+    reason = "a scheduler handle finds its world by the address that it carries, as in `given.rs`"
 )]
 
 use std::{

@@ -4,7 +4,7 @@ use std::{env::VarError, str::FromStr, sync::Arc as StdArc, time::Duration};
 
 use super::{BuildError, Handle, Runtime, cpus};
 use crate::{
-    monitor::Monitor,
+    given::{self, ABOVE},
     reports::Reports,
     sched::{
         Shared,
@@ -480,6 +480,7 @@ impl Builder {
         let config = self.into_config()?;
         let refused = |what| move |error| BuildError::system(what, error);
         let shared = Shared::new(config, clock).map_err(refused("the netpoll"))?;
+        given::hear(&shared);
         shared.start_keeper().map_err(refused("a thread"))?;
         Ok(Runtime::from_handle(Handle::new(shared)))
     }
@@ -556,11 +557,11 @@ impl Builder {
             paused: self.paused.then_some(self.deadlock_after),
             in_order: self.in_order,
             sysmon: self.sysmon && !self.paused,
-            watch: |shared| Monitor::new(shared).run(),
             stall: self.stall,
             reports: self.reports,
             hooks: self.hooks,
             host: self.host,
+            above: &ABOVE,
             #[cfg(any(test, feature = "events"))]
             events: self.events,
         })

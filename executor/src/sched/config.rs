@@ -2,8 +2,11 @@
 
 use std::{any::Any, fmt, sync::Arc, time::Duration};
 
-use super::{Shared, processor::Processor, stall::Stall};
-use crate::{cell::quietly, reports::Reports};
+use super::{Shared, Worker, processor::Processor, stall::Stall};
+use crate::{
+    cell::{Functions, quietly},
+    reports::Reports,
+};
 
 /// What a builder has decided.
 #[derive(Debug)]
@@ -22,16 +25,35 @@ pub(crate) struct Config {
     /// With virtual time: the tasks keep the order of the queues.
     pub(crate) in_order: bool,
     pub(crate) sysmon: bool,
-    /// The monitor, which is a layer above: watches until it has to stand in as a worker, with that
-    /// P, or the runtime closes.
-    pub(crate) watch: fn(&Arc<Shared>) -> Option<Box<Processor>>,
     pub(crate) stall: Stall,
     pub(crate) reports: Reports,
     pub(crate) hooks: Hooks,
     pub(crate) host: Host,
+    pub(crate) above: &'static Above,
     /// Records in each log of what happens; None: there is no log.
     #[cfg(any(test, feature = "events"))]
     pub(crate) events: Option<usize>,
+}
+
+/// What the layers above give the scheduler. See `given.rs`.
+pub(crate) struct Above {
+    /// What a task's handle of its scheduler does.
+    pub(crate) task_functions: &'static Functions,
+    /// Calls the function while this thread counts as that worker.
+    pub(crate) as_worker: fn(&Worker, &mut dyn FnMut()),
+    /// Calls the function while this thread has entered the runtime.
+    pub(crate) entered: fn(&Arc<Shared>, &mut dyn FnMut()),
+    /// Whether this thread is a worker of the runtime, or in a `block_on` of it.
+    pub(crate) is_inside: fn(&Arc<Shared>) -> bool,
+    /// The monitor: watches until it has to stand in as a worker, with that P, or the runtime
+    /// closes.
+    pub(crate) watch: fn(&Arc<Shared>) -> Option<Box<Processor>>,
+}
+
+impl fmt::Debug for Above {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Above").finish_non_exhaustive()
+    }
 }
 
 impl Config {

@@ -6,12 +6,10 @@
 //! - any other goes to the global queue, from where the workers take it in batches;
 //! - a pinned one goes to the inbox of its P, and the P's own thread is woken.
 //!
-//! An unsafe island: a scheduler handle finds its runtime by an address, and a pinned task is made
-//! here.
-#![expect(
-    unsafe_code,
-    reason = "a scheduler handle's runtime is reached by the pointer that the scheduler handle carries; see `of`"
-)]
+//! What a task's handle of its scheduler does is in `given.rs`, which knows the current worker.
+//!
+//! An unsafe island: a pinned task is made here.
+#![expect(unsafe_code, reason = "a pinned task is made here")]
 
 use std::{future::Future, panic::Location, ptr::NonNull};
 
@@ -19,12 +17,9 @@ use super::events::event;
 use super::{Shared, Worker};
 use crate::{
     cell::{
-        Extra, Functions, Header, Id, JoinCell, Parts, Place, SchedulerHandle, Task, TaskRef,
-        live::{LiveOwner, Removed},
+        Extra, Header, Id, JoinCell, Parts, Place, SchedulerHandle, Task, TaskRef, live::LiveOwner,
     },
-    context,
     permit::{env::Env, phase::ShutdownEnv},
-    reports::Subject,
     sync::{
         Mutex,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -55,65 +50,6 @@ pub(crate) struct Foreign {
     /// What happens on threads without a P.
     #[cfg(any(test, feature = "events"))]
     pub(super) events: Option<Mutex<super::events::Log>>,
-}
-
-/// What the scheduler handles of all Ps do.
-pub(crate) static SCHEDULER_FUNCTIONS: Functions = Functions {
-    schedule,
-    remove,
-    report_panic,
-};
-
-/// The runtime of a scheduler handle.
-fn of(scheduler: &SchedulerHandle) -> &Shared {
-    // SAFETY: `Shared::new` put its own address there. Callers hold a live task of this scheduler
-    // handle, or are threads of the runtime, so the runtime is there.
-    unsafe { &*scheduler.runtime().cast::<Shared>() }
-}
-
-/// A task was woken.
-fn schedule(scheduler: &SchedulerHandle, task: Task) {
-    let shared = of(scheduler);
-    context::with_worker_of(shared, |worker| match worker {
-        Some(worker) => worker.push_woken(task),
-        None => {
-            // As soon as the task is pushed it may run and end, and the runtime with it: hold it.
-            let shared = shared.strong();
-            shared.push_foreign(task);
-        }
-    });
-}
-
-/// A task has ended.
-fn remove(scheduler: &SchedulerHandle, index: u32) -> Removed<TaskRef> {
-    let shared = of(scheduler);
-    let removed = context::with_worker(|worker| match worker {
-        Some(worker) if worker.is_own_scheduler(scheduler) => worker.remove_live(index),
-        _ => scheduler.live().remove(index),
-    });
-    shared.task_ended(|| scheduler.live().len() == 0);
-    removed
-}
-
-/// A task that nobody joins has panicked. The panic hook has said where and why, but not in which
-/// task.
-fn report_panic(scheduler: &SchedulerHandle, header: &Header) {
-    let subject = Subject {
-        id: header.id(),
-        name: header.name(),
-        location: header.location(),
-    };
-    of(scheduler).reports.tell(
-        || {
-            tracing::error!(
-                task.id = %subject.id,
-                task.name = subject.name,
-                spawned.at = %subject.location,
-                "a task panicked that nobody joins"
-            );
-        },
-        format_args!("{subject}, panicked, and nobody joins it"),
-    );
 }
 
 impl Shared {

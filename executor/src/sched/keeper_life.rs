@@ -86,7 +86,7 @@ impl Shared {
 fn live(shared: &Arc<Shared>) {
     let wait = || {
         if shared.config.sysmon {
-            return (shared.config.watch)(shared);
+            return (shared.config.above.watch)(shared);
         }
         let whole = NoUnwind;
         let processor = shared.wait_in_reserve();

@@ -17,7 +17,7 @@ use std::{
 use crate::{
     branch::BranchDeque,
     cell::{
-        Place, SchedulerHandle, Task, TaskRef,
+        Functions, Place, SchedulerHandle, Task, TaskRef,
         live::{LiveOwner, live_table},
     },
     metrics::{Counter, Counters},
@@ -413,6 +413,7 @@ impl Processor {
     pub(crate) fn new(
         index: usize,
         runtime: *const (),
+        functions: &'static Functions,
         timers: Arc<TimerShard>,
         seed: u64,
     ) -> Self {
@@ -427,7 +428,7 @@ impl Processor {
                 Place::Processor(index as u16),
                 runtime,
                 table,
-                &super::inject::SCHEDULER_FUNCTIONS,
+                functions,
             ),
             queues: PeerQueues {
                 lrq: stealer,

@@ -4,7 +4,7 @@
 //! is what it brings to them. How work comes in is in `inject.rs`, how threads are started in
 //! `threads.rs`, how it ends in `shutdown.rs`.
 
-use std::{collections::HashSet, io, mem, sync::Weak};
+use std::{collections::HashSet, io, sync::Weak};
 
 use ws_reactor::Netpoll;
 
@@ -12,7 +12,7 @@ use super::{
     config::Config,
     dump::TaskDump,
     events::event,
-    inject::{Foreign, SCHEDULER_FUNCTIONS},
+    inject::Foreign,
     processor::{Peer, Processor, attention},
     shutdown::End,
     signals::Signals,
@@ -21,8 +21,7 @@ use super::{
     wait::Io,
 };
 use crate::{
-    cell::{Place, SchedulerHandle, Task, TaskRef, live::live_table, quietly, wake_quietly},
-    context,
+    cell::{Place, SchedulerHandle, Task, TaskRef, live::live_table, quietly},
     metrics::{Metrics, ProcessorMetrics},
     permit::{
         allp::AllPs,
@@ -93,14 +92,6 @@ impl Shared {
         let processors = config.processors_max();
         let time = Time::new(&config, clock, &netpoll, processors);
         Ok(Arc::new_cyclic(|this| {
-            let shared = this.clone();
-            netpoll.on_unheard(move || context::with_shared(&shared, Shared::heard));
-            let shared = this.clone();
-            netpoll.on_wake(move |mut wakers| {
-                context::with_shared(&shared, |shared| shared.wake_all(mem::take(&mut wakers)));
-                // The runtime has gone.
-                wakers.into_iter().for_each(wake_quietly);
-            });
             let (table, owner) = live_table();
             Self {
                 this: this.clone(),
@@ -115,7 +106,7 @@ impl Shared {
                         Place::Foreign,
                         this.as_ptr().cast(),
                         table,
-                        &SCHEDULER_FUNCTIONS,
+                        config.above.task_functions,
                     ),
                     live: Mutex::new(owner),
                     carried: AtomicUsize::new(0),
@@ -201,6 +192,7 @@ impl Shared {
         let processor = Box::new(Processor::new(
             index,
             self.this.as_ptr().cast(),
+            self.config.above.task_functions,
             Arc::new(timers),
             self.config.seed,
         ));

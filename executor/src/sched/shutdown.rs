@@ -75,7 +75,6 @@ use std::{
 use super::{Shared, Worker, in_place::block_in_place, processor::attention, worker::Scope};
 use crate::{
     cell::{SchedulerHandle, ScopeBarrier, Task, report},
-    context,
     permit::{
         env::{Env, PeerEnv},
         phase::{Phase, ShutdownEnv},
@@ -161,7 +160,7 @@ impl Shared {
     /// Ends the runtime.
     pub(crate) fn shut_down(self: &Arc<Self>, wait: Wait) {
         match wait {
-            Wait::AtMost(grace) if !IN_A_HOOK.get() && !context::is_inside(self) => {
+            Wait::AtMost(grace) if !IN_A_HOOK.get() && !(self.config.above.is_inside)(self) => {
                 block_in_place(|| self.end(Some(grace)));
             }
             Wait::AtMost(_) | Wait::Not => self.end(None),
@@ -368,7 +367,7 @@ impl Shared {
     pub(super) fn clear_with_a_worker(&self) {
         if let Some(processor) = self.take_processor() {
             let worker = Worker::new(self.strong(), processor, Scope::All, None);
-            context::with_worker_frame(&worker, || worker.clear_away());
+            (self.config.above.as_worker)(&worker, &mut || worker.clear_away());
             worker.leave();
         } else {
             // All Ps are in `block_on`s, whose ends clear away.

@@ -28,7 +28,6 @@ use crate::{
     branch::{self, Branch, BranchDeque},
     budget,
     cell::{Ended, Outcome, Task},
-    context,
     no_unwind::NoUnwind,
     park::Parker,
     permit::{
@@ -123,8 +122,19 @@ pub(super) fn work(shared: &Arc<Shared>, processor: Box<Processor>, call: Option
 
 fn work_inside(shared: &Arc<Shared>, processor: Box<Processor>, call: Option<Task>) {
     // For the hooks, which run outside of the worker's frame.
-    let hosted = shared.config.host.leaves_tasks();
-    let _entered = hosted.then(|| context::enter(shared.clone()));
+    if shared.config.host.leaves_tasks() {
+        let mut given = Some((processor, call));
+        (shared.config.above.entered)(shared, &mut || {
+            if let Some((processor, call)) = given.take() {
+                work_with_hooks(shared, processor, call);
+            }
+        });
+    } else {
+        work_with_hooks(shared, processor, call);
+    }
+}
+
+fn work_with_hooks(shared: &Arc<Shared>, processor: Box<Processor>, mut call: Option<Task>) {
     let hooked = shared.config.hooks.has_start();
     let worker = if hooked {
         Worker::new(shared.clone(), processor, Scope::All, None)
@@ -135,38 +145,41 @@ fn work_inside(shared: &Arc<Shared>, processor: Box<Processor>, call: Option<Tas
     if hooked {
         in_a_hook(|| shared.config.hooks.call_start());
     }
-    context::with_worker_frame(&worker, || {
-        let mut awake = Awake::Go;
-        if hooked && call.is_none() {
-            awake = worker.arrive_parked(|| shared.start_hook_ended());
-            worker.run_handed();
-        } else if hooked {
-            worker.peer().state.arrive();
-            shared.start_hook_ended();
-        }
-        if let Some(call) = call {
-            worker.poll(call);
-        }
-        while awake == Awake::Go {
-            match worker.step() {
-                Step::Run(task) => worker.poll(task),
-                Step::Branch(branch) => worker.run_branch(branch),
-                Step::Park => {
-                    awake = worker.park();
-                    worker.run_handed();
-                }
-                Step::Root => unreachable!("a worker thread has no root"),
-                Step::Leave => break,
-            }
-        }
-        worker.clear_away();
-    });
+    (shared.config.above.as_worker)(&worker, &mut || worker.live(hooked, call.take()));
     worker.leave();
     in_a_hook(|| shared.config.hooks.call_stop());
     shared.thread_ended();
 }
 
 impl Worker {
+    /// What a thread of the runtime does as a worker, from its start hook to its end.
+    fn live(&self, hooked: bool, call: Option<Task>) {
+        let mut awake = Awake::Go;
+        if hooked && call.is_none() {
+            awake = self.arrive_parked(|| self.shared.start_hook_ended());
+            self.run_handed();
+        } else if hooked {
+            self.peer().state.arrive();
+            self.shared.start_hook_ended();
+        }
+        if let Some(call) = call {
+            self.poll(call);
+        }
+        while awake == Awake::Go {
+            match self.step() {
+                Step::Run(task) => self.poll(task),
+                Step::Branch(branch) => self.run_branch(branch),
+                Step::Park => {
+                    awake = self.park();
+                    self.run_handed();
+                }
+                Step::Root => unreachable!("a worker thread has no root"),
+                Step::Leave => break,
+            }
+        }
+        self.clear_away();
+    }
+
     /// That of a thread that was started. Its P runs already, with the permit of a spinner.
     pub(crate) fn begin(shared: &Arc<Shared>, processor: Box<Processor>) -> Self {
         let worker = Self::new(shared.clone(), processor, Scope::All, None);

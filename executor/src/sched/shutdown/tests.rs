@@ -23,11 +23,9 @@ use std::{
 use super::*;
 use crate::{
     cell::TaskRef,
-    log,
+    context, given, log,
     runtime::{Builder, Runtime},
-    sched::{
-        find::tests::thread, inject::SCHEDULER_FUNCTIONS, sim_threads::SimThreads, worker::Step,
-    },
+    sched::{find::tests::thread, sim_threads::SimThreads, worker::Step},
     spawn,
     sync::atomic::Ordering::SeqCst,
     timer::Clock,
@@ -89,7 +87,7 @@ fn with_a_waker_in_flight(workers: usize) {
     }
     assert_eq!(shared.strong_count(), 1, "the runtime keeps itself");
     assert_eq!(dropped.load(SeqCst), 0);
-    (SCHEDULER_FUNCTIONS.schedule)(reference.header().scheduler(), in_flight);
+    (given::ABOVE.task_functions.schedule)(reference.header().scheduler(), in_flight);
     assert_eq!(
         dropped.load(SeqCst),
         1,

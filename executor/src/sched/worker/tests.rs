@@ -10,7 +10,7 @@ use std::{
 
 use super::*;
 use crate::{
-    block_in_place, fork, join,
+    block_in_place, context, fork, join,
     permit::{idle::WorkerState, sleep::Look},
     policy::constants::FORK_SLICE,
     runtime::{Builder, Runtime},
