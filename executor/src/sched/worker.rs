@@ -464,7 +464,7 @@ impl Worker {
     }
 
     /// Its thread starts a process, or has done so; see *Starting a process* in `in_place.rs`.
-    pub(super) fn mark_start_of_process(&self, starts: bool) {
+    pub(crate) fn mark_start_of_process(&self, starts: bool) {
         self.peer().flags.starts_process.store(starts, Relaxed);
     }
 
