@@ -24,7 +24,7 @@ mod copy;
 
 pub use futures::io::{
     AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncSeek, AsyncSeekExt, AsyncWrite,
-    AsyncWriteExt, BufReader, BufWriter, Cursor,
+    AsyncWriteExt, BufReader, BufWriter, Cursor, SeekFrom,
 };
 pub use ws_reactor::{Direction, Interest, Ready, Source};
 

@@ -39,11 +39,12 @@
 //! | wait for time | [`time::sleep`], [`time::timeout`], [`time::interval`] |
 //! | wait for several futures | [`join!`], [`try_join!`], [`select!`], which are those of `futures` and give way |
 //! | talk | [`net`], with the traits of [`io`] |
+//! | read and write files | [`fs`] |
 //! | end cleanly | [`signal`] |
 //! | wait for a child process | [`process`] |
 //!
 //! What other crates do well is not here: locks and channels (`futures`, `async-channel`,
-//! `async-lock`), files (`async-fs`, or [`spawn_blocking`] around std's).
+//! `async-lock`), TLS (`futures-rustls`).
 //!
 //! # Other libraries
 //!
@@ -101,9 +102,9 @@
 //! # The crates below
 //!
 //! Every dependency points down: this crate has sockets and adapters, and shows what the others
-//! have; `ws-net` has descriptors, names of hosts and signals; `ws-executor` schedules tasks, and
-//! knows no sockets; `ws-queue` has the queues, and `ws-reactor` watches descriptors, and neither
-//! knows tasks. `ws-macros` has the two attributes.
+//! have; `ws-net` has descriptors, names of hosts, files, signals and processes; `ws-executor`
+//! schedules tasks, and knows no sockets; `ws-queue` has the queues, and `ws-reactor` watches
+//! descriptors, and neither knows tasks. `ws-macros` has the two attributes.
 
 // With these features there is one island: `uninit.rs`.
 #![cfg_attr(not(any(feature = "hyper", feature = "tokio-io")), forbid(unsafe_code))]
@@ -142,7 +143,7 @@ pub use ws_executor::{
     spawn_local, spawn_pinned, task, task_local, time,
 };
 pub use ws_macros::{main, test};
-pub use ws_net::{process, signal};
+pub use ws_net::{fs, process, signal};
 
 /// The code in README.md, which rustdoc compiles and runs as a test.
 #[cfg(doctest)]

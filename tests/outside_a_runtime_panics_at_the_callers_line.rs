@@ -177,6 +177,25 @@ fn futures_panic_where_they_are_awaited() {
             drop(ctrl_c().await);
         })
     });
+    panics(|| {
+        poll(async {
+            below(line!());
+            drop(ws::fs::read("Cargo.toml").await);
+        })
+    });
+    panics(|| {
+        poll(async {
+            below(line!());
+            drop(ws::fs::File::open("Cargo.toml").await);
+        })
+    });
+    panics(|| {
+        let file = ws::fs::File::from_std(std::fs::File::open("Cargo.toml").unwrap());
+        poll(async {
+            below(line!());
+            drop(file.metadata().await);
+        })
+    });
 }
 
 // For futures that are polled by a combinator of somebody else's, whose line the panic then has.

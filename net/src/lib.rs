@@ -1,4 +1,5 @@
-//! What the `ws` runtime has of the system: descriptors, names of hosts, signals, child processes.
+//! What the `ws` runtime has of the system: descriptors, names of hosts, files, signals, child
+//! processes.
 //! Users reach it as `ws`.
 //!
 //! It is a crate of its own for the sake of what stands on it. The adapters of `ws` depend on
@@ -16,15 +17,21 @@ compile_error!("ws runs on Unix: its sockets are descriptors in epoll, kqueue an
 #[doc(hidden)]
 pub mod addr;
 mod async_fd;
+#[doc(hidden)]
+pub mod blocking_io;
 mod by_reference;
 #[doc(hidden)]
 pub mod connect;
 #[doc(hidden)]
 pub mod current;
+pub mod fs;
 pub mod process;
 #[doc(hidden)]
 pub mod retry;
 pub mod signal;
+
+#[doc(hidden)]
+pub use futures;
 
 #[doc(hidden)]
 pub use self::async_fd::{poll_at_once, vectored_len};

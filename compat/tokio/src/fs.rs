@@ -1,7 +1,5 @@
-//! See [tokio's](https://docs.rs/tokio/1.54.1/tokio/fs/).
-//!
-//! Each operation is a closure on a thread for blocking code, as in tokio: the system has no
-//! readiness for files.
+//! See [tokio's](https://docs.rs/tokio/1.54.1/tokio/fs/). These are names for `ws::fs`, with
+//! tokio's budget and tokio's errors.
 
 mod dir;
 mod file;
@@ -9,96 +7,99 @@ mod open_options;
 
 use std::{
     fs::{Metadata, Permissions},
+    future::{Future, poll_fn},
     io,
     path::{Path, PathBuf},
+    pin::pin,
+    task::{Context, Poll},
 };
+
+use ws_net::{blocking_io::is_lost, fs as ws};
 
 pub use self::{
     dir::{DirBuilder, DirEntry, ReadDir, read_dir},
     file::{File, FileTimes},
     open_options::OpenOptions,
 };
-use crate::task::spawn_blocking;
+use crate::{runtime::Handle, task::poll_unbudgeted};
 
-/// Runs what blocks, and says what it said.
-async fn asyncify<F, T>(f: F) -> io::Result<T>
-where
-    F: FnOnce() -> io::Result<T> + Send + 'static,
-    T: Send + 'static,
-{
-    match spawn_blocking(f).await {
-        Ok(result) => result,
-        Err(_) => Err(io::Error::other("background task failed")),
-    }
+/// Where operations on files are run.
+#[track_caller]
+fn runtime() -> ws_executor::runtime::Handle {
+    Handle::current().ws
 }
 
-/// Functions of std that take paths.
+/// Awaits an operation of `ws`.
+///
+/// # Panics
+///
+/// Outside of a runtime.
+async fn run<T>(operation: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    drop(runtime());
+    let mut operation = pin!(operation);
+    poll_fn(|cx| poll(cx, |cx| operation.as_mut().poll(cx))).await
+}
+
+/// Polls an operation of `ws`.
+fn poll<T>(
+    cx: &mut Context<'_>,
+    operation: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<T>>,
+) -> Poll<io::Result<T>> {
+    poll_unbudgeted(cx, operation).map_err(|error| {
+        if is_lost(&error) {
+            io::Error::other("background task failed")
+        } else {
+            error
+        }
+    })
+}
+
 macro_rules! functions {
-    ($($(#[$meta:meta])* fn $name:ident = $std:path, ($($path:ident),+) -> $output:ty;)+) => {$(
-        $(#[$meta])*
+    ($($name:ident($($path:ident),+) -> $output:ty;)+) => {$(
+        /// See `ws::fs`.
         ///
         /// # Errors
         ///
         /// As std's function.
         pub async fn $name($($path: impl AsRef<Path>),+) -> io::Result<$output> {
-            $(let $path = $path.as_ref().to_owned();)+
-            asyncify(move || $std($($path),+)).await
+            run(ws::$name($($path),+)).await
         }
     )+};
 }
 
 functions! {
-    /// The absolute path, without symbolic links.
-    fn canonicalize = std::fs::canonicalize, (path) -> PathBuf;
-    /// Copies the contents and the permissions of a file.
-    fn copy = std::fs::copy, (from, to) -> u64;
-    /// Makes a directory.
-    fn create_dir = std::fs::create_dir, (path) -> ();
-    /// Makes a directory and those above it.
-    fn create_dir_all = std::fs::create_dir_all, (path) -> ();
-    /// Gives a file another name.
-    fn hard_link = std::fs::hard_link, (original, link) -> ();
-    /// What the system knows of a file.
-    fn metadata = std::fs::metadata, (path) -> Metadata;
-    /// The contents of a file.
-    fn read = std::fs::read, (path) -> Vec<u8>;
-    /// Where a symbolic link leads.
-    fn read_link = std::fs::read_link, (path) -> PathBuf;
-    /// The contents of a file of text.
-    fn read_to_string = std::fs::read_to_string, (path) -> String;
-    /// Removes an empty directory.
-    fn remove_dir = std::fs::remove_dir, (path) -> ();
-    /// Removes a directory and what is in it.
-    fn remove_dir_all = std::fs::remove_dir_all, (path) -> ();
-    /// Removes a file.
-    fn remove_file = std::fs::remove_file, (path) -> ();
-    /// Renames a file or a directory.
-    fn rename = std::fs::rename, (from, to) -> ();
-    /// Makes a symbolic link.
-    fn symlink = std::os::unix::fs::symlink, (original, link) -> ();
-    /// What the system knows of a file or of a symbolic link.
-    fn symlink_metadata = std::fs::symlink_metadata, (path) -> Metadata;
-    /// Whether there is something of this name.
-    fn try_exists = std::fs::exists, (path) -> bool;
+    canonicalize(path) -> PathBuf;
+    copy(from, to) -> u64;
+    create_dir(path) -> ();
+    create_dir_all(path) -> ();
+    hard_link(original, link) -> ();
+    metadata(path) -> Metadata;
+    read(path) -> Vec<u8>;
+    read_link(path) -> PathBuf;
+    read_to_string(path) -> String;
+    remove_dir(path) -> ();
+    remove_dir_all(path) -> ();
+    remove_file(path) -> ();
+    rename(from, to) -> ();
+    symlink(original, link) -> ();
+    symlink_metadata(path) -> Metadata;
+    try_exists(path) -> bool;
 }
 
-/// Sets the permissions of a file.
+/// See `ws::fs`.
 ///
 /// # Errors
 ///
 /// As std's function.
 pub async fn set_permissions(path: impl AsRef<Path>, permissions: Permissions) -> io::Result<()> {
-    let path = path.as_ref().to_owned();
-    asyncify(move || std::fs::set_permissions(path, permissions)).await
+    run(ws::set_permissions(path, permissions)).await
 }
 
-/// Makes these the contents of a file.
+/// See `ws::fs`.
 ///
 /// # Errors
 ///
 /// As std's function.
 pub async fn write(path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> io::Result<()> {
-    let path = path.as_ref().to_owned();
-    let contents = contents.as_ref().to_owned();
-    asyncify(move || std::fs::write(path, contents)).await
+    run(ws::write(path, contents)).await
 }

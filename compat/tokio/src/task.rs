@@ -10,6 +10,7 @@ mod join_set;
 pub mod join_set;
 mod local_set;
 
+pub(crate) use self::join::poll_unbudgeted;
 use crate::trace::Name;
 
 pub use tokio_real::task::{LocalKey, Unconstrained, consume_budget, coop, unconstrained};

@@ -1,60 +1,23 @@
 //! A file.
-//!
-//! One operation at a time is under way on a thread for blocking code. It takes the buffer along
-//! and brings it back. A write is accepted once its bytes are in the buffer; its error is told by
-//! the next operation.
 
 use std::{
     fmt,
     fs::{File as StdFile, Metadata, Permissions},
-    future::{Future, poll_fn},
-    io::{self, IoSlice, Seek, SeekFrom},
-    mem,
+    io::{self, IoSlice, SeekFrom},
     os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
     path::Path,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll, ready},
     time::SystemTime,
 };
 
-use super::{OpenOptions, asyncify};
-use crate::{
-    io::{
-        AsyncRead, AsyncSeek, AsyncWrite, ReadBuf,
-        buf::{Buf, DEFAULT_MAX_BUF_SIZE},
-    },
-    runtime::Handle,
-    sync::Mutex,
-    task::{JoinHandle, spawn_blocking},
-};
+use ws_net::{fs as ws, futures::io::AsyncWrite as _};
+
+use super::{OpenOptions, poll, run, runtime};
+use crate::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 
 /// See [tokio's](https://docs.rs/tokio/1.54.1/tokio/fs/struct.File.html).
-pub struct File {
-    std: Arc<StdFile>,
-    inner: Mutex<Inner>,
-    max_buf_size: usize,
-}
-
-struct Inner {
-    state: State,
-    /// Of a write that ended in an operation that does not tell of it.
-    write_error: Option<io::ErrorKind>,
-    /// Where the last seek has led.
-    position: u64,
-}
-
-enum State {
-    Idle(Buf),
-    Busy(JoinHandle<(Done, Buf)>),
-}
-
-enum Done {
-    Read(io::Result<()>),
-    Write(io::Result<()>),
-    Seek(io::Result<u64>),
-    SetLen(io::Result<()>),
-}
+pub struct File(ws::File);
 
 impl File {
     /// Opens a file for reading.
@@ -96,15 +59,7 @@ impl File {
 
     /// A file of std.
     pub fn from_std(std: StdFile) -> Self {
-        Self {
-            std: Arc::new(std),
-            inner: Mutex::new(Inner {
-                state: State::Idle(Buf::default()),
-                write_error: None,
-                position: 0,
-            }),
-            max_buf_size: DEFAULT_MAX_BUF_SIZE,
-        }
+        Self(ws::File::on(std, runtime))
     }
 
     /// Waits until the contents and what is known of the file are on the disk.
@@ -113,7 +68,7 @@ impl File {
     ///
     /// What the system says.
     pub async fn sync_all(&self) -> io::Result<()> {
-        self.settled(StdFile::sync_all).await
+        run(self.0.sync_all()).await
     }
 
     /// Waits until the contents are on the disk.
@@ -122,7 +77,7 @@ impl File {
     ///
     /// What the system says.
     pub async fn sync_data(&self) -> io::Result<()> {
-        self.settled(StdFile::sync_data).await
+        run(self.0.sync_data()).await
     }
 
     /// Makes the file shorter, or longer by zeroes.
@@ -131,15 +86,7 @@ impl File {
     ///
     /// What the system says.
     pub async fn set_len(&self, size: u64) -> io::Result<()> {
-        let mut inner = self.inner.lock().await;
-        inner.settle().await;
-        let back = inner.idle().discard();
-        let std = self.std.clone();
-        inner.start(move |_| Done::SetLen(rewind(&std, back).and_then(|()| std.set_len(size))));
-        match poll_fn(|cx| inner.poll_done(cx)).await? {
-            Some(Done::SetLen(result)) => result,
-            _ => unreachable!("it was started here, under the lock"),
-        }
+        run(self.0.set_len(size)).await
     }
 
     /// What the system knows of the file.
@@ -148,8 +95,7 @@ impl File {
     ///
     /// What the system says.
     pub async fn metadata(&self) -> io::Result<Metadata> {
-        let std = self.std.clone();
-        asyncify(move || std.metadata()).await
+        run(self.0.metadata()).await
     }
 
     /// Another descriptor of the same file, with the same position.
@@ -158,16 +104,12 @@ impl File {
     ///
     /// What the system says.
     pub async fn try_clone(&self) -> io::Result<Self> {
-        let std = self.settled(StdFile::try_clone).await?;
-        let mut file = Self::from_std(std);
-        file.max_buf_size = self.max_buf_size;
-        Ok(file)
+        run(self.0.try_clone()).await.map(Self)
     }
 
     /// The file of std, once no operation is under way.
-    pub async fn into_std(mut self) -> StdFile {
-        self.inner.get_mut().settle().await;
-        Arc::try_unwrap(self.std).expect("an operation has ended, and its clone with it")
+    pub async fn into_std(self) -> StdFile {
+        self.0.into_std().await
     }
 
     /// The file of std, unless an operation is under way.
@@ -175,18 +117,9 @@ impl File {
     /// # Errors
     ///
     /// The file itself.
-    #[cfg_attr(
-        all(tokio_unstable, feature = "tracing"),
-        expect(clippy::result_large_err, reason = "it has the spans of two locks")
-    )]
-    pub fn try_into_std(mut self) -> Result<StdFile, Self> {
-        match Arc::try_unwrap(self.std) {
-            Ok(std) => Ok(std),
-            Err(std) => {
-                self.std = std;
-                Err(self)
-            }
-        }
+    #[expect(clippy::result_large_err, reason = "as in tokio")]
+    pub fn try_into_std(self) -> Result<StdFile, Self> {
+        self.0.try_into_std().map_err(Self)
     }
 
     /// Sets the permissions.
@@ -195,8 +128,7 @@ impl File {
     ///
     /// What the system says.
     pub async fn set_permissions(&self, permissions: Permissions) -> io::Result<()> {
-        let std = self.std.clone();
-        asyncify(move || std.set_permissions(permissions)).await
+        run(self.0.set_permissions(permissions)).await
     }
 
     /// Sets the times of the last access and of the last change.
@@ -205,7 +137,7 @@ impl File {
     ///
     /// What the system says.
     pub async fn set_times(&self, times: FileTimes) -> io::Result<()> {
-        self.settled(move |std| std.set_times(times.0)).await
+        run(self.0.set_times(times.0)).await
     }
 
     /// Sets the time of the last change.
@@ -214,7 +146,7 @@ impl File {
     ///
     /// What the system says.
     pub async fn set_modified(&self, time: SystemTime) -> io::Result<()> {
-        self.set_times(FileTimes::new().set_modified(time)).await
+        run(self.0.set_modified(time)).await
     }
 
     /// Sets how many bytes one read or write moves at most.
@@ -224,103 +156,16 @@ impl File {
     /// If none.
     #[track_caller]
     pub fn set_max_buf_size(&mut self, max_buf_size: usize) {
-        assert!(max_buf_size > 0, "`max_buf_size` must be greater than 0");
-        self.max_buf_size = max_buf_size;
+        self.0.set_max_buf_size(max_buf_size);
     }
 
     /// How many bytes one read or write moves at most.
     pub fn max_buf_size(&self) -> usize {
-        self.max_buf_size
+        self.0.max_buf_size()
     }
 
-    /// Runs `f` after the operation that is under way.
-    async fn settled<T: Send + 'static>(
-        &self,
-        f: impl FnOnce(&StdFile) -> io::Result<T> + Send + 'static,
-    ) -> io::Result<T> {
-        let mut inner = self.inner.lock().await;
-        inner.settle().await;
-        let std = self.std.clone();
-        asyncify(move || f(&std)).await
-    }
-
-    fn poll_write_slices(
-        &mut self,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let inner = self.inner.get_mut();
-        ready!(inner.poll_flush(cx))?;
-        if Handle::current().ws.is_ending() {
-            return Poll::Ready(Err(io::Error::other("background task failed")));
-        }
-        let buf = inner.idle();
-        let back = buf.discard();
-        let len = buf.copy_from(slices, self.max_buf_size);
-        let std = self.std.clone();
-        inner.start(move |buf| {
-            Done::Write(rewind(&std, back).and_then(|()| buf.write_to(&mut &*std)))
-        });
-        Poll::Ready(Ok(len))
-    }
-}
-
-/// Goes back by what was read and not taken.
-fn rewind(mut std: &StdFile, back: usize) -> io::Result<()> {
-    if back > 0 {
-        std.seek(SeekFrom::Current(-(back as i64)))?;
-    }
-    Ok(())
-}
-
-impl Inner {
-    /// The buffer. Nothing may be under way.
-    fn idle(&mut self) -> &mut Buf {
-        match &mut self.state {
-            State::Idle(buf) => buf,
-            State::Busy(_) => unreachable!("the caller waited for it"),
-        }
-    }
-
-    fn start(&mut self, f: impl FnOnce(&mut Buf) -> Done + Send + 'static) {
-        let mut buf = mem::take(self.idle());
-        self.state = State::Busy(spawn_blocking(move || {
-            let done = f(&mut buf);
-            (done, buf)
-        }));
-    }
-
-    /// Waits for the operation that is under way, and says what it said. If it was lost, so is what
-    /// was in the buffer.
-    fn poll_done(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Done>>> {
-        let State::Busy(handle) = &mut self.state else {
-            return Poll::Ready(Ok(None));
-        };
-        let ended = ready!(Pin::new(handle).poll(cx));
-        self.state = State::Idle(Buf::default());
-        let (done, buf) = ended?;
-        self.state = State::Idle(buf);
-        if let Done::Seek(Ok(position)) = done {
-            self.position = position;
-        }
-        Poll::Ready(Ok(Some(done)))
-    }
-
-    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if let Some(error) = self.write_error.take() {
-            return Poll::Ready(Err(error.into()));
-        }
-        match ready!(self.poll_done(cx))? {
-            Some(Done::Write(result)) => Poll::Ready(result),
-            _ => Poll::Ready(Ok(())),
-        }
-    }
-
-    /// Waits for the operation that is under way. The next write or flush tells of its error.
-    async fn settle(&mut self) {
-        if let Err(error) = poll_fn(|cx| self.poll_flush(cx)).await {
-            self.write_error = Some(error.kind());
-        }
+    fn ws(self: Pin<&mut Self>) -> Pin<&mut ws::File> {
+        Pin::new(&mut self.get_mut().0)
     }
 }
 
@@ -330,61 +175,22 @@ impl AsyncRead for File {
         cx: &mut Context<'_>,
         dst: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let file = self.get_mut();
-        let inner = file.inner.get_mut();
-        loop {
-            match ready!(inner.poll_done(cx))? {
-                Some(Done::Read(result)) => {
-                    inner.idle().copy_to(dst);
-                    return Poll::Ready(result);
-                }
-                Some(Done::Write(Err(error))) => inner.write_error = Some(error.kind()),
-                _ => {}
-            }
-            if dst.remaining() == 0 || !inner.idle().is_empty() {
-                inner.idle().copy_to(dst);
-                return Poll::Ready(Ok(()));
-            }
-            let max = dst.remaining().min(file.max_buf_size);
-            let std = file.std.clone();
-            inner.start(move |buf| Done::Read(buf.read_from(&mut &*std, max)));
-        }
+        let file = &mut self.get_mut().0;
+        let bytes = ready!(poll(cx, |cx| file.poll_fill(cx, dst.remaining())))?;
+        let len = bytes.len().min(dst.remaining());
+        dst.put_slice(&bytes[..len]);
+        file.consume(len);
+        Poll::Ready(Ok(()))
     }
 }
 
 impl AsyncSeek for File {
     fn start_seek(self: Pin<&mut Self>, to: SeekFrom) -> io::Result<()> {
-        let file = self.get_mut();
-        let inner = file.inner.get_mut();
-        if let State::Busy(_) = inner.state {
-            return Err(io::Error::other(
-                "other file operation is pending, call poll_complete before start_seek",
-            ));
-        }
-        let back = inner.idle().discard();
-        let std = file.std.clone();
-        inner.start(move |_| {
-            let mut std = &*std;
-            Done::Seek(match to {
-                // In one call, unless the sum is too small for it.
-                SeekFrom::Current(offset) => match offset.checked_sub(back as i64) {
-                    Some(offset) => std.seek(SeekFrom::Current(offset)),
-                    None => rewind(std, back).and_then(|()| std.seek(to)),
-                },
-                _ => std.seek(to),
-            })
-        });
-        Ok(())
+        self.get_mut().0.start_seek(to)
     }
 
     fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
-        let inner = self.get_mut().inner.get_mut();
-        match ready!(inner.poll_done(cx))? {
-            Some(Done::Seek(result)) => return Poll::Ready(result),
-            Some(Done::Write(Err(error))) => inner.write_error = Some(error.kind()),
-            _ => {}
-        }
-        Poll::Ready(Ok(inner.position))
+        poll(cx, |cx| self.get_mut().0.poll_complete(cx))
     }
 }
 
@@ -394,7 +200,7 @@ impl AsyncWrite for File {
         cx: &mut Context<'_>,
         src: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.get_mut().poll_write_slices(cx, &[IoSlice::new(src)])
+        poll(cx, |cx| self.ws().poll_write(cx, src))
     }
 
     fn poll_write_vectored(
@@ -402,7 +208,7 @@ impl AsyncWrite for File {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.get_mut().poll_write_slices(cx, slices)
+        poll(cx, |cx| self.ws().poll_write_vectored(cx, slices))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -410,7 +216,7 @@ impl AsyncWrite for File {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.get_mut().inner.get_mut().poll_flush(cx)
+        poll(cx, |cx| self.ws().poll_flush(cx))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -432,13 +238,13 @@ impl From<OwnedFd> for File {
 
 impl AsRawFd for File {
     fn as_raw_fd(&self) -> RawFd {
-        self.std.as_raw_fd()
+        self.0.as_raw_fd()
     }
 }
 
 impl AsFd for File {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.std.as_fd()
+        self.0.as_fd()
     }
 }
 
@@ -453,7 +259,7 @@ impl FromRawFd for File {
 impl fmt::Debug for File {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("tokio::fs::File")
-            .field("std", &self.std)
+            .field("std", self.0.std())
             .finish()
     }
 }

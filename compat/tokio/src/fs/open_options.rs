@@ -1,12 +1,14 @@
 //! How a file is opened.
 
-use std::{io, os::unix::fs::OpenOptionsExt, path::Path};
+use std::{io, path::Path};
 
-use super::{File, asyncify};
+use ws_net::fs as ws;
+
+use super::{File, run};
 
 /// See [tokio's](https://docs.rs/tokio/1.54.1/tokio/fs/struct.OpenOptions.html).
 #[derive(Clone, Debug)]
-pub struct OpenOptions(std::fs::OpenOptions);
+pub struct OpenOptions(ws::OpenOptions);
 
 macro_rules! options {
     ($($(#[$meta:meta])* fn $name:ident($value:ty);)+) => {$(
@@ -21,7 +23,7 @@ macro_rules! options {
 impl OpenOptions {
     /// Nothing is asked for.
     pub fn new() -> Self {
-        Self(std::fs::OpenOptions::new())
+        Self(ws::OpenOptions::new())
     }
 
     options! {
@@ -49,15 +51,16 @@ impl OpenOptions {
     ///
     /// As std's function.
     pub async fn open(&self, path: impl AsRef<Path>) -> io::Result<File> {
-        let path = path.as_ref().to_owned();
-        let options = self.0.clone();
-        Ok(asyncify(move || options.open(path)).await?.into())
+        run(self
+            .0
+            .open_std("tokio::fs::File", path.as_ref(), File::from_std))
+        .await
     }
 }
 
 impl From<std::fs::OpenOptions> for OpenOptions {
     fn from(options: std::fs::OpenOptions) -> Self {
-        Self(options)
+        Self(options.into())
     }
 }
 

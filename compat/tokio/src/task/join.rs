@@ -53,11 +53,19 @@ impl<T> Future for JoinHandle<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let unit = ready!(poll_proceed(cx));
-        let joined = ready!(budget::unbudgeted(|| Pin::new(&mut self.0).poll(cx)));
-        unit.made_progress();
-        Poll::Ready(joined)
+        poll_unbudgeted(cx, |cx| Pin::new(&mut self.0).poll(cx))
     }
+}
+
+/// Polls an operation of `ws`, with a unit of tokio's budget and none of that of `ws`.
+pub(crate) fn poll_unbudgeted<T>(
+    cx: &mut Context<'_>,
+    operation: impl FnOnce(&mut Context<'_>) -> Poll<T>,
+) -> Poll<T> {
+    let unit = ready!(poll_proceed(cx));
+    let answer = ready!(budget::unbudgeted(|| operation(cx)));
+    unit.made_progress();
+    Poll::Ready(answer)
 }
 
 impl<T> fmt::Debug for JoinHandle<T> {
