@@ -18,6 +18,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! [`stdin`], [`stdout`] and [`stderr`] are the standard streams of the process.
+//!
 //! [`AsyncFd`] makes any other descriptor awaitable: pipes, eventfds, sockets of other libraries.
 
 mod copy;
@@ -29,4 +31,7 @@ pub use futures::io::{
 pub use ws_reactor::{Direction, Interest, Ready, Source};
 
 pub use self::copy::{Copy, CopyBuf, copy, copy_buf};
-pub use ws_net::AsyncFd;
+pub use ws_net::{
+    AsyncFd,
+    stdio::{Stderr, Stdin, Stdout, stderr, stdin, stdout},
+};

@@ -39,7 +39,7 @@
 //! | wait for time | [`time::sleep`], [`time::timeout`], [`time::interval`] |
 //! | wait for several futures | [`join!`], [`try_join!`], [`select!`], which are those of `futures` and give way |
 //! | talk | [`net`], with the traits of [`io`] |
-//! | read and write files | [`fs`] |
+//! | read and write files, and the standard streams | [`fs`], [`io::stdin`], [`io::stdout`] |
 //! | end cleanly | [`signal`] |
 //! | wait for a child process | [`process`] |
 //!

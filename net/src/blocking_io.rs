@@ -1,8 +1,11 @@
-//! The mechanism of files: an operation blocks, so a thread for blocking code does it.
+//! The mechanism of files and of the standard streams: an operation blocks, so a thread for
+//! blocking code does it.
 //!
 //! The system has no readiness for files: a read of one is always "ready", and waits for the disk.
-//! So each operation is a closure of [`spawn_blocking`](ws_executor::spawn_blocking), on a thread
-//! of the runtime that is current where the operation begins.
+//! The standard streams may be files, and other processes share them and do not expect them in
+//! nonblocking mode. So each operation is a closure of
+//! [`spawn_blocking`](ws_executor::spawn_blocking), on a thread of the runtime that is current
+//! where the operation begins.
 //!
 //! | state | the buffer is | next |
 //! | --- | --- | --- |
@@ -29,7 +32,7 @@
 //! a closure that borrows the caller's buffer, which would have to outlive a dropped future; writes
 //! that wait for the system, which cost two switches of threads for each small piece.
 //!
-//! Checked by `tests/files_keep_their_order.rs`.
+//! Checked by `tests/files_keep_their_order.rs` and `tests/standard_streams_carry_every_byte.rs`.
 
 mod buf;
 
@@ -223,6 +226,20 @@ impl BlockingIo {
         self.start_on(&runtime, move |buf| Done::Write(write(buf, back)));
         unit.made_progress();
         Poll::Ready(Ok(len))
+    }
+
+    /// Begins something whose error is told as that of a write. Nothing may be under way.
+    ///
+    /// # Errors
+    ///
+    /// If the runtime has begun to end.
+    pub(crate) fn start_write(
+        &mut self,
+        f: impl FnOnce() -> io::Result<()> + Send + 'static,
+    ) -> io::Result<()> {
+        let runtime = self.open_runtime()?;
+        self.start_on(&runtime, move |_| Done::Write(f()));
+        Ok(())
     }
 
     /// The runtime, unless it has begun to end.

@@ -1,5 +1,5 @@
-//! What the `ws` runtime has of the system: descriptors, names of hosts, files, signals, child
-//! processes.
+//! What the `ws` runtime has of the system: descriptors, names of hosts, files, the standard
+//! streams, signals, child processes.
 //! Users reach it as `ws`.
 //!
 //! It is a crate of its own for the sake of what stands on it. The adapters of `ws` depend on
@@ -29,6 +29,8 @@ pub mod process;
 #[doc(hidden)]
 pub mod retry;
 pub mod signal;
+#[doc(hidden)]
+pub mod stdio;
 
 #[doc(hidden)]
 pub use futures;

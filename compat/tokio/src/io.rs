@@ -1,6 +1,5 @@
 //! See [tokio's](https://docs.rs/tokio/1.54.1/tokio/io/).
 
-pub(crate) mod buf;
 mod interest;
 mod ready;
 mod stdio;

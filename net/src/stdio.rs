@@ -1,0 +1,225 @@
+//! The standard streams of the process.
+//!
+//! Each is a `BlockingIo` over the stream of std. That one has a lock and a buffer for the whole
+//! process, so `println!` and these may be mixed: what one call has written is not torn by another.
+//!
+//! Rejected: descriptors in the netpoll. Nonblocking mode belongs to the open file, which a shell
+//! and other processes share; a file that is redirected cannot be in an epoll.
+
+use std::{
+    io::{self, IoSlice, Write},
+    mem,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use futures::io::{AsyncBufRead, AsyncRead, AsyncWrite};
+
+use crate::blocking_io::{BlockingIo, DEFAULT_MAX_BUF_SIZE, FindRuntime, current_runtime};
+
+/// Bytes that a read for [`AsyncBufRead`] asks for. As std's buffer.
+const FILL_BYTES: usize = 8 * 1024;
+
+/// The standard input of the process.
+///
+/// A thread for blocking code reads, since nothing else works with whatever the input is. By
+/// [`AsyncBufRead`] it has lines.
+///
+/// Use one of them in a program. What one has read ahead is in its own buffer, and another does not
+/// see it.
+///
+/// # Examples
+///
+/// ```
+/// use futures::TryStreamExt;
+/// use ws::io::{self, AsyncBufReadExt, AsyncWriteExt};
+///
+/// # ws::runtime::Runtime::new()?.block_on(async {
+/// let mut lines = io::stdin().lines();
+/// let mut stdout = io::stdout();
+/// while let Some(line) = lines.try_next().await? {
+///     stdout.write_all(format!("> {line}\n").as_bytes()).await?;
+///     stdout.flush().await?;
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Cancel safety
+///
+/// A read that has begun cannot be stopped. If its future is dropped it goes on, and what it reads
+/// is for the next read. It also holds up the end of its runtime, for at most
+/// `runtime::Builder::shutdown_grace`, and its thread is there until a byte comes.
+///
+/// # Panics
+///
+/// A read panics outside of a runtime.
+#[derive(Debug)]
+pub struct Stdin {
+    std: io::Stdin,
+    io: BlockingIo,
+}
+
+macro_rules! outputs {
+    ($($(#[$meta:meta])* $name:ident, $std:path, $on:ident, $function:ident;)+) => {$(
+        $(#[$meta])*
+        ///
+        /// A write is answered once its bytes are in the buffer of this value, and a thread begins
+        /// to write them at once. A flush waits until the system has them; so flush before the
+        /// program ends. The error of a write is told by the next write or flush.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use ws::io::{self, AsyncWriteExt};
+        ///
+        /// # ws::runtime::Runtime::new()?.block_on(async {
+        #[doc = concat!("let mut stream = io::", stringify!($function), "();")]
+        /// stream.write_all(b"hello\n").await?;
+        /// stream.flush().await
+        /// # })?;
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Cancel safety
+        ///
+        /// What was accepted is written, also if the future of a flush or the value itself is
+        /// dropped. If the runtime ends, it is written if `runtime::Builder::shutdown_grace` is
+        /// long enough.
+        ///
+        /// # Errors
+        ///
+        /// What the system says, and an error of kind `Other` if the runtime has begun to end.
+        ///
+        /// # Panics
+        ///
+        /// A write panics outside of a runtime.
+        #[derive(Debug)]
+        pub struct $name {
+            std: $std,
+            io: BlockingIo,
+            /// What was written has to be flushed.
+            is_dirty: bool,
+        }
+
+        #[doc = concat!("Returns a handle of the process's stream: see [`", stringify!($name), "`].")]
+        #[must_use]
+        pub fn $function() -> $name {
+            $on(current_runtime)
+        }
+
+        #[doc(hidden)]
+        pub fn $on(find_runtime: FindRuntime) -> $name {
+            $name {
+                std: io::$function(),
+                io: BlockingIo::new(find_runtime),
+                is_dirty: false,
+            }
+        }
+
+        impl AsyncWrite for $name {
+            fn poll_write(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                buf: &[u8],
+            ) -> Poll<io::Result<usize>> {
+                let stream = self.get_mut();
+                let slices = [IoSlice::new(buf)];
+                let len = stream.io.poll_write(cx, &slices, DEFAULT_MAX_BUF_SIZE, |buf, _| {
+                    buf.write_to(&mut io::$function())
+                });
+                let len = ready!(len)?;
+                stream.is_dirty = true;
+                Poll::Ready(Ok(len))
+            }
+
+            fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                let stream = self.get_mut();
+                ready!(stream.io.poll_flush(cx))?;
+                if mem::take(&mut stream.is_dirty) {
+                    stream.io.start_write(|| io::$function().flush())?;
+                    ready!(stream.io.poll_flush(cx))?;
+                }
+                Poll::Ready(Ok(()))
+            }
+
+            fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                self.poll_flush(cx)
+            }
+        }
+
+        descriptor!($name);
+    )+};
+}
+
+macro_rules! descriptor {
+    ($type:ident) => {
+        impl AsRawFd for $type {
+            fn as_raw_fd(&self) -> RawFd {
+                self.std.as_raw_fd()
+            }
+        }
+
+        impl AsFd for $type {
+            fn as_fd(&self) -> BorrowedFd<'_> {
+                self.std.as_fd()
+            }
+        }
+    };
+}
+
+outputs! {
+    /// The standard output of the process.
+    Stdout, io::Stdout, stdout_on, stdout;
+    /// The standard error of the process.
+    Stderr, io::Stderr, stderr_on, stderr;
+}
+
+descriptor!(Stdin);
+
+/// Returns a handle of the process's input: see [`Stdin`].
+#[must_use]
+pub fn stdin() -> Stdin {
+    stdin_on(current_runtime)
+}
+
+#[doc(hidden)]
+pub fn stdin_on(find_runtime: FindRuntime) -> Stdin {
+    Stdin {
+        std: io::stdin(),
+        io: BlockingIo::new(find_runtime),
+    }
+}
+
+impl Stdin {
+    /// The bytes that were read and not taken; if there are none, at most `max` are read first.
+    #[doc(hidden)]
+    pub fn poll_fill(&mut self, cx: &mut Context<'_>, max: usize) -> Poll<io::Result<&[u8]>> {
+        self.io
+            .poll_fill(cx, max.min(DEFAULT_MAX_BUF_SIZE), io::stdin)
+    }
+}
+
+impl AsyncRead for Stdin {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        self.get_mut()
+            .io
+            .poll_read(cx, buf, DEFAULT_MAX_BUF_SIZE, io::stdin)
+    }
+}
+
+impl AsyncBufRead for Stdin {
+    fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
+        self.get_mut().io.poll_fill(cx, FILL_BYTES, io::stdin)
+    }
+
+    fn consume(self: Pin<&mut Self>, len: usize) {
+        self.get_mut().io.consume(len);
+    }
+}
