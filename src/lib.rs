@@ -33,7 +33,7 @@
 //! | to | use |
 //! | --- | --- |
 //! | start | [`#[ws::main]`](macro@main), [`#[ws::test]`](macro@test), or [`runtime::Builder`] for more knobs |
-//! | run something beside | [`spawn`]; [`spawn_local`] if it is not `Send`; [`task`] to await, abort and name it |
+//! | run something beside | [`spawn`]; [`spawn_local`] or [`task::LocalSet`] if it is not `Send`; [`task`] to await, abort and name it |
 //! | block | [`spawn_blocking`], [`block_in_place`] |
 //! | compute on several cores | [`join()`] and [`scope`], with closures that borrow; [`fork`] for tasks; [`compute`] to await it |
 //! | wait for time | [`time::sleep`], [`time::timeout`], [`time::interval`] |

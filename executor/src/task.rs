@@ -11,6 +11,7 @@ mod fork;
 mod join;
 mod join_set;
 mod local;
+mod local_set;
 mod pinned;
 mod priority;
 mod queue;
@@ -28,6 +29,7 @@ pub use self::{
     join::{AbortHandle, AbortOnDrop, JoinError, JoinHandle},
     join_set::JoinSet,
     local::{AccessError, LocalKey, TaskLocalFuture},
+    local_set::{LocalEnterGuard, LocalSet, LocalSpawner},
     priority::Priority,
     yield_now::{YieldNow, should_yield, yield_if_due, yield_now},
 };

@@ -45,6 +45,8 @@ where
 /// On a worker it lives as long as it likes, and the thread does too. In a `block_on` it is dropped
 /// when that returns, on that thread.
 ///
+/// It does not go into a [`LocalSet`](crate::task::LocalSet), wherever it is called.
+///
 /// # Panics
 ///
 /// - On a thread that is not a worker and not in a `block_on` of the current runtime.
