@@ -43,6 +43,7 @@ mod metrics;
 #[cfg(not(ws_loom))]
 mod monitor;
 mod no_unwind;
+mod owned;
 mod park;
 mod permit;
 #[cfg(not(ws_loom))]

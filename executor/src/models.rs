@@ -19,6 +19,7 @@ mod keeper;
 mod large;
 mod live;
 mod mock;
+mod owned;
 mod park;
 mod permit;
 mod shutdown;

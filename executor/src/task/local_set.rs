@@ -2,7 +2,7 @@
 //!
 //! The tasks of [`spawn_local`](super::spawn_local) belong to a thread. Those of a [`LocalSet`]
 //! belong to a value: they run where somebody polls it, and end when it is dropped. It has a queue
-//! of its own, a [`TaskQueue`] (`queue.rs`), and its polls are those of a future:
+//! of its own, a [`TaskQueue`] (`owned.rs`), and its polls are those of a future:
 //!
 //! | poll of | does |
 //! | --- | --- |

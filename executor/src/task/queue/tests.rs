@@ -4,10 +4,12 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     rc::Rc,
     sync::{
+        Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
         mpsc,
     },
     task::{Context, Poll, Wake},
+    thread,
 };
 
 use super::*;
@@ -189,13 +191,13 @@ fn a_task_may_drop_its_queue() {
         drop(held);
         yield_now().await;
     });
-    let inner = queue.spawner.inner.clone();
+    let owned = queue.spawner.owned.clone();
     drop(queue);
-    assert!(inner.clone().run_next());
-    assert!(inner.clone().run_next());
+    assert!(owned.clone().run_next(super::poll));
+    assert!(owned.clone().run_next(super::poll));
     assert!(joined(other).unwrap_err().is_cancelled());
     assert!(joined(handle).unwrap_err().is_cancelled());
-    assert_eq!(inner.scheduler.live().len(), 0);
+    assert_eq!(owned.alive(), 0);
 }
 
 /// Threads wake and abort tasks while the owner polls them, and while it ends.
