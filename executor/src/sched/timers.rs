@@ -20,7 +20,7 @@ use crate::{
             fence,
         },
     },
-    timer::{Clock, TimeDriver, TimerShard},
+    timer::{Clock, NEVER, TimeDriver, TimerShard},
 };
 
 /// See the module's head.
@@ -72,16 +72,16 @@ impl Shared {
 
     /// The earliest deadline of all timers, in nanoseconds of the runtime's clock.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
-        let mut next = self.time.foreign.next_deadline();
+        let mut next = self.time.foreign.earlier_of(NEVER);
         for index in self.time.listed.iter(self.peer_count()) {
             let timers = &self.visit(index).timers;
-            match timers.next_deadline() {
-                Some(deadline) => next = Some(next.map_or(deadline, |next| next.min(deadline))),
-                None if !self.processors.allp.is_occupied(index) => timers.unlist_if_empty(),
-                None => {}
+            if timers.next_deadline().is_some() {
+                next = timers.earlier_of(next);
+            } else if !self.processors.allp.is_occupied(index) {
+                timers.unlist_if_empty();
             }
         }
-        next
+        Some(next).filter(|&next| next != NEVER)
     }
 
     /// When a thread that sleeps has to wake up for a timer, in nanoseconds of the runtime's clock.

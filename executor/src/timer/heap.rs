@@ -28,12 +28,13 @@
 //!    no generation is needed to recognise one.
 //! 2. A node is never later than its entry. So a top that agrees with its entry ("settled") is the
 //!    earliest timer of all.
-//! 3. At most [`EXACT_LEN`] entries are dead, or no more than are armed. A thread that makes it one
-//!    more sweeps the heap. A sweep is linear and pays for itself: more than half of what it visits
-//!    goes.
-//! 4. While there are at most [`EXACT_LEN`] nodes, the top is settled after each operation, so that
-//!    an idle runtime is never woken for a timer that is gone. A larger heap may publish the
-//!    deadline of a dead node; that costs one look when it is due.
+//! 3. At most [`DEAD_KEPT`] entries are dead, or no more than are armed. A thread that makes it one
+//!    more sweeps the heap. A sweep is linear and pays for itself: half of what it visits goes.
+//!
+//! The top may be dead, or put off. Who is about to sleep until its deadline [settles](
+//! TimerHeap::settle) it first, so that an idle runtime is not woken for a timer that is gone. A
+//! busy one does not pay for that at each cancel: a timer that comes and goes is never in the way
+//! of the others.
 //!
 //! # What it costs, and what else was tried
 //!
@@ -43,8 +44,6 @@
 //!
 //! | | this heap | 4-ary, at once | the same, four nodes to a cache line |
 //! | --- | --- | --- | --- |
-//! | arm one, cancel it | 18 | 13 | 14 |
-//! | 16 live: cancel one, arm one | 34 | 25 | 25 |
 //! | 10,000 live: cancel one, arm one | 37 | 33 | 31 |
 //! | a million, ascending: arm | 39 | 40 | 41 |
 //! | ... and cancel in that order | 21 | 106 | 83 |
@@ -52,15 +51,17 @@
 //! | a million at random deadlines: fire | 300 | 411 | 303 |
 //!
 //! Most timers are timeouts, and most timeouts are cancelled, many at once when many connections
-//! end; that is where the cancel without a sift wins. With few timers it loses some nanoseconds to
-//! the fourth invariant. Its price is a sweep of some milliseconds now and then at a million
-//! timers, and twice the memory at worst. Go's timers are a 4-ary heap with the deadline beside the
-//! pointer and lazy deletion for the same reasons (`src/runtime/time.go`, "zombies").
+//! end; that is where the cancel without a sift wins. Its price is a sweep of some milliseconds now
+//! and then at a million timers, and twice the memory at worst. Go's timers are a 4-ary heap with
+//! the deadline beside the pointer and lazy deletion for the same reasons (`src/runtime/time.go`,
+//! "zombies").
 //!
-//! A `sleep` of a minute that is made, polled once and dropped in a task where it is the only timer
-//! takes 676 instructions (tokio's 688, by valgrind in `timers_arm_drop_1M`). A fifth of its time
-//! is in the clock; the rest are the lock, twice, the waker, the reference to the shard, and the
-//! word to the netpoll.
+//! A `sleep` of a minute that is boxed, polled once and dropped takes 880 to 940 instructions,
+//! alone or beside 1, 16, 32, 1,000 or 10,000 others; tokio's takes 940 to 950 (by valgrind). A
+//! fifth of its time is in the clock; the rest are the box, the lock, twice, the waker, the
+//! reference to the shard, and the word to the netpoll. The top was once settled at each cancel
+//! while there were few timers. The timeouts of a service all have the same length, so the one that
+//! is cancelled is mostly the top: that cost 1,263 instructions beside 32 others.
 //!
 //! A hashed wheel arms and cancels in a few nanoseconds as well, but knows deadlines only to its
 //! tick. A tick of a millisecond would be ten times the lateness that is wanted here. A much finer
@@ -77,10 +78,8 @@ use slab::Slab;
 /// The deadline of a timer that never fires, and the next deadline of a heap without timers.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// Up to this many nodes the top of the heap is kept settled, and the dead are not swept.
-///
-/// Three levels of a 4-ary heap and a kilobyte: work on so few is cheaper than being clever.
-const EXACT_LEN: usize = 64;
+/// So many of the dead are not swept. Guessed: a kilobyte of nodes.
+const DEAD_KEPT: usize = 64;
 
 /// Above this capacity, an empty heap gives its memory back. A guess: 200 kB stay.
 const KEPT_CAPACITY: usize = 4096;
@@ -227,7 +226,6 @@ impl TimerHeap {
         // it.
         if (new, new_order) > (*deadline, *order) {
             (*deadline, *order) = (new, new_order);
-            self.tidy();
             return Some(key);
         }
         let waker = self.cancel(key).expect("an armed entry holds a waker");
@@ -257,7 +255,7 @@ impl TimerHeap {
     }
 
     /// Returns the deadline at which to look next: never later than that of the earliest timer, and
-    /// equal to it in a heap of up to [`EXACT_LEN`] nodes. [`NEVER`] without timers.
+    /// equal to it after [`settle`](Self::settle). [`NEVER`] without timers.
     pub(crate) fn next_deadline(&self) -> u64 {
         self.nodes.first().map_or(NEVER, |top| top.deadline)
     }
@@ -300,13 +298,18 @@ impl TimerHeap {
         self.order
     }
 
-    /// Keeps the third and the fourth invariant after an operation, and gives the memory of a burst
-    /// back when its last timer is gone.
+    /// Removes dead nodes from the top, and moves those that were put off.
+    pub(crate) fn settle(&mut self) {
+        while let Step::Settling = self.settle_step() {}
+        self.tidy();
+    }
+
+    /// Keeps the third invariant after an operation, and gives the memory of a burst back when its
+    /// last timer is gone.
     #[inline]
     fn tidy(&mut self) {
-        // A timer that is alone, like a request's timeout, has nothing to settle.
-        if !self.nodes.is_empty() {
-            self.settle();
+        if self.dead > DEAD_KEPT && self.dead * 2 > self.nodes.len() {
+            self.sweep();
         }
         if self.slots.is_empty() && self.slots.capacity() > KEPT_CAPACITY {
             self.give_back();
@@ -317,15 +320,6 @@ impl TimerHeap {
     fn give_back(&mut self) {
         self.slots = Slab::new();
         self.nodes = Vec::new();
-    }
-
-    #[inline(never)]
-    fn settle(&mut self) {
-        if self.nodes.len() <= EXACT_LEN {
-            while let Step::Settling = self.settle_step() {}
-        } else if self.dead > EXACT_LEN && self.dead * 2 > self.nodes.len() {
-            self.sweep();
-        }
     }
 
     /// Looks at the top: removes a dead node, moves a postponed one to where it belongs.
@@ -365,6 +359,7 @@ impl TimerHeap {
 
     /// Removes all dead nodes, moves the postponed ones, and makes a heap of what is left: all of
     /// it is settled.
+    #[inline(never)]
     fn sweep(&mut self) {
         let slots = &mut self.slots;
         self.nodes

@@ -43,6 +43,14 @@
 //! Only a deadline that becomes *earlier* is told. One that becomes later (fired, cancelled) is
 //! published, and a thread that already waits for the old one looks once for nothing.
 //!
+//! # Gone timers
+//!
+//! A timer that is cancelled or put off may leave its deadline at the top of the heap, and it stays
+//! published: a busy thread does not pay for what nobody waits for. A flag says that there was such
+//! a timer. The waiter looks at it in step 3, if this deadline is the earliest that it has seen,
+//! and settles the heap under the lock. If another thread has the lock, the waiter takes what is
+//! published. That is no later than any timer: the wait may only be too short.
+//!
 //! # Listed shards
 //!
 //! A runtime has a shard for each P that it ever had, and few of them have timers. So those that
@@ -74,7 +82,7 @@ use std::task::Waker;
 use ws_reactor::Netpoll;
 
 use crate::bit_set::BitSet;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex};
 use crate::timer::clock::Clock;
 use crate::timer::heap::{Key, Look, NEVER, TimerHeap, Update};
@@ -124,6 +132,8 @@ pub(crate) struct TimerShard {
     /// The heap's next deadline. Written under the lock, read by any thread; see *A deadline is not
     /// overslept* in the module's head.
     next: AtomicU64,
+    /// Whether `next` may be earlier than every timer, see *Gone timers*. Written under the lock.
+    unsettled: AtomicBool,
     driver: Arc<TimeDriver>,
     /// Where it is listed, and as what; see *Listed shards*. None: all threads look at it.
     list: Option<(Arc<BitSet>, usize)>,
@@ -192,6 +202,7 @@ impl TimerShard {
         Self {
             state: Mutex::default(),
             next: AtomicU64::new(NEVER),
+            unsettled: AtomicBool::new(false),
             driver,
             list: None,
         }
@@ -318,6 +329,7 @@ impl TimerShard {
             return None;
         }
         let key = state.heap.reset(key, deadline);
+        self.mark_unsettled();
         let earlier = self.publish(&state.heap);
         drop(state);
         self.tell_if(earlier);
@@ -331,6 +343,7 @@ impl TimerShard {
             return;
         }
         let waker = state.heap.cancel(key);
+        self.mark_unsettled();
         let earlier = self.publish(&state.heap);
         debug_assert!(earlier.is_none(), "a cancel makes no deadline earlier");
         drop(state);
@@ -341,6 +354,25 @@ impl TimerShard {
     /// deadline; `None` if no timer of it will ever fire. One load.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         Some(self.published()).filter(|&next| next != NEVER)
+    }
+
+    /// Returns the next deadline if it is earlier than `other`, and else `other`. A thread that
+    /// sleeps until then asks this. A timer that is gone does not count, see *Gone timers*.
+    pub(crate) fn earlier_of(&self, other: u64) -> u64 {
+        // Ordering: Relaxed: as in `published`.
+        if self.published() < other
+            && self.unsettled.load(Ordering::Relaxed)
+            && let Some(mut state) = self.state.try_lock()
+        {
+            self.unsettled.store(false, Ordering::Relaxed);
+            state.heap.settle();
+            let earlier = self.publish(&state.heap);
+            debug_assert!(
+                earlier.is_none(),
+                "a timer that is gone was no earliest one"
+            );
+        }
+        self.published().min(other)
     }
 
     /// Tells whether there may be something to fire. One load.
@@ -381,6 +413,14 @@ impl TimerShard {
         // Ordering: Relaxed. A thread that is about to wait has a SeqCst fence before this (*A
         // deadline is not overslept*). A thread that acts on the value takes the lock first.
         self.next.load(Ordering::Relaxed)
+    }
+
+    /// Says that the top of the heap may be a timer that is gone; the lock is held.
+    fn mark_unsettled(&self) {
+        // Ordering: Relaxed, as `next`. The load spares a busy cache line the write.
+        if !self.unsettled.load(Ordering::Relaxed) {
+            self.unsettled.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Publishes the next deadline; the lock is held. Returns it if it became earlier.

@@ -77,18 +77,19 @@ impl TimerHeap {
         }
         assert_eq!(self.dead, dead);
         assert!(
-            dead <= EXACT_LEN.max(self.nodes.len() - dead),
+            dead <= DEAD_KEPT.max(self.nodes.len() - dead),
             "invariant 3"
         );
-        if self.nodes.len() <= EXACT_LEN
-            && let Some(top) = self.nodes.first()
-        {
-            let top_is_settled = matches!(
+    }
+
+    /// Tells whether the top is a timer, and at its deadline; also if there is none.
+    fn is_settled(&self) -> bool {
+        self.nodes.first().is_none_or(|top| {
+            matches!(
                 self.slots[top.slot as usize],
                 Entry::Armed { deadline, order, .. } if (deadline, order) == (top.deadline, top.order)
-            );
-            assert!(top_is_settled, "invariant 4");
-        }
+            )
+        })
     }
 }
 
@@ -184,6 +185,11 @@ impl Model {
         }
     }
 
+    fn settle(&mut self) {
+        self.heap.settle();
+        assert!(self.heap.is_settled());
+    }
+
     fn check(&self) {
         self.heap.assert_invariants();
         assert_eq!(self.heap.len(), self.sorted.len());
@@ -192,7 +198,7 @@ impl Model {
             .first_key_value()
             .map_or(NEVER, |(place, _)| place.0);
         assert!(self.heap.next_deadline() <= earliest);
-        if self.heap.nodes.len() <= EXACT_LEN {
+        if self.heap.is_settled() {
             assert_eq!(self.heap.next_deadline(), earliest);
         }
     }
@@ -221,6 +227,7 @@ enum Op {
         now: u64,
         limit: usize,
     },
+    Settle,
 }
 
 fn a_deadline() -> impl Strategy<Value = u64> {
@@ -238,6 +245,7 @@ fn an_op() -> impl Strategy<Value = Op> {
         1 => any::<usize>().prop_map(|pick| Op::ChangeWaker { pick }),
         2 => (0..300_u64, prop_oneof![1..20_usize, Just(usize::MAX)])
             .prop_map(|(now, limit)| Op::Fire { now, limit }),
+        1 => Just(Op::Settle),
     ]
 }
 
@@ -272,12 +280,17 @@ proptest! {
                     model.fire(now, limit);
                     model.check();
                 }
+                Op::Settle => {
+                    model.settle();
+                    model.check();
+                }
             }
         }
         while !model.timers.is_empty() {
             model.cancel(model.timers.len() / 2);
             model.check();
         }
+        model.settle();
         prop_assert!(model.heap.slots.is_empty());
     }
 }
@@ -325,8 +338,9 @@ fn the_dead_are_bounded_and_an_empty_heap_gives_its_memory_back() {
     // The earliest first: each leaves a dead node, until they are swept.
     for key in keys.drain(..) {
         assert!(heap.cancel(key).is_some());
-        assert!(heap.dead <= EXACT_LEN.max(heap.len()));
+        assert!(heap.dead <= DEAD_KEPT.max(heap.len()));
     }
+    heap.settle();
     assert_eq!((heap.nodes.capacity(), heap.slots.capacity()), (0, 0));
 }
 

@@ -51,11 +51,11 @@ fn the_next_deadline_is_published() {
     assert!(shard.has_due(10) && !shard.has_due(9));
 
     let early = shard.reset(early, 30).unwrap();
-    assert_eq!(shard.next_deadline(), Some(20));
+    assert_eq!(shard.earlier_of(NEVER), 20);
     let early = shard.reset(early, 15).unwrap();
     assert_eq!(shard.next_deadline(), Some(15));
     shard.cancel(early);
-    assert_eq!(shard.next_deadline(), Some(20));
+    assert_eq!(shard.earlier_of(NEVER), 20);
     assert_eq!(batch(&shard, 19), 0);
     assert_eq!(batch(&shard, 20), 1);
     assert_eq!(shard.is_fired(&late), Ok(true));
@@ -63,6 +63,36 @@ fn the_next_deadline_is_published() {
     assert_eq!(shard.next_deadline(), None);
     shard.cancel(late);
     shard.cancel(never);
+    assert_eq!(shard.len(), 0);
+}
+
+/// It stays at the top of the heap for those who do not sleep until then.
+#[test]
+fn a_timer_that_is_gone_counts_until_somebody_would_sleep_for_it() {
+    let shard = Bench::new().timers;
+    let keys = [10, 20, 30, 40].map(|at| shard.arm(at, noop()).unwrap());
+    let [gone, put_off, kept, last] = keys;
+    shard.cancel(gone);
+    let put_off = shard.reset(put_off, 50).unwrap();
+    assert_eq!(shard.next_deadline(), Some(10));
+    assert!(shard.has_due(10));
+    assert_eq!(batch(&shard, 10), 0);
+    assert_eq!(shard.earlier_of(NEVER), 30);
+    assert_eq!(shard.next_deadline(), Some(30));
+
+    // Nobody asks for it who wakes up before.
+    shard.cancel(kept);
+    assert_eq!(shard.earlier_of(20), 20);
+    assert_eq!(shard.next_deadline(), Some(30));
+
+    // Another thread has the lock.
+    let state = shard.state.lock();
+    assert_eq!(shard.earlier_of(NEVER), 30);
+    drop(state);
+    assert_eq!(shard.earlier_of(NEVER), 40);
+    shard.cancel(last);
+    shard.cancel(put_off);
+    assert_eq!(shard.earlier_of(NEVER), NEVER);
     assert_eq!(shard.len(), 0);
 }
 
@@ -78,6 +108,7 @@ fn only_an_earlier_deadline_is_told() {
     assert_eq!(shard.publish(&heap), Some(5));
     for (key, next) in [(c, 10), (a, 20), (b, NEVER)] {
         drop(heap.cancel(key));
+        heap.settle();
         assert_eq!(shard.publish(&heap), None);
         assert_eq!(shard.published(), next);
     }
