@@ -67,7 +67,7 @@ use crate::{
     time::{sleep, timeout},
 };
 pub use accept::{Acceptor, Listener, Plain, Transport};
-use counted::Counted;
+use counted::{Counted, Failed};
 pub use counts::Counts;
 use counts::{Busy, InFlight, Open, Unsent};
 pub use limited::Limited;
@@ -83,7 +83,25 @@ const CONNECTIONS: NonZeroUsize = NonZeroUsize::new(10_000).unwrap();
 type BoxError = Box<dyn Error + Send + Sync>;
 
 /// What is done with such an error.
-type OnError = Arc<dyn Fn(BoxError) + Send + Sync>;
+#[derive(Clone)]
+struct OnError(Arc<dyn Fn(BoxError) + Send + Sync>);
+
+impl OnError {
+    fn new(f: impl Fn(BoxError) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(f))
+    }
+
+    /// The server lives on if the function panics.
+    fn tell(&self, error: BoxError) {
+        quietly("`on_error` of a server", || (self.0)(error));
+    }
+}
+
+impl fmt::Debug for OnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnError").finish_non_exhaustive()
+    }
+}
 
 /// A server for a service of hyper's, an axum `Router` among them, over HTTP/1 and HTTP/2 (feature
 /// `hyper-server`).
@@ -184,7 +202,7 @@ impl Server {
             },
             grace: Duration::from_secs(10),
             counts: Counts::default(),
-            on_error: caught(|error| {
+            on_error: OnError::new(|error| {
                 tracing::warn!(error = &*error as &dyn Error, "ws::hyper::Server");
             }),
         }
@@ -261,12 +279,12 @@ impl<A> Server<A> {
     /// accepted, an error of the service or of a body, a panic, a handshake that failed.
     ///
     /// The default is an event of `tracing`. The errors of clients are not told: they go away, send
-    /// what is no HTTP, and take too long. A panic is told as a [`JoinError`]. On HTTP/2, hyper
-    /// keeps the errors of a service or of a body to itself.
+    /// what is no HTTP, and take too long. A panic is told as a [`JoinError`]. The error of a service
+    /// or of a body is the [source](Error::source) of what is told.
     ///
     /// A panic of `f` is caught.
     pub fn on_error(mut self, f: impl Fn(BoxError) + Send + Sync + 'static) -> Self {
-        self.on_error = caught(f);
+        self.on_error = OnError::new(f);
         self
     }
 
@@ -356,7 +374,7 @@ impl<A> Server<A> {
         let closing = closing.shared();
         let (mut connections, busy) = (JoinSet::new(), Arc::default());
         let connect = |connections: &mut JoinSet<()>, socket: L::Stream| {
-            let open = self.counts.connection(&busy);
+            let open = self.counts.connection(&busy, self.on_error.clone());
             let service = Counted::new(service.clone(), open.clone());
             let socket = Limited::new(socket, open, self.limits);
             let (acceptor, closing) = (self.acceptor.clone(), closing.clone());
@@ -375,7 +393,7 @@ impl<A> Server<A> {
             match accepted {
                 Ok(socket) => connect(&mut connections, socket),
                 Err(error) => {
-                    (self.on_error)(error.into());
+                    self.on_error.tell(error.into());
                     sleep(ACCEPT_PAUSE).await;
                 }
             }
@@ -421,11 +439,6 @@ impl<A> Server<A> {
     }
 }
 
-/// Has the server live on if `f` panics.
-fn caught(f: impl Fn(BoxError) + Send + Sync + 'static) -> OnError {
-    Arc::new(move |error| quietly("`on_error` of a server", || f(error)))
-}
-
 /// The future of a task, which tells of its error or panic itself: at once, and not when it is
 /// joined.
 fn told(
@@ -436,7 +449,7 @@ fn told(
     AssertUnwindSafe(future).catch_unwind().map(move |ended| {
         let ended = ended.unwrap_or_else(|payload| Err(JoinError::of_panic(payload).into()));
         if let Err(error) = ended {
-            on_error(error);
+            on_error.tell(error);
         }
     })
 }
@@ -550,8 +563,12 @@ where
     }
 }
 
-/// Whether the service or a body failed, and not the client.
+/// Whether it is to be told: the fault is the service's and not the client's, and was not told when
+/// it happened.
 fn is_ours(error: &(dyn Error + 'static)) -> bool {
     let error = error.downcast_ref::<::hyper::Error>();
-    error.is_some_and(::hyper::Error::is_user)
+    error.is_some_and(|error| {
+        let is_told = error.source().is_some_and(<dyn Error>::is::<Failed>);
+        error.is_user() && !is_told
+    })
 }

@@ -435,28 +435,43 @@ async fn errors_of_ours_are_told_and_those_of_clients_are_not() {
     let (told, mut errors) = mpsc::unbounded();
     let server = Server::new().on_error(move |error| told.unbounded_send(error).unwrap());
     let broken = service_fn(|request: Request<Incoming>| async move {
-        assert_ne!(request.uri().path(), "/panic", "on purpose");
-        Ok::<_, Infallible>(Response::new(Broken::default()))
+        match request.uri().path() {
+            "/panic" => resume_unwind(Box::new("on purpose")),
+            "/refuse" => Err(io::Error::other("refused")),
+            _ => Ok(Response::new(Broken::default())),
+        }
     });
     let (stop, stopped) = oneshot::channel::<()>();
     let serving = ws::spawn(server.serve(listener, broken, stopped));
     let mut all = Vec::new();
-    for said in ["no http at all\r\n\r\n", &request("/"), &request("/panic")] {
+    for path in [None, Some("/"), Some("/refuse"), Some("/panic")] {
+        let said = path.map_or("no http at all\r\n\r\n".to_owned(), request);
         let mut client = UnixStream::connect(NAME).await.unwrap();
         client.write_all(said.as_bytes()).await.unwrap();
         all.clear();
         client.read_to_end(&mut all).await.unwrap();
     }
-    drop(stop);
+    let client = Io::socket(UnixStream::connect(NAME).await.unwrap());
+    let (mut send, connection) = http2::handshake(Executor, client).await.unwrap();
+    let connection = ws::spawn(connection);
+    for path in ["/", "/refuse"] {
+        let answer = send.send_request(Request::get(path).body(String::new()).unwrap());
+        if let Ok(mut answer) = answer.await {
+            let mut body = Pin::new(answer.body_mut());
+            while let Some(Ok(_)) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {}
+        }
+    }
+    drop((send, stop));
+    connection.await.unwrap().unwrap();
     serving.await.unwrap();
     let mut said = Vec::new();
     while let Ok(error) = errors.try_recv() {
         let source = error.source().map(ToString::to_string);
         said.push(source.unwrap_or_else(|| error.to_string()));
     }
-    assert_eq!(said.len(), 2, "{said:?}");
-    assert_eq!(said[0], "broken");
-    assert!(said[1].contains("panicked"), "{said:?}");
+    let panic = said.remove(2);
+    assert!(panic.contains("panicked"), "{panic}");
+    assert_eq!(said, ["broken", "refused", "broken", "refused"]);
 }
 
 #[ws::test]

@@ -3,8 +3,13 @@
 //! The end is there when hyper has sent the last part of the body, and not when it has taken it. On
 //! HTTP/2, a part stays with hyper until the client has opened its window for all of it, and the
 //! body may be dropped before.
+//!
+//! An error of the service or of a body is told here, since hyper keeps those of HTTP/2 to itself.
+//! hyper gets it as a [`Failed`], so that it is told once.
 
 use std::{
+    error::Error,
+    fmt,
     io::IoSlice,
     pin::Pin,
     sync::Arc,
@@ -18,7 +23,7 @@ use ::hyper::{
 };
 use pin_project_lite::pin_project;
 
-use super::{InFlight, Open, Unsent};
+use super::{BoxError, InFlight, Open, Unsent};
 
 #[derive(Clone, Debug)]
 pub(super) struct Counted<S> {
@@ -35,9 +40,10 @@ impl<S> Counted<S> {
 impl<S, B> Service<Request<Incoming>> for Counted<S>
 where
     S: Service<Request<Incoming>, Response = Response<B>>,
+    S::Error: Into<BoxError>,
 {
     type Response = Response<CountedBody<B>>;
-    type Error = S::Error;
+    type Error = Failed;
     type Future = Answering<S::Future>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
@@ -66,20 +72,21 @@ pin_project! {
 impl<F, B, E> Future for Answering<F>
 where
     F: Future<Output = Result<Response<B>, E>>,
+    E: Into<BoxError>,
 {
-    type Output = Result<Response<CountedBody<B>>, E>;
+    type Output = Result<Response<CountedBody<B>>, Failed>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let answer = ready!(this.future.poll(cx));
         let in_flight = this.in_flight.clone();
-        Poll::Ready(answer.map(|answer| {
-            let status = answer.status();
-            if status == StatusCode::SWITCHING_PROTOCOLS || *this.connects && status.is_success() {
-                this.open.upgrade();
-            }
-            answer.map(|body| CountedBody { body, in_flight })
-        }))
+        let answer =
+            answer.map_err(|error| Failed::told("the service failed", error, this.open))?;
+        let status = answer.status();
+        if status == StatusCode::SWITCHING_PROTOCOLS || *this.connects && status.is_success() {
+            this.open.upgrade();
+        }
+        Poll::Ready(Ok(answer.map(|body| CountedBody { body, in_flight })))
     }
 }
 
@@ -92,23 +99,24 @@ pin_project! {
     }
 }
 
-impl<B: Body> Body for CountedBody<B> {
+impl<B: Body<Error: Into<BoxError>>> Body for CountedBody<B> {
     type Data = CountedData<B::Data>;
-    type Error = B::Error;
+    type Error = Failed;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Self::Data>, B::Error>>> {
+    ) -> Poll<Option<Result<Frame<Self::Data>, Failed>>> {
         let this = self.project();
         let frame = ready!(this.body.poll_frame(cx));
         Poll::Ready(frame.map(|frame| {
-            frame.map(|frame| {
-                frame.map_data(|data| CountedData {
-                    data,
-                    unsent: Unsent::new(this.in_flight.clone()),
-                })
-            })
+            let frame = frame.map_err(|error| {
+                Failed::told("the body of an answer failed", error, this.in_flight.open())
+            })?;
+            Ok(frame.map_data(|data| CountedData {
+                data,
+                unsent: Unsent::new(this.in_flight.clone()),
+            }))
         }))
     }
 
@@ -148,5 +156,33 @@ impl<D: Buf> Buf for CountedData<D> {
     fn copy_to_bytes(&mut self, len: usize) -> Bytes {
         self.unsent.step();
         self.data.copy_to_bytes(len)
+    }
+}
+
+/// What failed. Its source is the error, which hyper may look into for a reset's reason of HTTP/2.
+#[derive(Clone, Debug)]
+pub(super) struct Failed {
+    what: &'static str,
+    error: Arc<dyn Error + Send + Sync>,
+}
+
+impl Failed {
+    fn told(what: &'static str, error: impl Into<BoxError>, open: &Open) -> Self {
+        let error = error.into().into();
+        let this = Self { what, error };
+        open.tell(this.clone().into());
+        this
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.what)
+    }
+}
+
+impl Error for Failed {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.error)
     }
 }

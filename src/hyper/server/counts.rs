@@ -12,6 +12,8 @@ use std::{
 
 use futures::task::AtomicWaker;
 
+use super::{BoxError, OnError};
+
 /// What a server counts. A clone counts the same.
 #[derive(Clone, Debug, Default)]
 pub struct Counts(Arc<Numbers>);
@@ -55,7 +57,7 @@ impl Counts {
 
     /// Counts a connection, as open until the token is dropped, and as one of `busy` while it is
     /// not idle.
-    pub(super) fn connection(&self, busy: &Arc<AtomicUsize>) -> Arc<Open> {
+    pub(super) fn connection(&self, busy: &Arc<AtomicUsize>, on_error: OnError) -> Arc<Open> {
         self.0.accepted.fetch_add(1, Relaxed);
         self.0.open.fetch_add(1, Relaxed);
         Arc::new(Open {
@@ -66,6 +68,7 @@ impl Counts {
             steps: AtomicU64::new(0),
             upgraded: AtomicBool::new(false),
             reader: AtomicWaker::new(),
+            on_error,
         })
     }
 }
@@ -86,6 +89,7 @@ pub(super) struct Open {
     upgraded: AtomicBool,
     /// Of a read that waits while a request is in flight.
     reader: AtomicWaker,
+    on_error: OnError,
 }
 
 impl Open {
@@ -109,6 +113,10 @@ impl Open {
 
     pub(super) fn steps(&self) -> u64 {
         self.steps.load(Relaxed)
+    }
+
+    pub(super) fn tell(&self, error: BoxError) {
+        self.on_error.tell(error);
     }
 
     pub(super) fn upgrade(&self) {
@@ -161,9 +169,15 @@ impl InFlight {
     }
 }
 
+impl InFlight {
+    pub(super) fn open(&self) -> &Open {
+        &self.0.0
+    }
+}
+
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.0.counts.in_flight.fetch_sub(1, Relaxed);
+        self.open().counts.in_flight.fetch_sub(1, Relaxed);
     }
 }
 
@@ -185,7 +199,7 @@ impl Unsent {
     }
 
     fn open(&self) -> &Open {
-        &self.0.0.0
+        self.0.open()
     }
 }
 
