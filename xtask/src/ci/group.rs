@@ -17,15 +17,17 @@ use std::{
 
 use crate::process;
 
-/// Ends the group `$1`: by SIGTERM, and by SIGKILL if that is not enough within five seconds.
+/// Ends the group `$1`, and waits until it is gone: by SIGTERM, and by SIGKILL if that is not enough
+/// within five seconds. A process takes a moment to die of either.
 const GUARD: &str = r#"
 read -r _
-kill -TERM "-$1" || exit
-for _ in $(seq 50); do
-    sleep 0.1
-    kill -0 "-$1" || exit
+for signal in TERM KILL; do
+    kill "-$signal" "-$1" || exit
+    for _ in $(seq 50); do
+        sleep 0.1
+        kill -0 "-$1" || exit
+    done
 done
-kill -KILL "-$1"
 "#;
 
 pub(super) struct Group {
