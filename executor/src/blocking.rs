@@ -60,6 +60,7 @@ use std::{
 
 use crate::{
     context,
+    policy::constants::PASSES_MAX,
     sched::{self, Shared, Worker},
     semaphore::{Semaphore, Ticket},
     sync::Arc,
@@ -96,9 +97,6 @@ pub fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
 pub fn start_process<R>(f: impl FnOnce() -> R) -> R {
     sched::start_process(f)
 }
-
-/// How often bound threads pass a call on at most. Guessed: the first time does it nearly always.
-const PASSES_MAX: u32 = 4;
 
 /// The task of a `spawn_blocking`.
 pub(crate) struct BlockingCall<F> {

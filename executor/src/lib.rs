@@ -46,7 +46,8 @@ mod no_unwind;
 mod owned;
 mod park;
 mod permit;
-#[cfg(not(ws_loom))]
+// The models use only what belongs to their protocols.
+#[cfg_attr(ws_loom, allow(dead_code, unused_imports))]
 mod policy;
 #[cfg(not(ws_loom))]
 mod reports;

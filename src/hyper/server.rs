@@ -279,8 +279,8 @@ impl<A> Server<A> {
     /// accepted, an error of the service or of a body, a panic, a handshake that failed.
     ///
     /// The default is an event of `tracing`. The errors of clients are not told: they go away, send
-    /// what is no HTTP, and take too long. A panic is told as a [`JoinError`]. The error of a service
-    /// or of a body is the [source](Error::source) of what is told.
+    /// what is no HTTP, and take too long. A panic is told as a [`JoinError`]. The error of a
+    /// service or of a body is the [source](Error::source) of what is told.
     ///
     /// A panic of `f` is caught.
     pub fn on_error(mut self, f: impl Fn(BoxError) + Send + Sync + 'static) -> Self {

@@ -21,13 +21,13 @@
 use std::{collections::VecDeque, ptr::NonNull};
 
 use super::BranchDeque;
-use crate::sync::{
-    Arc, Mutex,
-    atomic::{AtomicUsize, Ordering::Relaxed},
+use crate::{
+    policy::constants::JOBS_KEPT,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
 };
-
-/// Room that an empty list keeps. Guessed.
-const KEPT: usize = 1 << 12;
 
 /// The beginning of every job, in front of its closure.
 #[repr(C)]
@@ -163,7 +163,7 @@ impl Jobs {
         let mut list = self.list.lock();
         let result = f(&mut list);
         self.waiting.store(list.len(), Relaxed);
-        if list.is_empty() && list.capacity() > KEPT {
+        if list.is_empty() && list.capacity() > JOBS_KEPT {
             *list = VecDeque::new();
         }
         result

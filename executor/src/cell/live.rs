@@ -65,8 +65,8 @@ use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
-use std::time::Duration;
 
+use crate::policy::constants::{NOTED_EACH, STAND_BY, STAND_BY_FROM};
 use crate::queue::{Item, Padded};
 use crate::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
@@ -88,14 +88,6 @@ const BASE: u32 = if MODELLED { 2 } else { 64 };
 
 /// Each segment is as large as all before it, and one `BASE`. Together they are 2^32 slots less 64.
 const SEGMENTS: usize = if MODELLED { 2 } else { 26 };
-
-/// A thread that sweeps notes after each `NOTED_EACH` slots how far it has come. One that has not
-/// come on in [`STAND_BY`] is slow, at more than 0.4 us a task: two that met in the allocator lost
-/// 0.16.
-const NOTED_EACH: u32 = 512;
-const STAND_BY: Duration = Duration::from_micros(200);
-/// No thread stands by for fewer slots than that: the sweep is over sooner.
-const STAND_BY_FROM: u32 = 4 * NOTED_EACH;
 
 /// A counted reference to a cell.
 ///

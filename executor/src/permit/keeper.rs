@@ -81,6 +81,7 @@ use super::{
     phase::ShutdownEnv,
 };
 use crate::{
+    policy::constants::KEEPER_RETRY,
     sync::{
         MODELLED, Mutex,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -88,9 +89,12 @@ use crate::{
     throttle::{REPORT_EVERY, Throttle},
 };
 
-/// Time between two tries. As the longest period of the monitor. A model has no clock: there the
-/// time is over at once.
-pub(crate) const RETRY: Duration = Duration::from_millis(if MODELLED { 0 } else { 10 });
+/// Time between two tries. A model has no clock: there the time is over at once.
+pub(crate) const RETRY: Duration = if MODELLED {
+    Duration::ZERO
+} else {
+    KEEPER_RETRY
+};
 
 /// Whether a thread has the role.
 #[derive(Debug)]

@@ -37,6 +37,9 @@ pub(crate) const SLICE: Duration = Duration::from_millis(10);
 /// work.
 pub(crate) const NETPOLL_PERIOD: Duration = Duration::from_micros(50);
 
+/// Tasks that a `LocalSet` runs in one poll. As in tokio.
+pub(crate) const LOCAL_SET_TICK: usize = 61;
+
 // --- tasks with a priority: `tick.rs`, `share.rs` ---
 
 /// Tasks of its own queue that a P takes before the shared one has its turn (O4).
@@ -153,6 +156,25 @@ pub(crate) const SLACK_AFTER: u64 = 1_000_000;
 /// then.
 pub(crate) const FAILED_WAIT: Duration = Duration::from_millis(1);
 
+/// A sleep at least this long is armed at its first poll without another look at the clock, which
+/// would make arming and dropping it dearer by a third (some 35 ns on 90). The first poll is hardly
+/// ever so late that the deadline has passed. If it is, the timer fires as soon as a worker looks.
+/// The length is a guess.
+pub(crate) const UNCHECKED_MIN: Duration = Duration::from_millis(100);
+
+// --- what is kept, or taken in blocks ---
+
+/// Ids that a P takes from the process-wide counter at once. Guessed: large enough that the shared
+/// counter does not show in a spawn.
+pub(crate) const ID_BLOCK: u64 = 1024;
+/// Room that an empty list of jobs keeps. Guessed.
+pub(crate) const JOBS_KEPT: usize = 1 << 12;
+
+// --- blocking calls: `blocking.rs` ---
+
+/// How often bound threads pass a call on at most. Guessed: the first time does it nearly always.
+pub(crate) const PASSES_MAX: u32 = 4;
+
 // --- computations that fork: `forks.rs` ---
 
 /// Time for which a waiting join helps or looks for something to help with, before it lets others
@@ -205,3 +227,31 @@ pub(crate) const RESTLESS_LOOKS: u32 = 8;
 pub(crate) const SHORT_WAIT_NS: u64 = 1_000_000;
 /// How late a timer may be before the monitor fires it: its own worker fires it at the next step.
 pub(crate) const TIMER_GRACE_NS: u64 = 100_000;
+/// Time between two tries to start another keeper.
+pub(crate) const KEEPER_RETRY: Duration = PACE_SLOW;
+
+// --- the end of a runtime: `sched/shutdown.rs`, `cell/live.rs`, `sched/foreign_wakers.rs` ---
+
+/// Tasks that are queued at once when all are cancelled: workers begin to drop them while the rest
+/// is looked for. As many as a local queue holds.
+pub(crate) const ABORTED_AT_ONCE: usize = 256;
+/// How long a thread may take to leave before timers and sockets answer with errors: no thread
+/// serves them in the closing, and this one may wait for one. Longer than a thread takes that waits
+/// for nothing.
+pub(crate) const CLOSING_WAIT: Duration = Duration::from_millis(20);
+/// How long they work below another runtime's API, which may give its drop no limit: tasks that are
+/// dropped meanwhile find them.
+pub(crate) const HOSTED_RESOURCES_STAY: Duration = Duration::from_millis(50);
+/// A thread that looks for the tasks in a live table notes after each so many slots how far it has
+/// come.
+pub(crate) const NOTED_EACH: u32 = 512;
+/// One that has not come on in this time is slow, at more than 0.4 us a task: two that met in the
+/// allocator lost 0.16.
+pub(crate) const STAND_BY: Duration = Duration::from_micros(200);
+/// No thread stands by for fewer slots than that: the sweep is over sooner.
+pub(crate) const STAND_BY_FROM: u32 = 4 * NOTED_EACH;
+/// How long the list of wakers may stand still, while a thread takes from it, before one more
+/// thread does.
+pub(crate) const LIST_WAIT: Duration = PACE_BUSY;
+/// Time between two looks whether a thread has returned. Guessed.
+pub(crate) const JOIN_LOOKS: Duration = Duration::from_millis(1);

@@ -50,12 +50,9 @@ use super::{Shared, Worker, block_on::is_of_a_root};
 use crate::{
     cell::{task_of, wake_quietly},
     permit::phase::ShutdownEnv,
+    policy::constants::LIST_WAIT,
     sync::{Arc, Condvar, Mutex},
 };
-
-/// How long the list may stand still, while a thread takes from it, before one more thread does.
-/// The period of the monitor while something is under way.
-const LIST_WAIT: Duration = Duration::from_millis(1);
 
 /// The list.
 #[derive(Debug, Default)]

@@ -20,15 +20,12 @@ use crate::{
         Extra, Header, Id, JoinCell, Parts, Place, SchedulerHandle, Task, TaskRef, live::LiveOwner,
     },
     permit::{env::Env, phase::ShutdownEnv},
+    policy::constants::ID_BLOCK,
     sync::{
         Mutex,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
 };
-
-/// Ids that a P takes from the process-wide counter at once. Guessed: large enough that the shared
-/// counter does not show in a spawn.
-const ID_BLOCK: u64 = 1024;
 
 /// Ids are unique in the process, so that two runtimes' logs can be told apart.
 static NEXT_ID: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);

@@ -110,14 +110,12 @@ use crate::{
     cell::Task,
     park::Parker,
     permit::{env::Env, sleep::Sleeper},
-    policy::constants::FAILED_WAIT,
+    policy::constants::{FAILED_WAIT, GLOBAL_TICK},
     rng::Rng,
     sync::{Mutex, atomic::Ordering::Relaxed},
     timer::NEVER,
 };
 
-/// Steps between two looks at the netpoll, and for threads that want a permit. As `GLOBAL_TICK`.
-pub(super) const TURN: u64 = 61;
 /// Tasks that the verdict names.
 const NAMED_MAX: usize = 16;
 
@@ -546,7 +544,12 @@ impl Worker {
         if !p.peer.state.has_permit() {
             return None;
         }
-        if p.peer.progress.ticks.load(Relaxed).is_multiple_of(TURN) {
+        if p.peer
+            .progress
+            .ticks
+            .load(Relaxed)
+            .is_multiple_of(GLOBAL_TICK)
+        {
             if !self.shared.idle.wanting().is_empty() {
                 self.lend_permit();
                 if !p.peer.state.has_permit() {

@@ -80,25 +80,13 @@ use crate::{
         phase::{Phase, ShutdownEnv},
         sleep::Sleeper,
     },
+    policy::constants::{ABORTED_AT_ONCE, CLOSING_WAIT, HOSTED_RESOURCES_STAY},
     queue::{Batch, Steal},
     sync::{Arc, Mutex, atomic::Ordering::Relaxed, thread},
 };
 
 /// Names of tasks in a report at most.
 const REPORTED_MAX: usize = 10;
-/// Tasks that are queued at once when all are cancelled: workers begin to drop them while the rest
-/// is looked for. As many as a local queue holds.
-const ABORTED_AT_ONCE: usize = 256;
-
-/// How long a thread may take to leave before timers and sockets answer with errors: no thread
-/// serves them in the closing, and this one may wait for one. Longer than a thread takes that waits
-/// for nothing.
-const CLOSING_WAIT: Duration = Duration::from_millis(20);
-
-/// How long they work below another runtime's API, which may give its drop no limit: tasks that are
-/// dropped meanwhile find them.
-const HOSTED_RESOURCES_STAY: Duration = Duration::from_millis(50);
-
 /// How far the end of a runtime has come, and what it needs.
 #[derive(Debug)]
 pub(crate) struct End {

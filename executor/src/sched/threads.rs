@@ -50,7 +50,7 @@
 //!
 //! Nothing counts such a thread as one that will come, so each push would start one more. Therefore
 //! only as many are in their hook as permits are free, besides those that the monitor gave up
-//! waiting for. It gives up one after [`HOOK_WAIT`] with work queued beside a free permit, the
+//! waiting for. It gives up one after a slice with work queued beside a free permit, the
 //! second after twice that time, and so on: a hook of half a second costs six threads.
 //!
 //! Both the count and its end are under a lock, and a thread that comes out of its hook can be
@@ -83,6 +83,7 @@ use crate::{
         keeper::{Keeper, KeeperEnv},
         phase::{ShutdownEnv, Threads},
     },
+    policy::constants::{JOIN_LOOKS, SLICE_NS},
     semaphore::Semaphore,
     sync::{
         Arc, Condvar, Mutex,
@@ -154,13 +155,6 @@ struct Joined {
     is_over: Mutex<bool>,
     changed: Condvar,
 }
-
-/// How long threads may be in their start hook before another one is started for the work that
-/// waits, in nanoseconds. A slice.
-const HOOK_WAIT: u64 = 10_000_000;
-
-/// Time between two looks whether a thread has returned. Guessed.
-const JOIN_LOOKS: Duration = Duration::from_millis(1);
 
 /// See *Threads in their start hook* in the module's head.
 #[derive(Debug, Default)]
@@ -416,7 +410,7 @@ impl Shared {
             return hooks.count > 0;
         }
         let since = *hooks.since.get_or_insert(now);
-        let late = (now - since) / HOOK_WAIT;
+        let late = (now - since) / SLICE_NS;
         // One after the first period, two after the second, three after the fourth, and so on.
         let late = (u64::BITS - late.leading_zeros()) as usize;
         hooks.late = late.min(hooks.count);

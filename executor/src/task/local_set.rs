@@ -9,7 +9,7 @@
 //! | [`run_until`](LocalSet::run_until) | notes the waker, polls its own future, then a *tick* |
 //! | the set | notes the waker, then a tick; it is ready once no task is alive |
 //!
-//! *A tick* polls the tasks at the front of the queue, at most [`TASKS_PER_TICK`]. If any are left,
+//! *A tick* polls the tasks at the front of the queue, at most [`LOCAL_SET_TICK`]. If any are left,
 //! or have yielded, it wakes its own waker: so the task that polls the set is polled again after
 //! others have had their turn.
 //!
@@ -44,10 +44,10 @@ use super::{
     JoinHandle,
     queue::{Spawner, TaskQueue},
 };
-use crate::cell::{depth, drop_waker_quietly, wake_quietly};
-
-/// Tasks that run in one poll of the set. As in tokio.
-const TASKS_PER_TICK: usize = 61;
+use crate::{
+    cell::{depth, drop_waker_quietly, wake_quietly},
+    policy::constants::LOCAL_SET_TICK,
+};
 
 thread_local! {
     /// The sets that this thread is in, the innermost last.
@@ -261,7 +261,7 @@ impl LocalSet {
     /// Polls the tasks that are ready, but not for ever.
     fn tick(&self, waker: &Waker) {
         let mut ran = 0;
-        while ran < TASKS_PER_TICK && self.queue().run_next() {
+        while ran < LOCAL_SET_TICK && self.queue().run_next() {
             ran += 1;
         }
         if self.queue().end_round() {

@@ -24,18 +24,13 @@ use std::time::Duration;
 use futures_core::future::FusedFuture;
 
 use crate::context;
+use crate::policy::constants::UNCHECKED_MIN;
 use crate::sync::Arc;
 use crate::time::{Instant, current};
 use crate::timer::heap::Key;
 use crate::timer::shard::{Polled, ShutDown};
 use crate::timer::{TimerHandle, TimerShard};
 use crate::{budget, task::coop};
-
-/// A sleep at least this long is armed at its first poll without another look at the clock, which
-/// would make arming and dropping it dearer by a third (some 35 ns on 90). The first poll is hardly
-/// ever so late that the deadline has passed. If it is, the timer fires as soon as a worker looks.
-/// The length is a guess.
-const UNCHECKED_MIN: Duration = Duration::from_millis(100);
 
 /// Waits until `duration` has passed.
 ///

@@ -17,8 +17,8 @@ use std::{
 
 use crate::process;
 
-/// Ends the group `$1`, and waits until it is gone: by SIGTERM, and by SIGKILL if that is not enough
-/// within five seconds. A process takes a moment to die of either.
+/// Ends the group `$1`, and waits until it is gone: by SIGTERM, and by SIGKILL if that is not
+/// enough within five seconds. A process takes a moment to die of either.
 const GUARD: &str = r#"
 read -r _
 for signal in TERM KILL; do

@@ -55,7 +55,6 @@ use crate::{
     runtime::{Builder, Handle, Runtime},
     sched::{
         events::EventKind,
-        paused::TURN,
         shutdown::tests::{end, take_started},
         sim_threads::SimThreads,
         worker::Scope,
@@ -510,7 +509,7 @@ fn a_permit_is_revoked_before_a_task_is_drawn() {
     let revoked = Revoked::from(&worker, 0);
     context::with_worker_frame(&worker, || drop(spawn(async {})));
     events.bring(&revoked.1);
-    count_to(&worker, TURN);
+    count_to(&worker, GLOBAL_TICK);
     let found = step(&worker);
     assert_parks(&worker, &found);
     revoked.give_back(&runtime);
