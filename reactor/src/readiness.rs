@@ -15,8 +15,9 @@
 //! costs one system call. Every rule below leans to that side.
 //!
 //! The two *unknown* bits are those of a source that was registered just now. An operation is worth
-//! trying then, but no event has said that the direction is ready. They go with the first operation
-//! that finds nothing, as a ready bit does, and an event says more than they do.
+//! trying then, but no event has said that the direction is ready. They go with the first
+//! operation: if it finds nothing, as a ready bit does, and otherwise a ready bit takes their place,
+//! since what one call has found the next may find as well. An event says more than they do.
 //!
 //! An error waits at a source for whichever direction comes first, and the other one may have a
 //! task that waits, too. So each has an error bit, and the direction that collects the error does
@@ -73,6 +74,7 @@
 //! | --- | --- |
 //! | [`ReadinessCell::note`] | the one poller, for each event; a caller that ends a direction |
 //! | [`ReadinessCell::clear`] | any task, after an operation |
+//! | [`ReadinessCell::answered`] | any task, after an operation of a fresh source |
 //! | [`ReadinessCell::assume`], [`ReadinessCell::expect_report`] | the owner of a fresh source |
 //! | [`ReadinessCell::deregister`] | the owner of the source, once |
 //! | [`ReadinessCell::shut_down`] | the end of the netpoll, once |
@@ -478,6 +480,23 @@ impl ReadinessCell {
         self.0.fetch_or(known.0, Ordering::Relaxed);
     }
 
+    /// An operation of a fresh source, which no event has reported yet, had an answer: the
+    /// direction counts as reported. It was worth trying before, and is so after.
+    #[cold]
+    pub(crate) fn answered(&self, direction: Direction) {
+        let (unknown, ready) = match direction {
+            Direction::Read => (READ_UNKNOWN, READ_READY),
+            Direction::Write => (WRITE_UNKNOWN, WRITE_READY),
+        };
+        // Ordering: Relaxed, as in `assume`. Whoever has cleared the direction meanwhile knows
+        // more.
+        let _ = self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |bits| {
+                (bits & unknown != 0).then_some(bits & !unknown | ready)
+            });
+    }
+
     /// From now on nothing is worth trying before an event.
     pub(crate) fn expect_report(&self) {
         // Ordering: Relaxed. It carries nothing, and the bits of events stay.
@@ -556,6 +575,20 @@ mod tests {
         assert!(both.is_ready(Direction::Read) && both.is_ready(Direction::Write));
         let read = ReadinessCell::fresh(Interest::READABLE).snapshot();
         assert!(read.is_ready(Direction::Read) && !read.is_ready(Direction::Write));
+    }
+
+    // Fails if an answer of a fresh source is forgotten, or is one of the other direction, or brings
+    // back what another task has cleared.
+    #[test]
+    fn an_answer_of_a_fresh_source_is_a_report() {
+        let cell = ReadinessCell::fresh(BOTH);
+        cell.answered(Direction::Write);
+        assert!(cell.snapshot().is_reported(Direction::Write));
+        assert!(!cell.snapshot().is_reported(Direction::Read));
+        let seen = cell.snapshot().ready(Direction::Write);
+        assert!(cell.clear(seen, Why::KernelWouldBlock));
+        cell.answered(Direction::Write);
+        assert!(!cell.snapshot().is_ready(Direction::Write));
     }
 
     // Fails if a fresh source begins with the bits of an event.

@@ -35,8 +35,8 @@
 //! Nothing is known of a source that was registered just now. An operation is tried, since that
 //! tells more than a look at epoll and is often the whole work. But a caller that asks for
 //! readiness itself waits for the first event, which the kernel sends for what it finds at the
-//! registration: until an event came, a source is not ready. The word has a bit a direction for
-//! this; see `readiness.rs`.
+//! registration: until an event came, or an operation had an answer, a source is not ready. The
+//! word has a bit a direction for this; see `readiness.rs`.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -460,7 +460,12 @@ impl Registration {
                 self.clear_blocked(seen, &error);
                 None
             }
-            answer => Some(answer),
+            answer => {
+                if !snapshot.is_reported(direction) {
+                    self.source.readiness.answered(direction);
+                }
+                Some(answer)
+            }
         }
     }
 

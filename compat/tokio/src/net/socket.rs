@@ -82,6 +82,14 @@ pub(crate) fn error(error: io::Error) -> io::Error {
     }
 }
 
+/// The same for an operation that was tried: "would block" has no number of the system.
+fn error_of_try(cause: io::Error) -> io::Error {
+    match cause.kind() {
+        io::ErrorKind::WouldBlock => io::ErrorKind::WouldBlock.into(),
+        _ => error(cause),
+    }
+}
+
 /// Registering a descriptor that blocks is a mistake, which tokio looks for in debug builds.
 #[track_caller]
 pub(crate) fn expect_nonblocking(socket: &impl AsFd) -> io::Result<()> {
@@ -284,7 +292,7 @@ impl<S> Socket<S> {
     ) -> io::Result<R> {
         self.registration()
             .try_seen(interest.wanted(), f)
-            .map_err(error)
+            .map_err(error_of_try)
     }
 
     /// Tries an operation that changes what the descriptor is, by what was reported.
@@ -296,7 +304,7 @@ impl<S> Socket<S> {
         let (registration, io) = self.fd.registration_and_mut();
         registration
             .try_seen(interest.wanted(), || f(io))
-            .map_err(error)
+            .map_err(error_of_try)
     }
 
     /// Waits for what is reported of an interest.
