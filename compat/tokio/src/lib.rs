@@ -16,6 +16,7 @@
 mod context;
 pub mod fs;
 pub mod io;
+mod large;
 pub mod net;
 pub mod process;
 pub mod runtime;

@@ -28,7 +28,7 @@ pub(crate) use self::{
     handle::{io_handle, spawn_here, time_handle},
     host::{Host, with_host},
 };
-use crate::{context, task::JoinHandle, trace};
+use crate::{context, large::boxed_if_large, task::JoinHandle, trace};
 
 /// The error of what needs a runtime, outside of one.
 pub(crate) const NO_CONTEXT: &str =
@@ -110,13 +110,15 @@ impl Runtime {
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let _depth = Depth::new();
-        let future = trace::block_on(future);
-        match &self.current_thread {
-            Some(current_thread) => {
-                context::inside(|| current_thread.block_on(&self.handle, future))
+        boxed_if_large!(future: F, Box::pin, {
+            let future = trace::block_on(future, size_of::<F>());
+            match &self.current_thread {
+                Some(current_thread) => {
+                    context::inside(|| current_thread.block_on(&self.handle, future))
+                }
+                None => context::inside(|| self.handle.ws.block_on(future)),
             }
-            None => context::inside(|| self.handle.ws.block_on(future)),
-        }
+        })
     }
 
     /// Makes the runtime the current one of this thread.

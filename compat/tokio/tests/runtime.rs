@@ -213,3 +213,39 @@ fn a_runtime_of_ws_keeps_its_id() {
     let handle = Handle::current();
     assert_eq!(handle.id(), handle.id());
 }
+
+/// A future of so many bytes.
+async fn large<const N: usize>() -> u8 {
+    let bytes = std::hint::black_box([1; N]);
+    task::yield_now().await;
+    std::hint::black_box(bytes)[N - 1]
+}
+
+// Fails (it ends the process) if a large future is moved from call to call as it is: tokio puts it
+// into a box at once. Tests run on threads with stacks of 2 MiB, as workers do.
+#[test]
+fn a_large_future_goes_onto_the_heap() {
+    const N: usize = 50_000;
+    for runtime in both() {
+        assert_eq!(runtime.block_on(large::<N>()), 1);
+        assert_eq!(runtime.handle().block_on(large::<N>()), 1);
+        runtime.block_on(async {
+            let mut set = task::JoinSet::new();
+            set.spawn(large::<N>());
+            set.spawn_on(large::<N>(), &tokio::runtime::Handle::current());
+            let local = task::LocalSet::new();
+            set.spawn_local_on(large::<N>(), &local);
+            let bytes = [1; N];
+            set.spawn_blocking(move || std::hint::black_box(bytes)[N - 1]);
+            let here = async { task::spawn_local(large::<N>()).await };
+            assert_eq!(local.run_until(here).await.unwrap(), 1);
+            local.await;
+            assert_eq!(set.join_all().await, [1; 4]);
+            assert_eq!(tokio::spawn(large::<N>()).await.unwrap(), 1);
+        });
+    }
+    let local = Builder::new_current_thread()
+        .build_local(Default::default())
+        .unwrap();
+    assert_eq!(local.block_on(local.spawn_local(large::<N>())).unwrap(), 1);
+}

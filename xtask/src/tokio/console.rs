@@ -20,8 +20,6 @@ const VERSION: &str = "0.1.14";
 const LIMIT: &str = "1800";
 /// Files of tokio's tests.
 const SPANS: [&str; 3] = ["tracing_sync", "tracing_task", "tracing_time"];
-/// A future that is large is not boxed here, and its span does not say so.
-const UNFIT: &str = "task_big_spawn_sizes_recorded";
 
 /// `cargo xtask tokio-console`.
 pub(crate) fn check(root: &Path) -> Result<(), Failure> {
@@ -42,7 +40,6 @@ pub(crate) fn check(root: &Path) -> Result<(), Failure> {
     for file in SPANS {
         command.args(["--test", file]);
     }
-    command.args(["--", "--skip", UNFIT]);
     process::run(&mut command)
 }
 

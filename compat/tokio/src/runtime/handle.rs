@@ -5,6 +5,7 @@ use std::{cell::Cell, error::Error, fmt, future::Future, marker::PhantomData, sy
 use super::{Host, Id, NO_CONTEXT, RuntimeFlavor, RuntimeMetrics, with_host};
 use crate::{
     context,
+    large::boxed_if_large,
     task::JoinHandle,
     trace::{self, Name},
 };
@@ -80,11 +81,13 @@ impl Handle {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let (future, opening) = trace::task(future, "task", name);
-        match self.queue() {
-            Some(queue) => opening.open(queue.spawn(future)),
-            None => opening.open(self.ws.spawn(future)),
-        }
+        boxed_if_large!(future: F, Box::pin, {
+            let (future, opening) = trace::task(future, "task", name, size_of::<F>());
+            match self.queue() {
+                Some(queue) => opening.open(queue.spawn(future)),
+                None => opening.open(self.ws.spawn(future)),
+            }
+        })
     }
 
     /// Runs a closure that blocks.
@@ -103,8 +106,10 @@ impl Handle {
         F: FnOnce() -> R + Send + 'static,
         R: Send + 'static,
     {
-        let (f, opening) = trace::blocking(f, name);
-        opening.open(self.ws.spawn_blocking(|| context::outside(f)))
+        boxed_if_large!(f: F, Box::new, {
+            let (f, opening) = trace::blocking(f, name, size_of::<F>());
+            opening.open(self.ws.spawn_blocking(|| context::outside(f)))
+        })
     }
 
     /// Runs a future to its end on this thread. Other tasks are left to the runtime.
@@ -115,8 +120,10 @@ impl Handle {
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let _depth = Depth::new();
-        let future = trace::block_on(future);
-        context::inside(|| self.ws.block_on(future))
+        boxed_if_large!(future: F, Box::pin, {
+            let future = trace::block_on(future, size_of::<F>());
+            context::inside(|| self.ws.block_on(future))
+        })
     }
 
     /// The runtime's flavour.
@@ -162,11 +169,13 @@ where
     let Ok(queue) = queue else {
         panic!("{NO_CONTEXT}");
     };
-    let (future, opening) = trace::task(future, "task", name);
-    match queue {
-        Some(queue) => opening.open(queue.spawn(future)),
-        None => opening.open(ws_executor::spawn(future)),
-    }
+    boxed_if_large!(future: F, Box::pin, {
+        let (future, opening) = trace::task(future, "task", name, size_of::<F>());
+        match queue {
+            Some(queue) => opening.open(queue.spawn(future)),
+            None => opening.open(ws_executor::spawn(future)),
+        }
+    })
 }
 
 /// Asserts that the current runtime has I/O.

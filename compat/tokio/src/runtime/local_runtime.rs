@@ -4,6 +4,7 @@ use std::{fmt, future::Future, io, marker::PhantomData, rc::Rc, time::Duration};
 
 use super::{Builder, EnterGuard, Handle, Runtime, RuntimeMetrics};
 use crate::{
+    large::boxed_if_large,
     task::JoinHandle,
     trace::{self, Name},
 };
@@ -68,8 +69,10 @@ impl LocalRuntime {
             .runtime
             .spawner()
             .expect("it is of the current-thread flavour");
-        let (future, opening) = trace::task(future, "task", Name::NONE);
-        opening.open(queue.spawn_local(future))
+        boxed_if_large!(future: F, Box::pin, {
+            let (future, opening) = trace::task(future, "task", Name::NONE, size_of::<F>());
+            opening.open(queue.spawn_local(future))
+        })
     }
 
     /// Runs a closure that blocks.

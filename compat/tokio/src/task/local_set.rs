@@ -11,6 +11,7 @@ use ws_executor::task::{self as ws, Spawner};
 
 use super::JoinHandle;
 use crate::{
+    large::boxed_if_large,
     runtime::{Id, Runtime, with_host},
     trace::{self, Name},
 };
@@ -63,8 +64,10 @@ impl LocalSet {
         F: Future + 'static,
         F::Output: 'static,
     {
-        let (future, opening) = trace::task(future, "local", name);
-        opening.open(self.ws.spawn_local(future))
+        boxed_if_large!(future: F, Box::pin, {
+            let (future, opening) = trace::task(future, "local", name, size_of::<F>());
+            opening.open(self.ws.spawn_local(future))
+        })
     }
 
     /// Runs a future in the set on a runtime, to its end.
@@ -160,6 +163,8 @@ where
             "`spawn_local` called from outside of a `task::LocalSet` or `runtime::LocalRuntime`"
         );
     };
-    let (future, opening) = trace::task(future, kind, name);
-    opening.open(spawner.spawn_local(future))
+    boxed_if_large!(future: F, Box::pin, {
+        let (future, opening) = trace::task(future, kind, name, size_of::<F>());
+        opening.open(spawner.spawn_local(future))
+    })
 }

@@ -23,17 +23,22 @@ impl Opening {
 }
 
 #[inline]
-pub(crate) fn task<F>(future: F, _kind: &'static str, _name: Name<'_>) -> (F, Opening) {
+pub(crate) fn task<F>(
+    future: F,
+    _kind: &'static str,
+    _name: Name<'_>,
+    _original_size: usize,
+) -> (F, Opening) {
     (future, Opening(()))
 }
 
 #[inline]
-pub(crate) fn blocking<F>(f: F, _name: Name<'_>) -> (F, Opening) {
+pub(crate) fn blocking<F>(f: F, _name: Name<'_>, _original_size: usize) -> (F, Opening) {
     (f, Opening(()))
 }
 
 #[inline]
-pub(crate) fn block_on<F>(future: F) -> F {
+pub(crate) fn block_on<F>(future: F, _original_size: usize) -> F {
     future
 }
 

@@ -42,8 +42,28 @@ pub(crate) struct Opening<'a> {
     slot: Slot,
     what: What,
     name: &'a str,
-    size: usize,
+    size: Size,
     location: &'static Location<'static>,
+}
+
+/// The bytes of a future or of a closure.
+#[derive(Clone, Copy)]
+struct Size {
+    now: usize,
+    /// Before it was put into a box.
+    original: usize,
+}
+
+impl Size {
+    fn of<F>(original: usize) -> Self {
+        let now = size_of::<F>();
+        Self { now, original }
+    }
+
+    /// As in tokio, it is told only if the two differ.
+    fn original(self) -> Option<usize> {
+        (self.original != self.now).then_some(self.original)
+    }
 }
 
 enum What {
@@ -72,7 +92,8 @@ impl Opening<'_> {
                 task.name = %name,
                 task.id = id,
                 "fn" = %function,
-                size.bytes = size,
+                original_size.bytes = size.original(),
+                size.bytes = size.now,
                 loc.file = self.location.file(),
                 loc.line = self.location.line(),
                 loc.col = self.location.column(),
@@ -88,7 +109,7 @@ impl Drop for Opening<'_> {
     }
 }
 
-fn task_span(kind: &str, name: &str, id: u64, size: usize, location: &Location<'_>) -> Span {
+fn task_span(kind: &str, name: &str, id: u64, size: Size, location: &Location<'_>) -> Span {
     trace_span!(
         target: "tokio::task",
         parent: None,
@@ -96,21 +117,23 @@ fn task_span(kind: &str, name: &str, id: u64, size: usize, location: &Location<'
         %kind,
         task.name = %name,
         task.id = id,
-        size.bytes = size,
+        original_size.bytes = size.original(),
+        size.bytes = size.now,
         loc.file = location.file(),
         loc.line = location.line(),
         loc.col = location.column(),
     )
 }
 
-/// Wraps the future of a task.
+/// Wraps the future of a task, which had so many bytes before it was put into a box.
 #[track_caller]
 pub(crate) fn task<'a, F>(
     future: F,
     kind: &'static str,
     name: Name<'a>,
+    original_size: usize,
 ) -> (Traced<F>, Opening<'a>) {
-    let opening = opening::<F>(What::Task(kind), name);
+    let opening = opening::<F>(What::Task(kind), name, original_size);
     let traced = Traced {
         future: Some(future),
         slot: opening.slot.clone(),
@@ -124,31 +147,32 @@ pub(crate) fn task<'a, F>(
 pub(crate) fn blocking<'a, F, R>(
     f: F,
     name: Name<'a>,
+    original_size: usize,
 ) -> (impl FnOnce() -> R + use<F, R>, Opening<'a>)
 where
     F: FnOnce() -> R,
 {
-    let opening = opening::<F>(What::Blocking(type_name::<F>()), name);
+    let opening = opening::<F>(What::Blocking(type_name::<F>()), name, original_size);
     let slot = opening.slot.clone();
     (move || slot.wait().in_scope(f), opening)
 }
 
 #[track_caller]
-fn opening<F>(what: What, name: Name<'_>) -> Opening<'_> {
+fn opening<F>(what: What, name: Name<'_>, original_size: usize) -> Opening<'_> {
     Opening {
         slot: Slot::default(),
         what,
         name: name.0.unwrap_or_default(),
-        size: size_of::<F>(),
+        size: Size::of::<F>(original_size),
         location: Location::caller(),
     }
 }
 
 /// Wraps the future of a `block_on`. As in tokio, its wakers are not counted.
 #[track_caller]
-pub(crate) fn block_on<F>(future: F) -> Instrumented<F> {
+pub(crate) fn block_on<F>(future: F, original_size: usize) -> Instrumented<F> {
     let id = ws_executor::task::__fresh_id().as_u64();
-    let size = size_of::<F>();
+    let size = Size::of::<F>(original_size);
     future.instrument(task_span("block_on", "", id, size, Location::caller()))
 }
 
