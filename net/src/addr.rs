@@ -250,9 +250,12 @@ impl Resolve for str {
             .map(|(name, port)| (name, port.parse()))
         {
             Some((name, Ok(port))) => (name, port).resolve(),
-            _ => Resolved::Invalid(io::Error::new(
+            found => Resolved::Invalid(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "the address has no port: write it as \"host:port\"",
+                match found {
+                    Some(_) => "the port is no number from 0 to 65535",
+                    None => "the address has no port: write it as \"host:port\"",
+                },
             )),
         }
     }

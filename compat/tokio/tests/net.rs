@@ -298,8 +298,101 @@ fn an_address_of_any_type_goes_into_a_task() {
         is_send(TcpStream::connect(addr));
         is_send(TcpListener::bind(addr));
         is_send(UdpSocket::bind(addr));
+        is_send(tokio::net::lookup_host(addr));
     }
     let runtime = current();
     let _entered = runtime.enter();
     check(("127.0.0.1", 1));
+}
+
+/// It compiles: a method of a socket may be awaited in a task, whatever it borrows.
+#[test]
+fn what_a_socket_does_goes_into_a_task() {
+    fn is_send<T: Send>(_: T) {}
+    fn check(udp: &UdpSocket, unix: &UnixDatagram, stream: &TcpStream, listener: &TcpListener) {
+        let bytes = &mut [0; 4];
+        is_send(udp.connect(("localhost", 1)));
+        is_send(udp.send_to(bytes, ("localhost", 1)));
+        is_send(udp.recv_from(bytes));
+        is_send(udp.recv_buf_from(&mut Vec::new()));
+        is_send(udp.peek_from(bytes));
+        is_send(udp.peek_sender());
+        is_send(udp.async_io(Interest::READABLE, || Ok(())));
+        is_send(udp.ready(Interest::READABLE));
+        is_send(unix.send_to(bytes, "/nowhere"));
+        is_send(unix.recv_from(bytes));
+        is_send(unix.recv_buf_from(&mut Vec::new()));
+        is_send(stream.peek(bytes));
+        is_send(stream.writable());
+        is_send(listener.accept());
+        is_send(
+            TcpSocket::new_v4()
+                .unwrap()
+                .connect(([127, 0, 0, 1], 1).into()),
+        );
+        is_send(UnixStream::connect("/nowhere"));
+        is_send(UnixSocket::new_stream().unwrap().connect("/nowhere"));
+    }
+    let _ = check;
+}
+
+// Fails if an operation that had an answer, on a socket that no event was reported of yet, does not
+// count as a report: what could go on is told that it would block.
+#[test]
+fn what_went_well_is_worth_another_try() {
+    for runtime in [current(), multi()] {
+        runtime.block_on(async {
+            let here = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+            let there = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+            let addr = there.local_addr().unwrap();
+            here.send_to(b"a", addr).await.unwrap();
+            assert_eq!(here.try_send_to(b"b", addr).unwrap(), 1);
+            let mut byte = [0];
+            assert_eq!(there.recv(&mut byte).await.unwrap(), 1);
+            assert_eq!(there.try_recv(&mut byte).unwrap(), 1);
+            assert_eq!(&byte, b"b");
+            let nothing = there.try_recv(&mut byte).unwrap_err();
+            assert_eq!(nothing.kind(), ErrorKind::WouldBlock);
+            assert_eq!(nothing.raw_os_error(), None, "as in tokio");
+
+            let (mut here, mut there) = UnixStream::pair().unwrap();
+            here.write_all(b"ab").await.unwrap();
+            assert_eq!(here.try_write(b"c").unwrap(), 1);
+            assert_eq!(there.read(&mut byte).await.unwrap(), 1);
+            assert_eq!(there.try_read(&mut byte).unwrap(), 1);
+            assert_eq!(&byte, b"b");
+        });
+    }
+}
+
+// Fails if a guard for reading takes back no more than what it was asked for.
+#[test]
+fn a_guard_takes_back_what_it_is_told_to() {
+    current().block_on(async {
+        let (here, mut there) = std::os::unix::net::UnixStream::pair().unwrap();
+        here.set_nonblocking(true).unwrap();
+        #[expect(deprecated, reason = "the other way is unsafe")]
+        let here = AsyncFd::new(here).unwrap();
+        drop(here.writable().await.unwrap());
+        std::io::Write::write_all(&mut there, b"x").unwrap();
+        let mut guard = here.readable().await.unwrap();
+        guard.clear_ready_matching(Ready::WRITABLE);
+        assert!(guard.ready().is_readable());
+        let writable = tokio::time::timeout(Duration::ZERO, here.writable()).await;
+        assert!(writable.is_err());
+    });
+}
+
+#[test]
+fn an_address_that_is_none_is_told_why() {
+    current().block_on(async {
+        for (addr, why) in [
+            ("localhost", "has no port"),
+            ("localhost:99999", "is no number"),
+        ] {
+            let error = TcpStream::connect(addr).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput);
+            assert!(error.to_string().contains(why), "{error}");
+        }
+    });
 }

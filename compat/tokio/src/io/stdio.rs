@@ -45,6 +45,10 @@ macro_rules! streams {
         #[derive(Debug)]
         pub struct $type(ws::$type);
 
+        // As in tokio. A panic leaves nothing half done: each step ends before user code runs.
+        impl std::panic::UnwindSafe for $type {}
+        impl std::panic::RefUnwindSafe for $type {}
+
         /// The process's standard stream.
         pub fn $function() -> $type {
             $type(ws::$on(runtime))

@@ -52,8 +52,9 @@ impl Event {
         Self { seen, ready }
     }
 
+    /// Takes back also what the guard was not asked for, if it was reported by then. As in tokio.
     fn clear<T>(&mut self, io: &Socket<T>, part: Ready) {
-        io.clear(self.seen, self.ready & part);
+        io.clear(self.seen, part);
         self.ready = self.ready - part;
     }
 }
@@ -403,7 +404,7 @@ macro_rules! guard {
         impl<T: AsRawFd> $name<'_, T> {
             /// Takes back what is ready, right after an operation that would block.
             pub fn clear_ready(&mut self) {
-                self.event.clear(&self.async_fd.io, Ready::ALL);
+                self.event.clear(&self.async_fd.io, self.event.ready);
             }
 
             /// Takes back a part of what is ready, right after an operation that would block.

@@ -1,6 +1,6 @@
 //! Addresses, and names of hosts.
 
-use std::{io, net::SocketAddr};
+use std::{future::Future, io, net::SocketAddr};
 
 pub use ws_net::ToSocketAddrs;
 
@@ -19,12 +19,16 @@ where
 }
 
 /// Does `attempt` with each address, until one succeeds.
-pub(crate) async fn first_that_works<A, T>(
+///
+/// It is no `AsyncFnMut`: with one that borrows, the compiler does not see that the future is
+/// `Send`.
+pub(crate) async fn first_that_works<A, T, F>(
     addr: A,
-    mut attempt: impl AsyncFnMut(SocketAddr) -> io::Result<T>,
+    mut attempt: impl FnMut(SocketAddr) -> F,
 ) -> io::Result<T>
 where
     A: ToSocketAddrs,
+    F: Future<Output = io::Result<T>>,
 {
     let mut answer = Err(io::Error::new(
         io::ErrorKind::InvalidInput,

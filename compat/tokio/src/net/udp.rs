@@ -40,7 +40,7 @@ impl UdpSocket {
     ///
     /// That of the last address, or of the lookup.
     pub async fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<Self> {
-        first_that_works(addr, async |addr| {
+        first_that_works(addr, |addr| async move {
             let socket = net::UdpSocket::bind(addr)?;
             socket.set_nonblocking(true)?;
             Self::new(socket)
@@ -54,7 +54,7 @@ impl UdpSocket {
     ///
     /// That of the last address, or of the lookup.
     pub async fn connect<A: ToSocketAddrs>(&self, addr: A) -> io::Result<()> {
-        first_that_works(addr, async |addr| self.io.get().connect(addr)).await
+        first_that_works(addr, |addr| async move { self.io.get().connect(addr) }).await
     }
 
     /// Sends to the first of the addresses.

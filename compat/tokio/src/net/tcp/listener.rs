@@ -32,7 +32,7 @@ impl TcpListener {
     ///
     /// That of the last address, or of the lookup.
     pub async fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<Self> {
-        first_that_works(addr, async |addr| {
+        first_that_works(addr, |addr| async move {
             let socket = tcp_socket(Domain::for_address(addr))?;
             socket.set_reuse_address(true)?;
             socket.bind(&addr.into())?;

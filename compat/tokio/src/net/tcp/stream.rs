@@ -36,7 +36,7 @@ impl TcpStream {
     ///
     /// That of the last address, or of the lookup.
     pub async fn connect<A: ToSocketAddrs>(addr: A) -> io::Result<Self> {
-        first_that_works(addr, async |addr| {
+        first_that_works(addr, |addr| async move {
             Self::connect_by(tcp_socket(Domain::for_address(addr))?, addr).await
         })
         .await
