@@ -328,3 +328,18 @@ fn a_wait_without_an_end() {
         assert_eq!(now.elapsed(), MS);
     });
 }
+
+// Fails now and then (in a few of a hundred rounds) if the clock goes on to the next timer while a
+// `block_on` returns: programs that simulate time in ticks are built on this.
+#[test]
+fn a_stopped_clock_stands_between_two_block_ons() {
+    let runtime = paused();
+    let task = runtime.spawn(async { sleep(HOUR).await });
+    let begin = runtime.block_on(async { Instant::now() });
+    for tick in 1..=2000 {
+        runtime.block_on(async { sleep(MS).await });
+        let passed = runtime.block_on(async { begin.elapsed() });
+        assert_eq!(passed, MS * tick);
+    }
+    assert!(!task.is_finished());
+}
