@@ -8,6 +8,7 @@
 //! | idle: answered, and no byte of a next request came | [`Server::idle_time`] | |
 //! | answering, to the end of the body | see [`Server::ended_time`] | [`Server::write_time`] |
 //! | upgraded: the service has the stream | nothing | [`Server::write_time`] |
+//! | HTTP/2 with tunnels, and idle but for those | [`Server::idle_time`], from any byte | [`Server::write_time`] |
 //!
 //! The times are kept at the socket, below TLS and HTTP: [`Limited`] is the socket with its times,
 //! and has the reasons for each. It learns from [`Open`] whether a request is in flight. The
@@ -25,7 +26,9 @@
 //!
 //! *Invariant*: each connection is a task of one set, and the set belongs to the future of
 //! [`Server::serve`]. So no connection outlives that future, however it ends. The exception is an
-//! upgraded one, which belongs to the code that asked for the upgrade.
+//! upgraded one, which belongs to the code that asked for the upgrade. The requests of HTTP/2 are
+//! tasks of their own: those that are in flight at such an end are cancelled with their connection,
+//! and are dropped a moment later.
 //!
 //! Rejected: hyper's own limit for heads. It knows nothing of a TLS handshake, it does not tell an
 //! idle connection from a slow head, and HTTP/2 has none.
@@ -214,6 +217,9 @@ impl<A> Server<A> {
     ///
     /// The default is 10,000. An upgraded connection counts until its stream is dropped.
     ///
+    /// A clone of a server counts with it, for several listeners. Each of those that wait for a
+    /// client at that moment may let one more in.
+    ///
     /// # Panics
     ///
     /// If it is zero.
@@ -228,7 +234,8 @@ impl<A> Server<A> {
     /// handshake, and from the first byte of a later head to its end.
     ///
     /// The default is 30 seconds. A request's body has no limit: only the service knows what is
-    /// right for it.
+    /// right for it. A head that begins to come while a request is being answered has the time of
+    /// [`idle_time`](Self::idle_time), from the end of that answer or from the next byte on.
     pub fn head_time(mut self, time: Duration) -> Self {
         self.limits.head = time;
         self
@@ -237,7 +244,9 @@ impl<A> Server<A> {
     /// Sets how long a connection may be without a request after its last answer.
     ///
     /// The default is 75 seconds. On an idle connection, any byte counts as the begin of a head: a
-    /// ping of HTTP/2, too.
+    /// ping of HTTP/2, too. On a connection of HTTP/2 that has, or had, a tunnel (`CONNECT`, as for
+    /// WebSockets), any byte begins this time anew: what goes through a tunnel cannot be told from
+    /// the rest.
     pub fn idle_time(mut self, time: Duration) -> Self {
         self.limits.idle = time;
         self
@@ -372,7 +381,7 @@ impl<A> Server<A> {
     {
         let (close, closing) = oneshot::channel();
         let closing = closing.shared();
-        let (mut connections, busy) = (JoinSet::new(), Arc::default());
+        let (mut connections, busy, alive) = (JoinSet::new(), Arc::default(), Alive::default());
         let connect = |connections: &mut JoinSet<()>, socket: L::Stream| {
             let open = self.counts.connection(&busy, self.on_error.clone());
             let service = Counted::new(service.clone(), open.clone());
@@ -380,7 +389,9 @@ impl<A> Server<A> {
             let (acceptor, closing) = (self.acceptor.clone(), closing.clone());
             let requests = Requests(self.on_error.clone());
             let connection = connection(socket, acceptor, service, requests, closing);
-            connections.spawn(told(self.on_error.clone(), connection));
+            let alive = alive.clone();
+            let connection = told(self.on_error.clone(), connection);
+            connections.spawn(connection.inspect(move |()| drop(alive)));
         };
 
         let mut end = pin!(end);
@@ -408,6 +419,7 @@ impl<A> Server<A> {
 
         Draining {
             connections,
+            alive,
             busy,
             grace: self.grace,
         }
@@ -464,10 +476,22 @@ impl<F: Future<Output = ()> + Send + 'static> rt::Executor<F> for Requests {
     }
 }
 
+/// A token of each connection that has not ended.
+#[derive(Clone, Default)]
+struct Alive(Arc<()>);
+
+impl Alive {
+    /// How many there are besides this one.
+    fn others(&self) -> usize {
+        Arc::strong_count(&self.0) - 1
+    }
+}
+
 /// The connections of a server that accepts no more. If it is dropped, they are aborted.
 #[must_use = "the connections are aborted when this is dropped"]
 pub struct Draining {
     connections: JoinSet<()>,
+    alive: Alive,
     /// How many of them are not idle.
     busy: Arc<AtomicUsize>,
     grace: Duration,
@@ -476,7 +500,7 @@ pub struct Draining {
 impl Draining {
     /// Returns how many connections have not ended.
     pub fn connections(&self) -> usize {
-        self.connections.len()
+        self.alive.others()
     }
 
     /// Waits until every connection has ended, for the time of [`Server::grace`]. What is left then
@@ -500,7 +524,7 @@ impl Draining {
 impl fmt::Debug for Draining {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Draining")
-            .field("connections", &self.connections.len())
+            .field("connections", &self.connections())
             .field("grace", &self.grace)
             .finish_non_exhaustive()
     }
@@ -519,6 +543,19 @@ impl<A> fmt::Debug for Server<A> {
 
 /// Resolves when connections should end.
 type Closing = Shared<oneshot::Receiver<Infallible>>;
+
+/// Whether an error says that the client has left, or took too long.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::NotConnected
+            | io::ErrorKind::TimedOut
+    )
+}
 
 /// Answers the requests of one connection. An error is one of ours.
 async fn connection<T, A, S, B>(
@@ -541,9 +578,7 @@ where
     let stream = match select(pin!(acceptor.accept(socket)), closing.clone()).await {
         Either::Left((Ok(stream), _)) => stream,
         // A client that leaves, or takes too long, in its handshake is no fault of ours.
-        Either::Left((Err(error), _)) if error.kind() == io::ErrorKind::InvalidData => {
-            return Err(error.into());
-        }
+        Either::Left((Err(error), _)) if !is_gone(&error) => return Err(error.into()),
         Either::Left((Err(_), _)) | Either::Right(_) => return Ok(()),
     };
     let mut builder = auto::Builder::new(requests);

@@ -16,7 +16,7 @@ use futures::{
     channel::{mpsc, oneshot},
 };
 use hyper::{
-    Request, Response, StatusCode,
+    Method, Request, Response, StatusCode,
     body::{Body, Bytes, Incoming},
     client::conn::http2::{self, SendRequest},
     header::{CONNECTION, UPGRADE},
@@ -93,31 +93,35 @@ impl Running {
 }
 
 /// `/slow` takes longer than every short limit, `/never` has no answer, `/long` more than a window
-/// of HTTP/2, `/panic` panics, `/echo` upgrades.
+/// of HTTP/2, `/panic` panics, `/echo` upgrades, and so does a tunnel.
 async fn answer(mut request: Request<Incoming>) -> Result<Response<String>, Infallible> {
     let mut response = Response::new(format!("answer to {}", request.uri().path()));
     match request.uri().path() {
-        "/slow" => sleep(LONGER).await,
-        "/never" => future::pending().await,
-        "/long" => response = Response::new("x".repeat(LONG_LEN)),
-        "/panic" => resume_unwind(Box::new("on purpose")),
-        "/echo" => {
+        "" | "/echo" => {
+            let is_tunnel = request.method() == Method::CONNECT;
             let upgrade = hyper::upgrade::on(&mut request);
             ws::spawn(async move {
                 let mut stream = Io::new(upgrade.await.unwrap());
                 let mut byte = [0];
-                while stream.read(&mut byte).await.unwrap() == 1 {
+                // The connection of a tunnel may end before it: that is an error.
+                while let Ok(1) = stream.read(&mut byte).await {
                     stream.write_all(&byte).await.unwrap();
                     stream.flush().await.unwrap();
                 }
-                stream.close().await.unwrap();
+                let _ended = stream.close().await;
             });
             response = Response::new(String::new());
-            *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-            let headers = response.headers_mut();
-            headers.insert(CONNECTION, "upgrade".parse().unwrap());
-            headers.insert(UPGRADE, "echo".parse().unwrap());
+            if !is_tunnel {
+                *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+                let headers = response.headers_mut();
+                headers.insert(CONNECTION, "upgrade".parse().unwrap());
+                headers.insert(UPGRADE, "echo".parse().unwrap());
+            }
         }
+        "/slow" => sleep(LONGER).await,
+        "/never" => future::pending().await,
+        "/long" => response = Response::new("x".repeat(LONG_LEN)),
+        "/panic" => resume_unwind(Box::new("on purpose")),
         _ => {}
     }
     Ok(response)
@@ -357,6 +361,89 @@ async fn a_client_that_opens_no_window_is_cut_off() {
     let _over = connection.await.unwrap();
     drop(answer);
     server.end().await;
+}
+
+#[ws::test]
+async fn a_tunnel_of_http2_keeps_its_connection_by_its_bytes() {
+    let limits = Server::new().head_time(SHORT).idle_time(LONGER);
+    let server = Running::start(limits).await;
+    let (mut send, connection) = server.http2().await;
+    let tunnel = Request::connect("echo:1").body(String::new()).unwrap();
+    let answer = send.send_request(tunnel).await.unwrap();
+    let mut stream = Io::new(hyper::upgrade::on(answer).await.unwrap());
+    for byte in *b"abcd" {
+        sleep(2 * SHORT).await;
+        stream.write_all(&[byte]).await.unwrap();
+        stream.flush().await.unwrap();
+        let mut echo = [0];
+        stream.read_exact(&mut echo).await.unwrap();
+        assert_eq!(echo, [byte]);
+    }
+    // It is idle now, although it has a tunnel.
+    let _over = connection.await.unwrap();
+    drop(stream);
+    server.end().await;
+}
+
+// It hangs if a tunnel, which any client may ask for, lifts the limits of its connection.
+#[ws::test]
+async fn a_tunnel_of_http2_lifts_no_limit() {
+    let server = Running::start(Server::new().write_time(SHORT)).await;
+    let (mut send, connection) = server.http2_with_window(0).await;
+    let tunnel = Request::connect("echo:1").body(String::new()).unwrap();
+    let _tunnel = send.send_request(tunnel).await.unwrap();
+    let request = Request::get("/a").body(String::new()).unwrap();
+    let _answer = send.send_request(request).await.unwrap();
+    let _over = connection.await.unwrap();
+    server.end().await;
+}
+
+// It hangs if one of two that wait for room is not told of it.
+#[ws::test]
+async fn a_clone_counts_with_its_server() {
+    let server = Server::new().connections(1);
+    let servers = [
+        Running::start(server.clone()).await,
+        Running::start(server).await,
+    ];
+    let mut first = servers[0].client().await;
+    ask(&mut first, "/").await;
+    let waiting = servers.each_ref().map(|server| async {
+        // The server that has no connection yet may let one in.
+        for _ in 0..3 {
+            ask(&mut server.client().await, "/").await;
+        }
+    });
+    let (_, ()) = futures::join!(futures::future::join_all(waiting), async {
+        sleep(SHORT).await;
+        drop(first);
+    });
+    for server in servers {
+        let draining = server.draining().await;
+        while draining.connections() > 0 {
+            ws::task::yield_now().await;
+        }
+    }
+}
+
+#[ws::test]
+async fn a_handshake_that_fails_by_our_fault_is_told() {
+    use io::ErrorKind::{InvalidData, NotFound, Other, TimedOut, UnexpectedEof};
+    for (kind, is_told) in [
+        (InvalidData, true),
+        (Other, true),
+        (NotFound, true),
+        (UnexpectedEof, false),
+        (TimedOut, false),
+    ] {
+        let (told, mut errors) = mpsc::unbounded();
+        let server = Server::new().on_error(move |error| told.unbounded_send(error).unwrap());
+        let fails = move |_: Limited<TcpStream>| future::ready(Err::<TcpStream, _>(kind.into()));
+        let server = Running::start(server.tls(fails)).await;
+        is_ended(&mut server.client().await).await;
+        server.end().await;
+        assert_eq!(errors.try_recv().is_ok(), is_told, "{kind}");
+    }
 }
 
 #[ws::test]

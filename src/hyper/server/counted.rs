@@ -17,7 +17,7 @@ use std::{
 };
 
 use ::hyper::{
-    Method, Request, Response, StatusCode,
+    Method, Request, Response, StatusCode, Version,
     body::{Body, Buf, Bytes, Frame, Incoming, SizeHint},
     service::Service,
 };
@@ -51,6 +51,7 @@ where
         let in_flight = Arc::new(InFlight::new(self.open.clone()));
         Answering {
             connects: request.method() == Method::CONNECT,
+            version: request.version(),
             future: self.service.call(request),
             in_flight,
             open: self.open.clone(),
@@ -66,6 +67,7 @@ pin_project! {
         in_flight: Arc<InFlight>,
         open: Arc<Open>,
         connects: bool,
+        version: Version,
     }
 }
 
@@ -83,8 +85,15 @@ where
         let answer =
             answer.map_err(|error| Failed::told("the service failed", error, this.open))?;
         let status = answer.status();
-        if status == StatusCode::SWITCHING_PROTOCOLS || *this.connects && status.is_success() {
-            this.open.upgrade();
+        match *this.version {
+            Version::HTTP_2 if *this.connects && status.is_success() => this.open.add_tunnel(),
+            Version::HTTP_2 => {}
+            _ if status == StatusCode::SWITCHING_PROTOCOLS
+                || *this.connects && status.is_success() =>
+            {
+                this.open.upgrade();
+            }
+            _ => {}
         }
         Poll::Ready(Ok(answer.map(|body| CountedBody { body, in_flight })))
     }

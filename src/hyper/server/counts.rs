@@ -1,10 +1,11 @@
 //! What a server counts, and what a socket learns of its requests.
 //!
-//! The numbers order nothing: each waits behind an `AtomicWaker`, which does.
+//! The numbers order nothing: each waits behind an `AtomicWaker` or a lock, which do.
 
 use std::{
+    mem,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     task::Waker,
@@ -24,8 +25,14 @@ struct Numbers {
     open: AtomicU64,
     requests: AtomicU64,
     in_flight: AtomicU64,
-    /// Of the server that waits for room.
-    room: AtomicWaker,
+    /// Of the servers that wait for room: a server and its clones.
+    room: Mutex<Vec<Waker>>,
+}
+
+impl Numbers {
+    fn room(&self) -> MutexGuard<'_, Vec<Waker>> {
+        self.room.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Counts {
@@ -52,7 +59,10 @@ impl Counts {
 
     /// Has the server come again when a connection has ended.
     pub(super) fn wake_for_room(&self, waker: &Waker) {
-        self.0.room.register(waker);
+        let mut room = self.0.room();
+        if !room.iter().any(|it| it.will_wake(waker)) {
+            room.push(waker.clone());
+        }
     }
 
     /// Counts a connection, as open until the token is dropped, and as one of `busy` while it is
@@ -67,6 +77,7 @@ impl Counts {
             unsent: AtomicU64::new(0),
             steps: AtomicU64::new(0),
             upgraded: AtomicBool::new(false),
+            tunnels: AtomicBool::new(false),
             reader: AtomicWaker::new(),
             on_error,
         })
@@ -85,8 +96,10 @@ pub(super) struct Open {
     unsent: AtomicU64,
     /// How often hyper was given such a part, or has sent some of one.
     steps: AtomicU64,
-    /// Its stream, or one within it, is the service's.
+    /// Its stream is the service's.
     upgraded: AtomicBool,
+    /// A stream within it, of HTTP/2, is or was the service's.
+    tunnels: AtomicBool,
     /// Of a read that waits while a request is in flight.
     reader: AtomicWaker,
     on_error: OnError,
@@ -126,12 +139,21 @@ impl Open {
     pub(super) fn is_upgraded(&self) -> bool {
         self.upgraded.load(Relaxed)
     }
+
+    pub(super) fn add_tunnel(&self) {
+        self.tunnels.store(true, Relaxed);
+    }
+
+    pub(super) fn has_tunnels(&self) -> bool {
+        self.tunnels.load(Relaxed)
+    }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
         self.counts.open.fetch_sub(1, Relaxed);
-        self.counts.room.wake();
+        let waiting = mem::take(&mut *self.counts.room());
+        waiting.into_iter().for_each(Waker::wake);
     }
 }
 

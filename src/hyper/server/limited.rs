@@ -37,6 +37,11 @@
 //! connection for a head, later for an idle connection. The first bytes of a next head start it
 //! anew. A request in flight ends it. An upgraded connection has none: what it waits for, only the
 //! service knows.
+//!
+//! A tunnel of HTTP/2 (`CONNECT`) is the service's as well, but its connection is not: other streams
+//! may be beside it, and nothing tells when it ends. Its bytes and those of a head look the same
+//! here. So from the first tunnel on, an idle connection has the time of an idle one from whatever
+//! was read last.
 
 use std::{
     future::Future,
@@ -134,7 +139,9 @@ impl<T: Transport> Limited<T> {
         }
         let polled = read(&mut self.io, cx);
         if polled.is_ready() {
-            if let Waits::Idle(_) = self.waits {
+            if self.open.has_tunnels() {
+                self.waits = Waits::Freely;
+            } else if let Waits::Idle(_) = self.waits {
                 self.waits = Waits::Head(sleep(self.limits.head));
             }
             return polled;
