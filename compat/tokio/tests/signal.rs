@@ -132,3 +132,37 @@ fn a_number_beyond_all_signals_is_refused_with_tokios_words() {
     let error = signal(SignalKind::from_raw(200)).unwrap_err();
     assert_eq!(error.to_string(), "signal too large");
 }
+
+// Fails if more than the last listener is kept, or one although another has heard the signal.
+#[test]
+fn a_signal_between_two_listeners_is_told_once() {
+    let kind = SignalKind::window_change();
+    let listen = || signal(kind).unwrap();
+    runtime().block_on(async {
+        let listeners = [listen(), listen(), listen()];
+        drop(listeners);
+        raise("WINCH");
+        let mut told = listen();
+        told.recv().await.unwrap();
+        assert!(!is_told(&mut listen()));
+
+        drop(listen());
+        raise("WINCH");
+        told.recv().await.unwrap();
+        assert!(!is_told(&mut listen()));
+    });
+}
+
+// Fails if listeners of other signals take the place of the last one.
+#[test]
+fn each_signal_has_a_listener_that_is_kept() {
+    runtime().block_on(async {
+        for _ in 0..9 {
+            let [_first, _second] = [(); 2].map(|()| signal(SignalKind::pipe()).unwrap());
+        }
+        drop(signal(SignalKind::io()).unwrap());
+        drop(signal(SignalKind::pipe()).unwrap());
+        raise("IO");
+        signal(SignalKind::io()).unwrap().recv().await.unwrap();
+    });
+}

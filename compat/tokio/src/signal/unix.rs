@@ -1,6 +1,7 @@
 //! The signals of Unix.
 
 use std::{
+    collections::HashMap,
     future::poll_fn,
     io, mem,
     os::raw::c_int,
@@ -90,7 +91,7 @@ impl From<SignalKind> for c_int {
 #[derive(Debug)]
 pub struct Signal {
     kind: SignalKind,
-    /// Present until the drop.
+    /// Present from the end of [`signal`] until the drop.
     ws: Option<ws::Signal>,
     host: Weak<Host>,
 }
@@ -108,15 +109,15 @@ pub struct Signal {
 pub fn signal(kind: SignalKind) -> io::Result<Signal> {
     io_handle();
     let host = Handle::current().host;
-    let ws = match host.as_ref().and_then(|host| host.listeners.take(kind)) {
-        Some(ws) => ws,
-        None => listen(kind)?,
-    };
-    Ok(Signal {
+    let mut signal = Signal {
         kind,
-        ws: Some(ws),
+        ws: host.as_ref().and_then(|host| host.listeners.begin(kind)),
         host: host.as_ref().map_or_else(Weak::new, Arc::downgrade),
-    })
+    };
+    if signal.ws.is_none() {
+        signal.ws = Some(listen(kind)?);
+    }
+    Ok(signal)
 }
 
 fn listen(kind: SignalKind) -> io::Result<ws::Signal> {
@@ -167,8 +168,8 @@ impl Signal {
 
 impl Drop for Signal {
     fn drop(&mut self) {
-        if let (Some(ws), Some(host)) = (self.ws.take(), self.host.upgrade()) {
-            host.listeners.keep(self.kind, ws);
+        if let Some(host) = self.host.upgrade() {
+            host.listeners.end(self.kind, self.ws.take());
         }
     }
 }
@@ -176,55 +177,58 @@ impl Drop for Signal {
 /// Longest time between two listeners in which no signal is lost.
 const GAP: Duration = Duration::from_millis(100);
 
-/// Most listeners that a runtime keeps.
-const KEPT_MAX: usize = 8;
-
-/// Listeners of a runtime that were dropped, for those that come next.
+/// The listeners of a runtime, and the last one of each signal that was dropped, for the next one.
 ///
 /// A loop around `select!` drops a `ctrl_c()` in each round and makes another. In tokio, to listen
 /// costs no system call, and a signal that comes in between is mostly heard: no driver has looked
 /// for it. Here a listener costs two descriptors, so the next one takes those of the last. A signal
-/// that came in between counts for [`GAP`].
+/// that came while there was no listener counts for [`GAP`], and for one listener: if there was
+/// another, that has heard it.
 #[derive(Debug, Default)]
-pub(crate) struct Listeners(Mutex<Vec<Kept>>);
+pub(crate) struct Listeners(Mutex<HashMap<SignalKind, OfKind>>);
+
+#[derive(Debug, Default)]
+struct OfKind {
+    alive: usize,
+    kept: Option<Kept>,
+}
 
 #[derive(Debug)]
 struct Kept {
-    kind: SignalKind,
     ws: ws::Signal,
-    since: Instant,
+    /// When it was dropped, if it was the last one.
+    since: Option<Instant>,
 }
 
 impl Listeners {
-    fn take(&self, kind: SignalKind) -> Option<ws::Signal> {
-        let mut kept = {
+    /// A listener more; what was kept for it, if it can be had.
+    fn begin(&self, kind: SignalKind) -> Option<ws::Signal> {
+        let (kept, is_alone) = {
             let mut all = self.lock();
-            let index = all.iter().rposition(|kept| kept.kind == kind)?;
-            all.swap_remove(index)
+            let of_kind = all.entry(kind).or_default();
+            of_kind.alive += 1;
+            (of_kind.kept.take(), of_kind.alive == 1)
         };
-        if kept.since.elapsed() > GAP {
+        let mut kept = kept?;
+        let counts = is_alone && kept.since.is_some_and(|since| since.elapsed() <= GAP);
+        if !counts {
             kept.ws.forget().ok()?;
         }
         Some(kept.ws)
     }
 
-    fn keep(&self, kind: SignalKind, mut ws: ws::Signal) {
-        // The task's waker goes out.
-        let mut cx = Context::from_waker(Waker::noop());
-        while let Poll::Ready(signal) = ws.poll_recv(&mut cx) {
-            if signal.is_err() {
-                return;
-            }
-        }
-        // What the last one has not looked at is not for the next one.
-        if ws.forget().is_err() {
-            return;
-        }
-        let mut all = self.lock();
-        if all.len() < KEPT_MAX {
-            let since = Instant::now();
-            all.push(Kept { kind, ws, since });
-        }
+    /// A listener less. Its own is kept, if there is one.
+    fn end(&self, kind: SignalKind, ws: Option<ws::Signal>) {
+        let ws = ws.and_then(without_past);
+        let replaced = {
+            let mut all = self.lock();
+            let of_kind = all.entry(kind).or_default();
+            of_kind.alive = of_kind.alive.saturating_sub(1);
+            let is_last = of_kind.alive == 0;
+            let since = is_last.then(Instant::now);
+            ws.and_then(|ws| of_kind.kept.replace(Kept { ws, since }))
+        };
+        drop(replaced);
     }
 
     /// At the end of the runtime.
@@ -233,7 +237,18 @@ impl Listeners {
         drop(all);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Kept>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SignalKind, OfKind>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What one listener has not looked at is not for the next one. None if its runtime has ended.
+fn without_past(mut ws: ws::Signal) -> Option<ws::Signal> {
+    // The task's waker goes out.
+    let mut cx = Context::from_waker(Waker::noop());
+    while let Poll::Ready(signal) = ws.poll_recv(&mut cx) {
+        signal.ok()?;
+    }
+    ws.forget().ok()?;
+    Some(ws)
 }
