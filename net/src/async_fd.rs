@@ -96,7 +96,7 @@ pub struct AsyncFd<T> {
     /// Present until [`AsyncFd::into_inner`].
     io: Option<T>,
     /// Takes the source out of the netpoll. See *The end*.
-    leave: fn(&Registration, &mut T) -> io::Result<()>,
+    leave: fn(&mut Registration, &mut T) -> io::Result<()>,
     /// Takes readiness back; see [`AsyncFd::clear_ready`].
     clear: fn(&Registration, &T, Ready),
 }
@@ -156,7 +156,7 @@ impl<T: AsRawFd> AsyncFd<T> {
             Ok(registration) => Ok(Self {
                 registration,
                 io: Some(io),
-                leave: |registration, io| registration.deregister(&mut SourceFd(&io.as_raw_fd())),
+                leave: |registration, io| registration.leave(&mut SourceFd(&io.as_raw_fd())),
                 clear: |registration, io, ready| {
                     registration.clear_ready_of(ready, &mut SourceFd(&io.as_raw_fd()));
                 },
@@ -199,7 +199,7 @@ impl<T: Source> AsyncFd<T> {
         Ok(Self {
             registration: Registration::new(&netpoll, &mut io, interest)?,
             io: Some(io),
-            leave: |registration, io| registration.deregister(io),
+            leave: |registration, io| registration.leave(io),
             clear: |registration, _, ready| registration.clear_ready(ready),
         })
     }
@@ -488,7 +488,7 @@ impl<T> AsyncFd<T> {
             // The registration is gone whatever the answer. An error says that the system does not
             // know the descriptor, because a user of a bare `RawFd` has closed it: then there is
             // nothing left to undo.
-            let _gone_already = (self.leave)(&self.registration, io);
+            let _gone_already = (self.leave)(&mut self.registration, io);
         }
     }
 }

@@ -57,7 +57,8 @@ use crate::wakers::{Key, quietly};
 /// A source that is registered with a [`Netpoll`], and the readiness of its two directions.
 ///
 /// It does not own the source, and removing a source from epoll needs the source. So the owner
-/// calls [`Registration::deregister`] before the source is closed or given away. A drop without it
+/// calls [`Registration::leave`], or [`Registration::deregister`] if others may wait for it, before
+/// the source is closed or given away. A drop without it
 /// only takes away the token: the kernel forgets a descriptor when its last duplicate is closed,
 /// and events that come until then are ignored.
 ///
@@ -148,6 +149,20 @@ impl Registration {
         self.source.take_all(&mut waiting);
         self.netpoll.wake_all(waiting);
         answer
+    }
+
+    /// Takes the source out of the netpoll, for an owner that nobody shares it with: no task is
+    /// woken. The wakers that poll functions have left behind are dropped with this value. Whoever
+    /// drops a socket may hold a lock that its waker takes.
+    ///
+    /// # Errors
+    ///
+    /// What the system says. The registration is gone all the same.
+    pub fn leave(&mut self, source: &mut impl Pollable) -> io::Result<()> {
+        if !self.source.readiness.deregister() {
+            return Ok(());
+        }
+        source.deregister(self.netpoll.registry())
     }
 
     /// Returns the netpoll of this source.

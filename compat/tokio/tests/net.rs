@@ -396,3 +396,36 @@ fn an_address_that_is_none_is_told_why() {
         }
     });
 }
+
+// Fails (it hangs) if the drop of a socket wakes who has polled it: the waker may take a lock that
+// the one who drops it holds.
+#[test]
+fn a_socket_that_is_dropped_wakes_nobody() {
+    struct Counts(std::sync::atomic::AtomicUsize);
+    impl std::task::Wake for Counts {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+    current().block_on(async {
+        let counts = std::sync::Arc::new(Counts(0.into()));
+        let waker = Waker::from(counts.clone());
+        let mut cx = Context::from_waker(&waker);
+        let (mut here, _there) = connected().await;
+        let mut bytes = [0; 4];
+        let mut buf = ReadBuf::new(&mut bytes);
+        assert!(
+            Pin::new(&mut here)
+                .poll_read(&mut cx, &mut buf)
+                .is_pending()
+        );
+        drop(here);
+        assert_eq!(counts.0.load(std::sync::atomic::Ordering::Relaxed), 0);
+        drop(waker);
+        assert_eq!(
+            std::sync::Arc::strong_count(&counts),
+            1,
+            "the waker has gone with it"
+        );
+    });
+}
