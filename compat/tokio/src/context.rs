@@ -30,7 +30,8 @@
 
 use std::{
     cell::{Cell, RefCell},
-    future::poll_fn,
+    future::{Future, poll_fn},
+    pin::pin,
     sync::LazyLock,
     task::{Context, Poll, Waker},
 };
@@ -77,6 +78,24 @@ pub(crate) fn inside<R>(f: impl FnOnce() -> R) -> R {
         let _inside = Restore::set(true);
         take();
         Poll::Ready(f())
+    }))
+}
+
+/// Waits for a future on this thread, which counts as one that drives a runtime, and drives none.
+///
+/// # Panics
+///
+/// As [`inside`].
+#[track_caller]
+pub(crate) fn alone<F: Future>(future: F) -> F::Output {
+    ws_executor::budget::on_poll(fill);
+    let mut future = pin!(future);
+    let mut unseen = Unseen::begin();
+    real().block_on(poll_fn(|cx| {
+        unseen.end();
+        let _inside = Restore::set(true);
+        take();
+        future.as_mut().poll(cx)
     }))
 }
 

@@ -249,3 +249,28 @@ fn a_large_future_goes_onto_the_heap() {
         .unwrap();
     assert_eq!(local.block_on(local.spawn_local(large::<N>())).unwrap(), 1);
 }
+
+// Fails (it hangs) if a handle's `block_on` needs something of a runtime whose thread waits for it.
+#[test]
+fn a_handle_waits_without_its_current_thread_runtime() {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let handle = runtime.handle().clone();
+    let answer = runtime.block_on(async move {
+        let other = thread::spawn(move || {
+            handle.block_on(async {
+                // Ready again and again: it has the budget of a poll, and not that of one poll.
+                let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+                for n in 0..1000 {
+                    sender.send(n).unwrap();
+                }
+                let mut sum = 0;
+                for _ in 0..1000 {
+                    sum += receiver.recv().await.unwrap();
+                }
+                sum
+            })
+        });
+        other.join().unwrap()
+    });
+    assert_eq!(answer, 499_500);
+}

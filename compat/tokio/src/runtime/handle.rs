@@ -122,7 +122,12 @@ impl Handle {
         let _depth = Depth::new();
         boxed_if_large!(future: F, Box::pin, {
             let future = trace::block_on(future, size_of::<F>());
-            context::inside(|| self.ws.block_on(future))
+            if self.queue().is_none() {
+                return context::inside(|| self.ws.block_on(future));
+            }
+            // As in tokio it takes no part in such a runtime, whose thread may wait for this one.
+            let _entered = self.ws.enter();
+            context::alone(future)
         })
     }
 
