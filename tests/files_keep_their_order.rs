@@ -69,13 +69,13 @@ fn what_is_written_is_read() {
 }
 
 // Fails if a write after a read does not go back by what was read and not taken, or if `set_len` or
-// a seek does not.
+// a seek does not; and if a seek that fails forgets it, or moves the position.
 #[test]
 fn what_was_read_ahead_is_not_skipped() {
     with_workers(async || {
         let folder = Folder::new();
         let path = folder.path("bytes");
-        for step in 0..3 {
+        for step in 0..6 {
             std_fs::write(&path, b"0123456789")?;
             let mut file = OpenOptions::new()
                 .read(true)
@@ -92,7 +92,19 @@ fn what_was_read_ahead_is_not_skipped() {
             match step {
                 0 => {}
                 1 => file.set_len(20).await?,
-                _ => assert_eq!(file.seek(SeekFrom::Current(0)).await?, 2),
+                2 => assert_eq!(file.seek(SeekFrom::Current(0)).await?, 2),
+                _ => {
+                    let to = [
+                        SeekFrom::End(-1000),
+                        SeekFrom::Current(-1000),
+                        SeekFrom::Current(i64::MIN),
+                    ][step - 3];
+                    let refused = file.seek(to).await.unwrap_err();
+                    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+                    file.read_exact(&mut two).await?;
+                    assert_eq!(&two, b"23");
+                    file.seek(SeekFrom::Start(2)).await?;
+                }
             }
             file.write_all(b"ab").await?;
             file.flush().await?;
@@ -119,6 +131,41 @@ fn a_read_that_is_dropped_loses_no_byte() {
             read.extend_from_slice(&buffer[..len]);
         }
         assert_eq!(read, (0..50).collect::<Vec<_>>());
+        Ok(())
+    });
+}
+
+// Fails if a write, or a seek that fails, takes along what was read of a file that has no position,
+// or if what was to be written is read.
+#[test]
+fn a_file_without_a_position_keeps_what_was_read() {
+    with_workers(async || {
+        let folder = Folder::new();
+        let path = folder.path("fifo");
+        assert!(
+            std::process::Command::new("mkfifo")
+                .arg(&path)
+                .status()?
+                .success()
+        );
+        let std = std_fs::File::options().read(true).write(true).open(&path)?;
+        let mut other = std.try_clone()?;
+        let mut file = File::from(std);
+        assert!(poll_once(&mut file.read(&mut [0; 4])).await.is_pending());
+        other.write_all(b"abcd")?;
+        let mut two = [0; 2];
+        file.read_exact(&mut two).await?;
+        assert_eq!(&two, b"ab");
+        assert_eq!(
+            file.stream_position().await.unwrap_err().kind(),
+            ErrorKind::NotSeekable
+        );
+        file.write_all(b"xy").await?;
+        file.flush().await?;
+        file.read_exact(&mut two).await?;
+        assert_eq!(&two, b"cd");
+        file.read_exact(&mut two).await?;
+        assert_eq!(&two, b"xy");
         Ok(())
     });
 }

@@ -15,7 +15,8 @@
 //! *Invariant*: at most one operation of a `BlockingIo` is under way, and they happen in the
 //! order of their begin. So the system's position in a file is that of the task, plus what is in
 //! the buffer. Whatever depends on the position is told how many bytes that are, and goes back by
-//! them.
+//! them. If it fails, the position and the buffer stay. A file without a position, such as a pipe,
+//! keeps what was read for the next read.
 //!
 //! *Cancel safety*: an operation goes on when the future that began it is dropped, since the state
 //! is here and not in the future. The next operation waits for it. What it has read is for the next
@@ -209,21 +210,21 @@ impl BlockingIo {
     }
 
     /// Takes at most `max` bytes, once nothing is under way, and begins to write them. `write` is
-    /// told how many bytes were read and not taken.
+    /// given what was read and not taken, and puts it back unless it goes back by that.
     pub(crate) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
         max: usize,
-        write: impl FnOnce(&mut Buf, usize) -> io::Result<()> + Send + 'static,
+        write: impl FnOnce(&mut Buf, Vec<u8>) -> io::Result<()> + Send + 'static,
     ) -> Poll<io::Result<usize>> {
         let unit = ready!(poll_proceed(cx));
         ready!(self.poll_flush(cx))?;
         let runtime = self.open_runtime()?;
         let buf = self.buf();
-        let back = buf.discard();
+        let unread = buf.take();
         let len = buf.copy_from(slices, max);
-        self.start_on(&runtime, move |buf| Done::Write(write(buf, back)));
+        self.start_on(&runtime, move |buf| Done::Write(write(buf, unread)));
         unit.made_progress();
         Poll::Ready(Ok(len))
     }
@@ -272,13 +273,12 @@ impl BlockingIo {
         to: SeekFrom,
         seek: impl FnOnce(usize) -> io::Result<u64> + Send + 'static,
     ) -> io::Result<()> {
-        let State::Idle(buf) = &mut self.state else {
+        let State::Idle(_) = &self.state else {
             return Err(io::Error::other(
                 "other file operation is pending, call poll_complete before start_seek",
             ));
         };
-        let back = buf.discard();
-        self.start(move |_| Done::Seek(seek(back)));
+        self.start(move |buf| Done::Seek(buf.forget_if_ok(seek)));
         self.seeking = Some(to);
         Ok(())
     }
@@ -308,18 +308,19 @@ impl BlockingIo {
     }
 
     /// Runs `f` after the operation that is under way. It is told how many bytes were read and not
-    /// taken, if it wants them forgotten.
+    /// taken, if it wants them forgotten; they stay if it fails.
     pub(crate) async fn run<T: Send + 'static>(
         &mut self,
         unread: Unread,
         f: impl FnOnce(usize) -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
         self.settle().await;
-        let back = match unread {
-            Unread::Keep => 0,
-            Unread::Forget => self.buf().discard(),
-        };
-        self.start(move |_| Done::Other(Box::new(f(back))));
+        self.start(move |buf| {
+            Done::Other(Box::new(match unread {
+                Unread::Keep => f(0),
+                Unread::Forget => buf.forget_if_ok(f),
+            }))
+        });
         match poll_fn(|cx| self.poll_done(cx)).await? {
             Some(Done::Other(result)) => *result
                 .downcast::<io::Result<T>>()

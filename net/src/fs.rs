@@ -52,8 +52,8 @@
 //! - A function of this module, as [`rename`] or [`write`](write()), still has its effect.
 //! - What a read of a [`File`] has read is for the next read, and no byte is lost. The next
 //!   operation of the file waits for the one before.
-//! - A seek that is dropped takes place. The same seek, asked for next, is the one that is under
-//!   way, and does not take place twice.
+//! - A seek that has begun takes place. It begins when the operation before has ended. The same
+//!   seek, asked for next, is the one that is under way, and does not take place twice.
 //!
 //! # The end of the runtime
 //!

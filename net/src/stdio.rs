@@ -8,7 +8,6 @@
 
 use std::{
     io::{self, IoSlice, Write},
-    mem,
     os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
     pin::Pin,
     task::{Context, Poll, ready},
@@ -67,8 +66,9 @@ macro_rules! outputs {
         $(#[$meta])*
         ///
         /// A write is answered once its bytes are in the buffer of this value, and a thread begins
-        /// to write them at once. A flush waits until the system has them; so flush before the
-        /// program ends. The error of a write is told by the next write or flush.
+        /// to write them at once, to the stream of `std`. That one keeps what follows the last
+        /// newline on the standard output. A flush waits until the system has all of it; so flush
+        /// before the program ends. The error of a write is told by the next write or flush.
         ///
         /// # Examples
         ///
@@ -85,8 +85,8 @@ macro_rules! outputs {
         ///
         /// # Cancel safety
         ///
-        /// What was accepted is written, also if the future of a flush or the value itself is
-        /// dropped. If the runtime ends, it is written if `runtime::Builder::shutdown_grace` is
+        /// What was accepted is written to the stream of `std`, also if the future of a flush or the
+        /// value itself is dropped. If the runtime ends, it is written if `runtime::Builder::shutdown_grace` is
         /// long enough.
         ///
         /// # Errors
@@ -137,12 +137,18 @@ macro_rules! outputs {
 
             fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
                 let stream = self.get_mut();
-                ready!(stream.io.poll_flush(cx))?;
-                if mem::take(&mut stream.is_dirty) {
+                loop {
+                    if let Err(error) = ready!(stream.io.poll_flush(cx)) {
+                        // The flush may be what was lost.
+                        stream.is_dirty = true;
+                        return Poll::Ready(Err(error));
+                    }
+                    if !stream.is_dirty {
+                        return Poll::Ready(Ok(()));
+                    }
                     stream.io.start_write(|| io::$function().flush())?;
-                    ready!(stream.io.poll_flush(cx))?;
+                    stream.is_dirty = false;
                 }
-                Poll::Ready(Ok(()))
             }
 
             fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -26,11 +26,31 @@ impl Buf {
         self.start = self.end.min(self.start + len);
     }
 
-    /// Forgets what waits, and says how many bytes that were.
-    pub(crate) fn discard(&mut self) -> usize {
-        let len = self.end - self.start;
+    /// Forgets what waits.
+    fn discard(&mut self) {
         self.start = self.end;
-        len
+    }
+
+    /// Forgets what waits, if `f` succeeds. It is told how many bytes that are.
+    pub(crate) fn forget_if_ok<T>(
+        &mut self,
+        f: impl FnOnce(usize) -> io::Result<T>,
+    ) -> io::Result<T> {
+        f(self.bytes().len()).inspect(|_| self.discard())
+    }
+
+    /// Takes out what waits.
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        let waits = self.bytes().to_vec();
+        self.discard();
+        waits
+    }
+
+    /// Puts back what was taken out, in place of what waits.
+    pub(crate) fn put_back(&mut self, bytes: Vec<u8>) {
+        self.start = 0;
+        self.end = bytes.len();
+        self.bytes = bytes;
     }
 
     /// Takes at most this many bytes from the task, and says how many.

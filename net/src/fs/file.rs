@@ -168,8 +168,8 @@ impl File {
     pub fn set_len(&self, size: u64) -> impl Future<Output = io::Result<()>> + Send {
         // What was read ahead may be gone then.
         self.run_at("ws::fs::File::set_len", Unread::Forget, move |std, back| {
-            rewind(std, back)?;
-            std.set_len(size)
+            std.set_len(size)?;
+            rewind(std, back)
         })
     }
 
@@ -188,6 +188,8 @@ impl File {
     }
 
     /// Another descriptor of the same file, with the same position.
+    ///
+    /// What was read ahead, by a read whose future was dropped, is not in that position.
     ///
     /// # Errors
     ///
@@ -370,7 +372,12 @@ fn seek(mut std: &StdFile, to: SeekFrom, back: usize) -> io::Result<u64> {
         // In one call, unless the sum is too small for it.
         SeekFrom::Current(offset) => match offset.checked_sub(back as i64) {
             Some(offset) => std.seek(SeekFrom::Current(offset)),
-            None => rewind(std, back).and_then(|()| std.seek(to)),
+            // It cannot succeed, so the position has to be put back.
+            None => rewind(std, back).and_then(|()| {
+                let answer = std.seek(to);
+                std.seek(SeekFrom::Current(back as i64))?;
+                answer
+            }),
         },
         _ => std.seek(to),
     }
@@ -405,9 +412,18 @@ impl AsyncWrite for File {
         let file = self.get_mut();
         let io = file.io.get_mut();
         let std = file.std.clone();
-        io.poll_write(cx, bufs, file.max_buf_size, move |buf, back| {
-            rewind(&std, back)?;
-            buf.write_to(&mut &*std)
+        io.poll_write(cx, bufs, file.max_buf_size, move |buf, unread| {
+            let rewound = rewind(&std, unread.len());
+            let written = match rewound {
+                // It has no position, and what was read there is for the next read.
+                Err(ref error) if error.kind() == io::ErrorKind::NotSeekable => {
+                    buf.write_to(&mut &*std)
+                }
+                Ok(()) => return buf.write_to(&mut &*std),
+                Err(error) => Err(error),
+            };
+            buf.put_back(unread);
+            written
         })
     }
 
