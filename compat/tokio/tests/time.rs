@@ -98,7 +98,7 @@ fn what_is_always_ready_gives_way() {
     }
     check(|| async {
         loop {
-            sleep(Duration::ZERO).await;
+            sleep_until(Instant::now() - 5 * MS).await;
         }
     });
     check(|| async {
@@ -121,7 +121,7 @@ fn without_tokios_budget_there_is_none() {
         let task = runtime.spawn(async {
             let mut many = pin!(unconstrained(async {
                 for _ in 0..1000 {
-                    sleep(Duration::ZERO).await;
+                    sleep_until(Instant::now() - 5 * MS).await;
                 }
             }));
             poll_fn(|cx| Poll::Ready(many.as_mut().poll(cx).is_ready())).await
@@ -342,4 +342,56 @@ fn a_stopped_clock_stands_between_two_block_ons() {
         assert_eq!(passed, MS * tick);
     }
     assert!(!task.is_finished());
+}
+
+// Fails if a wait that begins at its deadline comes before what is ready beside it: the first tick
+// of an `interval` does.
+#[test]
+fn a_wait_that_begins_at_its_end_waits_at_its_first_poll() {
+    let now = |runtime: &Runtime, future: &mut (dyn Future<Output = ()> + Unpin)| {
+        let _entered = runtime.enter();
+        let mut cx = Context::from_waker(Waker::noop());
+        std::pin::Pin::new(future).poll(&mut cx).is_ready()
+    };
+    for runtime in both() {
+        let entered = runtime.enter();
+        let mut tick = interval(HOUR);
+        let mut zero = Box::pin(sleep(Duration::ZERO));
+        let mut past = Box::pin(sleep_until(Instant::now() - 5 * MS));
+        drop(entered);
+        assert!(!now(
+            &runtime,
+            &mut Box::pin(async {
+                tick.tick().await;
+            })
+        ));
+        assert!(!now(&runtime, &mut zero));
+        assert!(now(&runtime, &mut past));
+        runtime.block_on(async {
+            tick.tick().await;
+            zero.await;
+        });
+    }
+}
+
+// Fails if the task is woken at a later look at the timers only.
+#[test]
+fn a_reset_to_the_past_wakes_within_the_call() {
+    struct Woken(AtomicBool);
+    impl std::task::Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, SeqCst);
+        }
+    }
+    for runtime in both() {
+        let _entered = runtime.enter();
+        let woken = Arc::new(Woken(AtomicBool::new(false)));
+        let waker = Waker::from(woken.clone());
+        let mut cx = Context::from_waker(&waker);
+        let mut sleep = pin!(sleep(HOUR));
+        assert!(sleep.as_mut().poll(&mut cx).is_pending());
+        sleep.as_mut().reset(Instant::now() - MS);
+        assert!(woken.0.load(SeqCst));
+        assert!(sleep.as_mut().poll(&mut cx).is_ready());
+    }
 }

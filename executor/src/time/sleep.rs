@@ -125,9 +125,6 @@ pub struct Sleep {
     key: Option<Key>,
     /// Whether a poll was ready since the last reset.
     elapsed: bool,
-    /// While armed: whether it was reset to a moment that had passed. It is to fire for a task that
-    /// waits, but its next poll is ready before that.
-    late: bool,
     /// Whether the first poll arms it unseen, see [`UNCHECKED_MIN`].
     unchecked: bool,
 }
@@ -140,7 +137,6 @@ impl Sleep {
             timers,
             key: None,
             elapsed: false,
-            late: false,
             unchecked: false,
         }
     }
@@ -151,6 +147,12 @@ impl Sleep {
         let mut sleep = Self::new(timers, now.add_or_never(duration));
         sleep.unchecked = duration >= UNCHECKED_MIN;
         sleep
+    }
+
+    /// Has the first poll arm it, and wait, whatever time it is; unless the clock stands still.
+    #[doc(hidden)]
+    pub fn arm_unseen(&mut self) {
+        self.unchecked = !self.timers.clock().is_frozen();
     }
 
     /// Returns the moment that this future waits for.
@@ -190,13 +192,16 @@ impl Sleep {
         match &self.key {
             Some(key) => {
                 let fired = || self.timers.is_fired(key);
-                self.late || fired().unwrap_or_else(|ShutDown| self.has_passed())
+                fired().unwrap_or_else(|ShutDown| self.has_passed())
             }
             None => self.elapsed || self.has_passed(),
         }
     }
 
     /// Waits for another deadline instead, earlier or later, also if the old one has passed.
+    ///
+    /// If the new one has passed, and is no later than the old one, the task that has polled it is
+    /// woken here.
     ///
     /// A task that is waiting for this future is woken at the new deadline. It need not poll it
     /// again for that, unless the old one had passed. If the new deadline has passed, the next poll
@@ -217,16 +222,20 @@ impl Sleep {
         let forward = deadline <= self.deadline;
         self.deadline = deadline;
         self.elapsed = false;
-        self.late = false;
         self.unchecked = false;
-        if let Some(key) = self.key.take() {
-            self.key = self
-                .timers
-                .reset(key, self.timers.clock().to_ns(deadline.into_std()));
-            // One that is put off, as the timeout of a connection is at each read, costs no look at
-            // the clock.
-            self.late = forward && self.key.is_some() && self.has_passed();
+        let Some(key) = self.key.take() else {
+            return;
+        };
+        // One that is put off, as the timeout of a connection is at each read, costs no look at the
+        // clock.
+        if forward && self.has_passed() {
+            if let Some(waker) = self.timers.take(key) {
+                waker.wake();
+            }
+            return;
         }
+        let deadline = self.timers.clock().to_ns(deadline.into_std());
+        self.key = self.timers.reset(key, deadline);
     }
 
     /// Returns the current time of the clock that this sleep goes by.
@@ -260,14 +269,6 @@ impl Sleep {
             }
             budget::waits();
             return Poll::Pending;
-        }
-        if self.late {
-            self.late = false;
-            self.elapsed = true;
-            if let Some(key) = self.key.take() {
-                self.timers.cancel(key);
-            }
-            return Poll::Ready(Ok(()));
         }
         match self.timers.poll(&mut self.key, cx.waker()) {
             Ok(Polled::Elapsed) => {

@@ -338,16 +338,21 @@ impl TimerShard {
 
     /// Ends a timer, armed or fired. It runs in destructors and never panics.
     pub(crate) fn cancel(&self, key: Key) {
+        drop(self.take(key));
+    }
+
+    /// The same, for a caller that wakes its task. None if it has fired, or the runtime has shut
+    /// down.
+    pub(crate) fn take(&self, key: Key) -> Option<Waker> {
         let mut state = self.state.lock();
         if state.shut_down {
-            return;
+            return None;
         }
         let waker = state.heap.cancel(key);
         self.mark_unsettled();
         let earlier = self.publish(&state.heap);
         debug_assert!(earlier.is_none(), "a cancel makes no deadline earlier");
-        drop(state);
-        drop(waker);
+        waker
     }
 
     /// Returns the time at which this shard wants to be looked at: no later than its earliest

@@ -102,10 +102,20 @@ impl Future for Sleep {
 }
 
 /// A timer of the current runtime.
+///
+/// tokio counts whole milliseconds, rounded up. So one that begins at its deadline waits at its
+/// first poll, and what is ready beside it comes first. Here it waits for the next look at the
+/// timers. A clock that stands still stands at a whole millisecond: there it is over at once.
 #[track_caller]
 pub(super) fn timer(deadline: Instant) -> ws::Sleep {
+    const MILLISECOND: Duration = Duration::from_millis(1);
     time_handle();
-    ws::sleep_until(deadline)
+    let mut timer = ws::sleep_until(deadline);
+    let before = Instant::now().checked_sub(MILLISECOND);
+    if before.is_none_or(|before| before < deadline) {
+        timer.arm_unseen();
+    }
+    timer
 }
 
 /// Polls by tokio's budget, and not by that of `ws` as well.
