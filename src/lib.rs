@@ -81,17 +81,19 @@
 //!
 //! # What the scheduler did
 //!
-//! With the feature `events` a runtime can keep a log of that: `Builder::events` in [`runtime`]
-//! turns it on, and `Handle::events` reads it. Without the feature nothing is compiled in for it.
+//! With the feature `recorder`, a runtime records what it does: what is rare or long by default,
+//! and each poll if `Handle::record` says so. `Handle::recording` tells what was last, at any time,
+//! without stopping a worker. Without the feature nothing is compiled in for it.
 //!
 //! ```
-//! # #[cfg(feature = "events")] {
-//! use ws::runtime::{Builder, EventKind};
+//! # #[cfg(feature = "recorder")] {
+//! use ws::{runtime::Builder, trace::{EventKind, Level}};
 //!
-//! let runtime = Builder::new().events(1_000).build().expect("the system has a netpoll");
+//! let runtime = Builder::new().record(Level::Full).build().expect("the system has a netpoll");
 //! runtime.block_on(async { ws::spawn(async {}).await.expect("it does not panic") });
-//! let events = runtime.handle().events();
-//! assert!(events.iter().any(|event| event.kind == EventKind::Spawn));
+//! let recording = runtime.handle().recording();
+//! assert!(recording.events.iter().any(|event| event.kind == EventKind::Spawn));
+//! println!("{recording}");
 //! # }
 //! ```
 //!
@@ -138,6 +140,8 @@ pub mod zbus;
 #[path = "private.rs"]
 pub mod __private;
 
+#[cfg(feature = "recorder")]
+pub use ws_executor::trace;
 pub use ws_executor::{
     Scope, block_in_place, compute, fork, fork_all, join, runtime, scope, spawn, spawn_blocking,
     spawn_local, spawn_pinned, task, task_local, time,

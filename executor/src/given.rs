@@ -35,6 +35,12 @@ pub(crate) static ABOVE: Above = Above {
         f();
     },
     is_inside: context::is_inside,
+    #[cfg(any(test, feature = "recorder"))]
+    worker_here: |shared, f| {
+        context::with_worker(|worker| {
+            f(worker.filter(|worker| std::ptr::eq(Arc::as_ptr(worker.shared()), shared)));
+        });
+    },
     watch: |shared| Monitor::new(shared).run(),
 };
 

@@ -43,12 +43,16 @@ mod metrics;
 #[cfg(not(ws_loom))]
 mod monitor;
 mod no_unwind;
+#[cfg(not(ws_loom))]
+mod note;
 mod owned;
 mod park;
 mod permit;
 // The models use only what belongs to their protocols.
 #[cfg_attr(ws_loom, allow(dead_code, unused_imports))]
 mod policy;
+#[cfg(any(test, feature = "recorder"))]
+mod recorder;
 #[cfg(not(ws_loom))]
 mod reports;
 #[cfg(not(ws_loom))]
@@ -74,6 +78,12 @@ mod throttle;
 pub mod time;
 #[cfg(not(ws_loom))]
 mod timer;
+
+/// What the scheduler did: see [`Handle::recording`](runtime::Handle::recording).
+#[cfg(all(any(test, feature = "recorder"), not(ws_loom)))]
+pub mod trace {
+    pub use crate::recorder::{Event, EventKind, Level, Recording, UnknownLevel};
+}
 
 #[cfg(not(ws_loom))]
 #[doc(hidden)]

@@ -22,6 +22,7 @@ mod mock;
 mod owned;
 mod park;
 mod permit;
+mod recorder;
 mod shutdown;
 mod task;
 mod urgent;

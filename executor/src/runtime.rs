@@ -39,8 +39,6 @@ pub use self::{
     handle::Handle,
 };
 pub use crate::sched::dump::{TaskDump, TaskState};
-#[cfg(any(test, feature = "events"))]
-pub use crate::sched::events::{Event, EventKind};
 pub use crate::{
     context::EnterGuard,
     metrics::{Metrics, ProcessorMetrics},

@@ -22,8 +22,6 @@ mod contention;
 #[cfg(not(ws_loom))]
 pub(crate) mod dump;
 #[cfg(not(ws_loom))]
-pub(crate) mod events;
-#[cfg(not(ws_loom))]
 pub(crate) mod find;
 #[cfg(not(ws_loom))]
 pub(crate) mod foreign_wakers;
@@ -45,6 +43,8 @@ pub(crate) mod priority;
 pub(crate) mod processor;
 #[cfg(not(ws_loom))]
 pub(crate) mod push;
+#[cfg(all(any(test, feature = "recorder"), not(ws_loom)))]
+mod recording;
 #[cfg(not(ws_loom))]
 mod search;
 #[cfg(not(ws_loom))]

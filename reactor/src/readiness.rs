@@ -16,8 +16,8 @@
 //!
 //! The two *unknown* bits are those of a source that was registered just now. An operation is worth
 //! trying then, but no event has said that the direction is ready. They go with the first
-//! operation: if it finds nothing, as a ready bit does, and otherwise a ready bit takes their place,
-//! since what one call has found the next may find as well. An event says more than they do.
+//! operation: if it finds nothing, as a ready bit does, and otherwise a ready bit takes their
+//! place, since what one call has found the next may find as well. An event says more than they do.
 //!
 //! An error waits at a source for whichever direction comes first, and the other one may have a
 //! task that waits, too. So each has an error bit, and the direction that collects the error does
@@ -577,8 +577,8 @@ mod tests {
         assert!(read.is_ready(Direction::Read) && !read.is_ready(Direction::Write));
     }
 
-    // Fails if an answer of a fresh source is forgotten, or is one of the other direction, or brings
-    // back what another task has cleared.
+    // Fails if an answer of a fresh source is forgotten, or is one of the other direction, or
+    // brings back what another task has cleared.
     #[test]
     fn an_answer_of_a_fresh_source_is_a_report() {
         let cell = ReadinessCell::fresh(BOTH);

@@ -120,13 +120,14 @@ use crate::{
     },
     context,
     no_unwind::NoUnwind,
+    note::event,
     permit::env::Env,
     policy::{
         Heuristic,
         constants::{JOIN_WAIT, JOIN_WAIT_LOOKS},
         forks::{are_far_apart, promotes},
     },
-    sched::{Shared, Worker, block_in_place, block_on, events::event},
+    sched::{Shared, Worker, block_in_place, block_on},
     sync::{
         Arc,
         atomic::{Ordering::SeqCst, fence},
@@ -386,7 +387,7 @@ fn help(worker: &Worker, tail: &Tail, header: &Header) -> Option<Settled> {
             if let Some((thief, base)) = unsafe { header.thief() } {
                 let branch_deque = &shared.peer(thief).queues.branch_deque;
                 if let Some(branch) = BranchDeque::claim_descendant(branch_deque, base, latch) {
-                    event!(worker, BranchStolen, &(), thief);
+                    event!(worker, BranchStolen, (), thief);
                     debug_assert!(!tail.has_linked(), "a branch was left above");
                     branch.run(worker.index(), tail.top());
                     until = None;

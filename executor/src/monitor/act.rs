@@ -6,9 +6,10 @@ use super::{
     observe::View,
 };
 use crate::{
+    note::event,
     permit::env::{Env, PeerEnv},
     policy::constants::{PACE_SLOW, TIMER_GRACE_NS},
-    sched::{Shared, events::event, processor::Peer, stall::StallPhase},
+    sched::{Shared, processor::Peer, stall::StallPhase},
     sync::atomic::Ordering::Relaxed,
 };
 
@@ -61,7 +62,7 @@ impl Monitor {
             Act::Revoke { forks } => {
                 let revoked = shared.revoke(peer, &self.scratch);
                 if revoked {
-                    event!(shared, Revoke, &(), peer.index);
+                    event!(shared, Revoke, (), peer.index);
                     self.found.took |= forks;
                 }
                 return revoked && !forks;

@@ -3,6 +3,8 @@
 use std::{env::VarError, str::FromStr, sync::Arc as StdArc, time::Duration};
 
 use super::{BuildError, Handle, Runtime, cpus};
+#[cfg(any(test, feature = "recorder"))]
+use crate::recorder::Level;
 use crate::{
     given::{self, ABOVE},
     reports::Reports,
@@ -27,9 +29,9 @@ const THREADS_MAX: usize = 1 << 15;
 /// Workers beyond this are a mistake: the order of random victims, and the final look at all
 /// queues, would cost more than the work.
 const WORKERS_MAX: usize = 1024;
-/// The most records that a P's log of events may have: 40 MiB.
-#[cfg(any(test, feature = "events"))]
-const EVENTS_MAX: usize = 1 << 20;
+/// The most bytes of a recorder for each P.
+#[cfg(any(test, feature = "recorder"))]
+const RECORDER_MAX: usize = 1 << 30;
 /// The environment's word on the number of workers.
 const WORKERS_VARIABLE: &str = "WS_WORKERS";
 /// The environment's word on the seed of a runtime with virtual time.
@@ -88,8 +90,8 @@ pub struct Builder {
     stall: Stall,
     reports: Reports,
     hooks: Hooks,
-    #[cfg(any(test, feature = "events"))]
-    events: Option<usize>,
+    #[cfg(any(test, feature = "recorder"))]
+    recorder: (usize, Option<Level>),
 }
 
 impl Default for Builder {
@@ -120,8 +122,8 @@ impl Builder {
             stall: Stall::default(),
             reports: Reports::default(),
             hooks: Hooks::default(),
-            #[cfg(any(test, feature = "events"))]
-            events: None,
+            #[cfg(any(test, feature = "recorder"))]
+            recorder: (1 << 20, None),
         }
     }
 
@@ -364,12 +366,27 @@ impl Builder {
         self
     }
 
-    /// Keeps a log of what the scheduler does, with so many records for each P, of 40 bytes each;
-    /// the oldest are overwritten. [`Handle::events`](super::Handle::events) reads it. Off by
-    /// default. At most 2^20 (1,048,576) records. Needs the feature `events`.
-    #[cfg(any(test, feature = "events"))]
-    pub fn events(mut self, records: usize) -> Self {
-        self.events = Some(records);
+    /// Bytes for what each worker did last, which
+    /// [`Handle::recording`](super::Handle::recording) tells: 1 MiB (65,536 events) by default, at
+    /// most 1 GiB. The oldest events are overwritten. They are rounded up to a power of two, and
+    /// taken in pieces of 64 KiB as they are needed. One more of these is for threads that are no
+    /// workers.
+    ///
+    /// With 0 there is no recorder. Needs the feature `recorder`.
+    #[cfg(any(test, feature = "recorder"))]
+    pub fn recorder(mut self, bytes: usize) -> Self {
+        self.recorder.0 = bytes;
+        self
+    }
+
+    /// How much is recorded at first, until [`Handle::record`](super::Handle::record) says
+    /// otherwise.
+    ///
+    /// Without it, the environment variable `WS_RECORD` says so: `off`, `sparse` or `full`. Without
+    /// that, it is [`Level::Sparse`]. Needs the feature `recorder`.
+    #[cfg(any(test, feature = "recorder"))]
+    pub fn record(mut self, level: Level) -> Self {
+        self.recorder.1 = Some(level);
         self
     }
 
@@ -529,15 +546,8 @@ impl Builder {
                 ),
             ));
         }
-        #[cfg(any(test, feature = "events"))]
-        if let Some(records) = self.events
-            && records > EVENTS_MAX
-        {
-            return Err(BuildError::knob(
-                "events",
-                format!("must be at most {EVENTS_MAX} records for each P: it is {records}"),
-            ));
-        }
+        #[cfg(any(test, feature = "recorder"))]
+        let recorder = recorder(self.recorder)?;
         if self.thread_name.contains('\0') {
             return Err(BuildError::knob(
                 "thread_name",
@@ -562,10 +572,38 @@ impl Builder {
             hooks: self.hooks,
             host: self.host,
             above: &ABOVE,
-            #[cfg(any(test, feature = "events"))]
-            events: self.events,
+            #[cfg(any(test, feature = "recorder"))]
+            recorder,
         })
     }
+}
+
+#[cfg(any(test, feature = "recorder"))]
+fn recorder((bytes, level): (usize, Option<Level>)) -> Result<(usize, Level), BuildError> {
+    if bytes > RECORDER_MAX {
+        return Err(BuildError::knob(
+            "recorder",
+            format!("must be at most {RECORDER_MAX} bytes: it is {bytes}"),
+        ));
+    }
+    let level = match level {
+        Some(level) => level,
+        None => level_from_environment()?,
+    };
+    Ok((bytes, level))
+}
+
+/// What `WS_RECORD` says.
+#[cfg(any(test, feature = "recorder"))]
+fn level_from_environment() -> Result<Level, BuildError> {
+    const VARIABLE: &str = "WS_RECORD";
+    let text = std::env::var_os(VARIABLE).unwrap_or_default();
+    if text.is_empty() {
+        return Ok(Level::default());
+    }
+    text.to_string_lossy()
+        .parse()
+        .map_err(|error| BuildError::knob("record", format!("{error}: `{VARIABLE}` is {text:?}")))
 }
 
 fn check_workers(knob: &'static str, workers: usize) -> Result<usize, BuildError> {

@@ -8,6 +8,8 @@ use std::{
 use ws_reactor::Netpoll;
 
 use super::{EnterGuard, Metrics, TaskDump, TryCurrentError};
+#[cfg(any(test, feature = "recorder"))]
+use crate::recorder::{Level, Recording};
 use crate::{
     context, sched,
     sched::Shared,
@@ -210,13 +212,32 @@ impl Handle {
         self.shared.config.paused.is_some()
     }
 
-    /// What the scheduler did last, in the order of time; empty without
-    /// [`Builder::events`](super::Builder::events). Needs the feature `events`.
+    /// From now on, the scheduler records this much of what it does, for
+    /// [`recording`](Self::recording). Nothing changes in a runtime that was built without a
+    /// recorder. Needs the feature `recorder`.
     ///
     /// ```
-    /// use ws::runtime::{Builder, EventKind};
+    /// use ws::{runtime::Runtime, trace::Level};
     ///
-    /// let builder = Builder::new().workers(1).events(100);
+    /// let runtime = Runtime::new().unwrap();
+    /// runtime.handle().record(Level::Full);
+    /// ```
+    #[cfg(any(test, feature = "recorder"))]
+    pub fn record(&self, level: Level) {
+        self.shared.record(level);
+    }
+
+    /// What the scheduler did last, as far as it was recorded.
+    ///
+    /// How much that is says [`record`](Self::record), and how far it reaches back
+    /// [`Builder::recorder`](super::Builder::recorder). No thread waits for it, and what is in it
+    /// is whole. It takes time and memory for each event: with full rings some milliseconds for a
+    /// worker. Needs the feature `recorder`.
+    ///
+    /// ```
+    /// use ws::{runtime::Builder, trace::{EventKind, Level}};
+    ///
+    /// let builder = Builder::new().workers(1).record(Level::Full);
     /// # let builder = builder.sysmon(false); // or others are let in for a thread that has no core
     /// let runtime = builder.build().unwrap();
     /// let task = runtime.block_on(async {
@@ -225,14 +246,14 @@ impl Handle {
     ///     task.await.unwrap();
     ///     id
     /// });
-    /// let events = runtime.handle().events();
+    /// let events = runtime.handle().recording().events;
     /// let of_the_task = events.iter().filter(|event| event.task == Some(task));
     /// let kinds: Vec<_> = of_the_task.map(|event| event.kind).collect();
     /// assert_eq!(kinds, [EventKind::Spawn, EventKind::RunNext, EventKind::Run, EventKind::Done]);
     /// ```
-    #[cfg(any(test, feature = "events"))]
-    pub fn events(&self) -> Vec<super::Event> {
-        self.shared.read_events()
+    #[cfg(any(test, feature = "recorder"))]
+    pub fn recording(&self) -> Recording {
+        self.shared.recording()
     }
 
     /// What [`Builder::host`](super::Builder::host) was given.

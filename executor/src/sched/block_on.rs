@@ -424,7 +424,8 @@ fn work_until_done<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
         worker.clear_away();
         result
     });
-    // Before it leaves: a thread that finds everybody waiting for this root would move the clock on.
+    // Before it leaves: a thread that finds everybody waiting for this root would move the clock
+    // on.
     drop(enrolled);
     worker.leave();
     result.unwrap_or_else(|payload| resume_unwind(payload))

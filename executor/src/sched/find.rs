@@ -77,7 +77,6 @@ pub(crate) mod tests;
 use std::task::Waker;
 
 use super::{
-    events::event,
     foreign_wakers::wake_task,
     priority::ANY,
     processor::{Peer, attention},
@@ -86,6 +85,7 @@ use super::{
 };
 use crate::{
     cell::{DEFAULT_PRIORITY, Task},
+    note::event,
     permit::{env::Env, idle::WorkerState, phase::ShutdownEnv, sleep::Sleeper},
     policy::{
         Heuristic,
@@ -441,7 +441,7 @@ impl Worker {
             && (p.lrq.is_empty() || !Tick(p.peer.progress.ticks.load(Relaxed)).is_for_timers())
             && let Some(task) = p.forks.parents.pop()
         {
-            event!(self, ParentResumed, &task, 0);
+            event!(self, ParentResumed, task.header(), 0);
             return Some(task);
         }
         if let Some(task) = p.lrq.pop() {
@@ -528,7 +528,9 @@ impl Worker {
         self.shared.report_netpoll(looked);
         self.shared.io.last_look.store(self.now(), Relaxed);
         self.peer().counters.netpolls.add(1);
-        event!(self, Netpoll, &(), ready.len());
+        if !ready.is_empty() {
+            event!(self, Netpoll, (), ready.len());
+        }
         Some(ready)
     }
 
@@ -544,7 +546,7 @@ impl Worker {
         }
         let mut ready = self.ready.take();
         self.p.peer.timers.fire_due(now, &mut ready);
-        event!(self, Timers, &(), ready.len());
+        event!(self, Timers, (), ready.len());
         self.peer().counters.timers.add(ready.len() as u64);
         self.wake_batch(ready)
     }

@@ -13,8 +13,8 @@
 
 use std::{future::Future, panic::Location, ptr::NonNull};
 
-use super::events::event;
 use super::{Shared, Worker};
+use crate::note::event;
 use crate::{
     cell::{
         Extra, Header, Id, JoinCell, Parts, Place, SchedulerHandle, Task, TaskRef, live::LiveOwner,
@@ -35,6 +35,12 @@ pub(crate) fn fresh_id() -> Id {
     Id::new(NEXT_ID.fetch_add(1, Relaxed))
 }
 
+/// The id of the newest task in the process, or a later one.
+#[cfg(any(test, feature = "recorder"))]
+pub(crate) fn newest_id() -> u64 {
+    NEXT_ID.load(Relaxed)
+}
+
 /// What foreign threads have in place of a P.
 #[derive(Debug)]
 pub(crate) struct Foreign {
@@ -44,22 +50,19 @@ pub(crate) struct Foreign {
     /// How many of the live tasks are carriers whose pinned task lives as well; see
     /// `task/pinned.rs`.
     pub(crate) carried: AtomicUsize,
-    /// What happens on threads without a P.
-    #[cfg(any(test, feature = "events"))]
-    pub(super) events: Option<Mutex<super::events::Log>>,
 }
 
 impl Shared {
     /// Queues a task from a thread that has no P of this runtime.
     pub(crate) fn push_foreign(&self, task: Task) {
         if task.header().is_plain() {
-            event!(self, Global, &task, 0);
+            event!(self, Global, task.header(), 0);
             self.push_plain(task);
         } else if task.header().is_pinned() {
-            event!(self, Pinned, &task, 0);
+            event!(self, Pinned, task.header(), 0);
             self.push_pinned(task);
         } else {
-            event!(self, Global, &task, 0);
+            event!(self, Global, task.header(), 0);
             self.push(task);
         }
     }
@@ -96,7 +99,7 @@ impl Shared {
             return;
         }
         task.enter(|reference| self.foreign.live.lock().insert(reference));
-        event!(self, Spawn, &task, 0);
+        event!(self, Spawn, task.header(), 0);
         self.push_foreign(task);
         self.foreign_thread_left();
     }

@@ -103,11 +103,11 @@ use ws_reactor::Poller;
 
 use super::{
     Root, Shared,
-    events::event,
     worker::{Step, Worker},
 };
 use crate::{
     cell::Task,
+    note::event,
     park::Parker,
     permit::{env::Env, sleep::Sleeper},
     policy::constants::{FAILED_WAIT, GLOBAL_TICK},
@@ -594,7 +594,7 @@ impl Worker {
             1 => p.pinned.ready.borrow_mut().remove(at),
             2 => p.runnext.take(),
             3 => p.forks.parents.pop().inspect(|_task| {
-                event!(self, ParentResumed, _task, 0);
+                event!(self, ParentResumed, _task.header(), 0);
             }),
             _ => {
                 (0..at)

@@ -58,12 +58,12 @@
 use std::cell::{Cell, OnceCell};
 
 use super::{
-    events::event,
     processor::Peer,
     worker::{BRANCH, ROOT, Scope, USER_CODE, Worker},
 };
 use crate::{
     cell::{DEFAULT_PRIORITY, Task, TaskRef},
+    note::event,
     permit::env::Env,
     policy::{
         share::Waiting,
@@ -161,7 +161,7 @@ impl Worker {
             self.shared.push_foreign(task);
             return false;
         }
-        event!(self, Ordered, &task, 0);
+        event!(self, Ordered, task.header(), 0);
         self.shared.queues.ordered.mark_used();
         match self.own_ordered().push(task) {
             Ok(()) => true,

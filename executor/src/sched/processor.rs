@@ -78,9 +78,9 @@ pub(crate) struct Peer {
     pub(crate) flags: Flags,
     pub(crate) handed: HandedCall,
     pub(crate) counters: Counters,
-    /// What its thread did, if events are recorded.
-    #[cfg(any(test, feature = "events"))]
-    pub(crate) events: std::sync::OnceLock<crate::sched::events::Log>,
+    /// What its thread did last.
+    #[cfg(any(test, feature = "recorder"))]
+    pub(crate) ring: crate::recorder::Ring,
 }
 
 /// The ends of a P's queues that other threads use.
@@ -323,6 +323,9 @@ pub(crate) struct RunningPoll {
     pub(crate) goes_on: Cell<Option<NonZeroUsize>>,
     /// It is a blocking call that asks for another thread; see *Bound threads* in `blocking.rs`.
     pub(crate) passes_on: Cell<bool>,
+    /// The number of the task, if the recorder has its begin; or 0.
+    #[cfg(any(test, feature = "recorder"))]
+    pub(crate) recorded: Cell<u64>,
 }
 
 /// Tasks that only this P's thread may run.
@@ -415,6 +418,7 @@ impl Processor {
         runtime: *const (),
         functions: &'static Functions,
         timers: Arc<TimerShard>,
+        #[cfg(any(test, feature = "recorder"))] ring: crate::recorder::Ring,
         seed: u64,
     ) -> Self {
         let (lrq, stealer) = local_queue();
@@ -459,8 +463,8 @@ impl Processor {
             flags: Flags::default(),
             handed: HandedCall::new(),
             counters: Counters::default(),
-            #[cfg(any(test, feature = "events"))]
-            events: std::sync::OnceLock::new(),
+            #[cfg(any(test, feature = "recorder"))]
+            ring,
         };
         Self {
             peer: Arc::new(peer),

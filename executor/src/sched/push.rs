@@ -46,16 +46,17 @@ use ws_reactor::ThreadId;
 
 use super::{
     Shared,
-    events::event,
     worker::{Scope, Worker},
 };
 use crate::{
     cell::{Extra, Id, Parts, SchedulerHandle, Task, TaskRef, live::Removed, task_of},
+    note::event,
     permit::env::Env,
     policy::{
         Heuristic,
         wake::{call_runs_next, wake_was_useful},
     },
+    queue::Batch,
     sync::{Arc, atomic::Ordering::Relaxed, thread},
     timer::TimerShard,
 };
@@ -97,7 +98,7 @@ impl Worker {
     fn push_special(&self, task: Task) {
         if task.header().is_pinned() {
             if self.is_own_scheduler(task.header().scheduler()) {
-                event!(self, Pinned, &task, 0);
+                event!(self, Pinned, task.header(), 0);
                 self.p.pinned.ready.borrow_mut().push_back(task);
             } else {
                 self.shared.push_foreign(task);
@@ -127,7 +128,7 @@ impl Worker {
     /// A task that has just forked: to the tail of the fork deque, and wakes a thread that could
     /// take it.
     pub(super) fn push_parent(&self, task: Task) {
-        event!(self, ParentOffered, &task, 0);
+        event!(self, ParentOffered, task.header(), 0);
         self.p.forks.parents.push(task);
         self.wake_one();
     }
@@ -139,7 +140,7 @@ impl Worker {
             self.shared.push_foreign(task);
             return;
         }
-        event!(self, RunNext, &task, 0);
+        event!(self, RunNext, task.header(), 0);
         match self.p.runnext.put(task) {
             Some(displaced) => self.push_back(displaced),
             None => self.wake_for_lone_runnext(),
@@ -173,6 +174,7 @@ impl Worker {
     }
 
     /// To the back of the local queue, and wakes a thread if one could take it.
+    #[inline]
     pub(super) fn push_back(&self, task: Task) {
         if self.push_quietly(task) {
             self.wake_one();
@@ -210,6 +212,7 @@ impl Worker {
 
     /// To the back of the local queue, or with half of it to the global one. Returns whether the
     /// caller should see to a thread for it.
+    #[inline]
     pub(super) fn push_quietly(&self, task: Task) -> bool {
         if !self.peer().state.has_permit() {
             self.peer().counters.flushed.add(1);
@@ -217,17 +220,22 @@ impl Worker {
             self.shared.push_foreign(task);
             return false;
         }
-        event!(self, Local, &task, 0);
+        event!(self, Local, task.header(), 0);
         match self.p.lrq.push(task) {
             Ok(()) => true,
             Err(batch) => {
-                event!(self, Overflow, &(), batch.len());
-                self.peer().counters.overflows.add(1);
-                self.peer().flags.gave_away.store(true, Relaxed);
-                self.shared.push_batch(batch);
+                self.overflows(batch);
                 false
             }
         }
+    }
+
+    #[cold]
+    fn overflows(&self, batch: Batch<Task>) {
+        event!(self, Overflow, (), batch.len());
+        self.peer().counters.overflows.add(1);
+        self.peer().flags.gave_away.store(true, Relaxed);
+        self.shared.push_batch(batch);
     }
 
     // --- spawning ---
@@ -258,14 +266,14 @@ impl Worker {
         let Some(task) = self.enter(task) else {
             return;
         };
-        event!(self, Spawn, &task, 0);
+        event!(self, Spawn, task.header(), 0);
         if task.header().is_plain() {
             if !self.peer().state.has_permit() {
                 self.yield_for_a_permit(thread::yield_now);
             }
             self.push_next(task);
         } else if task.header().is_pinned() {
-            event!(self, Pinned, &task, 0);
+            event!(self, Pinned, task.header(), 0);
             self.p.pinned.spawn(task);
         } else if task.header().is_ordered() {
             self.push_ordered(task);
@@ -283,7 +291,7 @@ impl Worker {
         let Some(task) = self.enter(task) else {
             return;
         };
-        event!(self, Spawn, &task, 0);
+        event!(self, Spawn, task.header(), 0);
         // At the cap a thread in `block_on` has to come back for it.
         self.peer().flags.gave_away.store(true, Relaxed);
         self.shared.push_foreign(task);
@@ -318,7 +326,7 @@ impl Worker {
         let Some(permit) = permit.or_else(|| self.peer().state.revoke()) else {
             return shared.push_foreign(call);
         };
-        event!(self, Global, &call, 0);
+        event!(self, Global, call.header(), 0);
         self.peer().counters.wakeups.add(1);
         if let Err(call) = shared.hand_call(call, permit, shared.idle.spin()) {
             shared.push_foreign(call);
@@ -340,7 +348,7 @@ impl Worker {
             self.push_next(task);
             return Forked::Spawned;
         }
-        event!(self, Fork, &task, 0);
+        event!(self, Fork, task.header(), 0);
         self.p.forks.put_child(task);
         if task_of(waker) != Some(parent) {
             return Forked::First { goes_on: false };

@@ -18,7 +18,6 @@
 use std::cell::{Ref, RefCell};
 
 use super::{
-    events::event,
     priority::{ABOVE, ANY},
     processor::Peer,
     worker::Worker,
@@ -26,6 +25,7 @@ use super::{
 use crate::{
     branch::{Branch, BranchDeque},
     cell::Task,
+    note::event,
     permit::{env::Env, sleep::Sleeper},
     policy::{
         Heuristic,
@@ -101,7 +101,7 @@ impl Worker {
                 self.peer().counters.victims.add(1);
                 let victim = self.shared.peer(at);
                 if let Some(parent) = victim.queues.parents.steal() {
-                    event!(self, ParentStolen, &parent, at);
+                    event!(self, ParentStolen, parent.header(), at);
                     self.count_steal(1);
                     return Search::Found(parent);
                 }
@@ -120,7 +120,7 @@ impl Worker {
                     .filter(|_| branches)
                     .inspect(|it| it.come_to_a_claim());
                 if branches && let Some(branch) = BranchDeque::take(&victim.queues.branch_deque) {
-                    event!(self, BranchStolen, &(), at);
+                    event!(self, BranchStolen, (), at);
                     self.count_steal(1);
                     return Search::Branch(branch);
                 }
@@ -139,7 +139,7 @@ impl Worker {
                             && self.stays(victim, token, ticks)
                             && let Some(task) = victim.queues.runnext.steal(token)
                         {
-                            event!(self, RunNextStolen, &task, at);
+                            event!(self, RunNextStolen, task.header(), at);
                             self.count_steal(1);
                             return Search::Found(task);
                         }
@@ -199,7 +199,7 @@ impl Worker {
         let (Some(first), Some(count)) = (tasks.next(), count) else {
             return false;
         };
-        event!(self, Steal, &first, (victim.index << 32 | count));
+        event!(self, Steal, first.header(), (victim.index << 32 | count));
         self.count_steal(count);
         self.push_quietly(first);
         tasks.for_each(|task| _ = self.push_quietly(task));
@@ -218,7 +218,7 @@ impl Worker {
     fn steal_half(&self, victim: &Peer) -> Option<Task> {
         match victim.queues.lrq.steal_into(&self.p.lrq) {
             Steal::Stolen { first, count } => {
-                event!(self, Steal, &first, (victim.index << 32 | count));
+                event!(self, Steal, first.header(), (victim.index << 32 | count));
                 self.count_steal(count);
                 Some(first)
             }

@@ -11,7 +11,6 @@ use ws_reactor::Netpoll;
 use super::{
     config::Config,
     dump::TaskDump,
-    events::event,
     inject::Foreign,
     processor::{Peer, Processor, attention},
     shutdown::End,
@@ -23,6 +22,7 @@ use super::{
 use crate::{
     cell::{Place, SchedulerHandle, Task, TaskRef, live::live_table, quietly},
     metrics::{Metrics, ProcessorMetrics},
+    note::event,
     permit::{
         allp::AllPs,
         env::{Env, PeerEnv},
@@ -53,6 +53,8 @@ pub(crate) struct Shared {
     pub(crate) threads: RuntimeThreads,
     pub(crate) end: End,
     pub(crate) reports: Reporter,
+    #[cfg(any(test, feature = "recorder"))]
+    pub(super) recorder: crate::recorder::Recorder,
     pub(crate) monitor: Signals,
 }
 
@@ -91,6 +93,11 @@ impl Shared {
         let netpoll = Netpoll::new()?;
         let processors = config.processors_max();
         let time = Time::new(&config, clock, &netpoll, processors);
+        #[cfg(any(test, feature = "recorder"))]
+        let recorder = {
+            let (memory, level) = config.recorder;
+            crate::recorder::Recorder::new(memory, level, time.clock())
+        };
         Ok(Arc::new_cyclic(|this| {
             let (table, owner) = live_table();
             Self {
@@ -110,14 +117,14 @@ impl Shared {
                     ),
                     live: Mutex::new(owner),
                     carried: AtomicUsize::new(0),
-                    #[cfg(any(test, feature = "events"))]
-                    events: Self::foreign_log(config.events),
                 },
                 threads: RuntimeThreads::new(&config, time.clock()),
                 time,
                 io: Io::new(netpoll),
                 end: End::new(),
                 reports: Reporter::new(config.reports),
+                #[cfg(any(test, feature = "recorder"))]
+                recorder,
                 monitor: Signals::default(),
                 config,
             }
@@ -194,16 +201,10 @@ impl Shared {
             self.this.as_ptr().cast(),
             self.config.above.task_functions,
             Arc::new(timers),
+            #[cfg(any(test, feature = "recorder"))]
+            self.recorder.ring(),
             self.config.seed,
         ));
-        #[cfg(any(test, feature = "events"))]
-        if let Some(records) = self.config.events {
-            let fresh = processor
-                .peer
-                .events
-                .set(crate::sched::events::Log::new(records));
-            debug_assert!(fresh.is_ok(), "a P has one log");
-        }
         if self.time.paused.is_some() {
             processor.peer.attention.store(attention::PAUSED, Relaxed);
         }
@@ -363,7 +364,7 @@ impl Env for Shared {
     }
 
     fn start_thread(&self, permit: Permit, spinning: Spinning) {
-        event!(self, Start, &(), 0);
+        event!(self, Start, (), 0);
         self.start_worker(permit, spinning);
     }
 
@@ -376,9 +377,9 @@ impl Env for Shared {
         }
     }
 
-    #[cfg(any(test, feature = "events"))]
+    #[cfg(any(test, feature = "recorder"))]
     fn unpark(&self, peer: &Peer) {
-        event!(self, Wake, &(), peer.index);
+        event!(self, Wake, (), peer.index);
         peer.thread.parker.unpark(|| self.interrupt());
     }
 

@@ -44,7 +44,7 @@
 //! # A seed
 //!
 //! The seed decides the number of workers, the program and every choice. A failure prints it, with
-//! the last turns and the last events (`events.rs`):
+//! the last turns and the last events (`recorder.rs`):
 //! `WS_SIM_SEED=N cargo test -p ws-executor --lib sim` replays that seed alone. `WS_TEST_SCALE` is
 //! the percentage of the usual number of seeds.
 //!
@@ -88,6 +88,7 @@ use crate::{
         sleep::Sleeper,
     },
     queue::OrderedStealer,
+    recorder::Level,
     rng::Rng,
     runtime::{Builder, Runtime},
     sync::Arc,
@@ -256,7 +257,7 @@ impl Driver {
         for (now, depth, turn, at) in &*self.log.borrow() {
             let _ = writeln!(report, "{now:>12} ns, depth {depth}: {turn:?} {at:?}");
         }
-        let events = self.shared.read_events();
+        let events = self.shared.recording().events;
         for event in &events[events.len().saturating_sub(LOGGED)..] {
             let _ = writeln!(report, "{event}");
         }
@@ -431,7 +432,8 @@ fn runtime(setting: &Setting) -> Runtime {
         .seed(setting.seed)
         .sysmon(false)
         .stall_threshold(None)
-        .events(LOGGED)
+        .recorder(LOGGED * 16)
+        .record(Level::Full)
         .build_with(Clock::stopped())
         .expect("the setting is a good one")
 }

@@ -44,13 +44,13 @@ use ws_reactor::{Netpoll, Poller};
 
 use super::{
     Root, Shared,
-    events::event,
     foreign_wakers::ForeignWakers,
     processor::{Peer, attention},
     worker::{ROOT, Scope, Worker},
 };
 use crate::{
     cell::report,
+    note::event,
     park::Parker,
     permit::{
         env::Env,
@@ -223,14 +223,14 @@ impl Sleeper for Worker {
 
     fn falls_asleep(&self) {
         self.shared.ensure_keeper();
-        event!(self, Park, &(), 0);
+        event!(self, Park, (), 0);
         self.peer().flags.bound.store(self.is_bound(), Relaxed);
         self.peer().counters.parks.add(1);
     }
 
     fn wakes_up(&self) {
         self.passed_on.set(false);
-        event!(self, Unpark, &(), 0);
+        event!(self, Unpark, (), 0);
     }
 
     fn has_park_hooks(&self) -> bool {
@@ -333,9 +333,14 @@ impl Worker {
         self.p.clocks.set_now(now);
         self.shared.io.last_look.store(now, Relaxed);
         self.peer().counters.netpolls.add(1);
-        event!(self, Netpoll, &(), self.ready.borrow().len());
+        let brought = self.ready.borrow().len();
+        if brought > 0 {
+            event!(self, Netpoll, (), brought);
+        }
         let fired = self.shared.fire_due(now, &mut self.ready.borrow_mut());
-        event!(self, Timers, &(), fired);
+        if fired > 0 {
+            event!(self, Timers, (), fired);
+        }
         self.peer().counters.timers.add(fired as u64);
         self.shared.io.timer_slack.came(fired, now);
     }

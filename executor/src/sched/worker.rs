@@ -13,12 +13,8 @@ use std::{
 
 use ws_reactor::ThreadId;
 
-#[cfg(any(test, feature = "events"))]
-use crate::sched::events::EventKind;
-
 use super::{
     Root, Shared,
-    events::event,
     nested::Nested,
     processor::{Peer, Processor, attention},
     search::SeenOfOthers,
@@ -29,6 +25,7 @@ use crate::{
     budget,
     cell::{Ended, Outcome, Task},
     no_unwind::NoUnwind,
+    note::event,
     park::Parker,
     permit::{
         env::Env,
@@ -252,11 +249,6 @@ impl Worker {
         is_one.then(|| self.index() % self.shared.idle.workers())
     }
 
-    #[cfg(any(test, feature = "events"))]
-    pub(crate) fn log(&self) -> Option<&crate::sched::events::Log> {
-        self.p.peer.events.get()
-    }
-
     pub(crate) fn branch_deque(&self) -> &BranchDeque {
         &self.p.peer.queues.branch_deque
     }
@@ -284,9 +276,10 @@ impl Worker {
             .progress
             .running
             .store(task.header().address(), Relaxed);
-        event!(self, Run, &task, 0);
-        #[cfg(any(test, feature = "events"))]
-        let id = task.header().id();
+        #[cfg(any(test, feature = "recorder"))]
+        if self.recorder().takes(crate::recorder::Level::Full) {
+            self.note_begin(&task);
+        }
         let (pinned, may_fork) = task.header().ways();
         let carried = pinned && task.header().is_carried();
         let address = Some(task.address());
@@ -307,11 +300,9 @@ impl Worker {
                 None => return,
             }
         };
-        #[cfg(any(test, feature = "events"))]
-        match &outcome {
-            Outcome::Idle => self.note(EventKind::Idle, &id, 0),
-            Outcome::Requeue(_) => self.note(EventKind::Requeue, &id, 0),
-            Outcome::Done(_) => self.note(EventKind::Done, &id, 0),
+        #[cfg(any(test, feature = "recorder"))]
+        if p.poll.recorded.get() != 0 {
+            self.note_end(&outcome);
         }
         // Also if it was aborted meanwhile: the next one that is polled may be pinned.
         let passes_on = p.poll.passes_on.take();
@@ -445,7 +436,7 @@ impl Worker {
         // A hook or a waker in the middle of a search: no thread may rely on this one meanwhile.
         self.found_work();
         self.peer().flags.announced.store(true, Relaxed);
-        event!(self, Block, &(), 0);
+        event!(self, Block, (), 0);
         self.begin_blocking();
         true
     }
@@ -460,7 +451,7 @@ impl Worker {
             self.peer().flags.computes.store(monitored, Relaxed);
             self.branch_deque().ask();
         }
-        event!(self, Return, &(), self.peer().state.has_permit());
+        event!(self, Return, (), self.peer().state.has_permit());
     }
 
     /// Its thread starts a process, or has done so; see *Starting a process* in `in_place.rs`.
@@ -479,7 +470,7 @@ impl Worker {
         let monitored = self.shared.is_monitored();
         if self.peer().state.has_permit() {
             if monitored && self.is_asked_at_fork() {
-                event!(self, GiveWay, &(), 0);
+                event!(self, GiveWay, (), 0);
                 self.found_work();
                 self.give_way(self.parker());
                 self.p.clocks.forks_since.set(self.now());

@@ -8,6 +8,7 @@ use std::{io::Write as _, sync::mpsc, time::Duration};
 use ws_executor::{
     runtime::{BuildError, Builder, Runtime},
     task, time,
+    trace::Level,
 };
 
 const LEAST_STACK: usize = 64 * 1024;
@@ -77,14 +78,23 @@ fn stack_size() {
 }
 
 #[test]
-fn events() {
-    for records in [(1 << 20) + 1, 1 << 40, usize::MAX] {
-        let builder = Builder::new().workers(1).events(records);
-        refused(builder, "events", &records.to_string());
+fn recorder() {
+    const MAX: usize = 1 << 30;
+    for bytes in [MAX + 1, 1 << 40, usize::MAX] {
+        refused(
+            Builder::new().recorder(bytes),
+            "recorder",
+            &bytes.to_string(),
+        );
     }
-    assert!(Builder::new().workers(1).events(0).build().is_ok());
-    let largest = Builder::new().workers(1).events(1 << 20).build().unwrap();
-    largest.block_on(largest.spawn(async {})).unwrap();
+    // The memory of the largest follows its use.
+    for bytes in [0, 1, MAX] {
+        let builder = Builder::new().workers(1).recorder(bytes);
+        let runtime = builder.record(Level::Full).build().unwrap();
+        runtime.block_on(runtime.spawn(async {})).unwrap();
+        let events = runtime.handle().recording().events;
+        assert_eq!(events.is_empty(), bytes < 16, "{bytes}");
+    }
 }
 
 #[test]

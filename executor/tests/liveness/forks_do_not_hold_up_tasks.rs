@@ -14,9 +14,10 @@ use std::{
 use common::runtime;
 use ws_executor::{
     join,
-    runtime::{Builder, EventKind},
+    runtime::Builder,
     spawn,
     time::sleep,
+    trace::{EventKind, Level},
 };
 
 /// So often the monitor has a reason to take permits away. With one worker 3 threads were seen, and
@@ -41,7 +42,10 @@ fn compute(stop: &AtomicBool, depth: usize) {
 #[test]
 fn a_computation_gives_way_at_a_fork() {
     common::limited(|| {
-        let builder = Builder::new().workers(1).events(1 << 12);
+        let builder = Builder::new()
+            .workers(1)
+            .recorder((1 << 12) * 16)
+            .record(Level::Full);
         let runtime = builder.build().unwrap();
         let handle = runtime.handle().clone();
         let stop = common::forever(AtomicBool::new(false));
@@ -49,7 +53,8 @@ fn a_computation_gives_way_at_a_fork() {
             let ticker = spawn(async move {
                 let gave_way = || {
                     handle
-                        .events()
+                        .recording()
+                        .events
                         .iter()
                         .any(|event| event.kind == EventKind::GiveWay)
                 };

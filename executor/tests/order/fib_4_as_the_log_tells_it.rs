@@ -27,9 +27,10 @@ use std::{
 use common::{Count, Gate, limited, scaled};
 use ws_executor::{
     fork, join,
-    runtime::{Builder, Event, EventKind, Handle, Runtime},
+    runtime::{Builder, Handle, Runtime},
     spawn,
     task::Id,
+    trace::{Event, EventKind, Level},
 };
 
 /// Without the monitor, which takes from a thread that is blocked what thieves are to find there.
@@ -37,7 +38,8 @@ fn logged(workers: usize) -> Runtime {
     Builder::new()
         .workers(workers)
         .sysmon(false)
-        .events(1000)
+        .recorder(16_000)
+        .record(Level::Full)
         .build()
         .unwrap()
 }
@@ -45,7 +47,7 @@ fn logged(workers: usize) -> Runtime {
 /// The log, once it tells of the end of the task: who joins it may be woken a moment before.
 fn log_with_the_end(runtime: &Runtime, task: Id) -> Vec<Event> {
     loop {
-        let events = runtime.handle().events();
+        let events = runtime.handle().recording().events;
         let ends = |event: &Event| event.kind == EventKind::Done && event.task == Some(task);
         if events.iter().any(ends) {
             return events;
@@ -207,7 +209,7 @@ impl Walk {
         // Until the continuation of fib(4) stalls, which is for the log to say.
         let fib_4 = walk.id("4");
         let waits = |event: &Event| event.kind == EventKind::Idle && event.task == Some(fib_4);
-        while !Handle::current().events().iter().any(waits) {
+        while !Handle::current().recording().events.iter().any(waits) {
             thread::yield_now();
         }
         fib_2.await.unwrap() + fib_1.await.unwrap()
@@ -379,7 +381,7 @@ fn a_stolen_branch_is_in_the_thief_s_log() {
                 || began.open(),
             );
         });
-        let events = runtime.handle().events();
+        let events = runtime.handle().recording().events;
         let stolen = |event: &&Event| event.kind == EventKind::BranchStolen;
         let stolen = events.iter().find(stolen).expect("somebody else ran it");
         assert_ne!(stolen.processor, Some(stolen.number as usize));
@@ -415,7 +417,11 @@ fn every_branch_that_ran_elsewhere_is_in_a_log() {
     }
     limited(|| {
         let rounds = scaled(300);
-        let runtime = Builder::new().workers(2).sysmon(false).events(1 << 16);
+        let runtime = Builder::new()
+            .workers(2)
+            .sysmon(false)
+            .recorder((1 << 16) * 16)
+            .record(Level::Full);
         let runtime = runtime.build().unwrap();
         let elsewhere = Arc::new(AtomicUsize::new(0));
         let counted = elsewhere.clone();
@@ -425,7 +431,7 @@ fn every_branch_that_ran_elsewhere_is_in_a_log() {
         runtime.block_on(task).unwrap();
         let elsewhere = elsewhere.load(SeqCst);
         assert!(elsewhere >= 2 * rounds, "only {elsewhere} were taken");
-        let events = runtime.handle().events();
+        let events = runtime.handle().recording().events;
         let stolen = events
             .iter()
             .filter(|it| it.kind == EventKind::BranchStolen);
@@ -447,7 +453,7 @@ fn one_worker_steals_no_branch() {
     limited(|| {
         let runtime = logged(1);
         assert_eq!(runtime.block_on(async { fib(4) }), 3);
-        let events = runtime.handle().events();
+        let events = runtime.handle().recording().events;
         assert!(
             events
                 .iter()

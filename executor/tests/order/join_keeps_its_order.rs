@@ -18,7 +18,8 @@ use std::{
 use common::{Gate, runtime};
 use ws_executor::{
     join,
-    runtime::{Builder, Event, EventKind, Handle},
+    runtime::{Builder, Handle},
+    trace::{Event, EventKind, Level},
 };
 
 /// Who ran which call, in the order of their beginnings.
@@ -162,7 +163,7 @@ fn with_two_workers_the_branch_of_a_stolen_fib_3_goes_back_to_its_owner_s_permit
                 1
             };
             let fib_2 = || {
-                *walk.events.lock().unwrap() = Handle::current().events();
+                *walk.events.lock().unwrap() = Handle::current().recording().events;
                 walk.log.note("fib(3)/fib(2)");
                 walk.taken.open();
                 1
@@ -181,7 +182,11 @@ fn with_two_workers_the_branch_of_a_stolen_fib_3_goes_back_to_its_owner_s_permit
     }
     common::limited(|| {
         // Without the monitor, which would take the permit of a thread that waits here for another.
-        let builder = Builder::new().workers(2).sysmon(false).events(1000);
+        let builder = Builder::new()
+            .workers(2)
+            .sysmon(false)
+            .recorder(16_000)
+            .record(Level::Full);
         let runtime = builder.build().unwrap();
         let walk = common::forever(Walk::default());
         let task = runtime.spawn(async move { fib_4(walk) });

@@ -19,8 +19,9 @@ use std::{
 
 use common::{Count, limited};
 use ws_executor::{
-    runtime::{Builder, EventKind, Runtime},
+    runtime::{Builder, Runtime},
     task,
+    trace::{EventKind, Level},
 };
 
 type Log = Arc<Mutex<Vec<&'static str>>>;
@@ -30,7 +31,8 @@ fn one() -> Runtime {
     Builder::new()
         .workers(1)
         .sysmon(false)
-        .events(100)
+        .recorder(1_600)
+        .record(Level::Full)
         .build()
         .unwrap()
 }
@@ -95,7 +97,7 @@ fn a_woken_task_is_next() {
 
 /// What became of a task, from its spawn to its end.
 fn fate(runtime: &Runtime, task: task::Id) -> Vec<EventKind> {
-    let events = runtime.handle().events();
+    let events = runtime.handle().recording().events;
     let own = events.iter().filter(|event| event.task == Some(task));
     own.map(|event| event.kind).collect()
 }

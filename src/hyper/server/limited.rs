@@ -38,10 +38,10 @@
 //! anew. A request in flight ends it. An upgraded connection has none: what it waits for, only the
 //! service knows.
 //!
-//! A tunnel of HTTP/2 (`CONNECT`) is the service's as well, but its connection is not: other streams
-//! may be beside it, and nothing tells when it ends. Its bytes and those of a head look the same
-//! here. So from the first tunnel on, an idle connection has the time of an idle one from whatever
-//! was read last.
+//! A tunnel of HTTP/2 (`CONNECT`) is the service's as well, but its connection is not: other
+//! streams may be beside it, and nothing tells when it ends. Its bytes and those of a head look the
+//! same here. So from the first tunnel on, an idle connection has the time of an idle one from
+//! whatever was read last.
 
 use std::{
     future::Future,

@@ -54,7 +54,6 @@ use crate::{
     queue::CAPACITY,
     runtime::{Builder, Handle, Runtime},
     sched::{
-        events::EventKind,
         shutdown::tests::{end, take_started},
         sim_threads::SimThreads,
         worker::Scope,

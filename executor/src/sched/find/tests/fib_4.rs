@@ -37,7 +37,7 @@ use crate::{
     branch::base,
     cell::{Id, Task},
     fork,
-    sched::events::Event,
+    recorder::{Event, EventKind, Level},
     task::JoinHandle,
 };
 
@@ -47,7 +47,8 @@ fn logged() -> Runtime {
         .workers(2)
         .sysmon(false)
         .stall_threshold(None)
-        .events(1000)
+        .recorder(16_000)
+        .record(Level::Full)
         .build_with(Clock::stopped())
         .unwrap()
 }
@@ -227,7 +228,7 @@ fn by_continuations() {
     let result = Pin::new(&mut main).poll(&mut Context::from_waker(Waker::noop()));
     assert!(matches!(result, Poll::Ready(Ok(3))), "{result:?}");
 
-    let events = runtime.handle().events();
+    let events = runtime.handle().recording().events;
     assert_eq!(
         told(&events, at_1, &names),
         [
@@ -379,7 +380,7 @@ fn by_tasks() {
             ("T1", "fib(2) of fib(3)", 1),
         ]
     );
-    let events = runtime.handle().events();
+    let events = runtime.handle().recording().events;
     let of_branches = |event: &Event| match event.kind {
         EventKind::BranchStolen => Some((event.processor? == at_1, event.number == at_1 as u64)),
         EventKind::Block => panic!("who waits has not given its permit up"),

@@ -1,0 +1,38 @@
+//! The ring of the recorder: `recorder/ring.rs`.
+//!
+//! | model | shows | bound | seconds | mutants that fail it |
+//! | --- | --- | --- | --- | --- |
+//! | `what_is_read_is_whole` | a thread that reads while another writes over what it reads gets records that are whole, each the one of its number, and all that it says | 3 | 0.1 | `recorder_begun_no_fence`, `recorder_keeps_the_torn`, `recorder_read_no_fence`, `recorder_written_relaxed` |
+
+use super::both_ways::explore;
+use crate::{recorder::Ring, sync::Arc};
+
+/// Records of the ring.
+const RECORDS: usize = 2;
+
+#[test]
+fn what_is_read_is_whole() {
+    explore(3, |turn| {
+        let ring = Arc::new(Ring::new(RECORDS));
+        let write = |ring: &Ring, n| ring.write([n, n]);
+        // Its memory is taken here: that is no part of the protocol.
+        write(&ring, 0);
+        let writer = {
+            let ring = ring.clone();
+            move || (1..3).for_each(|n| write(&ring, n))
+        };
+        let reader = {
+            let ring = ring.clone();
+            move || {
+                let reading = ring.read();
+                for (n, words) in (reading.overwritten..).zip(&reading.records) {
+                    assert_eq!(*words, [n, n]);
+                }
+            }
+        };
+        turn.race(writer, [reader]);
+        let reading = ring.read();
+        assert_eq!(reading.overwritten, 1);
+        assert_eq!(reading.records, [[1, 1], [2, 2]]);
+    });
+}

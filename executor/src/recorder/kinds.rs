@@ -1,0 +1,387 @@
+//! What a recording tells, and how a record becomes that.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use crate::cell::{Header, Id};
+
+/// How much of what the scheduler does is recorded.
+///
+/// # Examples
+///
+/// ```
+/// use ws::{runtime::Runtime, trace::Level};
+///
+/// let runtime = Runtime::new()?;
+/// runtime.handle().record(Level::Full);
+/// # Ok::<(), ws::runtime::BuildError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(u8)]
+pub enum Level {
+    /// Nothing.
+    Off,
+    /// What is rare or long: [`EventKind`] says which.
+    #[default]
+    Sparse,
+    /// Besides, each spawn, each way into a queue and each poll.
+    Full,
+}
+
+impl FromStr for Level {
+    type Err = UnknownLevel;
+
+    /// `off`, `sparse` or `full`.
+    fn from_str(text: &str) -> Result<Self, UnknownLevel> {
+        match text {
+            "off" => Ok(Self::Off),
+            "sparse" => Ok(Self::Sparse),
+            "full" => Ok(Self::Full),
+            _ => Err(UnknownLevel(())),
+        }
+    }
+}
+
+/// The error of a text that names no [`Level`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownLevel(());
+
+impl fmt::Display for UnknownLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the level must be `off`, `sparse` or `full`")
+    }
+}
+
+impl std::error::Error for UnknownLevel {}
+
+/// What the second word of a record holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum About {
+    /// A task; the number of a P; a count. Unless the kind says more, the last two are 0.
+    Task,
+    Number,
+}
+
+/// An enum, and what is to be known of its kinds.
+macro_rules! kinds {
+    ($(#[$of_all:meta])* $name:ident { $($(#[$doc:meta])* $kind:ident: $level:ident, $about:ident;)* }) => {
+        $(#[$of_all])*
+        pub enum $name {
+            $($(#[$doc])* $kind,)*
+        }
+
+        const KINDS: &[$name] = &[$($name::$kind),*];
+
+        impl $name {
+            /// The level from which on it is recorded.
+            ///
+            /// # Examples
+            ///
+            /// ```
+            /// use ws::trace::{EventKind, Level};
+            ///
+            /// assert_eq!(EventKind::Park.level(), Level::Sparse);
+            /// assert_eq!(EventKind::Run.level(), Level::Full);
+            /// ```
+            #[inline]
+            pub const fn level(self) -> Level {
+                match self {
+                    $(Self::$kind => Level::$level,)*
+                }
+            }
+
+            fn about(self) -> About {
+                match self {
+                    $(Self::$kind => About::$about,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// What an [`Event`] tells of.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    #[repr(u8)]
+    EventKind {
+        /// The task was spawned. [`Level::Full`].
+        Spawn: Full, Task;
+        /// The task was forked: it runs when the poll that goes on has ended. [`Level::Full`].
+        Fork: Full, Task;
+        /// The task was put into `runnext`. [`Level::Full`].
+        RunNext: Full, Task;
+        /// The task was put into the local queue. [`Level::Full`].
+        Local: Full, Task;
+        /// The task was put into the ordered queue of the P, for its priority. [`Level::Full`].
+        Ordered: Full, Task;
+        /// The task was put into the queue for all. [`Level::Full`].
+        Global: Full, Task;
+        /// The local queue was full: half of it, and the task of the record before, went to the
+        /// global queue; the number is how many.
+        Overflow: Sparse, Number;
+        /// The task was put into the queue of the thread that it is pinned to. [`Level::Full`].
+        Pinned: Full, Task;
+        /// The task has forked, and waits on the fork deque, where thieves may take it.
+        /// [`Level::Full`].
+        ParentOffered: Full, Task;
+        /// The task, which has forked, goes on where it was: no thread took it. [`Level::Full`].
+        ParentResumed: Full, Task;
+        /// The task, which has forked, was stolen from the P of the number.
+        ParentStolen: Sparse, Task;
+        /// The task was the first of a batch that was stolen; the number is that of the P, times
+        /// 2^32, and how many (255: that many or more).
+        Steal: Sparse, Task;
+        /// The task was stolen out of the `runnext` of the P of the number.
+        RunNextStolen: Sparse, Task;
+        /// A branch of a join was stolen from the P of the number, by a search or at a waiting
+        /// join.
+        BranchStolen: Sparse, Number;
+        /// A poll of the task begins. [`Level::Full`].
+        Run: Full, Task;
+        /// The poll of the task has ended, and it waits. [`Level::Full`].
+        Idle: Full, Task;
+        /// The poll of the task has ended, and it was woken meanwhile or has yielded.
+        /// [`Level::Full`].
+        Requeue: Full, Task;
+        /// The task has ended. [`Level::Full`].
+        Done: Full, Task;
+        /// The thread goes to sleep.
+        Park: Sparse, Number;
+        /// The thread has woken up.
+        Unpark: Sparse, Number;
+        /// The thread of the P of the number is woken, with a permit.
+        Wake: Sparse, Number;
+        /// A thread is to be started, with a permit.
+        Start: Sparse, Number;
+        /// The permit of the P of the number was taken: its thread is stuck.
+        Revoke: Sparse, Number;
+        /// The thread has come to a fork, and gives its permit to tasks that are ready and have
+        /// none.
+        GiveWay: Sparse, Number;
+        /// The thread has announced to block.
+        Block: Sparse, Number;
+        /// The thread is back from that; the number is 1 if it has a permit.
+        Return: Sparse, Number;
+        /// Timers were fired; the number is how many.
+        Timers: Sparse, Number;
+        /// The netpoll has brought wakers; the number is how many.
+        Netpoll: Sparse, Number;
+    }
+}
+
+impl fmt::Display for EventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// What the scheduler did at one moment; a part of a [`Recording`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Event {
+    /// When, since the runtime was built.
+    pub time: Duration,
+    /// On whose thread: the number of its P. None on a thread that has no P.
+    pub processor: Option<usize>,
+    /// What.
+    pub kind: EventKind,
+    /// Which task, if it is about one.
+    pub task: Option<Id>,
+    /// More about it; see [`EventKind`].
+    pub number: u64,
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:>12} ns  ", self.time.as_nanos())?;
+        match self.processor {
+            Some(processor) => write!(f, "P {processor:<4}")?,
+            None => f.write_str("no P  ")?,
+        }
+        write!(f, "  {}", self.kind)?;
+        if let Some(task) = self.task {
+            write!(f, " task {task}")?;
+        }
+        match self.kind {
+            EventKind::Steal => {
+                let (victim, count) = (self.number >> 32, self.number as u32);
+                write!(f, ", {count} from P {victim}")
+            }
+            EventKind::ParentStolen
+            | EventKind::RunNextStolen
+            | EventKind::BranchStolen
+            | EventKind::Wake
+            | EventKind::Revoke => write!(f, ", P {}", self.number),
+            EventKind::Overflow | EventKind::Return | EventKind::Timers | EventKind::Netpoll => {
+                write!(f, ", {}", self.number)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl From<Event> for String {
+    fn from(event: Event) -> Self {
+        event.to_string()
+    }
+}
+
+/// What the scheduler did last; see [`Handle::recording`](crate::runtime::Handle::recording).
+///
+/// Shown as text it has a line for each event.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Recording {
+    /// In the order of time.
+    pub events: Vec<Event>,
+    /// How many older events were overwritten.
+    pub overwritten: u64,
+}
+
+impl fmt::Display for Recording {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.overwritten > 0 {
+            writeln!(f, "{} older events were overwritten", self.overwritten)?;
+        }
+        self.events
+            .iter()
+            .try_for_each(|event| writeln!(f, "{event}"))
+    }
+}
+
+/// What an event may be about: a task, or nothing.
+///
+/// A place that records has it at hand. Its number is asked for only where a record is written.
+pub(crate) trait Subject: Copy {
+    /// The task's number, or 0.
+    fn number(self) -> u64;
+}
+
+impl Subject for &Header {
+    fn number(self) -> u64 {
+        self.id().as_u64()
+    }
+}
+
+/// About no task.
+impl Subject for () {
+    fn number(self) -> u64 {
+        0
+    }
+}
+
+const ID_BITS: u32 = 40;
+const ID_MASK: u64 = (1 << ID_BITS) - 1;
+const KIND_BITS: u32 = 8;
+
+/// The two words of a record; see the head of `recorder.rs`.
+#[inline]
+pub(super) fn encode(ticks: u64, kind: EventKind, task: u64, number: u64) -> [u64; 2] {
+    let about = match kind.about() {
+        About::Number => number,
+        About::Task => {
+            let (of_p, count) = if kind == EventKind::Steal {
+                (number >> 32, number & u64::from(u32::MAX))
+            } else {
+                (number, 0)
+            };
+            let of_p = of_p & u64::from(u16::MAX);
+            let count = count.min(u64::from(u8::MAX));
+            task & ID_MASK | of_p << ID_BITS | count << (ID_BITS + u16::BITS)
+        }
+    };
+    [ticks << KIND_BITS | kind as u64, about]
+}
+
+/// The event of a record. `newest` is no older than the newest task, and `ns` makes a time of
+/// ticks.
+pub(super) fn decode(
+    [when, about]: [u64; 2],
+    processor: Option<usize>,
+    newest: u64,
+    ns: impl FnOnce(u64) -> u64,
+) -> Event {
+    let kind = KINDS[(when & ((1 << KIND_BITS) - 1)) as usize];
+    let (task, number) = match kind.about() {
+        About::Number => (None, about),
+        About::Task => {
+            let id = newest.wrapping_sub(newest.wrapping_sub(about) & ID_MASK);
+            let of_p = about >> ID_BITS & u64::from(u16::MAX);
+            let count = about >> (ID_BITS + u16::BITS);
+            let number = if kind == EventKind::Steal {
+                of_p << 32 | count
+            } else {
+                of_p
+            };
+            (Some(Id::new(id)), number)
+        }
+    };
+    Event {
+        time: Duration::from_nanos(ns(when >> KIND_BITS)),
+        processor,
+        kind,
+        task,
+        number,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_a_line() {
+        let event = Event {
+            time: Duration::from_nanos(17),
+            processor: Some(3),
+            kind: EventKind::Steal,
+            task: Some(Id::new(9)),
+            number: 1 << 32 | 5,
+        };
+        assert_eq!(EventKind::Steal.to_string(), "Steal");
+        let line = "          17 ns  P 3     Steal task 9, 5 from P 1";
+        assert_eq!(
+            (event.to_string().as_str(), String::from(event).as_str()),
+            (line, line)
+        );
+        let recording = Recording {
+            events: vec![event],
+            overwritten: 2,
+        };
+        let lines = format!("2 older events were overwritten\n{line}\n");
+        assert_eq!(recording.to_string(), lines);
+    }
+
+    #[test]
+    fn a_level_has_a_name() {
+        assert_eq!("full".parse(), Ok(Level::Full));
+        let error = "Full".parse::<Level>().unwrap_err().to_string();
+        assert!(error.contains("`sparse`"), "{error}");
+    }
+
+    /// What comes out is what went in, for each kind.
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        let newest = 5 << ID_BITS | 10;
+        for &kind in KINDS {
+            // The second is older than the bits of an id have room for.
+            for task in [newest, newest - 20] {
+                let number = match (kind, kind.about()) {
+                    (EventKind::Steal, _) => 0xffff << 32 | 128,
+                    (_, About::Task) => 0xffff,
+                    (_, About::Number) => u64::MAX,
+                };
+                let words = encode(1 << 40, kind, task, number);
+                let event = decode(words, Some(3), newest, |ticks| ticks / 2);
+                let expected = Event {
+                    time: Duration::from_nanos(1 << 39),
+                    processor: Some(3),
+                    kind,
+                    task: (kind.about() == About::Task).then_some(Id::new(task)),
+                    number,
+                };
+                assert_eq!(event, expected);
+            }
+        }
+    }
+}

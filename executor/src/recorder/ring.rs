@@ -1,0 +1,196 @@
+//! A ring of records that one thread writes and any thread reads.
+//!
+//! # How a reader knows what is whole
+//!
+//! Two counts: of the records that were begun, and of those that were written. They are the same,
+//! but while a record is written.
+//!
+//! | the writer | a reader |
+//! | --- | --- |
+//! | 1. one more is begun; fence (release) | 1. reads how many were written (acquire) |
+//! | 2. the words | 2. copies the words; fence (acquire) |
+//! | 3. one more is written (release) | 3. reads how many were begun: what these have overwritten is thrown away |
+//!
+//! *Invariant*: a record of a [`Reading`] is the one of its number, and whole. If a copy has a word
+//! of a later record, that was begun before its words were stored. The fences pair, so the reader
+//! sees the count of its beginning in step 3, and throws the copy away. If it has no such word, the
+//! words are those that step 1 of the reader has seen written. All of it is atomics, so a torn copy
+//! is nothing undefined.
+//!
+//! A reader never waits. One that is overtaken by a whole ring gets less.
+//!
+//! # Memory
+//!
+//! It comes in pieces, each when the first record goes into it. A P that has little to tell takes
+//! little. The memory stays until the end.
+//!
+//! Rejected: a number in each record, as a sequence lock has it. It makes records of three words.
+//!
+//! Checked by `models::recorder`.
+
+use std::sync::OnceLock;
+
+use crate::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+    fence,
+};
+
+/// The bytes of a record.
+pub(crate) const RECORD: usize = size_of::<Words>();
+
+/// Records of a piece of memory. Guessed: 64 KiB.
+const PIECE: usize = 4096;
+
+type Words = [u64; 2];
+
+#[derive(Debug, Default)]
+struct Slot([AtomicU64; 2]);
+
+/// See the module's head.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    begun: AtomicU64,
+    written: AtomicU64,
+    /// Records of a piece: a power of two, as is the number of the pieces.
+    piece: usize,
+    pieces: Box<[OnceLock<Box<[Slot]>>]>,
+}
+
+/// What a reader got.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reading {
+    /// The oldest first.
+    pub(crate) records: Vec<Words>,
+    /// How many were overwritten before.
+    pub(crate) overwritten: u64,
+}
+
+impl Ring {
+    /// A ring for so many records, rounded up to a power of two. With none, nothing may be written.
+    pub(crate) fn new(records: usize) -> Self {
+        let records = match records {
+            0 => 0,
+            records => records.next_power_of_two(),
+        };
+        let piece = records.clamp(1, PIECE);
+        Self {
+            begun: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            piece,
+            pieces: (0..records / piece).map(|_| OnceLock::new()).collect(),
+        }
+    }
+
+    fn capacity(&self) -> u64 {
+        (self.piece * self.pieces.len()) as u64
+    }
+
+    #[inline]
+    fn place(&self, number: u64) -> (&OnceLock<Box<[Slot]>>, usize) {
+        let number = number as usize;
+        let piece = (number >> self.piece.trailing_zeros()) & (self.pieces.len() - 1);
+        (&self.pieces[piece], number & (self.piece - 1))
+    }
+
+    /// Writes a record; by one thread at a time.
+    pub(crate) fn write(&self, words: Words) {
+        let number = self.written.load(Relaxed);
+        let (piece, at) = self.place(number);
+        let piece = piece.get_or_init(|| (0..self.piece).map(|_| Slot::default()).collect());
+        self.begun.store(number + 1, Relaxed);
+        // Ordering: Release, pairs with the fence in `read`: a reader that sees a word of this
+        // record sees that it was begun.
+        fence(Release);
+        for (slot, word) in piece[at].0.iter().zip(words) {
+            slot.store(word, Relaxed);
+        }
+        // Ordering: Release, pairs with the load in `read`: the words are there.
+        self.written.store(number + 1, Release);
+    }
+
+    /// Reads what is there.
+    pub(crate) fn read(&self) -> Reading {
+        // Ordering: Acquire, pairs with the last store of `write`.
+        let end = self.written.load(Acquire);
+        let first = end.saturating_sub(self.capacity());
+        let copy = |number| {
+            let (piece, at) = self.place(number);
+            // It is there: its first record was written.
+            piece.get().map_or([0; 2], |piece| {
+                let [first, second] = &piece[at].0;
+                [first.load(Relaxed), second.load(Relaxed)]
+            })
+        };
+        let mut records: Vec<_> = (first..end).map(copy).collect();
+        // Ordering: Acquire: see `write`.
+        fence(Acquire);
+        let kept_from = self.begun.load(Relaxed).saturating_sub(self.capacity());
+        let torn = kept_from.saturating_sub(first).min(records.len() as u64);
+        records.drain(..torn as usize);
+        Reading {
+            records,
+            overwritten: first + torn,
+        }
+    }
+}
+
+#[cfg(all(test, not(ws_loom)))]
+mod tests {
+    use super::*;
+    use crate::sync::{Arc, atomic::AtomicBool, thread};
+
+    #[test]
+    fn the_oldest_are_overwritten() {
+        let ring = Ring::new(4);
+        assert_eq!(ring.read(), Reading::default());
+        (0..10).for_each(|n| ring.write([n, 2 * n]));
+        let reading = ring.read();
+        assert_eq!(reading.records, [[6, 12], [7, 14], [8, 16], [9, 18]]);
+        assert_eq!(reading.overwritten, 6);
+    }
+
+    // Fails if memory is taken for pieces that nothing was written to, or if a piece is passed
+    // over.
+    #[test]
+    fn memory_follows_use() {
+        let ring = Ring::new(2 * PIECE - 1);
+        let taken = || ring.pieces.iter().filter(|it| it.get().is_some()).count();
+        assert_eq!((ring.pieces.len(), taken()), (2, 0));
+        ring.write([1, 1]);
+        assert_eq!(taken(), 1);
+        (1..3 * PIECE as u64).for_each(|n| ring.write([n, n]));
+        let reading = ring.read();
+        assert_eq!((taken(), reading.records.len()), (2, 2 * PIECE));
+        assert_eq!(reading.records[0], [PIECE as u64; 2]);
+    }
+
+    #[test]
+    fn an_empty_ring_is_read() {
+        assert_eq!(Ring::new(0).read(), Reading::default());
+    }
+
+    /// Both words of a record are the same, and their difference to the record's number is none: so
+    /// a torn one would show, and one of another number.
+    #[test]
+    fn what_is_read_is_whole() {
+        let (ring, over) = (Arc::new(Ring::new(64)), Arc::new(AtomicBool::new(false)));
+        let writer = {
+            let (ring, over) = (ring.clone(), over.clone());
+            thread::spawn(move || {
+                let numbers = (0..).take_while(|_| !over.load(Relaxed));
+                numbers.for_each(|n| ring.write([n, n]));
+            })
+        };
+        let mut seen = 0;
+        while seen < 10_000 {
+            let reading = ring.read();
+            for (n, words) in (reading.overwritten..).zip(&reading.records) {
+                assert_eq!(*words, [n, n]);
+            }
+            seen += reading.records.len();
+        }
+        over.store(true, Relaxed);
+        writer.join().unwrap();
+    }
+}

@@ -1,0 +1,161 @@
+//! Ticks: the time of a record, which becomes a time in nanoseconds when it is read.
+#![cfg_attr(
+    target_arch = "x86_64",
+    expect(
+        unsafe_code,
+        reason = "the counter of the processor is read by an intrinsic"
+    )
+)]
+
+use crate::timer::Clock;
+
+/// Where ticks come from.
+#[derive(Debug)]
+pub(crate) enum Ticks {
+    /// The processor's counter, which runs evenly.
+    Counter {
+        /// Both were read one after the other, when the runtime was built.
+        begin: u64,
+        begin_ns: u64,
+    },
+    /// The runtime's clock: a tick is a nanosecond.
+    Clock,
+}
+
+/// How ticks become nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scale {
+    begin_ns: u64,
+    ticks: u64,
+    ns: u64,
+}
+
+impl Ticks {
+    pub(crate) fn new(clock: &Clock) -> Self {
+        if !clock.is_virtual() && counter::is_even() {
+            Self::Counter {
+                begin: counter::read(),
+                begin_ns: clock.now_ns(),
+            }
+        } else {
+            Self::Clock
+        }
+    }
+
+    /// Ticks since the runtime was built.
+    #[inline]
+    pub(crate) fn now(&self, clock: &Clock) -> u64 {
+        match self {
+            // The counters of two cores may differ by a few ticks.
+            Self::Counter { begin, .. } => counter::read().saturating_sub(*begin),
+            Self::Clock => clock.now_ns(),
+        }
+    }
+
+    /// The scale as of now.
+    pub(crate) fn scale(&self, clock: &Clock) -> Scale {
+        match self {
+            Self::Counter { begin_ns, .. } => Scale {
+                begin_ns: *begin_ns,
+                ticks: self.now(clock),
+                ns: clock.now_ns().saturating_sub(*begin_ns),
+            },
+            Self::Clock => Scale {
+                begin_ns: 0,
+                ticks: 1,
+                ns: 1,
+            },
+        }
+    }
+}
+
+impl Scale {
+    /// The time of the runtime's clock, in nanoseconds.
+    pub(crate) fn ns(self, ticks: u64) -> u64 {
+        let since = u128::from(ticks) * u128::from(self.ns) / u128::from(self.ticks.max(1));
+        self.begin_ns.saturating_add(since as u64)
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod counter {
+    use std::{fs, sync::LazyLock};
+
+    /// Whether it runs at the same rate on all cores, in sleep as well. The kernel has tested that:
+    /// if it does not, it takes another source.
+    pub(super) fn is_even() -> bool {
+        const SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+        static IS_EVEN: LazyLock<bool> =
+            LazyLock::new(|| fs::read_to_string(SOURCE).is_ok_and(|source| source.trim() == "tsc"));
+        *IS_EVEN
+    }
+
+    #[inline]
+    pub(super) fn read() -> u64 {
+        // SAFETY: any processor of this architecture has the instruction.
+        unsafe { core::arch::x86_64::_rdtsc() }
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+mod counter {
+    pub(super) fn is_even() -> bool {
+        false
+    }
+
+    pub(super) fn read() -> u64 {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    // Fails if the scale is upside down, begins elsewhere, or is that of another moment.
+    #[test]
+    fn ticks_become_nanoseconds() {
+        let scale = Scale {
+            begin_ns: 7,
+            ticks: 3_000_000_000_000,
+            ns: 1_000_000_000_000,
+        };
+        assert_eq!(scale.ns(0), 7);
+        assert_eq!(scale.ns(3_000_000), 1_000_007);
+        let none = Scale {
+            begin_ns: 7,
+            ticks: 0,
+            ns: 0,
+        };
+        assert_eq!(none.ns(0), 7);
+    }
+
+    #[test]
+    fn a_tick_lies_between_two_readings_of_the_clock() {
+        let clock = Clock::real();
+        let ticks = Ticks::new(&clock);
+        for _ in 0..1000 {
+            let before = clock.now_ns();
+            let tick = ticks.now(&clock);
+            let after = clock.now_ns();
+            let ns = ticks.scale(&clock).ns(tick);
+            // Two cores' counters, and the scale of a short time, may differ a little.
+            let slack = 100_000;
+            assert!(
+                (before.saturating_sub(slack)..=after + slack).contains(&ns),
+                "{before} {ns} {after}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_virtual_clock_is_taken_as_it_is() {
+        let clock = Clock::stopped();
+        let ticks = Ticks::new(&clock);
+        clock.advance(Duration::from_secs(5));
+        let tick = ticks.now(&clock);
+        assert_eq!(ticks.scale(&clock).ns(tick), 5_000_000_000);
+    }
+}

@@ -1,0 +1,79 @@
+//! What the recorder is told of workers and of the runtime, and what it tells. See `recorder.rs`.
+
+use super::{Shared, Worker, inject::newest_id};
+use crate::{
+    cell::{Outcome, Task},
+    recorder::{EventKind, Level, Recorder, Recording, Subject},
+};
+
+impl Worker {
+    #[inline(always)]
+    pub(crate) fn recorder(&self) -> &Recorder {
+        &self.shared().recorder
+    }
+
+    /// Notes that a poll begins.
+    #[cold]
+    pub(super) fn note_begin(&self, task: &Task) {
+        self.p.poll.recorded.set(task.header().id().as_u64());
+        self.note(EventKind::Run, task.header(), 0);
+    }
+
+    /// Notes that the poll has ended whose begin was noted.
+    #[cold]
+    pub(super) fn note_end(&self, outcome: &Outcome) {
+        let kind = match outcome {
+            Outcome::Idle => EventKind::Idle,
+            Outcome::Requeue(_) => EventKind::Requeue,
+            Outcome::Done(_) => EventKind::Done,
+        };
+        self.write(kind, self.p.poll.recorded.take(), 0);
+    }
+
+    /// Notes something that this thread does.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn note(&self, kind: EventKind, task: impl Subject, number: u64) {
+        self.write(kind, task.number(), number);
+    }
+
+    fn write(&self, kind: EventKind, task: u64, number: u64) {
+        let clock = self.shared().time.clock();
+        self.recorder()
+            .write(&self.peer().ring, clock, kind, task, number);
+    }
+}
+
+impl Shared {
+    #[inline(always)]
+    pub(crate) fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    /// Notes something, on any thread.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn note(&self, kind: EventKind, task: impl Subject, number: u64) {
+        let task = task.number();
+        (self.config.above.worker_here)(self, &mut |worker| match worker {
+            Some(worker) => worker.write(kind, task, number),
+            None => self
+                .recorder
+                .write_elsewhere(self.time.clock(), kind, task, number),
+        });
+    }
+
+    /// From now on this much is recorded.
+    pub(crate) fn record(&self, level: Level) {
+        self.recorder.set_level(level);
+    }
+
+    /// What there is.
+    pub(crate) fn recording(&self) -> Recording {
+        let mut reader = self.recorder.reader(self.time.clock(), newest_id());
+        for peer in self.all_peers() {
+            reader.read(&peer.ring, Some(peer.index));
+        }
+        self.recorder.end(reader)
+    }
+}
