@@ -429,3 +429,81 @@ fn a_socket_that_is_dropped_wakes_nobody() {
         );
     });
 }
+
+#[test]
+fn peeking_leaves_what_is_there() {
+    current().block_on(async {
+        let (here, mut there) = connected().await;
+        there.write_all(b"ab").await.unwrap();
+        let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let addr = udp.local_addr().unwrap();
+        udp.send_to(b"ab", addr).await.unwrap();
+        for _ in 0..2 {
+            let (mut tcp_bytes, mut udp_bytes) = ([0; 4], [0; 4]);
+            let mut buf = ReadBuf::new(&mut tcp_bytes);
+            std::future::poll_fn(|cx| here.poll_peek(cx, &mut buf))
+                .await
+                .unwrap();
+            assert_eq!(buf.filled(), b"ab");
+            let mut buf = ReadBuf::new(&mut udp_bytes);
+            std::future::poll_fn(|cx| udp.poll_peek(cx, &mut buf))
+                .await
+                .unwrap();
+            assert_eq!(buf.filled(), b"ab");
+        }
+    });
+}
+
+#[test]
+fn options_reach_the_socket() {
+    let is_set = |flag: u32, fd: &dyn std::os::fd::AsRawFd| {
+        let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd()));
+        let info = info.unwrap();
+        let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+        u32::from_str_radix(flags.unwrap().trim(), 8).unwrap() & flag != 0
+    };
+    const CLOEXEC: u32 = 0o2_000_000;
+    current().block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        assert!(socket2::SockRef::from(&listener).reuse_address().unwrap());
+        let (here, there) = connected().await;
+        let (unix, _peer) = UnixStream::pair().unwrap();
+        for fd in [&here as &dyn std::os::fd::AsRawFd, &there, &listener, &unix] {
+            assert!(is_set(CLOEXEC, fd), "children would have it");
+        }
+        for on in [true, false] {
+            here.set_nodelay(on).unwrap();
+            assert_eq!(here.nodelay().unwrap(), on);
+            assert_eq!(socket2::SockRef::from(&here).tcp_nodelay().unwrap(), on);
+        }
+        assert!(tokio::io::AsyncWrite::is_write_vectored(&here));
+
+        let udp = UdpSocket::bind("0.0.0.0:0").await.unwrap();
+        let (group, any) = ([224, 0, 0, 251].into(), [127, 0, 0, 1].into());
+        let refused = udp.leave_multicast_v4(group, any).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::AddrNotAvailable);
+        udp.join_multicast_v4(group, any).unwrap();
+        udp.leave_multicast_v4(group, any).unwrap();
+    });
+}
+
+// Fails if what would block stays ready: a loop around it would spin.
+#[test]
+fn a_guard_that_may_change_its_descriptor_takes_back_as_well() {
+    current().block_on(async {
+        let (here, mut there) = std::os::unix::net::UnixStream::pair().unwrap();
+        here.set_nonblocking(true).unwrap();
+        #[expect(deprecated, reason = "the other way is unsafe")]
+        let mut here = AsyncFd::new(here).unwrap();
+        std::io::Write::write_all(&mut there, b"x").unwrap();
+        let mut guard = here.readable_mut().await.unwrap();
+        let mut read = |fd: &mut AsyncFd<std::os::unix::net::UnixStream>| {
+            std::io::Read::read(fd.get_mut(), &mut [0; 4])
+        };
+        assert_eq!(guard.try_io(&mut read).unwrap().unwrap(), 1);
+        guard.try_io(&mut read).unwrap_err();
+        drop(guard);
+        let readable = tokio::time::timeout(Duration::from_millis(1), here.readable()).await;
+        assert!(readable.is_err());
+    });
+}

@@ -207,6 +207,14 @@ fn a_guard_must_not_leave_its_block_on() {
 }
 
 #[test]
+#[should_panic = "dropped out of order"]
+fn a_guard_must_not_leave_the_block_on_of_a_handle() {
+    let [runtime, _] = both();
+    let handle = runtime.handle().clone();
+    let _guard = handle.block_on(async { runtime.enter() });
+}
+
+#[test]
 fn a_runtime_of_ws_keeps_its_id() {
     let runtime = ws_executor::runtime::Runtime::new().unwrap();
     let _entered = runtime.enter();
@@ -273,4 +281,73 @@ fn a_handle_waits_without_its_current_thread_runtime() {
         other.join().unwrap()
     });
     assert_eq!(answer, 499_500);
+}
+
+// Fails if the drop leaves a blocking call behind after a second, or after any time.
+#[test]
+fn the_drop_waits_for_what_blocks() {
+    for runtime in both() {
+        let (ended, after) = mpsc::channel();
+        let (begun, begins) = mpsc::channel();
+        runtime.spawn_blocking(move || {
+            begun.send(()).unwrap();
+            thread::sleep(Duration::from_millis(1500));
+            ended.send(()).unwrap();
+        });
+        begins.recv().unwrap();
+        drop(runtime);
+        after.try_recv().unwrap();
+    }
+}
+
+#[test]
+fn so_many_calls_block_at_a_time() {
+    const MOST: usize = 2;
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(2).max_blocking_threads(MOST);
+    let runtime = builder.build().unwrap();
+    let running = Arc::new(AtomicUsize::new(0));
+    // Two at a time there must be, or none of them goes on.
+    let pair = Arc::new(std::sync::Barrier::new(MOST));
+    let calls: Vec<_> = (0..10 * MOST)
+        .map(|_| {
+            let (running, pair) = (running.clone(), pair.clone());
+            runtime.spawn_blocking(move || {
+                let most = running.fetch_add(1, SeqCst) + 1;
+                pair.wait();
+                thread::yield_now();
+                running.fetch_sub(1, SeqCst);
+                most
+            })
+        })
+        .collect();
+    for call in calls {
+        assert!(runtime.block_on(call).unwrap() <= MOST);
+    }
+}
+
+// Fails (it hangs) if only one of those that wait for their turn to drive is told.
+#[test]
+fn whoever_is_left_drives_the_tasks() {
+    let mut builder = Builder::new_current_thread();
+    let runtime = Arc::new(builder.enable_all().build().unwrap());
+    let (begun, begins) = mpsc::channel();
+    let threads = [(); 4].map(|()| {
+        let (runtime, begun) = (runtime.clone(), begun.clone());
+        let (end, ends) = tokio::sync::oneshot::channel();
+        let thread = thread::spawn(move || {
+            runtime.block_on(async {
+                // One of them drives by now, and the others wait for their turn.
+                begun.send(()).unwrap();
+                ends.await.unwrap();
+            });
+        });
+        (thread, end)
+    });
+    threads.iter().for_each(|_| begins.recv().unwrap());
+    for (thread, end) in threads {
+        // It is run by one of those that are left, and the end is told to none of the others.
+        drop(runtime.spawn(async { end.send(()).unwrap() }));
+        thread.join().unwrap();
+    }
 }

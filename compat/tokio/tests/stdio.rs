@@ -90,3 +90,22 @@ async fn a_read_that_is_under_way_does_not_hold_up_a_shutdown_in_the_background(
     let output = timeout(Duration::from_secs(60), child.wait_with_output());
     assert!(output.await.unwrap().unwrap().status.success());
 }
+
+// Fails if a pipe that is handed to another process is in nonblocking mode: that process would be
+// told "would block".
+#[test]
+fn a_pipe_that_is_given_away_blocks() {
+    const NONBLOCK: u32 = 0o4000;
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let mut child = child("nothing").spawn().unwrap();
+        let pipe = child.stdout.take().unwrap().into_owned_fd().unwrap();
+        let number = std::os::fd::AsRawFd::as_raw_fd(&pipe);
+        let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{number}")).unwrap();
+        let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+        let flags = u32::from_str_radix(flags.unwrap().trim(), 8).unwrap();
+        assert_eq!(flags & NONBLOCK, 0);
+        drop(pipe);
+        child.wait().await.unwrap();
+    });
+}
