@@ -497,13 +497,41 @@ fn a_guard_that_may_change_its_descriptor_takes_back_as_well() {
         let mut here = AsyncFd::new(here).unwrap();
         std::io::Write::write_all(&mut there, b"x").unwrap();
         let mut guard = here.readable_mut().await.unwrap();
-        let mut read = |fd: &mut AsyncFd<std::os::unix::net::UnixStream>| {
+        let read = |fd: &mut AsyncFd<std::os::unix::net::UnixStream>| {
             std::io::Read::read(fd.get_mut(), &mut [0; 4])
         };
-        assert_eq!(guard.try_io(&mut read).unwrap().unwrap(), 1);
-        guard.try_io(&mut read).unwrap_err();
+        assert_eq!(guard.try_io(read).unwrap().unwrap(), 1);
+        guard.try_io(read).unwrap_err();
         drop(guard);
         let readable = tokio::time::timeout(Duration::from_millis(1), here.readable()).await;
         assert!(readable.is_err());
     });
+}
+
+// Fails if a half that is put together again, or forgotten, ends its direction.
+#[test]
+fn halves_that_are_given_up_end_nothing() {
+    current().block_on(async {
+        let (here, mut there) = connected().await;
+        let (read, write) = here.into_split();
+        let mut here = read.reunite(write).unwrap();
+        here.write_all(b"x").await.unwrap();
+        assert_eq!(there.read(&mut [0; 4]).await.unwrap(), 1);
+        let (read, write) = here.into_split();
+        write.forget();
+        let ended = tokio::time::timeout(Duration::from_millis(1), there.read(&mut [0; 4])).await;
+        assert!(ended.is_err());
+        drop(read);
+        assert_eq!(there.read(&mut [0; 4]).await.unwrap(), 0);
+    });
+}
+
+#[cfg(debug_assertions)]
+#[test]
+#[should_panic = "Registering a blocking socket"]
+fn a_socket_that_blocks_is_refused() {
+    let runtime = current();
+    let _entered = runtime.enter();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let _listener = TcpListener::from_std(listener);
 }

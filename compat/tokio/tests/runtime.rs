@@ -351,3 +351,31 @@ fn whoever_is_left_drives_the_tasks() {
         thread.join().unwrap();
     }
 }
+
+#[test]
+#[should_panic = "timers are disabled"]
+fn sockets_bring_no_timers() {
+    let runtime = Builder::new_current_thread().enable_io().build().unwrap();
+    runtime.block_on(async { sleep(Duration::ZERO).await });
+}
+
+// Fails (it ends the process) if the size of the stacks does not reach the threads.
+#[test]
+fn threads_have_the_stack_that_they_were_given() {
+    const BYTES: usize = 6 << 20;
+    let mut builder = Builder::new_multi_thread();
+    let runtime = builder.thread_stack_size(4 * BYTES).build().unwrap();
+    let deep = runtime.spawn_blocking(|| std::hint::black_box([1_u8; BYTES])[BYTES - 1]);
+    assert_eq!(runtime.block_on(deep).unwrap(), 1);
+}
+
+// Fails (it ends the process) if the drop of a runtime panics while its thread unwinds.
+#[test]
+fn a_runtime_goes_with_a_panic() {
+    let [outer, _] = both();
+    let task = outer.spawn(async {
+        let _inner = Runtime::new().unwrap();
+        panic!("on purpose");
+    });
+    assert!(outer.block_on(task).unwrap_err().is_panic());
+}
