@@ -101,8 +101,9 @@ fn what_was_read_ahead_is_not_skipped() {
                     ][step - 3];
                     let refused = file.seek(to).await.unwrap_err();
                     assert_eq!(refused.kind(), ErrorKind::InvalidInput);
-                    file.read_exact(&mut two).await?;
-                    assert_eq!(&two, b"23");
+                    let mut rest = Vec::new();
+                    file.read_to_end(&mut rest).await?;
+                    assert_eq!(rest, b"23456789");
                     file.seek(SeekFrom::Start(2)).await?;
                 }
             }

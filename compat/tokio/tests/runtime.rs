@@ -379,3 +379,16 @@ fn a_runtime_goes_with_a_panic() {
     });
     assert!(outer.block_on(task).unwrap_err().is_panic());
 }
+
+#[test]
+fn the_panic_of_a_task_goes_on_in_join_all() {
+    let [runtime, _] = both();
+    let joined = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        runtime.block_on(async {
+            let mut set = task::JoinSet::new();
+            set.spawn(async { std::panic::panic_any(7_u32) });
+            set.join_all().await;
+        });
+    }));
+    assert_eq!(joined.unwrap_err().downcast_ref(), Some(&7_u32));
+}

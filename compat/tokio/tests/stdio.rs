@@ -109,3 +109,19 @@ fn a_pipe_that_is_given_away_blocks() {
         child.wait().await.unwrap();
     });
 }
+
+// Fails (it hangs) if the child's input stays open while its end is awaited.
+#[test]
+fn a_child_that_is_awaited_gets_the_end_of_its_input() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let cat = || {
+            let mut cat = Command::new("cat");
+            cat.stdin(Stdio::piped()).stdout(Stdio::piped());
+            cat
+        };
+        assert!(cat().spawn().unwrap().wait().await.unwrap().success());
+        assert!(cat().status().await.unwrap().success());
+        assert!(cat().output().await.unwrap().status.success());
+    });
+}

@@ -395,3 +395,39 @@ fn a_reset_to_the_past_wakes_within_the_call() {
         assert!(sleep.as_mut().poll(&mut cx).is_ready());
     }
 }
+
+// Fails if a tick that is more than five milliseconds late counts as one in time, or one that is
+// less as late.
+#[test]
+fn a_late_tick_is_one_of_more_than_five_milliseconds() {
+    for (late, next) in [(5, 100), (6, 106)] {
+        paused().block_on(async {
+            let begin = Instant::now();
+            let mut ticks = time::interval_at(begin + 100 * MS, 100 * MS);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            time::advance((100 + late) * MS).await;
+            assert_eq!(ticks.tick().await, begin + 100 * MS);
+            assert_eq!(ticks.tick().await, begin + (100 + next) * MS);
+        });
+    }
+}
+
+#[test]
+fn an_advance_lets_others_run_and_refuses_what_no_instant_can_be() {
+    paused().block_on(async {
+        let fired = Arc::new(AtomicBool::new(false));
+        let task = tokio::spawn({
+            let fired = fired.clone();
+            async move {
+                sleep(MS).await;
+                fired.store(true, SeqCst);
+            }
+        });
+        yield_now().await;
+        time::advance(2 * MS).await;
+        assert!(fired.load(SeqCst));
+        task.await.unwrap();
+    });
+    let text = panics(|| paused().block_on(time::advance(Duration::MAX)));
+    assert!(text.contains("overflow"), "{text}");
+}
