@@ -181,7 +181,7 @@ fn the_end_of_a_direction_is_ready() {
     });
 }
 
-// Fails without the wake at the end of a direction.
+// The system's event for that end would do as well.
 #[test]
 fn a_datagram_socket_whose_receiving_side_was_ended_waits_no_more() {
     current().block_on(async {
@@ -534,4 +534,24 @@ fn a_socket_that_blocks_is_refused() {
     let _entered = runtime.enter();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let _listener = TcpListener::from_std(listener);
+}
+
+// Fails if an operation of the user's takes no unit of the budget.
+#[test]
+fn operations_of_the_users_take_from_the_budget() {
+    use tokio::task::coop::has_budget_remaining;
+    current().block_on(async {
+        let (here, _there) = std::os::unix::net::UnixStream::pair().unwrap();
+        here.set_nonblocking(true).unwrap();
+        #[expect(deprecated, reason = "the other way is unsafe")]
+        let mut here = AsyncFd::new(here).unwrap();
+        drop(here.writable().await.unwrap());
+        let mut done = 0;
+        while has_budget_remaining() {
+            done += 1;
+            assert!(done < 200);
+            let interest = Interest::WRITABLE;
+            here.async_io_mut(interest, |_| Ok(())).await.unwrap();
+        }
+    });
 }

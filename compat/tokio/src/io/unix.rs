@@ -6,11 +6,14 @@
 
 use std::{
     error::Error,
-    fmt, io,
+    fmt,
+    future::poll_fn,
+    io,
     os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
     task::{Context, Poll},
 };
 
+use tokio_real::task::coop::poll_proceed;
 use ws_reactor::Seen;
 
 use crate::{
@@ -345,9 +348,13 @@ impl<T: AsRawFd> AsyncFd<T> {
     ) -> io::Result<R> {
         loop {
             wait(self.io.registration(), interest).await?;
+            let unit = poll_fn(poll_proceed).await;
             match self.try_io_mut(interest, &mut f) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                answer => return answer,
+                answer => {
+                    unit.made_progress();
+                    return answer;
+                }
             }
         }
     }
