@@ -81,9 +81,9 @@
 //!
 //! # What the scheduler did
 //!
-//! With the feature `recorder`, a runtime records what it does: what is rare or long by default,
-//! and each poll if `Handle::record` says so. `Handle::recording` tells what was last, at any time,
-//! without stopping a worker. Without the feature nothing is compiled in for it.
+//! With the feature `recorder`, a runtime can record what it does: what is rare or long, or each
+//! poll, as `Handle::record` says. `Handle::recording` tells what was last, at any time, without
+//! stopping a worker. Without the feature nothing is compiled in for it.
 //!
 //! ```
 //! # #[cfg(feature = "recorder")] {

@@ -19,9 +19,9 @@ use crate::cell::{Header, Id};
 #[repr(u8)]
 pub enum Level {
     /// Nothing.
+    #[default]
     Off,
     /// What is rare or long: [`EventKind`] says which.
-    #[default]
     Sparse,
     /// Besides, each spawn, each way into a queue and each poll.
     Full,

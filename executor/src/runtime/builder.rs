@@ -383,7 +383,7 @@ impl Builder {
     /// otherwise.
     ///
     /// Without it, the environment variable `WS_RECORD` says so: `off`, `sparse` or `full`. Without
-    /// that, it is [`Level::Sparse`]. Needs the feature `recorder`.
+    /// that, it is [`Level::Off`]. Needs the feature `recorder`.
     #[cfg(any(test, feature = "recorder"))]
     pub fn record(mut self, level: Level) -> Self {
         self.recorder.1 = Some(level);
