@@ -33,9 +33,8 @@
 //! one branch at any level ([`Recorder::takes`]): a poll and its queue have five of them. The level
 //! may be changed at any time. What other threads do at that moment is recorded or not.
 //!
-//! Without the feature there is no such branch either. With it, also while it is
-//! off, a poll of a task that yields takes 6 % more instructions, and a spawn 4 %: too much to be
-//! there for all.
+//! Without the feature there is no such branch either. With it, also while it is off, a poll of a
+//! task that yields takes 6 % more instructions, and a spawn 4 %: too much to be there for all.
 //!
 //! # The time
 //!
