@@ -86,8 +86,8 @@ macro_rules! outputs {
         /// # Cancel safety
         ///
         /// What was accepted is written to the stream of `std`, also if the future of a flush or the
-        /// value itself is dropped. If the runtime ends, it is written if `runtime::Builder::shutdown_grace` is
-        /// long enough.
+        /// value itself is dropped. If the runtime ends, it is written if
+        /// `runtime::Builder::shutdown_grace` is long enough.
         ///
         /// # Errors
         ///

@@ -58,9 +58,9 @@ use crate::wakers::{Key, quietly};
 ///
 /// It does not own the source, and removing a source from epoll needs the source. So the owner
 /// calls [`Registration::leave`], or [`Registration::deregister`] if others may wait for it, before
-/// the source is closed or given away. A drop without it
-/// only takes away the token: the kernel forgets a descriptor when its last duplicate is closed,
-/// and events that come until then are ignored.
+/// the source is closed or given away. A drop without it only takes away the token: the kernel
+/// forgets a descriptor when its last duplicate is closed, and events that come until then are
+/// ignored.
 ///
 /// # Examples
 ///

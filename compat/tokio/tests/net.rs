@@ -397,8 +397,8 @@ fn an_address_that_is_none_is_told_why() {
     });
 }
 
-// Fails (it hangs) if the drop of a socket wakes who has polled it: the waker may take a lock that
-// the one who drops it holds.
+// Fails if the drop of a socket wakes the task that has polled it. The waker may take a lock, and
+// the code that drops the socket may hold that lock: then both wait for ever.
 #[test]
 fn a_socket_that_is_dropped_wakes_nobody() {
     struct Counts(std::sync::atomic::AtomicUsize);

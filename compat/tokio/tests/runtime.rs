@@ -266,7 +266,7 @@ fn a_handle_waits_without_its_current_thread_runtime() {
     let answer = runtime.block_on(async move {
         let other = thread::spawn(move || {
             handle.block_on(async {
-                // Ready again and again: it has the budget of a poll, and not that of one poll.
+                // It takes more units than one poll has: each poll begins with a full budget.
                 let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
                 for n in 0..1000 {
                     sender.send(n).unwrap();

@@ -63,7 +63,10 @@ enum About {
 
 /// An enum, and what is to be known of its kinds.
 macro_rules! kinds {
-    ($(#[$of_all:meta])* $name:ident { $($(#[$doc:meta])* $kind:ident: $level:ident, $about:ident;)* }) => {
+    (
+        $(#[$of_all:meta])*
+        $name:ident { $($(#[$doc:meta])* $kind:ident: $level:ident, $about:ident;)* }
+    ) => {
         $(#[$of_all])*
         pub enum $name {
             $($(#[$doc])* $kind,)*

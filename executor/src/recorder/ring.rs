@@ -170,8 +170,7 @@ mod tests {
         assert_eq!(Ring::new(0).read(), Reading::default());
     }
 
-    /// Both words of a record are the same, and their difference to the record's number is none: so
-    /// a torn one would show, and one of another number.
+    /// Both words of a record are its number. So a torn one would show, and one of another number.
     #[test]
     fn what_is_read_is_whole() {
         let (ring, over) = (Arc::new(Ring::new(64)), Arc::new(AtomicBool::new(false)));
