@@ -323,9 +323,6 @@ pub(crate) struct RunningPoll {
     pub(crate) goes_on: Cell<Option<NonZeroUsize>>,
     /// It is a blocking call that asks for another thread; see *Bound threads* in `blocking.rs`.
     pub(crate) passes_on: Cell<bool>,
-    /// The number of the task, if the recorder has its begin; or 0.
-    #[cfg(any(test, feature = "recorder"))]
-    pub(crate) recorded: Cell<u64>,
 }
 
 /// Tasks that only this P's thread may run.

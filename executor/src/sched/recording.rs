@@ -12,22 +12,24 @@ impl Worker {
         &self.shared().recorder
     }
 
-    /// Notes that a poll begins.
-    #[cold]
-    pub(super) fn note_begin(&self, task: &Task) {
-        self.p.poll.recorded.set(task.header().id().as_u64());
-        self.note(EventKind::Run, task.header(), 0);
+    /// Notes that a poll begins, if polls are recorded. Returns the task's number then.
+    #[inline(always)]
+    pub(super) fn note_begin(&self, task: &Task) -> Option<u64> {
+        self.recorder().takes(Level::Full).then(|| {
+            self.note(EventKind::Run, task.header(), 0);
+            task.header().id().as_u64()
+        })
     }
 
     /// Notes that the poll has ended whose begin was noted.
     #[cold]
-    pub(super) fn note_end(&self, outcome: &Outcome) {
+    pub(super) fn note_end(&self, task: u64, outcome: &Outcome) {
         let kind = match outcome {
             Outcome::Idle => EventKind::Idle,
             Outcome::Requeue(_) => EventKind::Requeue,
             Outcome::Done(_) => EventKind::Done,
         };
-        self.write(kind, self.p.poll.recorded.take(), 0);
+        self.write(kind, task, 0);
     }
 
     /// Notes something that this thread does.

@@ -277,9 +277,7 @@ impl Worker {
             .running
             .store(task.header().address(), Relaxed);
         #[cfg(any(test, feature = "recorder"))]
-        if self.recorder().takes(crate::recorder::Level::Full) {
-            self.note_begin(&task);
-        }
+        let recorded = self.note_begin(&task);
         let (pinned, may_fork) = task.header().ways();
         let carried = pinned && task.header().is_carried();
         let address = Some(task.address());
@@ -301,8 +299,8 @@ impl Worker {
             }
         };
         #[cfg(any(test, feature = "recorder"))]
-        if p.poll.recorded.get() != 0 {
-            self.note_end(&outcome);
+        if let Some(id) = recorded {
+            self.note_end(id, &outcome);
         }
         // Also if it was aborted meanwhile: the next one that is polled may be pinned.
         let passes_on = p.poll.passes_on.take();

@@ -182,3 +182,23 @@ common::with_workers! {
         stop.store(true, SeqCst);
     }
 }
+
+// Fails if the end of a poll is forgotten for one that went on inside it.
+#[test]
+fn a_poll_around_another_has_its_end() {
+    limited(|| {
+        let runtime = one();
+        let outer = runtime.block_on(async {
+            let outer = ws_executor::spawn_local(async {
+                let inner = ws_executor::spawn_local(async {});
+                let handle = ws_executor::runtime::Handle::current();
+                handle.block_on(inner).unwrap();
+            });
+            let id = outer.id();
+            outer.await.unwrap();
+            id
+        });
+        use EventKind::{Done, Pinned, Run, Spawn};
+        assert_eq!(fate(&runtime, outer), [Spawn, Pinned, Run, Done]);
+    });
+}
