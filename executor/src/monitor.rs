@@ -139,6 +139,8 @@ struct Found {
     watches: bool,
     /// It saw threads in their start hook.
     hooks_begin: bool,
+    /// A thread has parked since the look before.
+    parked: bool,
 }
 
 /// What the monitor remembers of the workers.
@@ -149,6 +151,8 @@ struct Memory {
     /// The workers that this look has visited, and those that the one before has.
     visited: Vec<usize>,
     visited_before: Vec<usize>,
+    /// How often their threads had parked.
+    parks: u64,
 }
 
 pub(crate) struct Monitor {
@@ -220,6 +224,7 @@ impl Monitor {
             watchful: found.watchful,
             compute_only: self.compute_only.holds(),
             spare: free > 0,
+            was_spare: found.parked,
             idle: free == idle.workers() && !self.is_wanted(),
             wait: self.short_waits.take_left(),
         };
@@ -294,8 +299,10 @@ impl Monitor {
         let memory = &mut self.memory;
         std::mem::swap(&mut memory.visited, &mut memory.visited_before);
         memory.visited.clear();
+        let mut parks = 0;
         for peer in shared.peers() {
             let memory = &mut self.memory;
+            parks += peer.counters.parks.get();
             memory.visited.push(peer.index);
             memory.seen.resize(shared.peer_count(), Seen::default());
             let view = View::of(shared, peer, now);
@@ -309,6 +316,7 @@ impl Monitor {
             let verdict = classify(&view, &round, seen, &mut self.short_waits, &asked);
             self.act(shared, peer, &view, verdict);
         }
+        self.found.parked = std::mem::replace(&mut self.memory.parks, parks) != parks;
         for at in 0..self.memory.visited_before.len() {
             self.forget(self.memory.visited_before[at], now);
         }

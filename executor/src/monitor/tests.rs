@@ -27,8 +27,8 @@ use crate::{
         sleep::{Look, Sleeper},
     },
     policy::constants::{
-        GLOBAL_TICK, PACE_BUSY, PACE_FAST_LOOKS, PACE_IDLE_LOOKS, PACE_SLOW, SLACK_AFTER,
-        SLACK_TIMERS, SLICE_NS, TIMER_GRACE_NS, TIMER_SLACK,
+        GLOBAL_TICK, PACE_BUSY, PACE_FAST_LOOKS, PACE_IDLE_LOOKS, PACE_OFTEN_FREE, PACE_SLOW,
+        SLACK_AFTER, SLACK_TIMERS, SLICE_NS, TIMER_GRACE_NS, TIMER_SLACK,
     },
     runtime::{Builder, Runtime},
     sched::{
@@ -187,6 +187,24 @@ fn the_longest_period_is_as_long_as_others_can_wait() {
     for permit in [first, second] {
         idle.release(permit.expect("two are free"), None);
     }
+}
+
+#[test]
+fn a_thread_that_parked_since_the_last_look_had_a_permit_to_spare() {
+    let mut watched = Watched::new(runtime(), 2);
+    let mut longest_after = |parks: u64| {
+        for _ in 0..20 {
+            watched.peer().counters.parks.add(parks);
+            // Each look sees another poll.
+            watched.begins();
+            watched.rest();
+        }
+        watched.rest()
+    };
+    assert_eq!(longest_after(0), PACE_BUSY);
+    assert_eq!(longest_after(1), PACE_OFTEN_FREE);
+    assert_eq!(longest_after(0), PACE_BUSY);
+    watched.end();
 }
 
 /// After how many looks it would sleep for good, if it does within twenty.

@@ -10,6 +10,7 @@
 //! | [`PACE_COMPUTE_ONLY`] | only computations that fork go on (`monitor/compute_only.rs`) |
 //! | [`PACE_BUSY`] | something is under way that is not over with a look |
 //! | [`PACE_SLOW`] | a permit is free |
+//! | [`PACE_OFTEN_FREE`] | no permit is free now, but one was since the last look |
 //! | [`PACE_BUSY`] | no permit is free |
 //!
 //! A rest is shorter than the period in two cases:
@@ -25,7 +26,8 @@
 use std::time::Duration;
 
 use super::constants::{
-    PACE_BUSY, PACE_COMPUTE_ONLY, PACE_FAST, PACE_FAST_LOOKS, PACE_IDLE_LOOKS, PACE_SLOW,
+    PACE_BUSY, PACE_COMPUTE_ONLY, PACE_FAST, PACE_FAST_LOOKS, PACE_IDLE_LOOKS, PACE_OFTEN_FREE,
+    PACE_SLOW,
 };
 
 /// What the pace depends on.
@@ -40,6 +42,8 @@ pub(crate) struct Facts {
     pub(crate) compute_only: bool,
     /// A permit is free.
     pub(crate) spare: bool,
+    /// A thread has parked since the last look: a permit was free then.
+    pub(crate) was_spare: bool,
     /// No permit is taken, and nothing waits for a look.
     pub(crate) idle: bool,
     /// Time left of the shortest short wait.
@@ -107,6 +111,9 @@ fn longest(facts: &Facts) -> Duration {
         } => PACE_COMPUTE_ONLY,
         Facts { watchful: true, .. } => PACE_BUSY,
         Facts { spare: true, .. } => PACE_SLOW,
+        Facts {
+            was_spare: true, ..
+        } => PACE_OFTEN_FREE,
         _ => PACE_BUSY,
     }
 }
@@ -121,6 +128,7 @@ mod tests {
         watchful: false,
         compute_only: false,
         spare: false,
+        was_spare: false,
         idle: false,
         wait: None,
     };
@@ -169,8 +177,23 @@ mod tests {
             (facts(true, false, false), PACE_COMPUTE_ONLY),
             (facts(true, true, false), PACE_COMPUTE_ONLY),
         ];
+        // Whether one was free since the last look matters only where nothing else does.
         for (facts, longest) in table {
+            let was_spare = Facts {
+                was_spare: true,
+                ..facts
+            };
+            let longest_then = match facts {
+                Facts {
+                    compute_only: false,
+                    watchful: false,
+                    spare: false,
+                    ..
+                } => PACE_OFTEN_FREE,
+                _ => longest,
+            };
             assert_eq!(after(&mut Pace::new(), 20, &facts), longest, "{facts:?}");
+            assert_eq!(after(&mut Pace::new(), 20, &was_spare), longest_then);
         }
     }
 
