@@ -81,12 +81,12 @@
 //!
 //! # What the scheduler did
 //!
-//! With the feature `recorder`, a runtime can record what it does: what is rare or long, or each
-//! poll, as `Handle::record` says. `Handle::recording` tells what was last, at any time, without
-//! stopping a worker. Without the feature nothing is compiled in for it.
+//! A runtime records what it does: what is rare or long, or also each spawn, wake and poll, as
+//! [`Handle::record`](runtime::Handle::record) says.
+//! [`Handle::recording`](runtime::Handle::recording) tells what was last, at any time, without
+//! stopping a worker.
 //!
 //! ```
-//! # #[cfg(feature = "recorder")] {
 //! use ws::{runtime::Builder, trace::{EventKind, Level}};
 //!
 //! let runtime = Builder::new().record(Level::Full).build().expect("the system has a netpoll");
@@ -94,7 +94,6 @@
 //! let recording = runtime.handle().recording();
 //! assert!(recording.events.iter().any(|event| event.kind == EventKind::Spawn));
 //! println!("{recording}");
-//! # }
 //! ```
 //!
 //! # Systems
@@ -140,7 +139,6 @@ pub mod zbus;
 #[path = "private.rs"]
 pub mod __private;
 
-#[cfg(feature = "recorder")]
 pub use ws_executor::trace;
 pub use ws_executor::{
     Scope, block_in_place, compute, fork, fork_all, join, runtime, scope, spawn, spawn_blocking,

@@ -20,6 +20,7 @@ use crate::{
     cell::{Functions, Header, SchedulerHandle, Task, TaskRef, live::Removed, wake_quietly},
     context,
     monitor::Monitor,
+    note::event,
     permit::{env::Env, phase::ShutdownEnv},
     reports::Subject,
     sched::{Shared, config::Above},
@@ -35,7 +36,6 @@ pub(crate) static ABOVE: Above = Above {
         f();
     },
     is_inside: context::is_inside,
-    #[cfg(any(test, feature = "recorder"))]
     worker_here: |shared, f| {
         context::with_worker(|worker| {
             f(worker.filter(|worker| std::ptr::eq(Arc::as_ptr(worker.shared()), shared)));
@@ -75,8 +75,12 @@ fn of(scheduler: &SchedulerHandle) -> &Shared {
 fn schedule(scheduler: &SchedulerHandle, task: Task) {
     let shared = of(scheduler);
     context::with_worker_of(shared, |worker| match worker {
-        Some(worker) => worker.push_woken(task),
+        Some(worker) => {
+            event!(worker, Wake, task.header(), 0);
+            worker.push_woken(task);
+        }
         None => {
+            event!(shared, Wake, task.header(), 0);
             // As soon as the task is pushed it may run and end, and the runtime with it: hold it.
             let shared = shared.strong();
             shared.push_foreign(task);

@@ -51,7 +51,6 @@ mod permit;
 // The models use only what belongs to their protocols.
 #[cfg_attr(ws_loom, allow(dead_code, unused_imports))]
 mod policy;
-#[cfg(any(test, feature = "recorder"))]
 mod recorder;
 #[cfg(not(ws_loom))]
 mod reports;
@@ -80,7 +79,7 @@ pub mod time;
 mod timer;
 
 /// What the scheduler did: see [`Handle::recording`](runtime::Handle::recording).
-#[cfg(all(any(test, feature = "recorder"), not(ws_loom)))]
+#[cfg(not(ws_loom))]
 pub mod trace {
     pub use crate::recorder::{Event, EventKind, Level, Recording, UnknownLevel};
 }

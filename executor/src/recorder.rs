@@ -1,5 +1,4 @@
-//! The flight recorder: what the scheduler did last, there when somebody asks for it (feature
-//! `recorder`).
+//! The flight recorder: what the scheduler did last, there when somebody asks for it.
 //!
 //! # Which thread writes where
 //!
@@ -27,14 +26,20 @@
 //!
 //! # How much
 //!
-//! Nothing by default. [`Level::Sparse`] has what is rare or long: steals, parks, wake-ups,
-//! permits that are taken, blocking calls, timers and sockets that came. [`Level::Full`] has each
-//! spawn, each way into a queue and each poll besides. A place that may record costs one load and
-//! one branch at any level ([`Recorder::takes`]): a poll and its queue have five of them. The level
-//! may be changed at any time. What other threads do at that moment is recorded or not.
+//! | level | what |
+//! | --- | --- |
+//! | [`Level::Off`] | nothing |
+//! | [`Level::Sparse`], the default | what is rare or long: steals, parks, wake-ups of threads, permits that are taken, blocking calls, timers and sockets that came |
+//! | [`Level::Full`] | besides, each spawn, wake and poll |
 //!
-//! Without the feature there is no such branch either. With it, also while it is off, a poll of a
-//! task that yields takes 6 % more instructions, and a spawn 4 %: too much to be there for all.
+//! A place that may record costs one load and one branch at any level ([`Recorder::takes`]). What
+//! happens to each task has four: its spawn, its wake, and the two ends of a poll. Where a task goes
+//! into a queue there were seven more, which cost a yield 4 % of its instructions. These are only
+//! there with the feature `queue-records`, for tests. The level may be changed at any time. What
+//! other threads do at that moment is recorded or not.
+//!
+//! Rejected: a copy of the level in each P, which the owner refreshes. It saves nothing where the
+//! level is read from a line that all threads have and none writes.
 //!
 //! # The time
 //!

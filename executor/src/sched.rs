@@ -43,7 +43,7 @@ pub(crate) mod priority;
 pub(crate) mod processor;
 #[cfg(not(ws_loom))]
 pub(crate) mod push;
-#[cfg(all(any(test, feature = "recorder"), not(ws_loom)))]
+#[cfg(not(ws_loom))]
 mod recording;
 #[cfg(not(ws_loom))]
 mod search;

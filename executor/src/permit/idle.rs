@@ -187,6 +187,7 @@ impl Idle {
 
     /// After a push: takes a permit for a new spinner, if no thread spins and one is free. The
     /// caller wakes a thread with them, or releases them.
+    #[inline]
     pub(crate) fn submit(&self, backlog: usize) -> Option<(Permit, Spinning)> {
         // Ordering: SeqCst: the fence of *The spinning hand-over*; it stands between the caller's
         // push and the look at the counts, and pairs with those in `release` and `stop_spinning`.

@@ -19,11 +19,11 @@ use crate::cell::{Header, Id};
 #[repr(u8)]
 pub enum Level {
     /// Nothing.
-    #[default]
     Off,
     /// What is rare or long: [`EventKind`] says which.
+    #[default]
     Sparse,
-    /// Besides, each spawn, each way into a queue and each poll.
+    /// Besides, each spawn, each wake and each poll.
     Full,
 }
 
@@ -111,23 +111,29 @@ kinds! {
         Spawn: Full, Task;
         /// The task was forked: it runs when the poll that goes on has ended. [`Level::Full`].
         Fork: Full, Task;
-        /// The task was put into `runnext`. [`Level::Full`].
+        /// The task was put into `runnext`. Needs the feature
+        /// `queue-records`.
         RunNext: Full, Task;
-        /// The task was put into the local queue. [`Level::Full`].
+        /// The task was put into the local queue. Needs the feature
+        /// `queue-records`.
         Local: Full, Task;
-        /// The task was put into the ordered queue of the P, for its priority. [`Level::Full`].
+        /// The task was put into the ordered queue of the P, for its priority. Needs the feature
+        /// `queue-records`.
         Ordered: Full, Task;
-        /// The task was put into the queue for all. [`Level::Full`].
+        /// The task was put into the queue for all. Needs the feature
+        /// `queue-records`.
         Global: Full, Task;
         /// The local queue was full: half of it, and the task of the record before, went to the
         /// global queue; the number is how many.
         Overflow: Sparse, Number;
-        /// The task was put into the queue of the thread that it is pinned to. [`Level::Full`].
+        /// The task was put into the queue of the thread that it is pinned to. Needs the feature
+        /// `queue-records`.
         Pinned: Full, Task;
         /// The task has forked, and waits on the fork deque, where thieves may take it.
-        /// [`Level::Full`].
+        /// Needs the feature `queue-records`.
         ParentOffered: Full, Task;
-        /// The task, which has forked, goes on where it was: no thread took it. [`Level::Full`].
+        /// The task, which has forked, goes on where it was: no thread took it. Needs
+        /// the feature `queue-records`.
         ParentResumed: Full, Task;
         /// The task, which has forked, was stolen from the P of the number.
         ParentStolen: Sparse, Task;
@@ -139,6 +145,10 @@ kinds! {
         /// A branch of a join was stolen from the P of the number, by a search or at a waiting
         /// join.
         BranchStolen: Sparse, Number;
+        /// The task waited, and was woken by what this thread does: by the task whose poll goes on, or
+        /// else by a socket, a timer or a thread from outside. A task that is woken during its own poll
+        /// has a [`Requeue`](Self::Requeue) instead. [`Level::Full`].
+        Wake: Full, Task;
         /// A poll of the task begins. [`Level::Full`].
         Run: Full, Task;
         /// The poll of the task has ended, and it waits. [`Level::Full`].
@@ -153,9 +163,9 @@ kinds! {
         /// The thread has woken up.
         Unpark: Sparse, Number;
         /// The thread of the P of the number is woken, with a permit.
-        Wake: Sparse, Number;
+        WakeThread: Sparse, Number;
         /// A thread is to be started, with a permit.
-        Start: Sparse, Number;
+        StartThread: Sparse, Number;
         /// The permit of the P of the number was taken: its thread is stuck.
         Revoke: Sparse, Number;
         /// The thread has come to a fork, and gives its permit to tasks that are ready and have
@@ -213,7 +223,7 @@ impl fmt::Display for Event {
             EventKind::ParentStolen
             | EventKind::RunNextStolen
             | EventKind::BranchStolen
-            | EventKind::Wake
+            | EventKind::WakeThread
             | EventKind::Revoke => write!(f, ", P {}", self.number),
             EventKind::Overflow | EventKind::Return | EventKind::Timers | EventKind::Netpoll => {
                 write!(f, ", {}", self.number)

@@ -3,7 +3,6 @@
 use std::{env::VarError, str::FromStr, sync::Arc as StdArc, time::Duration};
 
 use super::{BuildError, Handle, Runtime, cpus};
-#[cfg(any(test, feature = "recorder"))]
 use crate::recorder::Level;
 use crate::{
     given::{self, ABOVE},
@@ -30,7 +29,6 @@ const THREADS_MAX: usize = 1 << 15;
 /// queues, would cost more than the work.
 const WORKERS_MAX: usize = 1024;
 /// The most bytes of a recorder for each P.
-#[cfg(any(test, feature = "recorder"))]
 const RECORDER_MAX: usize = 1 << 30;
 /// The environment's word on the number of workers.
 const WORKERS_VARIABLE: &str = "WS_WORKERS";
@@ -90,7 +88,6 @@ pub struct Builder {
     stall: Stall,
     reports: Reports,
     hooks: Hooks,
-    #[cfg(any(test, feature = "recorder"))]
     recorder: (usize, Option<Level>),
 }
 
@@ -122,7 +119,6 @@ impl Builder {
             stall: Stall::default(),
             reports: Reports::default(),
             hooks: Hooks::default(),
-            #[cfg(any(test, feature = "recorder"))]
             recorder: (1 << 20, None),
         }
     }
@@ -372,8 +368,7 @@ impl Builder {
     /// taken in pieces of 64 KiB as they are needed. One more of these is for threads that are no
     /// workers.
     ///
-    /// With 0 there is no recorder. Needs the feature `recorder`.
-    #[cfg(any(test, feature = "recorder"))]
+    /// With 0 there is no recorder.
     pub fn recorder(mut self, bytes: usize) -> Self {
         self.recorder.0 = bytes;
         self
@@ -383,8 +378,7 @@ impl Builder {
     /// otherwise.
     ///
     /// Without it, the environment variable `WS_RECORD` says so: `off`, `sparse` or `full`. Without
-    /// that, it is [`Level::Off`]. Needs the feature `recorder`.
-    #[cfg(any(test, feature = "recorder"))]
+    /// that, it is [`Level::Sparse`].
     pub fn record(mut self, level: Level) -> Self {
         self.recorder.1 = Some(level);
         self
@@ -546,7 +540,6 @@ impl Builder {
                 ),
             ));
         }
-        #[cfg(any(test, feature = "recorder"))]
         let recorder = recorder(self.recorder)?;
         if self.thread_name.contains('\0') {
             return Err(BuildError::knob(
@@ -572,13 +565,11 @@ impl Builder {
             hooks: self.hooks,
             host: self.host,
             above: &ABOVE,
-            #[cfg(any(test, feature = "recorder"))]
             recorder,
         })
     }
 }
 
-#[cfg(any(test, feature = "recorder"))]
 fn recorder((bytes, level): (usize, Option<Level>)) -> Result<(usize, Level), BuildError> {
     if bytes > RECORDER_MAX {
         return Err(BuildError::knob(
@@ -594,7 +585,6 @@ fn recorder((bytes, level): (usize, Option<Level>)) -> Result<(usize, Level), Bu
 }
 
 /// What `WS_RECORD` says.
-#[cfg(any(test, feature = "recorder"))]
 fn level_from_environment() -> Result<Level, BuildError> {
     const VARIABLE: &str = "WS_RECORD";
     let text = std::env::var_os(VARIABLE).unwrap_or_default();

@@ -31,12 +31,10 @@ pub(crate) struct Config {
     pub(crate) host: Host,
     pub(crate) above: &'static Above,
     /// The recorder's bytes for each P, and how much it records at first.
-    #[cfg(any(test, feature = "recorder"))]
     pub(crate) recorder: (usize, crate::recorder::Level),
 }
 
 /// What is called with a worker, or with none.
-#[cfg(any(test, feature = "recorder"))]
 pub(crate) type OfWorker<'a> = dyn FnMut(Option<&Worker>) + 'a;
 
 /// What the layers above give the scheduler. See `given.rs`.
@@ -50,7 +48,6 @@ pub(crate) struct Above {
     /// Whether this thread is a worker of the runtime, or in a `block_on` of it.
     pub(crate) is_inside: fn(&Arc<Shared>) -> bool,
     /// Calls the function with the worker of the runtime that this thread is, if it is one.
-    #[cfg(any(test, feature = "recorder"))]
     pub(crate) worker_here: fn(&Shared, &mut OfWorker<'_>),
     /// The monitor: watches until it has to stand in as a worker, with that P, or the runtime
     /// closes.

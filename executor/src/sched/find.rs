@@ -85,7 +85,7 @@ use super::{
 };
 use crate::{
     cell::{DEFAULT_PRIORITY, Task},
-    note::event,
+    note::{event, way},
     permit::{env::Env, idle::WorkerState, phase::ShutdownEnv, sleep::Sleeper},
     policy::{
         Heuristic,
@@ -441,7 +441,7 @@ impl Worker {
             && (p.lrq.is_empty() || !Tick(p.peer.progress.ticks.load(Relaxed)).is_for_timers())
             && let Some(task) = p.forks.parents.pop()
         {
-            event!(self, ParentResumed, task.header(), 0);
+            way!(self, ParentResumed, task.header());
             return Some(task);
         }
         if let Some(task) = p.lrq.pop() {

@@ -14,7 +14,7 @@
 use std::{future::Future, panic::Location, ptr::NonNull};
 
 use super::{Shared, Worker};
-use crate::note::event;
+use crate::note::{event, way};
 use crate::{
     cell::{
         Extra, Header, Id, JoinCell, Parts, Place, SchedulerHandle, Task, TaskRef, live::LiveOwner,
@@ -36,7 +36,6 @@ pub(crate) fn fresh_id() -> Id {
 }
 
 /// The id of the newest task in the process, or a later one.
-#[cfg(any(test, feature = "recorder"))]
 pub(crate) fn newest_id() -> u64 {
     NEXT_ID.load(Relaxed)
 }
@@ -56,13 +55,13 @@ impl Shared {
     /// Queues a task from a thread that has no P of this runtime.
     pub(crate) fn push_foreign(&self, task: Task) {
         if task.header().is_plain() {
-            event!(self, Global, task.header(), 0);
+            way!(self, Global, task.header());
             self.push_plain(task);
         } else if task.header().is_pinned() {
-            event!(self, Pinned, task.header(), 0);
+            way!(self, Pinned, task.header());
             self.push_pinned(task);
         } else {
-            event!(self, Global, task.header(), 0);
+            way!(self, Global, task.header());
             self.push(task);
         }
     }

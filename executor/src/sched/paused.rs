@@ -107,7 +107,7 @@ use super::{
 };
 use crate::{
     cell::Task,
-    note::event,
+    note::way,
     park::Parker,
     permit::{env::Env, sleep::Sleeper},
     policy::constants::{FAILED_WAIT, GLOBAL_TICK},
@@ -594,7 +594,7 @@ impl Worker {
             1 => p.pinned.ready.borrow_mut().remove(at),
             2 => p.runnext.take(),
             3 => p.forks.parents.pop().inspect(|_task| {
-                event!(self, ParentResumed, _task.header(), 0);
+                way!(self, ParentResumed, _task.header());
             }),
             _ => {
                 (0..at)

@@ -63,7 +63,7 @@ use super::{
 };
 use crate::{
     cell::{DEFAULT_PRIORITY, Task, TaskRef},
-    note::event,
+    note::way,
     permit::env::Env,
     policy::{
         share::Waiting,
@@ -161,7 +161,7 @@ impl Worker {
             self.shared.push_foreign(task);
             return false;
         }
-        event!(self, Ordered, task.header(), 0);
+        way!(self, Ordered, task.header());
         self.shared.queues.ordered.mark_used();
         match self.own_ordered().push(task) {
             Ok(()) => true,

@@ -79,7 +79,6 @@ pub(crate) struct Peer {
     pub(crate) handed: HandedCall,
     pub(crate) counters: Counters,
     /// What its thread did last.
-    #[cfg(any(test, feature = "recorder"))]
     pub(crate) ring: crate::recorder::Ring,
 }
 
@@ -415,7 +414,7 @@ impl Processor {
         runtime: *const (),
         functions: &'static Functions,
         timers: Arc<TimerShard>,
-        #[cfg(any(test, feature = "recorder"))] ring: crate::recorder::Ring,
+        ring: crate::recorder::Ring,
         seed: u64,
     ) -> Self {
         let (lrq, stealer) = local_queue();
@@ -460,7 +459,6 @@ impl Processor {
             flags: Flags::default(),
             handed: HandedCall::new(),
             counters: Counters::default(),
-            #[cfg(any(test, feature = "recorder"))]
             ring,
         };
         Self {

@@ -50,7 +50,7 @@ use super::{
 };
 use crate::{
     cell::{Extra, Id, Parts, SchedulerHandle, Task, TaskRef, live::Removed, task_of},
-    note::event,
+    note::{event, way},
     permit::env::Env,
     policy::{
         Heuristic,
@@ -98,7 +98,7 @@ impl Worker {
     fn push_special(&self, task: Task) {
         if task.header().is_pinned() {
             if self.is_own_scheduler(task.header().scheduler()) {
-                event!(self, Pinned, task.header(), 0);
+                way!(self, Pinned, task.header());
                 self.p.pinned.ready.borrow_mut().push_back(task);
             } else {
                 self.shared.push_foreign(task);
@@ -128,7 +128,7 @@ impl Worker {
     /// A task that has just forked: to the tail of the fork deque, and wakes a thread that could
     /// take it.
     pub(super) fn push_parent(&self, task: Task) {
-        event!(self, ParentOffered, task.header(), 0);
+        way!(self, ParentOffered, task.header());
         self.p.forks.parents.push(task);
         self.wake_one();
     }
@@ -140,7 +140,7 @@ impl Worker {
             self.shared.push_foreign(task);
             return;
         }
-        event!(self, RunNext, task.header(), 0);
+        way!(self, RunNext, task.header());
         match self.p.runnext.put(task) {
             Some(displaced) => self.push_back(displaced),
             None => self.wake_for_lone_runnext(),
@@ -187,7 +187,7 @@ impl Worker {
     /// Unlike a new task, it does not send half of the queue there: that half has not had its turn.
     /// With 10,000 tasks that always want to go on, each task that came from the global queue sent
     /// 128 there, and some waited for twelve turns of all.
-    #[inline]
+    #[inline(always)]
     pub(super) fn push_again(&self, task: Task) {
         if self.p.lrq.is_full() {
             self.push_to_all(task);
@@ -220,7 +220,7 @@ impl Worker {
             self.shared.push_foreign(task);
             return false;
         }
-        event!(self, Local, task.header(), 0);
+        way!(self, Local, task.header());
         match self.p.lrq.push(task) {
             Ok(()) => true,
             Err(batch) => {
@@ -273,7 +273,7 @@ impl Worker {
             }
             self.push_next(task);
         } else if task.header().is_pinned() {
-            event!(self, Pinned, task.header(), 0);
+            way!(self, Pinned, task.header());
             self.p.pinned.spawn(task);
         } else if task.header().is_ordered() {
             self.push_ordered(task);
@@ -326,7 +326,7 @@ impl Worker {
         let Some(permit) = permit.or_else(|| self.peer().state.revoke()) else {
             return shared.push_foreign(call);
         };
-        event!(self, Global, call.header(), 0);
+        way!(self, Global, call.header());
         self.peer().counters.wakeups.add(1);
         if let Err(call) = shared.hand_call(call, permit, shared.idle.spin()) {
             shared.push_foreign(call);

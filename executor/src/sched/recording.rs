@@ -12,17 +12,13 @@ impl Worker {
         &self.shared().recorder
     }
 
-    /// Notes that a poll begins, if polls are recorded. Returns the task's number then.
-    #[inline(always)]
-    pub(super) fn note_begin(&self, task: &Task) -> Option<u64> {
-        self.recorder().takes(Level::Full).then(|| {
-            self.note(EventKind::Run, task.header(), 0);
-            task.header().id().as_u64()
-        })
+    /// Notes that a poll begins. Returns the task's number.
+    pub(super) fn note_begin(&self, task: &Task) -> u64 {
+        self.note(EventKind::Run, task.header(), 0);
+        task.header().id().as_u64()
     }
 
     /// Notes that the poll has ended whose begin was noted.
-    #[cold]
     pub(super) fn note_end(&self, task: u64, outcome: &Outcome) {
         let kind = match outcome {
             Outcome::Idle => EventKind::Idle,

@@ -53,7 +53,6 @@ pub(crate) struct Shared {
     pub(crate) threads: RuntimeThreads,
     pub(crate) end: End,
     pub(crate) reports: Reporter,
-    #[cfg(any(test, feature = "recorder"))]
     pub(super) recorder: crate::recorder::Recorder,
     pub(crate) monitor: Signals,
 }
@@ -93,7 +92,6 @@ impl Shared {
         let netpoll = Netpoll::new()?;
         let processors = config.processors_max();
         let time = Time::new(&config, clock, &netpoll, processors);
-        #[cfg(any(test, feature = "recorder"))]
         let recorder = {
             let (memory, level) = config.recorder;
             crate::recorder::Recorder::new(memory, level, time.clock())
@@ -123,7 +121,6 @@ impl Shared {
                 io: Io::new(netpoll),
                 end: End::new(),
                 reports: Reporter::new(config.reports),
-                #[cfg(any(test, feature = "recorder"))]
                 recorder,
                 monitor: Signals::default(),
                 config,
@@ -201,7 +198,6 @@ impl Shared {
             self.this.as_ptr().cast(),
             self.config.above.task_functions,
             Arc::new(timers),
-            #[cfg(any(test, feature = "recorder"))]
             self.recorder.ring(),
             self.config.seed,
         ));
@@ -364,7 +360,7 @@ impl Env for Shared {
     }
 
     fn start_thread(&self, permit: Permit, spinning: Spinning) {
-        event!(self, Start, (), 0);
+        event!(self, StartThread, (), 0);
         self.start_worker(permit, spinning);
     }
 
@@ -377,9 +373,8 @@ impl Env for Shared {
         }
     }
 
-    #[cfg(any(test, feature = "recorder"))]
     fn unpark(&self, peer: &Peer) {
-        event!(self, Wake, (), peer.index);
+        event!(self, WakeThread, (), peer.index);
         peer.thread.parker.unpark(|| self.interrupt());
     }
 

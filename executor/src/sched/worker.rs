@@ -35,6 +35,7 @@ use crate::{
     },
     policy::forks::fork_slice_is_over,
     queue::Batch,
+    recorder::Level,
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
@@ -269,6 +270,23 @@ impl Worker {
 
     /// Polls a task, and puts it where it belongs.
     pub(super) fn poll(&self, task: Task) {
+        // Asked once, for both ends of the poll.
+        if self.recorder().takes(Level::Full) {
+            self.poll_and_record(task);
+        } else {
+            self.poll_as(task, false);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn poll_and_record(&self, task: Task) {
+        self.poll_as(task, true);
+    }
+
+    /// Compiled twice: an answer that is kept during the poll costs a yield 5 instructions.
+    #[inline(always)]
+    fn poll_as(&self, task: Task, is_recorded: bool) {
         self.found_work();
         let p = &*self.p;
         p.peer.counters.polls.add(1);
@@ -276,8 +294,7 @@ impl Worker {
             .progress
             .running
             .store(task.header().address(), Relaxed);
-        #[cfg(any(test, feature = "recorder"))]
-        let recorded = self.note_begin(&task);
+        let recorded = is_recorded.then(|| self.note_begin(&task));
         let (pinned, may_fork) = task.header().ways();
         let carried = pinned && task.header().is_carried();
         let address = Some(task.address());
@@ -298,7 +315,6 @@ impl Worker {
                 None => return,
             }
         };
-        #[cfg(any(test, feature = "recorder"))]
         if let Some(id) = recorded {
             self.note_end(id, &outcome);
         }
