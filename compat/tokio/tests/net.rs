@@ -1,6 +1,10 @@
 //! Sockets, where tokio's own tests do not look: giving way, the words of panics and errors,
 //! buffers that are not initialised.
 
+#[path = "../../../executor/tests/common/skip.rs"]
+#[cfg(target_os = "linux")]
+mod skip;
+
 use std::{
     io::{self, ErrorKind},
     mem::MaybeUninit,
@@ -553,5 +557,55 @@ fn operations_of_the_users_take_from_the_budget() {
             let interest = Interest::WRITABLE;
             here.async_io_mut(interest, |_| Ok(())).await.unwrap();
         }
+    });
+}
+
+/// The name of the listener that [`the_peer_in_the_child`] connects to.
+#[cfg(target_os = "linux")]
+const PEER: &str = "TOKIO_TEST_PEER_CHILD";
+
+// Not a test by itself.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_peer_in_the_child() {
+    use std::os::{linux::net::SocketAddrExt, unix::net};
+    if let Ok(name) = std::env::var(PEER) {
+        let addr = net::SocketAddr::from_abstract_name(name).unwrap();
+        let mut stream = net::UnixStream::connect_addr(&addr).unwrap();
+        // Until the other side is gone.
+        std::io::Read::read(&mut stream, &mut [0]).unwrap();
+    }
+}
+
+// Fails if the user is taken for the group. Only root has children of other users.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_peer_has_the_user_and_the_group_of_its_process() {
+    use std::os::unix::{fs::MetadataExt, process::CommandExt};
+    const USER: u32 = 65534;
+    const GROUP: u32 = 65533;
+    if std::fs::metadata("/proc/self").unwrap().uid() != 0 {
+        return skip::skipped("a peer of another user: only root has children of other users");
+    }
+    let name = format!("ws-tokio-peer-{}", std::process::id());
+    current().block_on(async {
+        let listener = UnixListener::bind(format!("\0{name}")).unwrap();
+        // Its path may be in a directory that the other user may not look into.
+        let mut child = std::process::Command::new("/proc/self/exe")
+            .args(["--exact", "the_peer_in_the_child"])
+            .env(PEER, name)
+            .stdout(std::process::Stdio::null())
+            .current_dir("/")
+            .gid(GROUP)
+            .uid(USER)
+            .spawn()
+            .unwrap();
+        let accepted = tokio::time::timeout(Duration::from_secs(60), listener.accept()).await;
+        let (stream, _) = accepted.expect("the child has not come").unwrap();
+        let cred = stream.peer_cred().unwrap();
+        assert_eq!((cred.uid(), cred.gid()), (USER, GROUP));
+        assert_eq!(cred.pid(), Some(child.id().cast_signed()));
+        drop(stream);
+        assert!(child.wait().unwrap().success());
     });
 }

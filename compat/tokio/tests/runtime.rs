@@ -1,9 +1,12 @@
 //! Runtimes, where tokio's own tests do not look: their end, hooks, names, and what a join costs.
 
 use std::{
+    cell::Cell,
+    collections::HashMap,
     future::poll_fn,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Mutex,
+        Arc, Barrier, Mutex, Once,
         atomic::{AtomicUsize, Ordering::SeqCst},
         mpsc,
     },
@@ -15,7 +18,7 @@ use std::{
 use tokio::{
     net::TcpListener,
     runtime::{Builder, Handle, LocalRuntime, Runtime},
-    task::{self, JoinHandle, LocalSet},
+    task::{self, JoinHandle, JoinSet, LocalSet},
     time::sleep,
 };
 
@@ -391,4 +394,170 @@ fn the_panic_of_a_task_goes_on_in_join_all() {
         });
     }));
     assert_eq!(joined.unwrap_err().downcast_ref(), Some(&7_u32));
+}
+
+// Fails if the time does not reach the runtime: the thread that idles longer would be the first to
+// end.
+#[test]
+fn an_idle_thread_ends_after_the_time_that_it_was_given() {
+    const CALLS: usize = 4;
+    let (told, ends) = mpsc::channel();
+    let times = [
+        ("late", Duration::from_secs(3600)),
+        ("soon", Duration::from_millis(1)),
+    ];
+    let _runtimes = times.map(|(which, keep_alive)| {
+        let told = told.clone();
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_keep_alive(keep_alive)
+            .on_thread_stop(move || _ = told.send(which))
+            .build()
+            .unwrap();
+        // So many threads there must be, more than are needed afterwards.
+        let all = Arc::new(Barrier::new(CALLS));
+        let calls = [(); CALLS].map(|()| {
+            let all = all.clone();
+            runtime.spawn_blocking(move || _ = all.wait())
+        });
+        for call in calls {
+            runtime.block_on(call).unwrap();
+        }
+        runtime
+    });
+    let first = ends.recv_timeout(Duration::from_secs(60));
+    assert_eq!(first.expect("no thread has ended"), "soon");
+}
+
+#[test]
+fn a_thread_tells_before_and_after_it_sleeps() {
+    for mut builder in [Builder::new_multi_thread(), Builder::new_current_thread()] {
+        let (told, tells) = mpsc::channel();
+        let calls = Arc::new(Mutex::new(HashMap::<_, Vec<_>>::new()));
+        let hook = |what| {
+            let (calls, told) = (calls.clone(), told.clone());
+            move || {
+                let mut calls = calls.lock().unwrap();
+                calls.entry(thread::current().id()).or_default().push(what);
+                // The other side waits for the first one only.
+                let _ = told.send(what);
+            }
+        };
+        let runtime = builder
+            .worker_threads(1)
+            .on_thread_park(hook("sleeps"))
+            .on_thread_unpark(hook("woke up"))
+            .build()
+            .unwrap();
+        let (end, ends) = tokio::sync::oneshot::channel();
+        let ender = thread::spawn(move || {
+            let first = tells.recv_timeout(Duration::from_secs(60));
+            assert_eq!(first.expect("no thread sleeps"), "sleeps");
+            end.send(()).unwrap();
+        });
+        runtime.block_on(runtime.spawn(ends)).unwrap().unwrap();
+        ender.join().unwrap();
+        drop(runtime);
+        let calls = calls.lock().unwrap();
+        for pair in calls.values().flat_map(|of_thread| of_thread.chunks(2)) {
+            assert_eq!(pair, ["sleeps", "woke up"], "{calls:?}");
+        }
+    }
+}
+
+/// The file of the place where it panics.
+fn panics_in(f: impl FnOnce()) -> Option<String> {
+    thread_local! {
+        static FILE: Cell<Option<String>> = const { Cell::new(None) };
+    }
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let others = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            FILE.set(info.location().map(|place| place.file().to_owned()));
+            others(info);
+        }));
+    });
+    catch_unwind(AssertUnwindSafe(f)).unwrap_err();
+    FILE.take()
+}
+
+#[test]
+fn a_panic_for_want_of_a_runtime_is_at_the_callers_place() {
+    let calls: [(&str, fn()); 7] = [
+        ("Handle::current", || drop(Handle::current())),
+        ("spawn", || drop(tokio::spawn(async {}))),
+        ("spawn_blocking", || drop(task::spawn_blocking(|| ()))),
+        ("spawn_local", || drop(task::spawn_local(async {}))),
+        ("JoinSet::spawn", || _ = JoinSet::new().spawn(async {})),
+        ("JoinSet::spawn_blocking", || {
+            _ = JoinSet::new().spawn_blocking(|| ())
+        }),
+        ("JoinSet::spawn_local", || {
+            _ = JoinSet::new().spawn_local(async {})
+        }),
+    ];
+    for (name, call) in calls {
+        assert_eq!(panics_in(call).as_deref(), Some(file!()), "{name}");
+    }
+}
+
+#[test]
+fn a_task_of_a_local_runtime_on_another_thread_panics_at_the_callers_place() {
+    let runtime = LocalRuntime::new().unwrap();
+    let handle = runtime.handle().clone();
+    let elsewhere = thread::spawn(move || {
+        let _entered = handle.enter();
+        panics_in(|| drop(task::spawn_local(async {})))
+    });
+    assert_eq!(elsewhere.join().unwrap().as_deref(), Some(file!()));
+}
+
+#[test]
+fn tasks_that_nobody_runs_yet_are_counted() {
+    let runtime = Builder::new_current_thread().build().unwrap();
+    let metrics = runtime.metrics();
+    assert_eq!(metrics.global_queue_depth(), 0);
+    drop(runtime.spawn(std::future::pending::<()>()));
+    let tasks = [(); 3].map(|()| runtime.spawn(async {}));
+    assert_eq!(metrics.global_queue_depth(), 4);
+    for task in tasks {
+        runtime.block_on(task).unwrap();
+    }
+    assert_eq!(metrics.global_queue_depth(), 0);
+    assert_eq!(metrics.num_alive_tasks(), 1);
+}
+
+// The future that `block_on` was given wakes itself at each poll.
+#[test]
+fn so_many_tasks_run_before_the_future_has_its_turn_again() {
+    for (given, interval) in [(Some(1), 1), (Some(3), 3), (None, 61)] {
+        let mut builder = Builder::new_current_thread();
+        if let Some(interval) = given {
+            builder.event_interval(interval);
+        }
+        let runtime = builder.build().unwrap();
+        let ran = Arc::new(AtomicUsize::new(0));
+        for _ in 0..200 {
+            let ran = ran.clone();
+            runtime.spawn(async move { ran.fetch_add(1, SeqCst) });
+        }
+        let mut seen = Vec::new();
+        runtime.block_on(poll_fn(|cx| {
+            seen.push(ran.load(SeqCst));
+            cx.waker().wake_by_ref();
+            if seen.len() < 3 {
+                Poll::Pending
+            } else {
+                Poll::Ready(())
+            }
+        }));
+        assert_eq!(seen, [0, interval, 2 * interval]);
+    }
+}
+
+#[test]
+#[should_panic = "event_interval must be greater than 0"]
+fn some_task_must_run_before_events_have_their_turn() {
+    Builder::new_current_thread().event_interval(0);
 }

@@ -127,14 +127,15 @@ pub(super) fn is_polling() -> bool {
 fn current() -> Option<(Spawner, &'static str)> {
     let of_runtime = with_host(|host| {
         let host = host.flatten().filter(|host| host.local)?;
-        let queue = host.queue.as_ref()?;
-        assert!(
-            queue.is_of_this_thread(),
-            "Local tasks can only be spawned on a LocalRuntime from the thread the runtime was \
-             created on"
-        );
-        Some((queue.clone(), "task"))
+        Some((host.queue.clone()?, "task"))
     });
+    assert!(
+        of_runtime
+            .as_ref()
+            .is_none_or(|(queue, _)| queue.is_of_this_thread()),
+        "Local tasks can only be spawned on a LocalRuntime from the thread the runtime was created \
+         on"
+    );
     of_runtime.or_else(|| Some((ws::LocalSet::current()?.into_spawner(), "local")))
 }
 
