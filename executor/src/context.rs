@@ -327,6 +327,24 @@ pub(crate) fn with_current<R>(f: impl FnOnce(Option<(&Arc<Shared>, Option<&Worke
     })
 }
 
+/// The same, but this thread becomes no worker by need.
+pub(crate) fn with_entered<R>(f: impl FnOnce(Option<(&Shared, Option<&Worker>)>) -> R) -> R {
+    let shared = CONTEXT.with(|context| {
+        // SAFETY: by the invariant.
+        unsafe { context.top.get().as_ref() }.map(|frame| frame.shared)
+    });
+    let Some(shared) = shared else { return f(None) };
+    // SAFETY: by the invariant; it is read at once.
+    let address = Arc::as_ptr(unsafe { &*shared });
+    with_worker(|worker| {
+        match worker.filter(|worker| ptr::eq(Arc::as_ptr(worker.shared()), address)) {
+            Some(worker) => f(Some((worker.shared(), Some(worker)))),
+            // SAFETY: as in `with_current`.
+            None => f(Some((&unsafe { &*shared }.clone(), None))),
+        }
+    })
+}
+
 /// Runs `f` on the runtime, if it is there. If this thread is one of its workers, no count of
 /// references is taken.
 pub(crate) fn with_shared(shared: &Weak<Shared>, f: impl FnOnce(&Shared)) {

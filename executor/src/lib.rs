@@ -78,11 +78,8 @@ pub mod time;
 #[cfg(not(ws_loom))]
 mod timer;
 
-/// What the scheduler did: see [`Handle::recording`](runtime::Handle::recording).
 #[cfg(not(ws_loom))]
-pub mod trace {
-    pub use crate::recorder::{Event, EventKind, Level, Recording, UnknownLevel};
-}
+pub mod trace;
 
 #[cfg(not(ws_loom))]
 #[doc(hidden)]

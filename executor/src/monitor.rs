@@ -91,16 +91,19 @@ mod classify;
 mod compute_only;
 mod detached;
 mod observe;
+mod queued;
 
 use std::{task::Waker, time::Duration};
 
 use classify::{Round, Seen, classify};
 use compute_only::ComputeOnly;
 use observe::{Asked, View};
+use queued::Queued;
 
 use crate::{
     cell::Task,
     no_unwind::NoUnwind,
+    note::event,
     permit::{env::Env, keeper::KeeperEnv},
     policy::{
         constants::PACE_FAST,
@@ -165,6 +168,7 @@ pub(crate) struct Monitor {
     short_waits: ShortWaits,
     foreign_wakers: Watch,
     reports: Reports,
+    queued: Queued,
     wakers: Vec<Waker>,
     /// Where a stuck worker's queue is emptied into.
     scratch: LocalQueue<Task>,
@@ -182,6 +186,7 @@ impl Monitor {
             short_waits: ShortWaits::new(),
             foreign_wakers: Watch::default(),
             reports: Reports::default(),
+            queued: Queued::default(),
             wakers: Vec::new(),
             scratch,
         }
@@ -286,6 +291,7 @@ impl Monitor {
         self.visit_all(shared, now, asked || before.again);
         self.compute_only.look(shared, now);
         self.found.hooks_begin = shared.look_at_start_hooks(now);
+        self.queued.look(shared, now);
         self.found.acted |= self.wake_for_work(shared);
         // Once: a thread that stands still from this look to the next is known to be blocked, or
         // computes.
@@ -332,6 +338,9 @@ impl Monitor {
             }
             self.short_waits.end(&mut seen.wait);
             self.compute_only.forget(index);
+            if seen.long {
+                event!(self.shared, LongPollEnd, (), index);
+            }
         }
     }
 }

@@ -29,14 +29,14 @@
 //! | level | what |
 //! | --- | --- |
 //! | [`Level::Off`] | nothing |
-//! | [`Level::Sparse`], the default | what is rare or long: steals, parks, wake-ups of threads, permits that are taken, blocking calls, timers and sockets that came |
+//! | [`Level::Sparse`], the default | what is rare or long: steals, parks, wake-ups of threads, permits that are taken, blocking calls, timers and sockets that came, long polls, stalls, how long the queues are, and the program's own marks and spans |
 //! | [`Level::Full`] | besides, each spawn, wake and poll |
 //!
 //! A place that may record costs one load and one branch at any level ([`Recorder::takes`]). What
-//! happens to each task has four: its spawn, its wake, and the two ends of a poll. Where a task goes
-//! into a queue there were seven more, which cost a yield 4 % of its instructions. These are only
-//! there with the feature `queue-records`, for tests. The level may be changed at any time. What
-//! other threads do at that moment is recorded or not.
+//! happens to each task has three: its spawn, its wake, and its poll. Where a task goes into a queue
+//! there were seven more, which cost a yield 4 % of its instructions. These are only there with the
+//! feature `queue-records`, for tests. The level may be changed at any time. What other threads do
+//! at that moment is recorded or not.
 //!
 //! Rejected: a copy of the level in each P, which the owner refreshes. It saves nothing where the
 //! level is read from a line that all threads have and none writes.
@@ -59,6 +59,8 @@
 
 #[cfg(not(ws_loom))]
 mod kinds;
+#[cfg(not(ws_loom))]
+pub(crate) mod names;
 #[cfg(not(ws_loom))]
 mod of_runtime;
 mod ring;

@@ -2,7 +2,7 @@
 
 use super::{
     Monitor,
-    classify::{Act, Notes, Verdict},
+    classify::{Act, Long, Notes, Verdict},
     observe::View,
 };
 use crate::{
@@ -12,6 +12,25 @@ use crate::{
     sched::{Shared, processor::Peer, stall::StallPhase},
     sync::atomic::Ordering::Relaxed,
 };
+
+/// Tells the recorder of a poll that lasts for a millisecond or longer, or did.
+#[cold]
+pub(super) fn record(shared: &Shared, peer: &Peer, view: &View, long: Long) {
+    match long {
+        Long::Begins(lasted) => {
+            let tenths = lasted / 100_000;
+            let number = (peer.index as u64) << 32 | tenths.min(u64::from(u32::MAX));
+            match shared.find_live(peer.progress.running.load(Relaxed)) {
+                // It is about this task only if it is still the same poll.
+                Some(task) if peer.progress.ticks.load(Relaxed) == view.ticks => {
+                    event!(shared, LongPoll, task.header(), number);
+                }
+                _ => event!(shared, LongPoll, (), number),
+            }
+        }
+        Long::Ends => event!(shared, LongPollEnd, (), peer.index),
+    }
+}
 
 impl Monitor {
     /// Does what a look at a worker came to.
@@ -28,6 +47,9 @@ impl Monitor {
         }
         if let Some(computes) = verdict.computes {
             shared.set_detached(peer, computes);
+        }
+        if let Some(long) = verdict.long {
+            record(shared, peer, view, long);
         }
         if let Some((phase, stall)) = verdict.stall {
             if phase == StallPhase::Begun {
@@ -105,6 +127,9 @@ impl Monitor {
         drop(poller);
         shared.report_netpoll(looked);
         shared.io.last_look.store(now, Relaxed);
+        if !self.wakers.is_empty() {
+            event!(shared, Netpoll, (), self.wakers.len());
+        }
         self.wake_all()
     }
 

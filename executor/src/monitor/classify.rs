@@ -36,6 +36,8 @@ pub(super) struct Seen {
     pub(super) wait: Wait,
     pub(super) share: Share,
     pub(super) stall: Stalling,
+    /// It was seen to be long.
+    pub(super) long: bool,
 }
 
 impl Seen {
@@ -72,8 +74,18 @@ pub(super) struct Verdict {
     pub(super) ended: Option<Measured>,
     /// A stall has begun, or goes on.
     pub(super) stall: Option<(StallPhase, Measured)>,
+    /// What the recorder is told of.
+    pub(super) long: Option<Long>,
     pub(super) act: Act,
     pub(super) notes: Notes,
+}
+
+/// A poll of a millisecond or longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Long {
+    /// This is the first look at which it is that; it was seen for so many nanoseconds.
+    Begins(u64),
+    Ends,
 }
 
 /// What is taken from a worker, and given to others.
@@ -140,6 +152,7 @@ fn moved_on(
     let sent =
         Heuristic::SlowPolls.is_on() && runs && seen.is_slow(view) && ask.could_take_for_all();
     let reported = seen.stall.is_reported();
+    let was_long = seen.long;
     let cpu = (polls || reported).then(|| ask.cpu_time()).flatten();
     // A thread that has gone has no clock any more.
     let ended = seen.stall.ended(view.now, cpu.or(seen.cpu));
@@ -151,6 +164,7 @@ fn moved_on(
         wait: Wait::begin(view.now),
         share: Share::begin(view.now, cpu),
         stall: Stalling::begin(view.now, cpu, ask.came_by()),
+        long: false,
     };
     // Last, since it costs most: a thread that this one has put off its core is runnable.
     let doubts = runs
@@ -162,6 +176,7 @@ fn moved_on(
         attention: if sent { attention::GLOBAL } else { 0 },
         computes: Some(false),
         ended,
+        long: was_long.then_some(Long::Ends),
         notes: Notes {
             watchful: sent,
             doubts,
@@ -201,8 +216,11 @@ fn goes_on(
     let long = blocked || ran.is_none_or(|ran| ran >= COMPUTES_NS);
     let act = what_to_take(view, round, seen, waits, blocked, ask);
     let revoked = matches!(act, Act::Revoke { .. });
+    let lasted = now - seen.since;
+    let begins_long = !seen.long && lasted >= LOOK_NS;
+    seen.long |= begins_long;
     Verdict {
-        attention: if now - seen.since >= SLICE_NS {
+        attention: if lasted >= SLICE_NS {
             attention::SLICE
         } else {
             0
@@ -212,6 +230,7 @@ fn goes_on(
         ended,
         // Measured once more: it was seen just now whether the thread waits.
         stall: stall.map(|phase| (phase, seen.stall.measure(now, cpu))),
+        long: begins_long.then_some(Long::Begins(lasted)),
         act,
         notes: Notes {
             watchful: long && !view.spare,

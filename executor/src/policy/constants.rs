@@ -201,8 +201,8 @@ pub(crate) const PACE_BUSY: Duration = Duration::from_millis(1);
 /// Longest period while only computations that fork go on.
 pub(crate) const PACE_COMPUTE_ONLY: Duration = Duration::from_millis(4);
 /// Longest period while no permit is free, but one was since the last look: a worker that parks now
-/// and then takes what others wait for. On two cores that both serve requests, waking a thread costs
-/// some 70 us, most of it in the kernel (`docs/decisions/2026-11-24-monitor.md`).
+/// and then takes what others wait for. On two cores that both serve requests, waking a thread
+/// costs some 70 us, most of it in the kernel (`docs/decisions/2026-11-24-monitor.md`).
 pub(crate) const PACE_OFTEN_FREE: Duration = Duration::from_millis(4);
 /// Longest period while a permit is free. As in Go.
 pub(crate) const PACE_SLOW: Duration = Duration::from_millis(10);

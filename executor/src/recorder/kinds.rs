@@ -2,6 +2,7 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
+use super::names;
 use crate::cell::{Header, Id};
 
 /// How much of what the scheduler does is recorded.
@@ -56,8 +57,12 @@ impl std::error::Error for UnknownLevel {}
 /// What the second word of a record holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum About {
-    /// A task; the number of a P; a count. Unless the kind says more, the last two are 0.
+    /// A task, and the number of a P, or 0.
     Task,
+    /// A task, the number of a P, and a count.
+    Counted,
+    /// A task, and the number of a name.
+    Named,
     Number,
 }
 
@@ -139,15 +144,15 @@ kinds! {
         ParentStolen: Sparse, Task;
         /// The task was the first of a batch that was stolen; the number is that of the P, times
         /// 2^32, and how many (255: that many or more).
-        Steal: Sparse, Task;
+        Steal: Sparse, Counted;
         /// The task was stolen out of the `runnext` of the P of the number.
         RunNextStolen: Sparse, Task;
         /// A branch of a join was stolen from the P of the number, by a search or at a waiting
         /// join.
         BranchStolen: Sparse, Number;
-        /// The task waited, and was woken by what this thread does: by the task whose poll goes on, or
-        /// else by a socket, a timer or a thread from outside. A task that is woken during its own poll
-        /// has a [`Requeue`](Self::Requeue) instead. [`Level::Full`].
+        /// The task waited, and was woken by what this thread does: by the task whose poll goes on,
+        /// or else by a socket, a timer or a thread from outside. A task that is woken during its
+        /// own poll has a [`Requeue`](Self::Requeue) instead. [`Level::Full`].
         Wake: Full, Task;
         /// A poll of the task begins. [`Level::Full`].
         Run: Full, Task;
@@ -175,10 +180,31 @@ kinds! {
         Block: Sparse, Number;
         /// The thread is back from that; the number is 1 if it has a permit.
         Return: Sparse, Number;
-        /// Timers were fired; the number is how many.
+        /// Timers were fired; the number is how late the first of them was in microseconds, times
+        /// 2^32, and how many.
         Timers: Sparse, Number;
         /// The netpoll has brought wakers; the number is how many.
         Netpoll: Sparse, Number;
+        /// The monitor sees that a poll of the task has lasted for a millisecond or longer. The
+        /// number is that of the P, times 2^32, and how many tenths of a millisecond it is since
+        /// the monitor saw the poll first (255: that many or more). The poll began up to one look
+        /// before that.
+        LongPoll: Sparse, Counted;
+        /// The monitor sees that the poll of the last [`LongPoll`](Self::LongPoll) on the P of the
+        /// number is over.
+        LongPollEnd: Sparse, Number;
+        /// A stall of the task was reported; the number is that of its P. See
+        /// [`Builder::on_stall`](crate::runtime::Builder::on_stall).
+        Stall: Sparse, Task;
+        /// The monitor counted the tasks that wait in queues: the number is how many are in the
+        /// global queue, times 2^32, and how many in the local ones.
+        Queued: Sparse, Number;
+        /// A [`mark`](crate::trace::mark).
+        Mark: Sparse, Named;
+        /// A [`span`](crate::trace::span) begins.
+        SpanBegin: Sparse, Named;
+        /// A [`span`](crate::trace::span) has ended.
+        SpanEnd: Sparse, Named;
     }
 }
 
@@ -200,6 +226,8 @@ pub struct Event {
     pub kind: EventKind,
     /// Which task, if it is about one.
     pub task: Option<Id>,
+    /// The name of a mark or a span.
+    pub name: Option<&'static str>,
     /// More about it; see [`EventKind`].
     pub number: u64,
 }
@@ -212,20 +240,28 @@ impl fmt::Display for Event {
             None => f.write_str("no P  ")?,
         }
         write!(f, "  {}", self.kind)?;
+        if let Some(name) = self.name {
+            write!(f, " {name:?}")?;
+        }
         if let Some(task) = self.task {
             write!(f, " task {task}")?;
         }
+        let (high, low) = (self.number >> 32, self.number as u32);
         match self.kind {
-            EventKind::Steal => {
-                let (victim, count) = (self.number >> 32, self.number as u32);
-                write!(f, ", {count} from P {victim}")
+            EventKind::Steal => write!(f, ", {low} from P {high}"),
+            EventKind::LongPoll => {
+                write!(f, ", P {high}, for {}.{} ms", low / 10, low % 10)
             }
+            EventKind::Timers => write!(f, ", {low}, {high} us late"),
+            EventKind::Queued => write!(f, ", {high} for all, {low} in local queues"),
             EventKind::ParentStolen
             | EventKind::RunNextStolen
             | EventKind::BranchStolen
             | EventKind::WakeThread
+            | EventKind::LongPollEnd
+            | EventKind::Stall
             | EventKind::Revoke => write!(f, ", P {}", self.number),
-            EventKind::Overflow | EventKind::Return | EventKind::Timers | EventKind::Netpoll => {
+            EventKind::Overflow | EventKind::Return | EventKind::Netpoll => {
                 write!(f, ", {}", self.number)
             }
             _ => Ok(()),
@@ -292,8 +328,8 @@ const KIND_BITS: u32 = 8;
 pub(super) fn encode(ticks: u64, kind: EventKind, task: u64, number: u64) -> [u64; 2] {
     let about = match kind.about() {
         About::Number => number,
-        About::Task => {
-            let (of_p, count) = if kind == EventKind::Steal {
+        About::Task | About::Counted | About::Named => {
+            let (of_p, count) = if kind.about() == About::Counted {
                 (number >> 32, number & u64::from(u32::MAX))
             } else {
                 (number, 0)
@@ -315,25 +351,25 @@ pub(super) fn decode(
     ns: impl FnOnce(u64) -> u64,
 ) -> Event {
     let kind = KINDS[(when & ((1 << KIND_BITS) - 1)) as usize];
-    let (task, number) = match kind.about() {
-        About::Number => (None, about),
-        About::Task => {
-            let id = newest.wrapping_sub(newest.wrapping_sub(about) & ID_MASK);
-            let of_p = about >> ID_BITS & u64::from(u16::MAX);
-            let count = about >> (ID_BITS + u16::BITS);
-            let number = if kind == EventKind::Steal {
-                of_p << 32 | count
-            } else {
-                of_p
-            };
-            (Some(Id::new(id)), number)
-        }
+    let of_p = about >> ID_BITS & u64::from(u16::MAX);
+    let count = about >> (ID_BITS + u16::BITS);
+    let task = || {
+        let id = newest.wrapping_sub(newest.wrapping_sub(about) & ID_MASK);
+        // No task has the number 0.
+        (about & ID_MASK != 0).then(|| Id::new(id))
+    };
+    let (task, number, name) = match kind.about() {
+        About::Number => (None, about, None),
+        About::Task => (task(), of_p, None),
+        About::Counted => (task(), of_p << 32 | count, None),
+        About::Named => (task(), 0, names::name(of_p)),
     };
     Event {
         time: Duration::from_nanos(ns(when >> KIND_BITS)),
         processor,
         kind,
         task,
+        name,
         number,
     }
 }
@@ -349,6 +385,7 @@ mod tests {
             processor: Some(3),
             kind: EventKind::Steal,
             task: Some(Id::new(9)),
+            name: None,
             number: 1 << 32 | 5,
         };
         assert_eq!(EventKind::Steal.to_string(), "Steal");
@@ -379,10 +416,12 @@ mod tests {
         for &kind in KINDS {
             // The second is older than the bits of an id have room for.
             for task in [newest, newest - 20] {
-                let number = match (kind, kind.about()) {
-                    (EventKind::Steal, _) => 0xffff << 32 | 128,
-                    (_, About::Task) => 0xffff,
-                    (_, About::Number) => u64::MAX,
+                let name = names::number("a name");
+                let number = match kind.about() {
+                    About::Counted => 0xffff << 32 | 128,
+                    About::Task => 0xffff,
+                    About::Named => name,
+                    About::Number => u64::MAX,
                 };
                 let words = encode(1 << 40, kind, task, number);
                 let event = decode(words, Some(3), newest, |ticks| ticks / 2);
@@ -390,8 +429,12 @@ mod tests {
                     time: Duration::from_nanos(1 << 39),
                     processor: Some(3),
                     kind,
-                    task: (kind.about() == About::Task).then_some(Id::new(task)),
-                    number,
+                    task: (kind.about() != About::Number).then_some(Id::new(task)),
+                    name: (kind.about() == About::Named).then_some("a name"),
+                    number: match kind.about() {
+                        About::Named => 0,
+                        _ => number,
+                    },
                 };
                 assert_eq!(event, expected);
             }

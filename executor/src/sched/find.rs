@@ -80,6 +80,7 @@ use super::{
     foreign_wakers::wake_task,
     priority::ANY,
     processor::{Peer, attention},
+    recording,
     search::Search,
     worker::{Scope, Step, Worker},
 };
@@ -536,9 +537,9 @@ impl Worker {
 
     /// Fires the timers of this P that are due. Returns how many.
     fn fire_own_timers(&self) -> usize {
-        if self.p.peer.timers.next_deadline().is_none() {
+        let Some(first) = self.p.peer.timers.next_deadline() else {
             return 0;
-        }
+        };
         let now = self.now();
         self.p.clocks.set_now(now);
         if !self.p.peer.timers.has_due(now) {
@@ -546,7 +547,7 @@ impl Worker {
         }
         let mut ready = self.ready.take();
         self.p.peer.timers.fire_due(now, &mut ready);
-        event!(self, Timers, (), ready.len());
+        event!(self, Timers, (), recording::fired(ready.len(), first, now));
         self.peer().counters.timers.add(ready.len() as u64);
         self.wake_batch(ready)
     }

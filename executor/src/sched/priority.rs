@@ -143,6 +143,12 @@ impl Worker {
         }
     }
 
+    /// The number of the task that this thread polls; 0: it polls none.
+    pub(crate) fn running_number(&self) -> u64 {
+        self.running_task()
+            .map_or(0, |task| task.header().id().as_u64())
+    }
+
     // --- tasks that become runnable ---
 
     /// Into the ordered queue, and wakes a thread if one could take it.

@@ -35,7 +35,7 @@ impl Worker {
         self.write(kind, task.number(), number);
     }
 
-    fn write(&self, kind: EventKind, task: u64, number: u64) {
+    pub(crate) fn write(&self, kind: EventKind, task: u64, number: u64) {
         let clock = self.shared().time.clock();
         self.recorder()
             .write(&self.peer().ring, clock, kind, task, number);
@@ -55,10 +55,14 @@ impl Shared {
         let task = task.number();
         (self.config.above.worker_here)(self, &mut |worker| match worker {
             Some(worker) => worker.write(kind, task, number),
-            None => self
-                .recorder
-                .write_elsewhere(self.time.clock(), kind, task, number),
+            None => self.write_elsewhere(kind, task, number),
         });
+    }
+
+    /// Writes what happens on a thread without a P.
+    pub(crate) fn write_elsewhere(&self, kind: EventKind, task: u64, number: u64) {
+        let clock = self.time.clock();
+        self.recorder.write_elsewhere(clock, kind, task, number);
     }
 
     /// From now on this much is recorded.
@@ -74,4 +78,10 @@ impl Shared {
         }
         self.recorder.end(reader)
     }
+}
+
+/// The number of a record of so many timers, the first of which was due then.
+pub(super) fn fired(count: usize, first: u64, now: u64) -> u64 {
+    let late_us = now.saturating_sub(first) / 1000;
+    late_us.min(u64::from(u32::MAX)) << 32 | count as u64
 }

@@ -20,6 +20,7 @@ use std::{fmt, panic::Location, sync::Arc as StdArc, time::Duration};
 use super::{Shared, processor::Peer};
 use crate::{
     cell::{Id, quietly},
+    note::event,
     policy::constants::COMPUTES_PART,
     reports::Subject,
     sync::atomic::Ordering::Relaxed,
@@ -346,6 +347,7 @@ impl Reports {
             cpu_time: measured.cpu_time,
             suppressed: std::mem::take(&mut self.suppressed),
         };
+        event!(shared, Stall, header, peer.index);
         send(shared, &report);
         self.open.push(Open {
             index: peer.index,

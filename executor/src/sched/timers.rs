@@ -9,9 +9,10 @@ use std::task::Waker;
 
 use ws_reactor::Netpoll;
 
-use super::{Shared, config::Config, paused::Paused};
+use super::{Shared, config::Config, paused::Paused, recording};
 use crate::{
     bit_set::BitSet,
+    note::event,
     sync::{
         Arc,
         atomic::{
@@ -93,6 +94,7 @@ impl Shared {
     /// Takes the wakers of all timers that are due, on any P. Returns how many.
     pub(crate) fn fire_due(&self, now: u64, wakers: &mut Vec<Waker>) -> usize {
         let before = wakers.len();
+        let first = self.next_deadline().unwrap_or(now);
         for index in self.time.listed.iter(self.peer_count()) {
             let timers = &self.visit(index).timers;
             if timers.has_due(now) {
@@ -102,7 +104,11 @@ impl Shared {
         if self.time.foreign.has_due(now) {
             self.time.foreign.fire_due(now, wakers);
         }
-        wakers.len() - before
+        let count = wakers.len() - before;
+        if count > 0 {
+            event!(self, Timers, (), recording::fired(count, first, now));
+        }
+        count
     }
 
     pub(crate) fn foreign_timers(&self) -> &Arc<TimerShard> {

@@ -338,9 +338,6 @@ impl Worker {
             event!(self, Netpoll, (), brought);
         }
         let fired = self.shared.fire_due(now, &mut self.ready.borrow_mut());
-        if fired > 0 {
-            event!(self, Timers, (), fired);
-        }
         self.peer().counters.timers.add(fired as u64);
         self.shared.io.timer_slack.came(fired, now);
     }

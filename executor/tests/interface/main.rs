@@ -11,5 +11,6 @@ mod hooks_run_once_per_thread;
 mod join_set_joins_as_they_end;
 mod runtimes_in_statics;
 mod task_local_follows_its_task;
+mod the_recorder_tells_what_was;
 mod threads_are_as_their_builder_was;
 mod workers_fit_the_quota;

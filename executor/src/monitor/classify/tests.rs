@@ -108,6 +108,7 @@ impl Case {
             wait: Wait::begin(BEGAN),
             share: Share::begin(BEGAN, Some(0)),
             stall: Stalling::begin(BEGAN, Some(0), 0),
+            long: false,
         };
         let round = Round {
             needed: false,
@@ -234,6 +235,25 @@ fn a_thread_that_computes_keeps_its_permit_for_a_slice() {
         ("next poll", long().tasks_wait().next_poll(), Act::Nothing),
         ("stuck", long().needed().stuck(), Act::Nothing),
     ]);
+}
+
+#[test]
+fn a_poll_of_a_millisecond_is_told_once_and_so_is_its_end() {
+    for lasted in [LOOK_NS, SLICE_NS] {
+        let mut case = Case::computes(LOOK_NS - 1);
+        assert_eq!(case.verdict().long, None);
+        case.view.now = BEGAN + lasted;
+        assert_eq!(case.verdict().long, Some(Long::Begins(lasted)));
+        case.view.now += LOOK_NS;
+        assert_eq!(case.verdict().long, None);
+        let mut case = case.next_poll();
+        assert_eq!(case.verdict().long, Some(Long::Ends));
+        assert_eq!(case.verdict().long, None);
+    }
+    // One that announces that it blocks is no poll any more.
+    let mut case = Case::blocks(LOOK_NS);
+    assert_eq!(case.verdict().long, Some(Long::Begins(LOOK_NS)));
+    assert_eq!(case.announced().verdict().long, Some(Long::Ends));
 }
 
 #[test]

@@ -1,0 +1,106 @@
+//! What the scheduler did, and what a program adds to that.
+//!
+//! Each runtime has a flight recorder: [`Handle::recording`](crate::runtime::Handle::recording)
+//! tells what is in it, and [`EventKind`] what that can be. A program puts [marks](mark) and
+//! [spans](span) of its own beside that.
+
+use crate::{
+    context,
+    recorder::names,
+    sched::{Shared, worker::Worker},
+};
+
+pub use crate::recorder::{Event, EventKind, Level, Recording, UnknownLevel};
+
+/// Records that the program is here, with the task that this thread polls.
+///
+/// Outside of a runtime, and at [`Level::Off`], it does nothing. In a process at most 65,535 names
+/// are kept; marks with later ones have none.
+///
+/// # Examples
+///
+/// ```
+/// use ws::trace::{self, EventKind};
+///
+/// let runtime = ws::runtime::Runtime::new()?;
+/// runtime.block_on(async { trace::mark("the cache is cold") });
+/// let events = runtime.handle().recording().events;
+/// let mark = events.iter().find(|event| event.kind == EventKind::Mark).expect("there is one");
+/// assert_eq!(mark.name, Some("the cache is cold"));
+/// # Ok::<(), ws::runtime::BuildError>(())
+/// ```
+pub fn mark(name: &'static str) {
+    with_recorder(|shared, worker| {
+        let task = worker.map_or(0, Worker::running_number);
+        write(shared, worker, EventKind::Mark, task, names::number(name));
+    });
+}
+
+/// Records that something begins, and that it ends when the value is dropped.
+///
+/// It belongs to the task that this thread polls. It may be held while that task waits, and ends
+/// with it at the latest. Where it does not end on a thread of the same runtime, its end is not
+/// recorded. Beside that it is as a [`mark`].
+///
+/// # Examples
+///
+/// ```
+/// use ws::trace::{self, EventKind};
+///
+/// # let runtime = ws::runtime::Runtime::new()?;
+/// # runtime.block_on(async {
+/// let request = ws::spawn(async {
+///     let _span = trace::span("look it up");
+///     ws::task::yield_now().await;
+/// });
+/// # request.await.unwrap();
+/// # });
+/// # let events = runtime.handle().recording().events;
+/// # let of_spans = events.iter().filter(|event| event.name == Some("look it up"));
+/// # let kinds: Vec<_> = of_spans.map(|event| event.kind).collect();
+/// # assert_eq!(kinds, [EventKind::SpanBegin, EventKind::SpanEnd]);
+/// # Ok::<(), ws::runtime::BuildError>(())
+/// ```
+pub fn span(name: &'static str) -> Span {
+    let mut begun = None;
+    with_recorder(|shared, worker| {
+        let task = worker.map_or(0, Worker::running_number);
+        let name = names::number(name);
+        write(shared, worker, EventKind::SpanBegin, task, name);
+        begun = Some((task, name));
+    });
+    Span { begun }
+}
+
+/// Something that goes on; see [`span`].
+#[derive(Debug)]
+#[must_use = "it ends when it is dropped"]
+pub struct Span {
+    /// The task and the name, if its begin was recorded.
+    begun: Option<(u64, u64)>,
+}
+
+impl Drop for Span {
+    fn drop(&mut self) {
+        let Some((task, name)) = self.begun else {
+            return;
+        };
+        with_recorder(|shared, worker| write(shared, worker, EventKind::SpanEnd, task, name));
+    }
+}
+
+/// Calls the function with the runtime of this thread, if that records what is rare, and with the
+/// worker that this thread is.
+fn with_recorder(f: impl FnOnce(&Shared, Option<&Worker>)) {
+    context::with_entered(|entered| match entered {
+        Some((shared, worker)) if shared.recorder().takes(Level::Sparse) => f(shared, worker),
+        _ => {}
+    });
+}
+
+fn write(shared: &Shared, worker: Option<&Worker>, kind: EventKind, task: u64, number: u64) {
+    match worker {
+        Some(worker) => worker.write(kind, task, number),
+        None => shared.write_elsewhere(kind, task, number),
+    }
+}

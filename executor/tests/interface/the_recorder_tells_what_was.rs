@@ -1,0 +1,230 @@
+//! The flight recorder: what a recording has of marks, spans, wakes, long polls and timers.
+
+use std::{
+    pin::pin,
+    sync::{Arc, Barrier, mpsc},
+    thread,
+    time::{Duration, Instant},
+};
+
+use ws_executor::{
+    runtime::{Builder, Runtime},
+    task::{self, Id},
+    trace::{self, Event, EventKind, Level},
+};
+
+fn runtime(workers: usize) -> Runtime {
+    Builder::new().workers(workers).build().unwrap()
+}
+
+/// The events of a name or, without one, of a kind.
+fn named(runtime: &Runtime, name: &str) -> Vec<Event> {
+    let events = runtime.handle().recording().events.into_iter();
+    events.filter(|event| event.name == Some(name)).collect()
+}
+
+/// What is recorded from now on until there is such an event.
+fn wait_for(runtime: &Runtime, is_it: impl Fn(&Event) -> bool) -> Event {
+    loop {
+        let events = runtime.handle().recording().events;
+        if let Some(event) = events.into_iter().find(&is_it) {
+            return event;
+        }
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn a_mark_has_the_task_that_makes_it() {
+    let runtime = runtime(2);
+    trace::mark("outside");
+    let mark = || {
+        trace::mark("here");
+        task::try_id()
+    };
+    let ids: Vec<Option<Id>> = runtime.block_on(async {
+        let mut ids = vec![mark()];
+        ids.push(ws_executor::spawn(async move { mark() }).await.unwrap());
+        ids.push(ws_executor::spawn_blocking(mark).await.unwrap());
+        ids.push(
+            ws_executor::spawn_pinned(move || async move { mark() })
+                .await
+                .unwrap(),
+        );
+        ids
+    });
+    let entered = runtime.handle().enter();
+    trace::mark("entered");
+    drop(entered);
+    trace::mark("outside");
+    let marks = named(&runtime, "here");
+    let kinds_are_right = marks.iter().all(|event| event.kind == EventKind::Mark);
+    assert!(kinds_are_right, "{marks:?}");
+    let of_marks: Vec<_> = marks.iter().map(|event| event.task).collect();
+    assert_eq!(of_marks, ids);
+    assert!(ids[0].is_none() && ids[1..].iter().all(Option::is_some));
+    let [entered] = named(&runtime, "entered")[..] else {
+        panic!("it was made once");
+    };
+    assert_eq!((entered.task, entered.processor), (None, None));
+    assert_eq!(named(&runtime, "outside"), []);
+    assert!(marks[1].to_string().contains("Mark \"here\" task"));
+}
+
+#[test]
+fn what_is_off_records_no_mark() {
+    for builder in [
+        Builder::new().record(Level::Off),
+        Builder::new().recorder(0),
+        Builder::new().recorder(0).record(Level::Full),
+    ] {
+        let runtime = builder.workers(1).build().unwrap();
+        runtime.block_on(async {
+            trace::mark("nobody sees it");
+            drop(trace::span("nobody sees it"));
+        });
+        assert_eq!(runtime.handle().recording().events, []);
+    }
+    // A span that began while nothing was recorded has no end either.
+    let runtime = Builder::new().record(Level::Off).build().unwrap();
+    runtime.block_on(async {
+        let span = trace::span("begun too early");
+        runtime.handle().record(Level::Sparse);
+        drop(span);
+        trace::mark("seen");
+    });
+    assert_eq!(named(&runtime, "begun too early"), []);
+    assert_eq!(named(&runtime, "seen").len(), 1);
+}
+
+#[test]
+fn a_span_ends_where_it_is_dropped_and_belongs_to_its_task() {
+    let runtime = runtime(2);
+    let (id, elsewhere) = runtime.block_on(async {
+        let spawned = ws_executor::spawn(async {
+            let span = trace::span("a task's");
+            // Dropped by another task.
+            ws_executor::spawn(async move { drop(span) }).await.unwrap();
+            let outside = trace::span("ends outside");
+            let outside = thread::spawn(move || drop(outside));
+            (task::id(), outside)
+        });
+        spawned.await.unwrap()
+    });
+    elsewhere.join().unwrap();
+    let spans = named(&runtime, "a task's");
+    let kinds: Vec<_> = spans.iter().map(|event| (event.kind, event.task)).collect();
+    let begin_and_end = [EventKind::SpanBegin, EventKind::SpanEnd];
+    assert_eq!(kinds, begin_and_end.map(|kind| (kind, Some(id))));
+    assert!(spans[0].time <= spans[1].time);
+    let kinds: Vec<_> = named(&runtime, "ends outside")
+        .iter()
+        .map(|event| event.kind)
+        .collect();
+    assert_eq!(kinds, [EventKind::SpanBegin]);
+}
+
+/// Who woke whom: the poll that goes on while a task is woken.
+#[test]
+fn a_wake_is_in_the_poll_of_who_woke() {
+    let runtime = Builder::new().workers(1).record(Level::Full);
+    let runtime = runtime.sysmon(false).build().unwrap();
+    let (waiter, waker) = runtime.block_on(async {
+        let (send, receive) = futures::channel::oneshot::channel::<()>();
+        let (tell, told) = futures::channel::oneshot::channel::<()>();
+        let waits = ws_executor::spawn(async {
+            tell.send(()).unwrap();
+            receive.await.unwrap();
+        });
+        told.await.unwrap();
+        let wakes = ws_executor::spawn(async { send.send(()).unwrap() });
+        let ids = (waits.id(), wakes.id());
+        waits.await.unwrap();
+        wakes.await.unwrap();
+        ids
+    });
+    let events = runtime.handle().recording().events;
+    let at = |kind, task| {
+        let is_it = |event: &Event| event.kind == kind && event.task == Some(task);
+        events.iter().position(is_it)
+    };
+    let woken = at(EventKind::Wake, waiter).expect("it waited");
+    let began = at(EventKind::Run, waker).expect("it ran");
+    let ended = at(EventKind::Done, waker).expect("it ended");
+    assert!(began < woken && woken < ended, "{events:#?}");
+    assert_eq!(events[woken].processor, events[began].processor);
+    let idle = at(EventKind::Idle, waiter).expect("it waited");
+    assert!(idle < woken);
+    // It waits no more after that.
+    assert!(at(EventKind::Done, waiter).expect("it ended") > woken);
+}
+
+#[test]
+fn a_long_poll_is_told_while_it_goes_on_and_when_it_is_over() {
+    let builder = Builder::new().workers(2);
+    let builder = builder.stall_threshold(Some(Duration::from_millis(5)));
+    let runtime = builder.on_stall(|_| ()).build().unwrap();
+    let meet = Arc::new(Barrier::new(2));
+    let task = runtime.spawn({
+        let meet = meet.clone();
+        async move {
+            meet.wait();
+        }
+    });
+    let id = task.id();
+    let of_task = |kind| move |event: &Event| event.kind == kind && event.task == Some(id);
+    let long = wait_for(&runtime, of_task(EventKind::LongPoll));
+    let stall = wait_for(&runtime, of_task(EventKind::Stall));
+    let at = stall.number;
+    assert!(stall.time >= long.time);
+    assert_eq!(long.number >> 32, at, "the number of its P");
+    let tenths = long.number as u32;
+    assert!(tenths >= 10, "{tenths} tenths of a millisecond");
+    meet.wait();
+    runtime.block_on(task).unwrap();
+    let ends = |event: &Event| event.kind == EventKind::LongPollEnd && event.number == at;
+    assert!(wait_for(&runtime, ends).time > long.time);
+}
+
+#[test]
+fn timers_tell_how_late_they_are() {
+    let runtime = Builder::new().workers(1).sysmon(false).build().unwrap();
+    runtime.block_on(async {
+        let both = [2, 1].map(|ms| ws_executor::time::sleep(Duration::from_millis(ms)));
+        let mut both = pin!(futures::future::join_all(both));
+        assert!(futures::poll!(&mut both).is_pending());
+        // Nobody fires them meanwhile.
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_millis(5) {}
+        both.await;
+    });
+    let events = runtime.handle().recording().events;
+    let fired: Vec<_> = events
+        .iter()
+        .filter(|event| event.kind == EventKind::Timers)
+        .collect();
+    let [fired] = fired[..] else {
+        panic!("they are fired at once: {fired:?}");
+    };
+    let (late_us, count) = (fired.number >> 32, fired.number as u32);
+    assert!(late_us >= 4000 && count == 2, "{fired}");
+}
+
+#[test]
+fn queues_are_counted() {
+    let runtime = Builder::new().workers(1).build().unwrap();
+    let (told, hears) = mpsc::channel::<()>();
+    let counted = runtime.block_on(async {
+        // A root waits where it is: its queue is seen by the monitor.
+        let tasks: Vec<_> = (0..20).map(|_| ws_executor::spawn(async {})).collect();
+        let is_it = |event: &Event| event.kind == EventKind::Queued && event.number as u32 >= 19;
+        let counted = wait_for(&runtime, is_it);
+        drop(told);
+        for task in tasks {
+            task.await.unwrap();
+        }
+        counted
+    });
+    assert!(hears.recv().is_err());
+    assert_eq!(counted.processor, None, "the monitor has no P");
+}
