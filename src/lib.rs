@@ -84,7 +84,8 @@
 //! A runtime records what it does: what is rare or long, or also each spawn, wake and poll, as
 //! [`Handle::record`](runtime::Handle::record) says.
 //! [`Handle::recording`](runtime::Handle::recording) tells what was last, at any time, without
-//! stopping a worker.
+//! stopping a worker. [`Recording::write_perfetto`](trace::Recording::write_perfetto) makes a
+//! picture of it, and [`trace::mark`] and [`trace::span`] add what the program itself has to say.
 //!
 //! ```
 //! use ws::{runtime::Builder, trace::{EventKind, Level}};

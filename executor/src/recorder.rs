@@ -29,14 +29,14 @@
 //! | level | what |
 //! | --- | --- |
 //! | [`Level::Off`] | nothing |
-//! | [`Level::Sparse`], the default | what is rare or long: steals, parks, wake-ups of threads, permits that are taken, blocking calls, timers and sockets that came, long polls, stalls, how long the queues are, and the program's own marks and spans |
+//! | [`Level::Sparse`], the default | what is rare or long: steals, parks, wake-ups of threads, permits that are taken, blocking calls, timers and sockets that came, long polls, stalls, marks and spans |
 //! | [`Level::Full`] | besides, each spawn, wake and poll |
 //!
 //! A place that may record costs one load and one branch at any level ([`Recorder::takes`]). What
-//! happens to each task has three: its spawn, its wake, and its poll. Where a task goes into a queue
-//! there were seven more, which cost a yield 4 % of its instructions. These are only there with the
-//! feature `queue-records`, for tests. The level may be changed at any time. What other threads do
-//! at that moment is recorded or not.
+//! happens to each task has three: its spawn, its wake, and its poll. Where a task goes into a
+//! queue there were seven more, which cost a yield 4 % of its instructions. These are only there
+//! with the feature `queue-records`, for tests. The level may be changed at any time. What other
+//! threads do at that moment is recorded or not.
 //!
 //! Rejected: a copy of the level in each P, which the owner refreshes. It saves nothing where the
 //! level is read from a line that all threads have and none writes.
@@ -63,12 +63,16 @@ mod kinds;
 pub(crate) mod names;
 #[cfg(not(ws_loom))]
 mod of_runtime;
+#[cfg(not(ws_loom))]
+mod perfetto;
+#[cfg(not(ws_loom))]
+mod protobuf;
 mod ring;
 #[cfg(not(ws_loom))]
 mod ticks;
 
 #[cfg(not(ws_loom))]
-pub use self::kinds::{Event, EventKind, Level, Recording, UnknownLevel};
+pub use self::kinds::{Event, EventKind, Level, RecordedTask, Recording, UnknownLevel};
 pub(crate) use self::ring::Ring;
 #[cfg(not(ws_loom))]
 pub(crate) use self::{kinds::Subject, of_runtime::Recorder};

@@ -10,7 +10,7 @@ use crate::{
     sched::{Shared, worker::Worker},
 };
 
-pub use crate::recorder::{Event, EventKind, Level, Recording, UnknownLevel};
+pub use crate::recorder::{Event, EventKind, Level, RecordedTask, Recording, UnknownLevel};
 
 /// Records that the program is here, with the task that this thread polls.
 ///

@@ -1,8 +1,14 @@
 //! What a recording tells, and how a record becomes that.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{
+    collections::HashMap,
+    fmt, io,
+    panic::Location,
+    str::FromStr,
+    time::{Duration, SystemTime},
+};
 
-use super::names;
+use super::{names, perfetto};
 use crate::cell::{Header, Id};
 
 /// How much of what the scheduler does is recorded.
@@ -275,16 +281,60 @@ impl From<Event> for String {
     }
 }
 
+/// A task of a [`Recording`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RecordedTask {
+    /// Its name, if it was given one.
+    pub name: Option<String>,
+    /// Where it was spawned.
+    pub location: &'static Location<'static>,
+}
+
 /// What the scheduler did last; see [`Handle::recording`](crate::runtime::Handle::recording).
 ///
-/// Shown as text it has a line for each event.
-#[derive(Clone, Debug, Default)]
+/// Shown as text it has a line for each event. [`write_perfetto`](Self::write_perfetto) makes a
+/// picture of it.
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Recording {
     /// In the order of time.
     pub events: Vec<Event>,
     /// How many older events were overwritten.
     pub overwritten: u64,
+    /// When the runtime was built, by the clock on the wall.
+    pub began: SystemTime,
+    /// The tasks that were alive when it was taken.
+    pub tasks: HashMap<Id, RecordedTask>,
+}
+
+impl Recording {
+    /// Writes it in the format of [Perfetto](https://ui.perfetto.dev), which shows it in the
+    /// browser: *Open trace file*. The program that it is from need not run any more.
+    ///
+    /// Each worker has a track with what its thread did; so have tasks with a name, a mark or a
+    /// span. At [`Level::Full`] there are the polls of all tasks, and arrows to them from where
+    /// the task was spawned or woken. Tasks that ended before the recording was taken are shown
+    /// without their names.
+    ///
+    /// It writes many small pieces: a file should be in a [`BufWriter`](std::io::BufWriter).
+    ///
+    /// # Errors
+    ///
+    /// Those of `out`.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use std::{fs::File, io::BufWriter};
+    /// # let handle = ws::runtime::Runtime::new()?.handle().clone();
+    /// let file = BufWriter::new(File::create("incident.pftrace")?);
+    /// handle.recording().write_perfetto(file)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn write_perfetto(&self, out: impl io::Write) -> io::Result<()> {
+        perfetto::write(self, out)
+    }
 }
 
 impl fmt::Display for Recording {
@@ -397,6 +447,8 @@ mod tests {
         let recording = Recording {
             events: vec![event],
             overwritten: 2,
+            began: SystemTime::UNIX_EPOCH,
+            tasks: HashMap::new(),
         };
         let lines = format!("2 older events were overwritten\n{line}\n");
         assert_eq!(recording.to_string(), lines);

@@ -1,11 +1,17 @@
 //! A runtime's recorder. See the head of `recorder.rs`.
 
+use std::{
+    collections::HashMap,
+    time::{Duration, SystemTime},
+};
+
 use super::{
-    kinds::{EventKind, Level, Recording, decode, encode},
+    kinds::{EventKind, Level, RecordedTask, Recording, decode, encode},
     ring::{RECORD, Ring},
     ticks::{Scale, Ticks},
 };
 use crate::{
+    cell::Id,
     sync::{
         Mutex,
         atomic::{AtomicU8, Ordering::Relaxed},
@@ -90,14 +96,20 @@ impl Recorder {
         Reader {
             scale: self.ticks.scale(clock),
             newest: newest + MEANWHILE,
-            recording: Recording::default(),
+            recording: Recording {
+                events: Vec::new(),
+                overwritten: 0,
+                began: SystemTime::now() - Duration::from_nanos(clock.now_ns()),
+                tasks: HashMap::new(),
+            },
         }
     }
 
-    /// What was read, and what happened on threads without a P.
-    pub(crate) fn end(&self, mut reader: Reader) -> Recording {
+    /// What was read, and what happened on threads without a P, with the tasks that are alive.
+    pub(crate) fn end(&self, mut reader: Reader, tasks: HashMap<Id, RecordedTask>) -> Recording {
         reader.read(&self.elsewhere.lock(), None);
         let mut recording = reader.recording;
+        recording.tasks = tasks;
         recording.events.sort_by_key(|event| event.time);
         recording
     }

@@ -1,9 +1,11 @@
 //! What the recorder is told of workers and of the runtime, and what it tells. See `recorder.rs`.
 
+use std::collections::HashMap;
+
 use super::{Shared, Worker, inject::newest_id};
 use crate::{
     cell::{Outcome, Task},
-    recorder::{EventKind, Level, Recorder, Recording, Subject},
+    recorder::{EventKind, Level, RecordedTask, Recorder, Recording, Subject},
 };
 
 impl Worker {
@@ -76,7 +78,16 @@ impl Shared {
         for peer in self.all_peers() {
             reader.read(&peer.ring, Some(peer.index));
         }
-        self.recorder.end(reader)
+        let mut tasks = HashMap::new();
+        self.for_each_live(|task| {
+            let header = task.header();
+            let known = RecordedTask {
+                name: header.name().map(str::to_owned),
+                location: header.location(),
+            };
+            tasks.insert(header.id(), known);
+        });
+        self.recorder.end(reader, tasks)
     }
 }
 

@@ -1,0 +1,538 @@
+//! `Recording::write_perfetto`, read with Perfetto's own definitions of its format: every packet,
+//! every field.
+//!
+//! It fails when a field has another number, when a track is used before it is described, when a
+//! slice is not inside of the one around it, when an arrow leads to nothing, when a text is not
+//! there, and when the clock is not told.
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use perfetto_protos::{
+    builtin_clock::BuiltinClock,
+    debug_annotation::debug_annotation::Name_field,
+    trace::Trace,
+    trace_packet::{TracePacket, trace_packet::Data},
+    track_descriptor::{TrackDescriptor, track_descriptor::ChildTracksOrdering},
+    track_event::{TrackEvent, track_event::Type},
+};
+use protobuf::{Message, MessageDyn, reflect::ReflectValueRef};
+use ws::{
+    runtime::{Builder, Runtime},
+    task::{self, Id},
+    trace::{self, EventKind, Level, Recording},
+};
+
+/// A trace as the page sees it.
+#[derive(Default)]
+struct Page {
+    tracks: HashMap<u64, TrackDescriptor>,
+    slices: Vec<Slice>,
+    moments: Vec<Moment>,
+    counters: Vec<(String, u64, i64)>,
+    /// Where each arrow began, and where it ended.
+    arrows: HashMap<u64, (u64, Option<u64>)>,
+}
+
+#[derive(Clone, Debug)]
+struct Slice {
+    track: u64,
+    name: String,
+    begin: u64,
+    end: Option<u64>,
+    task: Option<u64>,
+}
+
+#[derive(Clone, Debug)]
+struct Moment {
+    track: u64,
+    name: String,
+    time: u64,
+    task: Option<u64>,
+}
+
+/// Fails if a message has a field that its definition does not know.
+fn knows_all(message: &dyn MessageDyn) {
+    let unknown = message.special_fields_dyn().unknown_fields();
+    assert_eq!(unknown.iter().count(), 0, "{message:?}");
+    for field in message.descriptor_dyn().fields() {
+        if field.is_repeated() {
+            for value in field.get_repeated(message) {
+                if let ReflectValueRef::Message(inner) = value {
+                    knows_all(&*inner);
+                }
+            }
+        } else if let Some(ReflectValueRef::Message(inner)) = field.get_singular(message) {
+            knows_all(&*inner);
+        }
+    }
+}
+
+impl Page {
+    fn read(recording: &Recording) -> Self {
+        let mut bytes = Vec::new();
+        recording.write_perfetto(&mut bytes).unwrap();
+        let trace = Trace::parse_from_bytes(&bytes).expect("it is a trace");
+        knows_all(&trace);
+        let mut page = Self::default();
+        page.first(&trace.packet[0], recording);
+        let mut texts = Texts::default();
+        let mut open: HashMap<u64, Vec<usize>> = HashMap::new();
+        let mut last = 0;
+        for packet in &trace.packet[1..] {
+            assert_eq!(packet.trusted_packet_sequence_id(), 1);
+            texts.learn(packet);
+            match packet.data.as_ref().expect("a packet has something") {
+                Data::TrackDescriptor(track) => page.track(track),
+                Data::TrackEvent(event) => {
+                    assert!(packet.has_timestamp());
+                    assert_eq!(packet.sequence_flags(), 2, "it needs what is interned");
+                    let is_late = page.path(event.track_uuid()).contains("long polls")
+                        && event.type_() == Type::TYPE_SLICE_BEGIN;
+                    let time = packet.timestamp();
+                    assert!(time >= last || is_late, "{time} after {last}");
+                    last = last.max(time);
+                    page.event(time, event, &texts, &mut open);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        page
+    }
+
+    fn first(&mut self, packet: &TracePacket, recording: &Recording) {
+        assert_eq!(packet.sequence_flags(), 1, "nothing is interned yet");
+        let Some(Data::ClockSnapshot(snapshot)) = &packet.data else {
+            panic!("the first packet tells the clock: {packet:?}");
+        };
+        let clocks: HashMap<_, _> = snapshot
+            .clocks
+            .iter()
+            .map(|clock| (clock.clock_id() as i32, clock.timestamp()))
+            .collect();
+        assert_eq!(
+            snapshot.primary_trace_clock(),
+            BuiltinClock::BUILTIN_CLOCK_BOOTTIME
+        );
+        let began = recording.began.duration_since(UNIX_EPOCH).unwrap();
+        let expected = [
+            (BuiltinClock::BUILTIN_CLOCK_BOOTTIME as i32, 0),
+            (
+                BuiltinClock::BUILTIN_CLOCK_REALTIME as i32,
+                began.as_nanos() as u64,
+            ),
+        ];
+        assert_eq!(clocks, HashMap::from(expected));
+    }
+
+    fn track(&mut self, track: &TrackDescriptor) {
+        assert!(track.uuid() > 0);
+        if track.has_parent_uuid() {
+            assert!(self.tracks.contains_key(&track.parent_uuid()), "{track:?}");
+        } else {
+            assert_eq!(track.process.pid(), std::process::id() as i32);
+            assert!(track.process.process_name().starts_with("perfetto"));
+            let ordering = track.child_ordering();
+            assert_eq!(ordering, ChildTracksOrdering::EXPLICIT);
+        }
+        let before = self.tracks.insert(track.uuid(), track.clone());
+        assert!(before.is_none(), "a track is described once: {track:?}");
+    }
+
+    /// The name of a track, and before that those of its parents.
+    fn path(&self, uuid: u64) -> String {
+        let track = self.tracks.get(&uuid).expect("it was described before");
+        match track.parent_uuid {
+            None => String::new(),
+            Some(parent) => format!("{}/{}", self.path(parent), track.name()),
+        }
+    }
+
+    fn event(
+        &mut self,
+        time: u64,
+        event: &TrackEvent,
+        texts: &Texts,
+        open: &mut HashMap<u64, Vec<usize>>,
+    ) {
+        let track = event.track_uuid();
+        let path = self.path(track);
+        let is_counter = self.tracks[&track].counter.is_some();
+        assert_eq!(is_counter, event.type_() == Type::TYPE_COUNTER, "{path}");
+        let name = || texts.names[&event.name_iid()].clone();
+        let task = event.debug_annotations.iter().find_map(|annotation| {
+            let Some(Name_field::NameIid(iid)) = annotation.name_field else {
+                panic!("its name is interned: {annotation:?}");
+            };
+            (texts.annotations[&iid] == "task").then(|| annotation.uint_value())
+        });
+        for flow in &event.flow_ids {
+            let before = self.arrows.insert(*flow, (time, None));
+            assert!(before.is_none(), "arrows have numbers of their own");
+        }
+        for flow in &event.terminating_flow_ids {
+            let (began, end) = self.arrows.get_mut(flow).expect("it began before");
+            assert!(*began <= time && end.is_none());
+            *end = Some(time);
+        }
+        if event.has_name_iid() {
+            let category = &texts.categories[&event.category_iids[0]];
+            assert!(["scheduler", "mark", "span"].contains(&category.as_str()));
+        }
+        let open = open.entry(track).or_default();
+        match event.type_() {
+            Type::TYPE_SLICE_BEGIN => {
+                if let Some(&around) = open.last() {
+                    assert!(self.slices[around].begin <= time, "{path}");
+                }
+                open.push(self.slices.len());
+                self.slices.push(Slice {
+                    track,
+                    name: name(),
+                    begin: time,
+                    end: None,
+                    task,
+                });
+            }
+            Type::TYPE_SLICE_END => {
+                let slice = open
+                    .pop()
+                    .unwrap_or_else(|| panic!("nothing is open: {path}"));
+                assert!(self.slices[slice].begin <= time, "{path}");
+                self.slices[slice].end = Some(time);
+            }
+            Type::TYPE_INSTANT => self.moments.push(Moment {
+                track,
+                name: name(),
+                time,
+                task,
+            }),
+            Type::TYPE_COUNTER => {
+                let value = event.counter_value();
+                self.counters.push((path, time, value));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn slices_on(&self, path: &str) -> Vec<&Slice> {
+        let slices = self.slices.iter();
+        slices
+            .filter(|slice| self.path(slice.track) == path)
+            .collect()
+    }
+}
+
+/// What is interned so far.
+#[derive(Default)]
+struct Texts {
+    names: HashMap<u64, String>,
+    categories: HashMap<u64, String>,
+    annotations: HashMap<u64, String>,
+}
+
+impl Texts {
+    fn learn(&mut self, packet: &TracePacket) {
+        let new = &packet.interned_data;
+        let mut learn = |of: fn(&mut Self) -> &mut HashMap<u64, String>, iid, text: &str| {
+            let before = of(self).insert(iid, text.to_owned());
+            assert!(iid > 0 && before.is_none(), "a text has one number");
+        };
+        for it in &new.event_names {
+            learn(|texts| &mut texts.names, it.iid(), it.name());
+        }
+        for it in &new.event_categories {
+            learn(|texts| &mut texts.categories, it.iid(), it.name());
+        }
+        for it in &new.debug_annotation_names {
+            learn(|texts| &mut texts.annotations, it.iid(), it.name());
+        }
+    }
+}
+
+fn runtime(workers: usize, level: Level) -> Runtime {
+    let builder = Builder::new().workers(workers).record(level);
+    builder.build().unwrap()
+}
+
+/// A task with a name wakes another one, in which there is a mark and two spans that overlap.
+fn program(runtime: &Runtime) -> [Id; 2] {
+    runtime.block_on(async {
+        let (tell, told) = futures::channel::oneshot::channel();
+        let (send, receive) = futures::channel::oneshot::channel();
+        let waits = task::Builder::new().name("waits");
+        let waits = waits.spawn(async move {
+            let first = trace::span("first");
+            let second = trace::span("second");
+            trace::mark("half-way");
+            tell.send(()).unwrap();
+            receive.await.unwrap();
+            drop(first);
+            drop(second);
+            std::future::pending::<()>().await;
+        });
+        told.await.unwrap();
+        let wakes = ws::spawn(async { send.send(()).unwrap() });
+        let ids = [waits.id(), wakes.id()];
+        wakes.await.unwrap();
+        // The named task waits for ever, so that it is alive when the recording is taken.
+        while !is_idle(waits.id()) {
+            task::yield_now().await;
+        }
+        ids
+    })
+}
+
+fn is_idle(id: Id) -> bool {
+    let handle = ws::runtime::Handle::current();
+    let ends = |event: &trace::Event| {
+        (event.kind, event.task, event.name) == (EventKind::SpanEnd, Some(id), Some("second"))
+    };
+    handle.recording().events.iter().any(ends)
+}
+
+#[test]
+fn a_program_is_shown_as_it_was() {
+    let runtime = runtime(2, Level::Full);
+    let [waits, wakes] = program(&runtime);
+    let page = Page::read(&runtime.handle().recording());
+    let of_task = format!("/waits (task {waits})");
+    let polls = page.slices_on(&of_task);
+    assert!(polls.len() >= 2, "{polls:?}");
+    // The same polls are on the tracks of the workers, under the task's name.
+    let on_workers = page.slices.iter().filter(|slice| {
+        let path = page.path(slice.track);
+        path.starts_with("/P ") && slice.name == "waits"
+    });
+    let times = |slices: Vec<&Slice>| -> HashSet<_> {
+        slices
+            .iter()
+            .map(|slice| (slice.begin, slice.end))
+            .collect()
+    };
+    assert_eq!(times(polls.clone()), times(on_workers.collect()));
+    assert!(polls.iter().all(|poll| poll.end.is_some()));
+    // The spans overlap, so they are on two tracks of one name.
+    let spans = page.slices_on(&format!("{of_task}/spans"));
+    let names: Vec<_> = spans.iter().map(|span| span.name.as_str()).collect();
+    assert_eq!(names, ["first", "second"]);
+    assert_ne!(spans[0].track, spans[1].track);
+    assert!(spans[0].begin <= spans[1].begin && spans[0].end <= spans[1].end);
+    let mark = page
+        .moments
+        .iter()
+        .find(|it| it.name == "half-way")
+        .unwrap();
+    assert_eq!(page.path(mark.track), of_task);
+    assert!(polls[0].begin <= mark.time && Some(mark.time) <= polls[0].end);
+    // The arrow from the poll that woke it to the poll that this led to.
+    let waker = page
+        .slices
+        .iter()
+        .find(|slice| slice.task == Some(wakes.as_u64()));
+    let waker = waker.expect("it ran");
+    let wake = page
+        .moments
+        .iter()
+        .find(|it| it.name == "Wake" && it.task == Some(waits.as_u64()) && it.time >= waker.begin);
+    let wake = wake.expect("it was woken");
+    assert_eq!(wake.track, waker.track);
+    assert!(Some(wake.time) <= waker.end);
+    let ends_at = |begin| {
+        let mut arrows = page.arrows.values();
+        arrows
+            .find(|(from, _)| *from == begin)
+            .and_then(|(_, to)| *to)
+    };
+    let to = ends_at(wake.time).expect("its arrow leads somewhere");
+    assert!(polls.iter().any(|poll| poll.begin == to));
+}
+
+#[test]
+fn what_is_rare_is_shown_too() {
+    let builder = Builder::new().workers(2).record(Level::Sparse);
+    let builder = builder.stall_threshold(Some(Duration::from_millis(5)));
+    let runtime = builder.on_stall(|_| ()).build().unwrap();
+    let (end, ends) = std::sync::mpsc::channel();
+    let blocks = runtime.spawn(async move { ends.recv().unwrap() });
+    let is_told = |kind| {
+        let events = runtime.handle().recording().events;
+        events.iter().any(|event| event.kind == kind)
+    };
+    while !is_told(EventKind::Stall) {
+        std::thread::yield_now();
+    }
+    end.send(()).unwrap();
+    runtime.block_on(async {
+        blocks.await.unwrap();
+        ws::spawn_blocking(|| ()).await.unwrap();
+        ws::time::sleep(Duration::from_millis(1)).await;
+    });
+    while !is_told(EventKind::LongPollEnd) {
+        std::thread::yield_now();
+    }
+    let page = Page::read(&runtime.handle().recording());
+    let long = page
+        .slices
+        .iter()
+        .find(|slice| page.path(slice.track).ends_with("/long polls"));
+    let long = long.expect("there was one");
+    assert!(long.end.unwrap() - long.begin >= 1_000_000);
+    assert!(page.moments.iter().any(|moment| moment.name == "Stall"));
+    assert!(page.moments.iter().any(|moment| moment.name == "Timers"));
+    assert!(page.slices.iter().any(|slice| slice.name == "sleeps"));
+    let calls: Vec<_> = page
+        .counters
+        .iter()
+        .filter(|(path, ..)| path == "/blocking calls")
+        .map(|(.., value)| *value)
+        .collect();
+    assert!(
+        calls.contains(&1) && calls.iter().all(|count| *count >= 0),
+        "{calls:?}"
+    );
+}
+
+/// The rings are full, so that slices have lost their begin, and the level changes all the time.
+#[test]
+fn what_was_overwritten_leaves_no_slice_that_is_wrong() {
+    let builder = Builder::new().workers(2).record(Level::Full);
+    let runtime = builder.recorder(64 * 16).build().unwrap();
+    for round in 0..200 {
+        runtime
+            .handle()
+            .record([Level::Full, Level::Sparse, Level::Off][round % 3]);
+        runtime.block_on(async {
+            let tasks = (0..20).map(|_| {
+                ws::spawn(async {
+                    let _span = trace::span("short");
+                    task::yield_now().await;
+                    ws::block_in_place(|| trace::mark("inside"));
+                })
+            });
+            for task in tasks.collect::<Vec<_>>() {
+                task.await.unwrap();
+            }
+        });
+        // It checks what it reads.
+        Page::read(&runtime.handle().recording());
+    }
+}
+
+/// A recording of these events: when in microseconds, what, on which P, and its number.
+fn made_up(events: &[(u64, EventKind, Option<usize>, u64)]) -> Recording {
+    let runtime = runtime(1, Level::Sparse);
+    runtime.block_on(async { trace::mark("a mark") });
+    let mut recording = runtime.handle().recording();
+    let mut of_mark = recording.events.iter();
+    let mark = *of_mark.find(|event| event.name.is_some()).unwrap();
+    let made_up = events.iter().map(|&(us, kind, processor, number)| {
+        let mut event = mark;
+        event.time = Duration::from_micros(us);
+        (event.kind, event.processor, event.number) = (kind, processor, number);
+        event
+    });
+    recording.events = made_up.collect();
+    recording
+}
+
+#[test]
+fn what_was_not_recorded_is_made_up_for() {
+    use EventKind as Kind;
+    let slices = |events: &[(u64, Kind, Option<usize>, u64)]| -> Vec<_> {
+        let page = Page::read(&made_up(events));
+        let us = |ns| ns / 1000;
+        let slices = page.slices.iter();
+        slices
+            .map(|slice| (slice.name.clone(), us(slice.begin), slice.end.map(us)))
+            .collect()
+    };
+    let slice = |name: &str, begin, end| (name.to_owned(), begin, end);
+    let first = Some(0);
+    // The end of a sleep.
+    let lost = [
+        (1, Kind::Park, first, 0),
+        (2, Kind::Run, first, 0),
+        (3, Kind::Idle, first, 0),
+    ];
+    let sleeps_then_polls = [slice("sleeps", 1, Some(2)), slice("poll", 2, Some(3))];
+    assert_eq!(slices(&lost), sleeps_then_polls);
+    // The begin of a blocking call.
+    let lost = [
+        (1, Kind::Run, first, 0),
+        (2, Kind::Return, first, 1),
+        (3, Kind::Idle, first, 0),
+    ];
+    assert_eq!(slices(&lost), [slice("poll", 1, Some(3))]);
+    // The begin of a poll, and the end of the next one.
+    let lost = [(1, Kind::Done, first, 0), (2, Kind::Run, first, 0)];
+    assert_eq!(slices(&lost), [slice("poll", 2, None)]);
+    // Two that are in each other, and another P's.
+    let nested = [
+        (1, Kind::Run, first, 0),
+        (2, Kind::Block, first, 0),
+        (3, Kind::Run, Some(1), 0),
+        (4, Kind::Return, first, 1),
+        (5, Kind::Done, Some(1), 0),
+        (6, Kind::Done, first, 0),
+    ];
+    let expected = [
+        slice("poll", 1, Some(6)),
+        slice("blocking call", 2, Some(4)),
+        slice("poll", 3, Some(5)),
+    ];
+    assert_eq!(slices(&nested), expected);
+    let page = Page::read(&made_up(&nested));
+    let calls = [
+        ("/blocking calls".to_owned(), 2000, 1),
+        ("/blocking calls".to_owned(), 4000, 0),
+    ];
+    assert_eq!(page.counters, calls);
+    // The monitor has seen it for 1.5 ms.
+    let long = [
+        (9000, Kind::LongPoll, None, 15),
+        (9900, Kind::LongPollEnd, None, 0),
+    ];
+    assert_eq!(slices(&long), [slice("poll", 7500, Some(9900))]);
+    // The track of a span that is over is that of the next one.
+    let spans = [
+        (1, Kind::SpanBegin, first, 0),
+        (2, Kind::SpanEnd, first, 0),
+        (3, Kind::SpanBegin, first, 0),
+        (4, Kind::SpanEnd, Some(1), 0),
+        (5, Kind::SpanEnd, Some(1), 0),
+    ];
+    let page = Page::read(&made_up(&spans));
+    let [one, two] = &page.slices[..] else {
+        panic!("{:?}", page.slices);
+    };
+    assert_eq!(one.track, two.track);
+    assert_eq!([one.end, two.end], [Some(2000), Some(4000)]);
+    // An arrow leads to the next poll alone.
+    let wakes = [
+        (1, Kind::Wake, first, 0),
+        (2, Kind::Run, first, 0),
+        (3, Kind::Requeue, first, 0),
+        (4, Kind::Run, first, 0),
+    ];
+    let mut recording = made_up(&wakes);
+    let id = runtime(1, Level::Off).spawn(async {}).id();
+    recording
+        .events
+        .iter_mut()
+        .for_each(|event| event.task = Some(id));
+    let page = Page::read(&recording);
+    let arrows: Vec<_> = page.arrows.values().collect();
+    assert_eq!(arrows, [&(1000, Some(2000))]);
+}
+
+#[test]
+fn nothing_is_a_trace_too() {
+    let runtime = runtime(1, Level::Off);
+    let recording = runtime.handle().recording();
+    let page = Page::read(&recording);
+    assert!(page.slices.is_empty() && page.tracks.is_empty());
+    assert!(recording.began <= SystemTime::now());
+}
