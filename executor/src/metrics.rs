@@ -3,6 +3,9 @@
 //! A counter is a relaxed load and a relaxed store, no read-modify-write. So counting costs an
 //! instruction or two on a cache line that the owner has anyway.
 
+mod text;
+
+pub use self::text::Prometheus;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A number that one thread writes and others may read.

@@ -41,7 +41,7 @@ pub use self::{
 pub use crate::sched::dump::{TaskDump, TaskState};
 pub use crate::{
     context::EnterGuard,
-    metrics::{Metrics, ProcessorMetrics},
+    metrics::{Metrics, ProcessorMetrics, Prometheus},
     reports::Reports,
     sched::stall::{StallKind, StallPhase, StallReport},
 };

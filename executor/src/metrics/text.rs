@@ -1,0 +1,302 @@
+//! The counters as text: for people, and for Prometheus.
+
+use std::fmt;
+
+use super::{Metrics, ProcessorMetrics};
+
+/// A number of `T`: its name, what it is, and whether it only grows.
+struct Number<T: 'static> {
+    name: &'static str,
+    help: &'static str,
+    grows: bool,
+    value: fn(&T) -> u64,
+}
+
+const fn counter<T>(name: &'static str, help: &'static str, value: fn(&T) -> u64) -> Number<T> {
+    Number {
+        name,
+        help,
+        grows: true,
+        value,
+    }
+}
+
+const fn gauge<T>(name: &'static str, help: &'static str, value: fn(&T) -> u64) -> Number<T> {
+    Number {
+        name,
+        help,
+        grows: false,
+        value,
+    }
+}
+
+const OF_PROCESSORS: &[Number<ProcessorMetrics>] = &[
+    counter("polls", "Polls of tasks.", |p| p.polls),
+    counter("spawned", "Tasks spawned here.", |p| p.spawned),
+    counter("completed", "Tasks that ended here.", |p| p.completed),
+    counter("searches", "Looks at the queues of others.", |p| p.searches),
+    counter("steals", "Steals that brought something.", |p| p.steals),
+    counter("stolen", "Tasks that came by a steal.", |p| p.stolen),
+    counter(
+        "overflows",
+        "Times that half of the local queue went to the global one.",
+        |p| p.overflows,
+    ),
+    counter("global", "Tasks taken from the global queue.", |p| p.global),
+    counter(
+        "ordered",
+        "Tasks with a priority taken from a queue.",
+        |p| p.ordered,
+    ),
+    counter("parks", "Times that its thread went to sleep.", |p| p.parks),
+    counter("wakeups", "Times that it woke another thread.", |p| {
+        p.wakeups
+    }),
+    counter("netpolls", "Looks at the netpoll.", |p| p.netpolls),
+    counter("timers", "Timers fired.", |p| p.timers),
+    gauge("local_queue", "Tasks in the local queue.", |p| {
+        p.local_queue as u64
+    }),
+    gauge("own_ordered_queue", "Tasks in its ordered queue.", |p| {
+        p.ordered_queue as u64
+    }),
+];
+
+const OF_RUNTIME: &[Number<Metrics>] = &[
+    gauge(
+        "workers",
+        "Threads that may run tasks at the same time.",
+        |m| m.workers as u64,
+    ),
+    gauge(
+        "free_permits",
+        "Permits that no thread holds; 0 if all workers are busy.",
+        |m| m.free_permits as u64,
+    ),
+    gauge(
+        "threads",
+        "Threads of the runtime, running or parked.",
+        |m| m.threads as u64,
+    ),
+    gauge("spinning", "Threads that search for work.", |m| {
+        m.spinning as u64
+    }),
+    gauge("live_tasks", "Tasks that are alive.", |m| {
+        m.live_tasks as u64
+    }),
+    gauge("global_queue", "Tasks in the global queue.", |m| {
+        m.global_queue as u64
+    }),
+    gauge(
+        "ordered_queue",
+        "Tasks with a priority in the queue that all share.",
+        |m| m.ordered_queue as u64,
+    ),
+    counter(
+        "threads_refused",
+        "Times that a thread was wanted and could not be had.",
+        |m| m.threads_refused,
+    ),
+    counter("monitor_looks", "Looks of the monitor.", |m| {
+        m.monitor_looks
+    }),
+    counter(
+        "accepts_delayed",
+        "Times that an accept waited, for the system had no room.",
+        |m| m.accepts_delayed,
+    ),
+];
+
+/// Two tables: the runtime, and a row for each P.
+///
+/// ```
+/// let runtime = ws::runtime::Builder::new().workers(1).build().unwrap();
+/// let text = runtime.metrics().to_string();
+/// assert!(text.starts_with("workers 1, free_permits 1, "));
+/// ```
+impl fmt::Display for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        for number in OF_RUNTIME {
+            write!(f, "{separator}{} {}", number.name, (number.value)(self))?;
+            separator = ", ";
+        }
+        write!(f, "\nP    ")?;
+        for number in OF_PROCESSORS {
+            write!(f, "  {:>10}", number.name)?;
+        }
+        for (index, processor) in self.processors.iter().enumerate() {
+            write!(f, "\n{index:<5}")?;
+            for number in OF_PROCESSORS {
+                let width = number.name.len().max(10);
+                write!(f, "  {:>width$}", (number.value)(processor))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// [`Metrics`] in the text format of Prometheus; see [`Metrics::prometheus`].
+#[derive(Clone, Debug)]
+pub struct Prometheus<'a> {
+    metrics: &'a Metrics,
+    /// What stands in the braces of each sample, with a comma at its end.
+    labels: String,
+}
+
+impl Metrics {
+    /// The same numbers in the
+    /// [text format](https://prometheus.io/docs/instrumenting/exposition_formats/) that Prometheus
+    /// scrapes, in version 0.0.4: `ws_polls_total{p="0"} 17`.
+    ///
+    /// ```
+    /// let runtime = ws::runtime::Runtime::new().unwrap();
+    /// let metrics = runtime.metrics();
+    /// let text = metrics.prometheus().label("runtime", "main").to_string();
+    /// assert!(text.contains("\nws_live_tasks{runtime=\"main\"} 0\n"));
+    /// assert!(text.contains("# TYPE ws_polls_total counter\n"));
+    /// ```
+    pub fn prometheus(&self) -> Prometheus<'_> {
+        Prometheus {
+            metrics: self,
+            labels: String::new(),
+        }
+    }
+}
+
+impl Prometheus<'_> {
+    /// Adds a label to each sample: where a program has several runtimes, they need one.
+    ///
+    /// # Panics
+    ///
+    /// If the name is none for a label: letters, digits and underscores, no digit first.
+    pub fn label(mut self, name: &str, value: &str) -> Self {
+        let is_letter = |c: char| c.is_ascii_alphabetic() || c == '_';
+        assert!(
+            name.starts_with(is_letter) && name.chars().all(|c| is_letter(c) || c.is_ascii_digit()),
+            "a label's name has letters, digits and underscores, and no digit first: it is {name:?}"
+        );
+        let value = value.replace('\\', r"\\");
+        let value = value.replace('"', r#"\""#).replace('\n', r"\n");
+        self.labels += &format!("{name}=\"{value}\",");
+        self
+    }
+}
+
+/// The name of a family of samples, and the two lines before them.
+fn family(
+    f: &mut fmt::Formatter<'_>,
+    name: &str,
+    help: &str,
+    grows: bool,
+) -> Result<String, fmt::Error> {
+    let (name, kind) = if grows {
+        (format!("ws_{name}_total"), "counter")
+    } else {
+        (format!("ws_{name}"), "gauge")
+    };
+    write!(f, "# HELP {name} {help}\n# TYPE {name} {kind}\n")?;
+    Ok(name)
+}
+
+impl fmt::Display for Prometheus<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for number in OF_RUNTIME {
+            let name = family(f, number.name, number.help, number.grows)?;
+            let labels = match self.labels.strip_suffix(',') {
+                Some(labels) => format!("{{{labels}}}"),
+                None => String::new(),
+            };
+            writeln!(f, "{name}{labels} {}", (number.value)(self.metrics))?;
+        }
+        for number in OF_PROCESSORS {
+            let name = family(f, number.name, number.help, number.grows)?;
+            for (index, processor) in self.metrics.processors.iter().enumerate() {
+                let value = (number.value)(processor);
+                writeln!(f, "{name}{{{}p=\"{index}\"}} {value}", self.labels)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metrics() -> Metrics {
+        let processor = ProcessorMetrics {
+            polls: 12_345_678_901,
+            local_queue: 3,
+            ..ProcessorMetrics::default()
+        };
+        Metrics {
+            workers: 2,
+            threads: 3,
+            threads_refused: 4,
+            free_permits: 1,
+            spinning: 0,
+            live_tasks: 5,
+            global_queue: 6,
+            ordered_queue: 0,
+            monitor_looks: 7,
+            accepts_delayed: 0,
+            processors: vec![processor, ProcessorMetrics::default()],
+        }
+    }
+
+    #[test]
+    fn people_read_a_table() {
+        let text = metrics().to_string();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 4);
+        assert!(lines[0].starts_with("workers 2, free_permits 1, threads 3, "));
+        let columns = |line: &str| line.split_whitespace().count();
+        assert_eq!(columns(lines[1]), OF_PROCESSORS.len() + 1);
+        assert!(
+            lines
+                .iter()
+                .skip(2)
+                .all(|row| columns(row) == columns(lines[1]))
+        );
+        assert!(lines[2].starts_with("0      12345678901  "));
+    }
+
+    #[test]
+    fn prometheus_reads_samples() {
+        let text = metrics().prometheus().to_string();
+        let family = "# HELP ws_live_tasks Tasks that are alive.\n# TYPE ws_live_tasks gauge\n\
+                      ws_live_tasks 5\n";
+        assert!(text.contains(family), "{text}");
+        let family = "# TYPE ws_polls_total counter\nws_polls_total{p=\"0\"} 12345678901\n\
+                      ws_polls_total{p=\"1\"} 0\n";
+        assert!(text.contains(family), "{text}");
+        // Each family is there once, and ends with a line's end.
+        let mut families: Vec<_> = text
+            .lines()
+            .filter(|line| line.starts_with("# TYPE"))
+            .collect();
+        assert_eq!(families.len(), OF_RUNTIME.len() + OF_PROCESSORS.len());
+        families.sort_unstable();
+        families.dedup();
+        assert_eq!(families.len(), OF_RUNTIME.len() + OF_PROCESSORS.len());
+        assert!(text.ends_with('\n'));
+    }
+
+    #[test]
+    fn a_label_is_in_each_sample() {
+        let metrics = metrics();
+        let labelled = metrics.prometheus().label("runtime", "a \"b\" \\ c\nd");
+        let text = labelled.label("_zone2", "").to_string();
+        let labels = r#"runtime="a \"b\" \\ c\nd",_zone2="""#;
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            assert!(line.contains(labels), "{line}");
+        }
+        let sample = format!("\nws_polls_total{{{labels},p=\"1\"}} 0\n");
+        assert!(text.contains(&sample), "{text}");
+        for wrong in ["", "2nd", "a-b", "ä"] {
+            let label = || metrics.prometheus().label(wrong, "").to_string();
+            assert!(std::panic::catch_unwind(label).is_err(), "{wrong}");
+        }
+    }
+}
