@@ -58,6 +58,8 @@ mod sim;
 #[cfg(not(ws_loom))]
 pub(crate) mod sim_threads;
 #[cfg(not(ws_loom))]
+pub(crate) mod snapshots;
+#[cfg(not(ws_loom))]
 pub(crate) mod stall;
 #[cfg(all(test, not(ws_loom)))]
 mod tests;

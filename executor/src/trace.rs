@@ -11,6 +11,7 @@ use crate::{
 };
 
 pub use crate::recorder::{Event, EventKind, Level, RecordedTask, Recording, UnknownLevel};
+pub use crate::sched::snapshots::Snapshots;
 
 /// Records that the program is here, with the task that this thread polls.
 ///

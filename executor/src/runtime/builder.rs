@@ -3,13 +3,14 @@
 use std::{env::VarError, str::FromStr, sync::Arc as StdArc, time::Duration};
 
 use super::{BuildError, Handle, Runtime, cpus};
-use crate::recorder::Level;
 use crate::{
     given::{self, ABOVE},
+    recorder::Level,
     reports::Reports,
     sched::{
         Shared,
         config::{Config, Hooks, Host},
+        snapshots::Snapshots,
         stall::{Stall, StallReport},
     },
     timer::Clock,
@@ -89,6 +90,7 @@ pub struct Builder {
     reports: Reports,
     hooks: Hooks,
     recorder: (usize, Option<Level>),
+    snapshots: Option<Snapshots>,
 }
 
 impl Default for Builder {
@@ -120,6 +122,7 @@ impl Builder {
             reports: Reports::default(),
             hooks: Hooks::default(),
             recorder: (1 << 20, None),
+            snapshots: None,
         }
     }
 
@@ -384,6 +387,22 @@ impl Builder {
         self
     }
 
+    /// Recordings are written to files when something goes wrong, and when
+    /// [`Handle::snapshot`](super::Handle::snapshot) asks for one.
+    ///
+    /// Without it, the environment variable `WS_SNAPSHOTS` names the folder, with the defaults of
+    /// [`Snapshots::to`]. Without that, no file is written.
+    ///
+    /// ```
+    /// use ws::{runtime::Builder, trace::Snapshots};
+    ///
+    /// let builder = Builder::new().snapshots(Snapshots::to("/var/log/orders"));
+    /// ```
+    pub fn snapshots(mut self, snapshots: Snapshots) -> Self {
+        self.snapshots = Some(snapshots);
+        self
+    }
+
     /// Runs on every thread that polls tasks, before its first one: on each thread of the runtime,
     /// and on a thread that calls `block_on`, [`Runtime::run`](super::Runtime::run) or a function
     /// with `#[ws::main]`, at the begin of each call that is not inside another.
@@ -566,6 +585,7 @@ impl Builder {
             host: self.host,
             above: &ABOVE,
             recorder,
+            snapshots: self.snapshots.or_else(snapshots_by_environment),
         })
     }
 }
@@ -582,6 +602,12 @@ fn recorder((bytes, level): (usize, Option<Level>)) -> Result<(usize, Level), Bu
         None => level_from_environment()?,
     };
     Ok((bytes, level))
+}
+
+/// What `WS_SNAPSHOTS` says.
+fn snapshots_by_environment() -> Option<Snapshots> {
+    let dir = std::env::var_os("WS_SNAPSHOTS").filter(|dir| !dir.is_empty())?;
+    Some(Snapshots::to(dir))
 }
 
 /// What `WS_RECORD` says.

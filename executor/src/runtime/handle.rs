@@ -8,10 +8,11 @@ use std::{
 use ws_reactor::Netpoll;
 
 use super::{EnterGuard, Metrics, TaskDump, TryCurrentError};
-use crate::recorder::{Level, Recording};
 use crate::{
-    context, sched,
-    sched::Shared,
+    context,
+    recorder::{Level, Recording},
+    sched,
+    sched::{Shared, snapshots::Why},
     sync::Arc,
     task::{self, AbortHandle, JoinHandle, JoinSet, spawn_blocking_on, spawn_on},
 };
@@ -252,6 +253,33 @@ impl Handle {
     /// ```
     pub fn recording(&self) -> Recording {
         self.shared.recording()
+    }
+
+    /// Has what the scheduler did last written to a file, and says whether that is done.
+    ///
+    /// A thread of its own writes it, and this call does not wait for that. The folder, and how
+    /// many files are kept, is set by [`Builder::snapshots`](super::Builder::snapshots): without
+    /// that, nothing is written. Nothing is written either while another file is, and within a
+    /// second after the last one. `reason` becomes a part of the file's name. If the file cannot be
+    /// written, an error of `tracing` says so.
+    ///
+    /// Hooks may call it. With a signal, it works also while all workers are stuck:
+    ///
+    /// ```
+    /// # fn of_a_service() -> std::io::Result<()> {
+    /// use ws::signal::unix::{SignalKind, signal};
+    ///
+    /// let mut usr1 = signal(SignalKind::user_defined1())?;
+    /// ws::spawn(async move {
+    ///     while usr1.recv().await.is_ok() {
+    ///         ws::runtime::Handle::current().snapshot("SIGUSR1");
+    ///     }
+    /// });
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn snapshot(&self, reason: &str) -> bool {
+        self.shared.snapshot(Why::Asked(reason))
     }
 
     /// What [`Builder::host`](super::Builder::host) was given.

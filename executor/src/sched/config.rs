@@ -2,7 +2,7 @@
 
 use std::{any::Any, fmt, sync::Arc, time::Duration};
 
-use super::{Shared, Worker, processor::Processor, stall::Stall};
+use super::{Shared, Worker, processor::Processor, snapshots::Snapshots, stall::Stall};
 use crate::{
     cell::{Functions, quietly},
     reports::Reports,
@@ -32,6 +32,7 @@ pub(crate) struct Config {
     pub(crate) above: &'static Above,
     /// The recorder's bytes for each P, and how much it records at first.
     pub(crate) recorder: (usize, crate::recorder::Level),
+    pub(crate) snapshots: Option<Snapshots>,
 }
 
 /// What is called with a worker, or with none.

@@ -15,6 +15,7 @@ use super::{
     processor::{Peer, Processor, attention},
     shutdown::End,
     signals::Signals,
+    snapshots::SnapshotFiles,
     threads::RuntimeThreads,
     timers::Time,
     wait::Io,
@@ -54,6 +55,7 @@ pub(crate) struct Shared {
     pub(crate) end: End,
     pub(crate) reports: Reporter,
     pub(super) recorder: crate::recorder::Recorder,
+    pub(super) snapshots: SnapshotFiles,
     pub(crate) monitor: Signals,
 }
 
@@ -122,6 +124,7 @@ impl Shared {
                 end: End::new(),
                 reports: Reporter::new(config.reports),
                 recorder,
+                snapshots: SnapshotFiles::new(config.snapshots.clone()),
                 monitor: Signals::default(),
                 config,
             }

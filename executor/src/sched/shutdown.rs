@@ -72,7 +72,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Shared, Worker, in_place::block_in_place, processor::attention, worker::Scope};
+use super::{
+    Shared, Worker, in_place::block_in_place, processor::attention, snapshots::Why, worker::Scope,
+};
 use crate::{
     cell::{SchedulerHandle, ScopeBarrier, Task, report},
     permit::{
@@ -170,6 +172,7 @@ impl Shared {
 
     /// A task ended with a panic.
     pub(crate) fn task_panicked(self: &Arc<Self>) {
+        self.snapshot(Why::Panic);
         if !self.config.panic_stops_runtime || self.end.phase.is_ending() {
             return;
         }

@@ -17,7 +17,7 @@
 
 use std::{fmt, panic::Location, sync::Arc as StdArc, time::Duration};
 
-use super::{Shared, processor::Peer};
+use super::{Shared, processor::Peer, snapshots::Why};
 use crate::{
     cell::{Id, quietly},
     note::event,
@@ -348,6 +348,8 @@ impl Reports {
             suppressed: std::mem::take(&mut self.suppressed),
         };
         event!(shared, Stall, header, peer.index);
+        // Before the hook, which may end the program.
+        shared.snapshot(Why::Stall);
         send(shared, &report);
         self.open.push(Open {
             index: peer.index,

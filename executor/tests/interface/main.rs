@@ -10,6 +10,7 @@ mod dump_shows_what_is_alive;
 mod hooks_run_once_per_thread;
 mod join_set_joins_as_they_end;
 mod runtimes_in_statics;
+mod snapshots_are_written_when_it_goes_wrong;
 mod task_local_follows_its_task;
 mod the_recorder_tells_what_was;
 mod threads_are_as_their_builder_was;

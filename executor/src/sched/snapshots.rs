@@ -1,0 +1,233 @@
+//! Recordings that are written to files when something goes wrong: the program that failed at night
+//! is seen in the morning.
+//!
+//! A thread of its own writes each one, since neither the monitor nor a worker may wait for a disk.
+//! There is one at a time, and one a second at most. What is asked for meanwhile is left out: it
+//! would show the same moments. The end of the runtime joins that thread.
+//!
+//! A file gets its name when it is whole. So whoever finds one can read it, also if the process was
+//! killed in the middle.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    fs::{self, File},
+    io::{self, BufWriter},
+    path::{Path, PathBuf},
+    process,
+    sync::atomic::{AtomicU64, Ordering::Relaxed as StdRelaxed},
+};
+
+use super::Shared;
+use crate::{
+    cell::report,
+    permit::phase::ShutdownEnv,
+    sync::{Arc, Mutex, thread},
+    throttle::{REPORT_EVERY, Throttle},
+};
+
+/// Numbers of the files of this process: its runtimes may write into one folder.
+static WRITTEN: AtomicU64 = AtomicU64::new(1);
+
+/// The most characters of a reason in a file's name.
+const REASON_MAX: usize = 40;
+
+/// When recordings are written to files, and where; see
+/// [`Builder::snapshots`](crate::runtime::Builder::snapshots).
+///
+/// # Examples
+///
+/// ```
+/// use ws::trace::Snapshots;
+///
+/// let snapshots = Snapshots::to("/var/log/orders").keep(20).on_panic(false);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshots {
+    dir: PathBuf,
+    keep: usize,
+    on_stall: bool,
+    on_panic: bool,
+}
+
+impl Snapshots {
+    /// To files in this folder, which is made if it is not there.
+    ///
+    /// Their names are `PROGRAM-PID-NUMBER-REASON.pftrace`. They are for
+    /// [Perfetto](crate::trace::Recording::write_perfetto).
+    pub fn to(dir: impl Into<PathBuf>) -> Self {
+        Self {
+            dir: dir.into(),
+            keep: 8,
+            on_stall: true,
+            on_panic: true,
+        }
+    }
+
+    /// How many files of a runtime are kept: 8 by default. With the next one, the oldest goes.
+    /// Those of earlier processes stay.
+    pub fn keep(mut self, files: usize) -> Self {
+        self.keep = files;
+        self
+    }
+
+    /// Whether one is written when a [stall](crate::runtime::Builder::on_stall) begins: yes, by
+    /// default.
+    pub fn on_stall(mut self, yes: bool) -> Self {
+        self.on_stall = yes;
+        self
+    }
+
+    /// Whether one is written when a task panics: yes, by default.
+    pub fn on_panic(mut self, yes: bool) -> Self {
+        self.on_panic = yes;
+        self
+    }
+}
+
+/// Why one is written.
+#[derive(Clone, Copy)]
+pub(crate) enum Why<'a> {
+    Stall,
+    Panic,
+    /// The program asked for it.
+    Asked(&'a str),
+}
+
+/// Those of a runtime.
+pub(crate) struct SnapshotFiles {
+    config: Option<Snapshots>,
+    throttle: Throttle,
+    errors: Throttle,
+    written: Mutex<Written>,
+}
+
+#[derive(Default)]
+struct Written {
+    /// A thread writes one.
+    writes: bool,
+    /// The files that are kept, the oldest first.
+    files: VecDeque<PathBuf>,
+}
+
+impl fmt::Debug for SnapshotFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SnapshotFiles")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+impl SnapshotFiles {
+    pub(super) fn new(config: Option<Snapshots>) -> Self {
+        Self {
+            config,
+            throttle: Throttle::new(REPORT_EVERY),
+            errors: Throttle::new(REPORT_EVERY),
+            written: Mutex::default(),
+        }
+    }
+
+    /// Where to, if one is to be written now.
+    fn wanted(&self, why: Why<'_>) -> Option<&Snapshots> {
+        let config = self.config.as_ref()?;
+        let wanted = match why {
+            Why::Stall => config.on_stall,
+            Why::Panic => config.on_panic,
+            Why::Asked(_) => true,
+        };
+        (wanted && !self.written.lock().writes && self.throttle.passes()).then_some(config)
+    }
+}
+
+impl Shared {
+    /// Has a recording written to a file. Whether that is done.
+    pub(crate) fn snapshot(&self, why: Why<'_>) -> bool {
+        let files = &self.snapshots;
+        if self.threads.sim_threads.is_some() {
+            return false;
+        }
+        let Some(config) = files.wanted(why) else {
+            return false;
+        };
+        let reason = match why {
+            Why::Stall => "stall",
+            Why::Panic => "panic",
+            Why::Asked(reason) => reason,
+        };
+        let path = config.dir.join(file_name(reason));
+        if std::mem::replace(&mut files.written.lock().writes, true) {
+            return false;
+        }
+        let shared = self.strong();
+        let keep = config.keep;
+        let builder = thread::Builder::new().name(format!("{}-snap", self.config.name));
+        let started = self.start(builder, move || {
+            // A panic of the writer is none of the runtime's: it is not to write for ever.
+            let _over = Over(&shared);
+            match write(&shared, &path) {
+                Ok(()) => shared.keep(path, keep),
+                Err(error) => shared.cannot_write(&path, &error),
+            }
+            shared.join_the_one_before();
+        });
+        if let Err(error) = &started {
+            files.written.lock().writes = false;
+            self.cannot_write(&config.dir, error);
+        }
+        started.is_ok()
+    }
+
+    /// Enters a file that was written, and removes those that are too many.
+    fn keep(&self, path: PathBuf, keep: usize) {
+        let mut written = self.snapshots.written.lock();
+        written.files.push_back(path);
+        let too_many = written.files.len().saturating_sub(keep);
+        let old: Vec<_> = written.files.drain(..too_many).collect();
+        drop(written);
+        for path in old {
+            // Somebody else may have removed it.
+            let _ = fs::remove_file(path);
+        }
+    }
+
+    fn cannot_write(&self, path: &Path, error: &io::Error) {
+        if self.snapshots.errors.passes() {
+            report(|| {
+                let path = path.display();
+                tracing::error!(%error, %path, "a recording could not be written");
+            });
+        }
+    }
+}
+
+/// The thread that writes does no more.
+struct Over<'a>(&'a Arc<Shared>);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.snapshots.written.lock().writes = false;
+    }
+}
+
+fn file_name(reason: &str) -> String {
+    let program = std::env::current_exe().unwrap_or_default();
+    let program = program.file_stem().unwrap_or_default().to_string_lossy();
+    let number = WRITTEN.fetch_add(1, StdRelaxed);
+    let plain = |c: char| if c.is_alphanumeric() { c } else { '-' };
+    let reason: String = reason.chars().take(REASON_MAX).map(plain).collect();
+    format!("{program}-{}-{number:04}-{reason}.pftrace", process::id())
+}
+
+fn write(shared: &Shared, path: &Path) -> io::Result<()> {
+    let dir = path.parent().expect("it is in the folder");
+    fs::create_dir_all(dir)?;
+    let part = path.with_extension("part");
+    let file = File::create(&part)?;
+    let written = shared.recording().write_perfetto(BufWriter::new(file));
+    let written = written.and_then(|()| fs::rename(&part, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&part);
+    }
+    written
+}

@@ -1,0 +1,175 @@
+//! Recordings in files: when they are written, what they are called, how many there are.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::{self, Command},
+    sync::mpsc,
+    time::Duration,
+};
+
+use ws_executor::{
+    runtime::{Builder, Runtime},
+    trace::Snapshots,
+};
+
+/// A folder that is not there yet, and goes with this.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let dir = env::temp_dir().join(format!("ws-snapshots-{}-{name}", process::id()));
+        Self(dir.join("below"))
+    }
+
+    /// The reasons in the names of its files, in the order of their numbers.
+    fn reasons(&self) -> Vec<String> {
+        let Ok(files) = fs::read_dir(&self.0) else {
+            return Vec::new();
+        };
+        let mut names: Vec<_> = files
+            .map(|file| file.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort_unstable();
+        let reason = |name: String| {
+            let of_process = format!("-{}-", process::id());
+            let (program, rest) = name.split_once(&of_process).expect("its process");
+            assert!(program.starts_with("interface"), "{name}");
+            let (number, rest) = rest.split_at(4);
+            assert!(number.chars().all(|c| c.is_ascii_digit()), "{name}");
+            let reason = rest
+                .strip_prefix('-')
+                .and_then(|rest| rest.strip_suffix(".pftrace"));
+            reason.unwrap_or_else(|| panic!("{name}")).to_owned()
+        };
+        names.into_iter().map(reason).collect()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let dir = self.0.parent().unwrap();
+        if dir.exists() {
+            fs::remove_dir_all(dir).unwrap();
+        }
+    }
+}
+
+fn builder(snapshots: Snapshots) -> Builder {
+    let builder = Builder::new().workers(1).snapshots(snapshots);
+    // The end waits for the file.
+    builder.shutdown_grace(Duration::from_secs(60))
+}
+
+/// One that reports no stall: a panic may take long.
+fn runtime(snapshots: Snapshots) -> Runtime {
+    builder(snapshots).stall_threshold(None).build().unwrap()
+}
+
+/// A poll that is over when its begin was reported.
+fn stalls(snapshots: Snapshots) {
+    let (tell, told) = mpsc::channel();
+    let builder = builder(snapshots).stall_threshold(Some(Duration::from_millis(5)));
+    let builder = builder.on_stall(move |_| _ = tell.send(()));
+    let runtime = builder.build().unwrap();
+    runtime
+        .block_on(runtime.spawn(async move { told.recv().unwrap() }))
+        .unwrap();
+}
+
+fn panics(runtime: &Runtime) {
+    let panics = runtime.spawn(async { panic!("it goes wrong") });
+    assert!(runtime.block_on(panics).unwrap_err().is_panic());
+}
+
+#[test]
+fn a_stall_and_a_panic_write_one() {
+    let folder = Folder::new("stall");
+    stalls(Snapshots::to(&folder.0));
+    assert_eq!(folder.reasons(), ["stall"]);
+    let runtime = runtime(Snapshots::to(&folder.0));
+    panics(&runtime);
+    drop(runtime);
+    assert_eq!(folder.reasons(), ["stall", "panic"]);
+}
+
+#[test]
+fn what_is_not_wanted_writes_none() {
+    let folder = Folder::new("none");
+    let neither = || Snapshots::to(&folder.0).on_stall(false).on_panic(false);
+    stalls(neither());
+    let runtime = runtime(neither());
+    panics(&runtime);
+    drop(runtime);
+    assert_eq!(folder.reasons(), [""; 0]);
+    // Nor does a runtime that was told no folder.
+    let runtime = Builder::new().workers(1).build().unwrap();
+    assert!(!runtime.handle().snapshot("nobody reads it"));
+}
+
+#[test]
+fn there_is_one_a_second_and_its_name_is_plain() {
+    let folder = Folder::new("asked");
+    let runtime = runtime(Snapshots::to(&folder.0));
+    let handle = runtime.handle();
+    assert!(handle.snapshot("../../etc/a b\0é"));
+    // Within a second, or while that is written.
+    assert!(!handle.snapshot("again"));
+    panics(&runtime);
+    drop(runtime);
+    assert_eq!(folder.reasons(), ["------etc-a-b-é"]);
+}
+
+#[test]
+fn the_oldest_goes() {
+    let folder = Folder::new("keep");
+    let names = ["first", "second", "third"];
+    let runtime = runtime(Snapshots::to(&folder.0).keep(2));
+    // One a second: so many are asked for until it is written.
+    for name in names {
+        while !runtime.handle().snapshot(name) {
+            std::thread::yield_now();
+        }
+    }
+    drop(runtime);
+    assert_eq!(folder.reasons(), ["second", "third"]);
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_harms_nobody() {
+    let runtime = runtime(Snapshots::to("/proc/none"));
+    runtime.handle().snapshot("nowhere to go");
+    panics(&runtime);
+    drop(runtime);
+    assert!(!Path::new("/proc/none").exists());
+}
+
+/// The folder that the variable names in the child.
+const VARIABLE: &str = "WS_SNAPSHOTS";
+
+// Not a test by itself.
+#[test]
+fn a_panic_in_the_child() {
+    if env::var_os(VARIABLE).is_some() {
+        let runtime = Builder::new().workers(1).build().unwrap();
+        panics(&runtime);
+    }
+}
+
+#[test]
+fn the_environment_names_the_folder() {
+    let folder = Folder::new("environment");
+    let name = "snapshots_are_written_when_it_goes_wrong::a_panic_in_the_child";
+    let child = Command::new(env::current_exe().unwrap())
+        .args(["--exact", name])
+        .env(VARIABLE, &folder.0)
+        .output()
+        .unwrap();
+    assert!(child.status.success(), "{child:?}");
+    let files: Vec<_> = fs::read_dir(&folder.0).unwrap().collect();
+    let [Ok(file)] = &files[..] else {
+        panic!("one file: {files:?}");
+    };
+    assert!(file.path().to_str().unwrap().ends_with("-panic.pftrace"));
+    assert!(file.metadata().unwrap().len() > 100);
+}
