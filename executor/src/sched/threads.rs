@@ -218,19 +218,31 @@ impl Shared {
         }
     }
 
-    /// Joins all threads but this one. `left` says how long one may still wait. False if that was
-    /// not long enough.
+    /// Joins all threads but this one, also those that they start meanwhile (`snapshots.rs`). `left`
+    /// says how long one may still wait. False if that was not long enough.
     pub(super) fn join_threads(&self, mut left: impl FnMut() -> Option<Duration>) -> bool {
         let own = thread::current().id();
-        let handles: Vec<_> = {
-            let mut joins = self.threads.joins.lock();
-            let ended = joins.ended.take();
-            let running = joins.running.drain(..).filter(|(id, _)| *id != own);
-            running.map(|(_, handle)| handle).chain(ended).collect()
-        };
-        if handles.is_empty() {
-            return true;
+        loop {
+            let handles: Vec<_> = {
+                let mut joins = self.threads.joins.lock();
+                let ended = joins.ended.take();
+                let running = joins.running.drain(..).filter(|(id, _)| *id != own);
+                running.map(|(_, handle)| handle).chain(ended).collect()
+            };
+            if handles.is_empty() {
+                return true;
+            }
+            if !self.join_these(handles, &mut left) {
+                return false;
+            }
         }
+    }
+
+    fn join_these(
+        &self,
+        handles: Vec<thread::JoinHandle<()>>,
+        left: &mut impl FnMut() -> Option<Duration>,
+    ) -> bool {
         let joined = Arc::new(Joined {
             handles: Mutex::new(handles),
             ..Joined::default()
@@ -248,9 +260,7 @@ impl Shared {
         });
         let Ok(joiner) = joiner else {
             let handles = std::mem::take(&mut *joined.handles.lock());
-            return handles
-                .into_iter()
-                .all(|handle| join_here(handle, &mut left));
+            return handles.into_iter().all(|handle| join_here(handle, left));
         };
         let mut is_over = joined.is_over.lock();
         while !*is_over {
