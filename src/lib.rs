@@ -152,3 +152,8 @@ pub use ws_net::{fs, process, signal};
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct ReadmeCode;
+
+/// The same for docs/seeing.md.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/seeing.md")]
+struct SeeingCode;

@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     kinds::{EventKind, Level, RecordedTask, Recording, decode, encode},
-    ring::{RECORD, Ring},
+    ring::{PIECE, RECORD, Ring},
     ticks::{Scale, Ticks},
 };
 use crate::{
@@ -27,7 +27,15 @@ pub(crate) struct Recorder {
     records: usize,
     ticks: Ticks,
     /// What happens on threads without a P. In a box, since all threads read the level.
-    elsewhere: Box<Mutex<Ring>>,
+    elsewhere: Box<Elsewhere>,
+}
+
+/// A ring that many threads write.
+#[derive(Debug)]
+struct Elsewhere {
+    ring: Ring,
+    /// Held by the thread that writes. Who reads needs no lock.
+    writes: Mutex<()>,
 }
 
 /// What was read so far.
@@ -46,7 +54,10 @@ impl Recorder {
             level: AtomicU8::new(Level::Off as u8),
             records,
             ticks: Ticks::new(clock),
-            elsewhere: Box::new(Mutex::new(Ring::new(records))),
+            elsewhere: Box::new(Elsewhere {
+                ring: Ring::new(records),
+                writes: Mutex::new(()),
+            }),
         };
         recorder.set_level(level);
         recorder
@@ -66,9 +77,14 @@ impl Recorder {
         }
     }
 
-    /// A ring for a P.
-    pub(crate) fn ring(&self) -> Ring {
-        Ring::new(self.records)
+    /// A ring for a P. Those beyond the number of workers are in use only while threads block, and
+    /// there may be hundreds of them: theirs are small.
+    pub(crate) fn ring(&self, is_a_workers: bool) -> Ring {
+        if is_a_workers {
+            Ring::new(self.records)
+        } else {
+            Ring::new(self.records.min(PIECE))
+        }
     }
 
     /// Writes what happens on the thread of a P.
@@ -85,8 +101,8 @@ impl Recorder {
 
     /// Writes what happens on another thread.
     pub(crate) fn write_elsewhere(&self, clock: &Clock, kind: EventKind, task: u64, number: u64) {
-        let ring = self.elsewhere.lock();
-        self.write(&ring, clock, kind, task, number);
+        let _writes = self.elsewhere.writes.lock();
+        self.write(&self.elsewhere.ring, clock, kind, task, number);
     }
 
     /// Begins to read. `newest` is the id of the newest task now.
@@ -99,7 +115,7 @@ impl Recorder {
             recording: Recording {
                 events: Vec::new(),
                 overwritten: 0,
-                began: SystemTime::now() - Duration::from_nanos(clock.now_ns()),
+                began: began(clock),
                 tasks: HashMap::new(),
             },
         }
@@ -107,7 +123,7 @@ impl Recorder {
 
     /// What was read, and what happened on threads without a P, with the tasks that are alive.
     pub(crate) fn end(&self, mut reader: Reader, tasks: HashMap<Id, RecordedTask>) -> Recording {
-        reader.read(&self.elsewhere.lock(), None);
+        reader.read(&self.elsewhere.ring, None);
         let mut recording = reader.recording;
         recording.tasks = tasks;
         recording.events.sort_by_key(|event| event.time);
@@ -125,5 +141,37 @@ impl Reader {
         self.recording
             .events
             .extend(records.map(|words| decode(words, processor, newest, |it| scale.ns(it))));
+    }
+}
+
+/// When a clock was at nought, by the clock on the wall.
+fn began(clock: &Clock) -> SystemTime {
+    let since = Duration::from_nanos(clock.now_ns());
+    let began = SystemTime::now().checked_sub(since);
+    // A virtual clock may be far in the future.
+    began.unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_workers_ring_is_large() {
+        let clock = Clock::stopped();
+        for (memory, of_worker, of_others) in
+            [(1 << 20, 1 << 16, PIECE), (64 * RECORD, 64, 64), (0, 0, 0)]
+        {
+            let recorder = Recorder::new(memory, Level::Full, &clock);
+            let records = |is_a_workers| {
+                let ring = recorder.ring(is_a_workers);
+                let written = if memory == 0 { 0 } else { 3 << 16 };
+                for _ in 0..written {
+                    recorder.write(&ring, &clock, EventKind::Park, 0, 0);
+                }
+                ring.read().records.len()
+            };
+            assert_eq!([records(true), records(false)], [of_worker, of_others]);
+        }
     }
 }

@@ -40,7 +40,7 @@ use crate::sync::atomic::{
 pub(crate) const RECORD: usize = size_of::<Words>();
 
 /// Records of a piece of memory. Guessed: 64 KiB.
-const PIECE: usize = 4096;
+pub(super) const PIECE: usize = 4096;
 
 type Words = [u64; 2];
 

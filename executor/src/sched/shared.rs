@@ -201,7 +201,7 @@ impl Shared {
             self.this.as_ptr().cast(),
             self.config.above.task_functions,
             Arc::new(timers),
-            self.recorder.ring(),
+            self.recorder.ring(index < self.idle.workers()),
             self.config.seed,
         ));
         if self.time.paused.is_some() {

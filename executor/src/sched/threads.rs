@@ -218,8 +218,8 @@ impl Shared {
         }
     }
 
-    /// Joins all threads but this one, also those that they start meanwhile (`snapshots.rs`). `left`
-    /// says how long one may still wait. False if that was not long enough.
+    /// Joins all threads but this one, also those that they start meanwhile (`snapshots.rs`).
+    /// `left` says how long one may still wait. False if that was not long enough.
     pub(super) fn join_threads(&self, mut left: impl FnMut() -> Option<Duration>) -> bool {
         let own = thread::current().id();
         loop {
