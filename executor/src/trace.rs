@@ -4,7 +4,10 @@
 //! tells what is in it, and [`EventKind`] what that can be. A program puts [marks](mark) and
 //! [spans](span) of its own beside that.
 
+use std::ptr;
+
 use crate::{
+    cell::Id,
     context,
     recorder::names,
     sched::{Shared, worker::Worker},
@@ -32,8 +35,13 @@ pub use crate::sched::snapshots::Snapshots;
 /// ```
 pub fn mark(name: &'static str) {
     with_recorder(|shared, worker| {
-        let task = worker.map_or(0, Worker::running_number);
-        write(shared, worker, EventKind::Mark, task, names::number(name));
+        write(
+            shared,
+            worker,
+            EventKind::Mark,
+            running(worker),
+            names::number(name),
+        );
     });
 }
 
@@ -65,10 +73,13 @@ pub fn mark(name: &'static str) {
 pub fn span(name: &'static str) -> Span {
     let mut begun = None;
     with_recorder(|shared, worker| {
-        let task = worker.map_or(0, Worker::running_number);
-        let name = names::number(name);
+        let (task, name) = (running(worker), names::number(name));
         write(shared, worker, EventKind::SpanBegin, task, name);
-        begun = Some((task, name));
+        begun = Some(Begun {
+            runtime: ptr::from_ref(shared).addr(),
+            task,
+            name,
+        });
     });
     Span { begun }
 }
@@ -77,16 +88,33 @@ pub fn span(name: &'static str) -> Span {
 #[derive(Debug)]
 #[must_use = "it ends when it is dropped"]
 pub struct Span {
-    /// The task and the name, if its begin was recorded.
-    begun: Option<(u64, u64)>,
+    /// If its begin was recorded.
+    begun: Option<Begun>,
+}
+
+#[derive(Debug)]
+struct Begun {
+    /// The address of the runtime.
+    runtime: usize,
+    task: u64,
+    name: u64,
 }
 
 impl Drop for Span {
     fn drop(&mut self) {
-        let Some((task, name)) = self.begun else {
+        let Some(Begun {
+            runtime,
+            task,
+            name,
+        }) = self.begun
+        else {
             return;
         };
-        with_recorder(|shared, worker| write(shared, worker, EventKind::SpanEnd, task, name));
+        with_recorder(|shared, worker| {
+            if ptr::from_ref(shared).addr() == runtime {
+                write(shared, worker, EventKind::SpanEnd, task, name);
+            }
+        });
     }
 }
 
@@ -97,6 +125,14 @@ fn with_recorder(f: impl FnOnce(&Shared, Option<&Worker>)) {
         Some((shared, worker)) if shared.recorder().takes(Level::Sparse) => f(shared, worker),
         _ => {}
     });
+}
+
+/// The number of the task that this thread polls; 0: none.
+fn running(worker: Option<&Worker>) -> u64 {
+    match Id::current() {
+        Some(id) => id.as_u64(),
+        None => worker.map_or(0, Worker::running_number),
+    }
 }
 
 fn write(shared: &Shared, worker: Option<&Worker>, kind: EventKind, task: u64, number: u64) {

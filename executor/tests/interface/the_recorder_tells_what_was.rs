@@ -46,6 +46,9 @@ fn a_mark_has_the_task_that_makes_it() {
         let mut ids = vec![mark()];
         ids.push(ws_executor::spawn(async move { mark() }).await.unwrap());
         ids.push(ws_executor::spawn_blocking(mark).await.unwrap());
+        let set = task::LocalSet::new();
+        let of_set = set.spawn_local(async move { mark() });
+        ids.push(set.run_until(of_set).await.unwrap());
         ids.push(
             ws_executor::spawn_pinned(move || async move { mark() })
                 .await
@@ -106,12 +109,18 @@ fn a_span_ends_where_it_is_dropped_and_belongs_to_its_task() {
             // Dropped by another task.
             ws_executor::spawn(async move { drop(span) }).await.unwrap();
             let outside = trace::span("ends outside");
-            let outside = thread::spawn(move || drop(outside));
+            let inside_another = trace::span("ends outside");
+            let outside = thread::spawn(move || {
+                drop(outside);
+                let another = Builder::new().workers(1).build().unwrap();
+                another.block_on(async { drop(inside_another) });
+                named(&another, "ends outside")
+            });
             (task::id(), outside)
         });
         spawned.await.unwrap()
     });
-    elsewhere.join().unwrap();
+    assert_eq!(elsewhere.join().unwrap(), []);
     let spans = named(&runtime, "a task's");
     let kinds: Vec<_> = spans.iter().map(|event| (event.kind, event.task)).collect();
     let begin_and_end = [EventKind::SpanBegin, EventKind::SpanEnd];
@@ -121,7 +130,7 @@ fn a_span_ends_where_it_is_dropped_and_belongs_to_its_task() {
         .iter()
         .map(|event| event.kind)
         .collect();
-    assert_eq!(kinds, [EventKind::SpanBegin]);
+    assert_eq!(kinds, [EventKind::SpanBegin; 2]);
 }
 
 /// Who woke whom: the poll that goes on while a task is woken.
