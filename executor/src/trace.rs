@@ -4,7 +4,11 @@
 //! tells what is in it, and [`EventKind`] what that can be. A program puts [marks](mark) and
 //! [spans](span) of its own beside that.
 
-use std::ptr;
+use std::{
+    cell::Cell,
+    ptr,
+    sync::atomic::{AtomicU8, Ordering::Relaxed},
+};
 
 use crate::{
     cell::Id,
@@ -40,16 +44,16 @@ pub fn mark(name: &'static str) {
             worker,
             EventKind::Mark,
             running(worker),
-            names::number(name),
+            names::number(name) << 32,
         );
     });
 }
 
 /// Records that something begins, and that it ends when the value is dropped.
 ///
-/// It belongs to the task that this thread polls. It may be held while that task waits, and ends
-/// with it at the latest. Where it does not end on a thread of the same runtime, its end is not
-/// recorded. Beside that it is as a [`mark`].
+/// It belongs to the task that this thread polls, and may be held while that task waits. Where it
+/// is not dropped on a thread of the same runtime, its end is not recorded. Beside that it is as a
+/// [`mark`].
 ///
 /// # Examples
 ///
@@ -73,7 +77,8 @@ pub fn mark(name: &'static str) {
 pub fn span(name: &'static str) -> Span {
     let mut begun = None;
     with_recorder(|shared, worker| {
-        let (task, name) = (running(worker), names::number(name));
+        let task = running(worker);
+        let name = names::number(name) << 32 | serial();
         write(shared, worker, EventKind::SpanBegin, task, name);
         begun = Some(Begun {
             runtime: ptr::from_ref(shared).addr(),
@@ -97,6 +102,7 @@ struct Begun {
     /// The address of the runtime.
     runtime: usize,
     task: u64,
+    /// The number of the name, times 2^32, and that of the span.
     name: u64,
 }
 
@@ -125,6 +131,17 @@ fn with_recorder(f: impl FnOnce(&Shared, Option<&Worker>)) {
         Some((shared, worker)) if shared.recorder().takes(Level::Sparse) => f(shared, worker),
         _ => {}
     });
+}
+
+/// A number for a span, which the spans that are open mostly do not have.
+fn serial() -> u64 {
+    static THREADS: AtomicU8 = AtomicU8::new(0);
+    thread_local! {
+        // Threads begin far from each other.
+        static NEXT: Cell<u8> = Cell::new(THREADS.fetch_add(59, Relaxed));
+    }
+    NEXT.with(|next| next.replace(next.get().wrapping_add(1)))
+        .into()
 }
 
 /// The number of the task that this thread polls; 0: none.

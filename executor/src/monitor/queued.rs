@@ -1,6 +1,8 @@
 //! How many tasks wait in the queues, for the recorder.
 
-use crate::{note::event, permit::env::Env, policy::constants::PACE_SLOW, sched::Shared};
+use crate::{
+    note::event, permit::env::Env, policy::constants::PACE_SLOW, recorder::EventKind, sched::Shared,
+};
 
 /// What was recorded last.
 #[derive(Default)]
@@ -13,7 +15,9 @@ pub(super) struct Queued {
 impl Queued {
     /// Counts the tasks, at most once in 10 ms: each look would fill the recorder with that.
     pub(super) fn look(&mut self, shared: &Shared, now: u64) {
-        if now - self.at < PACE_SLOW.as_nanos() as u64 {
+        if !shared.recorder().takes(EventKind::Queued.level())
+            || now - self.at < PACE_SLOW.as_nanos() as u64
+        {
             return;
         }
         self.at = now;

@@ -30,6 +30,7 @@ use crate::{
         GLOBAL_TICK, PACE_BUSY, PACE_FAST_LOOKS, PACE_IDLE_LOOKS, PACE_OFTEN_FREE, PACE_SLOW,
         SLACK_AFTER, SLACK_TIMERS, SLICE_NS, TIMER_GRACE_NS, TIMER_SLACK,
     },
+    recorder::{EventKind, Level},
     runtime::{Builder, Runtime},
     sched::{
         find::tests::thread,
@@ -204,6 +205,38 @@ fn a_thread_that_parked_since_the_last_look_had_a_permit_to_spare() {
     assert_eq!(longest_after(0), PACE_BUSY);
     assert_eq!(longest_after(1), PACE_OFTEN_FREE);
     assert_eq!(longest_after(0), PACE_BUSY);
+    watched.end();
+}
+
+#[test]
+fn it_tells_the_recorder_how_many_tasks_wait() {
+    let mut watched = Watched::new(runtime(), 2);
+    let counted = |watched: &Watched| -> Vec<_> {
+        let events = watched.shared().recording().events.into_iter();
+        let counts = events.filter(|event| event.kind == EventKind::Queued);
+        counts.map(|event| event.number).collect()
+    };
+    // Nobody loses a permit.
+    watched.is_in_a_poll(false);
+    watched.wants();
+    watched.looks_after(PACE_SLOW);
+    assert_eq!(counted(&watched), [1 << 32], "one in the global queue");
+    watched.wants();
+    watched.looks_after(PACE_SLOW - PACE_BUSY);
+    assert_eq!(counted(&watched), [1 << 32], "once in 10 ms");
+    watched.looks_after(PACE_BUSY);
+    assert_eq!(counted(&watched), [1 << 32, 2 << 32]);
+    watched.looks_after(PACE_SLOW);
+    assert_eq!(counted(&watched).len(), 2, "as many as before");
+    // What is not recorded counts as never seen.
+    let task = watched.task();
+    watched.threads[0].p.lrq.push(task).unwrap();
+    watched.shared().record(Level::Off);
+    watched.looks_after(PACE_SLOW);
+    assert_eq!(counted(&watched).len(), 2);
+    watched.shared().record(Level::Sparse);
+    watched.looks_after(PACE_SLOW);
+    assert_eq!(counted(&watched)[2] as u32, 1, "one in a local queue");
     watched.end();
 }
 

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::{names, perfetto};
+use super::{names, perfetto, ticks::Scale};
 use crate::cell::{Header, Id};
 
 /// How much of what the scheduler does is recorded.
@@ -67,7 +67,7 @@ enum About {
     Task,
     /// A task, the number of a P, and a count.
     Counted,
-    /// A task, and the number of a name.
+    /// A task, the number of a name, and a count.
     Named,
     Number,
 }
@@ -207,9 +207,10 @@ kinds! {
         Queued: Sparse, Number;
         /// A [`mark`](crate::trace::mark).
         Mark: Sparse, Named;
-        /// A [`span`](crate::trace::span) begins.
+        /// A [`span`](crate::trace::span) begins. The number is below 256: spans of one name that a
+        /// task has open at the same time mostly have different ones.
         SpanBegin: Sparse, Named;
-        /// A [`span`](crate::trace::span) has ended.
+        /// The [`span`](crate::trace::span) with that name and number has ended.
         SpanEnd: Sparse, Named;
     }
 }
@@ -302,6 +303,8 @@ pub struct Recording {
     pub events: Vec<Event>,
     /// How many older events were overwritten.
     pub overwritten: u64,
+    /// From this time on, since the runtime was built, none was overwritten.
+    pub whole_since: Duration,
     /// When the runtime was built, by the clock on the wall.
     pub began: SystemTime,
     /// The tasks that were alive when it was taken.
@@ -312,10 +315,10 @@ impl Recording {
     /// Writes it in the format of [Perfetto](https://ui.perfetto.dev), which shows it in the
     /// browser: *Open trace file*. The program that it is from need not run any more.
     ///
-    /// Each worker has a track with what its thread did; so have tasks with a name, a mark or a
-    /// span. At [`Level::Full`] there are the polls of all tasks, and arrows to them from where
-    /// the task was spawned or woken. Tasks that ended before the recording was taken are shown
-    /// without their names.
+    /// Each worker has a track with what its thread did; so have tasks with a mark or a span. At
+    /// [`Level::Full`] there are also the polls of all tasks, a track for each task with a name,
+    /// and arrows to a poll from where the task was spawned or woken. Tasks that ended before the
+    /// recording was taken are shown without their names.
     ///
     /// It writes many small pieces: a file should be in a [`BufWriter`](std::io::BufWriter).
     ///
@@ -372,6 +375,7 @@ impl Subject for () {
 const ID_BITS: u32 = 40;
 const ID_MASK: u64 = (1 << ID_BITS) - 1;
 const KIND_BITS: u32 = 8;
+const TICKS_MASK: u64 = u64::MAX >> KIND_BITS;
 
 /// The two words of a record; see the head of `recorder.rs`.
 #[inline]
@@ -379,10 +383,9 @@ pub(super) fn encode(ticks: u64, kind: EventKind, task: u64, number: u64) -> [u6
     let about = match kind.about() {
         About::Number => number,
         About::Task | About::Counted | About::Named => {
-            let (of_p, count) = if kind.about() == About::Counted {
-                (number >> 32, number & u64::from(u32::MAX))
-            } else {
-                (number, 0)
+            let (of_p, count) = match kind.about() {
+                About::Task => (number, 0),
+                _ => (number >> 32, number & u64::from(u32::MAX)),
             };
             let of_p = of_p & u64::from(u16::MAX);
             let count = count.min(u64::from(u8::MAX));
@@ -392,19 +395,27 @@ pub(super) fn encode(ticks: u64, kind: EventKind, task: u64, number: u64) -> [u6
     [ticks << KIND_BITS | kind as u64, about]
 }
 
-/// The event of a record. `newest` is no older than the newest task, and `ns` makes a time of
-/// ticks.
-pub(super) fn decode(
-    [when, about]: [u64; 2],
-    processor: Option<usize>,
-    newest: u64,
-    ns: impl FnOnce(u64) -> u64,
-) -> Event {
+/// What is needed to read a record: an id that no task of the recording is newer than, a number of
+/// ticks that none of its records is later than, and how a time is made of ticks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Newest {
+    pub(super) id: u64,
+    pub(super) ticks: u64,
+    pub(super) scale: Scale,
+}
+
+/// The event of a record.
+pub(super) fn decode([when, about]: [u64; 2], processor: Option<usize>, newest: &Newest) -> Event {
     let kind = KINDS[(when & ((1 << KIND_BITS) - 1)) as usize];
+    // The bits that had no room are those of the newest, or one less.
+    let behind = newest.ticks.wrapping_sub(when >> KIND_BITS) & TICKS_MASK;
+    let ticks = newest.ticks.wrapping_sub(behind);
     let of_p = about >> ID_BITS & u64::from(u16::MAX);
     let count = about >> (ID_BITS + u16::BITS);
     let task = || {
-        let id = newest.wrapping_sub(newest.wrapping_sub(about) & ID_MASK);
+        let id = newest
+            .id
+            .wrapping_sub(newest.id.wrapping_sub(about) & ID_MASK);
         // No task has the number 0.
         (about & ID_MASK != 0).then(|| Id::new(id))
     };
@@ -412,10 +423,10 @@ pub(super) fn decode(
         About::Number => (None, about, None),
         About::Task => (task(), of_p, None),
         About::Counted => (task(), of_p << 32 | count, None),
-        About::Named => (task(), 0, names::name(of_p)),
+        About::Named => (task(), count, names::name(of_p)),
     };
     Event {
-        time: Duration::from_nanos(ns(when >> KIND_BITS)),
+        time: Duration::from_nanos(newest.scale.ns(ticks)),
         processor,
         kind,
         task,
@@ -427,6 +438,7 @@ pub(super) fn decode(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{recorder::ticks::Ticks, timer::Clock};
 
     #[test]
     fn an_event_is_a_line() {
@@ -447,6 +459,7 @@ mod tests {
         let recording = Recording {
             events: vec![event],
             overwritten: 2,
+            whole_since: Duration::ZERO,
             began: SystemTime::UNIX_EPOCH,
             tasks: HashMap::new(),
         };
@@ -464,27 +477,32 @@ mod tests {
     /// What comes out is what went in, for each kind.
     #[test]
     fn a_record_is_read_as_it_was_written() {
-        let newest = 5 << ID_BITS | 10;
+        let newest = Newest {
+            id: 5 << ID_BITS | 10,
+            ticks: 7 << 56 | 10,
+            scale: Ticks::Clock.scale(&Clock::stopped()),
+        };
         for &kind in KINDS {
-            // The second is older than the bits of an id have room for.
-            for task in [newest, newest - 20] {
+            // The second is older than the bits of an id and of a time have room for.
+            for before in [0, 20] {
+                let (task, ticks) = (newest.id - before, newest.ticks - before);
                 let name = names::number("a name");
                 let number = match kind.about() {
                     About::Counted => 0xffff << 32 | 128,
                     About::Task => 0xffff,
-                    About::Named => name,
+                    About::Named => name << 32 | 200,
                     About::Number => u64::MAX,
                 };
-                let words = encode(1 << 40, kind, task, number);
-                let event = decode(words, Some(3), newest, |ticks| ticks / 2);
+                let words = encode(ticks, kind, task, number);
+                let event = decode(words, Some(3), &newest);
                 let expected = Event {
-                    time: Duration::from_nanos(1 << 39),
+                    time: Duration::from_nanos(ticks),
                     processor: Some(3),
                     kind,
                     task: (kind.about() != About::Number).then_some(Id::new(task)),
                     name: (kind.about() == About::Named).then_some("a name"),
                     number: match kind.about() {
-                        About::Named => 0,
+                        About::Named => 200,
                         _ => number,
                     },
                 };

@@ -1,8 +1,8 @@
 //! The names of marks and spans. A record has room for a number, so each name has one, in the whole
 //! process.
 //!
-//! A thread remembers the numbers of the names that it used last, by their address. So a mark takes
-//! no lock that other threads take too, but at its first time.
+//! A thread remembers the numbers of names that it used lately, by their address. So most marks ask
+//! for no lock here.
 
 use std::{cell::Cell, collections::BTreeMap, sync::RwLock};
 

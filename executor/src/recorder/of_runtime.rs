@@ -6,9 +6,9 @@ use std::{
 };
 
 use super::{
-    kinds::{EventKind, Level, RecordedTask, Recording, decode, encode},
+    kinds::{EventKind, Level, Newest, RecordedTask, Recording, decode, encode},
     ring::{PIECE, RECORD, Ring},
-    ticks::{Scale, Ticks},
+    ticks::Ticks,
 };
 use crate::{
     cell::Id,
@@ -41,8 +41,7 @@ struct Elsewhere {
 /// What was read so far.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    scale: Scale,
-    newest: u64,
+    newest: Newest,
     recording: Recording,
 }
 
@@ -107,14 +106,19 @@ impl Recorder {
 
     /// Begins to read. `newest` is the id of the newest task now.
     pub(crate) fn reader(&self, clock: &Clock, newest: u64) -> Reader {
-        // More are spawned while it reads.
+        // More are spawned, and time goes on, while it reads.
         const MEANWHILE: u64 = 1 << 32;
+        const MEANWHILE_TICKS: u64 = 1 << 50;
         Reader {
-            scale: self.ticks.scale(clock),
-            newest: newest + MEANWHILE,
+            newest: Newest {
+                id: newest + MEANWHILE,
+                ticks: self.ticks.now(clock).saturating_add(MEANWHILE_TICKS),
+                scale: self.ticks.scale(clock),
+            },
             recording: Recording {
                 events: Vec::new(),
                 overwritten: 0,
+                whole_since: Duration::ZERO,
                 began: began(clock),
                 tasks: HashMap::new(),
             },
@@ -136,11 +140,16 @@ impl Reader {
     pub(crate) fn read(&mut self, ring: &Ring, processor: Option<usize>) {
         let reading = ring.read();
         self.recording.overwritten += reading.overwritten;
-        let (scale, newest) = (self.scale, self.newest);
+        let newest = self.newest;
         let records = reading.records.into_iter();
-        self.recording
-            .events
-            .extend(records.map(|words| decode(words, processor, newest, |it| scale.ns(it))));
+        let events = &mut self.recording.events;
+        let first = events.len();
+        events.extend(records.map(|words| decode(words, processor, &newest)));
+        if reading.overwritten > 0
+            && let Some(first) = events.get(first)
+        {
+            self.recording.whole_since = self.recording.whole_since.max(first.time);
+        }
     }
 }
 

@@ -6,12 +6,13 @@
 //! | --- | --- |
 //! | one for each P | slices: polls, sleeps, blocking calls. Moments: what else its thread did |
 //! | *long polls* of a P | a slice for each, from when the monitor saw it first |
-//! | one for each task that has a name, a mark or a span | its polls, if it has a name; its marks |
+//! | one for each task with a mark or a span, at level full also for each with a name | its polls, if it has a name; its marks |
 //! | *spans* of a task | a slice for each span |
 //! | *no worker* | what happened on other threads |
 //! | counters | tasks in the global queue and in the local ones, threads in blocking calls, sockets that came at once |
 //!
-//! An arrow goes from the spawn and from each wake of a task to the poll that follows.
+//! An arrow goes to a poll from the wake before it, or from the spawn. There is none from a moment
+//! before [`Recording::whole_since`]: what came between may have been overwritten.
 //!
 //! # How it is written
 //!
@@ -22,12 +23,15 @@
 //! track.
 //!
 //! - A P's thread ends the newest of what it has begun, since polls, sleeps and blocking calls are
-//!   function calls. What was overwritten, or not recorded for some time, may leave an end without
-//!   a begin: that is left out. It may also leave a begin without an end: a sleep that is followed
-//!   by something else than what may happen in it is ended there.
+//!   function calls.
 //! - Spans of a task need not be nested, for they are values. So each open one has a track for
 //!   itself. The page packs tracks of one name into as few lines as it can.
-//! - The monitor sees long polls with a delay, so they are no slices on the track of their P.
+//! - The monitor sees long polls with a delay, so they are no slices on the track of their P. One
+//!   begins no earlier than the last one there has ended.
+//!
+//! *Some records are not there*: they were overwritten, or the level was another one for some time.
+//! An end without a begin is left out. A begin without an end is ended when something ends that is
+//! around it, or, if it is a sleep or a long poll, when the next thing begins.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -158,7 +162,7 @@ enum Text {
 /// What is on the track of a P at the moment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Open {
-    /// A poll, and the track of its task, if that shows it too.
+    /// A poll of this task.
     Poll(Option<Id>),
     Sleep,
     Block,
@@ -190,11 +194,13 @@ struct Writer<'a, W> {
     /// The arrows that lead to the next poll of a task.
     arrows: HashMap<Id, u64>,
     flows: u64,
-    /// The open spans of a task by their names, the newest last, each with the number of its track.
-    spans: HashMap<(Option<Id>, Option<&'static str>), Vec<u64>>,
+    /// The open spans by task, name and number, the newest last, each with the number of its track.
+    spans: HashMap<(Option<Id>, Option<&'static str>, u64), Vec<u64>>,
     /// The numbers of tracks for spans that no span has at the moment, and the next new one.
     free: HashMap<Option<Id>, (Vec<u64>, u64)>,
-    /// Threads in blocking calls.
+    /// Whether a long poll is open on a P, and when that begins or the last one there ended.
+    long: HashMap<usize, (bool, Duration)>,
+    /// Blocking calls that are open on all tracks.
     blocked: u64,
 }
 
@@ -211,6 +217,7 @@ pub(super) fn write(recording: &Recording, out: impl io::Write) -> io::Result<()
         flows: 0,
         spans: HashMap::new(),
         free: HashMap::new(),
+        long: HashMap::new(),
         blocked: 0,
     };
     writer.begin()?;
@@ -397,28 +404,20 @@ impl<W: io::Write> Writer<'_, W> {
             Kind::Idle | Kind::Requeue | Kind::Done => self.poll_ends(event),
             Kind::Park => self.begins(event, Open::Sleep, "sleeps"),
             Kind::Unpark => self.ends(event, Open::Sleep),
-            Kind::Block => {
-                self.blocked += 1;
-                self.count(event, "blocking calls", self.blocked)?;
-                self.begins(event, Open::Block, "blocking call")
-            }
-            Kind::Return => {
-                self.blocked = self.blocked.saturating_sub(1);
-                self.count(event, "blocking calls", self.blocked)?;
-                self.ends(event, Open::Block)
-            }
+            Kind::Block => self.begins(event, Open::Block, "blocking call"),
+            Kind::Return => self.ends(event, Open::Block),
             Kind::Spawn | Kind::Fork | Kind::Wake => {
                 self.flows += 1;
-                if let Some(task) = event.task {
+                if let Some(task) = event.task
+                    && event.time >= self.recording.whole_since
+                {
                     self.arrows.insert(task, self.flows);
                 }
                 let flow = (field::event::FLOWS, self.flows);
                 self.moment(event, track, Some(flow))
             }
             Kind::LongPoll => self.long_poll_begins(event),
-            Kind::LongPollEnd => {
-                self.write(event, Track::LongPolls(event.number as usize), Type::End)
-            }
+            Kind::LongPollEnd => self.long_poll_ends(event, event.number as usize, event.time),
             Kind::Queued => {
                 self.count(event, "global queue", event.number >> 32)?;
                 self.count(event, "local queues", u64::from(event.number as u32))
@@ -501,10 +500,12 @@ impl<W: io::Write> Writer<'_, W> {
             return Ok(());
         };
         // Its end was not recorded: nothing begins in a sleep.
-        if self.open.get(&index).and_then(|open| open.last()) == Some(&Open::Sleep) {
-            self.ends(event, Open::Sleep)?;
-        }
+        self.ends_if(event, |newest| newest == Open::Sleep)?;
         self.open.entry(index).or_default().push(open);
+        if open == Open::Block {
+            self.blocked += 1;
+            self.count(event, "blocking calls", self.blocked)?;
+        }
         let task = event.task.map(|task| ("task", task.as_u64()));
         let arrow = event.task.and_then(|task| self.arrows.remove(&task));
         let mut entry = Entry {
@@ -518,7 +519,7 @@ impl<W: io::Write> Writer<'_, W> {
             value: None,
         };
         self.entry(&entry)?;
-        if let Open::Poll(Some(task)) = open {
+        if let Some(task) = self.shown_by(open) {
             entry.track = Track::Task(task);
             entry.name = Some("poll");
             entry.flow = None;
@@ -527,47 +528,71 @@ impl<W: io::Write> Writer<'_, W> {
         Ok(())
     }
 
-    /// It ends what it has begun last, if that is of this kind.
-    fn ends(&mut self, event: &Event, kind: Open) -> io::Result<()> {
-        let Some(index) = event.processor else {
+    /// It ends the newest of this that it has begun, and with that what is inside of it.
+    fn ends(&mut self, event: &Event, what: Open) -> io::Result<()> {
+        let open = event.processor.and_then(|index| self.open.get(&index));
+        let place = open.and_then(|open| open.iter().rposition(|it| *it == what));
+        // Its begin may not have been recorded.
+        let (Some(open), Some(place)) = (open, place) else {
             return Ok(());
         };
-        let open = self.open.entry(index).or_default();
-        if open.pop_if(|newest| *newest == kind).is_none() {
+        for _ in place..open.len() {
+            self.ends_if(event, |_| true)?;
+        }
+        Ok(())
+    }
+
+    /// The newest that the thread of a P has begun ends, if there is one and it is to.
+    fn ends_if(&mut self, event: &Event, is_to: impl FnOnce(Open) -> bool) -> io::Result<()> {
+        let open = event.processor.and_then(|index| self.open.get_mut(&index));
+        let ended = open.and_then(|open| open.pop_if(|newest| is_to(*newest)));
+        let (Some(index), Some(ended)) = (event.processor, ended) else {
             return Ok(());
+        };
+        if ended == Open::Block {
+            self.blocked -= 1;
+            self.count(event, "blocking calls", self.blocked)?;
         }
         self.write(event, Track::Worker(index), Type::End)?;
-        match kind {
-            Open::Poll(Some(task)) => self.write(event, Track::Task(task), Type::End),
-            _ => Ok(()),
+        match self.shown_by(ended) {
+            Some(task) => self.write(event, Track::Task(task), Type::End),
+            None => Ok(()),
         }
     }
 
-    /// Its task's own track shows it too, if the task has a name.
-    fn poll_of(&self, event: &Event) -> Open {
-        Open::Poll(event.task.filter(|&task| self.name_of(task).is_some()))
+    /// The task whose own track shows it too: that of a poll, if the task has a name.
+    fn shown_by(&self, open: Open) -> Option<Id> {
+        match open {
+            Open::Poll(Some(task)) if self.name_of(task).is_some() => Some(task),
+            _ => None,
+        }
     }
 
     fn poll_begins(&mut self, event: &Event) -> io::Result<()> {
         let name = event.task.map(|task| self.poll_name(task));
-        self.begins(
-            event,
-            self.poll_of(event),
-            name.as_deref().unwrap_or("poll"),
-        )
+        let name = name.as_deref().unwrap_or("poll");
+        self.begins(event, Open::Poll(event.task), name)
     }
 
     fn poll_ends(&mut self, event: &Event) -> io::Result<()> {
-        self.ends(event, self.poll_of(event))
+        self.ends(event, Open::Poll(event.task))
     }
 
     fn long_poll_begins(&mut self, event: &Event) -> io::Result<()> {
         let (index, tenths) = ((event.number >> 32) as usize, event.number as u32);
-        let seen_for = Duration::from_micros(100) * tenths;
+        let seen_since = event
+            .time
+            .saturating_sub(Duration::from_micros(100) * tenths);
+        // The end of the last one may not have been recorded.
+        self.long_poll_ends(event, index, seen_since)?;
+        let (is_open, ended) = self.long.entry(index).or_default();
+        *is_open = true;
+        let begin = seen_since.max(*ended);
+        *ended = begin;
         let name = event.task.map(|task| self.poll_name(task));
         let task = event.task.map(|task| ("task", task.as_u64()));
         self.entry(&Entry {
-            time: event.time.saturating_sub(seen_for),
+            time: begin,
             track: Track::LongPolls(index),
             kind: Type::Begin,
             name: Some(name.as_deref().unwrap_or("poll")),
@@ -578,13 +603,28 @@ impl<W: io::Write> Writer<'_, W> {
         })
     }
 
+    /// The long poll that is open on a P, if one is, ends.
+    fn long_poll_ends(&mut self, event: &Event, index: usize, time: Duration) -> io::Result<()> {
+        let (is_open, ended) = self.long.entry(index).or_default();
+        if !std::mem::take(is_open) {
+            return Ok(());
+        }
+        *ended = time.max(*ended);
+        let ended = Event {
+            time: *ended,
+            ..*event
+        };
+        self.write(&ended, Track::LongPolls(index), Type::End)
+    }
+
     fn span_begins(&mut self, event: &Event) -> io::Result<()> {
         let (free, next) = self.free.entry(event.task).or_default();
         let number = free.pop().unwrap_or_else(|| {
             *next += 1;
             *next - 1
         });
-        let open = self.spans.entry((event.task, event.name)).or_default();
+        let key = (event.task, event.name, event.number);
+        let open = self.spans.entry(key).or_default();
         open.push(number);
         self.entry(&Entry {
             time: event.time,
@@ -599,7 +639,8 @@ impl<W: io::Write> Writer<'_, W> {
     }
 
     fn span_ends(&mut self, event: &Event) -> io::Result<()> {
-        let open = self.spans.get_mut(&(event.task, event.name));
+        let key = (event.task, event.name, event.number);
+        let open = self.spans.get_mut(&key);
         // Its begin may have been overwritten.
         let Some(number) = open.and_then(Vec::pop) else {
             return Ok(());

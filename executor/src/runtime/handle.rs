@@ -255,13 +255,13 @@ impl Handle {
         self.shared.recording()
     }
 
-    /// Has what the scheduler did last written to a file, and says whether that is done.
+    /// Begins to write what the scheduler did last to a file. Returns whether it does.
     ///
-    /// A thread of its own writes it, and this call does not wait for that. The folder, and how
-    /// many files are kept, is set by [`Builder::snapshots`](super::Builder::snapshots): without
-    /// that, nothing is written. Nothing is written either while another file is, and within a
-    /// second after the last one. `reason` becomes a part of the file's name. If the file cannot be
-    /// written, an error of `tracing` says so.
+    /// A thread of its own writes, and this call does not wait for that.
+    /// [`Builder::snapshots`](super::Builder::snapshots) sets the folder, and how many files are
+    /// kept: without that, nothing is written. Nothing is written either if the last file is not
+    /// finished, or was begun less than a second ago, or if the runtime has ended. `reason` becomes
+    /// a part of the file's name. A file that cannot be written is [reported](super::Reports).
     ///
     /// Hooks may call it. With a signal, it works also while all workers are stuck:
     ///

@@ -62,6 +62,7 @@ use crate::{
     branch, budget,
     cell::ScopeBarrier,
     context,
+    note::event,
     permit::{keeper::RETRY, sleep::Sleeper},
     sync::{Arc, atomic::Ordering::Relaxed},
 };
@@ -254,6 +255,7 @@ impl Worker {
              of them at a time"
         );
         peer.flags.announced.store(false, Relaxed);
+        event!(self, Return, (), 0);
         if self.get_permit_above(root)
             && let Some(task) = p.pop_pinned()
         {

@@ -3,7 +3,8 @@
 //!
 //! A thread of its own writes each one, since neither the monitor nor a worker may wait for a disk.
 //! There is one at a time, and one a second at most. What is asked for meanwhile is left out: it
-//! would show the same moments. The end of the runtime joins that thread.
+//! would show the same moments. The end of the runtime joins that thread, unless it ends in the
+//! background; and a process that is aborted waits for nobody.
 //!
 //! A file gets its name when it is whole. So whoever finds one can read it, also if the process was
 //! killed in the middle.
@@ -16,11 +17,11 @@ use std::{
     path::{Path, PathBuf},
     process,
     sync::atomic::{AtomicU64, Ordering::Relaxed as StdRelaxed},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use super::Shared;
 use crate::{
-    cell::report,
     permit::phase::ShutdownEnv,
     sync::{Arc, Mutex, thread},
     throttle::{REPORT_EVERY, Throttle},
@@ -53,7 +54,8 @@ pub struct Snapshots {
 impl Snapshots {
     /// To files in this folder, which is made if it is not there.
     ///
-    /// Their names are `PROGRAM-PID-NUMBER-REASON.pftrace`. They are for
+    /// Their names are `PROGRAM-PID-SECONDS-NUMBER-REASON.pftrace`, with the seconds since 1970 and
+    /// a number that grows. They are for
     /// [Perfetto](crate::trace::Recording::write_perfetto).
     pub fn to(dir: impl Into<PathBuf>) -> Self {
         Self {
@@ -141,10 +143,10 @@ impl SnapshotFiles {
 }
 
 impl Shared {
-    /// Has a recording written to a file. Whether that is done.
+    /// Has a recording written to a file. Whether that has begun.
     pub(crate) fn snapshot(&self, why: Why<'_>) -> bool {
         let files = &self.snapshots;
-        if self.threads.sim_threads.is_some() {
+        if self.threads.sim_threads.is_some() || self.end.phase.is_closing() {
             return false;
         }
         let Some(config) = files.wanted(why) else {
@@ -164,11 +166,12 @@ impl Shared {
         let builder = thread::Builder::new().name(format!("{}-snap", self.config.name));
         let started = self.start(builder, move || {
             // A panic of the writer is none of the runtime's: it is not to write for ever.
-            let _over = Over(&shared);
+            let over = Over(&shared);
             match write(&shared, &path) {
                 Ok(()) => shared.keep(path, keep),
                 Err(error) => shared.cannot_write(&path, &error),
             }
+            drop(over);
             shared.join_the_one_before();
         });
         if let Err(error) = &started {
@@ -193,10 +196,11 @@ impl Shared {
 
     fn cannot_write(&self, path: &Path, error: &io::Error) {
         if self.snapshots.errors.passes() {
-            report(|| {
-                let path = path.display();
-                tracing::error!(%error, %path, "a recording could not be written");
-            });
+            let path = path.display();
+            self.reports.tell(
+                || tracing::error!(%error, %path, "a recording could not be written"),
+                format_args!("a recording could not be written to {path}: {error}"),
+            );
         }
     }
 }
@@ -213,10 +217,14 @@ impl Drop for Over<'_> {
 fn file_name(reason: &str) -> String {
     let program = std::env::current_exe().unwrap_or_default();
     let program = program.file_stem().unwrap_or_default().to_string_lossy();
+    // In a container each process may have the same number.
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let seconds = since.unwrap_or_default().as_secs();
     let number = WRITTEN.fetch_add(1, StdRelaxed);
     let plain = |c: char| if c.is_alphanumeric() { c } else { '-' };
     let reason: String = reason.chars().take(REASON_MAX).map(plain).collect();
-    format!("{program}-{}-{number:04}-{reason}.pftrace", process::id())
+    let pid = process::id();
+    format!("{program}-{pid}-{seconds}-{number:04}-{reason}.pftrace")
 }
 
 fn write(shared: &Shared, path: &Path) -> io::Result<()> {

@@ -307,6 +307,10 @@ impl Worker {
             p.poll.goes_on.set(None);
         }
         p.peer.progress.running.store(0, Relaxed);
+        // Before another thread may poll it.
+        if let Some(id) = recorded {
+            self.note_end(id, &outcome);
+        }
         let outcome = if !p.forks.has_child() {
             outcome
         } else {
@@ -315,9 +319,6 @@ impl Worker {
                 None => return,
             }
         };
-        if let Some(id) = recorded {
-            self.note_end(id, &outcome);
-        }
         // Also if it was aborted meanwhile: the next one that is polled may be pinned.
         let passes_on = p.poll.passes_on.take();
         match outcome {

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
     process::{self, Command},
     sync::mpsc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use ws_executor::{
@@ -35,11 +35,12 @@ impl Folder {
             let of_process = format!("-{}-", process::id());
             let (program, rest) = name.split_once(&of_process).expect("its process");
             assert!(program.starts_with("interface"), "{name}");
-            let (number, rest) = rest.split_at(4);
-            assert!(number.chars().all(|c| c.is_ascii_digit()), "{name}");
-            let reason = rest
-                .strip_prefix('-')
-                .and_then(|rest| rest.strip_suffix(".pftrace"));
+            let mut parts = rest.splitn(3, '-');
+            for _ in ["the seconds", "the number"] {
+                let digits = parts.next().expect("it is there");
+                assert!(digits.chars().all(|c| c.is_ascii_digit()), "{name}");
+            }
+            let reason = parts.next().and_then(|rest| rest.strip_suffix(".pftrace"));
             reason.unwrap_or_else(|| panic!("{name}")).to_owned()
         };
         names.into_iter().map(reason).collect()
@@ -103,21 +104,32 @@ fn what_is_not_wanted_writes_none() {
     drop(runtime);
     assert_eq!(folder.reasons(), [""; 0]);
     // Nor does a runtime that was told no folder.
-    let runtime = Builder::new().workers(1).build().unwrap();
-    assert!(!runtime.handle().snapshot("nobody reads it"));
+    if env::var_os(VARIABLE).is_none() {
+        let runtime = Builder::new().workers(1).build().unwrap();
+        assert!(!runtime.handle().snapshot("nobody reads it"));
+    }
 }
 
 #[test]
 fn there_is_one_a_second_and_its_name_is_plain() {
-    let folder = Folder::new("asked");
-    let runtime = runtime(Snapshots::to(&folder.0));
-    let handle = runtime.handle();
-    assert!(handle.snapshot("../../etc/a b\0é"));
-    // Within a second, or while that is written.
-    assert!(!handle.snapshot("again"));
-    panics(&runtime);
-    drop(runtime);
-    assert_eq!(folder.reasons(), ["------etc-a-b-é"]);
+    loop {
+        let folder = Folder::new("asked");
+        let runtime = runtime(Snapshots::to(&folder.0));
+        let handle = runtime.handle().clone();
+        let begin = Instant::now();
+        assert!(handle.snapshot("../../etc/a b\0é"));
+        let again = handle.snapshot("again");
+        panics(&runtime);
+        let in_time = begin.elapsed() < Duration::from_secs(1);
+        drop(runtime);
+        assert!(!handle.snapshot("too late"));
+        // Else its thread was off its core for too long: once more.
+        if in_time {
+            assert!(!again);
+            assert_eq!(folder.reasons(), ["------etc-a-b-é"]);
+            return;
+        }
+    }
 }
 
 #[test]
@@ -151,8 +163,9 @@ const VARIABLE: &str = "WS_SNAPSHOTS";
 #[test]
 fn a_panic_in_the_child() {
     if env::var_os(VARIABLE).is_some() {
-        let runtime = Builder::new().workers(1).build().unwrap();
-        panics(&runtime);
+        let builder = Builder::new().workers(1).stall_threshold(None);
+        let builder = builder.shutdown_grace(Duration::from_secs(60));
+        panics(&builder.build().unwrap());
     }
 }
 

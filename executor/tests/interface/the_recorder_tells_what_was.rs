@@ -2,7 +2,7 @@
 
 use std::{
     pin::pin,
-    sync::{Arc, Barrier, mpsc},
+    sync::{Arc, Barrier},
     thread,
     time::{Duration, Instant},
 };
@@ -217,23 +217,4 @@ fn timers_tell_how_late_they_are() {
     };
     let (late_us, count) = (fired.number >> 32, fired.number as u32);
     assert!(late_us >= 4000 && count == 2, "{fired}");
-}
-
-#[test]
-fn queues_are_counted() {
-    let runtime = Builder::new().workers(1).build().unwrap();
-    let (told, hears) = mpsc::channel::<()>();
-    let counted = runtime.block_on(async {
-        // A root waits where it is: its queue is seen by the monitor.
-        let tasks: Vec<_> = (0..20).map(|_| ws_executor::spawn(async {})).collect();
-        let is_it = |event: &Event| event.kind == EventKind::Queued && event.number as u32 >= 19;
-        let counted = wait_for(&runtime, is_it);
-        drop(told);
-        for task in tasks {
-            task.await.unwrap();
-        }
-        counted
-    });
-    assert!(hears.recv().is_err());
-    assert_eq!(counted.processor, None, "the monitor has no P");
 }

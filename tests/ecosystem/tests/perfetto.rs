@@ -510,6 +510,44 @@ fn what_was_not_recorded_is_made_up_for() {
     };
     assert_eq!(one.track, two.track);
     assert_eq!([one.end, two.end], [Some(2000), Some(4000)]);
+    // Two of one name: each has its own end.
+    let spans = [
+        (1, Kind::SpanBegin, first, 7),
+        (2, Kind::SpanBegin, first, 8),
+        (3, Kind::SpanEnd, first, 7),
+        (4, Kind::SpanEnd, first, 8),
+    ];
+    let page = Page::read(&made_up(&spans));
+    let ends: Vec<_> = page.slices.iter().map(|span| span.end).collect();
+    assert_eq!(ends, [Some(3000), Some(4000)]);
+    // The end of a blocking call: it ends with the poll around it.
+    let lost = [
+        (1, Kind::Run, first, 0),
+        (2, Kind::Block, first, 0),
+        (3, Kind::Done, first, 0),
+    ];
+    let both = [
+        slice("poll", 1, Some(3)),
+        slice("blocking call", 2, Some(3)),
+    ];
+    assert_eq!(slices(&lost), both);
+    let page = Page::read(&made_up(&lost));
+    let counts: Vec<_> = page.counters.iter().map(|(.., count)| *count).collect();
+    assert_eq!(counts, [1, 0]);
+    // The begin of a long poll, the end of the next one, and one that the monitor saw late.
+    let lost = [
+        (1000, Kind::LongPollEnd, None, 0),
+        (9000, Kind::LongPoll, None, 15),
+        (12000, Kind::LongPoll, None, 10),
+        (13000, Kind::LongPollEnd, None, 0),
+        (14000, Kind::LongPoll, None, 20),
+    ];
+    let three = [
+        slice("poll", 7500, Some(11000)),
+        slice("poll", 11000, Some(13000)),
+        slice("poll", 13000, None),
+    ];
+    assert_eq!(slices(&lost), three);
     // An arrow leads to the next poll alone.
     let wakes = [
         (1, Kind::Wake, first, 0),
@@ -526,6 +564,31 @@ fn what_was_not_recorded_is_made_up_for() {
     let page = Page::read(&recording);
     let arrows: Vec<_> = page.arrows.values().collect();
     assert_eq!(arrows, [&(1000, Some(2000))]);
+    // What came between may have been overwritten.
+    recording.whole_since = Duration::from_nanos(1001);
+    let page = Page::read(&recording);
+    assert!(page.arrows.values().all(|(_, to)| to.is_none()));
+}
+
+/// A task that forks ends its poll at the fork.
+#[test]
+fn polls_that_fork_are_over() {
+    async fn fib(n: u64) -> u64 {
+        if n < 2 {
+            return n;
+        }
+        let child = ws::fork(fib_boxed(n - 1)).await;
+        fib_boxed(n - 2).await + child.await.unwrap()
+    }
+    fn fib_boxed(n: u64) -> std::pin::Pin<Box<dyn Future<Output = u64> + Send>> {
+        Box::pin(fib(n))
+    }
+    let runtime = runtime(2, Level::Full);
+    assert_eq!(runtime.block_on(runtime.spawn(fib_boxed(8))).unwrap(), 21);
+    let page = Page::read(&runtime.handle().recording());
+    let polls = page.slices.iter().filter(|slice| slice.task.is_some());
+    let open: Vec<_> = polls.filter(|poll| poll.end.is_none()).collect();
+    assert!(open.is_empty(), "{open:?}");
 }
 
 #[test]
