@@ -139,9 +139,8 @@ impl fmt::Display for Metrics {
 /// [`Metrics`] in the text format of Prometheus; see [`Metrics::prometheus`].
 #[derive(Clone, Debug)]
 pub struct Prometheus<'a> {
-    metrics: &'a Metrics,
-    /// What stands in the braces of each sample, with a comma at its end.
-    labels: String,
+    /// Each with what stands in the braces of its samples, with a comma at its end.
+    runtimes: Vec<(&'a Metrics, String)>,
 }
 
 impl Metrics {
@@ -151,25 +150,24 @@ impl Metrics {
     ///
     /// ```
     /// let runtime = ws::runtime::Runtime::new().unwrap();
-    /// let metrics = runtime.metrics();
-    /// let text = metrics.prometheus().label("runtime", "main").to_string();
-    /// assert!(text.contains("\nws_live_tasks{runtime=\"main\"} 0\n"));
+    /// let text = runtime.metrics().prometheus().to_string();
     /// assert!(text.contains("# TYPE ws_polls_total counter\n"));
+    /// assert!(text.contains("\nws_live_tasks 0\n"));
     /// ```
     pub fn prometheus(&self) -> Prometheus<'_> {
         Prometheus {
-            metrics: self,
-            labels: String::new(),
+            runtimes: vec![(self, String::new())],
         }
     }
 }
 
-impl Prometheus<'_> {
-    /// Adds a label to each sample: where a program has several runtimes, they need one.
+impl<'a> Prometheus<'a> {
+    /// Adds a label to each sample.
     ///
     /// # Panics
     ///
-    /// If the name is none for a label: letters, digits and underscores, no digit first.
+    /// If the name is none for a label: letters, digits and underscores, no digit first. If there
+    /// is a label of that name: `p` is one, the number of a P.
     pub fn label(mut self, name: &str, value: &str) -> Self {
         let is_letter = |c: char| c.is_ascii_alphabetic() || c == '_';
         assert!(
@@ -178,7 +176,26 @@ impl Prometheus<'_> {
         );
         let value = value.replace('\\', r"\\");
         let value = value.replace('"', r#"\""#).replace('\n', r"\n");
-        self.labels += &format!("{name}=\"{value}\",");
+        for (_, labels) in &mut self.runtimes {
+            let is_there = name == "p" || format!(",{labels}").contains(&format!(",{name}=\""));
+            assert!(!is_there, "there is a label of this name: {name:?}");
+            *labels += &format!("{name}=\"{value}\",");
+        }
+        self
+    }
+
+    /// The numbers of one more runtime, on one page: each family of samples may be there once. The
+    /// runtimes need labels that differ.
+    ///
+    /// ```
+    /// let [web, batch] = [(), ()].map(|()| ws::runtime::Runtime::new().unwrap().metrics());
+    /// let web = web.prometheus().label("runtime", "web");
+    /// let page = web.and(batch.prometheus().label("runtime", "batch")).to_string();
+    /// let samples = "ws_live_tasks{runtime=\"web\"} 0\nws_live_tasks{runtime=\"batch\"} 0\n";
+    /// assert!(page.contains(samples));
+    /// ```
+    pub fn and(mut self, other: Prometheus<'a>) -> Self {
+        self.runtimes.extend(other.runtimes);
         self
     }
 }
@@ -203,17 +220,21 @@ impl fmt::Display for Prometheus<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for number in OF_RUNTIME {
             let name = family(f, number.name, number.help, number.grows)?;
-            let labels = match self.labels.strip_suffix(',') {
-                Some(labels) => format!("{{{labels}}}"),
-                None => String::new(),
-            };
-            writeln!(f, "{name}{labels} {}", (number.value)(self.metrics))?;
+            for (metrics, labels) in &self.runtimes {
+                let labels = match labels.strip_suffix(',') {
+                    Some(labels) => format!("{{{labels}}}"),
+                    None => String::new(),
+                };
+                writeln!(f, "{name}{labels} {}", (number.value)(metrics))?;
+            }
         }
         for number in OF_PROCESSORS {
             let name = family(f, number.name, number.help, number.grows)?;
-            for (index, processor) in self.metrics.processors.iter().enumerate() {
-                let value = (number.value)(processor);
-                writeln!(f, "{name}{{{}p=\"{index}\"}} {value}", self.labels)?;
+            for (metrics, labels) in &self.runtimes {
+                for (index, processor) in metrics.processors.iter().enumerate() {
+                    let value = (number.value)(processor);
+                    writeln!(f, "{name}{{{labels}p=\"{index}\"}} {value}")?;
+                }
             }
         }
         Ok(())
@@ -294,9 +315,33 @@ mod tests {
         }
         let sample = format!("\nws_polls_total{{{labels},p=\"1\"}} 0\n");
         assert!(text.contains(&sample), "{text}");
-        for wrong in ["", "2nd", "a-b", "ä"] {
+        for wrong in ["", "2nd", "a-b", "ä", "p"] {
             let label = || metrics.prometheus().label(wrong, "").to_string();
             assert!(std::panic::catch_unwind(label).is_err(), "{wrong}");
         }
+        let twice = || {
+            metrics
+                .prometheus()
+                .label("a", "")
+                .label("a", "1")
+                .to_string()
+        };
+        assert!(std::panic::catch_unwind(twice).is_err());
+        let not_twice = metrics.prometheus().label("ab", ",a=\"x").label("b", "");
+        assert!(not_twice.to_string().contains("{ab=\",a=\\\"x\",b=\"\"} "));
+    }
+
+    #[test]
+    fn each_family_is_on_the_page_once() {
+        let metrics = metrics();
+        let one = metrics.prometheus().label("runtime", "1");
+        let page = one
+            .and(metrics.prometheus().label("runtime", "2"))
+            .to_string();
+        assert_eq!(page.matches("# TYPE ws_polls_total ").count(), 1);
+        let family = "# TYPE ws_workers gauge\nws_workers{runtime=\"1\"} 2\n\
+                      ws_workers{runtime=\"2\"} 2\n# HELP";
+        assert!(page.contains(family), "{page}");
+        assert_eq!(page.matches("\nws_polls_total{runtime=").count(), 4);
     }
 }

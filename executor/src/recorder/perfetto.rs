@@ -168,6 +168,9 @@ enum Open {
     Block,
 }
 
+/// Its task, its name and its number.
+type SpanKey = (Option<Id>, Option<&'static str>, u64);
+
 /// An event that is to be written.
 struct Entry<'a> {
     time: Duration,
@@ -194,8 +197,8 @@ struct Writer<'a, W> {
     /// The arrows that lead to the next poll of a task.
     arrows: HashMap<Id, u64>,
     flows: u64,
-    /// The open spans by task, name and number, the newest last, each with the number of its track.
-    spans: HashMap<(Option<Id>, Option<&'static str>, u64), Vec<u64>>,
+    /// The open spans, the newest last, each with the number of its track.
+    spans: HashMap<SpanKey, Vec<u64>>,
     /// The numbers of tracks for spans that no span has at the moment, and the next new one.
     free: HashMap<Option<Id>, (Vec<u64>, u64)>,
     /// Whether a long poll is open on a P, and when that begins or the last one there ended.
