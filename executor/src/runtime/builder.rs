@@ -51,6 +51,9 @@ const SEED_VARIABLE: &str = "WS_TEST_SEED";
 /// | [`stall_threshold`](Self::stall_threshold) | 100 ms | to hear of shorter stalls, or of none |
 /// | [`on_stall`](Self::on_stall) | a warning, as `reports` says | to count stalls, or to fail a test |
 /// | [`reports`](Self::reports) | to `tracing`; to stderr if nothing listens there | to keep stderr quiet |
+/// | [`recorder`](Self::recorder) | 1 MiB a worker | a longer recording, or less memory |
+/// | [`record`](Self::record) | what is rare or long; `WS_RECORD` overrides | to see each poll, or to record nothing |
+/// | [`snapshots`](Self::snapshots) | none; `WS_SNAPSHOTS` names a folder | to see in the morning what failed at night |
 /// | [`strict_priorities`](Self::strict_priorities) | no | low priorities are to wait for ever, if need be |
 /// | [`seed`](Self::seed) | random | to repeat a run's choices of victims |
 /// | [`paused`](Self::paused) | no | tests in virtual time |
