@@ -230,8 +230,8 @@ impl Handle {
     ///
     /// How much that is says [`record`](Self::record), and how far it reaches back
     /// [`Builder::recorder`](super::Builder::recorder). No thread waits for it, and what is in it
-    /// is whole. It takes time and memory for each event: with full rings some milliseconds for a
-    /// worker.
+    /// is whole. It takes time and memory for each event and for each live task: with full rings
+    /// some milliseconds for a worker.
     ///
     /// ```
     /// use ws::{runtime::Builder, trace::{EventKind, Level}};
