@@ -113,7 +113,7 @@ for workers in 1 2 8; do
     # The scheduler's counters.
     check workers "$(metric ws_workers)" "$workers"
     metrics=$(get "$url/metrics")
-    for name in ws_polls_total ws_steals_total ws_parks_total ws_wakeups_total ws_local_queue_length; do
+    for name in ws_polls_total ws_steals_total ws_parks_total ws_wakeups_total ws_local_queue; do
         [[ $metrics == *"$name{p=\"0\"} "* ]] || { echo "serve-curl: no $name" >&2; exit 1; }
     done
 
