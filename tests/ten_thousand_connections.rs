@@ -29,9 +29,10 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::SeqCst};
 
-use net_support::{Folder, Limit, runtime, skipped};
+use net_support::{Folder, Limit, skipped};
 use ws::io::{AsyncReadExt, AsyncWriteExt};
 use ws::net::{UnixListener, UnixStream};
+use ws::runtime::Builder;
 
 const CONNECTIONS: usize = 10_000;
 /// How often all of them come and go, at most.
@@ -221,7 +222,9 @@ fn ten_thousand_connections() {
         let (role, connections) = role.split_once(' ').expect("a role and a number");
         let connections = connections.parse().expect("the parent says a number");
         let _limit = Limit::new(WORKERS);
-        let runtime = runtime(WORKERS);
+        // Without a recorder, whose memory comes with what it records, and stays.
+        let runtime = Builder::new().workers(WORKERS).recorder(0).build();
+        let runtime = runtime.expect("the system has a netpoll");
         let result = match role {
             "server" => runtime.run(server(connections)),
             _ => runtime.run(client(
