@@ -146,7 +146,10 @@ impl Shared {
     /// Has a recording written to a file. Whether that has begun.
     pub(crate) fn snapshot(&self, why: Why<'_>) -> bool {
         let files = &self.snapshots;
-        if self.threads.sim_threads.is_some() || self.end.phase.is_closing() {
+        // The end joins workers and monitor before it looks for the last time whether there is a
+        // thread to join. It does not wait for others that ask.
+        let too_late = matches!(why, Why::Asked(_)) && self.end.phase.is_closing();
+        if self.threads.sim_threads.is_some() || too_late {
             return false;
         }
         let Some(config) = files.wanted(why) else {
