@@ -34,7 +34,7 @@ pub(crate) struct Recorder {
 #[derive(Debug)]
 struct Elsewhere {
     ring: Ring,
-    /// Held by the thread that writes. Who reads needs no lock.
+    /// The thread that writes holds it. A reader needs no lock.
     writes: Mutex<()>,
 }
 

@@ -1,9 +1,9 @@
 //! Messages of protocol buffers, as far as Perfetto's traces need them: see
 //! <https://protobuf.dev/programming-guides/encoding/>.
 //!
-//! Rejected: `perfetto_protos` and the like. They compile for a minute, need a compiler of protocol
-//! buffers, and have some thousand messages, of which a trace needs eleven. `tests/ecosystem` reads
-//! what is written here with that crate.
+//! Rejected: `perfetto_protos` and the like. To build one takes a minute and a compiler of protocol
+//! buffers. It has all messages of Perfetto, and a trace needs eleven of them. `tests/ecosystem`
+//! uses that crate to read what is written here.
 
 /// A message that is being written.
 #[derive(Debug, Default)]

@@ -91,7 +91,8 @@ impl Shared {
     }
 }
 
-/// The number of a record of so many timers, the first of which was due then.
+/// The number of a [`Timers`](EventKind::Timers) record: `count` timers were fired at `now`, and
+/// the first of them was due at `first`.
 pub(super) fn fired(count: usize, first: u64, now: u64) -> u64 {
     let late_us = now.saturating_sub(first) / 1000;
     late_us.min(u64::from(u32::MAX)) << 32 | count as u64

@@ -130,15 +130,18 @@ impl SnapshotFiles {
         }
     }
 
-    /// Where to, if one is to be written now.
-    fn wanted(&self, why: Why<'_>) -> Option<&Snapshots> {
+    /// Where to, if one is to be written now. From then on no other one is, until that is over.
+    fn begin(&self, why: Why<'_>) -> Option<&Snapshots> {
         let config = self.config.as_ref()?;
         let wanted = match why {
             Why::Stall => config.on_stall,
             Why::Panic => config.on_panic,
             Why::Asked(_) => true,
         };
-        (wanted && !self.written.lock().writes && self.throttle.passes()).then_some(config)
+        let mut written = self.written.lock();
+        let begins = wanted && !written.writes && self.throttle.passes();
+        written.writes |= begins;
+        begins.then_some(config)
     }
 }
 
@@ -152,7 +155,7 @@ impl Shared {
         if self.threads.sim_threads.is_some() || too_late {
             return false;
         }
-        let Some(config) = files.wanted(why) else {
+        let Some(config) = files.begin(why) else {
             return false;
         };
         let reason = match why {
@@ -161,9 +164,6 @@ impl Shared {
             Why::Asked(reason) => reason,
         };
         let path = config.dir.join(file_name(reason));
-        if std::mem::replace(&mut files.written.lock().writes, true) {
-            return false;
-        }
         let shared = self.strong();
         let keep = config.keep;
         let builder = thread::Builder::new().name(format!("{}-snap", self.config.name));

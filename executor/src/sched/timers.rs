@@ -94,14 +94,16 @@ impl Shared {
     /// Takes the wakers of all timers that are due, on any P. Returns how many.
     pub(crate) fn fire_due(&self, now: u64, wakers: &mut Vec<Waker>) -> usize {
         let before = wakers.len();
-        let first = self.next_deadline().unwrap_or(now);
+        let mut first = now;
         for index in self.time.listed.iter(self.peer_count()) {
             let timers = &self.visit(index).timers;
             if timers.has_due(now) {
+                first = first.min(timers.next_deadline().unwrap_or(first));
                 timers.fire_due(now, wakers);
             }
         }
         if self.time.foreign.has_due(now) {
+            first = first.min(self.time.foreign.next_deadline().unwrap_or(first));
             self.time.foreign.fire_due(now, wakers);
         }
         let count = wakers.len() - before;

@@ -133,7 +133,8 @@ fn a_span_ends_where_it_is_dropped_and_belongs_to_its_task() {
     assert_eq!(kinds, [EventKind::SpanBegin; 2]);
 }
 
-/// Who woke whom: the poll that goes on while a task is woken.
+/// The wake is recorded between the begin and the end of the waker's poll. So a recording tells
+/// which task woke which.
 #[test]
 fn a_wake_is_in_the_poll_of_who_woke() {
     let runtime = Builder::new().workers(1).record(Level::Full);
