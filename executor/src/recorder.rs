@@ -29,7 +29,7 @@
 //! | level | what |
 //! | --- | --- |
 //! | [`Level::Off`] | nothing |
-//! | [`Level::Sparse`], the default | what is rare or long: steals, parks, wake-ups of threads, permits that are taken, blocking calls, timers and sockets that came, long polls, stalls, marks and spans |
+//! | [`Level::Sparse`], the default | what is rare or long ([`EventKind`]); marks and spans |
 //! | [`Level::Full`] | besides, each spawn, wake and poll |
 //!
 //! A place that may record costs one load and one branch at any level ([`Recorder::takes`]). What

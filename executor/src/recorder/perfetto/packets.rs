@@ -1,0 +1,348 @@
+//! The packets of a trace: what they are made of, and how tracks and texts get their numbers.
+
+use std::{
+    collections::HashMap,
+    io,
+    time::{Duration, UNIX_EPOCH},
+};
+
+use super::super::{kinds::Recording, protobuf::Message};
+use crate::cell::Id;
+
+/// The numbers of fields that are used, by message: from Perfetto's
+/// `protos/perfetto/trace/perfetto_trace.proto`, which is the same for all versions.
+mod field {
+    pub(super) const TRACE_PACKET: u64 = 1;
+
+    pub(super) mod packet {
+        pub(in super::super) const CLOCK_SNAPSHOT: u64 = 6;
+        pub(in super::super) const TIMESTAMP: u64 = 8;
+        pub(in super::super) const SEQUENCE_ID: u64 = 10;
+        pub(in super::super) const TRACK_EVENT: u64 = 11;
+        pub(in super::super) const INTERNED_DATA: u64 = 12;
+        pub(in super::super) const SEQUENCE_FLAGS: u64 = 13;
+        pub(in super::super) const TRACK_DESCRIPTOR: u64 = 60;
+    }
+
+    pub(super) mod clocks {
+        pub(in super::super) const CLOCK: u64 = 1;
+        pub(in super::super) const PRIMARY: u64 = 2;
+        pub(in super::super) const ID: u64 = 1;
+        pub(in super::super) const TIMESTAMP: u64 = 2;
+    }
+
+    pub(super) mod track {
+        pub(in super::super) const UUID: u64 = 1;
+        pub(in super::super) const NAME: u64 = 2;
+        pub(in super::super) const PROCESS: u64 = 3;
+        pub(in super::super) const PARENT: u64 = 5;
+        pub(in super::super) const COUNTER: u64 = 8;
+        pub(in super::super) const CHILD_ORDERING: u64 = 11;
+        pub(in super::super) const RANK: u64 = 12;
+        pub(in super::super) const PROCESS_PID: u64 = 1;
+        pub(in super::super) const PROCESS_NAME: u64 = 6;
+    }
+
+    pub(super) mod event {
+        pub(in super::super) const CATEGORY_IIDS: u64 = 3;
+        pub(in super::super) const ANNOTATIONS: u64 = 4;
+        pub(in super::super) const TYPE: u64 = 9;
+        pub(in super::super) const NAME_IID: u64 = 10;
+        pub(in super::super) const TRACK: u64 = 11;
+        pub(in super::super) const COUNTER_VALUE: u64 = 30;
+        pub(in super::super) const FLOWS: u64 = 47;
+        pub(in super::super) const ENDED_FLOWS: u64 = 48;
+        pub(in super::super) const ANNOTATION_NAME_IID: u64 = 1;
+        pub(in super::super) const ANNOTATION_UINT: u64 = 3;
+    }
+
+    pub(super) mod interned {
+        pub(in super::super) const CATEGORIES: u64 = 1;
+        pub(in super::super) const NAMES: u64 = 2;
+        pub(in super::super) const ANNOTATION_NAMES: u64 = 3;
+        pub(in super::super) const IID: u64 = 1;
+        pub(in super::super) const TEXT: u64 = 2;
+    }
+}
+
+/// All packets are of one sequence, which keeps the interned texts.
+const SEQUENCE: u64 = 1;
+/// The first packet: nothing is interned yet.
+const CLEARED: u64 = 1;
+/// The others rely on what is interned.
+const NEEDS_INTERNED: u64 = 2;
+/// `CLOCK_BOOTTIME`: what Perfetto takes timestamps to be of, if they do not say.
+const BOOTTIME: u64 = 6;
+const REALTIME: u64 = 1;
+/// The tracks below one are ordered by their ranks.
+const EXPLICIT: u64 = 3;
+
+/// What an event is on its track.
+#[derive(Clone, Copy)]
+pub(super) enum Type {
+    Begin = 1,
+    End = 2,
+    Moment = 3,
+    Counter = 4,
+}
+
+/// What has a track. The order is that of the page.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Track {
+    Process,
+    Counter(&'static str),
+    Worker(usize),
+    LongPolls(usize),
+    NoWorker,
+    Task(Id),
+    /// One of those for the spans of a task, or of none.
+    Spans(Option<Id>, u64),
+}
+
+impl Track {
+    /// Its place below its parent: an `int32`.
+    fn rank(self) -> u64 {
+        match self {
+            Self::Process => 0,
+            Self::Counter(_) => 1,
+            Self::Worker(index) => 2 + 2 * index as u64,
+            Self::LongPolls(index) => 3 + 2 * index as u64,
+            Self::NoWorker => 1 << 20,
+            // In the order of their numbers, as far as that goes.
+            Self::Task(id) => (1 << 21) + id.as_u64().min(1 << 30),
+            Self::Spans(..) => i32::MAX as u64,
+        }
+    }
+}
+
+/// A text that has a number in the trace.
+#[derive(Clone, Copy)]
+enum Text {
+    Name,
+    Category,
+    Annotation,
+}
+
+/// An arrow that begins at an event, or ends there, by its number.
+#[derive(Clone, Copy)]
+pub(super) enum Flow {
+    Begins(u64),
+    Ends(u64),
+}
+
+/// An event that is to be written.
+pub(super) struct Entry<'a> {
+    pub(super) time: Duration,
+    pub(super) track: Track,
+    pub(super) kind: Type,
+    pub(super) name: Option<&'a str>,
+    pub(super) category: &'static str,
+    /// Numbers beside it.
+    pub(super) beside: &'a [(&'static str, u64)],
+    pub(super) flow: Option<Flow>,
+    pub(super) value: Option<u64>,
+}
+
+/// Writes packets.
+pub(super) struct Packets<'a, W> {
+    recording: &'a Recording,
+    out: W,
+    packet: Message,
+    /// By [`Text`].
+    texts: [HashMap<String, u64>; 3],
+    tracks: HashMap<Track, u64>,
+}
+
+impl<'a, W: io::Write> Packets<'a, W> {
+    /// Begins a trace.
+    pub(super) fn new(recording: &'a Recording, out: W) -> io::Result<Self> {
+        let mut packets = Self {
+            recording,
+            out,
+            packet: Message::default(),
+            texts: Default::default(),
+            tracks: HashMap::new(),
+        };
+        packets.tell_clock()?;
+        Ok(packets)
+    }
+
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
+    /// The name of a task, if it was alive and has one.
+    pub(super) fn name_of(&self, task: Id) -> Option<&str> {
+        self.recording.tasks.get(&task)?.name.as_deref()
+    }
+
+    // --- packets ---
+
+    /// Writes a packet.
+    fn packet(&mut self, write: impl FnOnce(&mut Message)) -> io::Result<()> {
+        let mut packet = std::mem::take(&mut self.packet);
+        packet.clear();
+        packet.number(field::packet::SEQUENCE_ID, SEQUENCE);
+        write(&mut packet);
+        let mut head = Message::default();
+        head.bytes_head(field::TRACE_PACKET, packet.as_bytes().len());
+        self.out.write_all(head.as_bytes())?;
+        self.out.write_all(packet.as_bytes())?;
+        self.packet = packet;
+        Ok(())
+    }
+
+    /// The packet that all others rely on: what the clock was when the runtime was built.
+    fn tell_clock(&mut self) -> io::Result<()> {
+        let began = self.recording.began.duration_since(UNIX_EPOCH);
+        let began = began.unwrap_or_default().as_nanos() as u64;
+        self.packet(|packet| {
+            packet.number(field::packet::SEQUENCE_FLAGS, CLEARED);
+            packet.message(field::packet::CLOCK_SNAPSHOT, |snapshot| {
+                for (clock, time) in [(BOOTTIME, 0), (REALTIME, began)] {
+                    snapshot.message(field::clocks::CLOCK, |it| {
+                        it.number(field::clocks::ID, clock);
+                        it.number(field::clocks::TIMESTAMP, time);
+                    });
+                }
+                snapshot.number(field::clocks::PRIMARY, BOOTTIME);
+            });
+        })
+    }
+
+    /// The number of a track. Its first use describes it.
+    fn track(&mut self, track: Track) -> io::Result<u64> {
+        if let Some(&uuid) = self.tracks.get(&track) {
+            return Ok(uuid);
+        }
+        let parent = match track {
+            Track::Process => None,
+            Track::LongPolls(index) => Some(Track::Worker(index)),
+            Track::Spans(Some(task), _) => Some(Track::Task(task)),
+            _ => Some(Track::Process),
+        };
+        let parent = parent.map(|parent| self.track(parent)).transpose()?;
+        let uuid = self.tracks.len() as u64 + 1;
+        self.tracks.insert(track, uuid);
+        let name = match track {
+            Track::Process => None,
+            Track::Counter(name) => Some(name.to_owned()),
+            Track::Worker(index) => Some(format!("P {index}")),
+            Track::LongPolls(_) => Some("long polls".to_owned()),
+            Track::NoWorker => Some("no worker".to_owned()),
+            Track::Task(id) => Some(match self.name_of(id) {
+                Some(name) => format!("{name} (task {id})"),
+                None => format!("task {id}"),
+            }),
+            Track::Spans(..) => Some("spans".to_owned()),
+        };
+        self.packet(|packet| {
+            packet.message(field::packet::TRACK_DESCRIPTOR, |descriptor| {
+                use field::track;
+                descriptor.number(track::UUID, uuid);
+                if let Some(parent) = parent {
+                    descriptor.number(track::PARENT, parent);
+                }
+                if let Some(name) = name {
+                    descriptor.bytes(track::NAME, name.as_bytes());
+                }
+                match track {
+                    Track::Process => {
+                        descriptor.message(track::PROCESS, |process| {
+                            process.number(track::PROCESS_PID, std::process::id().into());
+                            process.bytes(track::PROCESS_NAME, program().as_bytes());
+                        });
+                        descriptor.number(track::CHILD_ORDERING, EXPLICIT);
+                    }
+                    Track::Counter(_) => descriptor.message(track::COUNTER, |_| ()),
+                    _ => {}
+                }
+                descriptor.number(track::RANK, track.rank());
+            });
+        })?;
+        Ok(uuid)
+    }
+
+    /// Writes an event of a track.
+    pub(super) fn event(&mut self, entry: &Entry<'_>) -> io::Result<()> {
+        let uuid = self.track(entry.track)?;
+        let mut new = Vec::new();
+        let name = entry.name.map(|name| self.text(Text::Name, name, &mut new));
+        let category = entry
+            .name
+            .map(|_| self.text(Text::Category, entry.category, &mut new));
+        let beside: Vec<_> = entry
+            .beside
+            .iter()
+            .map(|&(name, value)| (self.text(Text::Annotation, name, &mut new), value))
+            .collect();
+        self.packet(|packet| {
+            use field::event;
+            packet.number(field::packet::TIMESTAMP, entry.time.as_nanos() as u64);
+            packet.number(field::packet::SEQUENCE_FLAGS, NEEDS_INTERNED);
+            if !new.is_empty() {
+                packet.message(field::packet::INTERNED_DATA, |interned| {
+                    for (text, number, what) in new {
+                        interned.message(text.field(), |it| {
+                            it.number(field::interned::IID, number);
+                            it.bytes(field::interned::TEXT, what.as_bytes());
+                        });
+                    }
+                });
+            }
+            packet.message(field::packet::TRACK_EVENT, |it| {
+                it.number(event::TYPE, entry.kind as u64);
+                it.number(event::TRACK, uuid);
+                if let Some(name) = name {
+                    it.number(event::NAME_IID, name);
+                }
+                if let Some(category) = category {
+                    it.number(event::CATEGORY_IIDS, category);
+                }
+                for (name, value) in beside {
+                    it.message(event::ANNOTATIONS, |annotation| {
+                        annotation.number(event::ANNOTATION_NAME_IID, name);
+                        annotation.number(event::ANNOTATION_UINT, value);
+                    });
+                }
+                match entry.flow {
+                    None => {}
+                    Some(Flow::Begins(number)) => it.fixed(event::FLOWS, number),
+                    Some(Flow::Ends(number)) => it.fixed(event::ENDED_FLOWS, number),
+                }
+                if let Some(value) = entry.value {
+                    it.number(event::COUNTER_VALUE, value);
+                }
+            });
+        })
+    }
+
+    /// The number of a text. A new one is added to `new`.
+    fn text(&mut self, text: Text, what: &str, new: &mut Vec<(Text, u64, String)>) -> u64 {
+        let texts = &mut self.texts[text as usize];
+        if let Some(&number) = texts.get(what) {
+            return number;
+        }
+        let number = texts.len() as u64 + 1;
+        texts.insert(what.to_owned(), number);
+        new.push((text, number, what.to_owned()));
+        number
+    }
+}
+
+impl Text {
+    fn field(self) -> u64 {
+        match self {
+            Self::Name => field::interned::NAMES,
+            Self::Category => field::interned::CATEGORIES,
+            Self::Annotation => field::interned::ANNOTATION_NAMES,
+        }
+    }
+}
+
+/// The name of the program.
+fn program() -> String {
+    let path = std::env::current_exe().unwrap_or_default();
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
