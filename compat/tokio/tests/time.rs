@@ -153,9 +153,8 @@ fn a_timer_works_in_another_executor() {
     let [multi, current] = both();
     let _entered = multi.enter();
     let timer = sleep(5 * MS);
-    let start = Instant::now();
+    // Fails (it never ends) if nobody fires the timers of the other runtime.
     current.block_on(timer);
-    assert!(start.elapsed() <= HOUR);
 }
 
 #[test]
