@@ -9,11 +9,13 @@
 //! | `live.rs` | the table of all live tasks |
 //! | `scheduler.rs` | all that a task knows of its scheduler: one table of functions |
 //! | `meta.rs`, `id.rs` | its priority, name and place; its number |
+//! | `account.rs` | what it did so far |
 //! | `failure.rs` | how it ended without an output |
 //! | `depth.rs` | whose task-locals a thread sees |
 //!
 //! What users call is in `task/`.
 
+mod account;
 pub(crate) mod depth;
 mod failure;
 mod id;
@@ -26,10 +28,12 @@ mod reference;
 mod scheduler;
 pub(crate) mod state;
 
+pub use self::account::TaskAccount;
 pub(crate) use self::depth::ScopeBarrier;
 pub use self::id::Id;
 pub use self::raw::quietly;
 pub(crate) use self::{
+    account::Lane,
     failure::{Failure, discard},
     join_cell::JoinCell,
     meta::{DEFAULT_PRIORITY, Extra},

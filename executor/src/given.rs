@@ -74,6 +74,9 @@ fn of(scheduler: &SchedulerHandle) -> &Shared {
 /// A task was woken.
 fn schedule(scheduler: &SchedulerHandle, task: Task) {
     let shared = of(scheduler);
+    if task.header().account().times_wake() {
+        shared.time_wake(task.header());
+    }
     context::with_worker_of(shared, |worker| match worker {
         Some(worker) => {
             event!(worker, Wake, task.header(), 0);

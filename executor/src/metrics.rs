@@ -3,9 +3,11 @@
 //! A counter is a relaxed load and a relaxed store, no read-modify-write. So counting costs an
 //! instruction or two on a cache line that the owner has anyway.
 
+mod durations;
 mod text;
 
-pub use self::text::Prometheus;
+pub(crate) use self::durations::Measured;
+pub use self::{durations::Durations, text::Prometheus};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A number that one thread writes and others may read.
@@ -95,6 +97,15 @@ pub struct Metrics {
     /// How often an accept of a connection waited because the system had no room for one: no
     /// descriptor, no memory, or no place in an epoll.
     pub accepts_delayed: u64,
+    /// How long polls took: of a sample of them, about one in 128, or of all while the recorder's
+    /// level is [`Full`](crate::trace::Level::Full). At level [`Off`](crate::trace::Level::Off)
+    /// none is measured, here and below.
+    pub poll_time: Durations,
+    /// How long it took from a wake to the poll that followed: of the wakes after polls that were
+    /// measured.
+    pub wake_to_poll: Durations,
+    /// How long it took from a steal until the thread polled what it had stolen: of each steal.
+    pub steal_to_poll: Durations,
     /// A row for each P that ever was; at least as many as threads ran at once.
     pub processors: Vec<ProcessorMetrics>,
 }

@@ -56,7 +56,8 @@ use std::{
 
 use crate::{
     cell::{
-        Functions, Id, Outcome, Parts, Place, SchedulerHandle, Task, TaskRef, drop_waker_quietly,
+        Functions, Id, Lane, Outcome, Parts, Place, SchedulerHandle, Task, TaskRef,
+        drop_waker_quietly,
         live::{LiveOwner, Removed, live_table},
         wake_quietly,
     },
@@ -120,6 +121,8 @@ impl Owned {
             born_ms: 0,
             location,
             extra: None,
+            lane: Lane::NONE,
+            parent: None,
         }
     }
 

@@ -40,8 +40,9 @@ pub use self::{
 };
 pub use crate::sched::dump::{TaskDump, TaskState};
 pub use crate::{
+    cell::TaskAccount,
     context::EnterGuard,
-    metrics::{Metrics, ProcessorMetrics, Prometheus},
+    metrics::{Durations, Metrics, ProcessorMetrics, Prometheus},
     reports::Reports,
     sched::stall::{StallKind, StallPhase, StallReport},
 };

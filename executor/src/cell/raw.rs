@@ -41,6 +41,7 @@ use std::{
 };
 
 use super::{
+    account::{Account, Lane},
     failure::{Failure, discard},
     id::Id,
     join_cell::JoinCell,
@@ -74,6 +75,7 @@ pub(crate) struct Header {
     /// Milliseconds since the runtime began, for `dump`.
     born_ms: u32,
     meta: Meta,
+    account: Account,
     /// See *Who may touch what* in `state.rs`.
     pub(super) joiner: UnsafeCell<Option<Joiner>>,
 }
@@ -311,6 +313,10 @@ pub(crate) struct Parts {
     pub(crate) born_ms: u32,
     pub(crate) location: &'static Location<'static>,
     pub(crate) extra: Option<Box<Extra>>,
+    /// Where it is spawned.
+    pub(crate) lane: Lane,
+    /// The task that spawns it.
+    pub(crate) parent: Option<Id>,
 }
 
 impl Task {
@@ -321,8 +327,10 @@ impl Task {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
+        let account = Account::new(parts.lane, parts.parent);
         let meta = Meta::new(parts.location, parts.extra, false);
-        Self::allocate::<F, false>(future, parts.scheduler, parts.id, parts.born_ms, meta)
+        let (scheduler, id, born_ms) = (parts.scheduler, parts.id, parts.born_ms);
+        Self::allocate::<F, false>(future, scheduler, id, born_ms, meta, account)
     }
 
     /// The same for the future of a `spawn_blocking`.
@@ -331,8 +339,10 @@ impl Task {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
+        let account = Account::new(parts.lane, parts.parent);
         let meta = Meta::new(parts.location, parts.extra, false);
-        Self::allocate::<F, true>(future, parts.scheduler, parts.id, parts.born_ms, meta)
+        let (scheduler, id, born_ms) = (parts.scheduler, parts.id, parts.born_ms);
+        Self::allocate::<F, true>(future, scheduler, id, born_ms, meta, account)
     }
 
     /// The same for a future that must stay on its thread.
@@ -345,8 +355,10 @@ impl Task {
         F: Future + 'static,
         F::Output: 'static,
     {
+        let account = Account::new(parts.lane, parts.parent);
         let meta = Meta::new(parts.location, parts.extra, true);
-        Self::allocate::<F, false>(future, parts.scheduler, parts.id, parts.born_ms, meta)
+        let (scheduler, id, born_ms) = (parts.scheduler, parts.id, parts.born_ms);
+        Self::allocate::<F, false>(future, scheduler, id, born_ms, meta, account)
     }
 
     /// The same for the future that `carrier` has taken to its thread: to users the two tasks are
@@ -364,8 +376,10 @@ impl Task {
         F: Future + 'static,
         F::Output: 'static,
     {
+        let account = Account::new(Lane::NONE, carrier.account.parent());
         let meta = carrier.meta.share_pinned();
-        Self::allocate::<F, false>(future, scheduler, carrier.id, carrier.born_ms, meta)
+        let (id, born_ms) = (carrier.id, carrier.born_ms);
+        Self::allocate::<F, false>(future, scheduler, id, born_ms, meta, account)
     }
 
     // Inlined: its parts then go from registers into the cell.
@@ -376,9 +390,14 @@ impl Task {
         id: Id,
         born_ms: u32,
         meta: Meta,
+        account: Account,
     ) -> (Self, JoinCell<F::Output>) {
-        let cell = Box::new(Cell {
-            header: Header {
+        let mut cell = Box::<Cell<F>>::new_uninit();
+        let place = cell.as_mut_ptr();
+        // In place: a cell that is made elsewhere and moved is copied by a call.
+        // SAFETY: both fields are in the box, and are written here for the first time.
+        unsafe {
+            (&raw mut (*place).header).write(Header {
                 state: State::new(),
                 vtable: &CellVTable::<F, BLOCKS>::VTABLE,
                 next: UnsafeCell::new(None),
@@ -387,12 +406,15 @@ impl Task {
                 index: AtomicU32::new(0),
                 born_ms,
                 meta,
+                account,
                 joiner: UnsafeCell::new(None),
-            },
-            stage: UnsafeCell::new(Stage {
+            });
+            (&raw mut (*place).stage).write(UnsafeCell::new(Stage {
                 future: ManuallyDrop::new(future),
-            }),
-        });
+            }));
+        }
+        // SAFETY: all of it was written.
+        let cell = unsafe { cell.assume_init() };
         let ptr = NonNull::from(Box::leak(cell)).cast::<Header>();
         // The two references of `State::new`: one for the handle, one for the live table.
         (Self(ptr), JoinCell::new(ptr))
@@ -424,9 +446,16 @@ impl Task {
         self.0.addr()
     }
 
-    /// Polls the task once, or drops its future if it was cancelled. If `goes_on` after a poll that
-    /// is not ready, it is as if the task had been woken during it.
-    pub(crate) fn run(self, goes_on: impl FnOnce() -> bool) -> Outcome {
+    /// Polls the task once, or drops its future if it was cancelled. `now_ms` says when that is.
+    ///
+    /// After a poll that is not ready, and before another thread may run the task, `polled` is
+    /// called. If it says that the task goes on, it is as if the task had been woken during the
+    /// poll.
+    pub(crate) fn run(
+        self,
+        now_ms: impl FnOnce() -> u32,
+        polled: impl FnOnce(&Header) -> bool,
+    ) -> Outcome {
         let ptr = self.0;
         let header = self.header();
         let seen = header.state.load();
@@ -443,16 +472,22 @@ impl Task {
         {
             return self.finish(ended);
         }
-        let settled = if goes_on() {
-            header.state.settle_to_go_on(seen)
+        let settles = |wakes| header.account.settles(wakes, now_ms());
+        let settled = if polled(header) {
+            header.state.settle_to_go_on(seen, settles)
         } else {
-            header.state.settle(seen)
+            header.state.settle(seen, settles)
         };
         match settled {
             Settle::Idle => Outcome::Idle,
             Settle::Requeue => Outcome::Requeue(self),
             Settle::Cancel => self.cancel(),
         }
+    }
+
+    /// The same where no worker runs it.
+    pub(crate) fn run_apart(self) -> Outcome {
+        self.run(|| 0, |_| false)
     }
 
     /// Drops the future instead of polling it.
@@ -548,6 +583,10 @@ impl Header {
 
     pub(crate) fn born_ms(&self) -> u32 {
         self.born_ms
+    }
+
+    pub(crate) fn account(&self) -> &Account {
+        &self.account
     }
 
     /// Whether it is one of the many that have no thread, name or priority of their own: the

@@ -292,7 +292,8 @@ impl State {
     // --- the runner ---
 
     /// Settles a poll that was not ready. `seen` is what [`load`](Self::load) said before it.
-    pub(crate) fn settle(&self, seen: Snapshot) -> Settle {
+    /// `settles` is told how many wakes are about to go out of the count, if any.
+    pub(crate) fn settle(&self, seen: Snapshot, settles: impl FnOnce(u64)) -> Settle {
         // Ordering: Relaxed: a caller that is told to go on with the task still owns it, and the
         // next poll begins with its own acquire load.
         let now = Snapshot(self.0.load(Relaxed));
@@ -303,8 +304,9 @@ impl State {
             return Settle::Requeue;
         }
         if seen.wakes() > WAKES_MAX {
-            return self.settle_but_one(seen);
+            return self.settle_but_one(seen, settles);
         }
+        settles(seen.wakes());
         // Ordering: Release publishes the future as this poll left it to the next waker's Acquire.
         // Acquire because a cancel that slipped in is acted upon right here.
         let before = Snapshot(self.0.fetch_sub(seen.wakes() << WAKES_SHIFT, AcqRel));
@@ -317,7 +319,7 @@ impl State {
 
     /// Settles a poll that the runner itself follows by another, as if it had been woken during the
     /// poll: the count stays above zero.
-    pub(crate) fn settle_to_go_on(&self, seen: Snapshot) -> Settle {
+    pub(crate) fn settle_to_go_on(&self, seen: Snapshot, settles: impl FnOnce(u64)) -> Settle {
         // Ordering: Relaxed: as in `settle`.
         let now = Snapshot(self.0.load(Relaxed));
         if now.is_cancelled() {
@@ -325,14 +327,15 @@ impl State {
         } else if now.wakes() < WAKES_HIGH {
             Settle::Requeue
         } else {
-            self.settle_but_one(seen)
+            self.settle_but_one(seen, settles)
         }
     }
 
     /// Settles all but one of the wakes that were seen, and goes on: where wakes during the poll
     /// may not have counted, or are not needed.
     #[cold]
-    fn settle_but_one(&self, seen: Snapshot) -> Settle {
+    fn settle_but_one(&self, seen: Snapshot, settles: impl FnOnce(u64)) -> Settle {
+        settles(seen.wakes() - 1);
         // Ordering: as in `settle`.
         let all_but_one = (seen.wakes() - 1) << WAKES_SHIFT;
         if Snapshot(self.0.fetch_sub(all_but_one, AcqRel)).is_cancelled() {
@@ -461,14 +464,14 @@ mod tests {
     fn the_first_wake_of_an_idle_task_queues_it_and_the_others_do_not() {
         let state = State::new();
         let seen = state.load();
-        assert_eq!(state.settle(seen), Settle::Idle);
+        assert_eq!(state.settle(seen, |_| ()), Settle::Idle);
         assert_eq!(state.wake_by_ref(), Wake::Queue);
         assert_eq!(state.wake_by_ref(), Wake::Nothing);
         state.add_reference();
         assert_eq!(state.wake_by_value(), Wake::Nothing);
         let seen = state.load();
         assert_eq!(seen.wakes(), 3);
-        assert_eq!(state.settle(seen), Settle::Idle);
+        assert_eq!(state.settle(seen, |_| ()), Settle::Idle);
     }
 
     #[test]
@@ -476,9 +479,9 @@ mod tests {
         let state = State::new();
         let seen = state.load();
         assert_eq!(state.wake_by_ref(), Wake::Nothing);
-        assert_eq!(state.settle(seen), Settle::Requeue);
+        assert_eq!(state.settle(seen, |_| ()), Settle::Requeue);
         let seen = state.load();
-        assert_eq!(state.settle(seen), Settle::Idle);
+        assert_eq!(state.settle(seen, |_| ()), Settle::Idle);
     }
 
     /// What a yield saves (*The wake count*): the task goes back to a queue with its count as it
@@ -488,7 +491,7 @@ mod tests {
         let state = State::new();
         let seen = state.load();
         assert_eq!(state.wake_by_ref(), Wake::Nothing);
-        assert_eq!(state.settle(seen), Settle::Requeue);
+        assert_eq!(state.settle(seen, |_| ()), Settle::Requeue);
         assert_eq!(state.load().wakes(), 2);
     }
 
@@ -497,10 +500,10 @@ mod tests {
         let state = State::new();
         let seen = state.load();
         assert_eq!(state.wake_by_ref(), Wake::Nothing);
-        assert_eq!(state.settle_to_go_on(seen), Settle::Requeue);
+        assert_eq!(state.settle_to_go_on(seen, |_| ()), Settle::Requeue);
         assert_eq!(state.load().wakes(), 2);
         assert_eq!(state.transition_to_cancelled(), Wake::Nothing);
-        assert_eq!(state.settle_to_go_on(seen), Settle::Cancel);
+        assert_eq!(state.settle_to_go_on(seen, |_| ()), Settle::Cancel);
     }
 
     #[test]
@@ -509,7 +512,7 @@ mod tests {
         for _ in 0..(3 * WAKES_HIGH) {
             let seen = state.load();
             assert_eq!(state.wake_by_ref(), Wake::Nothing);
-            assert_eq!(state.settle_to_go_on(seen), Settle::Requeue);
+            assert_eq!(state.settle_to_go_on(seen, |_| ()), Settle::Requeue);
             assert!((1..=WAKES_HIGH).contains(&state.load().wakes()));
         }
     }
@@ -520,7 +523,7 @@ mod tests {
         for _ in 0..(3 * WAKES_HIGH) {
             let seen = state.load();
             assert_eq!(state.wake_by_ref(), Wake::Nothing);
-            assert_eq!(state.settle(seen), Settle::Requeue);
+            assert_eq!(state.settle(seen, |_| ()), Settle::Requeue);
             assert!(state.load().wakes() <= WAKES_HIGH);
         }
     }
@@ -555,10 +558,10 @@ mod tests {
         let state = State::saturated();
         let seen = state.load();
         assert_eq!(state.wake_by_ref(), Wake::Nothing);
-        assert_eq!(state.settle(seen), Settle::Requeue);
+        assert_eq!(state.settle(seen, |_| ()), Settle::Requeue);
         let seen = state.load();
         assert_eq!(seen.wakes(), 1);
-        assert_eq!(state.settle(seen), Settle::Idle);
+        assert_eq!(state.settle(seen, |_| ()), Settle::Idle);
         assert_eq!(state.wake_by_ref(), Wake::Queue);
     }
 
@@ -566,10 +569,10 @@ mod tests {
     fn abort_queues_an_idle_task_and_only_marks_another() {
         let state = State::new();
         assert_eq!(state.transition_to_cancelled(), Wake::Nothing);
-        assert_eq!(state.settle(state.load()), Settle::Cancel);
+        assert_eq!(state.settle(state.load(), |_| ()), Settle::Cancel);
 
         let state = State::new();
-        assert_eq!(state.settle(state.load()), Settle::Idle);
+        assert_eq!(state.settle(state.load(), |_| ()), Settle::Idle);
         assert_eq!(state.transition_to_cancelled(), Wake::Queue);
         assert_eq!(state.transition_to_cancelled(), Wake::Nothing);
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Metrics, ProcessorMetrics};
+use super::{Durations, Metrics, ProcessorMetrics};
 
 /// A number of `T`: its name, what it is, and whether it only grows.
 struct Number<T: 'static> {
@@ -107,7 +107,26 @@ const OF_RUNTIME: &[Number<Metrics>] = &[
     ),
 ];
 
-/// Two tables: the runtime, and a row for each P.
+/// The histograms: a name, what it is, and where.
+type Histogram = (&'static str, &'static str, fn(&Metrics) -> &Durations);
+
+const HISTOGRAMS: &[Histogram] = &[
+    ("poll", "How long polls took, of a sample.", |m| {
+        &m.poll_time
+    }),
+    (
+        "wake_to_poll",
+        "How long tasks waited from a wake to the poll, of a sample.",
+        |m| &m.wake_to_poll,
+    ),
+    (
+        "steal_to_poll",
+        "How long it took from a steal to the poll of what was stolen.",
+        |m| &m.steal_to_poll,
+    ),
+];
+
+/// The numbers of the runtime, its histograms, and a table with a row for each P.
 ///
 /// ```
 /// let runtime = ws::runtime::Builder::new().workers(1).build().unwrap();
@@ -120,6 +139,9 @@ impl fmt::Display for Metrics {
         for number in OF_RUNTIME {
             write!(f, "{separator}{} {}", number.name, (number.value)(self))?;
             separator = ", ";
+        }
+        for (name, _, durations) in HISTOGRAMS {
+            write!(f, "\n{name}: {}", durations(self))?;
         }
         write!(f, "\nP    ")?;
         for number in OF_PROCESSORS {
@@ -167,7 +189,7 @@ impl<'a> Prometheus<'a> {
     /// # Panics
     ///
     /// If the name is none for a label: letters, digits and underscores, no digit first. If there
-    /// is a label of that name: `p` is one, the number of a P.
+    /// is a label of that name: `p` is one, the number of a P, and `le`, the bound of a bucket.
     pub fn label(mut self, name: &str, value: &str) -> Self {
         let is_letter = |c: char| c.is_ascii_alphabetic() || c == '_';
         assert!(
@@ -177,7 +199,8 @@ impl<'a> Prometheus<'a> {
         let value = value.replace('\\', r"\\");
         let value = value.replace('"', r#"\""#).replace('\n', r"\n");
         for (_, labels) in &mut self.runtimes {
-            let is_there = name == "p" || format!(",{labels}").contains(&format!(",{name}=\""));
+            let is_own = name == "p" || name == "le";
+            let is_there = is_own || format!(",{labels}").contains(&format!(",{name}=\""));
             assert!(!is_there, "there is a label of this name: {name:?}");
             *labels += &format!("{name}=\"{value}\",");
         }
@@ -216,16 +239,49 @@ fn family(
     Ok(name)
 }
 
+/// The samples of a histogram: each bucket counts what is in those below it as well.
+fn histogram(
+    f: &mut fmt::Formatter<'_>,
+    name: &str,
+    labels: &str,
+    durations: &Durations,
+) -> fmt::Result {
+    let mut so_far = 0;
+    for (bound, count) in durations.buckets() {
+        so_far += count;
+        let bound = match bound {
+            Some(bound) => bound.as_secs_f64().to_string(),
+            None => "+Inf".to_owned(),
+        };
+        writeln!(f, "{name}_bucket{{{labels}le=\"{bound}\"}} {so_far}")?;
+    }
+    let labels = in_braces(labels);
+    writeln!(f, "{name}_sum{labels} {}", durations.sum().as_secs_f64())?;
+    writeln!(f, "{name}_count{labels} {so_far}")
+}
+
+/// Labels that have a comma at their end.
+fn in_braces(labels: &str) -> String {
+    match labels.strip_suffix(',') {
+        Some(labels) => format!("{{{labels}}}"),
+        None => String::new(),
+    }
+}
+
 impl fmt::Display for Prometheus<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for number in OF_RUNTIME {
             let name = family(f, number.name, number.help, number.grows)?;
             for (metrics, labels) in &self.runtimes {
-                let labels = match labels.strip_suffix(',') {
-                    Some(labels) => format!("{{{labels}}}"),
-                    None => String::new(),
-                };
+                let labels = in_braces(labels);
                 writeln!(f, "{name}{labels} {}", (number.value)(metrics))?;
+            }
+        }
+        for (name, help, durations) in HISTOGRAMS {
+            let name = format!("ws_{name}_seconds");
+            write!(f, "# HELP {name} {help}\n# TYPE {name} histogram\n")?;
+            for (metrics, labels) in &self.runtimes {
+                histogram(f, &name, labels, durations(metrics))?;
             }
         }
         for number in OF_PROCESSORS {
@@ -262,6 +318,9 @@ mod tests {
             ordered_queue: 0,
             monitor_looks: 7,
             accepts_delayed: 0,
+            poll_time: Durations::of([100, 1_000, 1_000, u64::MAX]),
+            wake_to_poll: Durations::default(),
+            steal_to_poll: Durations::default(),
             processors: vec![processor, ProcessorMetrics::default()],
         }
     }
@@ -270,17 +329,19 @@ mod tests {
     fn people_read_a_table() {
         let text = metrics().to_string();
         let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines.len(), 4);
+        assert_eq!(lines.len(), 7);
         assert!(lines[0].starts_with("workers 2, free_permits 1, threads 3, "));
+        assert!(lines[1].starts_with("poll: 4 measured: half within "));
+        assert_eq!(lines[2], "wake_to_poll: 0 measured");
         let columns = |line: &str| line.split_whitespace().count();
-        assert_eq!(columns(lines[1]), OF_PROCESSORS.len() + 1);
+        assert_eq!(columns(lines[4]), OF_PROCESSORS.len() + 1);
         assert!(
             lines
                 .iter()
-                .skip(2)
-                .all(|row| columns(row) == columns(lines[1]))
+                .skip(5)
+                .all(|row| columns(row) == columns(lines[4]))
         );
-        assert!(lines[2].starts_with("0      12345678901  "));
+        assert!(lines[5].starts_with("0      12345678901  "));
     }
 
     #[test]
@@ -297,11 +358,43 @@ mod tests {
             .lines()
             .filter(|line| line.starts_with("# TYPE"))
             .collect();
-        assert_eq!(families.len(), OF_RUNTIME.len() + OF_PROCESSORS.len());
+        assert_eq!(
+            families.len(),
+            OF_RUNTIME.len() + OF_PROCESSORS.len() + HISTOGRAMS.len()
+        );
         families.sort_unstable();
         families.dedup();
-        assert_eq!(families.len(), OF_RUNTIME.len() + OF_PROCESSORS.len());
+        assert_eq!(
+            families.len(),
+            OF_RUNTIME.len() + OF_PROCESSORS.len() + HISTOGRAMS.len()
+        );
         assert!(text.ends_with('\n'));
+    }
+
+    #[test]
+    fn prometheus_reads_histograms() {
+        let metrics = metrics();
+        let text = metrics.prometheus().label("zone", "1").to_string();
+        let samples = |name: &str| -> Vec<_> {
+            let of_name = |line: &&str| line.starts_with(&format!("ws_poll_seconds_{name}"));
+            text.lines().filter(of_name).collect()
+        };
+        let buckets = samples("bucket");
+        assert_eq!(
+            buckets[0],
+            "ws_poll_seconds_bucket{zone=\"1\",le=\"0.000000128\"} 1"
+        );
+        let second = "ws_poll_seconds_bucket{zone=\"1\",le=\"0.000001024\"} 3";
+        assert!(buckets.contains(&second), "{text}");
+        let last = buckets.last().copied();
+        assert_eq!(
+            last,
+            Some("ws_poll_seconds_bucket{zone=\"1\",le=\"+Inf\"} 4")
+        );
+        assert_eq!(samples("count"), ["ws_poll_seconds_count{zone=\"1\"} 4"]);
+        assert!(text.contains("# TYPE ws_poll_seconds histogram\n"));
+        let empty = "ws_steal_to_poll_seconds_sum 0\nws_steal_to_poll_seconds_count 0\n";
+        assert!(metrics.prometheus().to_string().contains(empty));
     }
 
     #[test]
@@ -315,7 +408,7 @@ mod tests {
         }
         let sample = format!("\nws_polls_total{{{labels},p=\"1\"}} 0\n");
         assert!(text.contains(&sample), "{text}");
-        for wrong in ["", "2nd", "a-b", "ä", "p"] {
+        for wrong in ["", "2nd", "a-b", "ä", "p", "le"] {
             let label = || metrics.prometheus().label(wrong, "").to_string();
             assert!(std::panic::catch_unwind(label).is_err(), "{wrong}");
         }

@@ -104,7 +104,7 @@ struct World {
 }
 
 fn poll(task: Task) -> Outcome {
-    task.run(|| false)
+    task.run_apart()
 }
 
 impl World {

@@ -39,7 +39,7 @@ use std::{
 use super::both_ways::explore;
 use crate::{
     cell::{
-        Functions, Id, Outcome, Parts, Place, SchedulerHandle, Task, TaskRef,
+        Functions, Id, Lane, Outcome, Parts, Place, SchedulerHandle, Task, TaskRef,
         live::{LiveOwner, Removed, live_table},
     },
     park::Parker,
@@ -384,6 +384,8 @@ impl MockRuntime {
             born_ms: 0,
             location: Location::caller(),
             extra: None,
+            lane: Lane::NONE,
+            parent: None,
         };
         let alive = self.futures.clone();
         let (task, handle) = Task::new(Waits { outside, alive }, parts);
@@ -396,7 +398,7 @@ impl MockRuntime {
     fn waiting(&self) -> Waker {
         let outside = Outside::default();
         let task = self.spawn(Some(outside.clone()));
-        assert!(matches!(task.run(|| false), Outcome::Idle));
+        assert!(matches!(task.run_apart(), Outcome::Idle));
         let waker = outside.lock().unwrap().take();
         waker.expect("it was polled")
     }
@@ -499,7 +501,7 @@ fn the_last_task_and_the_end_see_each_other() {
         // A thread that is not one of the runtime's, as in `block_on`, runs it.
         let own = strong.0.strong();
         let runs = move || {
-            let _ = task.run(|| false);
+            let _ = task.run_apart();
             own.0.left(None, None);
             own.0.foreign_thread_left();
         };
@@ -555,7 +557,7 @@ fn a_task_that_enters_when_it_drains_is_cancelled() {
         turn.race(move || *keeps.lock().unwrap() = Some(ends()), [enters]);
         // A worker comes by.
         while let Some(task) = runtime.pop_queued() {
-            assert!(matches!(task.run(|| false), Outcome::Done(_)), "it waits");
+            assert!(matches!(task.run_apart(), Outcome::Done(_)), "it waits");
         }
         assert_eq!(runtime.live_tasks(), 0, "it waits");
         let strong = kept.lock().unwrap().take().expect("it was put there");
@@ -574,7 +576,7 @@ fn the_last_task_and_the_draining_see_each_other() {
         let task = runtime.spawn(None);
         let own = strong.0.strong();
         let runs = move || {
-            let _ = task.run(|| false);
+            let _ = task.run_apart();
             let peer = own.0.peer(0);
             while !peer.asked.load(Relaxed) {
                 peer.parker.park();
@@ -710,7 +712,7 @@ fn everybody_at_the_end() {
                 other.wake();
             }),
             Box::new(move || {
-                let _ = task.run(|| false);
+                let _ = task.run_apart();
                 foreign.0.left(None, None);
                 foreign.0.foreign_thread_left();
             }),

@@ -38,7 +38,8 @@ use std::{
 use super::both_ways::explore;
 use crate::{
     cell::{
-        Ended, Functions, Id, JoinCell, Outcome, Parts, Place, SchedulerHandle, Task, TaskRef,
+        Ended, Functions, Id, JoinCell, Lane, Outcome, Parts, Place, SchedulerHandle, Task,
+        TaskRef,
         live::{LiveOwner, Removed, live_table},
         state::{self, Settle, State},
     },
@@ -108,6 +109,8 @@ impl World {
             born_ms: 0,
             location: Location::caller(),
             extra: None,
+            lane: Lane::NONE,
+            parent: None,
         };
         Task::new(future, parts)
     }
@@ -137,7 +140,7 @@ impl World {
     /// Runs what is queued.
     fn run(&self) {
         while let Some(task) = self.pop() {
-            match task.run(|| false) {
+            match task.run_apart() {
                 Outcome::Idle | Outcome::Done(Ended::Well) => {}
                 Outcome::Requeue(task) => self.push(task),
                 Outcome::Done(Ended::Panicked) => panic!("a poll or a drop failed"),
@@ -148,7 +151,7 @@ impl World {
     /// Polls what is queued once, which goes on by itself if it is not ready.
     fn run_and_go_on(&self) {
         let Some(task) = self.pop() else { return };
-        match task.run(|| true) {
+        match task.run(|| 0, |_| true) {
             Outcome::Requeue(task) => self.push(task),
             Outcome::Done(Ended::Well) => {}
             outcome => panic!("it goes on, and was {outcome:?}"),
@@ -554,7 +557,7 @@ fn a_wake_beyond_the_limit_reaches_the_next_poll() {
                 loop {
                     let seen = state.load();
                     let saw = written.load(Relaxed);
-                    match state.settle(seen) {
+                    match state.settle(seen, |_| ()) {
                         Settle::Idle => return saw,
                         Settle::Requeue => {}
                         Settle::Cancel => unreachable!("nobody cancels"),

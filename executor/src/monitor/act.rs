@@ -13,19 +13,30 @@ use crate::{
     sync::atomic::Ordering::Relaxed,
 };
 
-/// Tells the recorder of a poll that lasts for a millisecond or longer, or did.
+/// Tells the recorder of a poll that lasts for a millisecond or longer, or did, and the account of
+/// its task.
 #[cold]
 pub(super) fn record(shared: &Shared, peer: &Peer, view: &View, long: Long) {
+    // It is about this task only if it is still the same poll.
+    let task = || {
+        let task = shared.find_live(peer.progress.running.load(Relaxed))?;
+        (peer.progress.ticks.load(Relaxed) == view.ticks).then_some(task)
+    };
     match long {
         Long::Begins(lasted) => {
             let tenths = lasted / 100_000;
             let number = (peer.index as u64) << 32 | tenths.min(u64::from(u32::MAX));
-            match shared.find_live(peer.progress.running.load(Relaxed)) {
-                // It is about this task only if it is still the same poll.
-                Some(task) if peer.progress.ticks.load(Relaxed) == view.ticks => {
+            match task() {
+                Some(task) => {
+                    task.header().account().lasted(lasted);
                     event!(shared, LongPoll, task.header(), number);
                 }
-                _ => event!(shared, LongPoll, (), number),
+                None => event!(shared, LongPoll, (), number),
+            }
+        }
+        Long::GoesOn(lasted) => {
+            if let Some(task) = task() {
+                task.header().account().lasted(lasted);
             }
         }
         Long::Ends => event!(shared, LongPollEnd, (), peer.index),

@@ -74,7 +74,7 @@ pub(super) struct Verdict {
     pub(super) ended: Option<Measured>,
     /// A stall has begun, or goes on.
     pub(super) stall: Option<(StallPhase, Measured)>,
-    /// What the recorder is told of.
+    /// What the recorder and the task's account are told of.
     pub(super) long: Option<Long>,
     pub(super) act: Act,
     pub(super) notes: Notes,
@@ -85,6 +85,8 @@ pub(super) struct Verdict {
 pub(super) enum Long {
     /// This is the first look at which it is that; it was seen for so many nanoseconds.
     Begins(u64),
+    /// The same, at a later look.
+    GoesOn(u64),
     Ends,
 }
 
@@ -213,12 +215,16 @@ fn goes_on(
     let waiting = asks && ask.is_waiting();
     seen.stall.waited |= waiting;
     let blocked = waiting && stood_still;
-    let long = blocked || ran.is_none_or(|ran| ran >= COMPUTES_NS);
+    let is_slow = blocked || ran.is_none_or(|ran| ran >= COMPUTES_NS);
     let act = what_to_take(view, round, seen, waits, blocked, ask);
     let revoked = matches!(act, Act::Revoke { .. });
     let lasted = now - seen.since;
-    let begins_long = !seen.long && lasted >= LOOK_NS;
-    seen.long |= begins_long;
+    let long = match (seen.long, lasted >= LOOK_NS) {
+        (true, _) => Some(Long::GoesOn(lasted)),
+        (false, true) => Some(Long::Begins(lasted)),
+        (false, false) => None,
+    };
+    seen.long = long.is_some();
     Verdict {
         attention: if lasted >= SLICE_NS {
             attention::SLICE
@@ -230,10 +236,10 @@ fn goes_on(
         ended,
         // Measured once more: it was seen just now whether the thread waits.
         stall: stall.map(|phase| (phase, seen.stall.measure(now, cpu))),
-        long: begins_long.then_some(Long::Begins(lasted)),
+        long,
         act,
         notes: Notes {
-            watchful: long && !view.spare,
+            watchful: is_slow && !view.spare,
             doubts: false,
             watches,
         },

@@ -95,7 +95,30 @@ impl Recorder {
         task: u64,
         number: u64,
     ) {
-        ring.write(encode(self.ticks.now(clock), kind, task, number));
+        self.write_at(ring, self.ticks(clock), kind, task, number);
+    }
+
+    /// Writes what happened on the thread of a P, at so many ticks.
+    pub(crate) fn write_at(
+        &self,
+        ring: &Ring,
+        ticks: u64,
+        kind: EventKind,
+        task: u64,
+        number: u64,
+    ) {
+        ring.write(encode(ticks, kind, task, number));
+    }
+
+    /// The time as a record has it.
+    #[inline]
+    pub(crate) fn ticks(&self, clock: &Clock) -> u64 {
+        self.ticks.now(clock)
+    }
+
+    /// So many ticks in nanoseconds.
+    pub(crate) fn span_ns(&self, clock: &Clock, ticks: u64) -> u64 {
+        self.ticks.span_ns(clock, ticks)
     }
 
     /// Writes what happens on another thread.

@@ -7,6 +7,8 @@
     )
 )]
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
 use crate::timer::Clock;
 
 /// Where ticks come from.
@@ -17,6 +19,8 @@ pub(crate) enum Ticks {
         /// Both were read one after the other, when the runtime was built.
         begin: u64,
         begin_ns: u64,
+        /// Nanoseconds of 2^32 ticks; 0 until they are known well enough.
+        per_tick: AtomicU64,
     },
     /// The runtime's clock: a tick is a nanosecond.
     Clock,
@@ -36,6 +40,7 @@ impl Ticks {
             Self::Counter {
                 begin: counter::read(),
                 begin_ns: clock.now_ns(),
+                per_tick: AtomicU64::new(0),
             }
         } else {
             Self::Clock
@@ -50,6 +55,31 @@ impl Ticks {
             Self::Counter { begin, .. } => counter::read().saturating_sub(*begin),
             Self::Clock => clock.now_ns(),
         }
+    }
+
+    /// So many ticks in nanoseconds: for short spans, since the scale is that of a moment soon
+    /// after the beginning.
+    pub(crate) fn span_ns(&self, clock: &Clock, ticks: u64) -> u64 {
+        let per_tick = match self {
+            Self::Counter { per_tick, .. } => match per_tick.load(Relaxed) {
+                0 => self.measure_tick(clock, per_tick),
+                known => known,
+            },
+            Self::Clock => 1 << 32,
+        };
+        ((u128::from(ticks) * u128::from(per_tick)) >> 32) as u64
+    }
+
+    /// How long a tick is, by all that have gone by. It is known well enough after a millisecond:
+    /// the two readings of the clock are some 50 ns wrong.
+    #[cold]
+    fn measure_tick(&self, clock: &Clock, known: &AtomicU64) -> u64 {
+        let scale = self.scale(clock);
+        let per_tick = ((u128::from(scale.ns) << 32) / u128::from(scale.ticks.max(1))) as u64;
+        if scale.ns >= 1_000_000 {
+            known.store(per_tick, Relaxed);
+        }
+        per_tick
     }
 
     /// The scale as of now.
@@ -148,6 +178,23 @@ mod tests {
                 "{before} {ns} {after}"
             );
         }
+    }
+
+    // Fails if the scale is upside down.
+    #[test]
+    fn a_span_is_as_long_as_the_scale_says() {
+        let clock = Clock::real();
+        let ticks = Ticks::new(&clock);
+        let span_ns = 5_000_000;
+        let begin = clock.now_ns();
+        while clock.now_ns() < begin + span_ns {}
+        let scale = ticks.scale(&clock);
+        let span = ticks.span_ns(&clock, scale.ticks);
+        let slack = scale.ns / 100;
+        assert!(
+            (scale.ns - slack..=scale.ns + slack).contains(&span),
+            "{span}"
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{fmt, panic::Location, time::Duration};
 
-use crate::cell::{Id, TaskRef};
+use crate::cell::{Id, TaskAccount, TaskRef};
 
 /// What a task was doing at the moment of a [`Handle::dump`](crate::runtime::Handle::dump).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +49,10 @@ pub struct TaskDump {
     pub state: TaskState,
     /// For how long it has lived, to about 10 ms. After 49 days it counts from zero again.
     pub age: Duration,
+    /// The task that spawned it. `None` if that was no task: a root, or a thread without a worker.
+    pub parent: Option<Id>,
+    /// What it did so far.
+    pub account: TaskAccount,
 }
 
 impl TaskDump {
@@ -56,20 +60,26 @@ impl TaskDump {
     /// clock, not before the task was found.
     pub(crate) fn new(task: &TaskRef, running: &[u64], now_ms: u32) -> Self {
         let header = task.header();
+        let snapshot = header.snapshot();
         let state = if running.contains(&header.address()) {
             TaskState::Running
-        } else if header.snapshot().is_idle() {
+        } else if snapshot.is_idle() {
             TaskState::Idle
         } else {
             TaskState::Queued
         };
+        // Both wrap with the clock, after 49 days.
+        let since = |ms| Duration::from_millis(u64::from(now_ms.wrapping_sub(ms)));
+        let mut account = header.account().read(snapshot.wakes());
+        account.idle_for = (state == TaskState::Idle).then(|| since(header.account().idle_ms()));
         Self {
             id: header.id(),
             name: header.name().map(str::to_owned),
             location: header.location(),
             state,
-            // Wraps with the clock, after 49 days.
-            age: Duration::from_millis(u64::from(now_ms.wrapping_sub(header.born_ms()))),
+            age: since(header.born_ms()),
+            parent: header.account().parent(),
+            account,
         }
     }
 }
@@ -82,8 +92,8 @@ impl fmt::Display for TaskDump {
         }
         write!(
             f,
-            ", spawned at {}, {}, {:?} old",
-            self.location, self.state, self.age
+            ", spawned at {}, {}, {:?} old, {}",
+            self.location, self.state, self.age, self.account
         )
     }
 }

@@ -17,7 +17,8 @@ use super::{Shared, Worker};
 use crate::note::{event, way};
 use crate::{
     cell::{
-        Extra, Header, Id, JoinCell, Parts, Place, SchedulerHandle, Task, TaskRef, live::LiveOwner,
+        Extra, Header, Id, JoinCell, Lane, Parts, Place, SchedulerHandle, Task, TaskRef,
+        live::LiveOwner,
     },
     permit::{env::Env, phase::ShutdownEnv},
     policy::constants::ID_BLOCK,
@@ -88,6 +89,8 @@ impl Shared {
             born_ms: self.now_ms(),
             location,
             extra,
+            lane: Lane::NONE,
+            parent: None,
         }
     }
 

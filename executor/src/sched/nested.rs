@@ -259,11 +259,12 @@ impl Worker {
         if self.get_permit_above(root)
             && let Some(task) = p.pop_pinned()
         {
-            let may_fork = p.poll.may_fork.get();
+            let (may_fork, id) = (p.poll.may_fork.get(), p.poll.id.get());
             p.tick();
             let _entered = context::enter(self.shared.clone());
             self.poll(task);
             p.poll.may_fork.set(may_fork);
+            p.poll.id.set(id);
             peer.progress.running.store(running, Relaxed);
         }
         self.announce_blocking();

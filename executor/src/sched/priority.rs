@@ -59,10 +59,10 @@ use std::cell::{Cell, OnceCell};
 
 use super::{
     processor::Peer,
-    worker::{BRANCH, ROOT, Scope, USER_CODE, Worker},
+    worker::{BRANCH, NO_POLL, ROOT, Scope, USER_CODE, Worker},
 };
 use crate::{
-    cell::{DEFAULT_PRIORITY, Task, TaskRef},
+    cell::{DEFAULT_PRIORITY, Id, Task, TaskRef},
     note::way,
     permit::env::Env,
     policy::{
@@ -143,10 +143,18 @@ impl Worker {
         }
     }
 
-    /// The number of the task that this thread polls; 0: it polls none.
+    /// The id of the task that this thread is polling, if it is polling one.
+    #[inline]
+    pub(crate) fn running_id(&self) -> Option<Id> {
+        match self.peer().progress.running.load(Relaxed) {
+            NO_POLL | ROOT | BRANCH | USER_CODE => None,
+            _ => Some(Id::new(self.p.poll.id.get())),
+        }
+    }
+
+    /// The number of that task; 0: it polls none.
     pub(crate) fn running_number(&self) -> u64 {
-        self.running_task()
-            .map_or(0, |task| task.header().id().as_u64())
+        self.running_id().map_or(0, |id| id.as_u64())
     }
 
     // --- tasks that become runnable ---

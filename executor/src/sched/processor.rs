@@ -17,7 +17,7 @@ use std::{
 use crate::{
     branch::BranchDeque,
     cell::{
-        Functions, Place, SchedulerHandle, Task, TaskRef,
+        Functions, Lane, Place, SchedulerHandle, Task, TaskRef,
         live::{LiveOwner, live_table},
     },
     metrics::{Counter, Counters},
@@ -37,7 +37,12 @@ use crate::{
     },
     rng::Rng,
     sched::{
-        Root, affinity::Affinity, handed::HandedCall, priority::PriorityQueues, worker::BRANCH,
+        Root,
+        affinity::Affinity,
+        handed::HandedCall,
+        measure::{Sampling, Times},
+        priority::PriorityQueues,
+        worker::BRANCH,
     },
     sync::{
         Arc, Mutex,
@@ -78,6 +83,10 @@ pub(crate) struct Peer {
     pub(crate) flags: Flags,
     pub(crate) handed: HandedCall,
     pub(crate) counters: Counters,
+    /// From this count of polls on the next one is looked at; see `measure.rs`.
+    pub(crate) watch_from: AtomicU64,
+    /// How long things took, as far as it was measured.
+    pub(crate) times: Box<Times>,
     /// What its thread did last.
     pub(crate) ring: crate::recorder::Ring,
 }
@@ -264,11 +273,14 @@ impl Peer {
 /// What belongs to the thread that has the P.
 pub(crate) struct Processor {
     pub(crate) peer: Arc<Peer>,
+    /// As the accounts of tasks note it.
+    pub(crate) lane: Lane,
     pub(crate) lrq: LocalQueue<Task>,
     pub(crate) runnext: RunNext<Task>,
     pub(crate) priority_queues: PriorityQueues,
     pub(crate) forks: Forks,
     pub(crate) poll: RunningPoll,
+    pub(crate) sampling: Sampling,
     pub(crate) pinned: Pinned,
     pub(crate) spawns: Spawns,
     pub(crate) rng: Rng,
@@ -315,6 +327,8 @@ impl Forks {
 /// What is noted of the poll that runs, until it ends.
 #[derive(Default)]
 pub(crate) struct RunningPoll {
+    /// The number of the task. It stays when the poll has ended, and says nothing then.
+    pub(crate) id: Cell<u64>,
     /// The address of the task, if others may take it.
     pub(crate) may_fork: Cell<Option<NonZeroUsize>>,
     /// The address of the task, if it has forked in its poll and goes on after that: a wake that no
@@ -459,9 +473,12 @@ impl Processor {
             flags: Flags::default(),
             handed: HandedCall::new(),
             counters: Counters::default(),
+            watch_from: AtomicU64::new(0),
+            times: Box::default(),
             ring,
         };
         Self {
+            lane: Lane::of(peer.index),
             peer: Arc::new(peer),
             lrq,
             runnext,
@@ -472,6 +489,7 @@ impl Processor {
                 used: Cell::new(false),
             },
             poll: RunningPoll::default(),
+            sampling: Sampling::default(),
             pinned: Pinned::default(),
             spawns: Spawns {
                 live,

@@ -258,6 +258,8 @@ impl Worker {
             born_ms: self.p.clocks.now_ms.get(),
             location,
             extra,
+            lane: self.p.lane,
+            parent: self.running_id(),
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{Shared, Worker, inject::newest_id};
 use crate::{
-    cell::{Outcome, Task},
+    cell::{Header, Outcome, Task},
     recorder::{EventKind, Level, RecordedTask, Recorder, Recording, Subject},
 };
 
@@ -14,20 +14,24 @@ impl Worker {
         &self.shared().recorder
     }
 
-    /// Notes that a poll begins. Returns the task's number.
-    pub(super) fn note_begin(&self, task: &Task) -> u64 {
-        self.note(EventKind::Run, task.header(), 0);
-        task.header().id().as_u64()
+    /// Notes that a poll begins, at so many ticks.
+    pub(super) fn note_begin(&self, task: &Task, ticks: u64) {
+        self.write_at(ticks, EventKind::Run, task.header().id().as_u64());
     }
 
     /// Notes that the poll has ended whose begin was noted.
-    pub(super) fn note_end(&self, task: u64, outcome: &Outcome) {
+    pub(super) fn note_end(&self, task: u64, outcome: &Outcome, ticks: u64) {
         let kind = match outcome {
             Outcome::Idle => EventKind::Idle,
             Outcome::Requeue(_) => EventKind::Requeue,
             Outcome::Done(_) => EventKind::Done,
         };
-        self.write(kind, task, 0);
+        self.write_at(ticks, kind, task);
+    }
+
+    fn write_at(&self, ticks: u64, kind: EventKind, task: u64) {
+        self.recorder()
+            .write_at(&self.peer().ring, ticks, kind, task, 0);
     }
 
     /// Notes something that this thread does.
@@ -61,6 +65,18 @@ impl Shared {
         });
     }
 
+    /// The time as a record has it.
+    #[inline]
+    pub(crate) fn ticks(&self) -> u64 {
+        self.recorder.ticks(self.time.clock())
+    }
+
+    /// Notes in the account of a task when it was woken, on the thread that is about to queue it.
+    #[cold]
+    pub(crate) fn time_wake(&self, header: &Header) {
+        header.account().woken(self.ticks());
+    }
+
     /// Writes what happens on a thread without a P.
     pub(crate) fn write_elsewhere(&self, kind: EventKind, task: u64, number: u64) {
         let clock = self.time.clock();
@@ -70,6 +86,9 @@ impl Shared {
     /// From now on this much is recorded.
     pub(crate) fn record(&self, level: Level) {
         self.recorder.set_level(level);
+        if level == Level::Full {
+            self.watch_all();
+        }
     }
 
     /// What there is.

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     cell::{Place, SchedulerHandle, Task, TaskRef, live::live_table, quietly},
-    metrics::{Metrics, ProcessorMetrics},
+    metrics::{Durations, Metrics, ProcessorMetrics},
     note::event,
     permit::{
         allp::AllPs,
@@ -287,6 +287,10 @@ impl Shared {
     }
 
     pub(crate) fn metrics(&self) -> Metrics {
+        let mut times: [Durations; 3] = Default::default();
+        self.all_peers()
+            .for_each(|peer| peer.times.add_to(&mut times));
+        let [poll_time, wake_to_poll, steal_to_poll] = times;
         Metrics {
             workers: self.config.workers,
             threads: self.threads.counts.lock().count,
@@ -300,6 +304,9 @@ impl Shared {
             ordered_queue: self.queues.ordered.len(),
             monitor_looks: self.monitor.looks(),
             accepts_delayed: self.io.accepts_delayed.load(Relaxed),
+            poll_time,
+            wake_to_poll,
+            steal_to_poll,
             processors: self.all_peers().map(processor_metrics).collect(),
         }
     }

@@ -15,6 +15,7 @@ use ws_reactor::ThreadId;
 
 use super::{
     Root, Shared,
+    measure::{Unwatched, Watch},
     nested::Nested,
     processor::{Peer, Processor, attention},
     search::SeenOfOthers,
@@ -23,7 +24,7 @@ use super::{
 use crate::{
     branch::{self, Branch, BranchDeque},
     budget,
-    cell::{Ended, Outcome, Task},
+    cell::{Ended, Header, Outcome, Task},
     no_unwind::NoUnwind,
     note::event,
     park::Parker,
@@ -35,9 +36,11 @@ use crate::{
     },
     policy::forks::fork_slice_is_over,
     queue::Batch,
-    recorder::Level,
     sync::{Arc, atomic::Ordering::Relaxed},
 };
+
+/// What `Progress::running` says between polls.
+pub(super) const NO_POLL: u64 = 0;
 
 /// What `Progress::running` says while a root is polled: a root has no place in the live table.
 pub(super) const ROOT: u64 = u64::MAX;
@@ -270,23 +273,24 @@ impl Worker {
 
     /// Polls a task, and puts it where it belongs.
     pub(super) fn poll(&self, task: Task) {
-        // Asked once, for both ends of the poll.
-        if self.recorder().takes(Level::Full) {
-            self.poll_and_record(task);
+        let peer = self.peer();
+        if peer.counters.polls.get() >= peer.watch_from.load(Relaxed) {
+            self.poll_and_watch(task);
         } else {
-            self.poll_as(task, false);
+            self.poll_as(task, Unwatched);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn poll_and_record(&self, task: Task) {
-        self.poll_as(task, true);
+    fn poll_and_watch(&self, task: Task) {
+        let watched = self.watch(&task);
+        self.poll_as(task, watched);
     }
 
-    /// Compiled twice: an answer that is kept during the poll costs a yield 5 instructions.
+    /// Compiled twice: a poll that is looked at, and one that is not.
     #[inline(always)]
-    fn poll_as(&self, task: Task, is_recorded: bool) {
+    fn poll_as<W: Watch>(&self, task: Task, watch: W) {
         self.found_work();
         let p = &*self.p;
         p.peer.counters.polls.add(1);
@@ -294,12 +298,19 @@ impl Worker {
             .progress
             .running
             .store(task.header().address(), Relaxed);
-        let recorded = is_recorded.then(|| self.note_begin(&task));
+        p.poll.id.set(task.header().id().as_u64());
+        if task.header().account().begins_poll(p.lane) {
+            self.moves_here(task.header());
+        }
         let (pinned, may_fork) = task.header().ways();
         let carried = pinned && task.header().is_carried();
         let address = Some(task.address());
         p.poll.may_fork.set(if may_fork { address } else { None });
-        let outcome = budget::with_budget(|| task.run(|| p.poll.goes_on.get() == address));
+        let polled = |header: &Header| {
+            watch.poll_ended(self, header);
+            p.poll.goes_on.get() == address
+        };
+        let outcome = budget::with_budget(|| task.run(|| p.clocks.now_ms.get(), polled));
         p.poll.may_fork.set(None);
         // Also if the poll ended its task. That of a task below this one stays: that is in the
         // middle of its poll.
@@ -308,9 +319,7 @@ impl Worker {
         }
         p.peer.progress.running.store(0, Relaxed);
         // Before another thread may poll it.
-        if let Some(id) = recorded {
-            self.note_end(id, &outcome);
-        }
+        watch.poll_is_over(self, &outcome);
         let outcome = if !p.forks.has_child() {
             outcome
         } else {

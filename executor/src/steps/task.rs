@@ -27,7 +27,7 @@ use std::{
 };
 
 use crate::cell::{
-    Ended, Functions, Id, JoinCell, Outcome, Parts, Place, SchedulerHandle, Task, TaskRef,
+    Ended, Functions, Id, JoinCell, Lane, Outcome, Parts, Place, SchedulerHandle, Task, TaskRef,
     live::{LiveOwner, live_table},
 };
 
@@ -259,6 +259,8 @@ impl World {
             born_ms: 0,
             location: Location::caller(),
             extra: None,
+            lane: Lane::NONE,
+            parent: None,
         };
         let alive = Alive(world.alive.clone());
         let (task, handle) = Task::new(Played { alive, drops }, parts);
@@ -276,7 +278,7 @@ impl World {
         let is_polled = !self.model.borrow().cancelled;
         self.model.borrow_mut().phase = Phase::Running;
         self.script.replace((acts.to_vec(), end));
-        let outcome = task.run(|| end == End::GoesOn);
+        let outcome = task.run(|| 0, |_| end == End::GoesOn);
         if let Some(payload) = self.failed.take() {
             resume_unwind(payload);
         }

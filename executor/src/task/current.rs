@@ -11,8 +11,6 @@ use crate::{context, sched};
 /// Exception: the root of a `block_on` inside a task has the task's. A branch of a
 /// [`join()`](crate::join) or a [`scope`](crate::scope()) that another worker took has none either.
 ///
-/// It asks the table of live tasks: more than a load, and nothing for an inner loop.
-///
 /// # Panics
 ///
 /// Where no task is polled; [`try_id`] does not.
@@ -47,7 +45,7 @@ pub fn try_id() -> Option<Id> {
 }
 
 fn of_worker() -> Option<Id> {
-    context::with_worker(|worker| Some(worker?.running_task()?.header().id()))
+    context::with_worker(|worker| worker?.running_id())
 }
 
 /// An id for what is shown beside tasks, and is none; for `compat/tokio`.

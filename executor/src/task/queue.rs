@@ -133,7 +133,7 @@ impl Spawner {
 /// A poll has an id, and the budget of any poll (F2).
 fn poll(task: Task) -> Outcome {
     let id = task.header().id();
-    id.runs(|| budget::with_budget(|| task.run(|| false)))
+    id.runs(|| budget::with_budget(|| task.run_apart()))
 }
 
 impl fmt::Debug for TaskQueue {

@@ -4,6 +4,7 @@
 mod common;
 
 mod a_local_set_runs_where_it_is_polled;
+mod a_task_has_an_account;
 mod a_task_knows_who_it_is;
 mod builder_refuses_wrong_knobs;
 mod dump_shows_what_is_alive;

@@ -32,6 +32,8 @@ fn parts(scheduler: &SchedulerHandle, extra: Option<Extra>) -> Parts {
         born_ms: 5,
         location: Location::caller(),
         extra: extra.map(Box::new),
+        lane: Lane::NONE,
+        parent: None,
     }
 }
 
@@ -100,7 +102,7 @@ fn an_address_is_that_of_one_live_task() {
         let address = task.header().address();
         assert_eq!(Place::from_number((address >> 32) - 1), scheduler.place());
         assert_eq!(address & u64::from(u32::MAX), index as u64);
-        let outcome = task.run(|| false);
+        let outcome = task.run_apart();
         assert!(matches!(outcome, Outcome::Done(Ended::Well)));
         drop(handle);
     }
@@ -122,7 +124,7 @@ fn an_output_whose_drop_panics_harms_nobody() {
     let (task, handle) = Task::new(async { Spiteful }, parts(&scheduler, None));
     task.enter(|reference| owner.insert(reference));
     drop(handle);
-    assert!(matches!(task.run(|| false), Outcome::Done(_)));
+    assert!(matches!(task.run_apart(), Outcome::Done(_)));
     let mut is_told = false;
     report(|| is_told = true);
     assert!(is_told);
@@ -136,7 +138,7 @@ fn a_waker_says_whose_it_is() {
     let (task, mut handle) = Task::new(seen, parts(&scheduler, None));
     task.enter(|reference| owner.insert(reference));
     let address = task.address();
-    assert!(matches!(task.run(|| false), Outcome::Done(Ended::Well)));
+    assert!(matches!(task.run_apart(), Outcome::Done(Ended::Well)));
     let foreign = Waker::noop();
     let Poll::Ready(Ok(seen)) = handle.poll(&mut Context::from_waker(foreign)) else {
         panic!("it has ended");

@@ -245,7 +245,8 @@ fn a_poll_of_a_millisecond_is_told_once_and_so_is_its_end() {
         case.view.now = BEGAN + lasted;
         assert_eq!(case.verdict().long, Some(Long::Begins(lasted)));
         case.view.now += LOOK_NS;
-        assert_eq!(case.verdict().long, None);
+        let goes_on = Long::GoesOn(lasted + LOOK_NS);
+        assert_eq!(case.verdict().long, Some(goes_on));
         let mut case = case.next_poll();
         assert_eq!(case.verdict().long, Some(Long::Ends));
         assert_eq!(case.verdict().long, None);

@@ -1,0 +1,375 @@
+//! What a task did so far: numbers that its polls leave in its cell.
+//!
+//! | number | from |
+//! | --- | --- |
+//! | polls, wakes, moves to another P, the time of the last poll that left it idle | every poll |
+//! | busy time, longest poll | every measured poll |
+//! | longest time from a wake to the poll | every timed wake |
+//!
+//! A poll is measured if its worker says so: each one at the recorder's level `full`, a sample of
+//! them otherwise (*Measured polls* in `sched/measure.rs`). A measured poll that leaves the task
+//! idle has the next wake timed.
+//!
+//! *Invariant*: one thread at a time writes. It is the one that runs the task, until it settles the
+//! poll; or the waker that has moved the task from idle to queued, until it queues it. Each hands
+//! the numbers on with the future itself. Any thread reads them, and needs no order between them.
+//!
+//! The atomics are those of the standard library and not of `sync.rs`: no protocol is built on
+//! them, and the models would try all their orders.
+//!
+//! What is measured has a box of its own, made for the first of it, since most tasks are never
+//! measured. With all numbers in the cell, which is then larger than what the allocator of glibc
+//! keeps at hand, a spawn and a join took 15 % more instructions.
+#![expect(unsafe_code, reason = "a box that is made once, while others read")]
+
+use std::{
+    marker::PhantomData,
+    num::NonZeroU64,
+    ptr::{self, NonNull},
+    sync::atomic::{
+        AtomicPtr, AtomicU32, AtomicU64,
+        Ordering::{Acquire, Relaxed, Release},
+    },
+    time::Duration,
+};
+
+use super::id::Id;
+
+/// See the module's head.
+#[derive(Debug)]
+pub(crate) struct Account {
+    polls: AtomicU64,
+    /// Wakes that are not in the state word any more, above the moves: [`MOVES`].
+    wakes_and_moves: AtomicU64,
+    /// The P that polled it last, and whether the next wake is timed: see [`Lane`].
+    lane: AtomicU32,
+    /// When its last poll began that left it idle, in milliseconds of the runtime's clock.
+    idle_ms: AtomicU32,
+    parent: Option<NonZeroU64>,
+    measured: AtomicPtr<Measured>,
+    owns: PhantomData<Box<Measured>>,
+}
+
+/// What was measured.
+#[derive(Debug, Default)]
+struct Measured {
+    polls: AtomicU32,
+    sum_ns: AtomicU64,
+    longest_ns: AtomicU64,
+    longest_wait_ns: AtomicU64,
+    /// The ticks of a timed wake; 0 if there was none.
+    woken_at: AtomicU64,
+}
+
+/// The bits of the moves, which stay at the most that they can be.
+const MOVES: u64 = (1 << 24) - 1;
+const WAKE: u64 = MOVES + 1;
+
+/// A P as an account notes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lane(u32);
+
+/// In the word of a lane: the next wake is timed. A poll sees it by the comparison that it makes
+/// anyway.
+const TIMED: u32 = 1 << 31;
+
+impl Lane {
+    /// Polled nowhere yet, or by a thread that is no P's.
+    pub(crate) const NONE: Self = Self(0);
+
+    pub(crate) fn of(processor: usize) -> Self {
+        Self((processor as u32 + 1) & !TIMED)
+    }
+}
+
+/// Adds; on the one thread that writes.
+#[inline(always)]
+fn add(number: &AtomicU64, n: u64) {
+    number.store(number.load(Relaxed) + n, Relaxed);
+}
+
+impl Account {
+    #[inline(always)]
+    pub(super) fn new(lane: Lane, parent: Option<Id>) -> Self {
+        Self {
+            polls: AtomicU64::new(0),
+            wakes_and_moves: AtomicU64::new(0),
+            lane: AtomicU32::new(lane.0),
+            idle_ms: AtomicU32::new(0),
+            parent: parent.and_then(|id| NonZeroU64::new(id.as_u64())),
+            measured: AtomicPtr::new(ptr::null_mut()),
+            owns: PhantomData,
+        }
+    }
+
+    fn get_measured(&self) -> Option<&Measured> {
+        // Ordering: Acquire pairs with the Release in `measured`.
+        let measured = NonNull::new(self.measured.load(Acquire))?;
+        // SAFETY: `measured` has put a box there, and it stays until the drop.
+        Some(unsafe { measured.as_ref() })
+    }
+
+    /// What was measured; on a thread that may write.
+    fn measured(&self) -> &Measured {
+        self.get_measured().unwrap_or_else(|| {
+            let made = NonNull::from(Box::leak(Box::<Measured>::default()));
+            // Ordering: Release: a thread that finds the box finds it empty. Two threads that make
+            // one are the one that runs the task and the monitor.
+            let found =
+                self.measured
+                    .compare_exchange(ptr::null_mut(), made.as_ptr(), Release, Acquire);
+            match found.map_err(NonNull::new) {
+                Err(Some(theirs)) => {
+                    // SAFETY: it was leaked above, and no other thread has seen it.
+                    drop(unsafe { Box::from_raw(made.as_ptr()) });
+                    // SAFETY: as in `get_measured`.
+                    unsafe { theirs.as_ref() }
+                }
+                // SAFETY: it stays until the drop.
+                _ => unsafe { made.as_ref() },
+            }
+        })
+    }
+
+    /// A poll begins, on a P. Returns whether there is more to note: [`moves_to`](Self::moves_to).
+    #[inline(always)]
+    pub(crate) fn begins_poll(&self, lane: Lane) -> bool {
+        add(&self.polls, 1);
+        self.lane.load(Relaxed) != lane.0
+    }
+
+    /// The poll is on another P than the last one, or its wake was timed. Returns the ticks of that
+    /// wake.
+    pub(crate) fn moves_to(&self, lane: Lane) -> Option<u64> {
+        let before = self.lane.load(Relaxed);
+        self.lane.store(lane.0, Relaxed);
+        if before & !TIMED != lane.0 && before & !TIMED != Lane::NONE.0 {
+            let moves = self.wakes_and_moves.load(Relaxed) & MOVES;
+            add(&self.wakes_and_moves, u64::from(moves < MOVES));
+        }
+        if before & TIMED == 0 {
+            return None;
+        }
+        let measured = self.get_measured()?;
+        let woken_at = measured.woken_at.load(Relaxed);
+        measured.woken_at.store(0, Relaxed);
+        (woken_at != 0).then_some(woken_at)
+    }
+
+    /// The poll is over and took so long; the next wake is to be timed.
+    #[cold]
+    pub(crate) fn polled(&self, ns: u64) {
+        let measured = self.measured();
+        let polls = measured.polls.load(Relaxed);
+        measured.polls.store(polls.saturating_add(1), Relaxed);
+        add(&measured.sum_ns, ns);
+        measured.longest_ns.fetch_max(ns, Relaxed);
+        self.lane.store(self.lane.load(Relaxed) | TIMED, Relaxed);
+    }
+
+    /// A poll was seen to last this long: by the monitor, which sees only long ones.
+    pub(crate) fn lasted(&self, ns: u64) {
+        self.measured().longest_ns.fetch_max(ns, Relaxed);
+    }
+
+    /// Whether a wake that queues the task is to be timed.
+    #[inline(always)]
+    pub(crate) fn times_wake(&self) -> bool {
+        self.lane.load(Relaxed) & TIMED != 0
+    }
+
+    /// The task was woken, at so many ticks, and is about to be queued.
+    pub(crate) fn woken(&self, ticks: u64) {
+        self.measured().woken_at.store(ticks.max(1), Relaxed);
+    }
+
+    /// A poll began so long after a timed wake.
+    pub(crate) fn waited(&self, ns: u64) {
+        self.measured().longest_wait_ns.fetch_max(ns, Relaxed);
+    }
+
+    /// A poll that began at `now_ms` leaves so many wakes settled, and the task mostly idle.
+    #[inline(always)]
+    pub(super) fn settles(&self, wakes: u64, now_ms: u32) {
+        add(&self.wakes_and_moves, wakes * WAKE);
+        self.idle_ms.store(now_ms, Relaxed);
+    }
+
+    pub(crate) fn parent(&self) -> Option<Id> {
+        self.parent.map(|id| Id::new(id.get()))
+    }
+
+    /// When the last poll began that left it idle.
+    pub(crate) fn idle_ms(&self) -> u32 {
+        self.idle_ms.load(Relaxed)
+    }
+
+    /// The numbers as they are. `unsettled` are the wakes that the state word has.
+    pub(crate) fn read(&self, unsettled: u64) -> TaskAccount {
+        let wakes_and_moves = self.wakes_and_moves.load(Relaxed);
+        let mut account = TaskAccount {
+            polls: self.polls.load(Relaxed),
+            // The one that a new task is born with is its spawn.
+            wakes: (wakes_and_moves / WAKE + unsettled).saturating_sub(1),
+            moves: (wakes_and_moves & MOVES) as u32,
+            ..TaskAccount::default()
+        };
+        if let Some(measured) = self.get_measured() {
+            let ns = |number: &AtomicU64| Duration::from_nanos(number.load(Relaxed));
+            account.measured_polls = measured.polls.load(Relaxed);
+            account.measured_busy = ns(&measured.sum_ns);
+            account.longest_poll = ns(&measured.longest_ns);
+            account.longest_wait = ns(&measured.longest_wait_ns);
+        }
+        account
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        if let Some(measured) = NonNull::new(*self.measured.get_mut()) {
+            // SAFETY: `measured` has leaked it, and no other thread has the account.
+            drop(unsafe { Box::from_raw(measured.as_ptr()) });
+        }
+    }
+}
+
+/// What a task did so far. See [`TaskDump`](crate::runtime::TaskDump).
+///
+/// At the recorder's level [`Full`](crate::runtime::Level::Full) each poll is measured, otherwise
+/// about one in 128, and `measured_polls` says how many that were. At level
+/// [`Off`](crate::runtime::Level::Off) none is.
+///
+/// ```
+/// use ws::task::yield_now;
+///
+/// # let runtime = ws::runtime::Builder::new().workers(1).build().unwrap();
+/// let task = runtime.spawn(async {
+///     yield_now().await;
+///     std::future::pending::<()>().await
+/// });
+/// runtime.block_on(async { yield_now().await });
+/// # while runtime.handle().dump()[0].account.polls < 2 { std::thread::yield_now(); }
+/// let account = runtime.handle().dump()[0].account;
+/// assert_eq!((account.polls, account.wakes), (2, 1));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TaskAccount {
+    /// Polls, the one that runs included.
+    pub polls: u64,
+    /// Wakes. A wake of a task that is queued already counts, too.
+    pub wakes: u64,
+    /// How often a poll was on another P than the poll before it, or than the spawn; up to
+    /// 16,777,215.
+    pub moves: u32,
+    /// Since when it is idle: how long ago its last poll began, to about 10 ms. `None` if it is not
+    /// idle.
+    pub idle_for: Option<Duration>,
+    /// How many of the polls were measured.
+    pub measured_polls: u32,
+    /// How long these took together.
+    pub measured_busy: Duration,
+    /// The longest poll: of those that were measured, and of those of a millisecond and longer,
+    /// which the monitor sees up to one of its looks late.
+    pub longest_poll: Duration,
+    /// The longest time from a wake to the poll that followed, of those that were timed: the next
+    /// wake after a measured poll is.
+    pub longest_wait: Duration,
+}
+
+impl TaskAccount {
+    /// How long it was polled altogether. If not all polls were measured, it is an estimate: as if
+    /// the others had taken as long as those. Zero if none was measured.
+    pub fn busy(&self) -> Duration {
+        let measured = u128::from(self.measured_polls.max(1));
+        let ns = self.measured_busy.as_nanos() * u128::from(self.polls) / measured;
+        Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
+    }
+}
+
+/// ```
+/// let account = ws::runtime::TaskAccount::default();
+/// assert_eq!(account.to_string(), "0 polls, 0 wakes, 0 moves");
+/// ```
+impl std::fmt::Display for TaskAccount {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{} polls, {} wakes, {} moves",
+            self.polls, self.wakes, self.moves
+        )?;
+        if let Some(idle_for) = self.idle_for {
+            write!(f, ", idle for {idle_for:?}")?;
+        }
+        if self.measured_polls > 0 {
+            write!(
+                f,
+                ", busy {:?} ({} polls measured), longest wait {:?}",
+                self.busy(),
+                self.measured_polls,
+                self.longest_wait
+            )?;
+        }
+        if self.longest_poll > Duration::ZERO {
+            write!(f, ", longest poll {:?}", self.longest_poll)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A poll on this P. Returns the ticks of the wake before it, if that was timed.
+    fn poll(account: &Account, processor: usize) -> Option<u64> {
+        let lane = Lane::of(processor);
+        account
+            .begins_poll(lane)
+            .then(|| account.moves_to(lane))
+            .flatten()
+    }
+
+    #[test]
+    fn a_poll_on_another_p_is_a_move() {
+        let account = Account::new(Lane::NONE, None);
+        for (processor, moves) in [(3, 0), (3, 0), (0, 1), (3, 2)] {
+            assert_eq!(poll(&account, processor), None);
+            assert_eq!(account.read(0).moves, moves);
+        }
+        assert_eq!(account.read(0).polls, 4);
+        let here = Account::new(Lane::of(1), None);
+        assert_eq!((poll(&here, 2), here.read(0).moves), (None, 1));
+    }
+
+    #[test]
+    fn the_wake_after_a_measured_poll_is_timed_once() {
+        let account = Account::new(Lane::of(0), None);
+        poll(&account, 0);
+        assert!(!account.times_wake());
+        account.polled(700);
+        assert!(account.times_wake());
+        account.woken(17);
+        assert_eq!(poll(&account, 0), Some(17));
+        assert!(!account.times_wake());
+        assert_eq!(poll(&account, 0), None);
+        // It was not woken, but has yielded.
+        account.polled(300);
+        assert_eq!(poll(&account, 1), None);
+        let read = account.read(0);
+        assert_eq!((read.moves, read.measured_polls), (1, 2));
+        assert_eq!(read.measured_busy, Duration::from_nanos(1000));
+        assert_eq!(read.longest_poll, Duration::from_nanos(700));
+        assert_eq!(read.busy(), Duration::from_nanos(2000), "four polls");
+    }
+
+    #[test]
+    fn the_spawn_is_no_wake() {
+        let account = Account::new(Lane::NONE, None);
+        assert_eq!(account.read(1).wakes, 0);
+        account.settles(1, 5);
+        assert_eq!((account.read(0).wakes, account.read(2).wakes), (0, 2));
+        assert_eq!(account.idle_ms(), 5);
+    }
+}

@@ -1,0 +1,210 @@
+//! What a task did so far is in its row of `Handle::dump`, and what all did is in the histograms of
+//! `Metrics`.
+//!
+//! It fails when `Account::begins_poll` counts no poll, when `Account::settles` counts no wake,
+//! when a spawn is told no parent, when `Shared::record` does not have all Ps look at each poll
+//! from then on, when the monitor does not tell an account of a long poll, when a steal is not
+//! timed, and when something is measured at level `Off`.
+
+use crate::common;
+
+use std::{
+    future::{pending, poll_fn},
+    sync::{Arc, Mutex},
+    task::{Poll, Waker},
+    time::Duration,
+};
+
+use common::{Count, Gate, runtime};
+use ws_executor::{
+    runtime::{Builder, Handle, Runtime, TaskAccount, TaskDump},
+    task::{self, Id},
+    trace::Level,
+};
+
+fn row(handle: &Handle, id: Id) -> TaskDump {
+    let row = handle.dump().into_iter().find(|task| task.id == id);
+    row.expect("it is alive")
+}
+
+/// The account, once it says that the task is idle after so many polls.
+fn idle_after(handle: &Handle, id: Id, polls: u64) -> TaskAccount {
+    loop {
+        let account = row(handle, id).account;
+        if account.polls == polls && account.idle_for.is_some() {
+            return account;
+        }
+        assert!(account.polls <= polls, "{account}");
+        std::thread::yield_now();
+    }
+}
+
+/// A task that is never done, and keeps its waker here.
+fn kept(runtime: &Runtime) -> (Id, Arc<Mutex<Option<Waker>>>) {
+    let place = Arc::new(Mutex::new(None));
+    let keeps = place.clone();
+    let task = runtime.spawn(poll_fn(move |cx| {
+        *keeps.lock().unwrap() = Some(cx.waker().clone());
+        Poll::<()>::Pending
+    }));
+    (task.id(), place)
+}
+
+common::with_workers! {
+    fn polls_and_wakes_are_counted(workers: usize) {
+        let runtime = runtime(workers);
+        let handle = runtime.handle();
+        let (id, waker) = kept(&runtime);
+        for wakes in 0..5 {
+            let account = idle_after(handle, id, wakes + 1);
+            assert_eq!(account.wakes, wakes);
+            assert!(workers > 1 || account.moves == 0, "{account}");
+            let waker = waker.lock().unwrap().take().unwrap();
+            waker.wake();
+        }
+    }
+
+    // A task that yields is woken in its poll.
+    fn a_yield_is_a_wake(workers: usize) {
+        let runtime = runtime(workers);
+        let task = runtime.spawn(async {
+            for _ in 0..100 {
+                task::yield_now().await;
+            }
+            pending::<()>().await
+        });
+        let account = idle_after(runtime.handle(), task.id(), 101);
+        assert_eq!(account.wakes, 100);
+    }
+
+    fn the_parent_is_the_task_that_spawns(workers: usize) {
+        let runtime = runtime(workers);
+        let handle = runtime.handle();
+        let (send, ids) = std::sync::mpsc::channel();
+        let parent = {
+            let handle = handle.clone();
+            runtime.spawn(async move {
+                let here = ws_executor::spawn(pending::<()>()).id();
+                let through_the_handle = handle.spawn(pending::<()>()).id();
+                let above = ws_executor::block_in_place(|| {
+                    handle.block_on(async { ws_executor::spawn(pending::<()>()).id() })
+                });
+                let pinned = ws_executor::spawn_local(pending::<()>()).id();
+                send.send([here, through_the_handle, above, pinned]).unwrap();
+                pending::<()>().await
+            })
+        };
+        for id in ids.recv().unwrap() {
+            assert_eq!(row(handle, id).parent, Some(parent.id()));
+        }
+        // After that poll as well, no other spawn has a parent.
+        assert_eq!(row(handle, parent.id()).parent, None);
+        let of_root = runtime.block_on(async { ws_executor::spawn(pending::<()>()).id() });
+        assert_eq!(row(handle, of_root).parent, None);
+    }
+
+    fn at_level_full_each_poll_is_measured(workers: usize) {
+        let runtime = runtime(workers);
+        let handle = runtime.handle();
+        let (early, _waker) = kept(&runtime);
+        idle_after(handle, early, 1);
+        handle.record(Level::Full);
+        let before = handle.metrics();
+        let (id, waker) = kept(&runtime);
+        for wakes in 0..5 {
+            let account = idle_after(handle, id, wakes + 1);
+            assert_eq!(u64::from(account.measured_polls), wakes + 1);
+            assert_eq!(account.busy(), account.measured_busy);
+            assert!(account.longest_poll <= account.measured_busy);
+            assert_eq!(account.longest_wait > Duration::ZERO, wakes > 0);
+            waker.lock().unwrap().take().unwrap().wake();
+        }
+        idle_after(handle, id, 6);
+        let after = handle.metrics();
+        assert!(after.poll_time.count() >= before.poll_time.count() + 6);
+        assert!(after.wake_to_poll.count() >= before.wake_to_poll.count() + 5);
+    }
+
+    fn a_sample_of_the_polls_is_measured(workers: usize) {
+        let runtime = runtime(workers);
+        let task = runtime.spawn(async {
+            for _ in 0..10_000 {
+                task::yield_now().await;
+            }
+            pending::<()>().await
+        });
+        let account = idle_after(runtime.handle(), task.id(), 10_001);
+        // One in 65 to 192, and the first ones of each P.
+        assert!((52..500).contains(&account.measured_polls), "{account}");
+        assert!(account.busy() > account.measured_busy);
+    }
+}
+
+#[test]
+fn at_level_off_nothing_is_measured() {
+    let runtime = Builder::new()
+        .workers(1)
+        .record(Level::Off)
+        .build()
+        .unwrap();
+    let task = runtime.spawn(async {
+        for _ in 0..1000 {
+            task::yield_now().await;
+        }
+        pending::<()>().await
+    });
+    let account = idle_after(runtime.handle(), task.id(), 1001);
+    assert_eq!(
+        (account.measured_polls, account.measured_busy),
+        (0, Duration::ZERO)
+    );
+    assert_eq!(runtime.metrics().poll_time.count(), 0);
+    runtime.handle().record(Level::Full);
+    let (id, _waker) = kept(&runtime);
+    assert_eq!(idle_after(runtime.handle(), id, 1).measured_polls, 1);
+}
+
+// The sample has few of them, so the monitor tells of all.
+#[test]
+fn a_long_poll_is_in_the_account_while_it_goes_on() {
+    let runtime = Builder::new()
+        .workers(1)
+        .record(Level::Off)
+        .build()
+        .unwrap();
+    let gate = Arc::new(Gate::default());
+    let task = {
+        let gate = gate.clone();
+        runtime.spawn(async move { gate.pass() })
+    };
+    let longest = || row(runtime.handle(), task.id()).account.longest_poll;
+    let mut before = Duration::from_millis(1);
+    for _ in 0..2 {
+        while longest() <= before {
+            std::thread::yield_now();
+        }
+        before = longest();
+    }
+    gate.open();
+}
+
+#[test]
+fn each_steal_is_timed() {
+    let runtime = runtime(2);
+    // The first worker fills its queue, and is then busy until all of that has run elsewhere.
+    runtime
+        .block_on(runtime.spawn(async {
+            let ran = Arc::new(Count::new());
+            for _ in 0..50 {
+                let ran = ran.clone();
+                ws_executor::spawn(async move { ran.add() });
+            }
+            ran.wait_for(49);
+        }))
+        .unwrap();
+    let metrics = runtime.metrics();
+    let steals: u64 = metrics.processors.iter().map(|p| p.steals).sum();
+    assert!(steals > 0);
+    assert!(metrics.steal_to_poll.count() > 0);
+    assert!(metrics.steal_to_poll.count() <= steals);
+}
