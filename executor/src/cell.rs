@@ -7,6 +7,7 @@
 //! | `reference.rs` | wakers |
 //! | `join_cell.rs`, `joiner.rs` | the handle's side |
 //! | `live.rs` | the table of all live tasks |
+//! | `lost.rs` | which of them can never wake |
 //! | `scheduler.rs` | all that a task knows of its scheduler: one table of functions |
 //! | `meta.rs`, `id.rs` | its priority, name and place; its number |
 //! | `account.rs` | what it did so far |
@@ -22,6 +23,7 @@ mod id;
 mod join_cell;
 mod joiner;
 pub(crate) mod live;
+mod lost;
 mod meta;
 mod raw;
 mod reference;
@@ -36,8 +38,9 @@ pub(crate) use self::{
     account::Lane,
     failure::{Failure, discard},
     join_cell::JoinCell,
+    lost::find as find_lost,
     meta::{DEFAULT_PRIORITY, Extra},
     raw::{Ended, Header, Outcome, Parts, Task, drop_waker_quietly, report, wake_quietly},
-    reference::{TaskRef, task_of},
+    reference::{AbortRef, TaskRef, task_of},
     scheduler::{Functions, Place, SchedulerHandle},
 };

@@ -18,6 +18,7 @@ mod keeper;
 #[cfg(ws_shuttle)]
 mod large;
 mod live;
+mod lost;
 mod mock;
 mod owned;
 mod park;

@@ -38,7 +38,10 @@ pub use self::{
     error::{BuildError, TryCurrentError},
     handle::Handle,
 };
-pub use crate::sched::dump::{TaskDump, TaskState};
+pub use crate::sched::{
+    dump::{TaskDump, TaskState},
+    lost::LostTask,
+};
 pub use crate::{
     cell::TaskAccount,
     context::EnterGuard,

@@ -34,6 +34,8 @@ mod inject;
 #[cfg(not(ws_loom))]
 mod keeper_life;
 #[cfg(not(ws_loom))]
+pub(crate) mod lost;
+#[cfg(not(ws_loom))]
 mod measure;
 #[cfg(not(ws_loom))]
 mod nested;

@@ -24,7 +24,6 @@
 
 use std::{
     marker::PhantomData,
-    num::NonZeroU64,
     ptr::{self, NonNull},
     sync::atomic::{
         AtomicPtr, AtomicU32, AtomicU64,
@@ -45,7 +44,11 @@ pub(crate) struct Account {
     lane: AtomicU32,
     /// When its last poll began that left it idle, in milliseconds of the runtime's clock.
     idle_ms: AtomicU32,
-    parent: Option<NonZeroU64>,
+    /// The number less that of the parent; 0: it has none, or they are too far apart. The parent's
+    /// may be the greater one, since workers take numbers in blocks.
+    parent: i32,
+    /// How often its handle has put a joiner into the slot.
+    registrations: AtomicU32,
     measured: AtomicPtr<Measured>,
     owns: PhantomData<Box<Measured>>,
 }
@@ -88,15 +91,22 @@ fn add(number: &AtomicU64, n: u64) {
     number.store(number.load(Relaxed) + n, Relaxed);
 }
 
+/// See [`Account::parent`].
+fn distance(id: Id, parent: Id) -> i32 {
+    let distance = id.as_u64().wrapping_sub(parent.as_u64()).cast_signed();
+    i32::try_from(distance).unwrap_or(0)
+}
+
 impl Account {
     #[inline(always)]
-    pub(super) fn new(lane: Lane, parent: Option<Id>) -> Self {
+    pub(super) fn new(lane: Lane, id: Id, parent: Option<Id>) -> Self {
         Self {
             polls: AtomicU64::new(0),
             wakes_and_moves: AtomicU64::new(0),
             lane: AtomicU32::new(lane.0),
             idle_ms: AtomicU32::new(0),
-            parent: parent.and_then(|id| NonZeroU64::new(id.as_u64())),
+            parent: parent.map_or(0, |parent| distance(id, parent)),
+            registrations: AtomicU32::new(0),
             measured: AtomicPtr::new(ptr::null_mut()),
             owns: PhantomData,
         }
@@ -195,8 +205,26 @@ impl Account {
         self.idle_ms.store(now_ms, Relaxed);
     }
 
-    pub(crate) fn parent(&self) -> Option<Id> {
-        self.parent.map(|id| Id::new(id.get()))
+    /// The task that spawned the one of this number.
+    pub(crate) fn parent(&self, id: Id) -> Option<Id> {
+        (self.parent != 0)
+            .then(|| Id::new(id.as_u64().wrapping_add_signed(-i64::from(self.parent))))
+    }
+
+    /// Its handle has put a joiner into the slot.
+    pub(super) fn registers(&self) {
+        let before = self.registrations.load(Relaxed);
+        self.registrations.store(before.wrapping_add(1), Relaxed);
+    }
+
+    /// How often its handle has put a joiner into the slot.
+    pub(crate) fn registrations(&self) -> u32 {
+        self.registrations.load(Relaxed)
+    }
+
+    /// How often it was polled.
+    pub(crate) fn polls(&self) -> u64 {
+        self.polls.load(Relaxed)
     }
 
     /// When the last poll began that left it idle.
@@ -333,19 +361,19 @@ mod tests {
 
     #[test]
     fn a_poll_on_another_p_is_a_move() {
-        let account = Account::new(Lane::NONE, None);
+        let account = Account::new(Lane::NONE, Id::new(9), None);
         for (processor, moves) in [(3, 0), (3, 0), (0, 1), (3, 2)] {
             assert_eq!(poll(&account, processor), None);
             assert_eq!(account.read(0).moves, moves);
         }
         assert_eq!(account.read(0).polls, 4);
-        let here = Account::new(Lane::of(1), None);
+        let here = Account::new(Lane::of(1), Id::new(9), None);
         assert_eq!((poll(&here, 2), here.read(0).moves), (None, 1));
     }
 
     #[test]
     fn the_wake_after_a_measured_poll_is_timed_once() {
-        let account = Account::new(Lane::of(0), None);
+        let account = Account::new(Lane::of(0), Id::new(9), None);
         poll(&account, 0);
         assert!(!account.times_wake());
         account.polled(700);
@@ -366,10 +394,25 @@ mod tests {
 
     #[test]
     fn the_spawn_is_no_wake() {
-        let account = Account::new(Lane::NONE, None);
+        let account = Account::new(Lane::NONE, Id::new(9), None);
         assert_eq!(account.read(1).wakes, 0);
         account.settles(1, 5);
         assert_eq!((account.read(0).wakes, account.read(2).wakes), (0, 2));
         assert_eq!(account.idle_ms(), 5);
+    }
+
+    #[test]
+    fn a_parent_is_known_by_the_distance() {
+        let far = 1 << 40;
+        let parent_of = |id, parent| {
+            let id = Id::new(id);
+            Account::new(Lane::NONE, id, Some(Id::new(parent))).parent(id)
+        };
+        assert_eq!(parent_of(far + 7, far), Some(Id::new(far)));
+        assert_eq!(parent_of(far, far + 7), Some(Id::new(far + 7)));
+        let most = (1 << 31) - 1;
+        assert_eq!(parent_of(far + most, far), Some(Id::new(far)));
+        assert_eq!(parent_of(far + most + 1, far), None);
+        assert_eq!(parent_of(1, u64::MAX), Some(Id::new(u64::MAX)), "it wraps");
     }
 }

@@ -16,7 +16,7 @@ use super::{
     failure::Failure,
     joiner::Joiner,
     raw::{Header, Task},
-    reference::{TaskRef, schedule, task_of},
+    reference::{AbortRef, TaskRef, schedule, task_of},
     state::{Detach, Register, Wake},
 };
 
@@ -77,6 +77,11 @@ impl<T> JoinCell<T> {
         TaskRef(self.ptr)
     }
 
+    /// One more reference that may abort the task, and not wake it.
+    pub(crate) fn abort_ref(&self) -> AbortRef {
+        AbortRef::new(self.task_ref())
+    }
+
     pub(crate) fn is_done(&self) -> bool {
         self.header().state.load().is_done()
     }
@@ -125,10 +130,8 @@ impl<T> JoinCell<T> {
             return Register::Done;
         }
         // SAFETY: WAKER is clear: the slot is the handle's.
-        let stale = self
-            .header()
-            .joiner
-            .with_mut(|slot| unsafe { (*slot).replace(fresh) });
+        let stale = unsafe { self.header().joiner.put(fresh) };
+        self.header().account().registers();
         drop(stale);
         let answer = self.header().state.register();
         match answer {
@@ -141,11 +144,7 @@ impl<T> JoinCell<T> {
     /// Empties the slot, which is the handle's.
     fn drop_waker(&self) {
         // SAFETY: callers have seen WAKER clear, or cleared it: the slot is the handle's.
-        drop(
-            self.header()
-                .joiner
-                .with_mut(|slot| unsafe { (*slot).take() }),
-        );
+        drop(unsafe { self.header().joiner.take() });
     }
 }
 

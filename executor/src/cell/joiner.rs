@@ -5,6 +5,13 @@
 //!
 //! Such a waker is code of the user's. If its drop panics, that is reported and goes no further
 //! (S6): code that drops a [`Joiner`] has a reference or an output to give on.
+//!
+//! # The slot
+//!
+//! A task's cell has a slot for its joiner. Who may use it is the table *Who may touch what* in
+//! `state.rs`. Any thread may look which task's address is in it, as a number and no more, so the
+//! word is an atomic of the standard library, as those of an account are (`account.rs`). In the
+//! models a cell beside it is there that sees two threads at once in the slot.
 #![expect(
     unsafe_code,
     reason = "a tagged pointer, and a waker that is taken apart"
@@ -12,7 +19,8 @@
 
 use std::{
     mem::ManuallyDrop,
-    ptr::NonNull,
+    ptr::{self, NonNull},
+    sync::atomic::{AtomicPtr, Ordering::Relaxed},
     task::{RawWaker, Waker},
 };
 
@@ -20,6 +28,7 @@ use super::{
     raw::drop_waker_quietly,
     reference::{WAKER, task_of},
 };
+use crate::sync::UnsafeCell;
 
 /// Set on the address of a boxed waker; without it the address is that of a task.
 const BOXED: usize = 1;
@@ -66,6 +75,62 @@ impl Joiner {
 impl Drop for Joiner {
     fn drop(&mut self) {
         drop_waker_quietly(Self(self.0).into_waker()); // `into_waker` forgets the value that it takes
+    }
+}
+
+/// See *The slot* in the module's head.
+pub(super) struct JoinerSlot {
+    word: AtomicPtr<()>,
+    used: UnsafeCell<()>,
+}
+
+impl JoinerSlot {
+    pub(super) fn new() -> Self {
+        Self {
+            word: AtomicPtr::new(ptr::null_mut()),
+            used: UnsafeCell::new(()),
+        }
+    }
+
+    /// Puts a joiner there. The one before comes back.
+    ///
+    /// # Safety
+    ///
+    /// - The slot is the caller's.
+    pub(super) unsafe fn put(&self, joiner: Joiner) -> Option<Joiner> {
+        // SAFETY: by contract.
+        let before = unsafe { self.take() };
+        self.used.with_mut(|_| {
+            let word = ManuallyDrop::new(joiner).0;
+            self.word.store(word.as_ptr(), Relaxed);
+        });
+        before
+    }
+
+    /// Empties the slot.
+    ///
+    /// # Safety
+    ///
+    /// - The slot is the caller's.
+    pub(super) unsafe fn take(&self) -> Option<Joiner> {
+        self.used.with_mut(|_| {
+            let word = NonNull::new(self.word.load(Relaxed))?;
+            self.word.store(ptr::null_mut(), Relaxed);
+            Some(Joiner(word))
+        })
+    }
+
+    /// The address of the task that is in it, or was a moment ago.
+    pub(super) fn task(&self) -> Option<usize> {
+        let address = self.word.load(Relaxed).addr();
+        (address != 0 && address & BOXED == 0).then_some(address)
+    }
+}
+
+impl Drop for JoinerSlot {
+    fn drop(&mut self) {
+        // SAFETY: no other thread has it.
+        drop(unsafe { self.take() });
     }
 }
 

@@ -45,7 +45,7 @@ use super::{
     failure::{Failure, discard},
     id::Id,
     join_cell::JoinCell,
-    joiner::Joiner,
+    joiner::JoinerSlot,
     live::Removed,
     meta::{DEFAULT_PRIORITY, Extra, Meta},
     reference::{TaskRef, WAKER, task_of},
@@ -77,7 +77,7 @@ pub(crate) struct Header {
     meta: Meta,
     account: Account,
     /// See *Who may touch what* in `state.rs`.
-    pub(super) joiner: UnsafeCell<Option<Joiner>>,
+    pub(super) joiner: JoinerSlot,
 }
 
 /// How a future ended.
@@ -327,7 +327,7 @@ impl Task {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let account = Account::new(parts.lane, parts.parent);
+        let account = Account::new(parts.lane, parts.id, parts.parent);
         let meta = Meta::new(parts.location, parts.extra, false);
         let (scheduler, id, born_ms) = (parts.scheduler, parts.id, parts.born_ms);
         Self::allocate::<F, false>(future, scheduler, id, born_ms, meta, account)
@@ -339,7 +339,7 @@ impl Task {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let account = Account::new(parts.lane, parts.parent);
+        let account = Account::new(parts.lane, parts.id, parts.parent);
         let meta = Meta::new(parts.location, parts.extra, false);
         let (scheduler, id, born_ms) = (parts.scheduler, parts.id, parts.born_ms);
         Self::allocate::<F, true>(future, scheduler, id, born_ms, meta, account)
@@ -355,7 +355,7 @@ impl Task {
         F: Future + 'static,
         F::Output: 'static,
     {
-        let account = Account::new(parts.lane, parts.parent);
+        let account = Account::new(parts.lane, parts.id, parts.parent);
         let meta = Meta::new(parts.location, parts.extra, true);
         let (scheduler, id, born_ms) = (parts.scheduler, parts.id, parts.born_ms);
         Self::allocate::<F, false>(future, scheduler, id, born_ms, meta, account)
@@ -376,7 +376,7 @@ impl Task {
         F: Future + 'static,
         F::Output: 'static,
     {
-        let account = Account::new(Lane::NONE, carrier.account.parent());
+        let account = Account::new(Lane::NONE, carrier.id, carrier.account.parent(carrier.id));
         let meta = carrier.meta.share_pinned();
         let (id, born_ms) = (carrier.id, carrier.born_ms);
         Self::allocate::<F, false>(future, scheduler, id, born_ms, meta, account)
@@ -407,7 +407,7 @@ impl Task {
                 born_ms,
                 meta,
                 account,
-                joiner: UnsafeCell::new(None),
+                joiner: JoinerSlot::new(),
             });
             (&raw mut (*place).stage).write(UnsafeCell::new(Stage {
                 future: ManuallyDrop::new(future),
@@ -519,7 +519,7 @@ impl Task {
             unsafe { (header.vtable.drop_output)(ptr) };
         } else if before.has_waker() {
             // SAFETY: WAKER and DONE together give the slot to the runner.
-            joiner = header.joiner.with_mut(|slot| unsafe { (*slot).take() });
+            joiner = unsafe { header.joiner.take() };
         }
         match leave(header) {
             Removed::ReleaseReference(reference) => drop(reference),
@@ -648,6 +648,15 @@ impl Header {
             && !self.is_pinned()
             && self.priority() != DEFAULT_PRIORITY
             && !self.is_carrier()
+    }
+
+    /// The address of the task that waits for this one by its handle, or did a moment ago; as
+    /// [`TaskRef::number`] gives it.
+    pub(crate) fn joined_by(&self) -> Option<usize> {
+        self.snapshot()
+            .has_waker()
+            .then(|| self.joiner.task())
+            .flatten()
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {

@@ -30,6 +30,11 @@ unsafe impl Send for TaskRef {}
 unsafe impl Sync for TaskRef {}
 
 impl TaskRef {
+    /// The address of its cell, to be compared.
+    pub(crate) fn number(&self) -> usize {
+        self.0.addr().get()
+    }
+
     pub(crate) fn header(&self) -> &Header {
         // SAFETY: we hold a reference.
         unsafe { self.0.as_ref() }
@@ -50,6 +55,37 @@ impl TaskRef {
         if let Some(task) = self.cancel() {
             schedule(task);
         }
+    }
+}
+
+/// A reference of an abort handle, which the state word counts as one: it wakes nothing.
+pub(crate) struct AbortRef(TaskRef);
+
+impl AbortRef {
+    pub(super) fn new(task: TaskRef) -> Self {
+        task.header().state.begin_abort_reference();
+        Self(task)
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        self.0.header()
+    }
+
+    /// As [`TaskRef::abort`].
+    pub(crate) fn abort(&self) {
+        self.0.abort();
+    }
+}
+
+impl Clone for AbortRef {
+    fn clone(&self) -> Self {
+        Self::new(self.0.clone())
+    }
+}
+
+impl Drop for AbortRef {
+    fn drop(&mut self) {
+        self.header().state.end_abort_reference();
     }
 }
 

@@ -6,7 +6,7 @@
 //! ```text
 //!  63                    36 35                     8 7    4  3      2      1      0
 //! +------------------------+------------------------+------+------+------+------+------+
-//! | wakes                  | references             |  --  |WAKER | JOIN |CANCEL| DONE |
+//! | wakes                  | references             |aborts|WAKER | JOIN |CANCEL| DONE |
 //! +------------------------+------------------------+------+------+------+------+------+
 //! ```
 //!
@@ -16,6 +16,7 @@
 //! | `CANCEL` | `abort`, shutdown | the worker that gets to run the task drops the future instead |
 //! | `JOIN` | spawn; cleared by the handle's drop | a handle will take the output, or drop it |
 //! | `WAKER` | the handle | the waker slot is full and belongs to the runner, which wakes it when done |
+//! | aborts | abort handles | how many of them there are, up to 14; 15: there were more once |
 //! | references | | live table, handle, abort handles, wakers. The last one frees the cell |
 //! | wakes | wakers | how many wakes came since the runner last settled them |
 //!
@@ -63,6 +64,12 @@
 //! So a wake that queues costs one read-modify-write; consuming a waker gives its reference back in
 //! the same one.
 //!
+//! # Wakers
+//!
+//! What is left of the references, when those of the table, the handle and the abort handles are
+//! taken off, are wakers ([`Snapshot::wakers`]), and for a moment the look of another thread. All
+//! of it is in one word, so there is a moment at which it is true. `sched/lost.rs` builds on that.
+//!
 //! Checked by `models::task`.
 
 use crate::sync::atomic::{
@@ -78,6 +85,10 @@ const CANCEL: u64 = 1 << 1;
 const JOIN: u64 = 1 << 2;
 /// The waker slot is full. Set and cleared by the handle while not `DONE`; then it is the runner's.
 const WAKER: u64 = 1 << 3;
+
+/// One abort handle. 15 of them mean that their number is not known any more.
+const ABORT: u64 = 1 << 4;
+const ABORTS: u64 = 15 * ABORT;
 
 const REF: u64 = 1 << 8;
 const REFS: u64 = ((1 << 28) - 1) << 8;
@@ -126,6 +137,14 @@ impl Snapshot {
 
     pub(crate) fn references(self) -> u64 {
         (self.0 & REFS) / REF
+    }
+
+    /// How many of the references are wakers, if the task is in the live table and `looks` of them
+    /// are the caller's. `None` if it is not known, for there were too many abort handles.
+    pub(crate) fn wakers(self, looks: u64) -> Option<u64> {
+        let aborts = (self.0 & ABORTS) / ABORT;
+        let others = 1 + u64::from(self.has_handle()) + aborts + looks;
+        (self.0 & ABORTS < ABORTS).then(|| self.references().saturating_sub(others))
     }
 }
 
@@ -427,6 +446,22 @@ impl State {
         if before & REFS > REFS_MAX {
             std::process::abort();
         }
+    }
+
+    /// A reference is that of an abort handle from now on.
+    pub(crate) fn begin_abort_reference(&self) {
+        // Ordering: Relaxed: it only says what the reference is for.
+        let _ = self.0.fetch_update(Relaxed, Relaxed, |word| {
+            (word & ABORTS < ABORTS).then_some(word + ABORT)
+        });
+    }
+
+    /// The same reference is that of no abort handle any more, and is given back after this.
+    pub(crate) fn end_abort_reference(&self) {
+        // Ordering: Relaxed: as above.
+        let _ = self.0.fetch_update(Relaxed, Relaxed, |word| {
+            (word & ABORTS < ABORTS).then_some(word - ABORT)
+        });
     }
 
     /// Gives a reference back. Whether it was the last, and the cell is to be freed.

@@ -56,7 +56,7 @@ static FUNCTIONS: Functions = Functions {
 };
 
 /// The scheduler of these models.
-struct World {
+pub(super) struct World {
     scheduler: SchedulerHandle,
     owner: Mutex<LiveOwner<TaskRef>>,
     queue: Mutex<VecDeque<Task>>,
@@ -75,7 +75,7 @@ fn remove(scheduler: &SchedulerHandle, index: u32) -> Removed<TaskRef> {
 }
 
 impl World {
-    fn new() -> Arc<Self> {
+    pub(super) fn new() -> Arc<Self> {
         let (table, owner) = live_table();
         Arc::new_cyclic(|this: &Weak<Self>| Self {
             scheduler: SchedulerHandle::new(
@@ -138,7 +138,7 @@ impl World {
     }
 
     /// Runs what is queued.
-    fn run(&self) {
+    pub(super) fn run(&self) {
         while let Some(task) = self.pop() {
             match task.run_apart() {
                 Outcome::Idle | Outcome::Done(Ended::Well) => {}
@@ -158,8 +158,12 @@ impl World {
         }
     }
 
+    pub(super) fn for_each_live(&self, f: impl FnMut(TaskRef)) {
+        self.scheduler.live().for_each(f);
+    }
+
     /// For when all is over.
-    fn assert_empty(&self) {
+    pub(super) fn assert_empty(&self) {
         assert!(self.pop().is_none(), "a task is queued still");
         assert_eq!(self.scheduler.live().len(), 0, "a task is alive still");
         assert_eq!(
@@ -171,7 +175,7 @@ impl World {
 }
 
 /// Counts what is there, and touches itself when it is dropped.
-struct Canary {
+pub(super) struct Canary {
     touched: UnsafeCell<u32>,
     alive: Arc<AtomicUsize>,
 }
@@ -202,7 +206,7 @@ struct Flags {
 }
 
 /// What the wakers of a [`Flags`] have.
-struct Outside {
+pub(super) struct Outside {
     flags: [AtomicBool; 2],
     /// How many of them are to be set.
     count: usize,
@@ -216,12 +220,12 @@ impl Outside {
         waker.as_ref().expect("it was polled once").clone()
     }
 
-    fn last_waker(&self) -> Waker {
+    pub(super) fn last_waker(&self) -> Waker {
         let mut waker = self.waker.lock().unwrap();
         waker.take().expect("it was polled once")
     }
 
-    fn set(&self, which: usize) {
+    pub(super) fn set(&self, which: usize) {
         self.flags[which].store(true, Relaxed);
     }
 }
@@ -250,7 +254,7 @@ impl Future for Flags {
 }
 
 /// A task that was polled once, and now waits for `count` flags.
-fn waiting(world: &World, count: usize) -> (JoinCell<Canary>, Arc<Outside>) {
+pub(super) fn waiting(world: &World, count: usize) -> (JoinCell<Canary>, Arc<Outside>) {
     let outside = Arc::new(Outside {
         flags: [AtomicBool::new(false), AtomicBool::new(false)],
         count,
@@ -305,7 +309,7 @@ fn joined(handle: &mut JoinCell<Canary>) -> Joined {
     }
 }
 
-fn assert_output(handle: &mut JoinCell<Canary>) {
+pub(super) fn assert_output(handle: &mut JoinCell<Canary>) {
     match joined(handle) {
         Joined::Output(output) => output.touch(),
         Joined::Cancelled => panic!("nobody cancelled it"),

@@ -7,7 +7,7 @@ use std::{
 
 use ws_reactor::Netpoll;
 
-use super::{EnterGuard, Metrics, TaskDump, TryCurrentError};
+use super::{EnterGuard, LostTask, Metrics, TaskDump, TryCurrentError};
 use crate::{
     context,
     recorder::{Level, Recording},
@@ -194,6 +194,35 @@ impl Handle {
     /// ```
     pub fn dump(&self) -> Vec<TaskDump> {
         self.shared.dump()
+    }
+
+    /// The tasks that can never wake: they are idle, and nothing has a waker of them, in no socket,
+    /// no timer, no channel and no other library; or all who have one are lost as well, as tasks
+    /// that wait for each other's handles. Only an abort or the end of the runtime can end them.
+    ///
+    /// None is named that could still be woken. One that waits for itself through a channel or a
+    /// lock is not found; nor is, in this look, one that another thread is looking at.
+    ///
+    /// A task that waits for ever on purpose, such as `pending().await` up to an abort, is named as
+    /// well.
+    ///
+    /// It looks at all tasks twice, some 100 ns each. It polls nothing, and no thread waits for it.
+    ///
+    /// ```
+    /// use futures::channel::oneshot;
+    ///
+    /// let runtime = ws::runtime::Runtime::new().unwrap();
+    /// let (sender, receiver) = oneshot::channel::<()>();
+    /// let waits = runtime.spawn(receiver);
+    /// assert!(runtime.handle().lost_tasks().is_empty());
+    /// let forgets = runtime.spawn(std::future::poll_fn(|_cx| std::task::Poll::<()>::Pending));
+    /// # while runtime.handle().dump().iter().any(|task| task.account.idle_for.is_none()) { std::thread::yield_now() }
+    /// let lost = runtime.handle().lost_tasks();
+    /// assert_eq!(lost.iter().map(|lost| lost.task.id).collect::<Vec<_>>(), [forgets.id()]);
+    /// # drop(sender);
+    /// ```
+    pub fn lost_tasks(&self) -> Vec<LostTask> {
+        self.shared.lost_tasks()
     }
 
     /// The seed of the scheduler's random choices: the one of

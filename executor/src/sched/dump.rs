@@ -78,7 +78,7 @@ impl TaskDump {
             location: header.location(),
             state,
             age: since(header.born_ms()),
-            parent: header.account().parent(),
+            parent: header.account().parent(header.id()),
             account,
         }
     }

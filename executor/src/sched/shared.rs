@@ -263,7 +263,10 @@ impl Shared {
     }
 
     /// The same of the tasks that `list` calls its argument with.
-    fn dump_listed_by(&self, list: impl FnOnce(&mut dyn FnMut(TaskRef))) -> Vec<TaskDump> {
+    pub(super) fn dump_listed_by(
+        &self,
+        list: impl FnOnce(&mut dyn FnMut(TaskRef)),
+    ) -> Vec<TaskDump> {
         let running: Vec<u64> = self
             .peers()
             .map(|peer| peer.progress.running.load(Relaxed))

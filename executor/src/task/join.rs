@@ -13,7 +13,7 @@ use std::{
 
 use super::coop;
 use super::priority::Priority;
-use crate::cell::{Failure, Id, JoinCell, TaskRef};
+use crate::cell::{AbortRef, Failure, Id, JoinCell};
 
 /// Awaits a task's output. Dropping it lets the task go on by itself.
 ///
@@ -92,7 +92,7 @@ impl<T> JoinHandle<T> {
     /// A handle that can abort the task, and no more.
     pub fn abort_handle(&self) -> AbortHandle {
         AbortHandle {
-            task: self.cell.task_ref(),
+            task: self.cell.abort_ref(),
         }
     }
 
@@ -203,7 +203,7 @@ impl<T> Drop for AbortOnDrop<T> {
 /// ```
 #[derive(Clone)]
 pub struct AbortHandle {
-    task: TaskRef,
+    task: AbortRef,
 }
 
 impl AbortHandle {

@@ -10,6 +10,7 @@ mod builder_refuses_wrong_knobs;
 mod dump_shows_what_is_alive;
 mod hooks_run_once_per_thread;
 mod join_set_joins_as_they_end;
+mod lost_tasks_are_found;
 mod runtimes_in_statics;
 mod snapshots_are_written_when_it_goes_wrong;
 mod task_local_follows_its_task;

@@ -1,0 +1,227 @@
+//! `Handle::lost_tasks` names the tasks that can never wake, and no other.
+//!
+//! It fails when a task with an abort handle counts that as a waker, when `find` in `sched/lost.rs`
+//! does not take the slots of lost tasks off, when it keeps a task whose joiner has left, when it
+//! does not ask a second time, and when a task that has a waker outside is not taken away.
+
+use crate::common;
+
+use std::{
+    collections::HashSet,
+    future::{Future, pending, poll_fn},
+    pin::Pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    task::{Poll, Waker},
+    thread,
+    time::Duration,
+};
+
+use common::{Count, Random, runtime, scaled};
+use futures::channel::{mpsc, oneshot};
+use futures::stream::{FuturesUnordered, StreamExt};
+use ws_executor::{
+    runtime::{Handle, LostTask, Runtime},
+    task::{self, Id, JoinHandle},
+    time,
+};
+
+/// Once each of the tasks that are alive has been polled and is idle.
+fn when_all_are_idle(handle: &Handle) {
+    let is_idle = |task: ws_executor::runtime::TaskDump| task.account.idle_for.is_some();
+    while !handle.dump().into_iter().all(is_idle) {
+        thread::yield_now();
+    }
+}
+
+fn lost(handle: &Handle) -> Vec<LostTask> {
+    when_all_are_idle(handle);
+    let mut lost = handle.lost_tasks();
+    lost.sort_by_key(|lost| lost.task.id);
+    lost
+}
+
+fn ids(lost: &[LostTask]) -> Vec<Id> {
+    lost.iter().map(|lost| lost.task.id).collect()
+}
+
+/// A task that waits for whatever it is sent.
+fn waits_for_a_handle(runtime: &Runtime) -> (JoinHandle<()>, oneshot::Sender<JoinHandle<()>>) {
+    let (send, receive) = oneshot::channel::<JoinHandle<()>>();
+    let task = runtime.spawn(async move { _ = receive.await.unwrap().await });
+    (task, send)
+}
+
+common::with_workers! {
+    fn a_task_without_a_waker_is_lost(workers: usize) {
+        let runtime = runtime(workers);
+        let handle = runtime.handle();
+        let task = runtime.spawn(pending::<()>());
+        let id = task.id();
+        let found = lost(handle);
+        assert_eq!(ids(&found), [id]);
+        assert!(found[0].waits_for.is_empty() && found[0].ring.is_empty());
+        assert!(found[0].to_string().ends_with("it waits, and nothing has a waker of it"));
+        // Neither handle can wake it.
+        let aborts: Vec<_> = (0..14).map(|_| task.abort_handle()).collect();
+        assert_eq!(ids(&lost(handle)), [id]);
+        drop(task);
+        assert_eq!(ids(&lost(handle)), [id]);
+        // So many are not counted any more, also when they have gone.
+        let more = aborts[0].clone();
+        assert!(lost(handle).is_empty());
+        drop((aborts, more));
+        assert!(lost(handle).is_empty());
+    }
+
+    fn a_task_that_waits_for_something_is_not(workers: usize) {
+        let runtime = runtime(workers);
+        let handle = runtime.handle();
+        let (sender, receiver) = oneshot::channel::<()>();
+        let of_channel = runtime.spawn(receiver);
+        runtime.spawn(async { time::sleep(Duration::from_secs(3600)).await });
+        // Through a waker that is not its own.
+        let (_sender, receiver) = oneshot::channel::<()>();
+        let unordered: FuturesUnordered<_> = [receiver].into_iter().collect();
+        runtime.spawn(unordered.collect::<Vec<_>>());
+        // For a task that waits.
+        let (task, send) = waits_for_a_handle(&runtime);
+        let (last, keep) = waits_for_a_handle(&runtime);
+        send.send(last).unwrap();
+        when_all_are_idle(handle);
+        assert!(lost(handle).is_empty());
+        // A waker that something has kept is a waker.
+        let kept = Arc::new(Mutex::new(None));
+        let keeps = kept.clone();
+        let keeper = runtime.spawn(poll_fn(move |cx| {
+            *keeps.lock().unwrap() = Some(cx.waker().clone());
+            Poll::<()>::Pending
+        }));
+        assert!(lost(handle).is_empty());
+        kept.lock().unwrap().take();
+        assert_eq!(ids(&lost(handle)), [keeper.id()]);
+        drop((sender, of_channel, task, keep));
+    }
+
+    fn who_waits_for_a_lost_task_is_lost(workers: usize) {
+        let runtime = runtime(workers);
+        let handle = runtime.handle();
+        let end = runtime.spawn(pending::<()>());
+        let end_id = end.id();
+        let middle = runtime.spawn(async { _ = end.await });
+        let middle_id = middle.id();
+        let first = runtime.spawn(async { _ = middle.await });
+        let found = lost(handle);
+        assert_eq!(ids(&found), [end_id, middle_id, first.id()]);
+        assert_eq!(found[2].waits_for, [middle_id]);
+        assert!(found.iter().all(|lost| lost.ring.is_empty()));
+        let text = format!("it waits for task {end_id}, which can never wake");
+        assert!(found[1].to_string().ends_with(&text), "{}", found[1]);
+    }
+
+    fn a_ring_of_handles_is_named(workers: usize) {
+        let runtime = runtime(workers);
+        let handle = runtime.handle();
+        let rings: Vec<_> = (1..=4).map(|size| {
+            let tasks: Vec<_> = (0..size).map(|_| waits_for_a_handle(&runtime)).collect();
+            when_all_are_idle(handle);
+            assert!(lost(handle).len() == size * (size - 1) / 2, "not yet");
+            let (mut handles, sends): (Vec<_>, Vec<_>) = tasks.into_iter().unzip();
+            let ids: Vec<_> = handles.iter().map(JoinHandle::id).collect();
+            // Each waits for the next one.
+            handles.rotate_left(1);
+            for (send, handle) in sends.into_iter().zip(handles) {
+                send.send(handle).unwrap();
+            }
+            lost(handle);
+            ids
+        }).collect();
+        let found = lost(handle);
+        let all: Vec<_> = rings.concat();
+        assert_eq!(ids(&found), all);
+        for ids in rings {
+            for (at, id) in ids.iter().enumerate() {
+                let lost = found.iter().find(|lost| lost.task.id == *id).unwrap();
+                let mut ring = ids.clone();
+                ring.rotate_left((at + 1) % ids.len());
+                assert_eq!(lost.ring, ring);
+                assert_eq!(lost.waits_for, ring[..1]);
+            }
+        }
+        // An abort of one ends the others.
+        let first = found[0].task.id;
+        assert!(found[0].to_string().ends_with(&format!("it waits for task {first}")));
+    }
+
+    // With someone outside who can wake one of them.
+    fn a_ring_with_a_waker_outside_is_not(workers: usize) {
+        let runtime = runtime(workers);
+        let handle = runtime.handle();
+        let kept: Arc<Mutex<Option<Waker>>> = Arc::default();
+        let (first, send_first) = waits_for_a_handle(&runtime);
+        let keeps = kept.clone();
+        let mut first = Some(first);
+        let second = runtime.spawn(poll_fn(move |cx| {
+            *keeps.lock().unwrap() = Some(cx.waker().clone());
+            Pin::new(first.as_mut().unwrap()).poll(cx).map(|_| ())
+        }));
+        send_first.send(second).unwrap();
+        assert!(lost(handle).is_empty());
+        kept.lock().unwrap().take();
+        assert_eq!(lost(handle).len(), 2);
+    }
+
+    // Tasks are woken, moved, joined, dropped and aborted while another thread looks. What it names
+    // must still be there at the end, and must not have been polled since.
+    fn in_a_storm_no_task_is_named_that_goes_on(workers: usize) {
+        let runtime = runtime(workers);
+        let handle = runtime.handle().clone();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let looks = Arc::new(Count::new());
+        let looker = {
+            let (handle, is_over, looks) = (handle.clone(), is_over.clone(), looks.clone());
+            thread::spawn(move || {
+                let mut named = Vec::new();
+                while !is_over.load(SeqCst) {
+                    named.extend(handle.lost_tasks());
+                    looks.add();
+                }
+                named
+            })
+        };
+        let on_purpose: HashSet<_> = (0..20).map(|_| runtime.spawn(pending::<()>()).id()).collect();
+        runtime.block_on(async {
+            let mut random = Random::new(7);
+            let mut rounds = 0;
+            while rounds < scaled(300) || looks.get() < scaled(100) {
+                rounds += 1;
+                let (send, mut receive) = mpsc::unbounded::<u32>();
+                let chain = (0..random.below(5)).fold(
+                    task::Builder::new().spawn(async move {
+                        while receive.next().await.is_some() {}
+                    }),
+                    |last, _| ws_executor::spawn(async move { _ = last.await }),
+                );
+                let aborter = chain.abort_handle();
+                for number in 0..random.below(20) as u32 {
+                    send.unbounded_send(number).unwrap();
+                    task::yield_now().await;
+                }
+                if random.below(4) == 0 {
+                    aborter.abort();
+                }
+                drop(send);
+                _ = chain.await;
+            }
+        });
+        is_over.store(true, SeqCst);
+        for lost in looker.join().unwrap() {
+            assert!(on_purpose.contains(&lost.task.id), "{lost}");
+        }
+        let found = lost(&handle);
+        assert_eq!(found.len(), on_purpose.len());
+        assert!(found.iter().all(|lost| lost.task.account.polls == 1));
+    }
+}
