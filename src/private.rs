@@ -214,6 +214,11 @@ pub fn builder() -> Builder {
     Builder::new()
 }
 
+/// Returns the same for a test, which fails if its root can never wake.
+pub fn test_builder() -> Builder {
+    builder().fails_if_lost()
+}
+
 /// Builds the runtime, or says on stderr why there is none and returns the code to exit with.
 fn build_or_report(builder: Builder) -> Result<Runtime, ExitCode> {
     builder.build().map_err(|error| {

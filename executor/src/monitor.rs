@@ -90,6 +90,7 @@ mod act;
 mod classify;
 mod compute_only;
 mod detached;
+mod lost;
 mod observe;
 mod queued;
 
@@ -97,6 +98,7 @@ use std::{task::Waker, time::Duration};
 
 use classify::{Round, Seen, classify};
 use compute_only::ComputeOnly;
+use lost::LostTasks;
 use observe::{Asked, View};
 use queued::Queued;
 
@@ -118,7 +120,8 @@ use crate::{
 /// How long the monitor sleeps.
 pub(crate) enum Rest {
     For(Duration),
-    /// Until it is woken; or as long as this, since a stall is to be reported again.
+    /// Until it is woken; or as long as this, since a stall is to be reported again, or lost tasks
+    /// are to be looked for.
     ForGood(Option<Duration>),
 }
 
@@ -169,6 +172,7 @@ pub(crate) struct Monitor {
     foreign_wakers: Watch,
     reports: Reports,
     queued: Queued,
+    lost: LostTasks,
     wakers: Vec<Waker>,
     /// Where a stuck worker's queue is emptied into.
     scratch: LocalQueue<Task>,
@@ -187,6 +191,7 @@ impl Monitor {
             foreign_wakers: Watch::default(),
             reports: Reports::default(),
             queued: Queued::default(),
+            lost: LostTasks::new(shared),
             wakers: Vec::new(),
             scratch,
         }
@@ -237,7 +242,9 @@ impl Monitor {
         if plan.may_sleep && idle.monitor_may_sleep() {
             let now = shared.time.clock().now_ns();
             let until = |at: u64| Duration::from_nanos(at.saturating_sub(now));
-            return Rest::ForGood(self.reports.repeats_at().map(until));
+            let look = self.lost.before_sleep(shared, now);
+            let repeat = self.reports.repeats_at().map(until);
+            return Rest::ForGood(look.into_iter().chain(repeat).min());
         }
         if plan.is_long && !idle.monitor_may_rest(|| shared.has_queued()) {
             return Rest::For(PACE_FAST);
@@ -292,6 +299,7 @@ impl Monitor {
         self.compute_only.look(shared, now);
         self.found.hooks_begin = shared.look_at_start_hooks(now);
         self.queued.look(shared, now);
+        self.lost.something_ran(shared, now);
         self.found.acted |= self.wake_for_work(shared);
         // Once: a thread that stands still from this look to the next is known to be blocked, or
         // computes.

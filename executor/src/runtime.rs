@@ -204,13 +204,21 @@ impl Runtime {
     {
         let location = std::panic::Location::caller();
         let joined = sched::run(self.handle.shared(), async move {
-            crate::task::spawn_at(root, None, location).await
+            let root = crate::task::spawn_at(root, None, location);
+            crate::context::with_current(|current| {
+                let (shared, _) = current.expect("it is inside the runtime");
+                shared.watch_root(root.id());
+            });
+            root.await
         });
         match joined {
             Ok(output) => output,
             Err(error) => match error.try_into_panic() {
                 Ok(payload) => std::panic::resume_unwind(payload),
-                Err(_) => panic!("{STOPPED}"),
+                Err(_) => match self.handle.shared().verdict_on_root() {
+                    Some(verdict) => panic!("{verdict}"),
+                    None => panic!("{STOPPED}"),
+                },
             },
         }
     }

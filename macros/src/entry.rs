@@ -365,16 +365,20 @@ fn block(brace: token::Brace, body: &TokenStream) -> TokenStream {
 
 /// A new `Builder` with the knobs that are given.
 fn builder(entry: Entry, args: &Args, private: &TokenStream) -> TokenStream {
+    let new = match entry {
+        Entry::Main => quote!(#private::builder()),
+        Entry::Test => quote!(#private::test_builder()),
+    };
     if args.paused.is_some() {
         let seed = args.seed.as_ref().map(|seed| quote!(.seed(#seed)));
-        return quote!(#private::builder().paused(true) #seed);
+        return quote!(#new.paused(true) #seed);
     }
     let workers = match (&args.workers, entry.default_workers()) {
         (Some(literal), _) => Some(literal.to_token_stream()),
         (None, default) => default.map(|count| count.to_token_stream()),
     };
     let workers = workers.map(|count| quote!(.workers(#count)));
-    quote!(#private::builder() #workers)
+    quote!(#new #workers)
 }
 
 /// A function that reports the body's output, placed at the declared type: that is what has to

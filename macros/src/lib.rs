@@ -151,6 +151,21 @@ pub fn main(args: TokenStream, item: TokenStream) -> TokenStream {
 /// If nothing can go on any more, and nothing could wake any task, the test panics with a list of
 /// those that wait.
 ///
+/// # A test that hangs
+///
+/// If the root can never wake again, since nothing has a waker of it or since it waits for tasks of
+/// which the same is true, the test panics at once and names them, with the rings in which they
+/// wait for each other: `ws::runtime::Handle::lost_tasks` says what is found and what is not. A root
+/// that is pinned is not looked at.
+///
+/// ```
+/// #[ws::test]
+/// #[should_panic(expected = "nothing can wake this any more")]
+/// async fn forgets_its_waker() {
+///     std::future::poll_fn(|_cx| std::task::Poll::<()>::Pending).await
+/// }
+/// ```
+///
 /// # What the function may return
 ///
 /// What std's `#[test]` may return. An `Err` is printed, and the test fails, with the words that

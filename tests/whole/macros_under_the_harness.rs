@@ -71,6 +71,19 @@ async fn panics_while_pinned() {
     panic!("{kept}");
 }
 
+// Without the look for lost tasks they would hang.
+#[ws::test]
+#[should_panic(expected = "it waits, and nothing has a waker of it")]
+async fn a_root_that_can_never_wake_fails() {
+    std::future::pending::<()>().await;
+}
+
+#[ws::test(paused)]
+#[should_panic(expected = "which can never wake")]
+async fn a_root_that_waits_for_a_lost_task_fails() {
+    ws::spawn(std::future::pending::<()>()).await.unwrap();
+}
+
 /// What std's harness calls is a plain function, so the outcome of a test that fails can be seen.
 #[test]
 fn an_error_is_a_failure() {

@@ -37,6 +37,11 @@ pub(crate) const SLICE: Duration = Duration::from_millis(10);
 /// work.
 pub(crate) const NETPOLL_PERIOD: Duration = Duration::from_micros(50);
 
+/// Time between two looks for lost tasks. Guessed: a task that is lost stays so.
+pub(crate) const LOST_EVERY: Duration = Duration::from_secs(1);
+/// Their looks take one part in so many of a core. Guessed.
+pub(crate) const LOST_PART: u64 = 100;
+
 /// Tasks that a `LocalSet` runs in one poll. As in tokio.
 pub(crate) const LOCAL_SET_TICK: usize = 61;
 

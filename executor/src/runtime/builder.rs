@@ -10,6 +10,7 @@ use crate::{
     sched::{
         Shared,
         config::{Config, Hooks, Host},
+        lost::{Lost, LostTask},
         snapshots::Snapshots,
         stall::{Stall, StallReport},
     },
@@ -50,6 +51,7 @@ const SEED_VARIABLE: &str = "WS_TEST_SEED";
 /// | [`sysmon`](Self::sysmon) | on | a runtime where only workers wake up |
 /// | [`stall_threshold`](Self::stall_threshold) | 100 ms | to hear of shorter stalls, or of none |
 /// | [`on_stall`](Self::on_stall) | a warning, as `reports` says | to count stalls, or to fail a test |
+/// | [`on_lost_task`](Self::on_lost_task) | nobody looks | to hear of tasks that can never wake |
 /// | [`reports`](Self::reports) | to `tracing`; to stderr if nothing listens there | to keep stderr quiet |
 /// | [`recorder`](Self::recorder) | 1 MiB a worker | a longer recording, or less memory |
 /// | [`record`](Self::record) | what is rare or long; `WS_RECORD` overrides | to see each poll, or to record nothing |
@@ -90,6 +92,7 @@ pub struct Builder {
     deadlock_after: Duration,
     sysmon: bool,
     stall: Stall,
+    lost: Lost,
     reports: Reports,
     hooks: Hooks,
     recorder: (usize, Option<Level>),
@@ -122,6 +125,7 @@ impl Builder {
             deadlock_after: Duration::from_secs(10),
             sysmon: true,
             stall: Stall::default(),
+            lost: Lost::default(),
             reports: Reports::default(),
             hooks: Hooks::default(),
             recorder: (1 << 20, None),
@@ -265,6 +269,38 @@ impl Builder {
     /// ```
     pub fn on_stall(mut self, hook: impl Fn(&StallReport) + Send + Sync + 'static) -> Self {
         self.stall.hook = Some(StdArc::new(hook));
+        self
+    }
+
+    /// What is done when a task is found that can never wake; see
+    /// [`Handle::lost_tasks`](super::Handle::lost_tasks), which also says what is not found. Each
+    /// task is told once. A panic of the hook is caught.
+    ///
+    /// The monitor ([`sysmon`](Self::sysmon)) looks for them about once a second while tasks run,
+    /// and once more when none does. It gives one part in a hundred of a core to that at most.
+    /// Without a hook nobody looks. The hook runs on the monitor's thread, and the monitor helps no
+    /// task meanwhile: keep it short.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    ///
+    /// let (tell, told) = mpsc::channel();
+    /// let runtime = ws::runtime::Builder::new()
+    ///     .on_lost_task(move |lost| _ = tell.send(lost.task.id))
+    ///     .build()?;
+    /// let forgets = runtime.spawn(std::future::poll_fn(|_cx| std::task::Poll::<()>::Pending));
+    /// assert_eq!(told.recv(), Ok(forgets.id()));
+    /// # Ok::<(), ws::runtime::BuildError>(())
+    /// ```
+    pub fn on_lost_task(mut self, hook: impl Fn(&LostTask) + Send + Sync + 'static) -> Self {
+        self.lost.hook = Some(StdArc::new(hook));
+        self
+    }
+
+    /// [`Runtime::run`](super::Runtime::run) panics when its root can never wake; for tests.
+    #[doc(hidden)]
+    pub fn fails_if_lost(mut self) -> Self {
+        self.lost.fails_run = true;
         self
     }
 
@@ -584,6 +620,7 @@ impl Builder {
             in_order: self.in_order,
             sysmon: self.sysmon && !self.paused,
             stall: self.stall,
+            lost: self.lost,
             reports: self.reports,
             hooks: self.hooks,
             host: self.host,

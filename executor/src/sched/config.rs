@@ -2,7 +2,7 @@
 
 use std::{any::Any, fmt, sync::Arc, time::Duration};
 
-use super::{Shared, Worker, processor::Processor, snapshots::Snapshots, stall::Stall};
+use super::{Shared, Worker, lost::Lost, processor::Processor, snapshots::Snapshots, stall::Stall};
 use crate::{
     cell::{Functions, quietly},
     reports::Reports,
@@ -26,6 +26,7 @@ pub(crate) struct Config {
     pub(crate) in_order: bool,
     pub(crate) sysmon: bool,
     pub(crate) stall: Stall,
+    pub(crate) lost: Lost,
     pub(crate) reports: Reports,
     pub(crate) hooks: Hooks,
     pub(crate) host: Host,

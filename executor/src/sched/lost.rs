@@ -1,6 +1,10 @@
 //! What users are told of tasks that can never wake; see `cell/lost.rs`.
 
-use std::{collections::HashMap, fmt};
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use super::{Shared, dump::TaskDump};
 use crate::cell::{Id, find_lost};
@@ -22,16 +26,57 @@ pub struct LostTask {
     pub ring: Vec<Id>,
 }
 
+/// Who wants to know of lost tasks.
+#[derive(Clone, Default)]
+pub(crate) struct Lost {
+    pub(crate) hook: Option<LostHook>,
+    /// [`Runtime::run`](crate::runtime::Runtime::run) panics if its root is lost.
+    pub(crate) fails_run: bool,
+}
+
+type LostHook = Arc<dyn Fn(&LostTask) + Send + Sync>;
+
+impl fmt::Debug for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lost")
+            .field("hook", &self.hook.is_some())
+            .field("fails_run", &self.fails_run)
+            .finish()
+    }
+}
+
+/// The root of a `run` that fails if that is lost.
+#[derive(Debug, Default)]
+pub(crate) struct WatchedRoot {
+    root: OnceLock<Id>,
+    /// Why it was aborted.
+    verdict: OnceLock<String>,
+}
+
 impl fmt::Display for LostTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, can never wake: ", self.task)?;
-        if let Some((first, others)) = self.ring.split_first() {
+        write!(f, "{}, can never wake: {}", self.task, self.why())
+    }
+}
+
+/// Why a task can never wake.
+pub(super) struct Why<'a>(&'a LostTask);
+
+impl LostTask {
+    pub(super) fn why(&self) -> Why<'_> {
+        Why(self)
+    }
+}
+
+impl fmt::Display for Why<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((first, others)) = self.0.ring.split_first() {
             write!(f, "it waits for task {first}")?;
             for id in others {
                 write!(f, ", which waits for task {id}")?;
             }
             Ok(())
-        } else if let Some(first) = self.waits_for.first() {
+        } else if let Some(first) = self.0.waits_for.first() {
             write!(f, "it waits for task {first}, which can never wake")
         } else {
             write!(f, "it waits, and nothing has a waker of it")
@@ -39,7 +84,45 @@ impl fmt::Display for LostTask {
     }
 }
 
+/// Tasks that are named when a test fails. The first ones are mostly enough.
+pub(super) const NAMED_MAX: usize = 16;
+
 impl Shared {
+    /// From now on the task is the root of a `run` that fails if it is lost.
+    pub(crate) fn watch_root(&self, root: Id) {
+        if self.config.lost.fails_run {
+            let _ = self.watched_root.root.set(root);
+        }
+    }
+
+    /// Why the watched root was aborted, if that was so.
+    pub(crate) fn verdict_on_root(&self) -> Option<&str> {
+        self.watched_root.verdict.get().map(String::as_str)
+    }
+
+    /// Aborts the watched root if it is one of these.
+    pub(crate) fn fail_lost_root(&self, lost: &[LostTask]) {
+        let Some(&root) = self.watched_root.root.get() else {
+            return;
+        };
+        if !lost.iter().any(|lost| lost.task.id == root) {
+            return;
+        }
+        let mut verdict = "nothing can wake this any more".to_owned();
+        for lost in lost.iter().take(NAMED_MAX) {
+            verdict += &format!("\n  {lost}");
+        }
+        if lost.len() > NAMED_MAX {
+            verdict += &format!("\n  and {} more", lost.len() - NAMED_MAX);
+        }
+        let _ = self.watched_root.verdict.set(verdict);
+        self.for_each_live(|task| {
+            if task.header().id() == root {
+                task.abort();
+            }
+        });
+    }
+
     /// The tasks that can never wake.
     pub(crate) fn lost_tasks(&self) -> Vec<LostTask> {
         let mut tasks = Vec::new();

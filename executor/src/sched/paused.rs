@@ -103,6 +103,7 @@ use ws_reactor::Poller;
 
 use super::{
     Root, Shared,
+    lost::NAMED_MAX,
     worker::{Step, Worker},
 };
 use crate::{
@@ -115,9 +116,6 @@ use crate::{
     sync::{Mutex, atomic::Ordering::Relaxed},
     timer::NEVER,
 };
-
-/// Tasks that the verdict names.
-const NAMED_MAX: usize = 16;
 
 type SharedRoot = std::sync::Arc<Root>;
 
@@ -445,6 +443,12 @@ impl Shared {
         poller: &mut Poller<'_>,
         ready: &mut Vec<Waker>,
     ) {
+        if self.config.lost.fails_run {
+            self.fail_lost_root(&self.lost_tasks());
+            if self.any_task() {
+                return;
+            }
+        }
         let until = Instant::now().checked_add(paused.deadlock_after);
         self.wait(poller, until, ready);
         let is_over = until.is_some_and(|until| until <= Instant::now());
@@ -482,7 +486,7 @@ impl Shared {
              takes longer, keep a `ws::time::hold` while it works",
             paused.deadlock_after
         );
-        let tasks = self.dump();
+        let (tasks, lost) = (self.dump(), self.lost_tasks());
         for task in tasks.iter().take(NAMED_MAX) {
             let name = task.name.as_deref().unwrap_or_default();
             // Writing to a string does not fail.
@@ -491,6 +495,9 @@ impl Shared {
                 "\n  task {} {name:?} waits, spawned at {}",
                 task.id, task.location
             );
+            if let Some(lost) = lost.iter().find(|lost| lost.task.id == task.id) {
+                let _ = write!(text, ": {}", lost.why());
+            }
         }
         if tasks.len() > NAMED_MAX {
             let _ = write!(text, "\n  and {} more", tasks.len() - NAMED_MAX);

@@ -12,6 +12,7 @@ use super::{
     config::Config,
     dump::TaskDump,
     inject::Foreign,
+    lost::WatchedRoot,
     processor::{Peer, Processor, attention},
     shutdown::End,
     signals::Signals,
@@ -57,6 +58,7 @@ pub(crate) struct Shared {
     pub(super) recorder: crate::recorder::Recorder,
     pub(super) snapshots: SnapshotFiles,
     pub(crate) monitor: Signals,
+    pub(super) watched_root: WatchedRoot,
 }
 
 /// The queues of all threads.
@@ -126,6 +128,7 @@ impl Shared {
                 recorder,
                 snapshots: SnapshotFiles::new(config.snapshots.clone()),
                 monitor: Signals::default(),
+                watched_root: WatchedRoot::default(),
                 config,
             }
         }))

@@ -2,13 +2,16 @@
 //!
 //! It fails when a task with an abort handle counts that as a waker, when `find` in `sched/lost.rs`
 //! does not take the slots of lost tasks off, when it keeps a task whose joiner has left, when it
-//! does not ask a second time, and when a task that has a waker outside is not taken away.
+//! does not ask a second time, and when a task that has a waker outside is not taken away. Of the
+//! hook, when a task is told twice, or one that was lost between two looks is not told; of a test's
+//! root, when the monitor sleeps for good without a look.
 
 use crate::common;
 
 use std::{
     collections::HashSet,
     future::{Future, pending, poll_fn},
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::{
         Arc, Mutex,
@@ -23,7 +26,7 @@ use common::{Count, Random, runtime, scaled};
 use futures::channel::{mpsc, oneshot};
 use futures::stream::{FuturesUnordered, StreamExt};
 use ws_executor::{
-    runtime::{Handle, LostTask, Runtime},
+    runtime::{Builder, Handle, LostTask, Runtime},
     task::{self, Id, JoinHandle},
     time,
 };
@@ -224,4 +227,109 @@ common::with_workers! {
         assert_eq!(found.len(), on_purpose.len());
         assert!(found.iter().all(|lost| lost.task.account.polls == 1));
     }
+}
+
+/// A hook, and what it was told.
+fn told() -> (Runtime, std::sync::mpsc::Receiver<Id>) {
+    let (tell, told) = std::sync::mpsc::channel();
+    let tell = Mutex::new(tell);
+    let hook = move |lost: &LostTask| _ = tell.lock().unwrap().send(lost.task.id);
+    let runtime = Builder::new().workers(1).on_lost_task(hook);
+    (runtime.build().unwrap(), told)
+}
+
+#[test]
+fn each_lost_task_is_told_once() {
+    let (runtime, told) = told();
+    let first = runtime.spawn(pending::<()>());
+    assert_eq!(told.recv(), Ok(first.id()));
+    // The runtime is idle from here to the next spawn.
+    let second = runtime.spawn(pending::<()>());
+    assert_eq!(told.recv(), Ok(second.id()));
+    // While something runs.
+    let is_over = Arc::new(AtomicBool::new(false));
+    let runs = {
+        let is_over = is_over.clone();
+        runtime.spawn(async move {
+            while !is_over.load(SeqCst) {
+                task::yield_now().await;
+            }
+        })
+    };
+    let third = runtime.spawn(pending::<()>());
+    assert_eq!(told.recv(), Ok(third.id()));
+    is_over.store(true, SeqCst);
+    runtime.block_on(runs).unwrap();
+    drop(runtime);
+    assert!(told.recv().is_err(), "told twice");
+}
+
+#[test]
+fn a_hook_that_panics_harms_nobody() {
+    let (tell, told) = std::sync::mpsc::channel();
+    let tell = Mutex::new(tell);
+    let hook = move |lost: &LostTask| {
+        tell.lock().unwrap().send(lost.task.id).unwrap();
+        std::panic::resume_unwind(Box::new("expected"))
+    };
+    let runtime = Builder::new()
+        .workers(1)
+        .on_lost_task(hook)
+        .build()
+        .unwrap();
+    let tasks = [(); 2].map(|()| runtime.spawn(pending::<()>()).id());
+    let ids: HashSet<_> = [told.recv().unwrap(), told.recv().unwrap()].into();
+    assert_eq!(ids, tasks.into());
+}
+
+/// The panic of a `run` that fails if its root is lost.
+fn fails(paused: bool, root: impl Future<Output = ()> + Send + 'static) -> String {
+    let builder = Builder::new().workers(1).paused(paused).fails_if_lost();
+    let runtime = builder.build().unwrap();
+    let panic = catch_unwind(AssertUnwindSafe(|| runtime.run(root))).unwrap_err();
+    *panic.downcast::<String>().unwrap()
+}
+
+// If they did not fail, they would hang.
+#[test]
+fn a_root_that_can_never_wake_fails_its_run() {
+    for paused in [false, true] {
+        let text = fails(paused, pending());
+        let here = "nothing can wake this any more\n  task ";
+        assert!(text.starts_with(here), "{text}");
+        let why = "can never wake: it waits, and nothing has a waker of it";
+        assert!(text.ends_with(why), "{text}");
+        let text = fails(paused, async {
+            time::sleep(Duration::from_millis(1)).await;
+            let lost = task::Builder::new()
+                .name("forgotten")
+                .spawn(pending::<()>());
+            let between = ws_executor::spawn(lost);
+            between.await.unwrap().unwrap();
+        });
+        assert!(text.contains("\"forgotten\", spawned at "), "{text}");
+        assert_eq!(text.lines().count(), 4, "{text}");
+    }
+}
+
+#[test]
+fn the_verdict_on_a_deadlock_says_which_tasks_are_lost() {
+    let builder = Builder::new().paused(true);
+    let runtime = builder
+        .deadlock_after(Duration::from_millis(1))
+        .build()
+        .unwrap();
+    let root = async {
+        let (send, receive) = oneshot::channel::<()>();
+        let lost = ws_executor::spawn(pending::<()>());
+        receive.await.unwrap();
+        drop((send, lost));
+    };
+    let panic = catch_unwind(AssertUnwindSafe(|| runtime.run(root))).unwrap_err();
+    let text = panic.downcast::<String>().unwrap();
+    let lost: Vec<_> = text
+        .lines()
+        .filter(|line| line.contains("nothing has a waker"))
+        .collect();
+    assert_eq!((lost.len(), text.lines().count()), (1, 3), "{text}");
 }

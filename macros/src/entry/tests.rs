@@ -118,7 +118,7 @@ fn a_test_without_output_returns_nothing() {
                 use ::ws::__private::PickPinned as _;
                 ::ws::__private::Probe(panics())
                     .__ws_pick()
-                    .run(::ws::__private::builder().workers(1usize))
+                    .run(::ws::__private::test_builder().workers(1usize))
             }
         }
     };
@@ -142,7 +142,7 @@ fn a_test_with_output_reports_it() {
                 }
                 ::ws::__private::Probe(__ws_report())
                     .__ws_pick()
-                    .run_report(::ws::__private::builder().workers(8usize))
+                    .run_report(::ws::__private::test_builder().workers(8usize))
             }
         }
     };
@@ -153,10 +153,13 @@ fn a_test_with_output_reports_it() {
 #[test]
 fn a_paused_test_has_no_workers_but_may_have_a_seed() {
     for (args, builder) in [
-        ("paused", quote!(::ws::__private::builder().paused(true))),
+        (
+            "paused",
+            quote!(::ws::__private::test_builder().paused(true)),
+        ),
         (
             "workers = 1, paused, seed = 7",
-            quote!(::ws::__private::builder().paused(true).seed(7u64)),
+            quote!(::ws::__private::test_builder().paused(true).seed(7u64)),
         ),
     ] {
         let expected = quote! {
