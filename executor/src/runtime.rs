@@ -41,6 +41,7 @@ pub use self::{
 pub use crate::sched::{
     dump::{TaskDump, TaskState},
     lost::LostTask,
+    waits::WaitsFor,
 };
 pub use crate::{
     cell::TaskAccount,

@@ -74,6 +74,8 @@ mod timers;
 #[cfg(not(ws_loom))]
 mod wait;
 #[cfg(not(ws_loom))]
+pub(crate) mod waits;
+#[cfg(not(ws_loom))]
 pub(crate) mod worker;
 
 #[cfg(not(ws_loom))]

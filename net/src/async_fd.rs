@@ -153,14 +153,17 @@ impl<T: AsRawFd> AsyncFd<T> {
     ) -> Result<Self, (T, io::Error)> {
         let fd = io.as_raw_fd();
         match Registration::new(netpoll, &mut SourceFd(&fd), interest) {
-            Ok(registration) => Ok(Self {
-                registration,
-                io: Some(io),
-                leave: |registration, io| registration.leave(&mut SourceFd(&io.as_raw_fd())),
-                clear: |registration, io, ready| {
-                    registration.clear_ready_of(ready, &mut SourceFd(&io.as_raw_fd()));
-                },
-            }),
+            Ok(registration) => {
+                registration.note_descriptor(fd);
+                Ok(Self {
+                    registration,
+                    io: Some(io),
+                    leave: |registration, io| registration.leave(&mut SourceFd(&io.as_raw_fd())),
+                    clear: |registration, io, ready| {
+                        registration.clear_ready_of(ready, &mut SourceFd(&io.as_raw_fd()));
+                    },
+                })
+            }
             Err(error) => Err((io, error)),
         }
     }

@@ -112,5 +112,5 @@ pub use mio::unix::{SourceFd, pipe};
 pub use netpoll::{Netpoll, Poller, WaitResult};
 pub use readiness::{Direction, Ready, ReadySet, Seen};
 pub use registration::{Readiness, Registration, Waiter};
-pub use source::is_shut_down;
+pub use source::{Waiting, is_shut_down};
 pub use transfer::STREAM_INTEREST;

@@ -85,6 +85,7 @@ use std::time::{Duration, Instant};
 
 use crate::alarm::{Alarm, Arm};
 use crate::kernel::{Events, Poll, Registry, Timer, Waker as PollWaker};
+use crate::source::Waiting;
 use crate::sync::atomic::{AtomicBool, Ordering, fence};
 use crate::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use crate::table::{ALARM, INTERRUPT, Seen, Table};
@@ -189,6 +190,15 @@ impl Netpoll {
     /// a sequentially consistent fence. False if it was set before.
     pub fn on_unheard(&self, hook: impl Fn() + Send + Sync + 'static) -> bool {
         self.on_unheard.set(Box::new(hook)).is_ok()
+    }
+
+    /// Calls `f` with each waker that a source has, and with what it waits for. A waker that a poll
+    /// function was called with stays until the next event, also if its task waits no more.
+    ///
+    /// Locks are held meanwhile: `f` must call nothing of the netpoll, and neither wake nor drop a
+    /// waker.
+    pub fn for_each_waiter(&self, mut f: impl FnMut(&Waker, Waiting)) {
+        self.table.for_each_waiter(&mut f);
     }
 
     /// Sets what wakes the waiters of a source where no event does: it is closed, the netpoll ends,

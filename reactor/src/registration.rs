@@ -165,6 +165,13 @@ impl Registration {
         source.deregister(self.netpoll.registry())
     }
 
+    /// Notes the number of the source's descriptor, which
+    /// [`Netpoll::for_each_waiter`](crate::Netpoll::for_each_waiter) tells.
+    pub fn note_descriptor(&self, descriptor: i32) {
+        let place = &self.source.descriptor;
+        place.store(descriptor, std::sync::atomic::Ordering::Relaxed);
+    }
+
     /// Returns the netpoll of this source.
     pub fn netpoll(&self) -> &Arc<Netpoll> {
         &self.netpoll

@@ -43,8 +43,24 @@ pub(crate) struct Source {
     /// Its place in the table; see `table.rs`.
     pub(crate) token: Token,
     pub(crate) interest: Interest,
+    /// Its number in the process, or [`UNKNOWN`]: for those who want to see what a task waits for.
+    /// By the standard library and not by `sync.rs`: it is in no protocol.
+    pub(crate) descriptor: std::sync::atomic::AtomicI32,
     pub(crate) readiness: ReadinessCell,
     waiters: Mutex<Waiters>,
+}
+
+/// No descriptor has this number.
+pub(crate) const UNKNOWN: i32 = -1;
+
+/// What a waker waits for; see [`Netpoll::for_each_waiter`](crate::Netpoll::for_each_waiter).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Waiting {
+    /// The number of the descriptor, if the registration was told it.
+    pub descriptor: Option<i32>,
+    /// What it is to be ready for.
+    pub direction: Direction,
 }
 
 #[derive(Debug, Default)]
@@ -67,6 +83,7 @@ impl Source {
         Self {
             token,
             interest,
+            descriptor: UNKNOWN.into(),
             readiness: ReadinessCell::fresh(interest),
             waiters: Mutex::default(),
         }
@@ -135,6 +152,22 @@ impl Source {
         let mut waiters = self.waiters.lock();
         waiters.read.take_into(ready);
         waiters.write.take_into(ready);
+    }
+
+    /// Calls `f` with each waker. The lock is held meanwhile.
+    pub(crate) fn for_each_waiter(&self, f: &mut dyn FnMut(&Waker, Waiting)) {
+        let descriptor = self.descriptor.load(std::sync::atomic::Ordering::Relaxed);
+        let descriptor = (descriptor != UNKNOWN).then_some(descriptor);
+        let mut waiters = self.waiters.lock();
+        for direction in [Direction::Read, Direction::Write] {
+            let waiting = Waiting {
+                descriptor,
+                direction,
+            };
+            waiters
+                .of(direction)
+                .for_each(&mut |waker| f(waker, waiting));
+        }
     }
 
     /// A task that waits for what was not asked for would wait for ever.

@@ -37,7 +37,7 @@ use slab::Slab;
 
 use crate::kernel::Event;
 use crate::readiness::Report;
-use crate::source::{Source, shut_down_error};
+use crate::source::{Source, Waiting, shut_down_error};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex};
 
@@ -139,6 +139,14 @@ impl Table {
             }
         }
         seen
+    }
+
+    /// Calls `f` with each waker. The lock is held meanwhile.
+    pub(crate) fn for_each_waiter(&self, f: &mut dyn FnMut(&Waker, Waiting)) {
+        let inner = self.inner.lock();
+        for (_, source) in &inner.sources {
+            source.for_each_waiter(f);
+        }
     }
 
     /// Ends every source, and lets no new one in. The caller wakes what comes back.

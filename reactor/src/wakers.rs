@@ -88,6 +88,13 @@ impl WakerSet {
         (key.epoch == futures.epoch).then(|| futures.wakers.remove(key.index))
     }
 
+    /// Calls `f` with each of them.
+    pub(crate) fn for_each(&self, f: &mut dyn FnMut(&Waker)) {
+        let futures = self.futures.iter().flat_map(|futures| &futures.wakers);
+        let futures = futures.map(|(_, waker)| waker);
+        self.polled.iter().chain(futures).for_each(f);
+    }
+
     /// Moves all of them out, for an edge.
     ///
     /// An edge comes for each request of a server, and mostly finds one caller of a poll function

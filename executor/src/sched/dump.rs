@@ -2,6 +2,7 @@
 
 use std::{fmt, panic::Location, time::Duration};
 
+use super::waits::{Waits, WaitsFor};
 use crate::cell::{Id, TaskAccount, TaskRef};
 
 /// What a task was doing at the moment of a [`Handle::dump`](crate::runtime::Handle::dump).
@@ -53,12 +54,15 @@ pub struct TaskDump {
     pub parent: Option<Id>,
     /// What it did so far.
     pub account: TaskAccount,
+    /// If it is idle: what the runtime knows that has a waker of it. It may wait for something else
+    /// besides, such as a channel.
+    pub waits_for: Vec<WaitsFor>,
 }
 
 impl TaskDump {
-    /// `running` has the addresses of all tasks that are being polled, `now_ms` the runtime's
+    /// `waits` has what all tasks wait for, `running` the addresses of all tasks that are being polled, `now_ms` the runtime's
     /// clock, not before the task was found.
-    pub(crate) fn new(task: &TaskRef, running: &[u64], now_ms: u32) -> Self {
+    pub(crate) fn new(task: &TaskRef, running: &[u64], now_ms: u32, waits: &mut Waits) -> Self {
         let header = task.header();
         let snapshot = header.snapshot();
         let state = if running.contains(&header.address()) {
@@ -71,6 +75,10 @@ impl TaskDump {
         // Both wrap with the clock, after 49 days.
         let since = |ms| Duration::from_millis(u64::from(now_ms.wrapping_sub(ms)));
         let mut account = header.account().read(snapshot.wakes());
+        let waits_for = match state {
+            TaskState::Idle => waits.of(task),
+            TaskState::Queued | TaskState::Running => Vec::new(),
+        };
         account.idle_for = (state == TaskState::Idle).then(|| since(header.account().idle_ms()));
         Self {
             id: header.id(),
@@ -80,6 +88,7 @@ impl TaskDump {
             age: since(header.born_ms()),
             parent: header.account().parent(header.id()),
             account,
+            waits_for,
         }
     }
 }
@@ -94,7 +103,13 @@ impl fmt::Display for TaskDump {
             f,
             ", spawned at {}, {}, {:?} old, {}",
             self.location, self.state, self.age, self.account
-        )
+        )?;
+        let mut separator = ", waits for ";
+        for waits_for in &self.waits_for {
+            write!(f, "{separator}{waits_for}")?;
+            separator = " and ";
+        }
+        Ok(())
     }
 }
 

@@ -274,11 +274,12 @@ impl Shared {
             .peers()
             .map(|peer| peer.progress.running.load(Relaxed))
             .collect();
+        let mut waits = self.waits();
         let (mut tasks, mut carriers) = (Vec::new(), Vec::new());
         // The clock is read after the task was found: others are spawned meanwhile, and an age must
         // not be negative.
         list(&mut |task| {
-            let row = TaskDump::new(&task, &running, self.now_ms());
+            let row = TaskDump::new(&task, &running, self.now_ms(), &mut waits);
             if task.header().is_carrier() {
                 carriers.push(row);
             } else {

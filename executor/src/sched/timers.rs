@@ -113,6 +113,12 @@ impl Shared {
         count
     }
 
+    /// All shards.
+    pub(super) fn timer_shards(&self) -> impl Iterator<Item = &TimerShard> {
+        let of_processors = self.all_peers().map(|peer| &*peer.timers);
+        of_processors.chain([&*self.time.foreign])
+    }
+
     pub(crate) fn foreign_timers(&self) -> &Arc<TimerShard> {
         &self.time.foreign
     }

@@ -282,6 +282,18 @@ impl TimerHeap {
         self.tidy();
     }
 
+    /// Calls `f` with the waker and the deadline of each armed timer.
+    pub(crate) fn for_each(&self, mut f: impl FnMut(&Waker, u64)) {
+        for (_, entry) in &self.slots {
+            if let Entry::Armed {
+                waker, deadline, ..
+            } = entry
+            {
+                f(waker, *deadline);
+            }
+        }
+    }
+
     /// Hands out the wakers of all armed timers, in no particular order, and forgets the rest. The
     /// keys that are still out become meaningless: the caller sees to it that none is used.
     pub(crate) fn take_all(&mut self) -> Vec<Waker> {

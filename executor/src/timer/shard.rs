@@ -398,6 +398,11 @@ impl TimerShard {
         debug_assert!(earlier.is_none(), "firing makes no deadline earlier");
     }
 
+    /// Calls `f` with the waker and the deadline of each armed timer. The lock is held meanwhile.
+    pub(crate) fn for_each(&self, f: impl FnMut(&Waker, u64)) {
+        self.state.lock().heap.for_each(f);
+    }
+
     /// Ends all timers for good: adds the wakers of those that were armed to `batch`, for the
     /// caller to wake, so that each task that waits sees that it is over. Doing so again does
     /// nothing.
