@@ -60,8 +60,8 @@ pub struct TaskDump {
 }
 
 impl TaskDump {
-    /// `waits` has what all tasks wait for, `running` the addresses of all tasks that are being polled, `now_ms` the runtime's
-    /// clock, not before the task was found.
+    /// `running` has the addresses of all tasks that are being polled, `now_ms` the runtime's
+    /// clock, not before the task was found, `waits` what all tasks wait for.
     pub(crate) fn new(task: &TaskRef, running: &[u64], now_ms: u32, waits: &mut Waits) -> Self {
         let header = task.header();
         let snapshot = header.snapshot();

@@ -2,9 +2,9 @@
 //!
 //! It is asked from the other side: who has a waker of the task? All timers, all sources of the
 //! netpoll and all tasks are walked once, and each waker that is a task's is noted under that
-//! task's address. So a wait costs nothing until somebody asks. What has no such waker (a channel,
-//! a lock, a library's own list, and a combinator that has put a waker of its own in between) is not
-//! seen here; the [await tree](super::trace) shows where the task is suspended.
+//! task's address. So a wait costs nothing until somebody asks. Not seen is what has no such waker:
+//! a channel, a lock, a library's own list, and a combinator that has put a waker of its own in
+//! between.
 //!
 //! A socket keeps the waker of the last poll until the next event. So a task may be shown to wait
 //! for one that it has lost its interest in since.

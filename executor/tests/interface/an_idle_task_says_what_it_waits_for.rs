@@ -7,8 +7,9 @@
 use crate::common;
 
 use std::{
-    future::pending,
+    future::{Future, pending},
     sync::{Arc, mpsc},
+    task::{Context, Waker},
     time::Duration,
 };
 
@@ -45,10 +46,13 @@ common::with_workers! {
         };
         assert!(due <= hour && due > hour / 2);
         assert!(row_of_sleeper.to_string().contains(", waits for a timer, due in "));
-        // A timer of a thread that is no worker.
+        // A timer that was armed on a thread that is no worker.
         let sleep = {
             let _entered = handle.enter();
-            time::sleep(hour)
+            let mut sleep = Box::pin(time::sleep(hour));
+            let polled = sleep.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(polled.is_pending());
+            sleep
         };
         let elsewhere = runtime.spawn(sleep);
         let waits_for = row(handle, elsewhere.id()).waits_for;
