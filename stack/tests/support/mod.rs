@@ -32,6 +32,16 @@ impl<'scope, T: Send + 'scope> Subject<'scope, T> {
         Self { thread, handle }
     }
 
+    /// Waits until it is blocked in the call of that number. Without a capture: that of a thread
+    /// which is about to block may end its call.
+    pub(crate) fn wait_until_blocked_in(&self, number: i64) {
+        eventually(|| {
+            let path = format!("/proc/self/task/{}/syscall", self.thread);
+            let text = std::fs::read_to_string(path).ok()?;
+            (text.split(' ').next() == Some(&number.to_string())).then_some(())
+        });
+    }
+
     /// Its stack once it is blocked in that call.
     pub(crate) fn when_blocked_in(&self, call: &str) -> Stack {
         let look = self.look_when_blocked_in(call);
