@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use support::{Subject, captured};
+use support::{Stop, Subject, captured};
 use ws_stack::Stack;
 
 /// The stack of a thread once it is in that call, whole, with this function in it.
@@ -142,6 +142,7 @@ fn deep_in_a_sum(stop: &AtomicBool) -> u64 {
 fn a_computation() {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let end = Stop(&stop);
         let subject = Subject::start(scope, || _ = deep_in_a_sum(&stop));
         // It may still be on its way.
         let stack = support::eventually(|| {
@@ -151,7 +152,7 @@ fn a_computation() {
                 .any(|name| name.contains("deep_in_a_sum"))
                 .then_some(stack)
         });
-        stop.store(true, Relaxed);
+        drop(end);
         assert_has(&stack, "deep_in_a_sum");
     });
 }
@@ -161,6 +162,7 @@ fn a_computation() {
 fn the_kernels_code() {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let end = Stop(&stop);
         let subject = Subject::start(scope, || {
             while !stop.load(Relaxed) {
                 black_box(std::time::Instant::now());
@@ -171,7 +173,7 @@ fn the_kernels_code() {
             let is_there = stack.frames()[0].module() == Some("[vdso]");
             is_there.then_some(stack)
         });
-        stop.store(true, Relaxed);
+        drop(end);
         assert_has(&stack, "the_kernels_code");
     });
 }

@@ -22,11 +22,14 @@ use std::{
     time::Duration,
 };
 
-use support::{LIMIT, Subject, captured, eventually};
+use support::{LIMIT, Stop, Subject, captured, eventually};
 use ws_stack::capture;
 
 /// Held by a test that changes handlers, or relies on them.
 static HANDLERS: Mutex<()> = Mutex::new(());
+
+/// The limit of a capture that does not come to a stack.
+const SHORT: Duration = Duration::from_millis(5);
 
 /// Reports of a thread that is in one call.
 const REPORTS: usize = 200;
@@ -112,6 +115,7 @@ fn a_thread_that_blocks_the_signal_has_no_stack() {
     let stop = AtomicBool::new(false);
     let (tell, told) = std::sync::mpsc::channel();
     thread::scope(|scope| {
+        let _end = Stop(&stop);
         let subject = Subject::start(scope, || {
             // SAFETY: the set is valid, and is this thread's mask.
             unsafe {
@@ -123,8 +127,7 @@ fn a_thread_that_blocks_the_signal_has_no_stack() {
             computes_until(&stop);
         });
         told.recv().unwrap();
-        let error = capture(subject.thread, LIMIT).stack.unwrap_err();
-        stop.store(true, Relaxed);
+        let error = capture(subject.thread, SHORT).stack.unwrap_err();
         let why = "the thread computes, and has blocked the signal for this";
         assert_eq!(error.to_string(), why);
     });
@@ -142,6 +145,7 @@ fn a_handler_of_the_program_is_left_alone() {
     let handlers = HANDLERS.lock().unwrap_or_else(PoisonError::into_inner);
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        let _end = Stop(&stop);
         let subject = Subject::start(scope, || computes_until(&stop));
         let is_computing = || Some(captured(subject.thread)?.frames()[0].clone());
         eventually(is_computing);
@@ -159,7 +163,6 @@ fn a_handler_of_the_program_is_left_alone() {
         // SAFETY: numbers only.
         unsafe { libc::raise(ours) };
         assert_eq!(CALLED.load(Relaxed), 1);
-        stop.store(true, Relaxed);
     });
     drop(handlers);
 }
@@ -167,8 +170,10 @@ fn a_handler_of_the_program_is_left_alone() {
 /// A call of the thread has failed, and it has not looked yet why.
 #[test]
 fn the_last_error_is_kept() {
+    let handlers = HANDLERS.lock().unwrap_or_else(PoisonError::into_inner);
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        let end = Stop(&stop);
         let subject = Subject::start(scope, || {
             while !stop.load(Relaxed) {
                 // SAFETY: no such descriptor.
@@ -184,7 +189,8 @@ fn the_last_error_is_kept() {
             let look = capture(subject.thread, Duration::from_secs(1));
             drop(look.stack.unwrap());
         }
-        stop.store(true, Relaxed);
+        drop(end);
         subject.handle.join().unwrap();
     });
+    drop(handlers);
 }

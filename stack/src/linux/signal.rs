@@ -34,7 +34,7 @@ use crate::no_stack::Why;
 /// The first signal that is tried. Those before it are often taken: by libc, and by programs that
 /// count from `SIGRTMIN`.
 const FIRST: c_int = 7;
-/// How long a capture waits before it looks again whether the other one has ended.
+/// Time between two looks whether another capture has ended, or a thread takes signals again.
 const BUSY_LOOKS: Duration = Duration::from_micros(200);
 
 struct Copy {
@@ -145,8 +145,12 @@ pub(super) fn ask(thread: u32, memory: File, until: Instant) -> Result<Raw, Why>
         }
     };
     let signal = number()?;
-    if proc::blocks(thread, signal) {
-        return Err(Why::SignalBlocked);
+    // All are blocked in a handler, and for a moment where a thread starts another one.
+    while proc::blocks(thread, signal) {
+        if Instant::now() >= until {
+            return Err(Why::SignalBlocked);
+        }
+        thread::sleep(BUSY_LOOKS);
     }
     let prepare = |copy: &mut Copy| {
         copy.memory = Some(memory);

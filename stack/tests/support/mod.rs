@@ -2,7 +2,10 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 use std::{
-    sync::mpsc,
+    sync::{
+        atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc,
+    },
     thread::{Scope, ScopedJoinHandle},
     time::{Duration, Instant},
 };
@@ -11,6 +14,15 @@ use ws_stack::{Look, Stack, capture, register_thread};
 
 /// How long a capture may take in a test: it is not what is tested.
 pub(crate) const LIMIT: Duration = Duration::from_secs(10);
+
+/// Tells threads to end, also if the test fails.
+pub(crate) struct Stop<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
 
 /// A thread that is registered, and runs.
 pub(crate) struct Subject<'scope, T> {
