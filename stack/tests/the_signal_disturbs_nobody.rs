@@ -25,7 +25,7 @@ use std::{
 use support::{LIMIT, Stop, Subject, captured, eventually};
 use ws_stack::capture;
 
-/// Held by a test that changes handlers, or relies on them.
+/// Held by a test that changes handlers, relies on them, or must not wait for another capture.
 static HANDLERS: Mutex<()> = Mutex::new(());
 
 /// The limit of a capture that does not come to a stack.
@@ -112,6 +112,8 @@ fn a_blocked_call_is_not_ended() {
 
 #[test]
 fn a_thread_that_blocks_the_signal_has_no_stack() {
+    // One capture at a time: this one is not to wait for another one.
+    let handlers = HANDLERS.lock().unwrap_or_else(PoisonError::into_inner);
     let stop = AtomicBool::new(false);
     let (tell, told) = std::sync::mpsc::channel();
     thread::scope(|scope| {
@@ -131,6 +133,7 @@ fn a_thread_that_blocks_the_signal_has_no_stack() {
         let why = "the thread computes, and has blocked the signal for this";
         assert_eq!(error.to_string(), why);
     });
+    drop(handlers);
 }
 
 static CALLED: AtomicUsize = AtomicUsize::new(0);
