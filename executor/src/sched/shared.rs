@@ -16,6 +16,7 @@ use super::{
     shutdown::End,
     signals::Signals,
     snapshots::SnapshotFiles,
+    stall::Teller,
     threads::RuntimeThreads,
     timers::Time,
     wait::Io,
@@ -56,6 +57,7 @@ pub(crate) struct Shared {
     pub(crate) reports: Reporter,
     pub(super) recorder: crate::recorder::Recorder,
     pub(super) snapshots: SnapshotFiles,
+    pub(super) stall_teller: Teller,
     pub(crate) monitor: Signals,
 }
 
@@ -125,6 +127,7 @@ impl Shared {
                 reports: Reporter::new(config.reports),
                 recorder,
                 snapshots: SnapshotFiles::new(config.snapshots.clone()),
+                stall_teller: Teller::default(),
                 monitor: Signals::default(),
                 config,
             }
