@@ -106,7 +106,7 @@ fn shortened(file: &str) -> &str {
     rest.and_then(Path::to_str).unwrap_or(file)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(ws_loom)))]
 mod tests {
     use super::*;
 

@@ -63,7 +63,7 @@
 //!   mapped. So the bounds of the stack need not be known, and a thread may be on a stack of its
 //!   own making. An address sanitizer does not see the read, so its red zones do not matter.
 //! - *No thread is waited for.* The asker gives up at its limit. A handler that comes later finds
-//!   that, see *The request* in `linux/slot.rs`.
+//!   that, see *The request* in `slot.rs`.
 //! - *A thread that has ended is not signalled.* Only registered threads are. The registration ends
 //!   in a destructor of a thread-local of that thread, under the lock that a capture holds. So the
 //!   number of the thread is not in use by another one.
@@ -109,7 +109,8 @@
 //! a symbol table: `strip = "none"` or `"debuginfo"`. Compressed and separate debug information is
 //! not read.
 //!
-//! Checked by `tests/`, and the protocol by `models.rs`.
+//! Checked by `tests/`. The protocol of asker and handler is checked by `models/`, with the mutants
+//! in `mutants/`.
 
 #[cfg(not(all(
     feature = "unwind",
@@ -118,32 +119,56 @@
     any(target_arch = "x86_64", target_arch = "aarch64")
 )))]
 mod elsewhere;
+// The models need the slot alone.
+#[cfg(any(
+    all(test, ws_loom),
+    not(all(
+        feature = "unwind",
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    ))
+))]
+mod elsewhere;
 #[cfg(all(
+    not(all(test, ws_loom)),
     feature = "unwind",
     target_os = "linux",
-    target_pointer_width = "64",
     any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
 mod linux;
+#[cfg(any(
+    all(test, ws_loom),
+    all(
+        feature = "unwind",
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    )
+))]
+mod slot;
 
 mod captured;
 mod frame;
+#[cfg(all(test, ws_loom))]
+mod models;
 mod no_stack;
+mod sync;
 mod system_call;
 
 use std::time::Duration;
 
-#[cfg(not(all(
-    feature = "unwind",
-    target_os = "linux",
-    target_pointer_width = "64",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-)))]
+#[cfg(any(
+    all(test, ws_loom),
+    not(all(
+        feature = "unwind",
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    ))
+))]
 use elsewhere as system;
 #[cfg(all(
+    not(all(test, ws_loom)),
     feature = "unwind",
     target_os = "linux",
-    target_pointer_width = "64",
     any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
 use linux as system;

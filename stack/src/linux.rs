@@ -4,7 +4,6 @@
 //! | --- | --- |
 //! | `registry.rs` | which threads may be signalled? |
 //! | `proc.rs` | what does a thread do, and what is in its memory? |
-//! | `slot.rs` | how do asker and handler share a buffer? |
 //! | `signal.rs` | how is a thread interrupted? (`unsafe` code) |
 //! | `alternate.rs` | where does the handler find room? (`unsafe` code) |
 //! | `registers.rs` | what is in the registers? |
@@ -19,16 +18,12 @@ mod alternate;
 mod calls;
 mod frame_pointer;
 mod mapped;
-#[cfg(all(test, ws_loom))]
-mod models;
 mod module;
 mod names;
 mod proc;
 mod registers;
 mod registry;
 mod signal;
-mod slot;
-mod sync;
 mod unwind;
 
 use std::{

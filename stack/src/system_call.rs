@@ -29,7 +29,7 @@ impl fmt::Display for SystemCall {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(ws_loom)))]
 mod tests {
     use super::*;
 

@@ -24,12 +24,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    COPIED_MAX, Raw, proc,
-    registers::Registers,
+use super::{COPIED_MAX, Raw, proc, registers::Registers};
+use crate::{
+    no_stack::Why,
     slot::{Answer, Slot},
 };
-use crate::no_stack::Why;
 
 /// The first signal that is tried. Those before it are often taken: by libc, and by programs that
 /// count from `SIGRTMIN`.

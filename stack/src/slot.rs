@@ -24,10 +24,10 @@
 //! A handler that finds no request for its own thread does nothing: a signal may be late, or come
 //! from elsewhere.
 //!
-//! Checked by `models.rs`, with the mutants in `mutants/`.
+//! Checked by `models/slot.rs`, with the mutants in `mutants/`.
 #![expect(unsafe_code, reason = "a value that the protocol keeps apart")]
 
-use super::sync::{
+use crate::sync::{
     AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
     UnsafeCell,
@@ -41,7 +41,7 @@ const DONE: u32 = 3;
 /// One request more.
 const ONE: u32 = PHASE + 1;
 
-pub(super) struct Slot<T> {
+pub(crate) struct Slot<T> {
     word: AtomicU32,
     /// The thread that is asked. Written by the asker in `FREE` and `DONE`, read by handlers.
     thread: AtomicU32,
@@ -53,7 +53,7 @@ unsafe impl<T: Send> Sync for Slot<T> {}
 
 /// What became of a request.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     /// The handler has not begun; the word to wait on.
     None(u32),
     /// The handler is at it; the word to wait on.
@@ -63,7 +63,7 @@ pub(super) enum Answer {
 
 impl<T> Slot<T> {
     #[cfg(not(all(test, ws_loom)))]
-    pub(super) const fn new(value: T) -> Self {
+    pub(crate) const fn new(value: T) -> Self {
         Self {
             word: AtomicU32::new(FREE),
             thread: AtomicU32::new(0),
@@ -72,7 +72,7 @@ impl<T> Slot<T> {
     }
 
     #[cfg(all(test, ws_loom))]
-    pub(super) fn new(value: T) -> Self {
+    pub(crate) fn new(value: T) -> Self {
         Self {
             word: AtomicU32::new(FREE),
             thread: AtomicU32::new(0),
@@ -85,7 +85,7 @@ impl<T> Slot<T> {
     /// # Safety
     ///
     /// - The caller is the only asker until it has given up or has taken the answer.
-    pub(super) unsafe fn ask(&self, thread: u32, prepare: impl FnOnce(&mut T)) -> bool {
+    pub(crate) unsafe fn ask(&self, thread: u32, prepare: impl FnOnce(&mut T)) -> bool {
         // Ordering: Acquire pairs with the Release of a handler that was given up and is through.
         let word = self.word.load(Acquire);
         if word & PHASE == WRITING {
@@ -102,7 +102,7 @@ impl<T> Slot<T> {
     }
 
     /// What became of it.
-    pub(super) fn answer(&self) -> Answer {
+    pub(crate) fn answer(&self) -> Answer {
         // Ordering: Acquire pairs with the Release of `DONE`.
         let word = self.word.load(Acquire);
         match word & PHASE {
@@ -113,7 +113,7 @@ impl<T> Slot<T> {
     }
 
     /// The asker waits no longer. False: the handler has begun, or is through.
-    pub(super) fn give_up(&self, word: u32) -> bool {
+    pub(crate) fn give_up(&self, word: u32) -> bool {
         // Relaxed: nothing was written.
         let free = word & !PHASE;
         self.word
@@ -126,13 +126,13 @@ impl<T> Slot<T> {
     /// # Safety
     ///
     /// - The caller is the asker, and has seen `Answer::Done`.
-    pub(super) unsafe fn take<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+    pub(crate) unsafe fn take<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         // SAFETY: the phase is `DONE`, so the value is the asker's.
         self.value.with_mut(|value| f(unsafe { &mut *value }))
     }
 
     /// On the thread that was asked, in the handler. Whether there was a request.
-    pub(super) fn serve(&self, thread: u32, write: impl FnOnce(&mut T)) -> bool {
+    pub(crate) fn serve(&self, thread: u32, write: impl FnOnce(&mut T)) -> bool {
         // Ordering: Acquire, so that the thread is that of this request or of a later one.
         let word = self.word.load(Acquire);
         if word & PHASE != ASKED || self.thread.load(Relaxed) != thread {
@@ -153,7 +153,7 @@ impl<T> Slot<T> {
 
     /// The word that changes when the answer is there.
     #[cfg(not(all(test, ws_loom)))]
-    pub(super) fn word(&self) -> &AtomicU32 {
+    pub(crate) fn word(&self) -> &AtomicU32 {
         &self.word
     }
 }
