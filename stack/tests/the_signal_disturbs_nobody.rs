@@ -1,8 +1,8 @@
 //! What a program can notice of the signal: its calls are not ended, its handlers stay, `errno` is
 //! kept, and a thread that blocks the signal costs a capture and no more.
 //!
-//! Fails if blocked threads are signalled, if `install` takes a signal that has a handler, or if
-//! the handler does not put `errno` back.
+//! Fails if blocked threads are signalled, if `number` does not ask whether the handler is ours
+//! still, or if the handler does not put `errno` back.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", feature = "unwind"))]
 #![expect(
     unsafe_code,

@@ -495,14 +495,14 @@ mod tests {
             stall.kind = kind;
             for phase in [StallPhase::Begun, StallPhase::GoesOn, StallPhase::Ended] {
                 stall.phase = phase;
-                let how = if phase == StallPhase::Ended {
-                    ended
+                let (how, stack) = if phase == StallPhase::Ended {
+                    (ended, "")
                 } else {
-                    goes_on
+                    (goes_on, "\n      no stack: a test")
                 };
                 assert_eq!(
                     stall.to_string(),
-                    format!("{task}{how} for 20ms (CPU time 1ms)")
+                    format!("{task}{how} for 20ms (CPU time 1ms){stack}")
                 );
             }
         }

@@ -165,3 +165,23 @@ impl fmt::Display for StallStack {
         }
     }
 }
+
+#[cfg(all(test, not(ws_loom), target_os = "linux", target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_shown_in_place_of_a_stack() {
+        let stack = StallStack::none("the reason");
+        assert_eq!(stack.to_string(), "      no stack: the reason");
+        assert!(!stack.is_some() && stack.frames().is_empty());
+        // This thread is not registered.
+        let look = ws_stack::capture(u32::MAX, LIMIT);
+        let stack = StallStack(look.stack.map_err(Missing::NoStack));
+        let text = stack.to_string();
+        assert!(
+            text.starts_with("      no stack: the thread has ended"),
+            "{text}"
+        );
+    }
+}
