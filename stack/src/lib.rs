@@ -42,8 +42,8 @@
 //! 2. *The copy.* Up to 128 KiB from the stack pointer upwards. If the thread is blocked, the asker
 //!    makes the copy. If the thread runs, a signal interrupts it, and the handler makes the copy.
 //!    Both read `/proc/self/mem` with one system call.
-//! 3. *The walk*, later, on any thread: the frames of the copy, by the `.eh_frame` of the files that
-//!    are mapped. It touches the copy alone, never the stack of the thread.
+//! 3. *The walk*, later, on any thread: the frames of the copy, by the `.eh_frame` of the files
+//!    that are mapped. It touches the copy alone, never the stack of the thread.
 //! 4. *The names*, with the walk: debug information, else the symbol table, else an address.
 //!
 //! The first two steps take some 50 us of the asker's time. The last two read debug information, so
@@ -54,11 +54,11 @@
 //! - *A blocked thread gets no signal.* After a handler the kernel restarts many system calls, but
 //!   not all of them: `nanosleep`, `poll`, `epoll_wait`, `select`, and a `read` of a socket with a
 //!   timeout return `EINTR`. A program that has no handlers may not be ready for that. So the asker
-//!   reads the stack of such a thread from outside. The thread's CPU clock is read before and after.
-//!   If it has not moved, the thread has not run, and what was read belongs together.
+//!   reads the stack of such a thread from outside. The thread's CPU clock is read before and
+//!   after. If it has not moved, the thread has not run, and what was read belongs together.
 //! - *The handler does next to nothing*: a read of its registers, one `pread`, some atomics, one
-//!   `futex`. It takes no lock, allocates nothing, unwinds nothing, and keeps `errno`. The buffer is
-//!   there before the signal is sent.
+//!   `futex`. It takes no lock, allocates nothing, unwinds nothing, and keeps `errno`. The buffer
+//!   is there before the signal is sent.
 //! - *No read can fault.* `pread` of `/proc/self/mem` answers with fewer bytes where nothing is
 //!   mapped. So the bounds of the stack need not be known, and a thread may be on a stack of its
 //!   own making. An address sanitizer does not see the read, so its red zones do not matter.
@@ -67,15 +67,16 @@
 //! - *A thread that has ended is not signalled.* Only registered threads are. The registration ends
 //!   in a destructor of a thread-local of that thread, under the lock that a capture holds. So the
 //!   number of the thread is not in use by another one.
-//! - *The walk trusts nothing.* It reads a copy with bounds, it stops at a limit, and each step goes
-//!   up the stack. If the copy is not consistent after all, the walk shows wrong frames or ends.
+//! - *The walk trusts nothing.* It reads a copy with bounds, it stops at a limit, and each step
+//!   goes up the stack. If the copy is not consistent after all, the walk shows wrong frames or
+//!   ends.
 //!
 //! # What a program can notice
 //!
 //! - One real-time signal has a handler from the first capture of a running thread on. It is the
 //!   first one from `SIGRTMIN + 7` on that has no handler and is not ignored; each capture looks
-//!   whether the handler is still there. It stays installed: the default of such a signal is the end
-//!   of the process.
+//!   whether the handler is still there. It stays installed: the default of such a signal is the
+//!   end of the process.
 //! - A thread may block between the look and the signal, a few microseconds apart. Then a system
 //!   call of the list above returns `EINTR`. The same holds if a thread wakes up and sleeps
 //!   again more often than some 10,000 times a second, and where `/proc/self/task/TID/syscall`

@@ -9,8 +9,8 @@
 //! | `WRITING` | the handler | the handler is through: `DONE` |
 //! | `DONE` | the asker | the asker takes it, or asks again: `FREE`, `ASKED` |
 //!
-//! The word has the phase in its lower two bits, and above them the number of the request. There
-//! is one asker at a time, under a lock. There may be several handlers: of the thread that is asked,
+//! The word has the phase in its lower two bits, and above them the number of the request. There is
+//! one asker at a time, under a lock. There may be several handlers: of the thread that is asked,
 //! and of threads that were asked before and come late.
 //!
 //! *One side touches the value.* The steps out of `ASKED` are exchanges of the whole word, so one

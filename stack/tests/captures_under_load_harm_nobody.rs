@@ -1,8 +1,8 @@
 //! Captures of threads under load: no crash, no hang, and most stacks are whole.
 //!
-//! Threads compute in deep recursion, allocate, wait in calls, and come and go, while the test looks
-//! at them: 10,000 times in a release build, 1,000 times in a debug build. `WS_STACK_CAPTURES` is
-//! another number.
+//! Threads compute in deep recursion, allocate, wait in calls, and come and go, while the test
+//! looks at them: 10,000 times in a release build, 1,000 times in a debug build.
+//! `WS_STACK_CAPTURES` is another number.
 //!
 //! Fails if `frame_pointer::find` answers none: then more than one stack of twenty is cut.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", feature = "unwind"))]

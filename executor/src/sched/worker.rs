@@ -222,7 +222,8 @@ impl Worker {
         self.try_run();
     }
 
-    /// Makes the thread known to the monitor and to reports of stalls, and ensures that there is a keeper.
+    /// Makes the thread known to the monitor and to reports of stalls, and ensures that there is a
+    /// keeper.
     fn settle_in(&self) {
         self.peer().flags.computes.store(false, Relaxed);
         self.peer()

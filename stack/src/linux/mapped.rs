@@ -2,7 +2,8 @@
 //!
 //! Debug information is large, and a walk touches little of it. So the files of programs and
 //! libraries are mapped and not read. A mapping stays until the process ends: what was found in it
-//! is kept for the next walk. It costs addresses, and no memory that the system could not take back.
+//! is kept for the next walk. It costs addresses, and no memory that the system could not take
+//! back.
 //!
 //! If somebody shortens a file that is mapped, a read of it ends the process. These are the files
 //! whose code runs here, so it would end anyhow, as soon as it ran code that is gone.

@@ -3,13 +3,13 @@
 //! # *Reports are told elsewhere*
 //!
 //! To show a stack may take hundreds of milliseconds, and the monitor rescues blocked threads
-//! meanwhile. So a report with a stack is told by a thread of its own. It is started for the report,
-//! and ends when there is nothing more to tell, as the one that writes snapshots (`snapshots.rs`).
-//! The end of the runtime joins it.
+//! meanwhile. So a report with a stack is told by a thread of its own. It is started for the
+//! report, and ends when there is nothing more to tell, as the one that writes snapshots
+//! (`snapshots.rs`). The end of the runtime joins it.
 //!
-//! *Reports are told in their order.* While there is such a thread, it tells all of them, also those
-//! without a stack. Else the end of a stall would be told before its begin, and the limit of one
-//! line a second would leave out the begin.
+//! *Reports are told in their order.* While there is such a thread, it tells all of them, also
+//! those without a stack. Else the end of a stall would be told before its begin, and the limit of
+//! one line a second would leave out the begin.
 //!
 //! If the system refuses the thread, the monitor tells the report without its stack.
 //!
