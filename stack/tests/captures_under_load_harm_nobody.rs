@@ -58,8 +58,10 @@ fn goes_on() -> bool {
     !STOP.load(Relaxed)
 }
 
+type Work = Box<dyn FnMut() + Send>;
+
 /// What threads do until the end.
-fn works() -> Vec<(&'static str, Box<dyn FnMut() + Send>)> {
+fn works() -> Vec<(&'static str, Work)> {
     let (mut here, mut there) = UnixStream::pair().unwrap();
     let contend = || *contends(&LOCK) += black_box(recurses(3)) & 1;
     vec![
