@@ -46,7 +46,7 @@
 //!    that are mapped. It touches the copy alone, never the stack of the thread.
 //! 4. *The names*, with the walk: debug information, else the symbol table, else an address.
 //!
-//! The first two steps take some 50 us of the asker's time. The last two read debug information, so
+//! The first two steps take some 100 us of the asker's time. The last two read debug information, so
 //! the first time they may take hundreds of milliseconds. Hence they are apart.
 //!
 //! # Why it is safe

@@ -1,7 +1,7 @@
 //! The stack of a thread that stalls, and what is shown of it.
 //!
 //! The monitor copies the stack when it is about to report a stall, and at no other time
-//! (`ws-stack`). That takes some 50 us, and 5 ms at most. Nobody walks the copy before somebody
+//! (`ws-stack`). That takes some 100 us, and 5 ms at most. Nobody walks the copy before somebody
 //! wants to see it, because that reads debug information: the first time it may take hundreds of
 //! milliseconds, which the monitor must not lose. See *Reports are told elsewhere* in `teller.rs`.
 //!
