@@ -113,64 +113,40 @@
 //! Checked by `tests/`. The protocol of asker and handler is checked by `models/`, with the mutants
 //! in `mutants/`.
 
-#[cfg(not(all(
-    feature = "unwind",
-    target_os = "linux",
-    target_pointer_width = "64",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-)))]
+mod captured;
+#[allow(dead_code, reason = "not used where there are stacks")]
 mod elsewhere;
+mod frame;
 // The models need the slot alone.
-#[cfg(any(
-    all(test, ws_loom),
-    not(all(
-        feature = "unwind",
-        target_os = "linux",
-        any(target_arch = "x86_64", target_arch = "aarch64")
-    ))
-))]
-mod elsewhere;
 #[cfg(all(
-    not(all(test, ws_loom)),
     feature = "unwind",
     target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64")
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(all(test, ws_loom))
 ))]
 mod linux;
-#[cfg(any(
-    all(test, ws_loom),
-    all(
-        feature = "unwind",
-        target_os = "linux",
-        any(target_arch = "x86_64", target_arch = "aarch64")
-    )
-))]
-mod slot;
-
-mod captured;
-mod frame;
 #[cfg(all(test, ws_loom))]
 mod models;
 mod no_stack;
+#[allow(dead_code, reason = "not used where there are no stacks")]
+mod slot;
 mod sync;
 mod system_call;
 
 use std::time::Duration;
 
-#[cfg(any(
-    all(test, ws_loom),
-    not(all(
-        feature = "unwind",
-        target_os = "linux",
-        any(target_arch = "x86_64", target_arch = "aarch64")
-    ))
-))]
-use elsewhere as system;
-#[cfg(all(
-    not(all(test, ws_loom)),
+#[cfg(not(all(
     feature = "unwind",
     target_os = "linux",
-    any(target_arch = "x86_64", target_arch = "aarch64")
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(all(test, ws_loom))
+)))]
+use elsewhere as system;
+#[cfg(all(
+    feature = "unwind",
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(all(test, ws_loom))
 ))]
 use linux as system;
 
