@@ -117,11 +117,12 @@ mod captured;
 #[allow(dead_code, reason = "not used where there are stacks")]
 mod elsewhere;
 mod frame;
-// The models need the slot alone.
+// The models need the slot alone. Miri knows no signals.
 #[cfg(all(
     feature = "unwind",
     target_os = "linux",
     any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(miri),
     not(all(test, ws_loom))
 ))]
 mod linux;
@@ -139,6 +140,7 @@ use std::time::Duration;
     feature = "unwind",
     target_os = "linux",
     any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(miri),
     not(all(test, ws_loom))
 )))]
 use elsewhere as system;
@@ -146,6 +148,7 @@ use elsewhere as system;
     feature = "unwind",
     target_os = "linux",
     any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(miri),
     not(all(test, ws_loom))
 ))]
 use linux as system;

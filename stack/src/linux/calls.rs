@@ -9,7 +9,7 @@ macro_rules! calls {
 
 const CALLS: &[(libc::c_long, &str)] = calls! {
     SYS_read SYS_write SYS_readv SYS_writev SYS_pread64 SYS_pwrite64 SYS_preadv SYS_pwritev
-    SYS_openat SYS_close SYS_fsync SYS_fdatasync SYS_sync SYS_syncfs SYS_sync_file_range
+    SYS_openat SYS_close SYS_fsync SYS_fdatasync SYS_sync SYS_syncfs
     SYS_ftruncate SYS_fallocate SYS_copy_file_range SYS_sendfile SYS_splice SYS_tee SYS_vmsplice
     SYS_statx SYS_newfstatat SYS_fstat SYS_getdents64 SYS_unlinkat SYS_mkdirat SYS_renameat2
     SYS_readlinkat SYS_faccessat SYS_flock SYS_fcntl SYS_ioctl SYS_mount SYS_umount2
