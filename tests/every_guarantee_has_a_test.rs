@@ -62,6 +62,7 @@ fn find(path: &str) -> Option<PathBuf> {
         "tests/",
         "queue/",
         "reactor/",
+        "stack/",
         "macros/",
         "benches/",
         "executor/",
@@ -149,6 +150,7 @@ fn test_files() -> Vec<(String, PathBuf)> {
         "tests/ui/tests",
         "queue/tests",
         "reactor/tests",
+        "stack/tests",
     ] {
         // The example `serve` has one test file and helpers.
         let folders = folders(&root().join(tests)).filter(|folder| !folder.ends_with("serve"));
@@ -217,7 +219,7 @@ fn every_test_file_is_on_the_page() {
 
 #[test]
 fn every_model_and_mutant_is_there() {
-    let packages = ["queue", "executor", "reactor"].map(|folder| root().join(folder));
+    let packages = ["queue", "executor", "reactor", "stack"].map(|folder| root().join(folder));
     let mutants: Vec<String> = packages
         .iter()
         .flat_map(|package| fs::read_dir(package.join("mutants")).expect("the folder is there"))
@@ -268,10 +270,10 @@ fn what_heads_of_tests_speak_of_is_there() {
         let parts: Vec<&str> = head.split('`').collect();
         for window in parts.windows(3).filter(|window| window[1] == " in ") {
             let (what, file) = (window[0], window[2]);
-            let below = if name.starts_with("reactor/") {
-                "reactor/src"
-            } else {
-                "executor/src"
+            let below = match name.split_once('/') {
+                Some(("reactor", _)) => "reactor/src",
+                Some(("stack", _)) => "stack/src",
+                _ => "executor/src",
             };
             let candidates = [root().join(below).join(file), root().join(file)];
             let Some(code) = candidates.iter().find(|path| path.is_file()) else {

@@ -4,11 +4,15 @@
 //! stderr, at most one a second for each runtime; the next line counts those that were left out. A
 //! stderr that takes nothing changes nothing. If stderr is full, the line is left out. The monitor
 //! writes such lines, and must not wait for a reader.
+//!
+//! The stack of a stall follows its line, as lines that are indented. Where a pipe does not take
+//! all of them at once, other writers may come in between two lines.
 
 use std::{
     fmt,
     fs::File,
     io::{self, Write},
+    iter,
     os::fd::AsFd,
     panic::Location,
 };
@@ -20,7 +24,7 @@ use crate::{
     throttle::{REPORT_EVERY, Throttle},
 };
 
-/// Bytes of a line without its end: `PIPE_BUF` of Linux, less one.
+/// Bytes that are written at once, without the last end of a line: `PIPE_BUF` of Linux, less one.
 const LONGEST: usize = 4_095;
 
 /// Where a runtime reports stalls, and panics that nobody joins. See
@@ -87,20 +91,73 @@ impl Reporter {
             0 => String::new(),
             _ => format!(" ({left_out} reports before this one were left out)"),
         };
-        let mut line = format!("ws: {words}{more}");
-        // What a pipe that is writable takes at once.
-        let end = (0..=LONGEST.min(line.len())).rfind(|&at| line.is_char_boundary(at));
-        line.truncate(end.unwrap_or(0));
-        line.push('\n');
-        let stderr = io::stderr();
-        // Not through the lock of `Stderr`: a thread that waits for a reader may hold it.
-        let written = ws_reactor::is_writable(&stderr)
-            && stderr.as_fd().try_clone_to_owned().is_ok_and(|descriptor| {
-                // In one piece: other threads and processes may write there.
-                File::from(descriptor).write_all(line.as_bytes()).is_ok()
-            });
-        if !written {
-            self.lines.take_back(left_out);
+        let words = words.to_string();
+        let (sentence, stack) = words.split_once('\n').unwrap_or((&words, ""));
+        let mut text = format!("ws: {sentence}{more}\n{stack}");
+        if !text.ends_with('\n') {
+            text.push('\n');
         }
+        // If only the first piece can be written, the report was made.
+        let mut pieces = pieces(&text);
+        if !pieces.next().is_some_and(|piece| write_to_stderr(&piece)) {
+            self.lines.take_back(left_out);
+            return;
+        }
+        _ = pieces.all(|piece| write_to_stderr(&piece));
+    }
+}
+
+/// The lines of a text, as many at a time as a pipe that is writable takes at once. Lines that are
+/// too long are cut.
+fn pieces(text: &str) -> impl Iterator<Item = String> {
+    let mut lines = text.lines().peekable();
+    iter::from_fn(move || {
+        let mut piece = String::new();
+        while let Some(line) = lines.peek() {
+            let end = (0..=LONGEST.min(line.len())).rfind(|&at| line.is_char_boundary(at));
+            let line = &line[..end.unwrap_or(0)];
+            if !piece.is_empty() && piece.len() + line.len() > LONGEST {
+                break;
+            }
+            piece.push_str(line);
+            piece.push('\n');
+            lines.next();
+        }
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+/// Whether that was possible without a wait.
+fn write_to_stderr(piece: &str) -> bool {
+    let stderr = io::stderr();
+    // Not through the lock of `Stderr`: a thread that waits for a reader may hold it.
+    ws_reactor::is_writable(&stderr)
+        && stderr.as_fd().try_clone_to_owned().is_ok_and(|descriptor| {
+            // In one piece: other threads and processes may write there.
+            File::from(descriptor).write_all(piece.as_bytes()).is_ok()
+        })
+}
+
+#[cfg(all(test, not(ws_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_written_in_pieces_that_a_pipe_takes() {
+        assert_eq!(pieces("a\n\nb\n").collect::<Vec<_>>(), ["a\n\nb\n"]);
+        let line = "ä".repeat(1_000);
+        let text = [&*line, &line, &line].join("\n");
+        let both = format!("{line}\n{line}\n");
+        assert_eq!(
+            pieces(&text).collect::<Vec<_>>(),
+            [both, format!("{line}\n")]
+        );
+        let long = "ä".repeat(3_000);
+        let cut = format!("{}\n", "ä".repeat(LONGEST / 2));
+        let expected = [cut, "b\n".to_owned()];
+        assert_eq!(
+            pieces(&format!("{long}\nb\n")).collect::<Vec<_>>(),
+            expected
+        );
     }
 }

@@ -48,12 +48,13 @@ pub use crate::{
     context::EnterGuard,
     metrics::{Durations, Metrics, ProcessorMetrics, Prometheus},
     reports::Reports,
-    sched::stall::{StallKind, StallPhase, StallReport},
+    sched::stall::{StallKind, StallPhase, StallReport, StallStack},
 };
 use crate::{
     sched::{self, shutdown::Wait},
     task::JoinHandle,
 };
+pub use ws_stack::{Frame as StackFrame, SystemCall};
 
 /// The panic of `run` and `run_local` when they end without an output. The call owns the runtime,
 /// so no other code can end it.

@@ -5,8 +5,11 @@
 //! Each test is a program of its own: it runs itself once more, as a child, and reads that one's
 //! stderr.
 //!
+//! The stack of a stall is in the lines below its own.
+//!
 //! It fails when `tell` in `reports.rs` does not look for a subscriber, or at what the builder
-//! said; when `admit_at` there lets every line pass; and when `write` there uses `eprintln!`.
+//! said; when `admit_at` there lets every line pass; when `write` there uses `eprintln!`,
+//! or writes the first line alone.
 
 mod common;
 
@@ -145,6 +148,29 @@ fn a_stall() {
         let line = line.unwrap().unwrap();
         assert!(line.contains("\"reads\", spawned at"), "{line}");
         assert!(line.contains(" for "), "{line}");
+        if cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+            // Below it, up to what is left out.
+            let lines = lines.map(Result::unwrap);
+            let is_last = |line: &String| {
+                line.contains(" frames of the runtime") || line.contains("it may wait for a core")
+            };
+            let mut stack = Vec::new();
+            for line in lines {
+                assert!(line.starts_with("  "), "{stack:?} {line}");
+                let ends = is_last(&line);
+                stack.push(line);
+                if ends {
+                    break;
+                }
+            }
+            let text = stack.join("\n");
+            let is_there = text.contains("in the system call read")
+                && text.contains("reports_reach_stderr.rs:");
+            assert!(
+                is_there || text.contains("it may wait for a core"),
+                "{text}"
+            );
+        }
         drop(child.stdin.take());
         ends_well(child);
     };

@@ -565,7 +565,7 @@ fn when_there_is_room_again() {
     if is_child() {
         return limited(until_there_is_room);
     }
-    let limit = "ulimit -v 3500000";
+    let limit = "ulimit -v 3900000";
     limited(move || in_a_child("when_there_is_room_again", limit, FEW, None));
 }
 

@@ -27,7 +27,7 @@ pub(crate) fn target(root: &Path) -> PathBuf {
 
 /// The folders of the packages that have models. Each is named `ws-` and that, and has its mutants
 /// in `mutants/`.
-pub(crate) const MODELLED: [&str; 3] = ["queue", "executor", "reactor"];
+pub(crate) const MODELLED: [&str; 4] = ["queue", "executor", "reactor", "stack"];
 
 /// `cargo test` of the models of these packages, in the workspace at `root`. Arguments that follow
 /// are a filter, or go to cargo.

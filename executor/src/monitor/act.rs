@@ -69,7 +69,8 @@ impl Monitor {
                     .begun(shared, peer, view.ticks, view.now, stall);
                 self.memory.seen[peer.index].stall.told = told;
             } else {
-                self.reports.goes_on(shared, peer.index, view.now, stall);
+                self.reports
+                    .goes_on(shared, peer, view.ticks, view.now, stall);
             }
         }
         self.note(verdict.notes);

@@ -252,17 +252,26 @@ impl Builder {
     /// The monitor ([`sysmon`](Self::sysmon)) finds stalls as it looks at the threads, at least
     /// every 10 ms while one of them may stall. Times are as precise as that, and reports as late.
     /// Without the monitor there are no reports. The hook runs on the monitor's thread, and the
-    /// monitor helps no task meanwhile: keep it short.
+    /// monitor helps no task meanwhile: keep it short. To show the [stack](StallReport::stack) may
+    /// take hundreds of milliseconds the first time, so pass the report on to another thread:
     ///
     /// ```
+    /// use std::{sync::mpsc, thread};
     /// use ws::runtime::{Builder, StallKind, StallPhase};
     ///
+    /// let (tell, told) = mpsc::channel();
+    /// thread::spawn(move || {
+    ///     for stall in told {
+    ///         eprintln!("{stall}");
+    ///     }
+    /// });
     /// let runtime = Builder::new()
-    ///     .on_stall(|stall| match (stall.phase, stall.kind) {
+    ///     .on_stall(move |stall| match (stall.phase, stall.kind) {
     ///         // Too many threads for the cores: no fault of this task.
     ///         (_, StallKind::Descheduled) => {}
+    ///         // It has no stack.
     ///         (StallPhase::Ended, _) => eprintln!("{stall}: move this to `spawn_blocking`"),
-    ///         _ => eprintln!("{stall}"),
+    ///         _ => _ = tell.send(stall.clone()),
     ///     })
     ///     .build()?;
     /// # Ok::<(), ws::runtime::BuildError>(())
@@ -321,6 +330,9 @@ impl Builder {
     /// ws: task 3 "lookup", spawned at src/main.rs:12:5, panicked, and nobody joins it
     /// ws: task 4, spawned at src/main.rs:15:5, blocks its thread for 100.2ms (CPU time 31µs)
     /// ```
+    ///
+    /// Below the line of a stall there are lines with the stack of its thread. A thread of its own
+    /// tells them: it lives as long as there is something to tell.
     ///
     /// Nobody joins a task if its handle was dropped before the task ended. A handle that is
     /// dropped later loses the panic without a report.

@@ -17,6 +17,7 @@ use super::{
     shutdown::End,
     signals::Signals,
     snapshots::SnapshotFiles,
+    stall::Teller,
     threads::RuntimeThreads,
     timers::Time,
     wait::Io,
@@ -57,6 +58,7 @@ pub(crate) struct Shared {
     pub(crate) reports: Reporter,
     pub(super) recorder: crate::recorder::Recorder,
     pub(super) snapshots: SnapshotFiles,
+    pub(super) stall_teller: Teller,
     pub(crate) monitor: Signals,
     pub(super) watched_root: WatchedRoot,
 }
@@ -127,6 +129,7 @@ impl Shared {
                 reports: Reporter::new(config.reports),
                 recorder,
                 snapshots: SnapshotFiles::new(config.snapshots.clone()),
+                stall_teller: Teller::default(),
                 monitor: Signals::default(),
                 watched_root: WatchedRoot::default(),
                 config,

@@ -9,14 +9,24 @@
 //! - The end of a stall that was reported is always reported, with its whole time. There are no
 //!   more of these than of the first, so they have no limit of their own.
 //!
+//! A report that a stall has begun or goes on has the stack of its thread (`stall/stack.rs`). Who
+//! tells it, is in `stall/teller.rs`.
+//!
 //! The monitor does not stay awake for the second and the third. A thread that is stuck beside an
 //! idle runtime has lost its permit or has the last one. If it has one, the monitor does not sleep
 //! for good. If it has none, it takes one when its poll has ended, which wakes the monitor (*The
 //! monitor's sleep* in `permit/idle.rs`). If the monitor sleeps for good, it wakes up when a report
 //! is due.
 
+mod stack;
+mod teller;
+
 use std::{fmt, panic::Location, sync::Arc as StdArc, time::Duration};
 
+use ws_stack::SystemCall;
+
+pub use self::stack::StallStack;
+pub(super) use self::teller::Teller;
 use super::{Shared, processor::Peer, snapshots::Why};
 use crate::{
     cell::{Id, quietly},
@@ -58,7 +68,9 @@ impl fmt::Debug for Stall {
 /// A poll that holds its thread for long, at one of three moments: see [`StallPhase`], and
 /// [`Builder::on_stall`](crate::runtime::Builder::on_stall).
 ///
-/// `Display` says it in a sentence:
+/// `Display` says it in a sentence. Behind that there are lines with the
+/// [system call](Self::system_call) and the [stack](Self::stack) of the thread, except in the last
+/// report. To find the functions of the stack may take long the first time, see [`StallStack`].
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -66,13 +78,14 @@ impl fmt::Debug for Stall {
 ///
 /// let (tell, told) = mpsc::channel();
 /// let runtime = Builder::new()
-///     .on_stall(move |stall| _ = tell.send(stall.to_string()))
+///     .on_stall(move |stall| _ = tell.send(stall.clone()))
 ///     .build()?;
 /// let task = ws::task::Builder::new().name("report");
 /// let task = task.spawn_on(async move { told.recv() }, runtime.handle());
 /// // "task 1 "report", spawned at src/main.rs:9:17, blocks its thread for 100.6ms (CPU time 23.1µs)"
-/// let sentence = runtime.block_on(task).unwrap().unwrap();
-/// assert!(sentence.contains("\"report\""));
+/// let stall = runtime.block_on(task).unwrap().unwrap();
+/// let text = stall.to_string();
+/// assert!(text.lines().next().unwrap().contains("\"report\""));
 /// # Ok::<(), ws::runtime::BuildError>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -96,6 +109,11 @@ pub struct StallReport {
     pub cpu_time: Option<Duration>,
     /// Stalls that were not reported since the last report, for there were too many.
     pub suppressed: u64,
+    /// Where the thread is: the functions that it is in. In the last report there is none.
+    pub stack: StallStack,
+    /// The system call that blocks the thread, if one does. `None` also where the system does not
+    /// tell: it does on Linux.
+    pub system_call: Option<SystemCall>,
 }
 
 /// Which report of a stall this is.
@@ -149,7 +167,13 @@ impl fmt::Display for StallReport {
         if self.suppressed > 0 {
             write!(f, "; {} stalls before were not reported", self.suppressed)?;
         }
-        Ok(())
+        if self.phase == StallPhase::Ended {
+            return Ok(());
+        }
+        if let Some(call) = self.system_call {
+            write!(f, "\n      in the system call {call}")?;
+        }
+        write!(f, "\n{}", self.stack)
     }
 }
 
@@ -337,6 +361,7 @@ impl Reports {
         }
         self.began = Some(now);
         let header = task.header();
+        let (stack, system_call) = StallStack::of(shared, peer, ticks);
         let report = StallReport {
             id: header.id(),
             name: header.name().map(str::to_owned),
@@ -346,6 +371,8 @@ impl Reports {
             running_for: measured.running_for,
             cpu_time: measured.cpu_time,
             suppressed: std::mem::take(&mut self.suppressed),
+            stack,
+            system_call,
         };
         event!(shared, Stall, header, peer.index);
         // Before the hook, which may end the program.
@@ -360,13 +387,23 @@ impl Reports {
     }
 
     /// That of this P was reported, and goes on.
-    pub(crate) fn goes_on(&mut self, shared: &Shared, index: usize, now: u64, measured: Measured) {
-        let at = self.position(index);
+    pub(crate) fn goes_on(
+        &mut self,
+        shared: &Shared,
+        peer: &Peer,
+        ticks: u64,
+        now: u64,
+        measured: Measured,
+    ) {
+        let at = self.position(peer.index);
         let open = &mut self.open[at];
         if now >= open.repeats_at().max(next_after(self.repeated)) {
             self.repeated = Some(now);
             let suppressed = std::mem::take(&mut self.suppressed);
             open.report.update(StallPhase::GoesOn, measured, suppressed);
+            let (stack, system_call) = StallStack::of(shared, peer, ticks);
+            open.report.stack = stack;
+            open.report.system_call = system_call;
             send(shared, &open.report);
         }
     }
@@ -377,6 +414,8 @@ impl Reports {
         let mut report = self.open.swap_remove(at).report;
         let suppressed = std::mem::take(&mut self.suppressed);
         report.update(StallPhase::Ended, measured, suppressed);
+        report.stack = StallStack::none("the stall is over");
+        report.system_call = None;
         send(shared, &report);
     }
 
@@ -409,30 +448,9 @@ impl StallReport {
 }
 
 fn send(shared: &Shared, stall: &StallReport) {
-    macro_rules! warn {
-        ($message:literal) => {
-            tracing::warn!(
-                task.id = %stall.id,
-                task.name = stall.name.as_deref(),
-                spawned.at = %stall.location,
-                phase = ?stall.phase,
-                kind = ?stall.kind,
-                running_for = ?stall.running_for,
-                cpu_time = stall.cpu_time.map(tracing::field::debug),
-                suppressed = stall.suppressed,
-                $message
-            )
-        };
-    }
     match &shared.config.stall.hook {
         Some(hook) => quietly("the `on_stall` hook", || hook(stall)),
-        None => {
-            let event = || match stall.phase {
-                StallPhase::Begun | StallPhase::GoesOn => warn!("a task holds its thread for long"),
-                StallPhase::Ended => warn!("a task held its thread for long"),
-            };
-            shared.reports.tell(event, stall);
-        }
+        None => shared.tell_stall(stall),
     }
 }
 
@@ -452,6 +470,8 @@ mod tests {
             running_for: Duration::from_millis(20),
             cpu_time: Some(Duration::from_millis(1)),
             suppressed: 0,
+            stack: StallStack::none("a test"),
+            system_call: None,
         };
         let task = format!("task 7 \"slow\", spawned at {location}, ");
         let words = [
@@ -475,14 +495,14 @@ mod tests {
             stall.kind = kind;
             for phase in [StallPhase::Begun, StallPhase::GoesOn, StallPhase::Ended] {
                 stall.phase = phase;
-                let how = if phase == StallPhase::Ended {
-                    ended
+                let (how, stack) = if phase == StallPhase::Ended {
+                    (ended, "")
                 } else {
-                    goes_on
+                    (goes_on, "\n      no stack: a test")
                 };
                 assert_eq!(
                     stall.to_string(),
-                    format!("{task}{how} for 20ms (CPU time 1ms)")
+                    format!("{task}{how} for 20ms (CPU time 1ms){stack}")
                 );
             }
         }

@@ -225,13 +225,15 @@ impl Worker {
         self.try_run();
     }
 
-    /// Makes the thread known to the monitor, and ensures that there is a keeper.
+    /// Makes the thread known to the monitor and to reports of stalls, and ensures that there is a
+    /// keeper.
     fn settle_in(&self) {
         self.peer().flags.computes.store(false, Relaxed);
         self.peer()
             .thread
             .number
             .store(ThreadId::current().as_u32(), Relaxed);
+        ws_stack::register_thread();
         self.shared.ensure_keeper();
     }
 

@@ -7,6 +7,7 @@ mod common;
 mod a_greedy_task_yields;
 mod a_hook_that_blocks_holds_up_nobody;
 mod a_root_is_not_held_up;
+mod a_stall_shows_where_it_is;
 mod a_stuck_worker_holds_up_nobody;
 mod a_timer_fires_while_its_waker_is_cloned;
 mod a_waker_that_blocks_holds_up_nobody;

@@ -1,0 +1,130 @@
+//! Who tells of stalls, if no hook does.
+//!
+//! # *Reports are told elsewhere*
+//!
+//! To show a stack may take hundreds of milliseconds, and the monitor rescues blocked threads
+//! meanwhile. So a report with a stack is told by a thread of its own. It is started for the
+//! report, and ends when there is nothing more to tell, as the one that writes snapshots
+//! (`snapshots.rs`). The end of the runtime joins it.
+//!
+//! *Reports are told in their order.* While there is such a thread, it tells all of them, also
+//! those without a stack. Else the end of a stall would be told before its begin, and the limit of
+//! one line a second would leave out the begin.
+//!
+//! If the system refuses the thread, the monitor tells the report without its stack.
+//!
+//! Rejected: one thread for the whole life of a runtime. It would cost a thread where nothing ever
+//! stalls.
+//!
+//! A hook runs on the monitor's thread as ever. It can pass the report on.
+
+use std::collections::VecDeque;
+
+use super::{StallPhase, StallReport, StallStack};
+use crate::{
+    permit::phase::ShutdownEnv,
+    sched::Shared,
+    sync::{Arc, Mutex, thread},
+};
+
+/// Reports that wait, at most: a `tracing` subscriber may take for ever. There are two a second.
+const WAITING_MAX: usize = 32;
+
+/// The reports that wait to be told.
+#[derive(Debug, Default)]
+pub(in crate::sched) struct Teller {
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    /// A thread tells them.
+    tells: bool,
+    reports: VecDeque<StallReport>,
+}
+
+impl Shared {
+    /// Tells of a stall, here or on another thread.
+    pub(super) fn tell_stall(&self, report: &StallReport) {
+        let mut waiting = self.stall_teller.waiting.lock();
+        if !waiting.tells && !report.stack.is_some() {
+            drop(waiting);
+            return tell(self, report);
+        }
+        if waiting.reports.len() < WAITING_MAX {
+            waiting.reports.push_back(report.clone());
+        }
+        if std::mem::replace(&mut waiting.tells, true) {
+            return;
+        }
+        drop(waiting);
+        let shared = self.strong();
+        let builder = thread::Builder::new().name(format!("{}-stall", self.config.name));
+        let started = self.start(builder, move || {
+            // Also if a subscriber panics.
+            let over = Over(&shared);
+            while let Some(report) = over.next() {
+                tell(&shared, &report);
+            }
+            drop(over);
+            shared.join_the_one_before();
+        });
+        if started.is_err() {
+            let reports = {
+                let mut waiting = self.stall_teller.waiting.lock();
+                waiting.tells = false;
+                std::mem::take(&mut waiting.reports)
+            };
+            for mut report in reports {
+                report.stack = StallStack::none("no thread could be started to show it");
+                tell(self, &report);
+            }
+        }
+    }
+}
+
+/// The thread that tells.
+struct Over<'a>(&'a Arc<Shared>);
+
+impl Over<'_> {
+    /// None: it is over, and another report needs another thread.
+    fn next(&self) -> Option<StallReport> {
+        let mut waiting = self.0.stall_teller.waiting.lock();
+        let next = waiting.reports.pop_front();
+        waiting.tells = next.is_some();
+        next
+    }
+}
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.stall_teller.waiting.lock().tells = false;
+        }
+    }
+}
+
+fn tell(shared: &Shared, stall: &StallReport) {
+    macro_rules! warn {
+        ($message:literal) => {
+            tracing::warn!(
+                task.id = %stall.id,
+                task.name = stall.name.as_deref(),
+                spawned.at = %stall.location,
+                phase = ?stall.phase,
+                kind = ?stall.kind,
+                running_for = ?stall.running_for,
+                cpu_time = stall.cpu_time.map(tracing::field::debug),
+                suppressed = stall.suppressed,
+                system_call = stall.system_call.map(tracing::field::display),
+                stack = (stall.phase != StallPhase::Ended).then(|| tracing::field::display(&stall.stack)),
+                $message
+            )
+        };
+    }
+    let event = || match stall.phase {
+        StallPhase::Begun | StallPhase::GoesOn => warn!("a task holds its thread for long"),
+        StallPhase::Ended => warn!("a task held its thread for long"),
+    };
+    shared.reports.tell(event, stall);
+}

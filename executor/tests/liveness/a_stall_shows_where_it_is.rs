@@ -1,0 +1,144 @@
+//! L2: the report of a stall has the stack of its thread, up to the poll of the task, and the
+//! system call that blocks the thread. In debug builds and in release builds.
+//!
+//! It fails when `StallStack::of` does not capture, when `settle_in` in `sched/worker.rs` does not
+//! register the thread, and when `shown` in `sched/stall/stack.rs` shows the worker's frames.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+use crate::common;
+
+use std::{
+    hint::black_box,
+    io::Read,
+    os::unix::net::UnixStream,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc,
+    },
+    time::Duration,
+};
+
+use common::limited;
+use ws_executor::runtime::{Builder, Runtime, StallPhase, StallReport};
+
+const THRESHOLD: Duration = Duration::from_millis(20);
+
+fn reporting() -> (Runtime, mpsc::Receiver<StallReport>) {
+    let (tell, told) = mpsc::channel();
+    let builder = Builder::new().workers(1).stall_threshold(THRESHOLD);
+    let builder = builder.on_stall(move |stall| _ = tell.send(stall.clone()));
+    (builder.build().unwrap(), told)
+}
+
+/// The first report whose stack has that function. A thread may be on its way when a report is
+/// made; each further stall is another try.
+fn assert_shown(
+    function: &str,
+    call: Option<&str>,
+    stalls: impl Fn(&Runtime) -> Box<dyn FnOnce()>,
+) {
+    let (runtime, told) = reporting();
+    for attempt in 1.. {
+        let end = stalls(&runtime);
+        let stall = told.recv().unwrap();
+        assert_eq!(stall.phase, StallPhase::Begun);
+        end();
+        let over = told.iter().find(|stall| stall.phase == StallPhase::Ended);
+        let over = over.expect("the end is always told");
+        assert!(!over.stack.is_some() && over.system_call.is_none());
+        assert_eq!(over.to_string().lines().count(), 1, "{over}");
+        let named = |frame: &ws_executor::runtime::StackFrame| {
+            frame.function().is_some_and(|name| name.contains(function))
+        };
+        let called = stall.system_call.and_then(|call| call.name());
+        if called != call || !stall.stack.frames().iter().any(named) {
+            assert!(attempt < 20, "{stall}\n{:?}", stall.stack);
+            continue;
+        }
+        let text = stall.to_string();
+        let mut lines = text.lines();
+        assert!(lines.next().unwrap().starts_with("task "), "{text}");
+        if let Some(call) = call {
+            let line = format!("      in the system call {call}");
+            assert_eq!(lines.next(), Some(&*line), "{text}");
+        }
+        assert!(
+            text.contains("a_stall_shows_where_it_is.rs:"),
+            "no line of a file: {text}"
+        );
+        assert!(text.contains(" frames of the runtime"), "{text}");
+        let of_the_runtime = |name: &str| name.contains("worker::") || name.contains("cell::raw");
+        let mut frames = stall.stack.frames().iter();
+        assert!(
+            !frames.any(|frame| frame.function().is_some_and(of_the_runtime)),
+            "{text}"
+        );
+        break;
+    }
+}
+
+#[inline(never)]
+fn deep_in_a_lock(lock: &Mutex<()>) {
+    let _held = black_box(lock.lock());
+}
+
+#[test]
+fn of_a_lock() {
+    limited(|| {
+        assert_shown("deep_in_a_lock", Some("futex"), |runtime| {
+            let lock = Arc::new(Mutex::new(()));
+            let held = lock.clone();
+            let (tell, told) = mpsc::channel();
+            let (end, ends) = mpsc::channel::<()>();
+            let holder = std::thread::spawn(move || {
+                let _held = held.lock();
+                tell.send(()).unwrap();
+                _ = ends.recv();
+            });
+            told.recv().unwrap();
+            drop(runtime.spawn(async move { deep_in_a_lock(&lock) }));
+            Box::new(move || {
+                drop(end);
+                holder.join().unwrap();
+            })
+        });
+    });
+}
+
+#[inline(never)]
+fn deep_in_a_read(mut from: &UnixStream) {
+    assert_eq!(black_box(from.read(&mut [0])).unwrap(), 0);
+}
+
+#[test]
+fn of_a_read() {
+    limited(|| {
+        assert_shown("deep_in_a_read", Some("recvfrom"), |runtime| {
+            let (here, there) = UnixStream::pair().unwrap();
+            drop(runtime.spawn(async move { deep_in_a_read(&here) }));
+            Box::new(move || drop(there))
+        });
+    });
+}
+
+#[inline(never)]
+fn deep_in_a_sum(stop: &AtomicBool) -> u64 {
+    let mut sum = 0u64;
+    while !stop.load(Relaxed) {
+        sum = black_box(sum.wrapping_mul(3) + 1);
+    }
+    black_box(sum)
+}
+
+#[test]
+fn of_a_computation() {
+    limited(|| {
+        assert_shown("deep_in_a_sum", None, |runtime| {
+            let stop = Arc::new(AtomicBool::new(false));
+            let stops = stop.clone();
+            drop(runtime.spawn(async move { deep_in_a_sum(&stops) }));
+            Box::new(move || stop.store(true, Relaxed))
+        });
+    });
+}
