@@ -8,6 +8,7 @@
 //! | `join_cell.rs`, `joiner.rs` | the handle's side |
 //! | `live.rs` | the table of all live tasks |
 //! | `lost.rs` | which of them can never wake |
+//! | `traced.rs` | where it is suspended |
 //! | `scheduler.rs` | all that a task knows of its scheduler: one table of functions |
 //! | `meta.rs`, `id.rs` | its priority, name and place; its number |
 //! | `account.rs` | what it did so far |
@@ -29,6 +30,7 @@ mod raw;
 mod reference;
 mod scheduler;
 pub(crate) mod state;
+pub(crate) mod traced;
 
 pub use self::account::TaskAccount;
 pub(crate) use self::depth::ScopeBarrier;

@@ -22,6 +22,8 @@
     )
 )]
 
+#[cfg(not(ws_loom))]
+mod awaits;
 mod bit_set;
 #[cfg(not(ws_loom))]
 mod blocking;

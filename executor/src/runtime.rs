@@ -41,6 +41,7 @@ pub use self::{
 pub use crate::sched::{
     dump::{TaskDump, TaskState},
     lost::LostTask,
+    traces::{AwaitFrame, AwaitTree},
     waits::WaitsFor,
 };
 pub use crate::{

@@ -72,6 +72,8 @@ mod threads;
 #[cfg(not(ws_loom))]
 mod timers;
 #[cfg(not(ws_loom))]
+pub(crate) mod traces;
+#[cfg(not(ws_loom))]
 mod wait;
 #[cfg(not(ws_loom))]
 pub(crate) mod waits;

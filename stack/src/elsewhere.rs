@@ -18,16 +18,24 @@ pub(crate) fn register_thread() -> u32 {
     0
 }
 
-pub(crate) fn capture(_: u32, _: Duration) -> Look {
-    let why = if cfg!(feature = "unwind") {
+/// Why there is none.
+fn why() -> Why {
+    if cfg!(feature = "unwind") {
         Why::Unsupported
     } else {
         Why::NotBuilt
-    };
+    }
+}
+
+pub(crate) fn capture(_: u32, _: Duration) -> Look {
     Look {
         system_call: None,
-        stack: Err(NoStack(why)),
+        stack: Err(NoStack(why())),
     }
+}
+
+pub(crate) fn here(_: usize) -> Result<Raw, Why> {
+    Err(why())
 }
 
 pub(crate) fn name_of_call(_: i64) -> Option<&'static str> {

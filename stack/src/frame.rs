@@ -64,6 +64,12 @@ impl Frame {
         self.file.as_deref()
     }
 
+    /// The same as it is shown: without the folder in which the program runs, without that of the
+    /// registry's packages, and without the compiler's commit.
+    pub fn short_file(&self) -> Option<&str> {
+        self.file().map(shortened)
+    }
+
     /// The line in that file.
     pub fn line(&self) -> Option<u32> {
         self.line
@@ -82,10 +88,10 @@ impl fmt::Display for Frame {
             (None, Some(module)) => write!(f, "{:#x} in {module}", self.address)?,
             (None, None) => write!(f, "{:#x}", self.address)?,
         }
-        let Some(file) = &self.file else {
+        let Some(file) = self.short_file() else {
             return Ok(());
         };
-        write!(f, "\n        at {}", shortened(file))?;
+        write!(f, "\n        at {file}")?;
         match self.line {
             Some(line) => write!(f, ":{line}"),
             None => Ok(()),
@@ -93,11 +99,16 @@ impl fmt::Display for Frame {
     }
 }
 
-/// Without the folder in which the program runs, and without the compiler's commit.
+/// See [`Frame::short_file`].
 fn shortened(file: &str) -> &str {
     if let Some((_, rest)) = file
         .strip_prefix("/rustc/")
         .and_then(|rest| rest.split_once('/'))
+    {
+        return rest;
+    }
+    if let Some((_, rest)) = file.split_once("/registry/src/")
+        && let Some((_, rest)) = rest.split_once('/')
     {
         return rest;
     }
@@ -126,6 +137,8 @@ mod tests {
         assert_eq!(frame.to_string(), "poll");
         frame.file = Some("/rustc/0123abc/library/std/src/lib.rs".to_owned());
         assert_eq!(frame.to_string(), "poll\n        at library/std/src/lib.rs");
+        frame.file = Some("/home/me/.cargo/registry/src/an-index-1f/foo-0.1.2/src/a.rs".to_owned());
+        assert_eq!(frame.short_file(), Some("foo-0.1.2/src/a.rs"));
         let here = std::env::current_dir().unwrap().join("src/main.rs");
         frame.file = Some(here.to_str().unwrap().to_owned());
         frame.line = Some(7);

@@ -46,8 +46,8 @@
 //!    that are mapped. It touches the copy alone, never the stack of the thread.
 //! 4. *The names*, with the walk: debug information, else the symbol table, else an address.
 //!
-//! The first two steps take some 100 us of the asker's time. The last two read debug information, so
-//! the first time they may take hundreds of milliseconds. Hence they are apart.
+//! The first two steps take some 100 us of the asker's time. The last two read debug information,
+//! so the first time they may take hundreds of milliseconds. Hence they are apart.
 //!
 //! # Why it is safe
 //!
@@ -182,4 +182,27 @@ pub fn register_thread() -> u32 {
 /// thread at a time captures, and others wait for it within their limit.
 pub fn capture(thread: u32, limit: Duration) -> Look {
     system::capture(thread, limit)
+}
+
+/// Copies the stack of the calling thread, up to an address on it: that of a local variable of a
+/// function further out.
+///
+/// ```
+/// # if !cfg!(all(target_os = "linux", feature = "unwind")) { return }
+/// #[inline(never)]
+/// fn inner(up_to: usize) -> ws_stack::Captured {
+///     ws_stack::here(up_to).unwrap()
+/// }
+///
+/// let outermost = 0_u8;
+/// let captured = inner(std::ptr::from_ref(&outermost).addr());
+/// let frames = captured.resolve().frames();
+/// assert!(frames.iter().any(|frame| frame.function().is_some_and(|it| it.ends_with("inner"))));
+/// ```
+///
+/// # Errors
+///
+/// Where this crate does nothing, and if the memory of the process cannot be read.
+pub fn here(up_to: usize) -> Result<Captured, NoStack> {
+    system::here(up_to).map(Captured::new).map_err(NoStack)
 }

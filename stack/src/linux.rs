@@ -6,6 +6,7 @@
 //! | `proc.rs` | what does a thread do, and what is in its memory? |
 //! | `signal.rs` | how is a thread interrupted? (`unsafe` code) |
 //! | `alternate.rs` | where does the handler find room? (`unsafe` code) |
+//! | `own.rs` | and the stack of the calling thread? (`unsafe` code) |
 //! | `registers.rs` | what is in the registers? |
 //! | `module.rs` | which file is mapped at an address? |
 //! | `mapped.rs` | how is a file read? (`unsafe` code) |
@@ -20,6 +21,7 @@ mod frame_pointer;
 mod mapped;
 mod module;
 mod names;
+mod own;
 mod proc;
 mod registers;
 mod registry;
@@ -35,6 +37,7 @@ use proc::Activity;
 use registers::Registers;
 
 pub(crate) use calls::name_of_call;
+pub(crate) use own::here;
 pub(crate) use registry::register_thread;
 
 use crate::{Captured, Look, NoStack, Stack, SystemCall, no_stack::Why};

@@ -8,7 +8,8 @@
 //!
 //! A poll is measured if its worker says so: each one at the recorder's level `full`, a sample of
 //! them otherwise (*Measured polls* in `sched/measure.rs`). A measured poll that leaves the task
-//! idle has the next wake timed.
+//! idle has the next wake timed. Who wakes a task to have its poll traced says so here, too
+//! (`traced.rs`).
 //!
 //! *Invariant*: one thread at a time writes. It is the one that runs the task, until it settles the
 //! poll; or the waker that has moved the task from idle to queued, until it queues it. Each hands
@@ -75,13 +76,23 @@ pub(crate) struct Lane(u32);
 /// In the word of a lane: the next wake is timed. A poll sees it by the comparison that it makes
 /// anyway.
 const TIMED: u32 = 1 << 31;
+/// The same: the next poll is traced.
+const TRACED: u32 = 1 << 30;
+
+/// What there is to note of a poll, beside that it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moved {
+    /// The ticks of the wake before it, if that was timed.
+    pub(crate) woken_at: Option<u64>,
+    pub(crate) is_traced: bool,
+}
 
 impl Lane {
     /// Polled nowhere yet, or by a thread that is no P's.
     pub(crate) const NONE: Self = Self(0);
 
     pub(crate) fn of(processor: usize) -> Self {
-        Self((processor as u32 + 1) & !TIMED)
+        Self((processor as u32 + 1) & !(TIMED | TRACED))
     }
 }
 
@@ -148,22 +159,30 @@ impl Account {
         self.lane.load(Relaxed) != lane.0
     }
 
-    /// The poll is on another P than the last one, or its wake was timed. Returns the ticks of that
-    /// wake.
-    pub(crate) fn moves_to(&self, lane: Lane) -> Option<u64> {
+    /// The poll is on another P than the last one, or its wake was timed, or it is to be traced.
+    pub(crate) fn moves_to(&self, lane: Lane) -> Moved {
         let before = self.lane.load(Relaxed);
         self.lane.store(lane.0, Relaxed);
-        if before & !TIMED != lane.0 && before & !TIMED != Lane::NONE.0 {
+        let from = before & !(TIMED | TRACED);
+        if from != lane.0 && from != Lane::NONE.0 {
             let moves = self.wakes_and_moves.load(Relaxed) & MOVES;
             add(&self.wakes_and_moves, u64::from(moves < MOVES));
         }
-        if before & TIMED == 0 {
-            return None;
+        let timed = (before & TIMED != 0).then(|| self.get_measured()).flatten();
+        let woken_at = timed.map_or(0, |measured| {
+            let woken_at = measured.woken_at.load(Relaxed);
+            measured.woken_at.store(0, Relaxed);
+            woken_at
+        });
+        Moved {
+            woken_at: (woken_at != 0).then_some(woken_at),
+            is_traced: before & TRACED != 0,
         }
-        let measured = self.get_measured()?;
-        let woken_at = measured.woken_at.load(Relaxed);
-        measured.woken_at.store(0, Relaxed);
-        (woken_at != 0).then_some(woken_at)
+    }
+
+    /// The next poll is traced. For a waker that is about to queue the task.
+    pub(super) fn trace(&self) {
+        self.lane.store(self.lane.load(Relaxed) | TRACED, Relaxed);
     }
 
     /// The poll is over and took so long; the next wake is to be timed.
@@ -353,10 +372,8 @@ mod tests {
     /// A poll on this P. Returns the ticks of the wake before it, if that was timed.
     fn poll(account: &Account, processor: usize) -> Option<u64> {
         let lane = Lane::of(processor);
-        account
-            .begins_poll(lane)
-            .then(|| account.moves_to(lane))
-            .flatten()
+        let moved = account.begins_poll(lane).then(|| account.moves_to(lane));
+        moved.and_then(|moved| moved.woken_at)
     }
 
     #[test]

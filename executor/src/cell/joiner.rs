@@ -129,8 +129,7 @@ impl JoinerSlot {
 
 impl Drop for JoinerSlot {
     fn drop(&mut self) {
-        // SAFETY: no other thread has it.
-        drop(unsafe { self.take() });
+        drop(NonNull::new(*self.word.get_mut()).map(Joiner));
     }
 }
 

@@ -48,7 +48,7 @@ use super::{
     joiner::JoinerSlot,
     live::Removed,
     meta::{DEFAULT_PRIORITY, Extra, Meta},
-    reference::{TaskRef, WAKER, task_of},
+    reference::{TRACING_WAKER, TaskRef, WAKER, task_of},
     scheduler::SchedulerHandle,
     state::{Settle, Snapshot, State},
 };
@@ -450,8 +450,8 @@ impl Task {
     ///
     /// After a poll that is not ready, and before another thread may run the task, `polled` is
     /// called. If it says that the task goes on, it is as if the task had been woken during the
-    /// poll.
-    pub(crate) fn run(
+    /// poll. A `TRACED` poll has a waker that tells where it is cloned (`traced.rs`).
+    pub(crate) fn run<const TRACED: bool>(
         self,
         now_ms: impl FnOnce() -> u32,
         polled: impl FnOnce(&Header) -> bool,
@@ -465,7 +465,8 @@ impl Task {
         // SAFETY: the waker lends the runner's hold on the cell; it is never dropped, so it takes
         // no reference, and it does not outlive this call.
         let waker = ManuallyDrop::new(unsafe {
-            Waker::from_raw(RawWaker::new(ptr.as_ptr().cast(), &WAKER))
+            let table = if TRACED { &TRACING_WAKER } else { &WAKER };
+            Waker::from_raw(RawWaker::new(ptr.as_ptr().cast(), table))
         });
         // SAFETY: we hold the `Task`, and it is not done.
         if let Some(ended) = unsafe { (header.vtable.poll)(ptr, &mut Context::from_waker(&waker)) }
@@ -487,7 +488,7 @@ impl Task {
 
     /// The same where no worker runs it.
     pub(crate) fn run_apart(self) -> Outcome {
-        self.run(|| 0, |_| false)
+        self.run::<false>(|| 0, |_| false)
     }
 
     /// Drops the future instead of polling it.

@@ -17,6 +17,7 @@ use super::{
     live::Reference,
     raw::{Header, Task},
     state::Wake,
+    traced,
 };
 use crate::queue::Item;
 
@@ -146,6 +147,14 @@ pub(super) fn schedule(task: Task) {
 pub(super) static WAKER: RawWakerVTable =
     RawWakerVTable::new(waker_clone, waker_wake, waker_wake_by_ref, waker_drop);
 
+/// The same for the waker of a traced poll, which tells where it is cloned: see `traced.rs`.
+pub(super) static TRACING_WAKER: RawWakerVTable = RawWakerVTable::new(
+    tracing_waker_clone,
+    waker_wake,
+    waker_wake_by_ref,
+    waker_drop,
+);
+
 /// The [address](Task::address) of the task that a waker wakes, unless it is a foreign one, such as
 /// one that a combinator has put in between.
 #[inline]
@@ -170,6 +179,12 @@ unsafe fn waker_clone(data: *const ()) -> RawWaker {
     // SAFETY: by the contract of `RawWakerVTable` the waker is alive, and so the cell is.
     unsafe { waker_header(data).as_ref() }.state.add_reference();
     RawWaker::new(data, &WAKER)
+}
+
+unsafe fn tracing_waker_clone(data: *const ()) -> RawWaker {
+    traced::note_place();
+    // SAFETY: the contract is the same.
+    unsafe { waker_clone(data) }
 }
 
 unsafe fn waker_wake(data: *const ()) {

@@ -151,7 +151,7 @@ impl World {
     /// Polls what is queued once, which goes on by itself if it is not ready.
     fn run_and_go_on(&self) {
         let Some(task) = self.pop() else { return };
-        match task.run(|| 0, |_| true) {
+        match task.run::<false>(|| 0, |_| true) {
             Outcome::Requeue(task) => self.push(task),
             Outcome::Done(Ended::Well) => {}
             outcome => panic!("it goes on, and was {outcome:?}"),

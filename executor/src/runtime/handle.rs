@@ -197,7 +197,7 @@ impl Handle {
     }
 
     /// The tasks that can never wake: they are idle, and nothing has a waker of them, in no socket,
-    /// no timer, no channel and no other library; or all who have one are lost as well, as tasks
+    /// no timer, no channel and no other library. Or all who have one are lost as well, as tasks
     /// that wait for each other's handles. Only an abort or the end of the runtime can end them.
     ///
     /// None is named that could still be woken. One that waits for itself through a channel or a

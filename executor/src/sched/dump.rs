@@ -2,7 +2,10 @@
 
 use std::{fmt, panic::Location, time::Duration};
 
-use super::waits::{Waits, WaitsFor};
+use super::{
+    traces::AwaitTree,
+    waits::{Waits, WaitsFor},
+};
 use crate::cell::{Id, TaskAccount, TaskRef};
 
 /// What a task was doing at the moment of a [`Handle::dump`](crate::runtime::Handle::dump).
@@ -57,6 +60,8 @@ pub struct TaskDump {
     /// If it is idle: what the runtime knows that has a waker of it. It may wait for something else
     /// besides, such as a channel.
     pub waits_for: Vec<WaitsFor>,
+    /// Where it is suspended, if that was [asked for](crate::runtime::Handle::dump_awaits).
+    pub awaits: Option<AwaitTree>,
 }
 
 impl TaskDump {
@@ -89,6 +94,7 @@ impl TaskDump {
             parent: header.account().parent(header.id()),
             account,
             waits_for,
+            awaits: None,
         }
     }
 }

@@ -76,6 +76,17 @@ pub(super) struct Watched {
 
 /// Who looks at a poll. A type each, so that a poll that nobody looks at is compiled without it.
 pub(super) trait Watch {
+    /// Runs the task.
+    #[inline(always)]
+    fn run(
+        &self,
+        task: Task,
+        now_ms: impl FnOnce() -> u32,
+        polled: impl FnOnce(&Header) -> bool,
+    ) -> Outcome {
+        task.run::<false>(now_ms, polled)
+    }
+
     /// The poll has left the task without an output, and is not settled yet.
     fn poll_ended(&self, worker: &Worker, header: &Header);
     /// The poll is over, and what became of it is this.
@@ -118,6 +129,28 @@ impl Watch for Watched {
         if self.is_recorded {
             worker.note_end(self.id, outcome, ended);
         }
+    }
+}
+
+/// The poll is traced as well: see `cell/traced.rs`.
+pub(super) struct Traced(pub(super) Watched);
+
+impl Watch for Traced {
+    fn run(
+        &self,
+        task: Task,
+        now_ms: impl FnOnce() -> u32,
+        polled: impl FnOnce(&Header) -> bool,
+    ) -> Outcome {
+        task.run::<true>(now_ms, polled)
+    }
+
+    fn poll_ended(&self, worker: &Worker, header: &Header) {
+        self.0.poll_ended(worker, header);
+    }
+
+    fn poll_is_over(&self, worker: &Worker, outcome: &Outcome) {
+        self.0.poll_is_over(worker, outcome);
     }
 }
 
@@ -173,15 +206,16 @@ impl Worker {
         }
     }
 
-    /// A poll of the task begins, and its last one was on another P, or its wake was timed.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn moves_here(&self, header: &Header) {
-        if let Some(woken_at) = header.account().moves_to(self.p.lane) {
+    /// A poll of the task begins that is on another P than the last one, or after a wake that was
+    /// timed, or that is to be traced. Returns whether it is the last.
+    pub(super) fn moves_here(&self, header: &Header) -> bool {
+        let moved = header.account().moves_to(self.p.lane);
+        if let Some(woken_at) = moved.woken_at {
             let ns = self.span_ns(woken_at, self.ticks());
             header.account().waited(ns);
             self.p.peer.times.waits.add(ns);
         }
+        moved.is_traced
     }
 
     /// The thread has stolen, just now.

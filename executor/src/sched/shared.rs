@@ -20,6 +20,7 @@ use super::{
     stall::Teller,
     threads::RuntimeThreads,
     timers::Time,
+    traces::Traces,
     wait::Io,
 };
 use crate::{
@@ -61,6 +62,7 @@ pub(crate) struct Shared {
     pub(super) stall_teller: Teller,
     pub(crate) monitor: Signals,
     pub(super) watched_root: WatchedRoot,
+    pub(super) traces: Traces,
 }
 
 /// The queues of all threads.
@@ -132,6 +134,7 @@ impl Shared {
                 stall_teller: Teller::default(),
                 monitor: Signals::default(),
                 watched_root: WatchedRoot::default(),
+                traces: Traces::default(),
                 config,
             }
         }))

@@ -15,7 +15,7 @@ use ws_reactor::ThreadId;
 
 use super::{
     Root, Shared,
-    measure::{Unwatched, Watch},
+    measure::{Traced, Unwatched, Watch, Watched},
     nested::Nested,
     processor::{Peer, Processor, attention},
     search::SeenOfOthers,
@@ -24,7 +24,7 @@ use super::{
 use crate::{
     branch::{self, Branch, BranchDeque},
     budget,
-    cell::{Ended, Header, Outcome, Task},
+    cell::{Ended, Header, Outcome, Task, traced},
     no_unwind::NoUnwind,
     note::event,
     park::Parker,
@@ -276,8 +276,10 @@ impl Worker {
     /// Polls a task, and puts it where it belongs.
     pub(super) fn poll(&self, task: Task) {
         let peer = self.peer();
-        if peer.counters.polls.get() >= peer.watch_from.load(Relaxed) {
-            self.poll_and_watch(task);
+        let is_due = peer.counters.polls.get() >= peer.watch_from.load(Relaxed);
+        let has_moved = task.header().account().begins_poll(self.p.lane);
+        if is_due | has_moved {
+            self.poll_and_watch(task, has_moved);
         } else {
             self.poll_as(task, Unwatched);
         }
@@ -285,12 +287,25 @@ impl Worker {
 
     #[cold]
     #[inline(never)]
-    fn poll_and_watch(&self, task: Task) {
+    fn poll_and_watch(&self, task: Task, has_moved: bool) {
+        let is_traced = has_moved && self.moves_here(task.header());
         let watched = self.watch(&task);
-        self.poll_as(task, watched);
+        if is_traced {
+            self.poll_and_trace(task, watched);
+        } else {
+            self.poll_as(task, watched);
+        }
     }
 
-    /// Compiled twice: a poll that is looked at, and one that is not.
+    #[cold]
+    #[inline(never)]
+    fn poll_and_trace(&self, task: Task, watched: Watched) {
+        let id = task.header().id();
+        let ((), places) = traced::collect(|| self.poll_as(task, Traced(watched)));
+        self.shared.traces.answer(id, places);
+    }
+
+    /// Compiled for each way in which a poll is looked at, or is not.
     #[inline(always)]
     fn poll_as<W: Watch>(&self, task: Task, watch: W) {
         self.found_work();
@@ -301,9 +316,6 @@ impl Worker {
             .running
             .store(task.header().address(), Relaxed);
         p.poll.id.set(task.header().id().as_u64());
-        if task.header().account().begins_poll(p.lane) {
-            self.moves_here(task.header());
-        }
         let (pinned, may_fork) = task.header().ways();
         let carried = pinned && task.header().is_carried();
         let address = Some(task.address());
@@ -312,7 +324,7 @@ impl Worker {
             watch.poll_ended(self, header);
             p.poll.goes_on.get() == address
         };
-        let outcome = budget::with_budget(|| task.run(|| p.clocks.now_ms.get(), polled));
+        let outcome = budget::with_budget(|| watch.run(task, || p.clocks.now_ms.get(), polled));
         p.poll.may_fork.set(None);
         // Also if the poll ended its task. That of a task below this one stays: that is in the
         // middle of its poll.

@@ -278,7 +278,7 @@ impl World {
         let is_polled = !self.model.borrow().cancelled;
         self.model.borrow_mut().phase = Phase::Running;
         self.script.replace((acts.to_vec(), end));
-        let outcome = task.run(|| 0, |_| end == End::GoesOn);
+        let outcome = task.run::<false>(|| 0, |_| end == End::GoesOn);
         if let Some(payload) = self.failed.take() {
             resume_unwind(payload);
         }

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod a_dump_shows_where_tasks_wait;
 mod a_local_set_runs_where_it_is_polled;
 mod a_task_has_an_account;
 mod a_task_knows_who_it_is;

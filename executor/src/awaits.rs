@@ -1,0 +1,69 @@
+//! A dump that takes time: see `sched/traces.rs`.
+
+use std::{
+    future::{Future, poll_fn},
+    time::Duration,
+};
+
+use crate::{
+    runtime::{Handle, TaskDump},
+    time::timeout,
+};
+
+impl Handle {
+    /// The same as [`dump`](Self::dump), with the place where each idle task is suspended, as a
+    /// tree of the functions that wait: [`TaskDump::awaits`]. It takes `limit` at most.
+    ///
+    /// Each idle task is polled once more, by a worker and as after any wake, with a waker that
+    /// notes where it is cloned. So it says where any future waits, of whatever library. A task
+    /// that was not idle, or was not polled within the limit, has no tree. There is none either
+    /// where [stall reports](crate::runtime::Builder::on_stall) have no stack: then
+    /// [`AwaitTree::error`](crate::runtime::AwaitTree::error) says why.
+    ///
+    /// It is for a look at a program that hangs, and not for each second: a poll of every task, and
+    /// some 50 us for each place in which one waits.
+    ///
+    /// # Panics
+    ///
+    /// If it is awaited outside of a runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// The tasks are polled in any case. Nothing else happens.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// async fn waits_for_a_day() {
+    ///     ws::time::sleep(Duration::from_secs(24 * 3600)).await;
+    /// }
+    ///
+    /// # let runtime = ws::runtime::Runtime::new().unwrap();
+    /// # runtime.block_on(async {
+    /// let task = ws::spawn(waits_for_a_day());
+    /// # while ws::runtime::Handle::current().dump()[0].account.idle_for.is_none() { ws::task::yield_now().await }
+    /// let dump = ws::runtime::Handle::current().dump_awaits(Duration::from_secs(60)).await;
+    /// let tree = dump[0].awaits.as_ref().unwrap();
+    /// # if tree.error().is_some() { return }
+    /// assert!(tree.to_string().contains("waits_for_a_day"), "{tree}");
+    /// # drop(task);
+    /// # });
+    /// ```
+    pub fn dump_awaits(
+        &self,
+        limit: Duration,
+    ) -> impl Future<Output = Vec<TaskDump>> + Send + 'static {
+        let shared = self.shared().clone();
+        async move {
+            let ask = shared.trace_idle();
+            // Also if it is not over: what has come so far is shown.
+            let _ = timeout(limit, poll_fn(|cx| ask.poll(cx))).await;
+            let mut trees = ask.take();
+            let mut dump = shared.dump();
+            for task in &mut dump {
+                task.awaits = trees.remove(&task.id);
+            }
+            dump
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Await trees: who asks for them, and what they got.
+//!
+//! An ask names the tasks that were idle. Each of them is woken to have its next poll traced
+//! (`cell/traced.rs`), and the thread that polls it answers. Several asks may wait for the same
+//! poll. A task that is aborted instead answers as well, with nothing, since that takes a step on a
+//! worker, too.
+//!
+//! *No ask waits for an answer that does not come*: a task has an entry here if it is queued to be
+//! traced, or that step runs, and only then. The task is woken under the lock, so an answer finds
+//! the entry; the wake queues the task and runs nothing.
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+};
+
+use super::Shared;
+use crate::cell::{Id, TaskRef, traced::Place};
+
+/// Where a task is suspended: the functions of its future that wait, from the outermost one to
+/// those that wait for something.
+///
+/// `Display` shows it as a tree, a line for each function with its place. It reads debug
+/// information, so the first one may take hundreds of milliseconds, and names and lines are there
+/// as far as the program was built with them. See
+/// [`Handle::dump_awaits`](crate::runtime::Handle::dump_awaits).
+#[derive(Clone, Debug)]
+pub struct AwaitTree {
+    places: Arc<Vec<Place>>,
+}
+
+/// A function of an [`AwaitTree`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AwaitFrame {
+    /// How many functions of the tree are above it.
+    pub depth: usize,
+    /// Its name.
+    pub function: String,
+    /// Its source file, if it is known.
+    pub file: Option<String>,
+    /// The line in that file where it waits.
+    pub line: Option<u32>,
+}
+
+impl AwaitTree {
+    /// The functions, each before those that it waits for.
+    pub fn frames(&self) -> Vec<AwaitFrame> {
+        let (mut tree, mut before) = (Vec::new(), Vec::new());
+        for place in self.places.iter().flatten() {
+            let way = way(place.resolve().frames());
+            // Each place has a line of its own.
+            let most = way.len().saturating_sub(1);
+            let is_same = |(a, b): &(&AwaitFrame, &AwaitFrame)| a == b;
+            let shared = way.iter().zip(&before).take_while(is_same).count();
+            tree.extend_from_slice(&way[shared.min(most)..]);
+            before = way;
+        }
+        tree
+    }
+
+    /// Why a part of it is not known, if it is not.
+    pub fn error(&self) -> Option<String> {
+        let error = |place: &Place| place.as_ref().err().map(ToString::to_string);
+        self.places.iter().find_map(error)
+    }
+}
+
+/// From the poll of the task to the place where a waker was cloned, without what every future has
+/// around it.
+fn way(frames: &[ws_stack::Frame]) -> Vec<AwaitFrame> {
+    /// The function that polls a task's future.
+    const OUTERMOST: &str = "ws_executor::cell::raw::poll";
+    const LEFT_OUT: [&str; 8] = [
+        "core::",
+        "<core::",
+        "std::",
+        "<std::",
+        "alloc::",
+        "<alloc::",
+        "ws_stack::",
+        "ws_executor::cell::",
+    ];
+    let inside = frames.iter().take_while(|frame| {
+        let function = frame.function().unwrap_or_default();
+        !function.starts_with(OUTERMOST)
+    });
+    let mut way: Vec<_> = inside
+        .filter_map(|frame| {
+            let function = frame.function()?;
+            let is_left_out = LEFT_OUT.iter().any(|prefix| function.starts_with(prefix));
+            (!is_left_out).then(|| AwaitFrame {
+                depth: 0,
+                function: function.to_owned(),
+                file: frame.short_file().map(str::to_owned),
+                line: frame.line(),
+            })
+        })
+        .collect();
+    way.reverse();
+    // Of our own functions at the inner end, only what the program has called.
+    let is_ours = |frame: &&AwaitFrame| frame.function.trim_start_matches('<').starts_with("ws_");
+    let ours = way.iter().rev().take_while(is_ours).count();
+    way.truncate(way.len() - ours.saturating_sub(1));
+    for (depth, frame) in way.iter_mut().enumerate() {
+        frame.depth = depth;
+    }
+    way
+}
+
+impl fmt::Display for AwaitTree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let frames = self.frames();
+        if frames.is_empty() {
+            let error = self.error();
+            let error = error
+                .as_deref()
+                .unwrap_or("its last poll has cloned no waker");
+            return write!(f, "(not known: {error})");
+        }
+        for (number, frame) in frames.iter().enumerate() {
+            if number > 0 {
+                f.write_str("\n")?;
+            }
+            let indent = 2 * frame.depth;
+            write!(f, "{:indent$}{}", "", frame.function)?;
+            if let Some(file) = &frame.file {
+                write!(f, " at {file}")?;
+            }
+            if let Some(line) = frame.line {
+                write!(f, ":{line}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Who waits for traced polls, by task.
+#[derive(Debug, Default)]
+pub(crate) struct Traces {
+    asks: Mutex<HashMap<Id, Vec<Arc<Ask>>>>,
+}
+
+/// One who asks.
+#[derive(Debug, Default)]
+pub(crate) struct Ask {
+    state: Mutex<AskState>,
+}
+
+#[derive(Debug, Default)]
+struct AskState {
+    /// How many answers are to come.
+    left: usize,
+    trees: HashMap<Id, AwaitTree>,
+    waker: Option<Waker>,
+}
+
+/// A panic leaves nothing half done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Ask {
+    /// Whether all answers have come.
+    pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<()> {
+        let mut state = lock(&self.state);
+        if state.left == 0 {
+            return Poll::Ready(());
+        }
+        state.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// What has come so far.
+    pub(crate) fn take(&self) -> HashMap<Id, AwaitTree> {
+        std::mem::take(&mut lock(&self.state).trees)
+    }
+
+    fn awaits_one_more(&self) {
+        lock(&self.state).left += 1;
+    }
+
+    fn is_told(&self, answer: Option<(Id, AwaitTree)>) {
+        let mut state = lock(&self.state);
+        state.left -= 1;
+        state.trees.extend(answer);
+        let waker = if state.left == 0 {
+            state.waker.take()
+        } else {
+            None
+        };
+        drop(state);
+        if let Some(waker) = waker {
+            crate::cell::wake_quietly(waker);
+        }
+    }
+}
+
+impl Traces {
+    /// A task was polled and traced, or it has ended instead.
+    pub(crate) fn answer(&self, id: Id, places: Vec<Place>) {
+        let asks = lock(&self.asks).remove(&id).unwrap_or_default();
+        let tree = AwaitTree {
+            places: Arc::new(places),
+        };
+        for ask in asks {
+            ask.is_told(Some((id, tree.clone())));
+        }
+    }
+
+    /// Has the task's next poll traced, if it is idle.
+    fn trace(&self, ask: &Arc<Ask>, task: &TaskRef) {
+        ask.awaits_one_more();
+        let mut asks = lock(&self.asks);
+        match asks.entry(task.header().id()) {
+            Entry::Occupied(mut entry) => entry.get_mut().push(ask.clone()),
+            Entry::Vacant(entry) if task.wake_traced() => _ = entry.insert(vec![ask.clone()]),
+            Entry::Vacant(_) => {
+                drop(asks);
+                ask.is_told(None);
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Has the next poll of each idle task traced.
+    pub(crate) fn trace_idle(&self) -> Arc<Ask> {
+        let ask = Arc::new(Ask::default());
+        // One more than there are, so that it is not over before all are asked.
+        ask.awaits_one_more();
+        let mut idle = Vec::new();
+        self.for_each_live(|task| {
+            let header = task.header();
+            if header.snapshot().is_idle() && !header.is_carrier() {
+                idle.push(task);
+            }
+        });
+        for task in idle {
+            self.traces.trace(&ask, &task);
+        }
+        ask.is_told(None);
+        ask
+    }
+}
