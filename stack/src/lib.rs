@@ -46,8 +46,8 @@
 //!    that are mapped. It touches the copy alone, never the stack of the thread.
 //! 4. *The names*, with the walk: debug information, else the symbol table, else an address.
 //!
-//! The first two steps take some 100 us of the asker's time. The last two read debug information, so
-//! the first time they may take hundreds of milliseconds. Hence they are apart.
+//! The first two steps take some 100 us of the asker's time. The last two read debug information,
+//! so the first time they may take hundreds of milliseconds. Hence they are apart.
 //!
 //! # Why it is safe
 //!
