@@ -97,8 +97,8 @@
 //! - *Bounds from `pthread_getattr_np`, and plain reads in the handler*: a thread may be on another
 //!   stack (coroutines, `stacker`), and the sanitizer's red zones have to be kept out.
 //! - *`process_vm_readv`*: the same answer, but sandboxes refuse it, or kill the process for it.
-//! - *The crate `backtrace`* for the names: it finds modules anew on each use, and brings
-//!   decompression and two crates more.
+//! - *The crate `backtrace`* for the names: the walk needs `gimli` and `object` all the same, and
+//!   `backtrace` brings three crates more, for compressed debug information.
 //!
 //! # Where it works
 //!

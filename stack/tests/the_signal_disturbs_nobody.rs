@@ -12,11 +12,12 @@
 mod support;
 
 use std::{
+    ffi::c_void,
     hint::black_box,
     io, mem, ptr,
     sync::{
         Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed},
     },
     thread,
     time::Duration,
@@ -195,5 +196,65 @@ fn the_last_error_is_kept() {
         drop(end);
         subject.handle.join().unwrap();
     });
+    drop(handlers);
+}
+
+/// A thread that std has not started has no alternate stack of its own, and this one has less room
+/// left than the frame of a signal needs. Without `AlternateStack` the process ends here.
+#[test]
+fn a_thread_without_room_has_room_for_the_handler() {
+    static THREAD: AtomicU32 = AtomicU32::new(0);
+    static STOP: AtomicBool = AtomicBool::new(false);
+    /// Bytes that are left: enough for a loop, and not for a signal.
+    const LEFT: usize = 1_200;
+
+    #[inline(never)]
+    fn descends(end: usize, thread: u32) {
+        let local = black_box(0u64);
+        if (&raw const local).addr() > end + LEFT {
+            descends(end, thread);
+        } else {
+            THREAD.store(thread, Relaxed);
+            while !STOP.load(Relaxed) {
+                std::hint::spin_loop();
+            }
+        }
+        black_box(local);
+    }
+
+    extern "C" fn run(_: *mut c_void) -> *mut c_void {
+        let thread = ws_stack::register_thread();
+        let (mut start, mut size) = (ptr::null_mut(), 0);
+        // SAFETY: the attributes are those of this thread, and are given back.
+        unsafe {
+            let mut attributes = mem::zeroed();
+            libc::pthread_getattr_np(libc::pthread_self(), &raw mut attributes);
+            libc::pthread_attr_getstack(&raw const attributes, &raw mut start, &raw mut size);
+            libc::pthread_attr_destroy(&raw mut attributes);
+        }
+        descends(start.addr(), thread);
+        ptr::null_mut()
+    }
+
+    let handlers = HANDLERS.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: the attributes are valid until the thread has begun, and it is joined.
+    let thread = unsafe {
+        let mut attributes = mem::zeroed();
+        let mut thread = mem::zeroed();
+        libc::pthread_attr_init(&raw mut attributes);
+        libc::pthread_attr_setstacksize(&raw mut attributes, 128 * 1024);
+        let result =
+            libc::pthread_create(&raw mut thread, &raw const attributes, run, ptr::null_mut());
+        assert_eq!(result, 0);
+        thread
+    };
+    let end = Stop(&STOP);
+    let number = eventually(|| Some(THREAD.load(Relaxed)).filter(|thread| *thread != 0));
+    for _ in 0..REPORTS {
+        drop(capture(number, LIMIT).stack.unwrap());
+    }
+    drop(end);
+    // SAFETY: it was not joined before.
+    unsafe { libc::pthread_join(thread, ptr::null_mut()) };
     drop(handlers);
 }

@@ -32,14 +32,15 @@ fn reporting() -> (Runtime, mpsc::Receiver<StallReport>) {
 }
 
 /// The first report whose stack has that function. A thread may be on its way when a report is
-/// made; each further stall is another try.
+/// made; so there are some tries.
 fn assert_shown(
     function: &str,
     call: Option<&str>,
     stalls: impl Fn(&Runtime) -> Box<dyn FnOnce()>,
 ) {
-    let (runtime, told) = reporting();
     for attempt in 1.. {
+        // There is one such report a second of a runtime.
+        let (runtime, told) = reporting();
         let end = stalls(&runtime);
         let stall = told.recv().unwrap();
         assert_eq!(stall.phase, StallPhase::Begun);

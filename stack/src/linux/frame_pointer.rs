@@ -16,8 +16,8 @@
 //!
 //! After that the stack pointer stays, until the function ends. In the call that it is in, the
 //! stack pointer is known. So the frame pointer is as much above it as the begin of the function
-//! has subtracted. The word above that is the return address. If it is not behind a call
-//! instruction, the answer is none.
+//! has subtracted. The word above that is the return address. If it is none, the walk ends there:
+//! it is in no code of a file.
 //!
 //! Rejected: to search the stack upwards for what looks like a return address. Such words also stay
 //! behind from calls that have returned.

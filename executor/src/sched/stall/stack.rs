@@ -16,6 +16,8 @@
 //!
 //! Rejected: a marker as in std, `__rust_begin_short_backtrace`. It would be one more call in each
 //! poll.
+//!
+//! Checked by `tests/liveness/a_stall_shows_where_it_is.rs`.
 
 use std::{fmt, time::Duration};
 

@@ -17,6 +17,8 @@
 //! stalls.
 //!
 //! A hook runs on the monitor's thread as ever. It can pass the report on.
+//!
+//! Checked by `tests/reports_reach_stderr.rs`.
 
 use std::collections::VecDeque;
 
