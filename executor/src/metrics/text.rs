@@ -107,6 +107,24 @@ const OF_RUNTIME: &[Number<Metrics>] = &[
     ),
 ];
 
+impl Metrics {
+    /// All counters of the runtime, by their names.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        OF_RUNTIME
+            .iter()
+            .map(|number| (number.name, (number.value)(self)))
+    }
+}
+
+impl ProcessorMetrics {
+    /// All counters of the P, by their names.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        OF_PROCESSORS
+            .iter()
+            .map(|number| (number.name, (number.value)(self)))
+    }
+}
+
 /// Two tables: the runtime, and a row for each P.
 ///
 /// ```

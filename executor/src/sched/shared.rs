@@ -13,6 +13,7 @@ use super::{
     dump::TaskDump,
     inject::Foreign,
     processor::{Peer, Processor, attention},
+    shown::Shown,
     shutdown::End,
     signals::Signals,
     snapshots::SnapshotFiles,
@@ -56,6 +57,7 @@ pub(crate) struct Shared {
     pub(crate) reports: Reporter,
     pub(super) recorder: crate::recorder::Recorder,
     pub(super) snapshots: SnapshotFiles,
+    pub(super) shown: Shown,
     pub(crate) monitor: Signals,
 }
 
@@ -125,6 +127,7 @@ impl Shared {
                 reports: Reporter::new(config.reports),
                 recorder,
                 snapshots: SnapshotFiles::new(config.snapshots.clone()),
+                shown: Shown::default(),
                 monitor: Signals::default(),
                 config,
             }

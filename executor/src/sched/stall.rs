@@ -424,6 +424,7 @@ fn send(shared: &Shared, stall: &StallReport) {
             )
         };
     }
+    shared.keep_stall(stall);
     match &shared.config.stall.hook {
         Some(hook) => quietly("the `on_stall` hook", || hook(stall)),
         None => {
