@@ -123,6 +123,8 @@ pub mod hickory;
 pub mod hyper;
 #[cfg(feature = "hyper-util")]
 pub mod hyper_util;
+#[cfg(feature = "inspect")]
+pub mod inspect;
 pub mod io;
 pub mod net;
 #[cfg(feature = "parallel")]

@@ -14,7 +14,7 @@ use crate::{
 pub const TASK_FIELDS: &[(&str, fn(&TaskDump) -> Field<'_>)] = &[
     ("id", |task| Field::Number(task.id.as_u64())),
     ("name", |task| Field::text_or_nothing(task.name.as_deref())),
-    ("state", |task| Field::Text(task.state.to_string().into())),
+    ("state", |task| Field::Text(task.state.name().into())),
     ("age", |task| Field::Number(task.age.as_nanos() as u64)),
     ("where", |task| Field::Place(task.location)),
 ];
