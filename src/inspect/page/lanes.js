@@ -13,6 +13,7 @@ class Lane {
     this.ticks = []; // { at, kind, text, task, color }
     this.open = {}; // by kind: what has begun
     this.since = null; // nothing is known of before
+    this.first = null; // its first event that is known
     this.gaps = []; // { from, to }
     this.last = 0;
   }
@@ -21,14 +22,15 @@ class Lane {
     this.open[kind] = { from: at, to: null, kind, task };
   }
 
-  // It ends; if its begin is not known, it began where the lane begins.
+  // It ends; if its begin is not known, it began before the first event that is.
   end(kind, at, assumed) {
     const open = this.open[kind];
     delete this.open[kind];
     if (open) this.slices.push({ ...open, to: at });
-    else if (assumed && this.since !== null && this.since < at) {
-      this.slices.push({ from: this.since, to: at, kind, task: 0 });
+    else if (assumed && this.first !== null && this.first < at && !this.assumed) {
+      this.slices.push({ from: this.first, to: at, kind, task: 0 });
     }
+    if (assumed) this.assumed = true;
   }
 
   tick(at, kind, text, task, color) {
@@ -52,6 +54,7 @@ class Lanes {
     this.spans = []; // { from, to, name, task }
     this.openSpans = new Map();
     this.names = new Map();
+    this.whole = 0;
     this.end = 0;
     this.begin = null;
   }
@@ -80,7 +83,14 @@ class Lanes {
       const lane = this.lane(p - 1);
       if (lane.since !== null && lane.last < until) lane.gaps.push({ from: lane.last, to: until });
       lane.since = until;
+      lane.first = until;
+      lane.assumed = false;
       lane.open = { long: lane.open.long };
+    }
+    // A span may begin on one P and end on another: all have to be known.
+    this.whole = Math.max(this.whole, ...gaps.map(([, until]) => until));
+    for (const [key, open] of this.openSpans) {
+      this.openSpans.set(key, open.filter((span) => span.from >= this.whole));
     }
     for (const event of events) this.event(event);
     this.end = Math.max(this.end, now);
@@ -93,10 +103,11 @@ class Lanes {
     const lane = p > 0 ? this.lane(p - 1) : null;
     if (lane) {
       lane.since ??= this.begin;
+      lane.first ??= at;
       lane.last = at;
     }
     switch (kind) {
-      case "Park":
+      case "Park": case "Leave":
         lane?.end("awake", at, true);
         lane?.end("poll", at, false);
         break;
@@ -110,10 +121,12 @@ class Lanes {
         lane?.end("poll", at, false);
         break;
       case "Block":
+        lane?.end("awake", at, true);
         lane?.begin("block", at, task);
         break;
       case "Return":
-        lane?.end("block", at, false);
+        lane?.end("block", at, true);
+        if (low === 1) lane?.begin("awake", at, 0);
         break;
       case "LongPoll": {
         const of = this.lane(high);
@@ -128,7 +141,7 @@ class Lanes {
         this.lane(low).tick(at, kind, "a stall was reported", task, "stall");
         break;
       case "Revoke":
-        this.lane(low).tick(at, kind, "its permit went to another thread", 0, "stall");
+        this.lane(low).tick(at, kind, "its permit went to another thread", 0, "block");
         break;
       case "Steal":
         lane?.tick(at, kind, `stole ${plural(low, "task", "tasks")} from P ${high}`, task, "steal");
@@ -143,6 +156,7 @@ class Lanes {
         (lane ?? this.lane(0)).tick(at, kind, name ?? "mark", task, "mark");
         break;
       case "SpanBegin": {
+        if (at < this.whole) break;
         const key = `${task} ${low} ${name}`;
         const open = this.openSpans.get(key) ?? [];
         open.push({ from: at, to: null, name: name ?? "span", task });
@@ -180,6 +194,18 @@ class Lanes {
       rows.push({ ...span, row });
     }
     return { rows, count: ends.length };
+  }
+
+  // The lanes with something between two moments, or `recently` before. Others come and go with threads that block; and
+  // the monitor's is one blocking call.
+  shown(begin, to, recently) {
+    const from = begin - recently;
+    const within = (it) => (it.to ?? it.at ?? to) >= from && (it.from ?? it.at) <= to;
+    const all = [...this.lanes.values()];
+    const some = all.filter((lane) => lane.open.awake?.from <= to || lane.open.poll?.from <= to
+      || lane.open.long?.from <= to || lane.open.block?.from >= from + recently
+      || lane.slices.some(within) || lane.ticks.some(within));
+    return some.length > 0 ? some : all.slice(0, 1);
   }
 
   // What part of the time between two moments a lane was awake; nothing if that is not known.

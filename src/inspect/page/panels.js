@@ -25,12 +25,12 @@ function showTiles(state) {
   const all = [
     ["tasks", "live_tasks", count(metrics.live_tasks), "", metrics.live_tasks],
     ["busy workers", "busy", String(busy), ` of ${metrics.workers}`, busy],
-    ["waiting in queues", "queued", count(queued), "", queued],
+    ["in queues", "queued", count(queued), "", queued],
   ];
   if (state.live) {
     for (const [name, key] of [["polls", "polls"], ["steals", "steals"], ["sleeps", "parks"]]) {
       const n = rate(key);
-      all.push([name, key, n === null ? "–" : short(n), n === null ? "" : " a second", n ?? 0]);
+      all.push([name, key, n === null ? "–" : short(n), n === null ? "" : " /s", n ?? 0]);
     }
   } else {
     all.push(["polls", "polls", short(sum(metrics, "polls")), "", 0]);
@@ -117,13 +117,14 @@ function report(section, list, rows, item) {
 function showReports(state) {
   const newest = state.stalls && [...state.stalls].reverse();
   report("stalls", "stalls-list", newest, (stall) => el("li", { class: stall.phase },
-    taskButton(stall), stallWords(stall),
-    el("div", { class: "place" },
-      `${moment(state.began_ms, stall.began, true)}  spawned at ${stall.where}`),
+    el("span", { class: "place" }, moment(state.began_ms, stall.began, true)),
+    el("span", { class: "words" }, taskButton(stall), stallWords(stall)),
+    el("span", { class: "place" }, stall.where),
     stall.stack ? el("details", {}, el("summary", {}, "stack"), el("pre", {}, stall.stack)) : null));
   report("lost", "lost-list", state.lost, (task) => el("li", {},
-    taskButton(task), ` ${time(task.age)} old`,
-    el("div", { class: "place" }, `spawned at ${task.where}`),
+    el("span", { class: "place" }, `${time(task.age)} old`),
+    el("span", { class: "words" }, taskButton(task)),
+    el("span", { class: "place" }, task.where),
     task.waits_for ? el("pre", {}, task.waits_for) : null));
 }
 

@@ -87,8 +87,14 @@ function shownKeys() {
 
 function head() {
   const keys = shownKeys();
-  const widths = keys.map((key) => column(key).width).join(" ");
-  $("table").style.setProperty("--columns", widths);
+  // The same for each row: rows are grids of their own.
+  const widths = keys.map((key) => {
+    const { min, grow } = column(key);
+    return grow > 0 ? `minmax(0, ${grow}fr)` : `${min}px`;
+  });
+  const least = keys.reduce((all, key) => all + column(key).min, 0);
+  $("table").style.setProperty("--columns", widths.join(" "));
+  $("table").style.setProperty("--least", `${least}px`);
   const cells = keys.map((key) => {
     const { title, help, number } = column(key);
     const sorted = key !== table.sort ? null : table.down ? "descending" : "ascending";

@@ -1,3 +1,5 @@
+"use strict";
+
 // Small tools: elements, numbers and times as people read them.
 
 const $ = (id) => document.getElementById(id);

@@ -85,9 +85,10 @@ function draw() {
   if (width === 0) return;
   const { lanes } = timeline;
   const to = edge(), from = to - timeline.span;
+  const shown = lanes.shown(from, to, 30e9);
   const spans = lanes.spanRows(from, to, SPAN_ROWS);
   const spanHeight = spans.count > 0 ? spans.count * SPAN_ROW + 8 : 0;
-  const height = Math.max(1, lanes.lanes.size) * (LANE + GAP) + spanHeight + AXIS;
+  const height = Math.max(1, shown.length) * (LANE + GAP) + spanHeight + AXIS;
   const ratio = devicePixelRatio || 1;
   if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
     canvas.width = Math.round(width * ratio);
@@ -117,7 +118,7 @@ function draw() {
   axis(pen, from, to, x, width, height);
   let y = 0;
   const spoken = [];
-  for (const lane of lanes.lanes.values()) {
+  for (const lane of shown) {
     drawLane(pen, lane, y, from, to, x, width, box);
     const busy = lanes.busy(lane, from, to);
     const part = busy === null ? "" : `${Math.round(busy * 100)} %`;
@@ -161,17 +162,19 @@ function drawLane(pen, lane, y, from, to, x, width, box) {
     box(gap.from, gap.to, y, LANE, colors.unknown,
       { what: "not known: more happened than was kept", it: gap });
   }
-  const before = { steal: -9, mark: -9, stall: -9 };
+  const before = { steal: -9, mark: -9, stall: -9, block: -9 };
   for (const tick of lane.ticks) {
     if (tick.at < from || tick.at > to) continue;
     const left = x(tick.at);
     pen.fillStyle = colors[tick.color];
-    const wide = tick.color === "steal" ? 1.5 : 2.5;
+    const thin = tick.color === "steal" || tick.color === "block";
+    const wide = thin ? 1.5 : 2.5;
     if (left - before[tick.color] >= 1) {
-      pen.fillRect(left - wide / 2, y - 1, wide, LANE + 2);
+      const top = thin ? LANE - 9 : -1;
+      pen.fillRect(left - wide / 2, y + top, wide, LANE + 1 - top);
       before[tick.color] = left;
     }
-    if (tick.color !== "steal") {
+    if (!thin) {
       pen.beginPath();
       pen.arc(left, y + 3, 3.5, 0, 7);
       pen.fill();

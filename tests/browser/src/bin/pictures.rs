@@ -30,7 +30,7 @@ fn main() {
                 "return !!document.querySelector('#stalls-list li.ended')",
             );
             // The curves and the timeline fill.
-            let curve = "return document.querySelector('polyline').points.numberOfItems > 16";
+            let curve = "return document.querySelector('polyline').points.numberOfItems > 11";
             browser.wait("a curve", curve);
             browser.picture(&folder.join(format!("page-{width}-{theme}.png")));
         }

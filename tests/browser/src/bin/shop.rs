@@ -117,7 +117,7 @@ fn open_the_shop() {
         named("customer").spawn(async move {
             let mut n = customer;
             loop {
-                sleep(Duration::from_millis(20 + n * 37 % 180)).await;
+                sleep(Duration::from_millis(80 + n * 37 % 700)).await;
                 n = n * 31 % 9973 + 1;
                 order(n).await;
             }
@@ -133,7 +133,7 @@ fn open_the_shop() {
         loop {
             sleep(Duration::from_millis(900)).await;
             let _span = trace::span("count the stock");
-            compute(8);
+            compute_us(8000);
             sleep(Duration::from_millis(120)).await;
         }
     });
@@ -149,7 +149,7 @@ fn open_the_shop() {
 async fn order(n: u64) {
     let items = (0..n % 5).map(|item| {
         ws::spawn(async move {
-            compute(item * n % 3);
+            compute_us(item * n * 7 % 900);
             task::yield_now().await;
         })
     });
@@ -163,10 +163,10 @@ async fn order(n: u64) {
     }
 }
 
-/// Some milliseconds of work.
-fn compute(ms: u64) {
+/// Some microseconds of work.
+fn compute_us(us: u64) {
     let begin = std::time::Instant::now();
-    while begin.elapsed() < Duration::from_millis(ms) {
+    while begin.elapsed() < Duration::from_micros(us) {
         std::hint::spin_loop();
     }
 }
