@@ -7,7 +7,6 @@ const server = {
   page: Math.floor(Math.random() * 2 ** 48),
   cursor: "",
   eachPoll: false,
-  paused: false,
   tasks: () => ({}),
   onAnswer: () => {},
   onGone: () => {},
@@ -29,7 +28,8 @@ const PATIENCE = 20000;
 
 function query() {
   const parameters = new URLSearchParams({ page: server.page, ...server.tasks() });
-  if (!server.paused) parameters.set("events", server.cursor);
+  // A snapshot has told everything at once.
+  if (server.last?.live ?? true) parameters.set("events", server.cursor);
   if (server.eachPoll) parameters.set("each_poll", "1");
   return `/state?${parameters}`;
 }

@@ -190,8 +190,7 @@ function detail() {
     el("strong", {}, row.name ? `${row.name} (task ${row.id})` : `task ${row.id}`),
     el("span", { class: "note quiet" }, ""),
     el("dl", { class: "fields" }, ...fields),
-    tree ? el("div", { class: "quiet" }, "It waits for:") : null,
-    tree ? el("pre", {}, tree) : null,
+    ...(tree ? [el("div", { class: "quiet" }, "It waits for:"), el("pre", {}, tree)] : []),
   );
   box.hidden = false;
 }

@@ -1,5 +1,9 @@
-//! What a viewer is told: a line for each field. A field that is added here is shown, without a
-//! change anywhere else; the page has better titles for those that it knows (`columns.js`).
+//! What a viewer is told: a line for each field.
+//!
+//! A field that is added here is on the page and in snapshots, without a change anywhere else. The
+//! page has titles and units for the names that it knows (`src/inspect/page/columns.js`):
+//! `parent`, `polls`, `wakes`, `moves`, `idle_for`, `busy`, `longest_poll`, `longest_wake`,
+//! `waits_for`; of a stall, `stack`. A number whose name ends in `_ns` is shown as a time.
 
 use std::{borrow::Cow, cmp::Ordering, panic::Location};
 
@@ -192,9 +196,10 @@ mod tests {
                 name,
                 number,
             };
-            let mut json = Json::default();
-            event_json(&event, &mut json);
-            Json::object(|object| object.key("it").append(json))
+            Json::object(|object| {
+                object.key("it");
+                event_json(&event, object);
+            })
         };
         assert_eq!(text(None, None, 0), r#"{"it":[5,2,"Mark"]}"#);
         let task = Some(Id::new(7));

@@ -72,9 +72,9 @@ impl Json {
         self.value().push_str("null");
     }
 
-    /// A value that was written elsewhere.
-    pub fn append(&mut self, value: Self) {
-        self.value().push_str(&value.text);
+    /// A value that was written elsewhere, in JSON.
+    pub fn raw(&mut self, value: &str) {
+        self.value().push_str(value);
     }
 
     /// A text.

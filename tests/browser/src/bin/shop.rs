@@ -2,11 +2,11 @@
 //! what it does, and now and then blocks.
 //!
 //! ```text
-//! shop ADDRESS [--idle N] [--quiet] [--dir FOLDER]
+//! shop ADDRESS [--idle N] [--quiet] [--empty] [--dir FOLDER]
 //! ```
 //!
-//! `--idle N` adds so many tasks that wait for ever, `--quiet` takes all others away, and `--dir` is
-//! a folder for snapshots. It prints where the page is, and obeys lines on its standard input:
+//! `--idle N` adds so many tasks that wait for ever, `--quiet` takes all others away, `--empty` shows
+//! another runtime, in which nothing is, and `--dir` is a folder for snapshots. It prints where the page is, and obeys lines on its standard input:
 //! `spawn NAME`, `stall`, `mark TEXT`, `cpu`, `end`.
 #![expect(
     clippy::print_stdout,
@@ -28,6 +28,7 @@ struct Args {
     address: String,
     idle: usize,
     quiet: bool,
+    empty: bool,
     dir: Option<String>,
 }
 
@@ -37,12 +38,14 @@ fn args() -> Result<Args, Failure> {
         address: args.next().ok_or("an address is missing")?,
         idle: 0,
         quiet: false,
+        empty: false,
         dir: None,
     };
     while let Some(arg) = args.next() {
         match &*arg {
             "--idle" => parsed.idle = args.next().ok_or("how many?")?.parse()?,
             "--quiet" => parsed.quiet = true,
+            "--empty" => parsed.empty = true,
             "--dir" => parsed.dir = Some(args.next().ok_or("which folder?")?),
             other => return Err(format!("{other} is not known").into()),
         }
@@ -63,7 +66,12 @@ fn main() -> Result<(), Failure> {
 }
 
 async fn serve(args: Args) -> Result<(), Failure> {
-    let page = ws::inspect::serve(&*args.address).await?;
+    let other = Builder::new().workers(1).build()?;
+    let page = if args.empty {
+        ws::inspect::serve_of(other.handle(), &*args.address).await?
+    } else {
+        ws::inspect::serve(&*args.address).await?
+    };
     for _ in 0..args.idle {
         ws::spawn(std::future::pending::<()>());
     }

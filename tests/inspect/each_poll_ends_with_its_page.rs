@@ -1,0 +1,59 @@
+//! Each poll is recorded as long as a page asks for it, and then what the program wants, also if it
+//! has changed that meanwhile.
+//!
+//! It fails if the wish of one page ends that of another, if it stays when a page is gone, or if the
+//! program's own level is lost.
+
+use serde_json::Value;
+use ws::trace::Level;
+
+use crate::client::{Served, until};
+
+/// What a page gets that asks for each poll, or does not.
+fn level(served: &Served, page: u32, each_poll: bool) -> Value {
+    let token = format!("x-ws-inspect: {}\r\n", served.token());
+    let each_poll = u8::from(each_poll);
+    let path = format!("/state?page={page}&each_poll={each_poll}");
+    served.client().ask("GET", &path, &token).json()["level"].clone()
+}
+
+#[test]
+fn the_level_is_full_while_a_page_asks_for_it() {
+    let served = Served::new();
+    assert_eq!(level(&served, 1, true), "full");
+    assert_eq!(level(&served, 2, true), "full");
+    assert_eq!(level(&served, 1, false), "full", "the other page wants it");
+    assert_eq!(level(&served, 2, false), "sparse");
+}
+
+#[test]
+fn the_programs_choice_holds_afterwards() {
+    let served = Served::new();
+    assert_eq!(level(&served, 1, true), "full");
+    served.runtime.handle().record(Level::Off);
+    assert_eq!(level(&served, 1, true), "full");
+    assert_eq!(level(&served, 1, false), "off");
+}
+
+#[test]
+fn a_page_that_is_gone_asks_for_nothing() {
+    let served = Served::new();
+    assert_eq!(level(&served, 1, true), "full");
+    // This asks in the name of no page.
+    let events = served.runtime.handle().clone();
+    until("polls are recorded no more", || {
+        let polls = || {
+            let events = events.recording().events;
+            let runs = events
+                .iter()
+                .filter(|it| it.kind == ws::trace::EventKind::Run);
+            runs.count()
+        };
+        let before = polls();
+        served
+            .runtime
+            .block_on(async { ws::spawn(async {}).await })
+            .unwrap();
+        polls() == before
+    });
+}
