@@ -1,8 +1,8 @@
 //! Each poll is recorded as long as a page asks for it, and then what the program wants, also if it
 //! has changed that meanwhile.
 //!
-//! It fails if the wish of one page ends that of another, if it stays when a page is gone, or if the
-//! program's own level is lost.
+//! It fails if the wish of one page ends that of another, if it stays when a page is gone, or if
+//! the program's own level is lost.
 
 use serde_json::Value;
 use ws::trace::Level;

@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(reading.overwritten, 6);
     }
 
-    // Fails if a record is told twice or not at all, or if the oldest are told instead of the newest.
+    // Fails if a record is told twice or not at all, or if the oldest are told and not the newest.
     #[test]
     fn a_reader_goes_on_where_it_was() {
         let ring = Ring::new(8);

@@ -1,4 +1,5 @@
-// What is known of the fields of a task: title, width in pixels and its part of the rest, how it is written, what it means.
+// What is known of the fields of a task: title, width in pixels and its part of the rest, how it
+// is written, what it means.
 // A field that is not here is shown under its own name.
 
 const KINDS = {
@@ -14,7 +15,7 @@ const COLUMNS = {
   name: { title: "task", kind: "text", min: 150, grow: 1.3,
     help: "Its name, if the program gave it one." },
   state: { title: "state", kind: "text", min: 104, grow: 0,
-    help: "idle: it waits to be woken. queued: it waits for a worker. running: a worker polls it." },
+    help: "idle: it waits to be woken. queued: it waits for a worker. running: it is polled." },
   age: { title: "age", kind: "time", min: 108, grow: 0, help: "Time since it was spawned." },
   idle_for: { title: "idle for", kind: "time", min: 108, grow: 0,
     help: "Time since its last poll ended." },

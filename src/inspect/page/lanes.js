@@ -196,8 +196,8 @@ class Lanes {
     return { rows, count: ends.length };
   }
 
-  // The lanes with something between two moments, or `recently` before. Others come and go with threads that block; and
-  // the monitor's is one blocking call.
+  // The lanes with something between two moments, or `recently` before. Others come and go with
+  // threads that block; and the monitor's is one blocking call.
   shown(begin, to, recently) {
     const from = begin - recently;
     const within = (it) => (it.to ?? it.at ?? to) >= from && (it.from ?? it.at) <= to;

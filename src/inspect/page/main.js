@@ -4,7 +4,8 @@ const KEYS = [
   ["/", "search"], ["↓ ↑", "the next task, the one before (in the table)"],
   ["Page Home End", "far away in the table"], ["Esc", "close what is open"],
   ["space", "stop the timeline, let it go on"], ["+ −", "show less time, more time"],
-  ["← →", "move in time (the timeline is chosen)"], ["wheel", "zoom (it is chosen, or with Ctrl)"],
+  ["← →", "move in time (the timeline is chosen)"],
+  ["wheel", "zoom (it is chosen, or with Ctrl)"],
   ["End", "back to now (it is chosen)"], ["?", "this"],
 ];
 const WORDS = [
@@ -21,9 +22,11 @@ function showStatus() {
   const pill = $("status");
   const gone = server.failures > 0;
   const paused = timeline.to !== null && timeline.live;
-  const [name, text] = gone ? ["gone", "no answer"]
-    : !last ? ["", "connecting"]
-      : !last.live ? ["held", "snapshot"] : paused ? ["held", "timeline stopped"] : ["live", "live"];
+  let [name, text] = ["live", "live"];
+  if (gone) [name, text] = ["gone", "no answer"];
+  else if (!last) [name, text] = ["", "connecting"];
+  else if (!last.live) [name, text] = ["held", "snapshot"];
+  else if (paused) [name, text] = ["held", "timeline stopped"];
   pill.className = `pill ${name}`;
   say(pill, text);
   // A single failure may be an answer that was cut off.

@@ -120,7 +120,8 @@ function showReports(state) {
     el("span", { class: "place" }, moment(state.began_ms, stall.began, true)),
     el("span", { class: "words" }, taskButton(stall), stallWords(stall)),
     el("span", { class: "place" }, stall.where),
-    stall.stack ? el("details", {}, el("summary", {}, "stack"), el("pre", {}, stall.stack)) : null));
+    stall.stack
+      ? el("details", {}, el("summary", {}, "stack"), el("pre", {}, stall.stack)) : null));
   report("lost", "lost-list", state.lost, (task) => el("li", {},
     el("span", { class: "place" }, `${time(task.age)} old`),
     el("span", { class: "words" }, taskButton(task)),

@@ -303,10 +303,10 @@ function startTasks() {
   let waits = false;
   box.addEventListener("scroll", () => {
     const first = Math.floor(box.scrollTop / rowHeight());
-    const missing = first < table.offset
-      || first + rowsOnScreen() > table.offset + table.rows.length;
-    if (!missing || waits || table.offset + table.rows.length >= table.matched && first >= table.offset)
-      return;
+    const end = table.offset + table.rows.length;
+    const isAbove = first < table.offset;
+    const isBelow = first + rowsOnScreen() > end && end < table.matched;
+    if (waits || !isAbove && !isBelow) return;
     waits = true;
     setTimeout(() => {
       waits = false;

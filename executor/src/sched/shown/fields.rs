@@ -145,8 +145,8 @@ pub fn event_json(event: &Event, json: &mut Json) {
     });
 }
 
-/// Writes an object with all counters of a runtime, by their names, those of each P in `processors`,
-/// and the histograms that there are.
+/// Writes an object with all counters of a runtime, by their names, those of each P in
+/// `processors`, and the histograms that there are.
 pub fn metrics_json(metrics: &Metrics, json: &mut Json) {
     json.map(|map| {
         for (name, value) in metrics.numbers() {

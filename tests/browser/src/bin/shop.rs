@@ -5,8 +5,9 @@
 //! shop ADDRESS [--idle N] [--quiet] [--empty] [--dir FOLDER]
 //! ```
 //!
-//! `--idle N` adds so many tasks that wait for ever, `--quiet` takes all others away, `--empty` shows
-//! another runtime, in which nothing is, and `--dir` is a folder for snapshots. It prints where the page is, and obeys lines on its standard input:
+//! `--idle N` adds so many tasks that wait for ever, `--quiet` takes all others away, `--empty`
+//! shows another runtime, in which nothing is, and `--dir` is a folder for snapshots. It prints
+//! where the page is, and obeys lines on its standard input:
 //! `spawn NAME`, `stall`, `mark TEXT`, `cpu`, `end`.
 #![expect(
     clippy::print_stdout,
