@@ -5,7 +5,8 @@ use std::path::Path;
 pub use crate::{
     recorder::NewEvents,
     sched::shown::{
-        Field, Json, PACKET_FIELD, STALL_FIELDS, ShownStall, TASK_FIELDS, event_json, metrics_json,
+        Field, Fields, Json, PACKET_FIELD, STALL_FIELDS, ShownStall, TASK_FIELDS, event_json,
+        metrics_json,
     },
 };
 use crate::{

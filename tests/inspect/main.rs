@@ -2,6 +2,7 @@
 
 #![cfg(unix)]
 
+#[path = "support/client.rs"]
 mod client;
 mod each_poll_ends_with_its_page;
 mod the_page_changes_only_what_it_may;

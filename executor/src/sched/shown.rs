@@ -32,7 +32,7 @@ use std::collections::VecDeque;
 
 pub(crate) use self::fields::lost_tasks;
 pub use self::{
-    fields::{Field, STALL_FIELDS, TASK_FIELDS, event_json, metrics_json},
+    fields::{Field, Fields, STALL_FIELDS, TASK_FIELDS, event_json, metrics_json},
     file::PACKET_FIELD,
     json::Json,
 };

@@ -14,8 +14,11 @@ use crate::{
     sched::{dump::TaskDump, shared::Shared},
 };
 
+/// Names of fields in JSON, and how their values are had.
+pub type Fields<T> = &'static [(&'static str, fn(&T) -> Field<'_>)];
+
 /// What is told of a task: the name of each field in JSON, and its value. Times are in nanoseconds.
-pub const TASK_FIELDS: &[(&str, fn(&TaskDump) -> Field<'_>)] = &[
+pub const TASK_FIELDS: Fields<TaskDump> = &[
     ("id", |task| Field::Number(task.id.as_u64())),
     ("name", |task| Field::text_or_nothing(task.name.as_deref())),
     ("state", |task| Field::Text(task.state.name().into())),
@@ -24,7 +27,7 @@ pub const TASK_FIELDS: &[(&str, fn(&TaskDump) -> Field<'_>)] = &[
 ];
 
 /// What is told of a stall.
-pub const STALL_FIELDS: &[(&str, fn(&ShownStall) -> Field<'_>)] = &[
+pub const STALL_FIELDS: Fields<ShownStall> = &[
     ("id", |stall| Field::Number(stall.report.id.as_u64())),
     ("name", |stall| {
         Field::text_or_nothing(stall.report.name.as_deref())
@@ -50,10 +53,12 @@ pub const STALL_FIELDS: &[(&str, fn(&ShownStall) -> Field<'_>)] = &[
 /// before.
 type Histogram = Vec<(u64, u64)>;
 
+/// The name of a histogram in JSON, and how it is had.
+type NamedHistogram = (&'static str, fn(&Metrics) -> Histogram);
+
 /// A histogram of a runtime, by its name in JSON: `poll`, `wake`, `steal`. Those that the metrics
 /// have.
-#[expect(clippy::type_complexity, reason = "a table, like those above")]
-const HISTOGRAMS: &[(&str, fn(&Metrics) -> Histogram)] = &[];
+const HISTOGRAMS: &[NamedHistogram] = &[];
 
 /// The tasks that no wake can reach any more, if the runtime looks for such.
 pub(crate) fn lost_tasks(_: &Shared) -> Option<Vec<TaskDump>> {
@@ -104,7 +109,7 @@ impl<'a> Field<'a> {
     }
 
     /// Writes an object of all fields of `of`.
-    pub fn row<T>(fields: &[(&str, fn(&T) -> Field<'_>)], of: &T, json: &mut Json) {
+    pub fn row<T>(fields: Fields<T>, of: &T, json: &mut Json) {
         json.map(|row| {
             for (key, value) in fields {
                 value(of).member(key, row);
