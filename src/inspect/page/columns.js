@@ -32,7 +32,8 @@ const COLUMNS = {
     help: "The task that spawned it." },
   waits_for: { title: "waits for", kind: "mono", min: 160, grow: 1.4,
     help: "What its last poll ended at: the innermost future.",
-    write: (text) => text.trimEnd().split("\n").at(-1).trim() },
+    // The tree is in the details.
+    write: (text) => text.trimEnd().split("\n").at(-1).replace(/^[\s│├└─]+/, "") },
   where: { title: "spawned at", kind: "mono", min: 200, grow: 1.6,
     help: "The place in the source." },
 };

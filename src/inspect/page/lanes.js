@@ -6,6 +6,9 @@
 // Slices and ticks of a lane that are kept at most.
 const KEPT = 60000;
 
+// The monitor begins with its runtime, by a blocking call that never ends. It is shown nowhere.
+const MONITOR_BEGINS = 20e6;
+
 class Lane {
   constructor(index) {
     this.index = index;
@@ -203,7 +206,8 @@ class Lanes {
     const within = (it) => (it.to ?? it.at ?? to) >= from && (it.from ?? it.at) <= to;
     const all = [...this.lanes.values()];
     const some = all.filter((lane) => lane.open.awake?.from <= to || lane.open.poll?.from <= to
-      || lane.open.long?.from <= to || lane.open.block?.from >= from + recently
+      || lane.open.long?.from <= to
+      || lane.open.block?.from >= Math.max(from + recently, MONITOR_BEGINS)
       || lane.slices.some(within) || lane.ticks.some(within));
     return some.length > 0 ? some : all.slice(0, 1);
   }

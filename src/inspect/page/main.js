@@ -33,7 +33,7 @@ function showStatus() {
   $("gone").hidden = server.failures < 2;
   if (gone) {
     const seconds = Math.round((Date.now() - server.goneSince) / 1000);
-    say($("gone-since"), `Since ${time(Math.max(1, seconds) * 1e9)}.`);
+    say($("gone-since"), `For ${time(Math.max(1, seconds) * 1e9)} now.`);
   }
 }
 
@@ -42,7 +42,7 @@ function showAnswer(state) {
   document.title = `${state.program} · ws`;
   const at = new Date(state.began_ms + state.now / 1e6);
   say($("about"), state.live
-    ? `process ${state.pid}, up ${time(Math.floor(state.now / 1e9) * 1e9)}`
+    ? `process ${state.pid}, up ${time(Math.max(1, Math.floor(state.now / 1e9)) * 1e9)}`
     : `process ${state.pid}, ${at.toLocaleString()}`);
   $("snapshot").hidden = !state.live;
   server.folder = state.folder;

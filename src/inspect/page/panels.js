@@ -115,7 +115,7 @@ function report(section, list, rows, item) {
 }
 
 function showReports(state) {
-  const newest = state.stalls && [...state.stalls].reverse();
+  const newest = state.stalls?.toSorted((one, other) => other.began - one.began);
   report("stalls", "stalls-list", newest, (stall) => el("li", { class: stall.phase },
     el("span", { class: "place" }, moment(state.began_ms, stall.began, true)),
     el("span", { class: "words" }, taskButton(stall), stallWords(stall)),

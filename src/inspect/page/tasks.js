@@ -225,11 +225,11 @@ function keepFocus(box, buttons, data) {
 // Where most tasks were spawned: only if that tells something.
 function places(list) {
   const box = $("places");
-  const much = list.filter(([, n]) => n > 1);
-  const chosen = list.some(([place]) => place.toLowerCase() === table.search.toLowerCase());
-  box.hidden = (list.length < 2 || much.length === 0) && !chosen;
-  const buttons = list.map(([place, n]) => {
-    const pressed = place.toLowerCase() === table.search.toLowerCase();
+  const isChosen = (place) => place.toLowerCase() === table.search.toLowerCase();
+  const much = list.filter(([place, n]) => n > 1 || isChosen(place));
+  box.hidden = list.length < 2 || much.length === 0;
+  const buttons = much.map(([place, n]) => {
+    const pressed = isChosen(place);
     return el("button", { type: "button", title: `Tasks that were spawned at ${place}`,
       "aria-pressed": String(pressed), "data-place": place,
       onclick: () => searchFor(pressed ? "" : place) },

@@ -107,11 +107,14 @@ function draw() {
     if (right < LEFT || left > width || right < left) return;
     pen.fillStyle = color;
     const wide = Math.max(right - left, 1);
+    // What is narrower than a pixel is as faint as it is short: many of them look as they should.
+    pen.globalAlpha = Math.max(0.12, Math.min(1, right - left));
     if (wide > 5) {
       pen.beginPath();
       pen.roundRect(left, y, wide, tall, 2);
       pen.fill();
     } else pen.fillRect(left, y, wide, tall);
+    pen.globalAlpha = 1;
     if (about) timeline.boxes.push({ left: left - 2, right: left + wide + 2, y, tall, ...about });
   };
 
@@ -326,7 +329,9 @@ function showEvents(state) {
   box.hidden = !state.live;
   const refused = server.eachPoll && state.level !== "full";
   const words = {
-    off: "the recorder is off", sparse: "what is rare or long", full: "each spawn, wake and poll",
+    off: "nothing is recorded",
+    sparse: "recorded: what is rare or long",
+    full: "recorded: each spawn, wake and poll",
   };
   say($("timeline-note"), refused ? "this runtime has no recorder" : words[state.level] ?? "");
   if (reducedMotion.matches || !state.live) draw();

@@ -13,7 +13,10 @@ fn keys_move_in_the_table_and_in_time() {
     assert_eq!(browser.run(focus), "search");
     // Those of the server come and go.
     browser.press("bin/shop.rs");
-    browser.wait("they are found", "return table.matched === 501");
+    browser.wait(
+        "they are found",
+        "return table.matched > 500 && table.matched < table.total",
+    );
     browser.press(key::DOWN);
     assert_eq!(browser.run(focus), "table");
     // The first row, the second, and its details.

@@ -144,7 +144,7 @@ fn what_a_program_tells_besides_is_shown() {
     assert_eq!(cell("polls"), "12,345");
     assert_eq!(cell("longest_poll"), "3.4 ms");
     assert_eq!(cell("lock_ns"), "1.5 µs");
-    assert_eq!(cell("waits_for"), "└─ TcpStream::read");
+    assert_eq!(cell("waits_for"), "TcpStream::read");
     // The whole tree is in the details.
     browser.click(".space .row");
     assert_eq!(browser.text("#detail pre"), tree);

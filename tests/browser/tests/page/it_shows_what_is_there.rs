@@ -103,7 +103,10 @@ fn a_name_is_a_text() {
 fn each_poll_is_recorded_when_it_is_asked_for() {
     let shown = shown(&[]);
     let browser = &shown.browser;
-    assert_eq!(browser.text("#timeline-note"), "what is rare or long");
+    assert_eq!(
+        browser.text("#timeline-note"),
+        "recorded: what is rare or long"
+    );
     browser.click("#each-poll");
     let says = |text: &str| {
         format!(
@@ -111,12 +114,12 @@ fn each_poll_is_recorded_when_it_is_asked_for() {
             "document.getElementById('timeline-note')"
         )
     };
-    browser.wait("it is full", &says("each spawn, wake and poll"));
+    browser.wait("it is full", &says("recorded: each spawn, wake and poll"));
     let has_poll = "return [...timeline.lanes.lanes.values()].some((lane) =>
         lane.slices.some((slice) => slice.kind === 'poll'))";
     browser.wait("polls are in a lane", has_poll);
     browser.click("#each-poll");
-    browser.wait("it is as before", &says("what is rare or long"));
+    browser.wait("it is as before", &says("recorded: what is rare or long"));
     shown.assert_quiet();
 }
 
