@@ -70,7 +70,7 @@
 //! - *The whole recording in each answer.* It is 1 MiB for each worker. The rings count their
 //!   records, so a reader says how far it got, and is told what is new.
 //! - *A level that the page sets and resets by [`Handle::record`].* When the program changes the
-//!   level meanwhile, its choice would be lost. The two are kept apart, and the higher one holds.
+//!   level meanwhile, its choice would be lost. The two are kept apart.
 //! - *A framework in the page.* It would be a build step, and megabytes to review.
 //!
 //! Checked by `tests/inspect/` and, in a browser, `tests/browser/`.

@@ -53,10 +53,10 @@ impl Viewer<'_> {
         self.shared.recorded_level()
     }
 
-    /// At least this is recorded, until another level is asked for here. The program's own choice
-    /// is kept, and holds again at [`Level::Off`].
-    pub fn ask_for_level(&self, level: Level) {
-        self.shared.record_for_viewer(level);
+    /// One more viewer wants all to be recorded, or one that did does not any more. When none does,
+    /// the program's own choice holds, which is kept meanwhile.
+    pub fn record_all(&self, wants_all: bool) {
+        self.shared.record_for_viewer(wants_all);
     }
 
     /// The stalls that were reported last.

@@ -14,8 +14,8 @@
 //!
 //! # Each poll
 //!
-//! While a page asks for each poll, a level is asked for in its name. It stops when the page says
-//! so, or is not heard of for [`GONE`] more than it was told to wait.
+//! While a page asks for each poll, all is recorded. It stops when the page says so, or is not
+//! heard of for [`GONE`] more than it was told to wait.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,10 +29,7 @@ use ws_executor::viewer::{STALL_FIELDS, event_json, metrics_json};
 use super::source::{
     Ask, AskTasks, Field, Json, Rows, Source, Summary, TASK_FIELDS, Viewer, tasks_json,
 };
-use crate::{
-    runtime::{Handle, TaskDump},
-    trace::Level,
-};
+use crate::runtime::{Handle, TaskDump};
 
 /// One over the part of a core that each of the two parts of an answer may take: 0.4 %.
 const PART: u32 = 250;
@@ -57,7 +54,14 @@ pub(super) struct Live {
     runtime: Handle,
     began_ms: u64,
     dumped: Mutex<Option<Dumped>>,
-    pages: Mutex<BTreeMap<u64, Page>>,
+    pages: Mutex<Pages>,
+}
+
+/// The pages that are open, and whether all is recorded for them.
+#[derive(Default)]
+struct Pages {
+    open: BTreeMap<u64, Page>,
+    each_poll: bool,
 }
 
 /// The tasks at one moment.
@@ -85,7 +89,7 @@ impl Live {
             began_ms: now_ms.saturating_sub(runtime.viewer().now_ns() / 1_000_000),
             runtime,
             dumped: Mutex::new(None),
-            pages: Mutex::new(BTreeMap::new()),
+            pages: Mutex::default(),
         }
     }
 
@@ -100,22 +104,25 @@ impl Live {
             each_poll: ask.each_poll,
             until: Instant::now() + WAIT_MAX + GONE,
         };
-        pages.insert(ask.page, page);
-        self.ask_for_level(&pages);
-        pages.len() as u32
+        pages.open.insert(ask.page, page);
+        self.record(&mut pages);
+        pages.open.len() as u32
     }
 
     /// How long a page was told to wait.
     fn waits(&self, page: u64, wait: Duration) {
-        if let Some(page) = lock(&self.pages).get_mut(&page) {
+        if let Some(page) = lock(&self.pages).open.get_mut(&page) {
             page.until = Instant::now() + wait + GONE;
         }
     }
 
-    fn ask_for_level(&self, pages: &BTreeMap<u64, Page>) {
-        let each_poll = pages.values().any(|page| page.each_poll);
-        self.viewer()
-            .ask_for_level(if each_poll { Level::Full } else { Level::Off });
+    /// Has recorded what the pages want.
+    fn record(&self, pages: &mut Pages) {
+        let each_poll = pages.open.values().any(|page| page.each_poll);
+        if each_poll != pages.each_poll {
+            pages.each_poll = each_poll;
+            self.viewer().record_all(each_poll);
+        }
     }
 
     /// Calls `f` with a dump that is young enough.
@@ -246,9 +253,9 @@ impl Source for Live {
     fn tidy(&self) -> bool {
         let mut pages = lock(&self.pages);
         let now = Instant::now();
-        pages.retain(|_, page| page.until > now);
-        self.ask_for_level(&pages);
-        let some_are_open = !pages.is_empty();
+        pages.open.retain(|_, page| page.until > now);
+        self.record(&mut pages);
+        let some_are_open = !pages.open.is_empty();
         drop(pages);
         if !some_are_open {
             *lock(&self.dumped) = None;
@@ -259,7 +266,9 @@ impl Source for Live {
 
 impl Drop for Live {
     fn drop(&mut self) {
-        self.viewer().ask_for_level(Level::Off);
+        let mut pages = std::mem::take(&mut *lock(&self.pages));
+        pages.open.clear();
+        self.record(&mut pages);
     }
 }
 

@@ -7,7 +7,7 @@
 use serde_json::Value;
 use ws::trace::Level;
 
-use crate::client::{Served, until};
+use crate::client::{Client, Served, until};
 
 /// What a page gets that asks for each poll, or does not.
 fn level(served: &Served, page: u32, each_poll: bool) -> Value {
@@ -42,4 +42,16 @@ fn a_page_that_is_gone_asks_for_nothing() {
     // To ask the page would be another page.
     let level = || served.runtime.handle().viewer().level();
     until("polls are recorded no more", || level() == Level::Sparse);
+}
+
+#[test]
+fn two_servers_of_a_runtime_do_not_end_each_other() {
+    let served = Served::new();
+    let handle = served.runtime.handle();
+    let second = ws::inspect::serve_of(handle, "127.0.0.1:0");
+    let second = served.runtime.block_on(second).unwrap();
+    assert_eq!(level(&served, 1, true), "full");
+    let state = Client::connect(second.addr()).get("/state?page=1").json();
+    assert_eq!(state["level"], "full");
+    assert_eq!(level(&served, 1, false), "sparse");
 }

@@ -22,7 +22,7 @@ use crate::{
 /// See the head of `recorder.rs`.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    /// The higher one of `Asked`.
+    /// What follows from `Asked`.
     level: AtomicU8,
     /// Records of each ring; 0: there is no recorder.
     records: usize,
@@ -45,8 +45,8 @@ struct Elsewhere {
 #[derive(Debug)]
 struct Asked {
     program: Level,
-    /// By a viewer, such as the page of `ws::inspect`, while it looks.
-    viewer: Level,
+    /// Viewers, such as the page of `ws::inspect`, that want all there is while they look.
+    viewers: usize,
 }
 
 /// The events since a reader was there last.
@@ -79,7 +79,7 @@ impl Recorder {
                 writes: Mutex::new(()),
                 asked: Mutex::new(Asked {
                     program: Level::Off,
-                    viewer: Level::Off,
+                    viewers: 0,
                 }),
             }),
         };
@@ -99,16 +99,22 @@ impl Recorder {
         self.ask(|asked| asked.program = level);
     }
 
-    /// A viewer wants at least this level, from now on.
-    pub(crate) fn set_viewer_level(&self, level: Level) {
-        self.ask(|asked| asked.viewer = level);
+    /// One more viewer wants all there is, or one that did does not any more.
+    pub(crate) fn set_viewer(&self, wants_all: bool) {
+        self.ask(|asked| match wants_all {
+            true => asked.viewers += 1,
+            false => asked.viewers -= 1,
+        });
     }
 
     fn ask(&self, change: impl FnOnce(&mut Asked)) {
         let mut asked = self.elsewhere.asked.lock();
         change(&mut asked);
         if self.records > 0 {
-            let level = asked.program.max(asked.viewer);
+            let level = match asked.viewers {
+                0 => asked.program,
+                _ => Level::Full,
+            };
             self.level.store(level as u8, Relaxed);
         }
     }
@@ -253,14 +259,16 @@ mod tests {
     fn the_programs_level_comes_back() {
         let recorder = Recorder::new(1 << 10, Level::Sparse, &Clock::stopped());
         assert_eq!(recorder.level(), Level::Sparse);
-        recorder.set_viewer_level(Level::Full);
+        recorder.set_viewer(true);
+        recorder.set_viewer(true);
         assert_eq!(recorder.level(), Level::Full);
         recorder.set_level(Level::Off);
+        recorder.set_viewer(false);
         assert_eq!(recorder.level(), Level::Full);
-        recorder.set_viewer_level(Level::Off);
+        recorder.set_viewer(false);
         assert_eq!(recorder.level(), Level::Off);
         let none = Recorder::new(0, Level::Full, &Clock::stopped());
-        none.set_viewer_level(Level::Full);
+        none.set_viewer(true);
         assert_eq!(none.level(), Level::Off);
     }
 

@@ -77,9 +77,9 @@ impl Shared {
         self.recorder.level()
     }
 
-    /// A viewer wants at least this level, until it says otherwise.
-    pub(crate) fn record_for_viewer(&self, level: Level) {
-        self.recorder.set_viewer_level(level);
+    /// One more viewer wants all to be recorded, or one that did does not any more.
+    pub(crate) fn record_for_viewer(&self, wants_all: bool) {
+        self.recorder.set_viewer(wants_all);
     }
 
     /// The events since the last call with this cursor; see [`Recorder::since`].

@@ -115,7 +115,7 @@ function cell(row, key) {
   const { write, number, mono } = column(key);
   const value = row[key];
   const classes = ["cell", number && "number", mono && "mono"].filter(Boolean);
-  const attributes = { role: "cell", "data-key": key };
+  const attributes = { role: "gridcell", "data-key": key };
   if (key === table.sort && !["name", "state", "where", "id"].includes(key)) {
     attributes["data-sorted"] = "";
   }

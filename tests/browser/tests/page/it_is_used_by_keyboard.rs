@@ -57,6 +57,9 @@ fn keys_move_in_the_table_and_in_time() {
     assert!(browser.text("#keys").contains("search"));
     browser.press(key::ESCAPE);
     browser.wait("it is closed", "return !help.open");
+    browser.click("#help-open");
+    browser.click("#help button");
+    assert_eq!(browser.run("return help.open"), false);
     shown.assert_quiet();
 }
 

@@ -74,7 +74,7 @@ fn an_empty_runtime_is_no_fault() {
     let browser = &shown.browser;
     browser.wait(
         "it says so",
-        "return empty.innerText === 'No task is alive.'",
+        "return !empty.hidden && empty.innerText === 'No task is alive.'",
     );
     assert_eq!(browser.text(".tile[data-key=live_tasks] .value"), "0");
     shown.assert_quiet();
