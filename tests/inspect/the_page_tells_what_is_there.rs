@@ -3,9 +3,11 @@
 //! It fails if an event is told twice or left out, if a row of another runtime is shown, or if the
 //! server goes on after its end.
 
+use std::{sync::mpsc, time::Duration};
+
 use serde_json::Value;
 use ws::{
-    runtime::Runtime,
+    runtime::{Builder, Runtime},
     task::{self, JoinHandle},
     trace,
 };
@@ -75,6 +77,27 @@ fn each_event_is_told_once() {
     mark("second");
     mark("third");
     assert_eq!(marks(), ["second", "third"]);
+}
+
+// Fails if a stall has a row for each of its reports, or if the first one stays.
+#[test]
+fn a_stall_has_one_row_with_its_last_report() {
+    let limit = Duration::from_millis(20);
+    let served = Served::built(Builder::new().workers(2).stall_threshold(limit));
+    let (open, closed) = mpsc::channel::<()>();
+    let builder = task::Builder::new().name("stuck");
+    let stuck = builder.spawn_on(async move { closed.recv() }, served.runtime.handle());
+    let stalls = || {
+        let state = served.state("");
+        let all = state["stalls"].as_array().unwrap().iter();
+        let of_it = all.filter(|stall| stall["name"] == "stuck");
+        let phases = of_it.map(|stall| stall["phase"].as_str().unwrap().to_owned());
+        phases.collect::<Vec<_>>()
+    };
+    until("it is told", || stalls() == ["begun"]);
+    drop(open);
+    until("it is over", || stalls() == ["ended"]);
+    assert!(served.runtime.block_on(stuck).unwrap().is_err());
 }
 
 #[test]
