@@ -9,6 +9,9 @@ const KEPT = 60000;
 // The monitor begins with its runtime, by a blocking call that never ends. It is shown nowhere.
 const MONITOR_BEGINS = 20e6;
 
+// What does not show that the thread was awake before.
+const QUIET = new Set(["Park", "Unpark", "Leave", "Block", "Return"]);
+
 class Lane {
   constructor(index) {
     this.index = index;
@@ -34,6 +37,19 @@ class Lane {
       this.slices.push({ from: this.first, to: at, kind, task: 0 });
     }
     if (assumed) this.assumed = true;
+  }
+
+  // Nothing is known of that time. What was under way was so up to its begin.
+  gap(from, to) {
+    this.gaps.push({ from, to });
+    for (const kind of ["awake", "poll", "block"]) this.end(kind, from, false);
+  }
+
+  // Its thread does something, so it is awake.
+  acts(at) {
+    if (this.open.awake || this.open.block) return;
+    this.begin("awake", this.assumed ? at : this.first ?? at, 0);
+    this.assumed = true;
   }
 
   tick(at, kind, text, task, color) {
@@ -84,11 +100,10 @@ class Lanes {
     for (const [p, until] of gaps) {
       if (p === 0) continue;
       const lane = this.lane(p - 1);
-      if (lane.since !== null && lane.last < until) lane.gaps.push({ from: lane.last, to: until });
-      lane.since = until;
+      if (lane.since === null) lane.since = until;
+      else if (lane.last < until) lane.gap(lane.last, until);
       lane.first = until;
       lane.assumed = false;
-      lane.open = { long: lane.open.long };
     }
     // A span may begin on one P and end on another: all have to be known.
     this.whole = Math.max(this.whole, ...gaps.map(([, until]) => until));
@@ -108,6 +123,7 @@ class Lanes {
       lane.since ??= this.begin;
       lane.first ??= at;
       lane.last = at;
+      if (!QUIET.has(kind)) lane.acts(at);
     }
     switch (kind) {
       case "Park": case "Leave":
@@ -134,6 +150,7 @@ class Lanes {
       case "LongPoll": {
         const of = this.lane(high);
         of.end("long", at, false);
+        if (of.since !== null) of.acts(at - low * 1e5);
         of.begin("long", at - low * 1e5, task);
         break;
       }
@@ -222,6 +239,8 @@ class Lanes {
       if (slice.kind !== "awake") continue;
       sum += Math.max(0, Math.min(slice.to, to) - Math.max(slice.from, begin));
     }
-    return Math.min(1, sum / (to - begin));
+    const overlap = (gap) => Math.max(0, Math.min(gap.to, to) - Math.max(gap.from, begin));
+    const known = lane.gaps.reduce((rest, gap) => rest - overlap(gap), to - begin);
+    return known <= 0 ? null : Math.min(1, sum / known);
   }
 }

@@ -24,6 +24,7 @@ const LANE = 26, GAP = 5, LEFT = 74, AXIS = 20, SPAN_ROW = 14, SPAN_ROWS = 6;
 const LEGEND = [
   ["awake", "awake"], ["sleep", "asleep"], ["poll", "poll", "each poll"],
   ["long", "long poll"], ["block", "blocking call"], ["span", "span"],
+  ["unknown", "not kept", "hatch"],
   ["steal", "steal", "tick"], ["mark", "mark", "tick"], ["stall", "stall", "tick"],
 ];
 
@@ -39,9 +40,11 @@ function readColors() {
 function legend() {
   $("legend").replaceChildren(...LEGEND.map(([color, text, note]) => {
     const patch = el("i", { class: note === "tick" ? "tick" : "" });
-    patch.style.background = `var(--${color})`;
+    patch.style.background = note !== "hatch" ? `var(--${color})`
+      : "repeating-linear-gradient(135deg, var(--quiet) 0 1px, var(--unknown) 1px 4px)";
     if (color === "sleep") patch.style.borderColor = "var(--line-strong)";
-    const title = note === "each poll" ? "Needs the level full: tick “each poll”" : null;
+    const title = { "each poll": "Needs the level full: tick “each poll”",
+      hatch: "More happened than was told to this page" }[note];
     return el("li", { title }, patch, text);
   }));
 }
@@ -49,7 +52,9 @@ function legend() {
 // The right edge of what is shown.
 function edge() {
   if (timeline.to !== null) return timeline.to;
-  if (!timeline.live) return timeline.now;
+  // A window that is shorter than the time between two answers shows the newest of it, at rest:
+  // if much happens, only the last of it is told.
+  if (!timeline.live || timeline.span < timeline.lag) return timeline.now;
   const since = reducedMotion.matches ? 0 : (performance.now() - timeline.heard) * 1e6;
   return timeline.now - timeline.lag + Math.min(since, timeline.lag);
 }
@@ -162,7 +167,8 @@ function drawLane(pen, lane, y, from, to, x, width, box) {
   }
   for (const gap of lane.gaps) {
     if (gap.to < from || gap.from > to) continue;
-    box(gap.from, gap.to, y, LANE, colors.unknown,
+    box(gap.from, gap.to, y, LANE, colors.unknown, null);
+    box(gap.from, gap.to, y, LANE, hatch(pen),
       { what: "not known: more happened than was kept", it: gap });
   }
   const before = { steal: -9, mark: -9, stall: -9, block: -9 };
@@ -205,6 +211,22 @@ function drawSpans(pen, spans, y, from, to, x, width, box) {
       pen.fillText(span.name, left + 5, top + SPAN_ROW / 2 - 0.5);
     }
   }
+}
+
+// The pattern of what is not known.
+function hatch(pen) {
+  if (colors.hatch) return colors.hatch;
+  const tile = new OffscreenCanvas(6, 6);
+  const line = tile.getContext("2d");
+  line.strokeStyle = colors.quiet;
+  line.globalAlpha = 0.45;
+  for (const shift of [-6, 0, 6]) {
+    line.moveTo(shift, 6);
+    line.lineTo(shift + 6, 0);
+  }
+  line.stroke();
+  colors.hatch = pen.createPattern(tile, "repeat");
+  return colors.hatch;
 }
 
 // Lines at round times, with the clock on the wall below them.
