@@ -64,6 +64,9 @@
 //! | `tokio-io` | what asks for tokio's `AsyncRead` and `AsyncWrite`: `ws::tokio_io` |
 //! | `zbus` | zbus: `ws::zbus` |
 //!
+//! One more feature, `inspect`, has `ws::inspect`: a page in the browser that shows what the
+//! runtime does.
+//!
 //! `docs/porting.md` in the repository says how to come from tokio, async-std and smol, and what
 //! does not work.
 //!
@@ -123,6 +126,8 @@ pub mod hickory;
 pub mod hyper;
 #[cfg(feature = "hyper-util")]
 pub mod hyper_util;
+#[cfg(feature = "inspect")]
+pub mod inspect;
 pub mod io;
 pub mod net;
 #[cfg(feature = "parallel")]

@@ -13,6 +13,7 @@ pub(crate) const HELP: &str = "\
 Serves /hello, /files/PATH, /fib/N, /sleep/MS and /metrics over HTTP, until Ctrl-C or SIGTERM.
 
   --listen ADDR     address and port; port 0 takes a free one [127.0.0.1:8080]
+  --inspect ADDR    address of loopback, and port, of a page that shows what the scheduler does [none]
   --workers N       how many tasks run at a time [one for each CPU]
   --dir PATH        the folder whose files are served [.]
   --connections N   how many connections are open at a time; more wait in the listener's queue [10000]
@@ -26,6 +27,8 @@ Serves /hello, /files/PATH, /fib/N, /sleep/MS and /metrics over HTTP, until Ctrl
 
 pub(crate) struct Args {
     pub(crate) listen: SocketAddr,
+    /// Where the page of `ws::inspect` is.
+    pub(crate) inspect: Option<SocketAddr>,
     /// As the runtime has it unless given.
     pub(crate) workers: Option<usize>,
     /// An absolute path without links, of a folder that was there when we looked.
@@ -44,6 +47,7 @@ pub(crate) enum Parsed {
 impl Args {
     pub(crate) fn parse(mut parser: Parser) -> Result<Parsed, lexopt::Error> {
         let mut listen = SocketAddr::from(([127, 0, 0, 1], 8080));
+        let mut inspect = None;
         let mut workers = None;
         let mut dir = PathBuf::from(".");
         let mut connections = 10_000;
@@ -55,6 +59,10 @@ impl Args {
                 Arg::Long("listen") => {
                     let example = "an address and a port, such as 127.0.0.1:8080";
                     listen = value(&mut parser, "--listen", example)?;
+                }
+                Arg::Long("inspect") => {
+                    let example = "an address of loopback and a port, such as 127.0.0.1:7070";
+                    inspect = Some(value(&mut parser, "--inspect", example)?);
                 }
                 Arg::Long("workers") => {
                     let n = value(&mut parser, "--workers", "a number from 1 to 1024")?;
@@ -94,6 +102,7 @@ impl Args {
         }
         Ok(Parsed::Run(Self {
             listen,
+            inspect,
             workers,
             dir: folder(&dir)?,
             connections,

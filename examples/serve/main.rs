@@ -5,6 +5,9 @@
 //! curl http://127.0.0.1:8080/
 //! ```
 //!
+//! With `--inspect 127.0.0.1:7070`, <http://127.0.0.1:7070> shows what the scheduler does with the
+//! requests.
+//!
 //! | file | has |
 //! | --- | --- |
 //! | `main.rs` | from arguments to an exit code |

@@ -43,6 +43,13 @@ pub(crate) async fn serve(args: Args) -> io::Result<Ended> {
         args.dir.display()
     ))?;
 
+    if let Some(addr) = args.inspect {
+        let page = ws::inspect::serve(addr)
+            .await
+            .map_err(|error| context(&format!("cannot show the scheduler on {addr}"), &error))?;
+        say(&format!("the scheduler is on http://{}", page.addr()))?;
+    }
+
     let server = ws::hyper::Server::new()
         .connections(args.connections)
         .write_time(args.write_time)

@@ -85,6 +85,10 @@ pub mod trace;
 
 #[cfg(not(ws_loom))]
 #[doc(hidden)]
+pub mod viewer;
+
+#[cfg(not(ws_loom))]
+#[doc(hidden)]
 pub mod netpoll;
 
 #[cfg(not(ws_loom))]

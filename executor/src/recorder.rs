@@ -73,6 +73,12 @@ mod ticks;
 
 #[cfg(not(ws_loom))]
 pub use self::kinds::{Event, EventKind, Level, RecordedTask, Recording, UnknownLevel};
+#[cfg(not(ws_loom))]
+pub use self::of_runtime::NewEvents;
 pub(crate) use self::ring::Ring;
 #[cfg(not(ws_loom))]
-pub(crate) use self::{kinds::Subject, of_runtime::Recorder};
+pub(crate) use self::{
+    kinds::Subject,
+    of_runtime::Recorder,
+    perfetto::{packet_beside, program},
+};

@@ -54,6 +54,8 @@ mod search;
 #[cfg(not(ws_loom))]
 mod shared;
 #[cfg(not(ws_loom))]
+pub(crate) mod shown;
+#[cfg(not(ws_loom))]
 pub(crate) mod shutdown;
 #[cfg(not(ws_loom))]
 mod signals;

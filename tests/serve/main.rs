@@ -392,6 +392,10 @@ fn arguments_that_make_no_sense_are_told_by_name() {
         ),
         (&["--workers"], "missing argument for option '--workers'"),
         (
+            &["--inspect", "7070"],
+            "--inspect takes an address of loopback and a port",
+        ),
+        (
             &["--listen", "8080"],
             "--listen takes an address and a port",
         ),
@@ -586,4 +590,21 @@ fn a_client_that_does_not_read_is_cut_off() {
             scope.spawn(move || case(workers));
         }
     });
+}
+
+/// The page of `ws::inspect` beside the server's own, and not for others.
+#[test]
+fn the_scheduler_is_shown_on_loopback() {
+    let server = Server::start(Folder::new(), 2, &["--inspect", "127.0.0.1:0"]);
+    server.signal("TERM");
+    let end = server.wait();
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let line = "the scheduler is on http://127.0.0.1:";
+    assert!(end.stdout.contains(line), "{}", end.stdout);
+
+    let options = ["--listen", "127.0.0.1:0", "--inspect", "0.0.0.0:7070"];
+    let output = run(&options);
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("serves on loopback alone"), "{stderr}");
 }

@@ -56,6 +56,7 @@ const SECTIONS: &[Section] = &[
     section("soak", 3, steps::soak),
     section("counts", 2, steps::counts),
     section("benchmarks", 6, steps::benchmarks),
+    section("browser", 4, steps::browser),
     section("ecosystem", 14, ecosystem::check),
     section("tokio-tests", 10, steps::tokio_tests),
     section("tests-release", 8, steps::tests_release),

@@ -1,4 +1,5 @@
-//! Lines of text have at most 100 columns, in comments and on pages. Code is rustfmt's.
+//! Lines of text have at most 100 columns, in comments and on pages. Code is rustfmt's; that of the
+//! live page, which no tool formats, has the same limit.
 //!
 //! Free of it are rows of tables, code that text shows, drawings (indented by five columns or
 //! more), and one word that is longer by itself. Not looked at are the pages that `ws-bench`
@@ -52,6 +53,11 @@ fn look(folder: &Path, path: &str, faults: &mut Vec<String>) -> Result<(), Failu
             let text = fs::read_to_string(&file).map_err(at(&file))?;
             let lines = too_long(&text, path.ends_with(".rs"));
             faults.extend(lines.into_iter().map(|line| format!("{path}:{line}")));
+        } else if path.starts_with("src/inspect/page/") {
+            let text = fs::read_to_string(&file).map_err(at(&file))?;
+            let lines = text.lines().zip(1..);
+            let long = lines.filter(|(line, _)| line.chars().count() > MOST);
+            faults.extend(long.map(|(_, number)| format!("{path}:{number}")));
         }
     }
     Ok(())

@@ -23,6 +23,8 @@
 //! - `cargo xtask tokio-env` prints the variables by which cargo finds tokio's source without the
 //!   internet, for work in `compat/tokio`.
 //! - `cargo xtask layers` compares the imports of the executor with the order of its layers.
+//! - `cargo xtask pictures` makes the pictures of the live page anew, in both themes and at three
+//!   widths.
 //! - `cargo xtask lines` looks for text beyond column 100.
 //! - `cargo xtask deep [STEP…]` runs what does not fit CI: sanitizers, valgrind, and more.
 #![expect(
@@ -40,6 +42,7 @@ mod deep;
 mod layers;
 mod lines;
 mod mutants;
+mod pictures;
 mod process;
 mod quick;
 mod results;
@@ -56,7 +59,7 @@ use std::{
 
 const USAGE: &str = "usage: cargo xtask quick | ci [--list|SECTION…] | ablate [NAME] | abort \
     | models [FILTER] | mutants [NAME] | counts [bless|sysmon|ordered] \
-    | scaling [TABLE] | layers | lines | tokio-compare [ROUNDS] [ROW…] \
+    | scaling [TABLE] | layers | lines | pictures | tokio-compare [ROUNDS] [ROW…] \
     | tokio-console | tokio-env | tokio-programs [tokio] [NAME…] | tokio-servers [ARGUMENT…] \
     | tokio-tests [bless|FILE…] | deep [STEP…]";
 
@@ -83,6 +86,7 @@ fn main() -> ExitCode {
         ["quick"] => quick::check(&root()),
         ["ci", ref arguments @ ..] => ci::check(&root(), arguments),
         ["lines"] => lines::check(&root()),
+        ["pictures"] => pictures::make(&root()),
         ["tokio-compare", ref arguments @ ..] => tokio::compare::measure(&root(), arguments),
         ["tokio-console"] => tokio::console::check(&root()),
         ["tokio-env"] => tokio::print_environment(&root()),

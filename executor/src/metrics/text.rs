@@ -126,6 +126,24 @@ const HISTOGRAMS: &[Histogram] = &[
     ),
 ];
 
+impl Metrics {
+    /// All counters of the runtime, by their names.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        OF_RUNTIME
+            .iter()
+            .map(|number| (number.name, (number.value)(self)))
+    }
+}
+
+impl ProcessorMetrics {
+    /// All counters of the P, by their names.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        OF_PROCESSORS
+            .iter()
+            .map(|number| (number.name, (number.value)(self)))
+    }
+}
+
 /// The numbers of the runtime, its histograms, and a table with a row for each P.
 ///
 /// ```

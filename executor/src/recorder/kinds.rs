@@ -173,6 +173,8 @@ kinds! {
         Park: Sparse, Number;
         /// The thread has woken up.
         Unpark: Sparse, Number;
+        /// The thread leaves its P: it ends, or its `block_on` does.
+        Leave: Sparse, Number;
         /// The thread of the P of the number is woken, with a permit.
         WakeThread: Sparse, Number;
         /// A thread is to be started, with a permit.

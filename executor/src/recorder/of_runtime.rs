@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    kinds::{EventKind, Level, Newest, RecordedTask, Recording, decode, encode},
+    kinds::{Event, EventKind, Level, Newest, RecordedTask, Recording, decode, encode},
     ring::{PIECE, RECORD, Ring},
     ticks::Ticks,
 };
@@ -22,6 +22,7 @@ use crate::{
 /// See the head of `recorder.rs`.
 #[derive(Debug)]
 pub(crate) struct Recorder {
+    /// What follows from `Asked`.
     level: AtomicU8,
     /// Records of each ring; 0: there is no recorder.
     records: usize,
@@ -36,6 +37,26 @@ struct Elsewhere {
     ring: Ring,
     /// The thread that writes holds it. A reader needs no lock.
     writes: Mutex<()>,
+    asked: Mutex<Asked>,
+}
+
+/// The levels that were asked for. They are apart, so that the program's choice comes back when a
+/// viewer has gone, also if the program has changed it meanwhile.
+#[derive(Debug)]
+struct Asked {
+    program: Level,
+    /// Viewers, such as the page of `ws::inspect`, that want all there is while they look.
+    viewers: usize,
+}
+
+/// The events since a reader was there last.
+#[derive(Debug, Default)]
+pub struct NewEvents {
+    /// In the order of time.
+    pub events: Vec<Event>,
+    /// The Ps of which older events are missing, and from when on they are whole again. They were
+    /// overwritten, or too many.
+    pub gaps: Vec<(Option<usize>, Duration)>,
 }
 
 /// What was read so far.
@@ -56,6 +77,10 @@ impl Recorder {
             elsewhere: Box::new(Elsewhere {
                 ring: Ring::new(records),
                 writes: Mutex::new(()),
+                asked: Mutex::new(Asked {
+                    program: Level::Off,
+                    viewers: 0,
+                }),
             }),
         };
         recorder.set_level(level);
@@ -69,11 +94,38 @@ impl Recorder {
         self.level.load(Relaxed) >= level as u8
     }
 
-    /// Nothing if there is no recorder.
+    /// The program's choice. Nothing if there is no recorder.
     pub(crate) fn set_level(&self, level: Level) {
+        self.ask(|asked| asked.program = level);
+    }
+
+    /// One more viewer wants all there is, or one that did does not any more.
+    pub(crate) fn set_viewer(&self, wants_all: bool) {
+        self.ask(|asked| match wants_all {
+            true => asked.viewers += 1,
+            false => asked.viewers -= 1,
+        });
+    }
+
+    fn ask(&self, change: impl FnOnce(&mut Asked)) {
+        let mut asked = self.elsewhere.asked.lock();
+        change(&mut asked);
         if self.records > 0 {
+            let level = match asked.viewers {
+                0 => asked.program,
+                _ => Level::Full,
+            };
             self.level.store(level as u8, Relaxed);
         }
+    }
+
+    /// What is recorded now.
+    pub(crate) fn level(&self) -> Level {
+        [Level::Off, Level::Sparse, Level::Full]
+            .into_iter()
+            .rev()
+            .find(|level| self.takes(*level))
+            .unwrap_or_default()
     }
 
     /// A ring for a P. Those beyond the number of workers are in use only while threads block, and
@@ -158,6 +210,43 @@ impl Recorder {
     }
 }
 
+impl Recorder {
+    /// The events since the last call with this cursor, at most `most` of each ring. An empty
+    /// cursor begins with all that is there. `rings` are those of the Ps, in the order of their
+    /// numbers; `newest` is the id of the newest task now.
+    pub(crate) fn since<'a>(
+        &self,
+        clock: &Clock,
+        newest: u64,
+        rings: impl Iterator<Item = &'a Ring>,
+        cursor: &mut Vec<u64>,
+        most: u64,
+    ) -> NewEvents {
+        let newest = self.reader(clock, newest).newest;
+        let mut new = NewEvents::default();
+        let of_ps = rings.enumerate().map(|(index, ring)| (Some(index), ring));
+        let all = std::iter::once((None, &self.elsewhere.ring)).chain(of_ps);
+        for (at, (processor, ring)) in all.enumerate() {
+            if at == cursor.len() {
+                cursor.push(0);
+            }
+            let reading = ring.read_since(cursor[at], most);
+            let first = new.events.len();
+            let records = reading.records.iter();
+            new.events
+                .extend(records.map(|words| decode(*words, processor, &newest)));
+            if reading.overwritten > cursor[at]
+                && let Some(event) = new.events.get(first)
+            {
+                new.gaps.push((processor, event.time));
+            }
+            cursor[at] = reading.overwritten + reading.records.len() as u64;
+        }
+        new.events.sort_by_key(|event| event.time);
+        new
+    }
+}
+
 impl Reader {
     /// Reads a ring.
     pub(crate) fn read(&mut self, ring: &Ring, processor: Option<usize>) {
@@ -187,6 +276,53 @@ fn began(clock: &Clock) -> SystemTime {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // Fails if a viewer's level stays when it has gone, or if the program's choice is lost.
+    #[test]
+    fn the_programs_level_comes_back() {
+        let recorder = Recorder::new(1 << 10, Level::Sparse, &Clock::stopped());
+        assert_eq!(recorder.level(), Level::Sparse);
+        recorder.set_viewer(true);
+        recorder.set_viewer(true);
+        assert_eq!(recorder.level(), Level::Full);
+        recorder.set_level(Level::Off);
+        recorder.set_viewer(false);
+        assert_eq!(recorder.level(), Level::Full);
+        recorder.set_viewer(false);
+        assert_eq!(recorder.level(), Level::Off);
+        let none = Recorder::new(0, Level::Full, &Clock::stopped());
+        none.set_viewer(true);
+        assert_eq!(none.level(), Level::Off);
+    }
+
+    // Fails if an event is told twice or not at all, or if nobody hears of those left out.
+    #[test]
+    fn a_reader_gets_what_is_new() {
+        let clock = Clock::stopped();
+        let recorder = Recorder::new(8 * RECORD, Level::Full, &clock);
+        let rings = [recorder.ring(true), recorder.ring(true)];
+        let write = |of: usize, number| {
+            clock.advance(Duration::from_nanos(1));
+            recorder.write(&rings[of], &clock, EventKind::Netpoll, 0, number);
+        };
+        let mut cursor = Vec::new();
+        let mut since = |most| {
+            let new = recorder.since(&clock, 0, rings.iter(), &mut cursor, most);
+            let seen = new.events.iter().map(|it| (it.processor, it.number));
+            (seen.collect::<Vec<_>>(), new.gaps)
+        };
+        write(0, 1);
+        write(1, 2);
+        write(0, 3);
+        recorder.write_elsewhere(&clock, EventKind::Netpoll, 0, 4);
+        let all = vec![(Some(0), 1), (Some(1), 2), (None, 4), (Some(0), 3)];
+        assert_eq!(since(9), (all, vec![]));
+        assert_eq!(since(9), (vec![], vec![]));
+        (5..8).for_each(|number| write(1, number));
+        let newest = vec![(Some(1), 6), (Some(1), 7)];
+        let gap = (Some(1), Duration::from_nanos(5));
+        assert_eq!(since(2), (newest, vec![gap]));
+    }
 
     #[test]
     fn only_a_workers_ring_is_large() {

@@ -36,6 +36,8 @@
 
 mod packets;
 
+pub(crate) use self::packets::{packet_beside, program};
+
 use std::{
     collections::{BTreeMap, HashMap},
     io,

@@ -62,7 +62,7 @@ pub(crate) struct Ring {
 pub(crate) struct Reading {
     /// The oldest first.
     pub(crate) records: Vec<Words>,
-    /// How many were overwritten before.
+    /// How many were overwritten before, or left out: the number of the first record.
     pub(crate) overwritten: u64,
 }
 
@@ -111,9 +111,17 @@ impl Ring {
 
     /// Reads what is there.
     pub(crate) fn read(&self) -> Reading {
+        self.read_since(0, u64::MAX)
+    }
+
+    /// Reads the records from the number `since` on, and of these the newest `most`. The next
+    /// reading goes on where this one ends: at `overwritten` and as many as there are records.
+    pub(crate) fn read_since(&self, since: u64, most: u64) -> Reading {
         // Ordering: Acquire, pairs with the last store of `write`.
         let end = self.written.load(Acquire);
-        let first = end.saturating_sub(self.capacity());
+        let first = end
+            .saturating_sub(self.capacity().min(most))
+            .max(since.min(end));
         let copy = |number| {
             let (piece, at) = self.place(number);
             // It is there: its first record was written.
@@ -148,6 +156,28 @@ mod tests {
         let reading = ring.read();
         assert_eq!(reading.records, [[6, 12], [7, 14], [8, 16], [9, 18]]);
         assert_eq!(reading.overwritten, 6);
+    }
+
+    // Fails if a record is told twice or not at all, or if the oldest are told and not the newest.
+    #[test]
+    fn a_reader_goes_on_where_it_was() {
+        let ring = Ring::new(8);
+        (0..3).for_each(|n| ring.write([n, n]));
+        let since = |since, most| {
+            let reading = ring.read_since(since, most);
+            let numbers: Vec<u64> = reading.records.iter().map(|words| words[0]).collect();
+            (reading.overwritten, numbers)
+        };
+        assert_eq!(since(0, 8), (0, vec![0, 1, 2]));
+        assert_eq!(since(3, 8), (3, vec![]));
+        (3..5).for_each(|n| ring.write([n, n]));
+        assert_eq!(since(3, 8), (3, vec![3, 4]));
+        assert_eq!(since(0, 2), (3, vec![3, 4]));
+        // Eight are kept: those in between are gone.
+        (5..20).for_each(|n| ring.write([n, n]));
+        assert_eq!(since(5, 99), (12, (12..20).collect()));
+        // A number that is not there yet, of another runtime say.
+        assert_eq!(since(99, 8), (20, vec![]));
     }
 
     // Fails if memory is taken for pieces that nothing was written to, or if a piece is passed

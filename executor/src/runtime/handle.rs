@@ -2,6 +2,7 @@
 
 use std::{
     future::Future,
+    io,
     panic::{Location, RefUnwindSafe, UnwindSafe},
 };
 
@@ -309,6 +310,28 @@ impl Handle {
     /// ```
     pub fn snapshot(&self, reason: &str) -> bool {
         self.shared.snapshot(Why::Asked(reason))
+    }
+
+    /// Writes what [`snapshot`](Self::snapshot) writes to a file: the recording as a trace of
+    /// [Perfetto](crate::trace::Recording::write_perfetto), and with it the tasks, the counters and
+    /// the stalls, for the program `ws-inspect`.
+    ///
+    /// It takes time and memory for each event and for each live task. A file should be in a
+    /// [`BufWriter`](std::io::BufWriter).
+    ///
+    /// ```
+    /// let runtime = ws::runtime::Runtime::new()?;
+    /// let mut file = Vec::new();
+    /// runtime.handle().write_snapshot(&mut file)?;
+    /// assert!(!file.is_empty());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of `out`.
+    pub fn write_snapshot(&self, out: impl io::Write) -> io::Result<()> {
+        self.shared.write_snapshot(out)
     }
 
     /// What [`Builder::host`](super::Builder::host) was given.

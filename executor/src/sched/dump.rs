@@ -20,13 +20,19 @@ pub enum TaskState {
     Running,
 }
 
-impl fmt::Display for TaskState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+impl TaskState {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
             Self::Idle => "idle",
             Self::Queued => "queued",
             Self::Running => "running",
-        })
+        }
+    }
+}
+
+impl fmt::Display for TaskState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }
 

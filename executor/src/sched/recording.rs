@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::{Shared, Worker, inject::newest_id};
 use crate::{
     cell::{Header, Outcome, Task},
-    recorder::{EventKind, Level, RecordedTask, Recorder, Recording, Subject},
+    recorder::{EventKind, Level, NewEvents, RecordedTask, Recorder, Recording, Subject},
 };
 
 impl Worker {
@@ -86,9 +86,33 @@ impl Shared {
     /// From now on this much is recorded.
     pub(crate) fn record(&self, level: Level) {
         self.recorder.set_level(level);
-        if level == Level::Full {
+        self.watch_if_full();
+    }
+
+    fn watch_if_full(&self) {
+        if self.recorder.takes(Level::Full) {
             self.watch_all();
         }
+    }
+
+    /// What is recorded now.
+    pub(crate) fn recorded_level(&self) -> Level {
+        self.recorder.level()
+    }
+
+    /// One more viewer wants all to be recorded, or one that did does not any more.
+    pub(crate) fn record_for_viewer(&self, wants_all: bool) {
+        self.recorder.set_viewer(wants_all);
+        self.watch_if_full();
+    }
+
+    /// The events since the last call with this cursor; see [`Recorder::since`].
+    pub(crate) fn events_since(&self, cursor: &mut Vec<u64>, most: usize) -> NewEvents {
+        let peers: Vec<_> = self.all_peers().collect();
+        let rings = peers.iter().map(|peer| &peer.ring);
+        let clock = self.time.clock();
+        self.recorder
+            .since(clock, newest_id(), rings, cursor, most as u64)
     }
 
     /// What there is.

@@ -77,6 +77,7 @@ use super::{
 };
 use crate::{
     cell::{SchedulerHandle, ScopeBarrier, Task, report},
+    note::event,
     permit::{
         env::{Env, PeerEnv},
         phase::{Phase, ShutdownEnv},
@@ -404,6 +405,7 @@ impl Worker {
     /// closes, everything that it can reach.
     pub(super) fn clear_away(&self) {
         let _barrier = ScopeBarrier::begin();
+        event!(self, Leave, (), 0);
         self.clear_pinned();
         if !self.shared().end.phase.is_closing() {
             return;

@@ -56,7 +56,8 @@ impl Snapshots {
     ///
     /// Their names are `PROGRAM-PID-SECONDS-NUMBER-REASON.pftrace`, with the seconds since 1970 and
     /// a number that grows. They are for
-    /// [Perfetto](crate::trace::Recording::write_perfetto).
+    /// [Perfetto](crate::trace::Recording::write_perfetto), and `ws-inspect` opens them: see
+    /// [`Handle::write_snapshot`](crate::runtime::Handle::write_snapshot).
     pub fn to(dir: impl Into<PathBuf>) -> Self {
         Self {
             dir: dir.into(),
@@ -146,6 +147,12 @@ impl SnapshotFiles {
 }
 
 impl Shared {
+    /// Where snapshots are written to, if a folder is set.
+    pub(crate) fn snapshot_folder(&self) -> Option<&Path> {
+        let config = self.snapshots.config.as_ref()?;
+        Some(&config.dir)
+    }
+
     /// Has a recording written to a file. Whether that has begun.
     pub(crate) fn snapshot(&self, why: Why<'_>) -> bool {
         let files = &self.snapshots;
@@ -235,7 +242,7 @@ fn write(shared: &Shared, path: &Path) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     let part = path.with_extension("part");
     let file = File::create(&part)?;
-    let written = shared.recording().write_perfetto(BufWriter::new(file));
+    let written = shared.write_snapshot(BufWriter::new(file));
     let written = written.and_then(|()| fs::rename(&part, path));
     if written.is_err() {
         let _ = fs::remove_file(&part);

@@ -448,6 +448,7 @@ impl StallReport {
 }
 
 fn send(shared: &Shared, stall: &StallReport) {
+    shared.keep_stall(stall);
     match &shared.config.stall.hook {
         Some(hook) => quietly("the `on_stall` hook", || hook(stall)),
         None => shared.tell_stall(stall),

@@ -3,7 +3,7 @@
 //!
 //! It fails when a field has another number, when a track is used before it is described, when a
 //! slice is not inside of the one around it, when an arrow leads to nothing, when a text is not
-//! there, and when the clock is not told.
+//! there, and when the clock is not told. And when a snapshot is no trace with one more packet.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -18,7 +18,7 @@ use perfetto_protos::{
     track_descriptor::{TrackDescriptor, track_descriptor::ChildTracksOrdering},
     track_event::{TrackEvent, track_event::Type},
 };
-use protobuf::{Message, MessageDyn, reflect::ReflectValueRef};
+use protobuf::{Message, MessageDyn, UnknownValueRef, reflect::ReflectValueRef};
 use ws::{
     runtime::{Builder, Runtime},
     task::{self, Id},
@@ -598,4 +598,21 @@ fn nothing_is_a_trace_too() {
     let page = Page::read(&recording);
     assert!(page.slices.is_empty() && page.tracks.is_empty());
     assert!(recording.began <= SystemTime::now());
+}
+
+// Fails if the packet for `ws-inspect` is one that Perfetto has a meaning for, or comes twice.
+#[test]
+fn a_snapshot_is_a_trace_with_a_packet_that_perfetto_passes_over() {
+    let runtime = Builder::new().workers(1).build().unwrap();
+    let mut bytes = Vec::new();
+    runtime.handle().write_snapshot(&mut bytes).unwrap();
+    let mut trace = Trace::parse_from_bytes(&bytes).expect("it is a trace");
+    let last = trace.packet.pop().expect("there are packets");
+    knows_all(&trace);
+    assert_eq!(last.data, None);
+    let unknown: Vec<_> = last.special_fields.unknown_fields().iter().collect();
+    let [(0x7773, UnknownValueRef::LengthDelimited(json))] = unknown[..] else {
+        panic!("{unknown:?}");
+    };
+    assert!(json.starts_with(br#"{"format":"ws-snapshot 1""#));
 }

@@ -7,7 +7,7 @@ use super::{
     place::{Place, skipped},
 };
 use crate::{
-    Failure, abort, apt, cargo, counts, layers, lines, process, tokio,
+    Failure, abort, apt, cargo, counts, layers, lines, pictures, process, tokio,
     tree::{at, entries},
 };
 
@@ -86,7 +86,7 @@ pub(super) fn licences(place: &Place) -> Result<(), Failure> {
 pub(super) fn packages(place: &Place) -> Result<(), Failure> {
     remove_unpacked()?;
     forget_built(place)?;
-    let unpublished = "--exclude xtask --exclude ws-bench --exclude ws-ui";
+    let unpublished = "--exclude xtask --exclude ws-bench --exclude ws-browser --exclude ws-ui";
     place.cargo(&format!(
         "package --workspace {unpublished} --allow-dirty --quiet"
     ))?;
@@ -163,6 +163,15 @@ pub(super) fn serve_curl(place: &Place) -> Result<(), Failure> {
     place.cargo("build --release --example serve")?;
     let script = place.root.join(".ci/serve-curl.sh");
     process::run(Command::new(script).arg(place.target.join("release/examples/serve")))
+}
+
+/// The live page in Chromium, and the program that shows snapshots by the same page.
+pub(super) fn browser(place: &Place) -> Result<(), Failure> {
+    pictures::install_browser(&place.log("apt"))?;
+    place.cargo("build --quiet --package ws-inspect")?;
+    let mut command = cargo::command(&place.root);
+    command.args(["test", "--package", "ws-browser", "--features", "chromium"]);
+    place.tests("browser", [command])
 }
 
 pub(super) fn abort(place: &Place) -> Result<(), Failure> {

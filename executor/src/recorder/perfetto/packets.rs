@@ -340,8 +340,21 @@ impl Text {
     }
 }
 
+/// Writes a packet after the others, with one field, which Perfetto passes over if it does not know
+/// it.
+pub(crate) fn packet_beside(field: u64, value: &[u8], mut out: impl io::Write) -> io::Result<()> {
+    let mut packet = Message::default();
+    packet.bytes_head(field, value.len());
+    let mut head = Message::default();
+    let length = packet.as_bytes().len() + value.len();
+    head.bytes_head(field::TRACE_PACKET, length);
+    out.write_all(head.as_bytes())?;
+    out.write_all(packet.as_bytes())?;
+    out.write_all(value)
+}
+
 /// The name of the program.
-fn program() -> String {
+pub(crate) fn program() -> String {
     let path = std::env::current_exe().unwrap_or_default();
     let name = path.file_name().unwrap_or_default();
     name.to_string_lossy().into_owned()

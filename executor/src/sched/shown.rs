@@ -1,0 +1,99 @@
+//! What a viewer is told of a runtime: the page of `ws::inspect`, and a snapshot that is opened
+//! when the program has ended.
+//!
+//! # One file for two viewers
+//!
+//! A snapshot is a trace of Perfetto, with one more packet at its end. The packet has a field that
+//! Perfetto has no name for, so Perfetto passes it over. In it is a text in JSON: events, tasks,
+//! counters and stalls, in the form in which the live page gets them. So one file, written when
+//! something went wrong, opens in <https://ui.perfetto.dev> and in `ws-inspect`.
+//!
+//! Rejected:
+//!
+//! - A second file beside the trace: one of the two is lost, and each has to be named.
+//! - To read the page's data out of Perfetto's packets: they have no table of tasks, and tell of an
+//!   event what Perfetto draws, and not what was recorded.
+//! - The JSON alone, with the trace made of it later: then a user without `ws-inspect` has nothing
+//!   that opens it.
+//!
+//! | file | has |
+//! | --- | --- |
+//! | `fields.rs` | what is told of a task, of a stall and of a runtime: a line for each |
+//! | `json.rs` | how JSON is written |
+//! | `file.rs` | the snapshot |
+//!
+//! Checked by the tests of `file.rs` and of the crate `ws-inspect`.
+
+mod fields;
+mod file;
+mod json;
+
+use std::collections::VecDeque;
+
+pub(crate) use self::fields::lost_tasks;
+pub use self::{
+    fields::{Field, Fields, STALL_FIELDS, TASK_FIELDS, event_json, metrics_json},
+    file::PACKET_FIELD,
+    json::Json,
+};
+use super::{
+    Shared,
+    stall::{StallPhase, StallReport},
+};
+use crate::sync::Mutex;
+
+/// How many stalls are kept. Guessed: what fits a screen.
+const STALLS_KEPT: usize = 32;
+
+/// What a viewer is told, and nothing else keeps.
+#[derive(Debug, Default)]
+pub(crate) struct Shown {
+    stalls: Mutex<VecDeque<ShownStall>>,
+}
+
+/// The last report of a stall, and when the stall began, in nanoseconds of the runtime's clock.
+#[derive(Clone, Debug)]
+pub struct ShownStall {
+    /// When the stall began.
+    pub began_ns: u64,
+    /// The last report of it.
+    pub report: StallReport,
+}
+
+impl Shared {
+    /// Keeps a report for viewers: the last one of each stall.
+    pub(super) fn keep_stall(&self, report: &StallReport) {
+        let lasted = report.running_for.as_nanos() as u64;
+        let stall = ShownStall {
+            began_ns: self.time.clock().now_ns().saturating_sub(lasted),
+            report: report.clone(),
+        };
+        let mut stalls = self.shown.stalls.lock();
+        let same = stalls.iter_mut().rev().find(|kept| {
+            kept.report.id == report.id
+                && kept.report.phase != StallPhase::Ended
+                && report.phase != StallPhase::Begun
+        });
+        match same {
+            // The first report knows best when it began.
+            Some(kept) => {
+                let before = std::mem::replace(&mut kept.report, stall.report);
+                // The last report has none.
+                if !kept.report.stack.is_some() {
+                    kept.report.stack = before.stack;
+                }
+            }
+            None => {
+                if stalls.len() == STALLS_KEPT {
+                    stalls.pop_front();
+                }
+                stalls.push_back(stall);
+            }
+        }
+    }
+
+    /// The stalls that were reported last, the oldest first.
+    pub(crate) fn shown_stalls(&self) -> Vec<ShownStall> {
+        self.shown.stalls.lock().iter().cloned().collect()
+    }
+}

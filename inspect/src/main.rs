@@ -1,0 +1,90 @@
+//! Shows a snapshot of a program on `ws` in the browser: what it did last, its tasks and its
+//! stalls.
+//!
+//! ```text
+//! cargo run -p ws-inspect /var/log/orders/orders-17-1795822398-0001-stall.pftrace
+//! ```
+//!
+//! The page is that of `ws::inspect`, and the file is one that `Builder::snapshots` names a folder
+//! for, or that was downloaded from the page.
+#![expect(
+    clippy::print_stdout,
+    reason = "a program that reports on its standard output"
+)]
+
+mod file;
+
+use std::{fmt::Display, fs, io, path::PathBuf, process::ExitCode};
+
+use file::Snapshot;
+use lexopt::{Arg, Parser, ValueExt};
+
+const HELP: &str = "\
+Shows a snapshot of a ws program in the browser.
+
+  ws-inspect FILE.pftrace
+
+  --listen ADDR   address of loopback, and port; port 0 takes a free one [127.0.0.1:0]
+  --help          this text";
+
+struct Args {
+    file: PathBuf,
+    listen: String,
+}
+
+fn main() -> ExitCode {
+    let args = match parse(Parser::from_env()) {
+        Ok(Some(args)) => args,
+        Ok(None) => {
+            println!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => {
+            warn(format_args!(
+                "{error}\n`ws-inspect --help` lists the options"
+            ));
+            return ExitCode::from(2);
+        }
+    };
+    match serve(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            warn(error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Nothing if help was asked for.
+fn parse(mut parser: Parser) -> Result<Option<Args>, lexopt::Error> {
+    let mut file = None;
+    let mut listen = "127.0.0.1:0".to_owned();
+    while let Some(arg) = parser.next()? {
+        match arg {
+            Arg::Long("listen") => listen = parser.value()?.string()?,
+            Arg::Long("help") | Arg::Short('h') => return Ok(None),
+            Arg::Value(path) if file.is_none() => file = Some(path.into()),
+            other => return Err(other.unexpected()),
+        }
+    }
+    let file = file.ok_or("a file is missing: a snapshot, which ends in .pftrace")?;
+    Ok(Some(Args { file, listen }))
+}
+
+/// Serves until the process is ended.
+fn serve(args: Args) -> io::Result<()> {
+    let path = args.file.display();
+    let fault = |error: &dyn Display| io::Error::other(format!("{path}: {error}"));
+    let bytes = fs::read(&args.file).map_err(|error| fault(&error))?;
+    let snapshot = Snapshot::parse(bytes).map_err(|error| fault(&error))?;
+    let runtime = ws::runtime::Builder::new().workers(1).build()?;
+    runtime.block_on(async move {
+        let page = ws::inspect::serve_source(snapshot, args.listen).await?;
+        println!("{path} is at http://{}", page.addr());
+        std::future::pending().await
+    })
+}
+
+fn warn(line: impl Display) {
+    eprintln!("ws-inspect: {line}");
+}
