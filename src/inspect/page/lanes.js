@@ -216,15 +216,16 @@ class Lanes {
     return { rows, count: ends.length };
   }
 
-  // The lanes with something between two moments, or `recently` before. Others come and go with
-  // threads that block; and the monitor's is one blocking call.
+  // The lanes with something between two moments, or `recently` before: others come and go with
+  // threads that block.
   shown(begin, to, recently) {
     const from = begin - recently;
     const within = (it) => (it.to ?? it.at ?? to) >= from && (it.from ?? it.at) <= to;
-    const all = [...this.lanes.values()];
+    const isMonitor = (lane) => lane.open.block?.from < MONITOR_BEGINS;
+    const all = [...this.lanes.values()].filter((lane) => !isMonitor(lane));
     const some = all.filter((lane) => lane.open.awake?.from <= to || lane.open.poll?.from <= to
       || lane.open.long?.from <= to
-      || lane.open.block?.from >= Math.max(from + recently, MONITOR_BEGINS)
+      || lane.open.block?.from <= to
       || lane.slices.some(within) || lane.ticks.some(within));
     return some.length > 0 ? some : all.slice(0, 1);
   }

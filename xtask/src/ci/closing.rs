@@ -6,8 +6,9 @@ use super::place::Place;
 use crate::{Failure, results::Results};
 
 /// The logs of tests, and what their tests are called.
-const LOGS: [(&str, &str); 5] = [
+const LOGS: [(&str, &str); 6] = [
     ("models", "models"),
+    ("browser", "tests in a browser"),
     ("ecosystem", "proofs with other libraries"),
     ("tokio-tests", "of tokio's tests"),
     ("tests-release", "tests in release"),
