@@ -22,9 +22,25 @@ fn its_texts_say_what_it_shows() {
     ];
     assert_eq!(names, expected);
     let heads = browser.texts("#head button");
-    assert_eq!(heads, ["id", "task", "state", "age", "spawned at"]);
+    let expected = [
+        "id",
+        "task",
+        "state",
+        "age",
+        "idle for",
+        "busy",
+        "polls",
+        "wakes",
+        "moves",
+        "longest poll",
+        "wake to poll",
+        "parent",
+        "waits for",
+        "spawned at",
+    ];
+    assert_eq!(heads, expected);
     // What has no data has no place.
-    for part in ["stalls", "lost", "histograms", "gone", "empty", "detail"] {
+    for part in ["stalls", "lost", "gone", "empty", "detail"] {
         let script = format!("return document.getElementById('{part}').hidden");
         assert_eq!(browser.run(&script), true, "{part}");
     }
