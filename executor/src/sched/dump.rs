@@ -71,6 +71,10 @@ pub struct TaskDump {
 }
 
 impl TaskDump {
+    pub(super) fn who(&self) -> Who<'_> {
+        Who(self)
+    }
+
     /// `running` has the addresses of all tasks that are being polled, `now_ms` the runtime's
     /// clock, not before the task was found, `waits` what all tasks wait for.
     pub(crate) fn new(task: &TaskRef, running: &[u64], now_ms: u32, waits: &mut Waits) -> Self {
@@ -105,17 +109,23 @@ impl TaskDump {
     }
 }
 
-impl fmt::Display for TaskDump {
+/// A task's id, its name, and where it was spawned.
+pub(super) struct Who<'a>(&'a TaskDump);
+
+impl fmt::Display for Who<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "task {}", self.id)?;
-        if let Some(name) = &self.name {
+        write!(f, "task {}", self.0.id)?;
+        if let Some(name) = &self.0.name {
             write!(f, " {name:?}")?;
         }
-        write!(
-            f,
-            ", spawned at {}, {}, {:?} old, {}",
-            self.location, self.state, self.age, self.account
-        )?;
+        write!(f, ", spawned at {}", self.0.location)
+    }
+}
+
+impl fmt::Display for TaskDump {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (who, state, age) = (self.who(), self.state, self.age);
+        write!(f, "{who}, {state}, {age:?} old, {}", self.account)?;
         let mut separator = ", waits for ";
         for waits_for in &self.waits_for {
             write!(f, "{separator}{waits_for}")?;

@@ -55,7 +55,8 @@ pub(crate) struct WatchedRoot {
 
 impl fmt::Display for LostTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, can never wake: {}", self.task, self.why())
+        let who = self.task.who();
+        write!(f, "{who}, can never wake: {}", self.why())
     }
 }
 
