@@ -1,6 +1,8 @@
 //! Programs with a fault each, for docs/seeing.md: `cargo run --example incidents slow`, or
 //! `forgets`, `ring`, `leak`, `queue`.
 
+#![expect(clippy::print_stdout, reason = "what a program says")]
+
 use std::{
     collections::HashMap,
     future::poll_fn,

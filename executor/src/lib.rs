@@ -22,8 +22,6 @@
     )
 )]
 
-#[cfg(not(ws_loom))]
-mod awaits;
 mod bit_set;
 #[cfg(not(ws_loom))]
 mod blocking;
@@ -77,6 +75,8 @@ pub mod task;
 mod throttle;
 #[cfg(not(ws_loom))]
 pub mod time;
+#[cfg(not(ws_loom))]
+mod timed;
 #[cfg(not(ws_loom))]
 mod timer;
 

@@ -10,6 +10,7 @@ use std::{
 use ws_executor::{
     runtime::{Builder, Runtime},
     task::{self, Id},
+    time,
     trace::{self, Event, EventKind, Level},
 };
 
@@ -218,4 +219,31 @@ fn timers_tell_how_late_they_are() {
     };
     let (late_us, count) = (fired.number >> 32, fired.number as u32);
     assert!(late_us >= 4000 && count == 2, "{fired}");
+}
+
+#[test]
+fn all_is_recorded_for_a_while() {
+    let runtime = Builder::new().paused(true).build().unwrap();
+    let handle = runtime.handle().clone();
+    let spawned = |id: Id| {
+        let events = handle.recording().events;
+        let mut of_task = events.iter().filter(|event| event.task == Some(id));
+        of_task.any(|event| event.kind == EventKind::Spawn)
+    };
+    runtime.block_on(async {
+        let spawn = || ws_executor::spawn(async {}).id();
+        let second = Duration::from_secs(1);
+        assert!(!spawned(spawn()));
+        handle.record_all_for(2 * second);
+        handle.record_all_for(4 * second);
+        assert!(spawned(spawn()));
+        time::sleep(3 * second).await;
+        assert!(spawned(spawn()), "the longer one goes on");
+        time::sleep(2 * second).await;
+        assert!(!spawned(spawn()));
+        handle.record_all_for(2 * second);
+        handle.record(Level::Full);
+        time::sleep(3 * second).await;
+        assert!(spawned(spawn()), "the program's own wish");
+    });
 }

@@ -1,4 +1,4 @@
-//! A dump that takes time: see `sched/traces.rs`.
+//! What a handle does that takes time.
 
 use std::{
     future::{Future, poll_fn},
@@ -7,10 +7,55 @@ use std::{
 
 use crate::{
     runtime::{Handle, TaskDump},
-    time::timeout,
+    sched::Shared,
+    sync::Arc,
+    time::{sleep, timeout},
 };
 
+/// As long as it is there, each spawn, wake and poll is recorded.
+struct RecordsAll(Arc<Shared>);
+
+impl RecordsAll {
+    fn begin(shared: &Arc<Shared>) -> Self {
+        shared.record_for_viewer(true);
+        Self(shared.clone())
+    }
+}
+
+impl Drop for RecordsAll {
+    fn drop(&mut self) {
+        self.0.record_for_viewer(false);
+    }
+}
+
 impl Handle {
+    /// Records at level [`Full`](crate::trace::Level::Full) for a while, whatever
+    /// [`record`](Self::record) says, and after that as it says then. Several such times may
+    /// overlap.
+    ///
+    /// It is made for a trigger: a hook, a handler of HTTP, a condition that the program sees. A
+    /// task of the runtime ends it, so it may last longer while all workers are stuck.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ws::runtime::Handle;
+    ///
+    /// async fn on_a_slow_answer() {
+    ///     let handle = Handle::current();
+    ///     handle.record_all_for(Duration::from_secs(2));
+    ///     ws::time::sleep(Duration::from_secs(2)).await;
+    ///     handle.snapshot("a slow answer");
+    /// }
+    /// # let _ = on_a_slow_answer();
+    /// ```
+    pub fn record_all_for(&self, duration: Duration) {
+        let records = RecordsAll::begin(self.shared());
+        drop(self.spawn(async move {
+            sleep(duration).await;
+            drop(records);
+        }));
+    }
+
     /// The same as [`dump`](Self::dump), with the place where each idle task is suspended, as a
     /// tree of the functions that wait: [`TaskDump::awaits`]. It takes `limit` at most.
     ///
