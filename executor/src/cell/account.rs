@@ -283,9 +283,9 @@ impl Drop for Account {
 
 /// What a task did so far. See [`TaskDump`](crate::runtime::TaskDump).
 ///
-/// At the recorder's level [`Full`](crate::runtime::Level::Full) each poll is measured, otherwise
+/// At the recorder's level [`Full`](crate::trace::Level::Full) each poll is measured, otherwise
 /// about one in 128, and `measured_polls` says how many that were. At level
-/// [`Off`](crate::runtime::Level::Off) none is.
+/// [`Off`](crate::trace::Level::Off) none is.
 ///
 /// ```
 /// use ws::task::yield_now;
