@@ -320,6 +320,7 @@ impl Monitor {
             memory.visited.push(peer.index);
             memory.seen.resize(shared.peer_count(), Seen::default());
             let view = View::of(shared, peer, now);
+            peer.progress.set_now(now);
             let round = Round {
                 needed,
                 took: self.found.took,

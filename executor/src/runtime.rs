@@ -216,11 +216,12 @@ impl Runtime {
         });
         match joined {
             Ok(output) => output,
-            Err(error) => match error.try_into_panic() {
-                Ok(payload) => std::panic::resume_unwind(payload),
-                Err(_) => match self.handle.shared().verdict_on_root() {
-                    Some(verdict) => panic!("{verdict}"),
-                    None => panic!("{STOPPED}"),
+            // Also if the root's destructor has panicked when it was aborted.
+            Err(error) => match self.handle.shared().verdict_on_root() {
+                Some(verdict) => panic!("{verdict}"),
+                None => match error.try_into_panic() {
+                    Ok(payload) => std::panic::resume_unwind(payload),
+                    Err(_) => panic!("{STOPPED}"),
                 },
             },
         }

@@ -60,9 +60,14 @@ impl Handle {
     /// tree of the functions that wait: [`TaskDump::awaits`]. It takes `limit` at most.
     ///
     /// Each idle task is polled once more, by a worker and as after any wake, with a waker that
-    /// notes where it is cloned. So it says where any future waits, of whatever library. A task
-    /// that was not idle, or was not polled within the limit, has no tree. There is none either
-    /// where [stall reports](crate::runtime::Builder::on_stall) have no stack: then
+    /// notes where it is cloned. So it says where a future waits, of whatever library. A future
+    /// that has a waker of its own for those in it, such as `join_all` of many, is the end of the
+    /// tree: what is in it is not polled again before it is woken. 64 places of a task are shown at
+    /// most.
+    /// Functions that the compiler has inlined have short names.
+    ///
+    /// A task that was not idle, or was not polled within the limit, has no tree. There is none
+    /// either where [stall reports](crate::runtime::Builder::on_stall) have no stack: then
     /// [`AwaitTree::error`](crate::runtime::AwaitTree::error) says why.
     ///
     /// It is for a look at a program that hangs, and not for each second: a poll of every task, and

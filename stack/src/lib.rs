@@ -184,6 +184,10 @@ pub fn capture(thread: u32, limit: Duration) -> Look {
     system::capture(thread, limit)
 }
 
+/// Where the sources of this crate were when it was built: frames of files there are its own.
+#[doc(hidden)]
+pub const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/");
+
 /// Copies the stack of the calling thread, up to an address on it: that of a local variable of a
 /// function further out.
 ///

@@ -317,8 +317,10 @@ pub struct TaskAccount {
     pub measured_polls: u32,
     /// How long these took together.
     pub measured_busy: Duration,
-    /// The longest poll: of those that were measured, and of those of a millisecond and longer,
-    /// which the monitor sees up to one of its looks late.
+    /// The longest poll: of those that were measured, and of those that the monitor sees. It sees
+    /// one that lasts longer than the time from one of its looks to the next, 1 to 10 ms, and
+    /// mostly sees it shorter than it is by up to that time. A block that is announced
+    /// ([`block_in_place`](crate::block_in_place())) ends the poll to it.
     pub longest_poll: Duration,
     /// The longest time from a wake to the poll that followed, of those that were timed: the next
     /// wake after a measured poll is.
@@ -326,8 +328,8 @@ pub struct TaskAccount {
 }
 
 impl TaskAccount {
-    /// How long it was polled altogether. If not all polls were measured, it is an estimate: as if
-    /// the others had taken as long as those. Zero if none was measured.
+    /// How long it was polled altogether. If not all polls were measured, it is an estimate, which
+    /// may be far off: as if the others had taken as long as those. Zero if none was measured.
     pub fn busy(&self) -> Duration {
         let measured = u128::from(self.measured_polls.max(1));
         let ns = self.measured_busy.as_nanos() * u128::from(self.polls) / measured;

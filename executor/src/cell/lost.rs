@@ -8,7 +8,9 @@
 //!
 //! A task that waits for another one's handle is lost with that task: its waker is in that task's
 //! slot for a joiner, and is woken only if that task ends. If tasks wait for each other's handles
-//! in a ring, each has a waker, and all are lost.
+//! in a ring, each has a waker, and all are lost. But an abort ends a task, and wakes who waits for
+//! it. So nobody is lost with a task that has an abort handle. The handle that is waited for could
+//! abort, too, but who waits with it sleeps: it would have to be in a lock that another task takes.
 //!
 //! # How they are found
 //!
@@ -63,6 +65,8 @@ pub(crate) trait Look {
     fn address(&self) -> usize;
     /// Registrations and the slot.
     fn slot(&self) -> (u32, Option<usize>);
+    /// Abort handles that the task has itself.
+    fn own_aborts(&self) -> u64;
     /// The polls and then the word; the other way round if it is the `second` look.
     fn progress(&self, second: bool) -> (u64, Snapshot);
 }
@@ -76,6 +80,11 @@ impl Look for TaskRef {
         let header = self.header();
         let registrations = header.account().registrations();
         (registrations, header.joined_by())
+    }
+
+    fn own_aborts(&self) -> u64 {
+        // See `pinned.rs`.
+        u64::from(self.header().is_carrier())
     }
 
     fn progress(&self, second: bool) -> (u64, Snapshot) {
@@ -115,7 +124,11 @@ pub(crate) fn find(tasks: &[impl Look]) -> Vec<usize> {
     // Step 3.
     let place: HashMap<usize, usize> = tasks.iter().map(Look::address).zip(0..).collect();
     let joiner = |at: usize| {
-        let joiner = slots[at].1.filter(|_| first[at].1.has_waker())?;
+        let word = first[at].1;
+        let may_be_aborted = word.aborts() > tasks[at].own_aborts();
+        let joiner = slots[at]
+            .1
+            .filter(|_| word.has_waker() && !may_be_aborted)?;
         place.get(&joiner).copied()
     };
     let joined_by: Vec<_> = (0..tasks.len()).map(joiner).collect();
@@ -197,6 +210,10 @@ mod tests {
             let look = &mut self.looks.borrow_mut()[0];
             *look += 1;
             (self.registrations[*look - 1], self.joined_by)
+        }
+
+        fn own_aborts(&self) -> u64 {
+            0
         }
 
         fn progress(&self, second: bool) -> (u64, Snapshot) {

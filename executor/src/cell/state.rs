@@ -139,11 +139,15 @@ impl Snapshot {
         (self.0 & REFS) / REF
     }
 
+    /// How many abort handles there are; 15 if there were too many once.
+    pub(crate) fn aborts(self) -> u64 {
+        (self.0 & ABORTS) / ABORT
+    }
+
     /// How many of the references are wakers, if the task is in the live table and `looks` of them
     /// are the caller's. `None` if it is not known, for there were too many abort handles.
     pub(crate) fn wakers(self, looks: u64) -> Option<u64> {
-        let aborts = (self.0 & ABORTS) / ABORT;
-        let others = 1 + u64::from(self.has_handle()) + aborts + looks;
+        let others = 1 + u64::from(self.has_handle()) + self.aborts() + looks;
         (self.0 & ABORTS < ABORTS).then(|| self.references().saturating_sub(others))
     }
 }

@@ -181,6 +181,8 @@ impl fmt::Display for Metrics {
 pub struct Prometheus<'a> {
     /// Each with what stands in the braces of its samples, with a comma at its end.
     runtimes: Vec<(&'a Metrics, String)>,
+    /// The names of the labels so far.
+    names: Vec<String>,
 }
 
 impl Metrics {
@@ -197,6 +199,7 @@ impl Metrics {
     pub fn prometheus(&self) -> Prometheus<'_> {
         Prometheus {
             runtimes: vec![(self, String::new())],
+            names: vec!["p".to_owned(), "le".to_owned()],
         }
     }
 }
@@ -206,7 +209,8 @@ impl<'a> Prometheus<'a> {
     ///
     /// # Panics
     ///
-    /// If the name is none for a label: letters, digits and underscores, no digit first. If there
+    /// If the name is none for a label: letters, digits and underscores, no digit first, and not
+    /// two underscores first, which Prometheus keeps for itself. If there
     /// is a label of that name: `p` is one, the number of a P, and `le`, the bound of a bucket.
     pub fn label(mut self, name: &str, value: &str) -> Self {
         let is_letter = |c: char| c.is_ascii_alphabetic() || c == '_';
@@ -214,12 +218,16 @@ impl<'a> Prometheus<'a> {
             name.starts_with(is_letter) && name.chars().all(|c| is_letter(c) || c.is_ascii_digit()),
             "a label's name has letters, digits and underscores, and no digit first: it is {name:?}"
         );
+        assert!(
+            !name.starts_with("__"),
+            "names of labels with two underscores in front are Prometheus' own: {name:?}"
+        );
+        let is_there = self.names.iter().any(|it| it == name);
+        assert!(!is_there, "there is a label of this name: {name:?}");
+        self.names.push(name.to_owned());
         let value = value.replace('\\', r"\\");
         let value = value.replace('"', r#"\""#).replace('\n', r"\n");
         for (_, labels) in &mut self.runtimes {
-            let is_own = name == "p" || name == "le";
-            let is_there = is_own || format!(",{labels}").contains(&format!(",{name}=\""));
-            assert!(!is_there, "there is a label of this name: {name:?}");
             *labels += &format!("{name}=\"{value}\",");
         }
         self
@@ -237,6 +245,7 @@ impl<'a> Prometheus<'a> {
     /// ```
     pub fn and(mut self, other: Prometheus<'a>) -> Self {
         self.runtimes.extend(other.runtimes);
+        self.names.extend(other.names);
         self
     }
 }
@@ -426,7 +435,7 @@ mod tests {
         }
         let sample = format!("\nws_polls_total{{{labels},p=\"1\"}} 0\n");
         assert!(text.contains(&sample), "{text}");
-        for wrong in ["", "2nd", "a-b", "ä", "p", "le"] {
+        for wrong in ["", "2nd", "a-b", "ä", "p", "le", "__a"] {
             let label = || metrics.prometheus().label(wrong, "").to_string();
             assert!(std::panic::catch_unwind(label).is_err(), "{wrong}");
         }
@@ -439,6 +448,8 @@ mod tests {
         };
         assert!(std::panic::catch_unwind(twice).is_err());
         let not_twice = metrics.prometheus().label("ab", ",a=\"x").label("b", "");
+        let in_a_value = metrics.prometheus().label("c", "d,e=").label("e", "1");
+        assert!(in_a_value.to_string().contains("{c=\"d,e=\",e=\"1\"} "));
         assert!(not_twice.to_string().contains("{ab=\",a=\\\"x\",b=\"\"} "));
     }
 

@@ -201,8 +201,13 @@ impl Handle {
     /// no timer, no channel and no other library. Or all who have one are lost as well, as tasks
     /// that wait for each other's handles. Only an abort or the end of the runtime can end them.
     ///
-    /// None is named that could still be woken. One that waits for itself through a channel or a
-    /// lock is not found; nor is, in this look, one that another thread is looking at.
+    /// None is named that could still be woken. One that waits for a task with an abort handle
+    /// could: an abort ends that task. Also an extra poll could bring it on, as
+    /// [`dump_awaits`](Self::dump_awaits) makes one. Not found is one that waits for itself through
+    /// a channel or a lock, or for others through a [`JoinSet`](crate::task::JoinSet) or another
+    /// combinator with wakers of its own; one that had more than 14 abort handles at once; and, in
+    /// this look, one that another thread is looking at. A handle that one task waits for, and
+    /// another one may take out of a lock to abort it, is not reckoned with.
     ///
     /// A task that waits for ever on purpose, such as `pending().await` up to an abort, is named as
     /// well.

@@ -59,7 +59,9 @@ pub struct TaskDump {
     pub state: TaskState,
     /// For how long it has lived, to about 10 ms. After 49 days it counts from zero again.
     pub age: Duration,
-    /// The task that spawned it. `None` if that was no task: a root, or a thread without a worker.
+    /// The task that spawned it. `None` if that was no task of this runtime: a root, a thread
+    /// without a worker, or a branch of a [`join()`](crate::join) that another worker took; or if
+    /// some two billion tasks were spawned between the two.
     pub parent: Option<Id>,
     /// What it did so far.
     pub account: TaskAccount,

@@ -287,7 +287,7 @@ impl Worker {
     /// What has its turn at every 61st tick, however much local work there is.
     fn every_61st(&self, tick: Tick) -> Option<Step> {
         let now = self.now();
-        self.p.clocks.set_now(now);
+        self.p.set_now(now);
         match self.p.clocks.slice_began.get() {
             // It began since the last look at the clock.
             None => self.p.clocks.slice_began.set(Some(now)),
@@ -541,7 +541,7 @@ impl Worker {
             return 0;
         };
         let now = self.now();
-        self.p.clocks.set_now(now);
+        self.p.set_now(now);
         if !self.p.peer.timers.has_due(now) {
             return 0;
         }

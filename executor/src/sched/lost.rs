@@ -129,34 +129,36 @@ impl Shared {
         let mut tasks = Vec::new();
         self.for_each_live(|task| tasks.push(task));
         let lost = find_lost(&tasks);
-        let number_of: HashMap<usize, usize> =
-            lost.iter().map(|&at| (tasks[at].number(), at)).collect();
-        // Who waits for whom, among the lost.
-        let mut waits_for: HashMap<usize, Vec<usize>> = HashMap::new();
+        let id = |at: usize| tasks[at].header().id();
+        let id_of: HashMap<usize, Id> = lost
+            .iter()
+            .map(|&at| (tasks[at].number(), id(at)))
+            .collect();
+        // Who waits for whom, among the lost. The two cells of a pinned task are one.
+        let mut waits_for: HashMap<Id, Vec<Id>> = HashMap::new();
         for &at in &lost {
-            let joiner = tasks[at].header().joined_by();
-            if let Some(&joiner) = joiner.and_then(|address| number_of.get(&address)) {
-                waits_for.entry(joiner).or_default().push(at);
+            let Some(address) = tasks[at].header().joined_by() else {
+                continue;
+            };
+            let is_other_cell = |joiner: Id| joiner == id(at) && address != tasks[at].number();
+            if let Some(&joiner) = id_of.get(&address)
+                && !is_other_cell(joiner)
+            {
+                waits_for.entry(joiner).or_default().push(id(at));
             }
         }
-        let id = |at: usize| tasks[at].header().id();
         let rows = self.dump_listed_by(|f| lost.iter().for_each(|&at| f(tasks[at].clone())));
-        let places: HashMap<Id, usize> = lost.iter().map(|&at| (id(at), at)).collect();
-        let lost = rows.into_iter().map(|task| {
-            let at = places[&task.id];
-            let next = waits_for.get(&at).map_or(&[][..], Vec::as_slice);
-            LostTask {
-                waits_for: next.iter().map(|&at| id(at)).collect(),
-                ring: ring(at, &waits_for).into_iter().map(id).collect(),
-                task,
-            }
+        let lost = rows.into_iter().map(|task| LostTask {
+            waits_for: waits_for.get(&task.id).cloned().unwrap_or_default(),
+            ring: ring(task.id, &waits_for),
+            task,
         });
         lost.collect()
     }
 }
 
 /// The way from what a task waits for back to the task, if there is one.
-fn ring(task: usize, waits_for: &HashMap<usize, Vec<usize>>) -> Vec<usize> {
+fn ring(task: Id, waits_for: &HashMap<Id, Vec<Id>>) -> Vec<Id> {
     let mut came_from = HashMap::new();
     let mut open = vec![task];
     while let Some(at) = open.pop() {

@@ -138,6 +138,9 @@ pub(crate) struct PeerThread {
 pub(crate) struct Progress {
     /// The task that it polls, by its address in the live table; 0: none.
     pub(crate) running: AtomicU64,
+    /// The time in milliseconds, for the births and rests of tasks: as of the thread's last look at
+    /// the clock, or of the monitor's last look at the thread.
+    pub(crate) now_ms: AtomicU32,
     /// Counts its steps: a victim that moved on shows it here.
     pub(crate) ticks: AtomicU64,
     /// The step in which it last came to a fork after a thread had asked.
@@ -152,6 +155,11 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
+    /// Takes note of the time, in nanoseconds.
+    pub(crate) fn set_now(&self, now: u64) {
+        self.now_ms.store((now / 1_000_000) as u32, Relaxed);
+    }
+
     /// The thread comes to a fork after a thread has asked.
     pub(super) fn comes_to_a_fork(&self) {
         self.forked.store(self.ticks.load(Relaxed), Relaxed);
@@ -399,7 +407,7 @@ pub(crate) struct Clocks {
 
 impl Clocks {
     /// Takes note of a look at the clock, in nanoseconds.
-    pub(super) fn set_now(&self, now: u64) {
+    fn set_now(&self, now: u64) {
         self.now_ms.set((now / 1_000_000) as u32);
     }
 }
@@ -464,6 +472,7 @@ impl Processor {
             },
             progress: Progress {
                 running: AtomicU64::new(0),
+                now_ms: AtomicU32::new(0),
                 ticks: AtomicU64::new(0),
                 forked: AtomicU64::new(u64::MAX),
                 came_by: Counter::default(),
@@ -532,6 +541,12 @@ impl Processor {
                 .inbox
                 .pop_batch(usize::MAX, |task| pinned.push_back(task));
         }
+    }
+
+    /// Takes note of a look at the clock, in nanoseconds.
+    pub(super) fn set_now(&self, now: u64) {
+        self.clocks.set_now(now);
+        self.peer.progress.set_now(now);
     }
 
     /// Counts a step of its thread. Only that thread writes it.

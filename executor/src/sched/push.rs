@@ -255,7 +255,7 @@ impl Worker {
         Parts {
             scheduler: NonNull::from(&self.p.peer.scheduler),
             id: Id::new(next),
-            born_ms: self.p.clocks.now_ms.get(),
+            born_ms: self.peer().progress.now_ms.load(Relaxed),
             location,
             extra,
             lane: self.p.lane,

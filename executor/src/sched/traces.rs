@@ -70,44 +70,116 @@ impl AwaitTree {
 
 /// From the poll of the task to the place where a waker was cloned, without what every future has
 /// around it.
+///
+/// A function that was inlined may have the last part of its name alone. So if its file is known,
+/// that says what it is.
 fn way(frames: &[ws_stack::Frame]) -> Vec<AwaitFrame> {
-    /// The function that polls a task's future.
-    const OUTERMOST: &str = "ws_executor::cell::raw::poll";
-    const LEFT_OUT: [&str; 8] = [
-        "core::",
-        "<core::",
-        "std::",
-        "<std::",
-        "alloc::",
-        "<alloc::",
-        "ws_stack::",
-        "ws_executor::cell::",
-    ];
-    let inside = frames.iter().take_while(|frame| {
-        let function = frame.function().unwrap_or_default();
-        !function.starts_with(OUTERMOST)
-    });
-    let mut way: Vec<_> = inside
-        .filter_map(|frame| {
-            let function = frame.function()?;
-            let is_left_out = LEFT_OUT.iter().any(|prefix| function.starts_with(prefix));
-            (!is_left_out).then(|| AwaitFrame {
+    let inside = frames
+        .iter()
+        .take_while(|frame| Origin::of(frame) != Origin::Poll);
+    let origins = inside.map(|frame| (Origin::of(frame), frame));
+    let mut way: Vec<_> = origins
+        .filter(|(origin, _)| *origin != Origin::Around)
+        .filter_map(|(origin, frame)| {
+            let frame = AwaitFrame {
                 depth: 0,
-                function: function.to_owned(),
+                function: frame.function()?.to_owned(),
                 file: frame.short_file().map(str::to_owned),
                 line: frame.line(),
-            })
+            };
+            Some((origin, frame))
         })
         .collect();
     way.reverse();
     // Of our own functions at the inner end, only what the program has called.
-    let is_ours = |frame: &&AwaitFrame| frame.function.trim_start_matches('<').starts_with("ws_");
+    let is_ours = |(origin, _): &&(Origin, AwaitFrame)| *origin == Origin::Ours;
     let ours = way.iter().rev().take_while(is_ours).count();
     way.truncate(way.len() - ours.saturating_sub(1));
-    for (depth, frame) in way.iter_mut().enumerate() {
-        frame.depth = depth;
+    let numbered = way.into_iter().enumerate();
+    numbered
+        .map(|(depth, (_, frame))| AwaitFrame { depth, ..frame })
+        .collect()
+}
+
+/// Whose a function is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// What polls a task's future.
+    Poll,
+    /// What is around every future and every waker.
+    Around,
+    /// Another one of the runtime's.
+    Ours,
+    Programs,
+}
+
+impl Origin {
+    fn of(frame: &ws_stack::Frame) -> Self {
+        let function = frame.function().unwrap_or_default();
+        match frame.file() {
+            Some(file) => Self::by_file(file, function),
+            None => Self::by_name(function),
+        }
     }
-    way
+
+    fn by_file(file: &str, function: &str) -> Self {
+        /// The folder of this package when it was built. Beside it are the runtime's others, in a
+        /// checkout and where cargo keeps what it has downloaded.
+        const HERE: &str = env!("CARGO_MANIFEST_DIR");
+        const BESIDE: [&str; 8] = [
+            "net/src/",
+            "reactor/src/",
+            "queue/src/",
+            "src/",
+            "ws-net-",
+            "ws-reactor-",
+            "ws-queue-",
+            "ws-runtime-",
+        ];
+        let is_stds =
+            file.starts_with("/rustc/") || file.contains("/lib/rustlib/src/rust/library/");
+        if is_stds || file.starts_with(ws_stack::SOURCES) {
+            return Self::Around;
+        }
+        let within = |folder: &str| file.strip_prefix(folder)?.strip_prefix('/');
+        match within(HERE).and_then(|rest| rest.strip_prefix("src/")) {
+            Some("cell/raw.rs") => return Self::Poll,
+            Some(file) if file.starts_with("cell/") => return Self::Around,
+            Some(_) => return Self::Ours,
+            None => {}
+        }
+        let beside = HERE.rsplit_once('/').and_then(|(folder, _)| within(folder));
+        if beside.is_some_and(|rest| BESIDE.iter().any(|it| rest.starts_with(it))) {
+            return Self::Ours;
+        }
+        match Self::by_name(function) {
+            // A method of the program's on a type of std's.
+            Self::Around => Self::Programs,
+            origin => origin,
+        }
+    }
+
+    fn by_name(function: &str) -> Self {
+        const AROUND: [&str; 5] = [
+            "core::",
+            "std::",
+            "alloc::",
+            "ws_stack::",
+            "ws_executor::cell::",
+        ];
+        const OURS: [&str; 4] = ["ws_executor::", "ws_net::", "ws_reactor::", "ws_queue::"];
+        let path = function.trim_start_matches(['<', '&']);
+        let begins = |with: &[&str]| with.iter().any(|prefix| path.starts_with(prefix));
+        if function.starts_with("ws_executor::cell::raw::poll") {
+            Self::Poll
+        } else if begins(&AROUND) {
+            Self::Around
+        } else if begins(&OURS) {
+            Self::Ours
+        } else {
+            Self::Programs
+        }
+    }
 }
 
 impl fmt::Display for AwaitTree {

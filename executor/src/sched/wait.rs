@@ -231,6 +231,8 @@ impl Sleeper for Worker {
     fn wakes_up(&self) {
         self.passed_on.set(false);
         event!(self, Unpark, (), 0);
+        // What begins now is not as old as the last look at the clock.
+        self.p.set_now(self.now());
     }
 
     fn has_park_hooks(&self) -> bool {
@@ -330,7 +332,7 @@ impl Worker {
     /// Takes what is due after a wait in the netpoll.
     pub(super) fn fire_due(&self) {
         let now = self.now();
-        self.p.clocks.set_now(now);
+        self.p.set_now(now);
         self.shared.io.last_look.store(now, Relaxed);
         self.peer().counters.netpolls.add(1);
         let brought = self.ready.borrow().len();

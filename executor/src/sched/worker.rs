@@ -194,7 +194,7 @@ impl Worker {
         scope: Scope,
         root: Option<std::sync::Arc<Root>>,
     ) -> Self {
-        p.clocks.now_ms.set(shared.now_ms());
+        p.set_now(shared.time.clock().now_ns());
         p.peer.flags.own.store(scope == Scope::Own, Relaxed);
         p.peer.flags.gave_away.store(false, Relaxed);
         p.peer.flags.bound.store(root.is_some(), Relaxed);
@@ -324,7 +324,9 @@ impl Worker {
             watch.poll_ended(self, header);
             p.poll.goes_on.get() == address
         };
-        let outcome = budget::with_budget(|| watch.run(task, || p.clocks.now_ms.get(), polled));
+        let outcome = budget::with_budget(|| {
+            watch.run(task, || p.peer.progress.now_ms.load(Relaxed), polled)
+        });
         p.poll.may_fork.set(None);
         // Also if the poll ended its task. That of a task below this one stays: that is in the
         // middle of its poll.

@@ -4,7 +4,8 @@
 //! It fails when `Account::begins_poll` counts no poll, when `Account::settles` counts no wake,
 //! when a spawn is told no parent, when `Shared::record` does not have all Ps look at each poll
 //! from then on, when the monitor does not tell an account of a long poll, when a steal is not
-//! timed, and when something is measured at level `Off`.
+//! timed, when something is measured at level `Off`, and when a P that wakes up does not look at
+//! the clock.
 
 use crate::common;
 
@@ -12,7 +13,7 @@ use std::{
     future::{pending, poll_fn},
     sync::{Arc, Mutex},
     task::{Poll, Waker},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use common::{Count, Gate, runtime};
@@ -207,4 +208,36 @@ fn each_steal_is_timed() {
     assert!(steals > 0);
     assert!(metrics.steal_to_poll.count() > 0);
     assert!(metrics.steal_to_poll.count() <= steals);
+}
+
+// A P that has slept for long knows what time it is when it wakes up.
+#[test]
+fn a_task_that_has_just_run_is_not_old() {
+    let runtime = runtime(2);
+    let handle = runtime.handle();
+    let children = Arc::new(Mutex::new(Vec::new()));
+    let kept: Arc<Mutex<Option<Waker>>> = Arc::default();
+    let (keeps, spawned) = (kept.clone(), children.clone());
+    let task = runtime.spawn(poll_fn(move |cx| {
+        *keeps.lock().unwrap() = Some(cx.waker().clone());
+        let child = ws_executor::spawn(pending::<()>());
+        spawned.lock().unwrap().push(child.id());
+        Poll::<()>::Pending
+    }));
+    for polls in 1..10 {
+        let long = Duration::from_millis(60);
+        idle_after(handle, task.id(), polls);
+        while row(handle, task.id()).account.idle_for < Some(long) {
+            std::thread::yield_now();
+        }
+        let before = Instant::now();
+        kept.lock().unwrap().take().unwrap().wake();
+        let account = idle_after(handle, task.id(), polls + 1);
+        let child = *children.lock().unwrap().last().unwrap();
+        let age = row(handle, child).age;
+        // To 10 ms, says the documentation, and the clock of this row is in whole milliseconds.
+        let most = before.elapsed() + Duration::from_millis(12);
+        assert!(account.idle_for <= Some(most), "{account} {most:?}");
+        assert!(age <= most, "{age:?} {most:?}");
+    }
 }

@@ -4,7 +4,7 @@
 //! does not take the slots of lost tasks off, when it keeps a task whose joiner has left, when it
 //! does not ask a second time, and when a task that has a waker outside is not taken away. Of the
 //! hook, when a task is told twice, or one that was lost between two looks is not told; of a test's
-//! root, when the monitor sleeps for good without a look.
+//! root, when the monitor sleeps for good without a look, or looks no more after that.
 
 use crate::common;
 
@@ -158,6 +158,40 @@ common::with_workers! {
         assert!(found[0].to_string().ends_with(&format!("it waits for task {first}")));
     }
 
+    // The abort would end it, and wake the other one.
+    fn who_waits_for_a_task_that_may_be_aborted_is_not(workers: usize) {
+        let runtime = runtime(workers);
+        let handle = runtime.handle();
+        let inner = runtime.spawn(pending::<()>());
+        let (inner_id, aborter) = (inner.id(), inner.abort_handle());
+        let outer = runtime.spawn(async { inner.await.unwrap_err().is_cancelled() });
+        assert_eq!(ids(&lost(handle)), [inner_id]);
+        aborter.abort();
+        assert!(runtime.block_on(outer).unwrap());
+    }
+
+    // Its two cells do not wait for each other.
+    fn a_pinned_task_is_one_task(workers: usize) {
+        let runtime = runtime(workers);
+        let handle = runtime.handle();
+        let (send, receive) = oneshot::channel::<JoinHandle<()>>();
+        let pinned = {
+            let _entered = handle.enter();
+            task::spawn_pinned(move || async move { _ = receive.await.unwrap().await })
+        };
+        let pinned_id = pinned.id();
+        let other = runtime.spawn(async { _ = pinned.await });
+        let other_id = other.id();
+        send.send(other).unwrap();
+        while handle.lost_tasks().len() != 2 {
+            thread::yield_now();
+        }
+        let found = lost(handle);
+        assert_eq!(ids(&found), [pinned_id, other_id]);
+        assert_eq!(found[0].ring, [other_id, pinned_id]);
+        assert_eq!(found[1].ring, [pinned_id, other_id]);
+    }
+
     // With someone outside who can wake one of them.
     fn a_ring_with_a_waker_outside_is_not(workers: usize) {
         let runtime = runtime(workers);
@@ -264,6 +298,37 @@ fn each_lost_task_is_told_once() {
     assert!(told.recv().is_err(), "told twice");
 }
 
+// Another thread's looks disturb those of the monitor, which miss tasks then.
+#[test]
+fn a_task_that_a_look_missed_is_not_told_again() {
+    let (runtime, told) = told();
+    let tasks: HashSet<_> = (0..50)
+        .map(|_| runtime.spawn(pending::<()>()).id())
+        .collect();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let looker = {
+        let (handle, is_over) = (runtime.handle().clone(), is_over.clone());
+        thread::spawn(move || {
+            while !is_over.load(SeqCst) {
+                handle.lost_tasks();
+            }
+        })
+    };
+    // Each one is told of by a look of its own.
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        let newcomer = runtime.spawn(pending::<()>()).id();
+        while !ids.contains(&newcomer) {
+            ids.push(told.recv().unwrap());
+        }
+    }
+    is_over.store(true, SeqCst);
+    looker.join().unwrap();
+    let distinct: HashSet<_> = ids.iter().copied().collect();
+    assert_eq!(distinct.len(), ids.len(), "told twice");
+    assert!(!distinct.is_disjoint(&tasks));
+}
+
 #[test]
 fn a_hook_that_panics_harms_nobody() {
     let (tell, told) = std::sync::mpsc::channel();
@@ -310,6 +375,64 @@ fn a_root_that_can_never_wake_fails_its_run() {
         assert!(text.contains("\"forgotten\", spawned at "), "{text}");
         assert_eq!(text.lines().count(), 4, "{text}");
     }
+}
+
+// The last waker goes without a wake, when all sleep already.
+#[test]
+fn a_root_that_is_lost_later_fails_its_run() {
+    let (send, wakers) = std::sync::mpsc::channel::<Waker>();
+    let dropper = thread::spawn(move || {
+        let waker = wakers.recv().unwrap();
+        // Until the runtime has nothing to do any more, and somewhat longer.
+        for _ in 0..1000 {
+            thread::yield_now();
+        }
+        drop(waker);
+    });
+    let mut send = Some(send);
+    let text = fails(
+        false,
+        poll_fn(move |cx| {
+            if let Some(send) = send.take() {
+                send.send(cx.waker().clone()).unwrap();
+            }
+            Poll::Pending
+        }),
+    );
+    assert!(text.starts_with("nothing can wake this any more"), "{text}");
+    dropper.join().unwrap();
+}
+
+// Others go on for ever.
+#[test]
+fn a_lost_root_beside_a_busy_task_fails_its_run() {
+    let text = fails(false, async {
+        ws_executor::spawn(async {
+            loop {
+                task::yield_now().await;
+            }
+        });
+        pending::<()>().await
+    });
+    assert!(
+        text.contains("it waits, and nothing has a waker of it"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_destructor_that_panics_does_not_hide_the_verdict() {
+    struct Panics;
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            panic!("in the destructor");
+        }
+    }
+    let text = fails(false, async {
+        let _panics = Panics;
+        pending::<()>().await
+    });
+    assert!(text.starts_with("nothing can wake this any more"), "{text}");
 }
 
 #[test]
