@@ -81,7 +81,8 @@ impl Snapshots {
         self
     }
 
-    /// Whether one is written when a task panics: yes, by default.
+    /// Whether one is written when a task panics: yes, by default. A program that is built with
+    /// `panic = "abort"` ends before that.
     pub fn on_panic(mut self, yes: bool) -> Self {
         self.on_panic = yes;
         self

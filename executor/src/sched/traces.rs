@@ -103,7 +103,7 @@ fn way(frames: &[ws_stack::Frame]) -> Vec<AwaitFrame> {
 
 /// Whose a function is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Origin {
+pub(super) enum Origin {
     /// What polls a task's future.
     Poll,
     /// What is around every future and every waker.
@@ -114,7 +114,7 @@ enum Origin {
 }
 
 impl Origin {
-    fn of(frame: &ws_stack::Frame) -> Self {
+    pub(super) fn of(frame: &ws_stack::Frame) -> Self {
         let function = frame.function().unwrap_or_default();
         match frame.file() {
             Some(file) => Self::by_file(file, function),
@@ -149,8 +149,12 @@ impl Origin {
             None => {}
         }
         let beside = HERE.rsplit_once('/').and_then(|(folder, _)| within(folder));
-        if beside.is_some_and(|rest| BESIDE.iter().any(|it| rest.starts_with(it))) {
-            return Self::Ours;
+        if let Some(file) = beside.filter(|file| BESIDE.iter().any(|it| file.starts_with(it))) {
+            // The cell that the future is in.
+            return match file.ends_with("/src/sync.rs") {
+                true => Self::Around,
+                false => Self::Ours,
+            };
         }
         match Self::by_name(function) {
             // A method of the program's on a type of std's.

@@ -90,8 +90,19 @@ impl Mapping {
             let metadata = file.metadata();
             metadata.is_ok_and(|metadata| metadata.ino() == self.inode)
         };
-        let mut files = ["/proc/self/exe", self.path()].into_iter();
-        let file = files.find_map(|path| File::open(path).ok().filter(is_the_one))?;
+        // Inode numbers are those of a file system: another one may have the same.
+        let program = fs::read_link("/proc/self/exe");
+        let is_program = program.is_ok_and(|program| program.as_os_str() == &*self.path);
+        let path = if is_program {
+            "/proc/self/exe"
+        } else {
+            self.path()
+        };
+        // To open something else, such as a pipe, may take for ever.
+        if !fs::metadata(path).ok()?.is_file() {
+            return None;
+        }
+        let file = File::open(path).ok().filter(is_the_one)?;
         mapped::map(&file)
     }
 }

@@ -113,9 +113,12 @@ fn histogram(durations: &Durations) -> Histogram {
         .collect()
 }
 
-/// The tasks that no wake can reach any more, if the runtime looks for such.
+/// Lost tasks that a viewer is told of at most: the first ones say what is wrong.
+const LOST_SHOWN: usize = 100;
+
+/// The tasks that no wake can reach any more.
 pub(crate) fn lost_tasks(shared: &Shared) -> Option<Vec<TaskDump>> {
-    let lost = shared.lost_tasks().into_iter();
+    let lost = shared.lost_tasks().into_iter().take(LOST_SHOWN);
     Some(lost.map(|lost| lost.task).collect())
 }
 

@@ -24,26 +24,12 @@ use std::{fmt, time::Duration};
 use ws_stack::{Captured, Frame, NoStack, SystemCall};
 
 use crate::{
-    sched::{Shared, processor::Peer},
+    sched::{Shared, processor::Peer, traces::Origin},
     sync::atomic::Ordering::Relaxed,
 };
 
 /// Longest time that the monitor waits for a copy. Half of its slow pace.
 const LIMIT: Duration = Duration::from_millis(5);
-
-/// The function that polls a task.
-const POLL: &str = "ws_executor::cell::raw::poll";
-
-/// Files of the functions between that one and the future.
-const BETWEEN: [&str; 7] = [
-    "/core/src/ops/function.rs",
-    "/core/src/panic/unwind_safe.rs",
-    "/std/src/panic.rs",
-    "/std/src/panicking.rs",
-    "/src/cell/raw.rs",
-    "queue/src/sync.rs",
-    "/src/sync.rs",
-];
 
 /// The stack of a thread that stalls, as of the moment of the report.
 ///
@@ -131,13 +117,12 @@ impl StallStack {
 
 /// How many frames are shown.
 fn shown(frames: &[Frame]) -> usize {
-    let polls = |frame: &Frame| frame.function().is_some_and(|name| name.starts_with(POLL));
+    let polls = |frame: &Frame| Origin::of(frame) == Origin::Poll;
     let Some(poll) = frames.iter().rposition(polls) else {
         return frames.len();
     };
     let is_between = |frame: &Frame| {
-        let file = frame.file().unwrap_or("");
-        BETWEEN.iter().any(|between| file.ends_with(between))
+        matches!(Origin::of(frame), Origin::Poll | Origin::Around)
             || frame.function() == Some("__rust_try")
     };
     let last = frames[..poll].iter().rposition(|frame| !is_between(frame));
