@@ -20,10 +20,10 @@
 //!
 //! While no page is open: one task that waits for connections. While a page is open, the server
 //! measures how long each answer takes, and tells the page to wait until that is below 1 % of a
-//! core's time, or for 20 seconds. So a program with few tasks is shown twice a second, and one with
-//! 100,000 tasks every few seconds; one with a million may pay more. Other clients than the page
-//! need not wait: whoever may connect can make the program answer. The table asks for the rows that
-//! are on the screen, and the program sorts them.
+//! core's time, or for 20 seconds. So a program with few tasks is shown twice a second, and one
+//! with 100,000 tasks every few seconds; one with a million may pay more. Other clients than the
+//! page need not wait: whoever may connect can make the program answer. The table asks for the rows
+//! that are on the screen, and the program sorts them.
 //!
 //! # Security
 //!

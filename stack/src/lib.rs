@@ -85,8 +85,8 @@
 //! - A thread that is on a core within a system call is signalled as one that computes. A call that
 //!   copies for long, such as a `read` of `/dev/zero`, `getrandom`, `sendfile` or
 //!   `copy_file_range` of many megabytes, may then return early with what it has copied so far.
-//! - A thread that has set an alternate signal stack of less than some 4 KiB may end the process, as
-//!   at any signal: the kernel finds no room for the registers.
+//! - A thread that has set an alternate signal stack of less than some 4 KiB may end the process,
+//!   as at any signal: the kernel finds no room for the registers.
 //! - A thread that has blocked the signal is not signalled, and [`NoStack`] says so.
 //!
 //! Frames may be wrong above a function that moves its stack pointer by an amount that is known
