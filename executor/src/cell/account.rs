@@ -434,4 +434,54 @@ mod tests {
         assert_eq!(parent_of(far + most + 1, far), None);
         assert_eq!(parent_of(1, u64::MAX), Some(Id::new(u64::MAX)), "it wraps");
     }
+
+    #[test]
+    fn the_longest_stays() {
+        let account = Account::new(Lane::NONE, Id::new(9), None);
+        for ns in [200, 900, 300] {
+            account.lasted(ns);
+            account.waited(ns + 5);
+        }
+        let read = account.read(0);
+        assert_eq!(read.longest_poll, Duration::from_nanos(900));
+        assert_eq!(read.longest_wait, Duration::from_nanos(905));
+        assert_eq!(
+            (read.measured_polls, read.measured_busy),
+            (0, Duration::ZERO)
+        );
+    }
+
+    #[test]
+    fn moves_stay_at_the_most_that_they_can_be() {
+        let account = Account::new(Lane::of(0), Id::new(9), None);
+        account.settles(3, 0);
+        account.wakes_and_moves.store(3 * WAKE + MOVES - 1, Relaxed);
+        for processor in [1, 2, 3] {
+            poll(&account, processor);
+        }
+        let read = account.read(1);
+        assert_eq!((u64::from(read.moves), read.wakes), (MOVES, 3));
+    }
+
+    #[test]
+    fn it_says_what_it_knows() {
+        let ms = Duration::from_millis;
+        let mut account = TaskAccount {
+            polls: 10,
+            wakes: 9,
+            moves: 3,
+            ..TaskAccount::default()
+        };
+        assert_eq!(account.to_string(), "10 polls, 9 wakes, 3 moves");
+        account.idle_for = Some(ms(70));
+        account.longest_poll = ms(6);
+        let long = "10 polls, 9 wakes, 3 moves, idle for 70ms, longest poll 6ms";
+        assert_eq!(account.to_string(), long);
+        account.measured_polls = 2;
+        account.measured_busy = ms(4);
+        account.longest_wait = ms(5);
+        let all = "10 polls, 9 wakes, 3 moves, idle for 70ms, busy 20ms (2 polls measured), \
+                   longest wait 5ms, longest poll 6ms";
+        assert_eq!(account.to_string(), all);
+    }
 }

@@ -214,4 +214,10 @@ mod tests {
         assert_eq!(long.quantile(1.0), Some(Duration::MAX));
         assert!(long.to_string().ends_with(", all without a bound"));
     }
+
+    #[test]
+    #[should_panic(expected = "a part is between 0 and 1: it is 1.5")]
+    fn there_is_no_quantile_beyond_all() {
+        Durations::of([1]).quantile(1.5);
+    }
 }

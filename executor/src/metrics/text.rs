@@ -329,27 +329,80 @@ mod tests {
     use super::*;
 
     fn metrics() -> Metrics {
+        // All numbers differ.
         let processor = ProcessorMetrics {
             polls: 12_345_678_901,
+            spawned: 101,
+            completed: 102,
+            searches: 103,
+            steals: 104,
+            stolen: 105,
+            overflows: 106,
+            global: 107,
+            parks: 108,
+            wakeups: 109,
+            netpolls: 110,
+            timers: 111,
+            ordered: 112,
             local_queue: 3,
-            ..ProcessorMetrics::default()
+            ordered_queue: 113,
         };
         Metrics {
             workers: 2,
-            threads: 3,
+            threads: 23,
             threads_refused: 4,
             free_permits: 1,
-            spinning: 0,
+            spinning: 24,
             live_tasks: 5,
             global_queue: 6,
-            ordered_queue: 0,
+            ordered_queue: 25,
             monitor_looks: 7,
-            accepts_delayed: 0,
+            accepts_delayed: 26,
             poll_time: Durations::of([100, 1_000, 1_000, u64::MAX]),
-            wake_to_poll: Durations::default(),
+            wake_to_poll: Durations::of([1_000, 2_000]),
             steal_to_poll: Durations::default(),
             processors: vec![processor, ProcessorMetrics::default()],
         }
+    }
+
+    #[test]
+    fn each_number_has_its_name() {
+        let text = metrics().prometheus().to_string();
+        for (name, value) in [
+            ("workers", 2),
+            ("threads", 23),
+            ("threads_refused_total", 4),
+            ("free_permits", 1),
+            ("spinning", 24),
+            ("live_tasks", 5),
+            ("global_queue", 6),
+            ("ordered_queue", 25),
+            ("monitor_looks_total", 7),
+            ("accepts_delayed_total", 26),
+            ("spawned_total{p=\"0\"}", 101),
+            ("completed_total{p=\"0\"}", 102),
+            ("searches_total{p=\"0\"}", 103),
+            ("steals_total{p=\"0\"}", 104),
+            ("stolen_total{p=\"0\"}", 105),
+            ("overflows_total{p=\"0\"}", 106),
+            ("global_total{p=\"0\"}", 107),
+            ("parks_total{p=\"0\"}", 108),
+            ("wakeups_total{p=\"0\"}", 109),
+            ("netpolls_total{p=\"0\"}", 110),
+            ("timers_total{p=\"0\"}", 111),
+            ("ordered_total{p=\"0\"}", 112),
+            ("local_queue{p=\"0\"}", 3),
+            ("own_ordered_queue{p=\"0\"}", 113),
+            ("wake_to_poll_seconds_count", 2),
+            ("steal_to_poll_seconds_count", 0),
+        ] {
+            let sample = format!("\nws_{name} {value}\n");
+            assert!(text.contains(&sample), "{sample}{text}");
+        }
+        assert!(
+            text.contains("\nws_wake_to_poll_seconds_sum 0.000003\n"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -357,9 +410,16 @@ mod tests {
         let text = metrics().to_string();
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 7);
-        assert!(lines[0].starts_with("workers 2, free_permits 1, threads 3, "));
+        assert!(lines[0].starts_with("workers 2, free_permits 1, threads 23, "));
         assert!(lines[1].starts_with("poll: 4 measured: half within "));
-        assert_eq!(lines[2], "wake_to_poll: 0 measured");
+        assert!(lines[2].starts_with("wake_to_poll: 2 measured: "));
+        // Each column stands below its title.
+        let ends = |line: &str| -> Vec<usize> {
+            let ends = line.char_indices().zip(line.chars().skip(1));
+            let ends = ends.filter(|((_, c), next)| *c != ' ' && *next == ' ');
+            ends.map(|((at, _), _)| at).skip(1).collect()
+        };
+        assert_eq!(ends(lines[4]), ends(lines[6]));
         let columns = |line: &str| line.split_whitespace().count();
         assert_eq!(columns(lines[4]), OF_PROCESSORS.len() + 1);
         assert!(

@@ -204,5 +204,6 @@ mod tests {
         clock.advance(Duration::from_secs(5));
         let tick = ticks.now(&clock);
         assert_eq!(ticks.scale(&clock).ns(tick), 5_000_000_000);
+        assert_eq!(ticks.span_ns(&clock, 5), 5);
     }
 }

@@ -2,10 +2,7 @@
 
 use std::{fmt, panic::Location, time::Duration};
 
-use super::{
-    traces::AwaitTree,
-    waits::{Waits, WaitsFor},
-};
+use super::{traces::AwaitTree, waits::WaitsFor};
 use crate::cell::{Id, TaskAccount, TaskRef};
 
 /// What a task was doing at the moment of a [`Handle::dump`](crate::runtime::Handle::dump).
@@ -78,8 +75,8 @@ impl TaskDump {
     }
 
     /// `running` has the addresses of all tasks that are being polled, `now_ms` the runtime's
-    /// clock, not before the task was found, `waits` what all tasks wait for.
-    pub(crate) fn new(task: &TaskRef, running: &[u64], now_ms: u32, waits: &mut Waits) -> Self {
+    /// clock, not before the task was found.
+    pub(crate) fn new(task: &TaskRef, running: &[u64], now_ms: u32) -> Self {
         let header = task.header();
         let snapshot = header.snapshot();
         let state = if running.contains(&header.address()) {
@@ -92,10 +89,6 @@ impl TaskDump {
         // Both wrap with the clock, after 49 days.
         let since = |ms| Duration::from_millis(u64::from(now_ms.wrapping_sub(ms)));
         let mut account = header.account().read(snapshot.wakes());
-        let waits_for = match state {
-            TaskState::Idle => waits.of(task),
-            TaskState::Queued | TaskState::Running => Vec::new(),
-        };
         account.idle_for = (state == TaskState::Idle).then(|| since(header.account().idle_ms()));
         Self {
             id: header.id(),
@@ -105,7 +98,7 @@ impl TaskDump {
             age: since(header.born_ms()),
             parent: header.account().parent(header.id()),
             account,
-            waits_for,
+            waits_for: Vec::new(),
             awaits: None,
         }
     }

@@ -4,13 +4,17 @@
 //! is what it brings to them. How work comes in is in `inject.rs`, how threads are started in
 //! `threads.rs`, how it ends in `shutdown.rs`.
 
-use std::{collections::HashSet, io, sync::Weak};
+use std::{
+    collections::{HashMap, HashSet},
+    io,
+    sync::Weak,
+};
 
 use ws_reactor::Netpoll;
 
 use super::{
     config::Config,
-    dump::TaskDump,
+    dump::{TaskDump, TaskState},
     inject::Foreign,
     lost::WatchedRoot,
     processor::{Peer, Processor, attention},
@@ -283,12 +287,15 @@ impl Shared {
             .peers()
             .map(|peer| peer.progress.running.load(Relaxed))
             .collect();
-        let mut waits = self.waits();
+        let mut numbers = HashMap::new();
         let (mut tasks, mut carriers) = (Vec::new(), Vec::new());
         // The clock is read after the task was found: others are spawned meanwhile, and an age must
         // not be negative.
         list(&mut |task| {
-            let row = TaskDump::new(&task, &running, self.now_ms(), &mut waits);
+            let row = TaskDump::new(&task, &running, self.now_ms());
+            if row.state == TaskState::Idle {
+                numbers.insert(row.id, task.number());
+            }
             if task.header().is_carrier() {
                 carriers.push(row);
             } else {
@@ -298,6 +305,13 @@ impl Shared {
         if !carriers.is_empty() {
             let pinned: HashSet<_> = tasks.iter().map(|task| task.id).collect();
             tasks.extend(carriers.into_iter().filter(|row| !pinned.contains(&row.id)));
+        }
+        // After the rows: a task that is idle by now has its wakers where it waits.
+        let mut waits = self.waits();
+        for row in &mut tasks {
+            if let Some(&number) = numbers.get(&row.id) {
+                row.waits_for = waits.of(number);
+            }
         }
         tasks
     }

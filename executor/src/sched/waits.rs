@@ -14,7 +14,7 @@ use std::{collections::HashMap, fmt, time::Duration};
 use ws_reactor::Direction;
 
 use super::Shared;
-use crate::cell::{Id, TaskRef, task_of};
+use crate::cell::{Id, task_of};
 
 /// Something that has a waker of an idle task. See [`TaskDump`](crate::runtime::TaskDump).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,9 +56,9 @@ impl Waits {
         }
     }
 
-    /// What the task waits for.
-    pub(crate) fn of(&mut self, task: &TaskRef) -> Vec<WaitsFor> {
-        self.0.remove(&task.number()).unwrap_or_default()
+    /// What the task at this address waits for.
+    pub(crate) fn of(&mut self, task: usize) -> Vec<WaitsFor> {
+        self.0.remove(&task).unwrap_or_default()
     }
 }
 

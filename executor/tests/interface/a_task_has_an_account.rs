@@ -20,6 +20,7 @@ use common::{Count, Gate, runtime};
 use ws_executor::{
     runtime::{Builder, Handle, Runtime, TaskAccount, TaskDump},
     task::{self, Id},
+    time,
     trace::Level,
 };
 
@@ -189,25 +190,69 @@ fn a_long_poll_is_in_the_account_while_it_goes_on() {
     gate.open();
 }
 
+// How often the other thread comes to steal, and not to take what has gone to all, is up to it.
 #[test]
 fn each_steal_is_timed() {
     let runtime = runtime(2);
-    // The first worker fills its queue, and is then busy until all of that has run elsewhere.
-    runtime
-        .block_on(runtime.spawn(async {
+    loop {
+        // The first worker fills its queue, and is then busy until all of that has run elsewhere.
+        let root = runtime.spawn(async {
             let ran = Arc::new(Count::new());
             for _ in 0..50 {
                 let ran = ran.clone();
                 ws_executor::spawn(async move { ran.add() });
             }
             ran.wait_for(49);
-        }))
+        });
+        runtime.block_on(root).unwrap();
+        let metrics = runtime.metrics();
+        let steals: u64 = metrics.processors.iter().map(|p| p.steals).sum();
+        if steals > 0 && metrics.steal_to_poll.count() > 0 {
+            assert!(metrics.steal_to_poll.count() <= steals);
+            // From the steal, and not from the begin of the runtime.
+            let all = metrics.steal_to_poll.sum();
+            assert!(all > Duration::ZERO);
+            return;
+        }
+    }
+}
+
+// Each poll once, also the last one of a task.
+#[test]
+fn at_level_full_the_histogram_has_each_poll() {
+    let runtime = Builder::new()
+        .workers(1)
+        .record(Level::Full)
+        .build()
         .unwrap();
-    let metrics = runtime.metrics();
-    let steals: u64 = metrics.processors.iter().map(|p| p.steals).sum();
-    assert!(steals > 0);
-    assert!(metrics.steal_to_poll.count() > 0);
-    assert!(metrics.steal_to_poll.count() <= steals);
+    let tasks: Vec<_> = (0..10).map(|_| runtime.spawn(task::yield_now())).collect();
+    let (kept, _waker) = kept(&runtime);
+    for task in tasks {
+        runtime.block_on(task).unwrap();
+    }
+    idle_after(runtime.handle(), kept, 1);
+    assert_eq!(runtime.metrics().poll_time.count(), 21);
+}
+
+#[test]
+fn rest_and_age_are_told_apart() {
+    let runtime = Builder::new().paused(true).build().unwrap();
+    let handle = runtime.handle().clone();
+    runtime.block_on(async {
+        let second = Duration::from_secs(1);
+        let task = ws_executor::spawn(async move {
+            time::sleep(2 * second).await;
+            pending::<()>().await
+        });
+        time::sleep(5 * second).await;
+        let row = row(&handle, task.id());
+        assert_eq!(
+            (row.account.idle_for, row.age),
+            (Some(3 * second), 5 * second)
+        );
+        let text = format!(", idle, 5s old, {}", row.account);
+        assert!(row.to_string().ends_with(&text), "{row}");
+    });
 }
 
 // A P that has slept for long knows what time it is when it wakes up.

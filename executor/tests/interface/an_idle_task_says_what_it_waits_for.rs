@@ -45,6 +45,7 @@ common::with_workers! {
             panic!("{row_of_sleeper}");
         };
         assert!(due <= hour && due > hour / 2);
+        assert!(WaitsFor::Timer(due).to_string().ends_with(&format!("due in {due:?}")));
         assert!(row_of_sleeper.to_string().contains(", waits for a timer, due in "));
         // A timer that was armed on a thread that is no worker.
         let sleep = {
@@ -61,7 +62,12 @@ common::with_workers! {
             let both = futures::future::join(sleeps, time::sleep(2 * hour));
             _ = both.await;
         });
-        let mut waits_for = row(handle, joins.id()).waits_for;
+        let row_of_joiner = row(handle, joins.id());
+        let words: Vec<_> = row_of_joiner.waits_for.iter().map(ToString::to_string).collect();
+        let text = format!(", waits for {}", words.join(" and "));
+        assert!(row_of_joiner.to_string().ends_with(&text), "{row_of_joiner}");
+        assert_eq!(words.len(), 2);
+        let mut waits_for = row_of_joiner.waits_for;
         waits_for.retain(|it| !matches!(it, WaitsFor::Timer(due) if *due > hour));
         assert_eq!(waits_for, [WaitsFor::Task(sleeps_id)]);
         assert_eq!(WaitsFor::Task(sleeps_id).to_string(), format!("task {sleeps_id}"));

@@ -151,6 +151,9 @@ common::with_workers! {
                 ring.rotate_left((at + 1) % ids.len());
                 assert_eq!(lost.ring, ring);
                 assert_eq!(lost.waits_for, ring[..1]);
+                let words: Vec<_> = ring.iter().map(|id| format!("waits for task {id}")).collect();
+                let text = format!(", can never wake: it {}", words.join(", which "));
+                assert!(lost.to_string().ends_with(&text), "{lost}");
             }
         }
         // An abort of one ends the others.
@@ -311,6 +314,7 @@ fn a_task_that_a_look_missed_is_not_told_again() {
         thread::spawn(move || {
             while !is_over.load(SeqCst) {
                 handle.lost_tasks();
+                (0..100).for_each(|_| thread::yield_now());
             }
         })
     };
@@ -374,6 +378,40 @@ fn a_root_that_can_never_wake_fails_its_run() {
         });
         assert!(text.contains("\"forgotten\", spawned at "), "{text}");
         assert_eq!(text.lines().count(), 4, "{text}");
+    }
+}
+
+// 16 are named.
+#[test]
+fn the_verdict_says_how_many_more_there_are() {
+    for (others, more) in [
+        (15, None),
+        (16, Some("\n  and 1 more")),
+        (20, Some("\n  and 5 more")),
+    ] {
+        let text = fails(false, async move {
+            let ran = Arc::new(Count::new());
+            for _ in 0..others {
+                let ran = ran.clone();
+                ws_executor::spawn(async move {
+                    ran.add();
+                    pending::<()>().await
+                });
+            }
+            while ran.get() < others {
+                task::yield_now().await;
+            }
+            pending::<()>().await
+        });
+        assert_eq!(
+            text.lines().count(),
+            17 + usize::from(more.is_some()),
+            "{text}"
+        );
+        match more {
+            Some(more) => assert!(text.ends_with(more), "{text}"),
+            None => assert!(!text.contains("\n  and "), "{text}"),
+        }
     }
 }
 

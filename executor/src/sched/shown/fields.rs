@@ -241,7 +241,15 @@ pub fn metrics_json(metrics: &Metrics, json: &mut Json) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recorder::EventKind;
+    use crate::{
+        cell::TaskAccount,
+        recorder::EventKind,
+        sched::{
+            dump::TaskState,
+            stall::{StallKind, StallPhase, StallReport, StallStack},
+            waits::WaitsFor,
+        },
+    };
 
     #[test]
     fn an_event_is_as_short_as_it_can_be() {
@@ -284,5 +292,107 @@ mod tests {
         assert!(sorted.is_sorted_by(|one, other| one.order(other) == Ordering::Less));
         let same = Field::Place(place).order(&Field::Place(place));
         assert_eq!(same, Ordering::Equal);
+    }
+
+    /// All fields of `of` as an object.
+    fn row<T>(fields: Fields<T>, of: &T) -> String {
+        Json::object(|object| {
+            for (key, value) in fields {
+                value(of).member(key, object);
+            }
+        })
+    }
+
+    // No two of its times and numbers are the same.
+    #[test]
+    fn each_field_has_its_value() {
+        let location = Location::caller();
+        let us = Duration::from_micros;
+        let mut task = TaskDump {
+            id: Id::new(1),
+            name: None,
+            location,
+            state: TaskState::Queued,
+            age: us(2),
+            parent: None,
+            account: TaskAccount::default(),
+            waits_for: Vec::new(),
+            awaits: None,
+        };
+        let place = location.to_string();
+        let start = r#"{"id":1,"state":"queued","age":2000,"#;
+        let plain = format!(r#"{start}"where":"{place}","polls":0,"wakes":0,"moves":0}}"#);
+        assert_eq!(row(TASK_FIELDS, &task), plain);
+        task.name = Some("a".to_owned());
+        task.parent = Some(Id::new(7));
+        task.waits_for = vec![WaitsFor::Task(Id::new(8)), WaitsFor::Readable(Some(9))];
+        task.account.polls = 10;
+        task.account.wakes = 11;
+        task.account.moves = 12;
+        task.account.idle_for = Some(us(13));
+        task.account.measured_polls = 2;
+        task.account.measured_busy = us(14);
+        task.account.longest_poll = us(15);
+        task.account.longest_wait = us(16);
+        let full = format!(
+            r#"{{"id":1,"name":"a","state":"queued","age":2000,"where":"{place}","parent":7,"polls":10,"wakes":11,"moves":12,"idle_for":13000,"busy":70000,"longest_poll":15000,"longest_wake":16000,"waits_for":"task 8\ndescriptor 9 to be readable"}}"#
+        );
+        assert_eq!(row(TASK_FIELDS, &task), full);
+        let report = StallReport {
+            id: Id::new(1),
+            name: None,
+            location,
+            phase: StallPhase::GoesOn,
+            kind: StallKind::Computing,
+            running_for: us(2),
+            cpu_time: Some(us(3)),
+            suppressed: 0,
+            stack: StallStack::none("why"),
+            system_call: None,
+        };
+        let stall = ShownStall {
+            began_ns: 4,
+            report,
+        };
+        let expected = format!(
+            r#"{{"id":1,"began":4,"for":2000,"cpu":3000,"kind":"computing","phase":"goeson","where":"{place}","stack":"      no stack: why"}}"#
+        );
+        assert_eq!(row(STALL_FIELDS, &stall), expected);
+    }
+
+    #[test]
+    fn each_histogram_has_its_times() {
+        let metrics = Metrics {
+            poll_time: Durations::of([100, 1_000]),
+            wake_to_poll: Durations::of([2_000]),
+            steal_to_poll: Durations::of([4_000, 4_000]),
+            ..crate::runtime::Runtime::new().unwrap().metrics()
+        };
+        let json = Json::object(|object| metrics_json(&metrics, object.key("it")));
+        let expected =
+            r#""histograms":{"poll":[[128,1],[1024,1]],"wake":[[2048,1]],"steal":[[4096,2]]}"#;
+        assert!(json.contains(expected), "{json}");
+    }
+
+    #[test]
+    fn lost_tasks_are_told() {
+        let runtime = crate::runtime::Runtime::new().unwrap();
+        let shared = runtime.handle().shared();
+        let task = runtime.spawn(std::future::pending::<()>());
+        loop {
+            let lost = lost_tasks(shared).unwrap();
+            if let [lost] = &lost[..] {
+                return assert_eq!(lost.id, task.id());
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn places_are_sorted_by_what_they_are() {
+        let (first, second) = (Location::caller(), Location::caller());
+        let order = Field::Place(first).order(&Field::Place(second));
+        assert_eq!(order, first.cmp(second));
+        assert_ne!(order, Ordering::Equal);
     }
 }
