@@ -35,23 +35,24 @@ use std::{
 
 use super::id::Id;
 
-/// See the module's head.
+/// See the module's head. What each poll writes is at the end.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Account {
-    polls: AtomicU64,
-    /// Wakes that are not in the state word any more, above the moves: [`MOVES`].
-    wakes_and_moves: AtomicU64,
-    /// The P that polled it last, and whether the next wake is timed: see [`Lane`].
-    lane: AtomicU32,
-    /// When its last poll began that left it idle, in milliseconds of the runtime's clock.
-    idle_ms: AtomicU32,
+    measured: AtomicPtr<Measured>,
+    owns: PhantomData<Box<Measured>>,
     /// The number less that of the parent; 0: it has none, or they are too far apart. The parent's
     /// may be the greater one, since workers take numbers in blocks.
     parent: i32,
     /// How often its handle has put a joiner into the slot.
     registrations: AtomicU32,
-    measured: AtomicPtr<Measured>,
-    owns: PhantomData<Box<Measured>>,
+    /// Wakes that are not in the state word any more, above the moves: [`MOVES`].
+    wakes_and_moves: AtomicU64,
+    /// When its last poll began that left it idle, in milliseconds of the runtime's clock.
+    idle_ms: AtomicU32,
+    /// The P that polled it last, and whether the next wake is timed: see [`Lane`].
+    lane: AtomicU32,
+    polls: AtomicU64,
 }
 
 /// What was measured.

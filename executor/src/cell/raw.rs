@@ -61,23 +61,25 @@ use crate::{
 };
 
 /// What is known of a task without knowing its type.
+///
+/// What a poll touches is at the end, beside the future.
 #[repr(C)]
 pub(crate) struct Header {
-    pub(super) state: State,
-    pub(super) vtable: &'static VTable,
     /// The link of the queue that the task is in. Owned by that queue.
     next: UnsafeCell<Option<NonNull<()>>>,
-    pub(super) scheduler: NonNull<SchedulerHandle>,
+    /// See *Who may touch what* in `state.rs`.
+    pub(super) joiner: JoinerSlot,
+    account: Account,
+    meta: Meta,
     id: Id,
+    /// Milliseconds since the runtime began, for `dump`.
+    born_ms: u32,
     /// Where in its scheduler handle's live table. Written once, before the task is queued for the
     /// first time.
     index: AtomicU32,
-    /// Milliseconds since the runtime began, for `dump`.
-    born_ms: u32,
-    meta: Meta,
-    account: Account,
-    /// See *Who may touch what* in `state.rs`.
-    pub(super) joiner: JoinerSlot,
+    pub(super) scheduler: NonNull<SchedulerHandle>,
+    pub(super) vtable: &'static VTable,
+    pub(super) state: State,
 }
 
 /// How a future ended.
