@@ -204,7 +204,7 @@ impl Handle {
     /// None is named that could still be woken. One that waits for a task with an abort handle
     /// could: an abort ends that task. Also an extra poll could bring it on, as
     /// [`dump_awaits`](Self::dump_awaits) makes one. Not found is one that waits for itself through
-    /// a channel or a lock, or for others through a [`JoinSet`](crate::task::JoinSet) or another
+    /// a channel or a lock, or for others through a [`JoinSet`] or another
     /// combinator with wakers of its own; one that had more than 14 abort handles at once; and, in
     /// this look, one that another thread is looking at. A handle that one task waits for, and
     /// another one may take out of a lock to abort it, is not reckoned with.

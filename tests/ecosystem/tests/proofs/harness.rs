@@ -296,6 +296,10 @@ static RUNTIMES: AtomicUsize = AtomicUsize::new(0);
 const WITHOUT_HOOKS: [&str; 2] = ["ws-worker-mon", "ws-worker-end"];
 /// The place of the second one there.
 const JOINER: usize = 1;
+/// The name of the threads that tell of stalls, one after the other, where the machine is so busy
+/// that there are any. The monitor starts them, and they have its name until they give themselves
+/// their own.
+const TELLER: &str = "ws-worker-stall";
 
 /// Says of the thread that calls it that it is not a library's.
 fn this_thread_is_ours() {
@@ -379,6 +383,7 @@ impl Threads {
             // that is let through for its name may have ended soon after that, and no look have
             // come between.
             .filter(|(_, seen)| allowed.is_empty() || seen.looks > 20)
+            .filter(|(_, seen)| seen.name != TELLER)
             .filter(|(_, seen)| {
                 let place = WITHOUT_HOOKS.iter().position(|name| *name == seen.name);
                 // The thread that joins the others is mostly gone at the next look, and may not
@@ -388,7 +393,8 @@ impl Threads {
                 if is_ours && let Some(place) = place {
                     left[place] -= 1;
                 }
-                !is_ours
+                let is_teller = seen.name == WITHOUT_HOOKS[0] && seen.looks <= 2;
+                !is_ours && !is_teller
             })
             .map(|(number, seen)| format!("{} ({number})", seen.name))
             .collect()
