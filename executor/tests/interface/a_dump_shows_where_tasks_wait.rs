@@ -1,4 +1,5 @@
-//! `Handle::dump_awaits` shows where each idle task is suspended, whatever library its leaf is of.
+//! L2, in what users see of it: `Handle::dump_awaits` shows where each idle task is suspended,
+//! whatever library its leaf is of.
 //!
 //! It fails when the tracing waker has the table of an ordinary one, when the clone keeps the
 //! tracing table, when a task that ends or is aborted instead does not answer, when a second ask

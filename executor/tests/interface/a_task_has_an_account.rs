@@ -1,5 +1,5 @@
-//! What a task did so far is in its row of `Handle::dump`, and what all did is in the histograms of
-//! `Metrics`.
+//! L2, in what users see of it: what a task did so far is in its row of `Handle::dump`, and what
+//! all did is in the histograms of `Metrics`.
 //!
 //! It fails when `Account::begins_poll` counts no poll, when `Account::settles` counts no wake,
 //! when a spawn is told no parent, when `Shared::record` does not have all Ps look at each poll

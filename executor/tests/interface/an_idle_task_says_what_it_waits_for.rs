@@ -1,4 +1,5 @@
-//! A row of `Handle::dump` says which timers, descriptors and tasks have a waker of an idle task.
+//! L2, in what users see of it: a row of `Handle::dump` says which timers, descriptors and tasks
+//! have a waker of an idle task.
 //!
 //! It fails when `Shared::waits` leaves out the timers of foreign threads, one direction of a
 //! source, or the slots of tasks; when it goes by the waker of another task; and when a task that

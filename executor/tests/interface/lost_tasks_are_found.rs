@@ -1,4 +1,5 @@
-//! `Handle::lost_tasks` names the tasks that can never wake, and no other.
+//! L2, in what users see of it: `Handle::lost_tasks` names the tasks that can never wake, and no
+//! other.
 //!
 //! It fails when a task with an abort handle counts that as a waker, when `find` in `sched/lost.rs`
 //! does not take the slots of lost tasks off, when it keeps a task whose joiner has left, when it
