@@ -190,8 +190,13 @@ impl Server {
         let is_file = fs::metadata(&self.stderr).unwrap().is_file();
         let stderr = is_file.then(|| fs::read_to_string(&self.stderr).unwrap());
         let stderr = stderr.unwrap_or_default();
-        let lines = stderr.split_inclusive('\n');
-        let stderr = lines.filter(|line| !is_about_a_stall(line)).collect();
+        let mut is_of_a_stall = false;
+        let lines = stderr.split_inclusive('\n').filter(|line| {
+            // The stack is below the sentence.
+            is_of_a_stall = is_about_a_stall(line) || is_of_a_stall && line.starts_with("  ");
+            !is_of_a_stall
+        });
+        let stderr = lines.collect();
         End {
             code,
             stdout,
