@@ -172,6 +172,7 @@ fn after_a_burst_of_blocking_calls_few_are_visited() {
     // A P whose last task left its table after its thread was gone is taken off by the next walk,
     // once.
     assert_eq!(shared.live_tasks(), 0);
+    assert!(shared.dump().is_empty());
     // The monitor has some ten walks.
     let visits = visits(shared);
     assert!(visits.values().all(|&visited| visited < 20), "{visits:?}");
