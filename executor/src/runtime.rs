@@ -24,6 +24,7 @@
 
 mod builder;
 mod cpus;
+mod environment;
 mod error;
 mod handle;
 

@@ -8,7 +8,7 @@
 //!
 //! A poll is measured if its worker says so: each one at the recorder's level `full`, a sample of
 //! them otherwise (*Measured polls* in `sched/measure.rs`). A measured poll that leaves the task
-//! idle has the next wake timed. Who wakes a task to have its poll traced says so here, too
+//! idle has the next wake timed. A thread that wakes a task to trace its poll notes that here, too
 //! (`traced.rs`).
 //!
 //! *Invariant*: one thread at a time writes. It is the one that runs the task, until it settles the
@@ -186,7 +186,7 @@ impl Account {
         self.lane.store(self.lane.load(Relaxed) | TRACED, Relaxed);
     }
 
-    /// The poll is over and took so long; the next wake is to be timed.
+    /// A measured poll has ended. The next wake is timed.
     #[cold]
     pub(crate) fn polled(&self, ns: u64) {
         let measured = self.measured();
@@ -213,7 +213,7 @@ impl Account {
         self.measured().woken_at.store(ticks.max(1), Relaxed);
     }
 
-    /// A poll began so long after a timed wake.
+    /// A poll began, this long after a timed wake.
     pub(crate) fn waited(&self, ns: u64) {
         self.measured().longest_wait_ns.fetch_max(ns, Relaxed);
     }

@@ -8,9 +8,10 @@
 //!
 //! A task that waits for another one's handle is lost with that task: its waker is in that task's
 //! slot for a joiner, and is woken only if that task ends. If tasks wait for each other's handles
-//! in a ring, each has a waker, and all are lost. But an abort ends a task, and wakes who waits for
-//! it. So nobody is lost with a task that has an abort handle. The handle that is waited for could
-//! abort, too, but who waits with it sleeps: it would have to be in a lock that another task takes.
+//! in a ring, each has a waker, and all are lost. But an abort ends a task, and wakes the task that
+//! waits for it. So no task is lost together with one that has an abort handle. The handle that is
+//! waited for could abort as well. But the task that has it sleeps. Another task could use the
+//! handle only if it is in a lock that both use, and that is not reckoned with.
 //!
 //! # How they are found
 //!

@@ -1,8 +1,8 @@
 //! The knobs of a runtime.
 
-use std::{env::VarError, str::FromStr, sync::Arc as StdArc, time::Duration};
+use std::{sync::Arc as StdArc, time::Duration};
 
-use super::{BuildError, Handle, Runtime, cpus};
+use super::{BuildError, Handle, Runtime, environment};
 use crate::{
     given::{self, ABOVE},
     recorder::Level,
@@ -29,13 +29,9 @@ const BLOCKING: usize = 512;
 const THREADS_MAX: usize = 1 << 15;
 /// Workers beyond this are a mistake: the order of random victims, and the final look at all
 /// queues, would cost more than the work.
-const WORKERS_MAX: usize = 1024;
+pub(super) const WORKERS_MAX: usize = 1024;
 /// The most bytes of a recorder for each P.
 const RECORDER_MAX: usize = 1 << 30;
-/// The environment's word on the number of workers.
-const WORKERS_VARIABLE: &str = "WS_WORKERS";
-/// The environment's word on the seed of a runtime with virtual time.
-const SEED_VARIABLE: &str = "WS_TEST_SEED";
 
 /// Builds a [`Runtime`].
 ///
@@ -579,10 +575,10 @@ impl Builder {
                 ));
             }
             Some(workers) => check_workers("workers", workers)?,
-            None => workers_from_environment()?,
+            None => environment::workers()?,
         };
         let seed = match self.seed {
-            None if self.paused => seed_from_environment()?,
+            None if self.paused => environment::seed()?,
             seed => seed,
         };
         let max_threads = self.max_threads.unwrap_or(2 * workers + BLOCKING);
@@ -638,7 +634,7 @@ impl Builder {
             host: self.host,
             above: &ABOVE,
             recorder,
-            snapshots: self.snapshots.or_else(snapshots_by_environment),
+            snapshots: self.snapshots.or_else(environment::snapshots),
         })
     }
 }
@@ -652,30 +648,12 @@ fn recorder((bytes, level): (usize, Option<Level>)) -> Result<(usize, Level), Bu
     }
     let level = match level {
         Some(level) => level,
-        None => level_from_environment()?,
+        None => environment::level()?,
     };
     Ok((bytes, level))
 }
 
-/// What `WS_SNAPSHOTS` says.
-fn snapshots_by_environment() -> Option<Snapshots> {
-    let dir = std::env::var_os("WS_SNAPSHOTS").filter(|dir| !dir.is_empty())?;
-    Some(Snapshots::to(dir))
-}
-
-/// What `WS_RECORD` says.
-fn level_from_environment() -> Result<Level, BuildError> {
-    const VARIABLE: &str = "WS_RECORD";
-    let text = std::env::var_os(VARIABLE).unwrap_or_default();
-    if text.is_empty() {
-        return Ok(Level::default());
-    }
-    text.to_string_lossy()
-        .parse()
-        .map_err(|error| BuildError::knob("record", format!("{error}: `{VARIABLE}` is {text:?}")))
-}
-
-fn check_workers(knob: &'static str, workers: usize) -> Result<usize, BuildError> {
+pub(super) fn check_workers(knob: &'static str, workers: usize) -> Result<usize, BuildError> {
     if (1..=WORKERS_MAX).contains(&workers) {
         Ok(workers)
     } else {
@@ -683,36 +661,6 @@ fn check_workers(knob: &'static str, workers: usize) -> Result<usize, BuildError
             knob,
             format!("must be between 1 and {WORKERS_MAX}: it is {workers}"),
         ))
-    }
-}
-
-fn workers_from_environment() -> Result<usize, BuildError> {
-    match from_environment(WORKERS_VARIABLE, "must be a number")? {
-        None => Ok(cpus::available().min(WORKERS_MAX)),
-        Some(workers) => check_workers(WORKERS_VARIABLE, workers),
-    }
-}
-
-fn seed_from_environment() -> Result<Option<u64>, BuildError> {
-    from_environment(SEED_VARIABLE, "must be a number below 2^64")
-}
-
-/// A number from the environment. A variable that is empty is one that is not set.
-fn from_environment<T: FromStr>(
-    variable: &'static str,
-    shape: &str,
-) -> Result<Option<T>, BuildError> {
-    let text = match std::env::var(variable) {
-        Err(VarError::NotPresent) => return Ok(None),
-        Err(VarError::NotUnicode(_)) => return Err(BuildError::knob(variable, shape)),
-        Ok(text) => text,
-    };
-    match text.trim() {
-        "" => Ok(None),
-        number => number
-            .parse()
-            .map(Some)
-            .map_err(|_| BuildError::knob(variable, format!("{shape}: it is {text:?}"))),
     }
 }
 

@@ -6,9 +6,8 @@
 //! [`Off`](Level::Off) no poll is measured.
 //!
 //! - How many polls are between two measured ones changes from one to the next, so that the sample
-//!   does not keep step with tasks that take turns. It is a function
-//!   of the count of polls, and no random number: a run with a seed goes the same way, whatever is
-//!   measured.
+//!   does not keep step with tasks that take turns. It is a function of the count of polls, and no
+//!   random number: a run with a seed goes the same way, whatever is measured.
 //! - A measured poll that leaves its task idle has the next wake timed: the waker writes the ticks
 //!   into the account, and the next poll takes them out. A new task's first poll is not timed.
 //! - A P has the count of polls from which on the next one is looked at, and that is all that a
