@@ -176,14 +176,16 @@ fn inside<R>(budget: Budget, poll: impl FnOnce() -> R) -> R {
 }
 
 fn restore_after<R>(budget: Budget, poll: impl FnOnce() -> R) -> R {
-    struct Restore(Budget);
-    impl Drop for Restore {
+    struct Restore<'a>(&'a Cell<Budget>, Budget);
+    impl Drop for Restore<'_> {
         fn drop(&mut self) {
-            BUDGET_OF_POLL.set(self.0);
+            self.0.set(self.1);
         }
     }
-    let _restore = Restore(BUDGET_OF_POLL.replace(budget));
-    poll()
+    BUDGET_OF_POLL.with(|of_poll| {
+        let _restore = Restore(of_poll, of_poll.replace(budget));
+        poll()
+    })
 }
 
 /// Notes that an operation of the current poll is pending, and that a timer or a source will end
