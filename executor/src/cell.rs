@@ -37,12 +37,12 @@ pub(crate) use self::depth::ScopeBarrier;
 pub use self::id::Id;
 pub use self::raw::quietly;
 pub(crate) use self::{
-    account::Lane,
+    account::{Lane, LaneWord},
     failure::{Failure, discard},
     join_cell::JoinCell,
     lost::find as find_lost,
     meta::{DEFAULT_PRIORITY, Extra},
-    raw::{Ended, Header, Outcome, Parts, Task, drop_waker_quietly, report, wake_quietly},
+    raw::{Birth, Ended, Header, Outcome, Parts, Task, drop_waker_quietly, report, wake_quietly},
     reference::{AbortRef, TaskRef, task_of},
     scheduler::{Functions, Place, SchedulerHandle},
 };

@@ -56,7 +56,7 @@ use std::{
 
 use crate::{
     cell::{
-        Functions, Id, Lane, Outcome, Parts, Place, SchedulerHandle, Task, TaskRef,
+        Birth, Functions, Id, Lane, Outcome, Parts, Place, SchedulerHandle, Task, TaskRef,
         drop_waker_quietly,
         live::{LiveOwner, Removed, live_table},
         wake_quietly,
@@ -116,13 +116,15 @@ impl Owned {
     /// What a task of this queue is made with.
     pub(crate) fn parts(&self, id: Id, location: &'static Location<'static>) -> Parts {
         Parts {
-            scheduler: NonNull::from(&self.scheduler),
-            id,
-            born_ms: 0,
+            birth: Birth {
+                scheduler: NonNull::from(&self.scheduler),
+                id,
+                born_ms: 0,
+                lane: Lane::NONE,
+                parent: None,
+            },
             location,
             extra: None,
-            lane: Lane::NONE,
-            parent: None,
         }
     }
 

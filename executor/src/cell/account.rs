@@ -79,6 +79,14 @@ pub(crate) struct Lane(u32);
 const TIMED: u32 = 1 << 31;
 /// The same: the next poll is traced.
 const TRACED: u32 = 1 << 30;
+/// In the word of a P, and never in that of a task: the next poll is looked at (`measure.rs`). So
+/// the same comparison sees this, too.
+const LOOKED_AT: u32 = 1 << 29;
+const BITS: u32 = TIMED | TRACED | LOOKED_AT;
+
+/// The lane of a P, as its polls compare it. Other threads may set [`LOOKED_AT`].
+#[derive(Debug)]
+pub(crate) struct LaneWord(AtomicU32);
 
 /// What there is to note of a poll, beside that it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +101,36 @@ impl Lane {
     pub(crate) const NONE: Self = Self(0);
 
     pub(crate) fn of(processor: usize) -> Self {
-        Self((processor as u32 + 1) & !(TIMED | TRACED))
+        Self((processor as u32 + 1) & !BITS)
+    }
+
+    /// Whether the poll that compares it is looked at.
+    pub(crate) fn is_looked_at(self) -> bool {
+        self.0 & LOOKED_AT != 0
+    }
+
+    fn plain(self) -> Self {
+        Self(self.0 & !LOOKED_AT)
+    }
+}
+
+impl LaneWord {
+    /// The first poll is looked at.
+    pub(crate) fn new(lane: Lane) -> Self {
+        Self(AtomicU32::new(lane.0 | LOOKED_AT))
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self) -> Lane {
+        Lane(self.0.load(Relaxed))
+    }
+
+    /// The next poll is looked at, or is not. A P's thread writes it, and threads that have a look
+    /// at each of the polls; in `measure.rs` is why no look of theirs is lost.
+    pub(crate) fn look_at_next(&self, is_looked_at: bool) {
+        let lane = self.get().plain().0;
+        let bit = if is_looked_at { LOOKED_AT } else { 0 };
+        self.0.store(lane | bit, Relaxed);
     }
 }
 
@@ -115,7 +152,7 @@ impl Account {
         Self {
             polls: AtomicU64::new(0),
             wakes_and_moves: AtomicU64::new(0),
-            lane: AtomicU32::new(lane.0),
+            lane: AtomicU32::new(lane.plain().0),
             idle_ms: AtomicU32::new(0),
             parent: parent.map_or(0, |parent| distance(id, parent)),
             registrations: AtomicU32::new(0),
@@ -153,18 +190,21 @@ impl Account {
         })
     }
 
-    /// A poll begins, on a P. Returns whether there is more to note: [`moves_to`](Self::moves_to).
+    /// A poll begins, on a P. Returns whether that is all: if not, there is
+    /// [`moves_to`](Self::moves_to).
     #[inline(always)]
     pub(crate) fn begins_poll(&self, lane: Lane) -> bool {
         add(&self.polls, 1);
-        self.lane.load(Relaxed) != lane.0
+        self.lane.load(Relaxed) == lane.0
     }
 
-    /// The poll is on another P than the last one, or its wake was timed, or it is to be traced.
+    /// The poll is on another P than the last one, or its wake was timed, or it is to be looked at
+    /// or traced.
     pub(crate) fn moves_to(&self, lane: Lane) -> Moved {
+        let lane = lane.plain();
         let before = self.lane.load(Relaxed);
         self.lane.store(lane.0, Relaxed);
-        let from = before & !(TIMED | TRACED);
+        let from = before & !BITS;
         if from != lane.0 && from != Lane::NONE.0 {
             let moves = self.wakes_and_moves.load(Relaxed) & MOVES;
             add(&self.wakes_and_moves, u64::from(moves < MOVES));
@@ -375,7 +415,7 @@ mod tests {
     /// A poll on this P. Returns the ticks of the wake before it, if that was timed.
     fn poll(account: &Account, processor: usize) -> Option<u64> {
         let lane = Lane::of(processor);
-        let moved = account.begins_poll(lane).then(|| account.moves_to(lane));
+        let moved = (!account.begins_poll(lane)).then(|| account.moves_to(lane));
         moved.and_then(|moved| moved.woken_at)
     }
 

@@ -98,13 +98,12 @@ impl JoinerSlot {
     ///
     /// - The slot is the caller's.
     pub(super) unsafe fn put(&self, joiner: Joiner) -> Option<Joiner> {
-        // SAFETY: by contract.
-        let before = unsafe { self.take() };
         self.used.with_mut(|_| {
+            let before = NonNull::new(self.word.load(Relaxed)).map(Joiner);
             let word = ManuallyDrop::new(joiner).0;
             self.word.store(word.as_ptr(), Relaxed);
-        });
-        before
+            before
+        })
     }
 
     /// Empties the slot.

@@ -310,11 +310,17 @@ pub(crate) enum Outcome {
 
 /// What a new task is made of, beside its future.
 pub(crate) struct Parts {
+    pub(crate) birth: Birth,
+    pub(crate) location: &'static Location<'static>,
+    pub(crate) extra: Option<Box<Extra>>,
+}
+
+/// Which task it is, and where it comes from.
+#[derive(Clone, Copy)]
+pub(crate) struct Birth {
     pub(crate) scheduler: NonNull<SchedulerHandle>,
     pub(crate) id: Id,
     pub(crate) born_ms: u32,
-    pub(crate) location: &'static Location<'static>,
-    pub(crate) extra: Option<Box<Extra>>,
     /// Where it is spawned.
     pub(crate) lane: Lane,
     /// The task that spawns it.
@@ -329,10 +335,8 @@ impl Task {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let account = Account::new(parts.lane, parts.id, parts.parent);
         let meta = Meta::new(parts.location, parts.extra, false);
-        let (scheduler, id, born_ms) = (parts.scheduler, parts.id, parts.born_ms);
-        Self::allocate::<F, false>(future, scheduler, id, born_ms, meta, account)
+        Self::allocate::<F, false>(future, parts.birth, meta)
     }
 
     /// The same for the future of a `spawn_blocking`.
@@ -341,10 +345,8 @@ impl Task {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let account = Account::new(parts.lane, parts.id, parts.parent);
         let meta = Meta::new(parts.location, parts.extra, false);
-        let (scheduler, id, born_ms) = (parts.scheduler, parts.id, parts.born_ms);
-        Self::allocate::<F, true>(future, scheduler, id, born_ms, meta, account)
+        Self::allocate::<F, true>(future, parts.birth, meta)
     }
 
     /// The same for a future that must stay on its thread.
@@ -357,10 +359,8 @@ impl Task {
         F: Future + 'static,
         F::Output: 'static,
     {
-        let account = Account::new(parts.lane, parts.id, parts.parent);
         let meta = Meta::new(parts.location, parts.extra, true);
-        let (scheduler, id, born_ms) = (parts.scheduler, parts.id, parts.born_ms);
-        Self::allocate::<F, false>(future, scheduler, id, born_ms, meta, account)
+        Self::allocate::<F, false>(future, parts.birth, meta)
     }
 
     /// The same for the future that `carrier` has taken to its thread: to users the two tasks are
@@ -378,21 +378,23 @@ impl Task {
         F: Future + 'static,
         F::Output: 'static,
     {
-        let account = Account::new(Lane::NONE, carrier.id, carrier.account.parent(carrier.id));
         let meta = carrier.meta.share_pinned();
-        let (id, born_ms) = (carrier.id, carrier.born_ms);
-        Self::allocate::<F, false>(future, scheduler, id, born_ms, meta, account)
+        let birth = Birth {
+            scheduler,
+            id: carrier.id,
+            born_ms: carrier.born_ms,
+            lane: Lane::NONE,
+            parent: carrier.account.parent(carrier.id),
+        };
+        Self::allocate::<F, false>(future, birth, meta)
     }
 
     // Inlined: its parts then go from registers into the cell.
     #[inline(always)]
     fn allocate<F: Future, const BLOCKS: bool>(
         future: F,
-        scheduler: NonNull<SchedulerHandle>,
-        id: Id,
-        born_ms: u32,
+        birth: Birth,
         meta: Meta,
-        account: Account,
     ) -> (Self, JoinCell<F::Output>) {
         let mut cell = Box::<Cell<F>>::new_uninit();
         let place = cell.as_mut_ptr();
@@ -403,12 +405,12 @@ impl Task {
                 state: State::new(),
                 vtable: &CellVTable::<F, BLOCKS>::VTABLE,
                 next: UnsafeCell::new(None),
-                scheduler,
-                id,
+                scheduler: birth.scheduler,
+                id: birth.id,
                 index: AtomicU32::new(0),
-                born_ms,
+                born_ms: birth.born_ms,
                 meta,
-                account,
+                account: Account::new(birth.lane, birth.id, birth.parent),
                 joiner: JoinerSlot::new(),
             });
             (&raw mut (*place).stage).write(UnsafeCell::new(Stage {
@@ -669,7 +671,7 @@ impl Header {
     /// Where the live table has this task: its scheduler handle's number and the index there.
     /// Never 0.
     pub(crate) fn address(&self) -> u64 {
-        (self.scheduler().place().number() + 1) << 32 | u64::from(self.index.load(Relaxed))
+        self.scheduler().address(self.index.load(Relaxed))
     }
 
     /// The place that takes this task when it is woken.

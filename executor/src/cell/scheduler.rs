@@ -56,6 +56,8 @@ pub(crate) struct Functions {
 /// See the module's head.
 pub(crate) struct SchedulerHandle {
     place: Place,
+    /// The address of what is at index 0 of its live table: each poll asks for one.
+    first_address: u64,
     /// The runtime, for the scheduler's functions alone.
     runtime: *const (),
     live: LiveTable<TaskRef>,
@@ -78,6 +80,7 @@ impl SchedulerHandle {
     ) -> Self {
         Self {
             place,
+            first_address: (place.number() + 1) << 32,
             runtime,
             live,
             functions,
@@ -86,6 +89,11 @@ impl SchedulerHandle {
 
     pub(crate) fn place(&self) -> Place {
         self.place
+    }
+
+    /// The address of what is at this index of its live table. Never 0.
+    pub(super) fn address(&self, index: u32) -> u64 {
+        self.first_address | u64::from(index)
     }
 
     pub(crate) fn runtime(&self) -> *const () {

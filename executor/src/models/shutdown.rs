@@ -39,7 +39,7 @@ use std::{
 use super::both_ways::explore;
 use crate::{
     cell::{
-        Functions, Id, Lane, Outcome, Parts, Place, SchedulerHandle, Task, TaskRef,
+        Birth, Functions, Id, Lane, Outcome, Parts, Place, SchedulerHandle, Task, TaskRef,
         live::{LiveOwner, Removed, live_table},
     },
     park::Parker,
@@ -379,13 +379,15 @@ impl MockRuntime {
         self.futures.fetch_add(1, Observer);
         let (scheduler, owner) = &self.schedulers[table];
         let parts = Parts {
-            scheduler: NonNull::from(scheduler),
-            id: Id::new(1),
-            born_ms: 0,
+            birth: Birth {
+                scheduler: NonNull::from(scheduler),
+                id: Id::new(1),
+                born_ms: 0,
+                lane: Lane::NONE,
+                parent: None,
+            },
             location: Location::caller(),
             extra: None,
-            lane: Lane::NONE,
-            parent: None,
         };
         let alive = self.futures.clone();
         let (task, handle) = Task::new(Waits { outside, alive }, parts);

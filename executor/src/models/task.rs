@@ -38,7 +38,7 @@ use std::{
 use super::both_ways::explore;
 use crate::{
     cell::{
-        Ended, Functions, Id, JoinCell, Lane, Outcome, Parts, Place, SchedulerHandle, Task,
+        Birth, Ended, Functions, Id, JoinCell, Lane, Outcome, Parts, Place, SchedulerHandle, Task,
         TaskRef,
         live::{LiveOwner, Removed, live_table},
         state::{self, Settle, State},
@@ -104,13 +104,15 @@ impl World {
         F::Output: Send + 'static,
     {
         let parts = Parts {
-            scheduler: NonNull::from(&self.scheduler),
-            id: Id::new(1),
-            born_ms: 0,
+            birth: Birth {
+                scheduler: NonNull::from(&self.scheduler),
+                id: Id::new(1),
+                born_ms: 0,
+                lane: Lane::NONE,
+                parent: None,
+            },
             location: Location::caller(),
             extra: None,
-            lane: Lane::NONE,
-            parent: None,
         };
         Task::new(future, parts)
     }

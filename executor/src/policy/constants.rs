@@ -18,6 +18,12 @@ pub(crate) const SLOW_TICK: u64 = 4;
 /// Ticks between two looks at the timers of the own P while there is local work. Guessed: a clock
 /// reading costs about a poll. At such a tick the local queue comes before the fork deque, too.
 pub(crate) const TIMER_TICK: u64 = 16;
+/// Ticks between two polls that are measured: this many at least, and up to twice as many more.
+/// Guessed: two readings of the clock in 128 polls are an eighth of a nanosecond for each.
+pub(crate) const SAMPLE_TICKS: u64 = 64;
+/// One steal of so many is timed, the first one of a P too. Guessed: to time each took 9 % of a
+/// steal's instructions.
+pub(crate) const STEALS_TO_A_TIMED_ONE: u64 = 8;
 /// Ticks between two turns of *the exchange*, if the last one is [`EXCHANGE_PERIOD_MS`] ago. A full
 /// local queue is exchanged for another. It has mostly had its turn by then, even if every fourth
 /// tick is for the global one (*slow polls*).

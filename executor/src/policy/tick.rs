@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::constants::{
     EXCHANGE_PERIOD_MS, EXCHANGE_TICK, EXCHANGE_TICK_SHORT, EXCHANGED_MAX, GLOBAL_TICK,
-    NETPOLL_PERIOD, OWN_MAX, SLICE, SLOW_TICK, TIMER_TICK, TURN_TICKS,
+    NETPOLL_PERIOD, OWN_MAX, SAMPLE_TICKS, SLICE, SLOW_TICK, STEALS_TO_A_TIMED_ONE, TIMER_TICK,
+    TURN_TICKS,
 };
 
 /// The count of a worker's steps.
@@ -29,6 +30,20 @@ impl Tick {
     #[inline]
     pub(crate) fn is_for_timers(self) -> bool {
         self.0.is_multiple_of(TIMER_TICK)
+    }
+
+    /// The first tick after this one at which something of the above is due, or the `sample`.
+    pub(crate) fn next_due(self, sample: u64) -> u64 {
+        let next = |every: u64| (self.0 / every + 1) * every;
+        next(GLOBAL_TICK).min(next(TIMER_TICK)).min(sample)
+    }
+
+    /// At which tick the next poll to measure is chosen, if one is chosen now: after 65 to 192
+    /// ticks.
+    pub(crate) fn next_sample(self) -> u64 {
+        // The multiplicative hash by Knuth: neighbours go far apart.
+        let more = self.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 57;
+        self.0 + 1 + SAMPLE_TICKS + more
     }
 
     /// Whether tasks of a low priority have a turn that is due at the tick `next`, and when their
@@ -67,6 +82,11 @@ impl Tick {
     }
 }
 
+/// Whether a thread times its latest steal, of so many.
+pub(crate) fn steal_is_timed(steals: u64) -> bool {
+    steals % STEALS_TO_A_TIMED_ONE == 1
+}
+
 /// Whether the shared ordered queue has its turn, after so many tasks of the own one (O4).
 pub(crate) fn shared_is_due(taken: u32) -> bool {
     taken >= OWN_MAX
@@ -101,6 +121,43 @@ mod tests {
         assert!(due(Tick::is_for_all).eq([61]));
         assert!(due(Tick::is_for_all_if_slow).eq((1..=16).map(|turn| 4 * turn)));
         assert!(due(Tick::is_for_timers).eq([16, 32, 48, 64]));
+    }
+
+    #[test]
+    fn no_tick_at_which_something_is_due_is_left_out() {
+        let is_due =
+            |tick: u64| tick == 70 || Tick(tick).is_for_all() || Tick(tick).is_for_timers();
+        let mut due = vec![Tick(0).next_due(70)];
+        while let Some(&last) = due.last().filter(|&&last| last < 300) {
+            let sample = if last < 70 { 70 } else { u64::MAX };
+            due.push(Tick(last).next_due(sample));
+        }
+        assert!(
+            (1..=300)
+                .filter(|&tick| is_due(tick))
+                .eq(due[..due.len() - 1].to_vec())
+        );
+    }
+
+    #[test]
+    fn about_one_tick_in_128_chooses_a_poll() {
+        let sample = std::iter::successors(Some(0), |&tick| Some(Tick(tick).next_sample()));
+        let sample: Vec<_> = sample.take_while(|&tick| tick < 128_000).collect();
+        assert!((900..1100).contains(&sample.len()), "{}", sample.len());
+        let mut gaps = sample.windows(2).map(|pair| pair[1] - pair[0]);
+        assert!(gaps.all(|gap| (65..=192).contains(&gap)));
+        // Two tasks that take turns both have their part.
+        let odd = sample.iter().filter(|&tick| tick % 2 == 1).count();
+        assert!((300..700).contains(&odd), "{odd}");
+    }
+
+    #[test]
+    fn the_first_steal_is_timed_and_then_every_eighth() {
+        assert!(
+            (1..=20)
+                .filter(|&steals| steal_is_timed(steals))
+                .eq([1, 9, 17])
+        );
     }
 
     #[test]

@@ -113,14 +113,10 @@ impl Worker {
         if !self.peer().state.has_permit() {
             return self.step_without_permit();
         }
-        if tick.is_for_all()
-            && let Some(step) = self.every_61st(tick)
+        if tick.0 >= p.clocks.due.get()
+            && let Some(step) = self.what_is_due(tick)
         {
-            self.let_child_wait();
             return step;
-        }
-        if tick.is_for_timers() && self.fire_own_timers() > 0 && !self.peer().state.has_permit() {
-            return self.step_without_permit();
         }
         if !self.next.private_last.get()
             && let Some(step) = self.private()
@@ -146,6 +142,25 @@ impl Worker {
                 return step;
             }
         }
+    }
+
+    /// What is due at this tick, as far as a step asks for it before its work. `None`: the step goes
+    /// on.
+    #[cold]
+    #[inline(never)]
+    fn what_is_due(&self, tick: Tick) -> Option<Step> {
+        let sample = self.choose_sample(tick);
+        self.p.clocks.due.set(tick.next_due(sample));
+        if tick.is_for_all()
+            && let Some(step) = self.every_61st(tick)
+        {
+            self.let_child_wait();
+            return Some(step);
+        }
+        if tick.is_for_timers() && self.fire_own_timers() > 0 && !self.peer().state.has_permit() {
+            return Some(self.step_without_permit());
+        }
+        None
     }
 
     /// The rest of a step of a thread that is its root's alone; see *Whose thread it is* in

@@ -17,7 +17,7 @@ use super::{Shared, Worker};
 use crate::note::{event, way};
 use crate::{
     cell::{
-        Extra, Header, Id, JoinCell, Lane, Parts, Place, SchedulerHandle, Task, TaskRef,
+        Birth, Extra, Header, Id, JoinCell, Lane, Parts, Place, SchedulerHandle, Task, TaskRef,
         live::LiveOwner,
     },
     permit::{env::Env, phase::ShutdownEnv},
@@ -84,13 +84,15 @@ impl Shared {
         location: &'static Location<'static>,
     ) -> Parts {
         Parts {
-            scheduler: NonNull::from(&self.foreign.scheduler),
-            id: fresh_id(),
-            born_ms: self.now_ms(),
+            birth: Birth {
+                scheduler: NonNull::from(&self.foreign.scheduler),
+                id: fresh_id(),
+                born_ms: self.now_ms(),
+                lane: Lane::NONE,
+                parent: None,
+            },
             location,
             extra,
-            lane: Lane::NONE,
-            parent: None,
         }
     }
 
@@ -123,7 +125,7 @@ impl Shared {
         F::Output: 'static,
     {
         assert!(
-            worker.is_own_scheduler_at(parts.scheduler),
+            worker.is_own_scheduler_at(parts.birth.scheduler),
             "a pinned task's scheduler handle is its thread's"
         );
         // SAFETY: the scheduler handle is that of this worker's P. `Worker::spawn` and `schedule`

@@ -5,18 +5,20 @@
 //! into the task's account (`cell/account.rs`) and into the histograms of its P. At level
 //! [`Off`](Level::Off) no poll is measured.
 //!
-//! - How many polls are between two measured ones changes from one to the next, so that the sample
-//!   does not keep step with tasks that take turns. It is a function of the count of polls, and no
-//!   random number: a run with a seed goes the same way, whatever is measured.
+//! - The sample is taken by the steps of the worker, which has what is due at a step anyway
+//!   (`find.rs`). The poll that comes next is measured. How many steps are between two of them
+//!   changes from one to the next, so that the sample does not keep step with tasks that take
+//!   turns. It is a function of the count of steps, and no random number: a run with a seed goes
+//!   the same way, whatever is measured.
 //! - A measured poll that leaves its task idle has the next wake timed: the waker writes the ticks
 //!   into the account, and the next poll takes them out. A new task's first poll is not timed.
-//! - A P has the count of polls from which on the next one is looked at, and that is all that a
-//!   poll asks: the recorder's level is in it. A thread that sets the level to `Full` writes the
-//!   level, and then a zero for each P. A P's thread writes a later count, and then reads the
-//!   level. With a fence between the two on both sides, one of them sees the other, and so the
-//!   zero is there. A new P begins with it.
-//! - After a steal the next poll is looked at, too: for the time from the steal to that poll. It is
-//!   no part of the sample, since that would be one of stolen tasks.
+//! - A poll compares the lane of its P with that of its task, to see whether the task has moved. A
+//!   bit in the lane of the P makes them differ: then the next poll is looked at. That comparison is
+//!   all that a poll pays. A thread that sets the level to `Full` writes the level, and then the bit
+//!   of each P. A P's thread clears the bit, and then reads the level. With a fence between the two
+//!   on both sides, one of them sees the other, and so the bit is there. A new P begins with it.
+//! - After one steal in eight the next poll is looked at, too: for the time from the steal to that
+//!   poll. It is no part of the sample, since that would be one of stolen tasks.
 
 use std::cell::Cell;
 
@@ -24,16 +26,10 @@ use super::{Shared, Worker};
 use crate::{
     cell::{Header, Outcome, Task},
     metrics::{Durations, Measured},
+    policy::tick::{Tick, steal_is_timed},
     recorder::Level,
-    sync::atomic::{
-        Ordering::{Relaxed, SeqCst},
-        fence,
-    },
+    sync::atomic::{Ordering::SeqCst, fence},
 };
-
-/// Polls between two measured ones: this many at least, and up to twice as many more. Guessed: two
-/// readings of the clock in 128 polls are an eighth of a nanosecond for each.
-const AT_LEAST: u64 = 64;
 
 /// The histograms of one P.
 #[derive(Debug, Default)]
@@ -55,8 +51,10 @@ impl Times {
 /// What a worker keeps between two measured polls.
 #[derive(Debug, Default)]
 pub(crate) struct Sampling {
-    /// The count of polls at the next one of the sample.
+    /// The step at which the next poll of the sample is chosen.
     next: Cell<u64>,
+    /// The next poll is one of the sample.
+    is_chosen: Cell<bool>,
     /// The ticks of a steal, until the poll that follows.
     stole_at: Cell<Option<u64>>,
 }
@@ -153,41 +151,39 @@ impl Watch for Traced {
     }
 }
 
-impl Sampling {
-    /// A poll is looked at. Returns whether it is one of the sample, and when the next one is.
-    fn take(&self, polls: u64) -> (bool, u64) {
-        let is_of_sample = polls >= self.next.get();
-        if is_of_sample {
-            // The multiplicative hash by Knuth: neighbours go far apart.
-            let more = polls.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 57;
-            self.next.set(polls + 1 + AT_LEAST + more);
-        }
-        (is_of_sample, self.next.get())
-    }
-}
-
 impl Shared {
     /// All polls that begin from now on are looked at.
     pub(super) fn watch_all(&self) {
         // Ordering: SeqCst: the level is written before; see the module's head.
         fence(SeqCst);
         for peer in self.all_peers() {
-            peer.watch_from.store(0, Relaxed);
+            peer.lane.look_at_next(true);
         }
     }
 }
 
 impl Worker {
+    /// A step begins at which something is due. Returns the next one for the sample.
+    pub(super) fn choose_sample(&self, tick: Tick) -> u64 {
+        let sampling = &self.p.sampling;
+        if tick.0 >= sampling.next.get() {
+            sampling.next.set(tick.next_sample());
+            sampling.is_chosen.set(true);
+            self.peer().lane.look_at_next(true);
+        }
+        sampling.next.get()
+    }
+
     /// A poll is about to begin that is looked at.
     pub(super) fn watch(&self, task: &Task) -> Watched {
         let p = &*self.p;
-        let (is_of_sample, next) = p.sampling.take(p.peer.counters.polls.get());
-        p.peer.watch_from.store(next, Relaxed);
+        let is_of_sample = p.sampling.is_chosen.take();
+        p.peer.lane.look_at_next(false);
         // Ordering: SeqCst: the level is read after; see the module's head.
         fence(SeqCst);
         let is_recorded = self.recorder().takes(Level::Full);
         if is_recorded {
-            p.peer.watch_from.store(0, Relaxed);
+            p.peer.lane.look_at_next(true);
         }
         let began = self.ticks();
         if let Some(stole_at) = p.sampling.stole_at.take() {
@@ -206,9 +202,9 @@ impl Worker {
     }
 
     /// A poll of the task begins that is on another P than the last one, or after a wake that was
-    /// timed, or that is to be traced. Returns whether it is the last.
+    /// timed, or that is to be looked at or traced. Returns whether it is to be traced.
     pub(super) fn moves_here(&self, header: &Header) -> bool {
-        let moved = header.account().moves_to(self.p.lane);
+        let moved = header.account().moves_to(self.peer().lane.get());
         if let Some(woken_at) = moved.woken_at {
             let ns = self.span_ns(woken_at, self.ticks());
             header.account().waited(ns);
@@ -217,11 +213,11 @@ impl Worker {
         moved.is_traced
     }
 
-    /// The thread has stolen, just now.
-    pub(super) fn time_steal(&self) {
-        if self.recorder().takes(Level::Sparse) {
+    /// The thread has stolen, just now, and as often altogether.
+    pub(super) fn time_steal(&self, steals: u64) {
+        if steal_is_timed(steals) && self.recorder().takes(Level::Sparse) {
             self.p.sampling.stole_at.set(Some(self.ticks()));
-            self.peer().watch_from.store(0, Relaxed);
+            self.peer().lane.look_at_next(true);
         }
     }
 
@@ -232,39 +228,5 @@ impl Worker {
     fn span_ns(&self, from: u64, to: u64) -> u64 {
         let clock = self.shared().time.clock();
         self.recorder().span_ns(clock, to.saturating_sub(from))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn about_one_poll_in_128_is_of_the_sample() {
-        let sampling = Sampling::default();
-        let polls = 0..128_000;
-        let sample: Vec<_> = polls.filter(|&polls| sampling.take(polls).0).collect();
-        assert!((900..1100).contains(&sample.len()), "{}", sample.len());
-        let mut gaps = sample.windows(2).map(|pair| pair[1] - pair[0]);
-        assert!(gaps.all(|gap| (65..=192).contains(&gap)));
-        // Two tasks that take turns both have their part.
-        let odd = sample.iter().filter(|&poll| poll % 2 == 1).count();
-        assert!((300..700).contains(&odd), "{odd}");
-    }
-
-    #[test]
-    fn what_is_looked_at_in_between_leaves_the_sample_alone() {
-        let (every, some) = (Sampling::default(), Sampling::default());
-        let mut next = 0;
-        for polls in 0..10_000 {
-            let (is_of_sample, _) = every.take(polls);
-            if polls >= next {
-                let taken;
-                (taken, next) = some.take(polls);
-                assert!(taken && is_of_sample);
-            } else {
-                assert!(!is_of_sample);
-            }
-        }
     }
 }

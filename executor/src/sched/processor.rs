@@ -17,7 +17,7 @@ use std::{
 use crate::{
     branch::BranchDeque,
     cell::{
-        Functions, Lane, Place, SchedulerHandle, Task, TaskRef,
+        Functions, Lane, LaneWord, Place, SchedulerHandle, Task, TaskRef,
         live::{LiveOwner, live_table},
     },
     metrics::{Counter, Counters},
@@ -83,8 +83,8 @@ pub(crate) struct Peer {
     pub(crate) flags: Flags,
     pub(crate) handed: HandedCall,
     pub(crate) counters: Counters,
-    /// From this count of polls on the next one is looked at; see `measure.rs`.
-    pub(crate) watch_from: AtomicU64,
+    /// What a poll compares with its task's account; see `measure.rs`.
+    pub(crate) lane: LaneWord,
     /// How long things took, as far as it was measured.
     pub(crate) times: Box<Times>,
     /// What its thread did last.
@@ -281,8 +281,6 @@ impl Peer {
 /// What belongs to the thread that has the P.
 pub(crate) struct Processor {
     pub(crate) peer: Arc<Peer>,
-    /// As the accounts of tasks note it.
-    pub(crate) lane: Lane,
     pub(crate) lrq: LocalQueue<Task>,
     pub(crate) runnext: RunNext<Task>,
     pub(crate) priority_queues: PriorityQueues,
@@ -400,6 +398,8 @@ pub(crate) struct Clocks {
     /// When the time slice that is running began, in nanoseconds; None: since the last look. A
     /// slice is what a task and those that it wakes into `runnext` have together.
     pub(crate) slice_began: Cell<Option<u64>>,
+    /// The next step at which something is due; see `Tick::next_due`.
+    pub(super) due: Cell<u64>,
     /// When a computation on this thread last got a permit that it had waited for at a fork, in
     /// nanoseconds.
     pub(crate) forks_since: Cell<u64>,
@@ -482,12 +482,11 @@ impl Processor {
             flags: Flags::default(),
             handed: HandedCall::new(),
             counters: Counters::default(),
-            watch_from: AtomicU64::new(0),
+            lane: LaneWord::new(Lane::of(index)),
             times: Box::default(),
             ring,
         };
         Self {
-            lane: Lane::of(peer.index),
             peer: Arc::new(peer),
             lrq,
             runnext,

@@ -49,7 +49,7 @@ use super::{
     worker::{Scope, Worker},
 };
 use crate::{
-    cell::{Extra, Id, Parts, SchedulerHandle, Task, TaskRef, live::Removed, task_of},
+    cell::{Birth, Extra, Id, Parts, SchedulerHandle, Task, TaskRef, live::Removed, task_of},
     note::{event, way},
     permit::env::Env,
     policy::{
@@ -253,13 +253,15 @@ impl Worker {
         }
         self.p.spawns.ids.set((next + 1, end));
         Parts {
-            scheduler: NonNull::from(&self.p.peer.scheduler),
-            id: Id::new(next),
-            born_ms: self.peer().progress.now_ms.load(Relaxed),
+            birth: Birth {
+                scheduler: NonNull::from(&self.p.peer.scheduler),
+                id: Id::new(next),
+                born_ms: self.peer().progress.now_ms.load(Relaxed),
+                lane: self.p.peer.lane.get(),
+                parent: self.running_id(),
+            },
             location,
             extra,
-            lane: self.p.lane,
-            parent: self.running_id(),
         }
     }
 

@@ -278,6 +278,6 @@ impl Worker {
     pub(super) fn count_steal(&self, tasks: usize) {
         self.peer().counters.steals.add(1);
         self.peer().counters.stolen.add(tasks as u64);
-        self.time_steal();
+        self.time_steal(self.peer().counters.steals.get());
     }
 }

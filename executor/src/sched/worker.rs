@@ -275,26 +275,30 @@ impl Worker {
 
     /// Polls a task, and puts it where it belongs.
     pub(super) fn poll(&self, task: Task) {
-        let peer = self.peer();
-        let is_due = peer.counters.polls.get() >= peer.watch_from.load(Relaxed);
-        let has_moved = task.header().account().begins_poll(self.p.lane);
-        if is_due | has_moved {
-            self.poll_and_watch(task, has_moved);
-        } else {
+        let is_as_before = task.header().account().begins_poll(self.peer().lane.get());
+        if is_as_before {
+            self.poll_as(task, Unwatched);
+        } else if let Some(task) = self.poll_and_watch(task) {
             self.poll_as(task, Unwatched);
         }
     }
 
+    /// Polls the task if the poll is looked at. Otherwise the task comes back.
     #[cold]
     #[inline(never)]
-    fn poll_and_watch(&self, task: Task, has_moved: bool) {
-        let is_traced = has_moved && self.moves_here(task.header());
-        let watched = self.watch(&task);
+    fn poll_and_watch(&self, task: Task) -> Option<Task> {
+        let is_looked_at = self.peer().lane.get().is_looked_at();
+        let is_traced = self.moves_here(task.header());
         if is_traced {
+            let watched = self.watch(&task);
             self.poll_and_trace(task, watched);
-        } else {
+        } else if is_looked_at {
+            let watched = self.watch(&task);
             self.poll_as(task, watched);
+        } else {
+            return Some(task);
         }
+        None
     }
 
     #[cold]

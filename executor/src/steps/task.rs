@@ -27,7 +27,8 @@ use std::{
 };
 
 use crate::cell::{
-    Ended, Functions, Id, JoinCell, Lane, Outcome, Parts, Place, SchedulerHandle, Task, TaskRef,
+    Birth, Ended, Functions, Id, JoinCell, Lane, Outcome, Parts, Place, SchedulerHandle, Task,
+    TaskRef,
     live::{LiveOwner, live_table},
 };
 
@@ -254,13 +255,15 @@ impl World {
         });
         WORLD.set(Some(world.clone()));
         let parts = Parts {
-            scheduler: NonNull::from(&world.scheduler),
-            id: Id::new(1),
-            born_ms: 0,
+            birth: Birth {
+                scheduler: NonNull::from(&world.scheduler),
+                id: Id::new(1),
+                born_ms: 0,
+                lane: Lane::NONE,
+                parent: None,
+            },
             location: Location::caller(),
             extra: None,
-            lane: Lane::NONE,
-            parent: None,
         };
         let alive = Alive(world.alive.clone());
         let (task, handle) = Task::new(Played { alive, drops }, parts);

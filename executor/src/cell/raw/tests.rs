@@ -27,13 +27,15 @@ fn scheduler() -> (SchedulerHandle, LiveOwner<TaskRef>) {
 
 fn parts(scheduler: &SchedulerHandle, extra: Option<Extra>) -> Parts {
     Parts {
-        scheduler: NonNull::from(scheduler),
-        id: Id::new(1),
-        born_ms: 5,
+        birth: Birth {
+            scheduler: NonNull::from(scheduler),
+            id: Id::new(1),
+            born_ms: 5,
+            lane: Lane::NONE,
+            parent: None,
+        },
         location: Location::caller(),
         extra: extra.map(Box::new),
-        lane: Lane::NONE,
-        parent: None,
     }
 }
 

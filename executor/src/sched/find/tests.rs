@@ -156,6 +156,7 @@ fn is_due(worker: &Worker, waker: Waker) {
 /// The next step of that thread is its `tick`-th.
 fn count_to(worker: &Worker, tick: u64) {
     worker.own_peer().progress.ticks.store(tick - 1, Relaxed);
+    worker.p.clocks.due.set(tick);
 }
 
 /// A permit that was taken from a thread, as the monitor takes it, once its waker is woken.

@@ -102,7 +102,7 @@ fn what_is_woken_goes_where_its_kind_says() {
 #[test]
 fn a_thread_uses_its_ids_up_before_it_takes_more() {
     let (runtime, worker) = alone();
-    let id = || worker.parts(None, Location::caller()).id.as_u64();
+    let id = || worker.parts(None, Location::caller()).birth.id.as_u64();
     let (_, last) = Shared::id_block();
     worker.p.spawns.ids.set((last - 2, last));
     assert_eq!([id(), id()], [last - 2, last - 1]);
