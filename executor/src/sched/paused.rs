@@ -16,8 +16,8 @@
 //! if it was the last:
 //!
 //! 1. it is the one in the netpoll: it looks whether the next step is already some thread's
-//!    (`all_wait`), and asks the netpoll without waiting. If nothing came of that, it moves the
-//!    clock to the next deadline and fires what is due;
+//!    (`all_wait`), and asks the netpoll without waiting. If nothing came of that, and no thread
+//!    was awake meanwhile, it moves the clock to the next deadline and fires what is due;
 //! 2. it is not: it interrupts the one that is. That one counts itself up, wakes, counts itself
 //!    down, and is the last now. If no thread is there, it has one started for that.
 //!
@@ -27,6 +27,12 @@
 //! thread that sleeps in a nested `block_on` cannot poll the roots below that one before it is
 //! done, so only the uppermost root of each thread counts. Where it may not poll its pinned tasks
 //! either, it takes them out of the inbox before it sleeps.
+//!
+//! That is several words, and they are read one after the other. A thread that counts itself up in
+//! the middle takes what it was woken for out of a word that is read later, and puts what it makes
+//! ready into one that was read before. So the count of wake-ups is read before all of them, and
+//! after. If it has changed, the clock stays. That thread is the last to sleep later on, and has
+//! the one in the netpoll look again.
 //!
 //! | holds the clock | does not |
 //! | --- | --- |
@@ -133,6 +139,8 @@ pub(crate) struct Paused {
 struct State {
     /// Threads that are awake.
     awake: usize,
+    /// How often a thread has woken up.
+    wake_ups: u64,
     /// Guards that are out.
     holds: usize,
     /// Calls that let time pass nevertheless.
@@ -194,7 +202,18 @@ impl Paused {
 
     /// A thread begins to work, or goes on.
     pub(super) fn wake_up(&self) {
-        self.state.lock().awake += 1;
+        let mut state = self.state.lock();
+        state.awake += 1;
+        state.wake_ups += 1;
+    }
+
+    /// Whether this holds while no thread is awake: from the begin of `holds` to its end.
+    fn holds_in_sleep(&self, holds: impl FnOnce() -> bool) -> bool {
+        let before = self.state.lock().wake_ups;
+        holds() && {
+            let state = self.state.lock();
+            state.awake == 0 && state.wake_ups == before
+        }
     }
 
     /// A thread sleeps, or is gone. True if it was the last.
@@ -390,9 +409,14 @@ impl Shared {
             && !paused.any_root_notified()
     }
 
+    /// Whether nothing can go on before the clock moves: *The jump*.
+    fn is_quiet(&self, paused: &Paused) -> bool {
+        paused.holds_in_sleep(|| self.all_wait(paused))
+    }
+
     /// For the thread in the netpoll, which was the last awake: *The jump*, or else a wait.
     fn pass_time(&self, paused: &Paused, poller: &mut Poller<'_>, ready: &mut Vec<Waker>) {
-        if self.time.clock().is_frozen() && self.all_wait(paused) {
+        if self.time.clock().is_frozen() && self.is_quiet(paused) {
             if self.io.netpoll.has_sources() {
                 self.report_netpoll(poller.look(ready));
             }
@@ -452,8 +476,7 @@ impl Shared {
         let until = Instant::now().checked_add(paused.deadlock_after);
         self.wait(poller, until, ready);
         let is_over = until.is_some_and(|until| until <= Instant::now());
-        let stays = paused.state.lock().awake == 0 && self.all_wait(paused);
-        if !is_over || !stays || !ready.is_empty() || self.awaits() {
+        if !is_over || !self.is_quiet(paused) || !ready.is_empty() || self.awaits() {
             return;
         }
         let mut state = paused.state.lock();

@@ -103,6 +103,28 @@ fn the_last_one_to_lie_down_learns_of_it() {
     assert!(paused.fall_asleep());
 }
 
+// It took its notification, polled, and sleeps again: each word by itself says that all wait.
+#[test]
+fn the_clock_stays_if_a_thread_was_awake_while_the_words_were_read() {
+    let paused = &Paused::new(1, Duration::ZERO, true);
+    assert!(paused.holds_in_sleep(|| true));
+    assert!(!paused.holds_in_sleep(|| false));
+    let reads = |nap: fn(&Paused)| {
+        paused.holds_in_sleep(|| {
+            nap(paused);
+            true
+        })
+    };
+    assert!(!reads(|paused| {
+        paused.wake_up();
+        paused.fall_asleep();
+    }));
+    assert!(!reads(Paused::wake_up));
+    assert!(!paused.holds_in_sleep(|| true), "it is still awake");
+    assert!(paused.fall_asleep());
+    assert!(paused.holds_in_sleep(|| true));
+}
+
 #[test]
 fn time_passes_while_somebody_waits_and_nobody_holds_it() {
     let paused = Paused::new(1, Duration::ZERO, true);
