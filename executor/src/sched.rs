@@ -64,6 +64,8 @@ mod sim;
 #[cfg(not(ws_loom))]
 pub(crate) mod sim_threads;
 #[cfg(not(ws_loom))]
+#[cfg(unix)]
+pub(crate) mod snapshot_signal;
 pub(crate) mod snapshots;
 #[cfg(not(ws_loom))]
 pub(crate) mod stall;

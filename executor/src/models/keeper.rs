@@ -212,7 +212,7 @@ impl ShutdownEnv for MockRuntime {
 
     fn tell(&self, _: &Peer) {}
 
-    fn dismiss_monitor(&self) {
+    fn dismiss_others(&self) {
         self.idle.monitor().unpark(|| ());
     }
 

@@ -293,7 +293,7 @@ impl ShutdownEnv for MockRuntime {
         peer.told.store(true, Relaxed);
     }
 
-    fn dismiss_monitor(&self) {}
+    fn dismiss_others(&self) {}
 
     fn clear_on_a_foreign_thread(&self) {
         self.clear_away();

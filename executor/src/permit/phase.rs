@@ -193,8 +193,8 @@ pub(crate) trait ShutdownEnv: Env {
     fn ask(&self, peer: &Self::Peer);
     /// Tells a P's thread, which looks up between two polls.
     fn tell(&self, peer: &Self::Peer);
-    /// Wakes the monitor: it has to go as well.
-    fn dismiss_monitor(&self);
+    /// Wakes the threads that are no workers, such as the monitor: they have to go as well.
+    fn dismiss_others(&self);
     /// Clears away on this thread, which is none of the runtime's but is counted as one by now.
     fn clear_on_a_foreign_thread(&self);
     /// Ends what sockets and timers wait for.
@@ -252,7 +252,7 @@ pub(crate) trait ShutdownEnv: Env {
         self.keep();
         // Ordering: SeqCst: the second race; pairs with the fence in `notify_new_p`.
         fence(SeqCst);
-        self.dismiss_monitor();
+        self.dismiss_others();
         // All are told before the first begins to clear away: what its drops wake is not polled
         // again.
         for peer in self.peers() {

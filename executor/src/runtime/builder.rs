@@ -560,7 +560,13 @@ impl Builder {
         let shared = Shared::new(config, clock).map_err(refused("the netpoll"))?;
         given::hear(&shared);
         shared.start_keeper().map_err(refused("a thread"))?;
-        Ok(Runtime::from_handle(Handle::new(shared)))
+        let runtime = Runtime::from_handle(Handle::new(shared.clone()));
+        // If it fails, what was built so far ends by the drop.
+        #[cfg(unix)]
+        shared
+            .listen_for_snapshots()
+            .map_err(refused("the signal for snapshots"))?;
+        Ok(runtime)
     }
 
     fn into_config(self) -> Result<Config, BuildError> {
@@ -606,6 +612,9 @@ impl Builder {
                     "must be between {STACK_SIZE_MIN} and {STACK_SIZE_MAX} bytes: it is {bytes}"
                 ),
             ));
+        }
+        if let Some(problem) = self.snapshots.as_ref().and_then(Snapshots::problem) {
+            return Err(BuildError::knob("snapshots", problem));
         }
         let recorder = recorder(self.recorder)?;
         if self.thread_name.contains('\0') {

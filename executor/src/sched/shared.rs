@@ -478,8 +478,10 @@ impl ShutdownEnv for Shared {
         peer.attention.fetch_or(attention::SHUTDOWN, Relaxed);
     }
 
-    fn dismiss_monitor(&self) {
+    fn dismiss_others(&self) {
         self.idle.monitor().unpark(|| ());
+        #[cfg(unix)]
+        self.ignore_snapshot_signal();
     }
 
     fn clear_on_a_foreign_thread(&self) {

@@ -49,6 +49,8 @@ pub struct Snapshots {
     keep: usize,
     on_stall: bool,
     on_panic: bool,
+    #[cfg(unix)]
+    on_signal: Option<i32>,
 }
 
 impl Snapshots {
@@ -64,6 +66,8 @@ impl Snapshots {
             keep: 8,
             on_stall: true,
             on_panic: true,
+            #[cfg(unix)]
+            on_signal: None,
         }
     }
 
@@ -87,6 +91,43 @@ impl Snapshots {
         self.on_panic = yes;
         self
     }
+
+    /// Writes one whenever the process gets this signal: none, by default. A thread of its own
+    /// waits for it, so it works also while every worker is stuck.
+    ///
+    /// Handlers that other code has for the signal are called as before. What the system does at
+    /// this signal by default, such as to end the process, it does no more. A signal that no
+    /// program can have a handler for, such as `SIGKILL`, is an error of
+    /// [`Builder::build`](crate::runtime::Builder::build).
+    ///
+    /// ```
+    /// use ws::{runtime::Builder, signal::unix::SignalKind, trace::Snapshots};
+    ///
+    /// let usr1 = SignalKind::user_defined1().as_raw_value();
+    /// let snapshots = Snapshots::to("/var/log/orders").on_signal(usr1);
+    /// let runtime = Builder::new().snapshots(snapshots).build()?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// Then `kill -USR1 PID` writes a file.
+    #[cfg(unix)]
+    pub fn on_signal(mut self, signal: i32) -> Self {
+        self.on_signal = Some(signal);
+        self
+    }
+
+    /// What cannot be done of that, in words.
+    pub(crate) fn problem(&self) -> Option<String> {
+        #[cfg(unix)]
+        if let Some(signal) = self.on_signal
+            && !super::snapshot_signal::may_listen(signal)
+        {
+            return Some(format!(
+                "no program can have a handler for signal {signal}: choose another one, such as SIGUSR1"
+            ));
+        }
+        None
+    }
 }
 
 /// Why one is written.
@@ -94,6 +135,9 @@ impl Snapshots {
 pub(crate) enum Why<'a> {
     Stall,
     Panic,
+    /// A signal came.
+    #[cfg(unix)]
+    Signal,
     /// The program asked for it.
     Asked(&'a str),
 }
@@ -104,6 +148,8 @@ pub(crate) struct SnapshotFiles {
     throttle: Throttle,
     errors: Throttle,
     written: Mutex<Written>,
+    #[cfg(unix)]
+    pub(super) listening: super::snapshot_signal::Listening,
 }
 
 #[derive(Default)]
@@ -129,7 +175,15 @@ impl SnapshotFiles {
             throttle: Throttle::new(REPORT_EVERY),
             errors: Throttle::new(REPORT_EVERY),
             written: Mutex::default(),
+            #[cfg(unix)]
+            listening: Default::default(),
         }
+    }
+
+    /// The signal that asks for one.
+    #[cfg(unix)]
+    pub(super) fn signal(&self) -> Option<i32> {
+        self.config.as_ref()?.on_signal
     }
 
     /// Where to, if one is to be written now. From then on no other one is, until that is over.
@@ -138,6 +192,8 @@ impl SnapshotFiles {
         let wanted = match why {
             Why::Stall => config.on_stall,
             Why::Panic => config.on_panic,
+            #[cfg(unix)]
+            Why::Signal => true,
             Why::Asked(_) => true,
         };
         let mut written = self.written.lock();
@@ -159,7 +215,8 @@ impl Shared {
         let files = &self.snapshots;
         // The end joins workers and monitor before it looks for the last time whether there is a
         // thread to join. It does not wait for others that ask.
-        let too_late = matches!(why, Why::Asked(_)) && self.end.phase.is_closing();
+        let is_asked = !matches!(why, Why::Stall | Why::Panic);
+        let too_late = is_asked && self.end.phase.is_closing();
         if self.threads.sim_threads.is_some() || too_late {
             return false;
         }
@@ -169,6 +226,8 @@ impl Shared {
         let reason = match why {
             Why::Stall => "stall",
             Why::Panic => "panic",
+            #[cfg(unix)]
+            Why::Signal => "signal",
             Why::Asked(reason) => reason,
         };
         let path = config.dir.join(file_name(reason));

@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
     process::{self, Command},
     sync::mpsc,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -108,6 +109,64 @@ fn what_is_not_wanted_writes_none() {
         let runtime = Builder::new().workers(1).build().unwrap();
         assert!(!runtime.handle().snapshot("nobody reads it"));
     }
+}
+
+/// Waits until there are so many files.
+fn wait_for(folder: &Folder, files: usize) {
+    while folder
+        .reasons()
+        .iter()
+        .filter(|reason| !reason.is_empty())
+        .count()
+        < files
+    {
+        thread::yield_now();
+    }
+}
+
+// Its worker is stuck, and stays so until the file is there. At the end of the runtime, its thread
+// goes: the drop joins it.
+#[cfg(unix)]
+#[test]
+fn a_signal_writes_one_though_every_worker_is_stuck() {
+    let folder = Folder::new("signal");
+    let snapshots = Snapshots::to(&folder.0).on_signal(libc::SIGUSR2);
+    let runtime = builder(snapshots).sysmon(false).build().unwrap();
+    let (end, ends) = mpsc::channel::<()>();
+    let (begin, begins) = mpsc::channel();
+    let stuck = runtime.spawn(async move {
+        begin.send(()).unwrap();
+        ends.recv().unwrap();
+    });
+    begins.recv().unwrap();
+    signal_hook::low_level::raise(libc::SIGUSR2).unwrap();
+    wait_for(&folder, 1);
+    end.send(()).unwrap();
+    runtime.block_on(stuck).unwrap();
+    drop(runtime);
+    assert_eq!(folder.reasons(), ["signal"]);
+    // The handler of a runtime that has ended does nothing, and ends nothing.
+    signal_hook::low_level::raise(libc::SIGUSR2).unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn a_signal_that_has_no_handler_is_refused() {
+    for signal in [libc::SIGKILL, libc::SIGSEGV, 0, -1] {
+        let error = builder(Snapshots::to("nowhere").on_signal(signal))
+            .build()
+            .unwrap_err();
+        assert_eq!(error.knob_name(), Some("snapshots"), "{error}");
+        assert!(error.to_string().contains(&signal.to_string()), "{error}");
+    }
+    // No signal of this system has that number.
+    let error = builder(Snapshots::to("nowhere").on_signal(4000))
+        .build()
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the system refused the signal for snapshots"
+    );
 }
 
 #[test]
