@@ -6,7 +6,7 @@ use std::{
     pin::pin,
 };
 
-use tracing::{Dispatch, trace_span};
+use tracing::{Dispatch, Span, trace_span};
 
 use crate::cell::{Id, meta::Meta, report};
 
@@ -32,9 +32,10 @@ impl TaskSpan {
     }
 
     fn open(kind: &str, name: &str, id: Id, size: usize, location: &Location<'_>) -> Self {
-        let mut open = None;
+        // A call each: what is dropped while a panic unwinds must not panic.
+        let mut span = Span::none();
         report(|| {
-            let span = trace_span!(
+            span = trace_span!(
                 target: "ws::task",
                 parent: None,
                 "runtime.spawn",
@@ -46,10 +47,14 @@ impl TaskSpan {
                 loc.line = location.line(),
                 loc.col = location.column(),
             );
-            span.with_subscriber(|(id, dispatch)| {
-                open = Some((dispatch.clone_span(id), dispatch.clone()));
+        });
+        let mut open = None;
+        report(|| {
+            span.with_subscriber(|(id, subscriber)| {
+                open = Some((subscriber.clone_span(id), subscriber.clone()));
             });
         });
+        report(|| drop(span));
         Self(open)
     }
 
@@ -59,18 +64,18 @@ impl TaskSpan {
         struct Leave<'a>(&'a TaskSpan);
         impl Drop for Leave<'_> {
             fn drop(&mut self) {
-                self.0.tell(|id, dispatch| dispatch.exit(id));
+                self.0.tell(|id, subscriber| subscriber.exit(id));
             }
         }
-        self.tell(|id, dispatch| dispatch.enter(id));
+        self.tell(|id, subscriber| subscriber.enter(id));
         let _leave = Leave(self);
         f()
     }
 
     /// The future is gone. Called once.
     pub(in crate::cell) fn close(&self) {
-        self.tell(|id, dispatch| {
-            dispatch.try_close(id.clone());
+        self.tell(|id, subscriber| {
+            subscriber.try_close(id.clone());
         });
     }
 
@@ -81,8 +86,8 @@ impl TaskSpan {
 
     /// Calls the subscriber, if there is a span.
     fn tell(&self, f: impl FnOnce(&tracing::Id, &Dispatch)) {
-        if let Some((id, dispatch)) = &self.0 {
-            report(|| f(id, dispatch));
+        if let Some((id, subscriber)) = &self.0 {
+            report(|| f(id, subscriber));
         }
     }
 }
