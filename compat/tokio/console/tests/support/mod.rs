@@ -1,6 +1,7 @@
 //! What the tests of tokio-console share: a program with console-subscriber that runs, what the
 //! client of console-subscriber reads of it, and what tokio-console shows of it. The tests of
 //! programs on `ws` without tokio (`tests/console`) have this file too.
+#![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::{
     collections::{BTreeMap, HashMap},
