@@ -51,10 +51,6 @@ impl Seen {
     fn field(&self, name: &str) -> &str {
         self.fields.get(name).map_or("", String::as_str)
     }
-
-    fn wakers(&self, op: &str) -> usize {
-        self.wakers.get(op).copied().unwrap_or_default()
-    }
 }
 
 impl Visit for Seen {
