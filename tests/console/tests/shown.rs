@@ -1,6 +1,6 @@
 //! What tokio-console reads from a program on `ws` with console-subscriber and without tokio.
 //!
-//! Seen to fail with `task.name` left out in `cell/console/on.rs` of the executor, with the feature
+//! Seen to fail with `task.name` misspelt in `cell/console/on.rs` of the executor, with the feature
 //! `console` left out, and with the target of the wakers' events misspelt.
 
 #[path = "../../../compat/tokio/console/tests/support/mod.rs"]
