@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{Missing, Told, assert_ids_differ, is_of_the_program, told_by, tokio_console_shows};
+use support::{Missing, Told, assert_ids_differ, is_of_the_program, tokio_console_shows, told_by};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_shown");
 /// The kinds of the program's tasks, by their names.
