@@ -42,4 +42,6 @@ use on as used;
 
 pub(super) use self::used::TaskSpan;
 #[cfg(not(ws_loom))]
+pub use self::used::hides_next;
+#[cfg(not(ws_loom))]
 pub(crate) use self::used::root;

@@ -22,6 +22,10 @@ impl TaskSpan {
     pub(in crate::cell) fn waker(&self, _op: &'static str) {}
 }
 
+#[cfg(not(ws_loom))]
+#[inline(always)]
+pub fn hides_next(_hides: bool) {}
+
 /// A macro, so that the future is moved nowhere.
 #[cfg(not(ws_loom))]
 macro_rules! root {

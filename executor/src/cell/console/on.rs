@@ -1,6 +1,7 @@
 //! Spans and events. See the head of `console.rs`.
 
 use std::{
+    cell::Cell,
     future::{Future, poll_fn},
     panic::Location,
     pin::pin,
@@ -9,6 +10,17 @@ use std::{
 use tracing::{Dispatch, Span, trace_span};
 
 use crate::cell::{Id, meta::Meta, report};
+
+thread_local! {
+    static HIDES_NEXT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the next task or `block_on` of this thread has no span. The tasks of `compat/tokio` may
+/// have spans of their own.
+#[cfg(not(ws_loom))]
+pub fn hides_next(hides: bool) {
+    HIDES_NEXT.set(hides);
+}
 
 /// The span of a task: its id, and the subscriber that has it. None if nobody asks for it.
 ///
@@ -32,6 +44,9 @@ impl TaskSpan {
     }
 
     fn open(kind: &str, name: &str, id: Id, size: usize, location: &Location<'_>) -> Self {
+        if HIDES_NEXT.take() {
+            return Self(None);
+        }
         // A call each: what is dropped while a panic unwinds must not panic.
         let mut span = Span::none();
         report(|| {
