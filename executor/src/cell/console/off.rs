@@ -4,6 +4,9 @@ use crate::cell::{Id, meta::Meta};
 
 pub(in crate::cell) struct TaskSpan;
 
+// No byte of a header.
+const _: () = assert!(size_of::<TaskSpan>() == 0);
+
 impl TaskSpan {
     #[inline(always)]
     pub(in crate::cell) fn new(_meta: &Meta, _blocks: bool, _id: Id, _size: usize) -> Self {
