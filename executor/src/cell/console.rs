@@ -10,25 +10,32 @@
 //! | a `block_on` | the same; its kind is `block_on` |
 //! | a waker of a task | events of target `runtime::waker` |
 //!
-//! *The life of a span*. It is made before the task's cell, entered for each poll and for the drop
-//! of the future, and closed when that is over. The waker of a poll is lent by the worker. So it
-//! has no event of its own, and only what was cloned has one when it is dropped. The wakers of a
-//! `block_on` have no events, as in tokio.
+//! *The life of a span*. It is made before the task's cell. It is entered for each poll and for the
+//! drop of the future. It is closed when the future is gone.
 //!
-//! *The subscriber is code of the user's.* It is called only where the future is called as well
-//! (the spawn, the poll, the drop), and before the step of a waker, so under no lock (S8). If it
-//! panics, that is reported by the panic hook and goes no further (S6). If it blocks, it holds up
-//! what a waker that blocks would hold up, and a wake of a task counts as one that does not.
+//! *Wakers*. The worker lends its waker to a poll, and that waker has no events of its own. What was
+//! cloned from it has one at each wake and at its drop. The wakers of a `block_on` have no events,
+//! as in tokio.
 //!
-//! *A task of `spawn_pinned`* has two cells (`task/pinned.rs`). The carrier has no span, and the
-//! task that it carries has one, with the id, the name and the place that both share.
+//! *The subscriber is code of the user's.* So it runs under no lock (S8): it is called in the spawn,
+//! around the poll and the drop of the future, and before the step of a waker. If it panics, the
+//! panic hook tells, and the panic goes no further (S6).
+//!
+//! *Known gap*: if it blocks at the wake of a task, it holds up the wakes behind that one. The
+//! scheduler takes the wake of a task for one that never blocks (`sched/foreign_wakers.rs`).
+//!
+//! *A task of `spawn_pinned`* has two cells (`task/pinned.rs`). The carrier has no span. The task
+//! that it carries has one, with the id, the name and the place that both share.
+//!
+//! *`compat/tokio`* has spans of its own, with the names that tokio's tests ask for. A task of it
+//! has no second span: see [`hides_next`].
 //!
 //! Rejected: a waker of our own around that of the task, as `compat/tokio` has it. The scheduler
-//! knows a task's waker by its table of functions, and a fork or a join takes another way for any
-//! other waker.
+//! knows the waker of a task by its table of functions. With another waker, a fork becomes a plain
+//! spawn.
 //!
-//! Checked by `tests/console_is_told_of_tasks.rs`, and with console-subscriber and tokio-console in
-//! `compat/tokio/console/native`.
+//! Checked by `tests/console_is_told_of_tasks.rs`, and by `cargo xtask tokio-console` with
+//! console-subscriber and tokio-console, in `tests/console` of the repository.
 
 #[cfg(not(feature = "console"))]
 mod off;

@@ -25,6 +25,7 @@ impl TaskSpan {
     pub(in crate::cell) fn waker(&self, _op: &'static str) {}
 }
 
+/// As in `on.rs`.
 #[cfg(not(ws_loom))]
 #[inline(always)]
 pub fn hides_next(_hides: bool) {}

@@ -15,8 +15,8 @@ thread_local! {
     static HIDES_NEXT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the next task or `block_on` of this thread has no span. The tasks of `compat/tokio` may
-/// have spans of their own.
+/// Says whether the next task or `block_on` of this thread has no span. `compat/tokio` says so of
+/// its tasks, which may have spans of their own.
 #[cfg(not(ws_loom))]
 pub fn hides_next(hides: bool) {
     HIDES_NEXT.set(hides);
