@@ -64,8 +64,8 @@
 //! | `tokio-io` | what asks for tokio's `AsyncRead` and `AsyncWrite`: `ws::tokio_io` |
 //! | `zbus` | zbus: `ws::zbus` |
 //!
-//! One more feature, `inspect`, has `ws::inspect`: a page in the browser that shows what the
-//! runtime does.
+//! Two more features show what the runtime does. `inspect` has `ws::inspect`, a page in the
+//! browser. With `console`, tokio-console shows the tasks.
 //!
 //! `docs/porting.md` in the repository says how to come from tokio, async-std and smol, and what
 //! does not work.

@@ -13,11 +13,13 @@
 //! | `meta.rs`, `id.rs` | its priority, name and place; its number |
 //! | `account.rs` | what it did so far |
 //! | `failure.rs` | how it ended without an output |
+//! | `console.rs` | what tokio-console shows of it; empty without the feature `console` |
 //! | `depth.rs` | whose task-locals a thread sees |
 //!
 //! What users call is in `task/`.
 
 mod account;
+pub(crate) mod console;
 pub(crate) mod depth;
 mod failure;
 mod id;

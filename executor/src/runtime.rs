@@ -53,6 +53,7 @@ pub use crate::{
     sched::stall::{StallKind, StallPhase, StallReport, StallStack},
 };
 use crate::{
+    cell::console::root,
     sched::{self, shutdown::Wait},
     task::JoinHandle,
 };
@@ -249,7 +250,7 @@ impl Runtime {
     /// ```
     #[track_caller]
     pub fn run_local<F: Future>(self, root: F) -> F::Output {
-        match sched::run_local(self.handle.shared(), root) {
+        match sched::run_local(self.handle.shared(), root!(root, sched::fresh_id())) {
             Some(output) => output,
             None => panic!("{STOPPED}"),
         }

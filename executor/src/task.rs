@@ -39,6 +39,8 @@ pub use self::{
     local::Slot as __Slot,
     queue::{Spawner, TaskQueue},
 };
+#[doc(hidden)]
+pub use crate::cell::console::hides_next as __hides_next;
 pub use crate::{
     budget::{Unconstrained, unconstrained},
     cell::Id,

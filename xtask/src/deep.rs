@@ -55,7 +55,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "tokio-console",
-        about: "tokio-console on that package, and tokio's own tests of its spans",
+        about: "tokio-console on ws and on that package, and tokio's own tests of its spans",
         run: |shop| tokio::console::check(&shop.root).map(|()| "all passed".into()),
     },
     Step {

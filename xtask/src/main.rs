@@ -17,8 +17,8 @@
 //! - `cargo xtask tokio-programs [NAME…]` runs the tests of programs that others wrote for tokio;
 //!   `tokio-programs tokio [NAME…]` runs them on tokio itself, to compare.
 //! - `cargo xtask tokio-servers` runs libraries on tokio with real servers, on that package.
-//! - `cargo xtask tokio-console` runs tokio-console, and tokio's tests of its spans, on that
-//!   package.
+//! - `cargo xtask tokio-console` runs tokio-console on a program on `ws` alone and on one on that
+//!   package, and tokio's tests of its spans.
 //! - `cargo xtask tokio-compare [ROUNDS] [ROW…]` measures tokio and that package by one program.
 //! - `cargo xtask tokio-env` prints the variables by which cargo finds tokio's source without the
 //!   internet, for work in `compat/tokio`.

@@ -42,6 +42,7 @@ use std::{
 
 use super::{
     account::{Account, Lane},
+    console::TaskSpan,
     failure::{Failure, discard},
     id::Id,
     join_cell::JoinCell,
@@ -74,6 +75,8 @@ pub(crate) struct Header {
     id: Id,
     /// Milliseconds since the runtime began, for `dump`.
     born_ms: u32,
+    /// For tokio-console. It has no size without the feature `console`.
+    pub(super) span: TaskSpan,
     /// Where in its scheduler handle's live table. Written once, before the task is queued for the
     /// first time.
     index: AtomicU32,
@@ -396,6 +399,7 @@ impl Task {
         birth: Birth,
         meta: Meta,
     ) -> (Self, JoinCell<F::Output>) {
+        let span = TaskSpan::new(&meta, BLOCKS, birth.id, size_of::<F>());
         let mut cell = Box::<Cell<F>>::new_uninit();
         let place = cell.as_mut_ptr();
         // In place: a cell that is made elsewhere and moved is copied by a call.
@@ -409,6 +413,7 @@ impl Task {
                 id: birth.id,
                 index: AtomicU32::new(0),
                 born_ms: birth.born_ms,
+                span,
                 meta,
                 account: Account::new(birth.lane, birth.id, birth.parent),
                 joiner: JoinerSlot::new(),
@@ -434,8 +439,10 @@ impl Task {
     /// For a task that came too late and was never entered: drops its future here and now; its
     /// handle says cancelled.
     pub(crate) fn refuse(self) {
+        let header = self.header();
         // SAFETY: we hold the `Task`, and it is not done.
-        let ended = unsafe { (self.header().vtable.cancel)(self.0) };
+        let drop = || unsafe { (header.vtable.cancel)(self.0) };
+        let ended = header.span.enter(drop);
         let reference = TaskRef(self.0);
         let _ = self.end(ended, |_| Removed::ReleaseReference(reference));
     }
@@ -472,9 +479,11 @@ impl Task {
             let table = if TRACED { &TRACING_WAKER } else { &WAKER };
             Waker::from_raw(RawWaker::new(ptr.as_ptr().cast(), table))
         });
-        // SAFETY: we hold the `Task`, and it is not done.
-        if let Some(ended) = unsafe { (header.vtable.poll)(ptr, &mut Context::from_waker(&waker)) }
-        {
+        let poll = || {
+            // SAFETY: we hold the `Task`, and it is not done.
+            unsafe { (header.vtable.poll)(ptr, &mut Context::from_waker(&waker)) }
+        };
+        if let Some(ended) = header.span.enter(poll) {
             return self.finish(ended);
         }
         let settles = |wakes| header.account.settles(wakes, now_ms());
@@ -497,8 +506,10 @@ impl Task {
 
     /// Drops the future instead of polling it.
     pub(crate) fn cancel(self) -> Outcome {
+        let header = self.header();
         // SAFETY: we hold the `Task`, and it is not done.
-        let ended = unsafe { (self.header().vtable.cancel)(self.0) };
+        let drop = || unsafe { (header.vtable.cancel)(self.0) };
+        let ended = header.span.enter(drop);
         self.finish(ended)
     }
 
@@ -514,6 +525,7 @@ impl Task {
     fn end(self, ended: Ended, leave: impl FnOnce(&Header) -> Removed<TaskRef>) -> Outcome {
         let ptr = self.0;
         let header = self.header();
+        header.span.close();
         let before = header.state.transition_to_done();
         let mut joiner = None;
         if !before.has_handle() {

@@ -177,7 +177,9 @@ unsafe fn waker_header(data: *const ()) -> NonNull<Header> {
 
 unsafe fn waker_clone(data: *const ()) -> RawWaker {
     // SAFETY: by the contract of `RawWakerVTable` the waker is alive, and so the cell is.
-    unsafe { waker_header(data).as_ref() }.state.add_reference();
+    let header = unsafe { waker_header(data).as_ref() };
+    header.span.waker("waker.clone");
+    header.state.add_reference();
     RawWaker::new(data, &WAKER)
 }
 
@@ -190,8 +192,10 @@ unsafe fn tracing_waker_clone(data: *const ()) -> RawWaker {
 unsafe fn waker_wake(data: *const ()) {
     // SAFETY: as in `waker_clone`.
     let ptr = unsafe { waker_header(data) };
-    // SAFETY: the waker's reference is there until this step gives it back.
-    match unsafe { ptr.as_ref() }.state.wake_by_value() {
+    // SAFETY: the waker's reference is there until `wake_by_value` gives it back.
+    let header = unsafe { ptr.as_ref() };
+    header.span.waker("waker.wake");
+    match header.state.wake_by_value() {
         // Queued tasks are live, so the cell outlives the reference that we gave back.
         Wake::Queue => schedule(Task(ptr)),
         Wake::Nothing => {}
@@ -204,7 +208,9 @@ unsafe fn waker_wake_by_ref(data: *const ()) {
     // SAFETY: as in `waker_clone`.
     let ptr = unsafe { waker_header(data) };
     // SAFETY: the waker holds a reference during the call.
-    match unsafe { ptr.as_ref() }.state.wake_by_ref() {
+    let header = unsafe { ptr.as_ref() };
+    header.span.waker("waker.wake_by_ref");
+    match header.state.wake_by_ref() {
         Wake::Queue => schedule(Task(ptr)),
         Wake::Nothing | Wake::Free => {}
     }
@@ -212,5 +218,7 @@ unsafe fn waker_wake_by_ref(data: *const ()) {
 
 unsafe fn waker_drop(data: *const ()) {
     // SAFETY: as in `waker_clone`; the reference is given back by this value's drop.
-    drop(TaskRef(unsafe { waker_header(data) }));
+    let reference = TaskRef(unsafe { waker_header(data) });
+    reference.header().span.waker("waker.drop");
+    drop(reference);
 }

@@ -10,6 +10,7 @@ use ws_reactor::Netpoll;
 
 use super::{EnterGuard, LostTask, Metrics, TaskDump, TryCurrentError};
 use crate::{
+    cell::console::root,
     context,
     recorder::{Level, Recording},
     sched,
@@ -158,7 +159,7 @@ impl Handle {
     /// the runtime than twice [`Builder::max_threads`](super::Builder::max_threads).
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
-        sched::block_on(&self.shared, future)
+        sched::block_on(&self.shared, root!(future, sched::fresh_id()))
     }
 
     /// What the runtime has counted so far.

@@ -26,10 +26,13 @@ pub(super) fn tools(place: &Place) -> Result<(), Failure> {
     process::run(Command::new("df").arg("-h").arg(&place.target))
 }
 
-/// `fuzz/` is a workspace of its own.
+/// `fuzz/` and `tests/console/` are workspaces of their own.
 pub(super) fn format(place: &Place) -> Result<(), Failure> {
     place.cargo("fmt --all --check")?;
-    place.cargo("fmt --manifest-path fuzz/Cargo.toml --check")?;
+    for folder in ["fuzz", "tests/console"] {
+        let words = format!("fmt --manifest-path {folder}/Cargo.toml --check");
+        place.cargo(&words)?;
+    }
     lines::check(&place.root)
 }
 
@@ -227,9 +230,14 @@ pub(super) fn tests_release(place: &Place) -> Result<(), Failure> {
 }
 
 pub(super) fn tests(place: &Place) -> Result<(), Failure> {
-    let mut command = cargo::command(&place.root);
-    command.args(["test", "--workspace"]);
-    place.tests("tests", [command])
+    let mut all = cargo::command(&place.root);
+    all.args(["test", "--workspace"]);
+    // Without its feature it is empty, and the others are to run without that.
+    let mut console = cargo::command(&place.root);
+    console
+        .args(["test", "--package", "ws-executor", "--features", "console"])
+        .args(["--test", "console_is_told_of_tasks"]);
+    place.tests("tests", [all, console])
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
-//! tokio-console on the package in `compat/tokio`.
+//! tokio-console on `ws`, and on the package in `compat/tokio`.
 //!
-//! All of it is built with `--cfg tokio_unstable`, as tokio's spans need:
-//!
-//! - The tests in `compat/tokio/console/`, a workspace of its own: a program with
+//! - The tests in `tests/console/`, a workspace of its own: a program on `ws` without tokio, with
 //!   console-subscriber, and what its client and tokio-console itself show of it.
+//! - The tests in `compat/tokio/console/`, a workspace of its own: the same for a program that is
+//!   written for tokio.
 //! - tokio's own tests of its spans. The usual run of its tests ([`check`](super::check)) builds
 //!   them empty.
 //!
-//! tokio-console is installed below `target/tokio`.
+//! The last two are built with `--cfg tokio_unstable`, as tokio's spans need. tokio-console is
+//! installed below `target/tokio`.
 
 use std::{fs, path::Path, process::Command};
 
@@ -16,8 +17,11 @@ use crate::{Failure, cargo, process, tree::at};
 
 /// Of tokio-console.
 const VERSION: &str = "0.1.14";
-/// For each of the two, with its build.
+/// For each of the three, with its build.
 const LIMIT: &str = "1800";
+/// Folders of workspaces with a program and its tests. The cfg of each is in its
+/// `.cargo/config.toml`.
+const PROGRAMS: [&str; 2] = ["tests/console", "compat/tokio/console"];
 /// Files of tokio's tests.
 const SPANS: [&str; 3] = ["tracing_sync", "tracing_task", "tracing_time"];
 
@@ -27,12 +31,13 @@ pub(crate) fn check(root: &Path) -> Result<(), Failure> {
     fs::create_dir_all(&place).map_err(at(&place))?;
     let console = place.join("console-bin");
     install(root, &console)?;
-    // Its `.cargo/config.toml` has the cfg.
-    let mut command = test(root, &root.join("compat/tokio/console"))?;
-    command
-        .args(["--locked", "--", "--include-ignored"])
-        .env("TOKIO_CONSOLE", console.join("bin/tokio-console"));
-    process::run(&mut command)?;
+    for folder in PROGRAMS {
+        let mut command = test(root, &root.join(folder))?;
+        command
+            .args(["--locked", "--", "--include-ignored"])
+            .env("TOKIO_CONSOLE", console.join("bin/tokio-console"));
+        process::run(&mut command)?;
+    }
     let mut command = test(root, &unpack(root, &place)?)?;
     command
         .env("RUSTFLAGS", "--cfg tokio_unstable")

@@ -18,11 +18,11 @@ use pin_project_lite::pin_project;
 use tracing::{
     Dispatch, Id, Span,
     dispatcher::{DefaultGuard, set_default},
-    instrument::{Instrument, Instrumented},
+    instrument::Instrument,
     level_filters::LevelFilter,
     span, trace_span,
 };
-use ws_executor::task::JoinHandle as WsJoinHandle;
+use ws_executor::task::{__hides_next, JoinHandle as WsJoinHandle};
 
 use crate::{task::JoinHandle, time::Instant};
 
@@ -106,6 +106,7 @@ impl Drop for Opening<'_> {
     /// If the spawn has panicked, a task that waits for the span gets one that is disabled.
     fn drop(&mut self) {
         self.slot.get_or_init(Span::none);
+        __hides_next(false);
     }
 }
 
@@ -159,6 +160,8 @@ where
 
 #[track_caller]
 fn opening<F>(what: What, name: Name<'_>, original_size: usize) -> Opening<'_> {
+    // With the feature `console` of `ws`, the task would have two spans.
+    __hides_next(true);
     Opening {
         slot: Slot::default(),
         what,
@@ -170,10 +173,19 @@ fn opening<F>(what: What, name: Name<'_>, original_size: usize) -> Opening<'_> {
 
 /// Wraps the future of a `block_on`. As in tokio, its wakers are not counted.
 #[track_caller]
-pub(crate) fn block_on<F>(future: F, original_size: usize) -> Instrumented<F> {
+pub(crate) fn block_on<F: Future>(
+    future: F,
+    original_size: usize,
+) -> impl Future<Output = F::Output> {
     let id = ws_executor::task::__fresh_id().as_u64();
+    __hides_next(true); // as in `opening`
     let size = Size::of::<F>(original_size);
-    future.instrument(task_span("block_on", "", id, size, Location::caller()))
+    let traced = future.instrument(task_span("block_on", "", id, size, Location::caller()));
+    async move {
+        // It may be polled by a queue of `compat/tokio`, which has taken no notice of it.
+        __hides_next(false);
+        traced.await
+    }
 }
 
 /// While it is there, this thread's spans go nowhere: those that tokio makes of

@@ -1,0 +1,272 @@
+//! Feature `console`: what console-subscriber reads of each task.
+//!
+//! - A task of each kind has one span, with its kind, id, name and place.
+//! - The span is entered and left at each poll, also if that panics. It is closed when the future
+//!   is gone, also while a handle and a waker are left.
+//! - The wakers of a task tell of each clone, wake and drop. They still wake the same task by
+//!   `will_wake`.
+//! - A subscriber that panics at all of this changes nothing for the task (S6).
+//!
+//! Seen to fail with each of these: the carrier of a `spawn_pinned` has a span; `close` in
+//! `cell/raw.rs` left out; the drop of a waker not told; `report` left out in `console/on.rs`.
+#![cfg(feature = "console")]
+
+mod common;
+
+use std::{
+    collections::HashMap,
+    fmt,
+    future::{Future, pending, poll_fn},
+    panic::Location,
+    sync::{
+        Mutex, MutexGuard, Once, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    task::{Poll, Waker},
+};
+
+use tracing::{
+    Metadata, Subscriber,
+    field::{Field, Visit},
+    span,
+};
+use ws_executor::{
+    spawn,
+    task::{Builder, JoinSet, id, yield_now},
+};
+
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    target: String,
+    fields: HashMap<&'static str, String>,
+    entered: usize,
+    left: usize,
+    /// Handles of the span. It is closed without one.
+    handles: usize,
+    /// How often its wakers did what.
+    wakers: HashMap<String, usize>,
+}
+
+impl Seen {
+    fn field(&self, name: &str) -> &str {
+        self.fields.get(name).map_or("", String::as_str)
+    }
+}
+
+impl Visit for Seen {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.fields.insert(field.name(), format!("{value:?}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.fields.insert(field.name(), value.to_owned());
+    }
+}
+
+/// The spans, by their ids.
+static SEEN: Mutex<Option<HashMap<u64, Seen>>> = Mutex::new(None);
+
+fn seen() -> MutexGuard<'static, Option<HashMap<u64, Seen>>> {
+    SEEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Notes something of a span. Then it panics if the task's name has the name of the method.
+fn note(span: &span::Id, method: &str, f: impl FnOnce(&mut Seen)) {
+    let mut seen = seen();
+    let span = seen.get_or_insert_default().get_mut(&span.into_u64());
+    let span = span.expect("a span of a task");
+    f(span);
+    let panics = span.field("task.name").contains(method);
+    drop(seen);
+    assert!(!panics, "expected: a subscriber in {method}");
+}
+
+/// The spans with this value of a field.
+fn with(field: &str, value: &str) -> Vec<Seen> {
+    let seen = seen();
+    let spans = seen.iter().flat_map(HashMap::values);
+    let spans = spans.filter(|span| span.field(field) == value);
+    spans.cloned().collect()
+}
+
+/// The only span of a task of this name.
+#[track_caller]
+fn named_span(name: &str) -> Seen {
+    let spans = with("task.name", name);
+    assert_eq!(spans.len(), 1, "{spans:#?}");
+    spans[0].clone()
+}
+
+struct Listener;
+
+impl Subscriber for Listener {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.name() == "runtime.spawn" || metadata.target() == "runtime::waker"
+    }
+
+    fn new_span(&self, attributes: &span::Attributes<'_>) -> span::Id {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let id = span::Id::from_u64(NEXT.fetch_add(1, Relaxed));
+        let mut span = Seen {
+            target: attributes.metadata().target().to_owned(),
+            handles: 1,
+            ..Seen::default()
+        };
+        attributes.record(&mut span);
+        seen().get_or_insert_default().insert(id.into_u64(), span);
+        note(&id, "new_span", |_| ());
+        id
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut fields = Seen::default();
+        event.record(&mut fields);
+        let id = fields.field("task.id").parse().expect("the id of a span");
+        let op = fields.field("op").to_owned();
+        note(&span::Id::from_u64(id), "event", |span| {
+            *span.wakers.entry(op).or_default() += 1;
+        });
+    }
+
+    fn enter(&self, span: &span::Id) {
+        note(span, "enter", |span| span.entered += 1);
+    }
+
+    fn exit(&self, span: &span::Id) {
+        note(span, "exit", |span| span.left += 1);
+    }
+
+    fn clone_span(&self, span: &span::Id) -> span::Id {
+        note(span, "clone_span", |span| span.handles += 1);
+        span.clone()
+    }
+
+    fn try_close(&self, span: span::Id) -> bool {
+        note(&span, "try_close", |span| span.handles -= 1);
+        false
+    }
+}
+
+/// Has the subscriber set, and runs a future.
+fn run(future: impl Future<Output = ()> + Send + 'static) {
+    static ONCE: Once = Once::new();
+    common::listen_to_panics();
+    ONCE.call_once(|| tracing::subscriber::set_global_default(Listener).unwrap());
+    common::limited(|| common::runtime(2).block_on(future));
+}
+
+/// Is pending until it is polled the second time, and is woken by a clone of its waker.
+async fn twice() {
+    let mut waker = None;
+    poll_fn(|cx| match waker.take() {
+        None => {
+            waker.insert(cx.waker().clone()).wake_by_ref();
+            Poll::Pending
+        }
+        Some::<Waker>(waker) => {
+            assert!(waker.will_wake(cx.waker()));
+            waker.wake();
+            Poll::Ready(())
+        }
+    })
+    .await;
+}
+
+#[test]
+fn a_task_of_each_kind_has_one_span() {
+    let here = Location::caller();
+    run(async {
+        let named = |name| Builder::new().name(name);
+        named("plain").spawn(twice()).await.unwrap();
+        named("local").spawn_local(twice()).await.unwrap();
+        named("pinned").spawn_pinned(twice).await.unwrap();
+        let thread = named("blocking").spawn_blocking(|| id().as_u64());
+        let id_of_thread = thread.await.unwrap().to_string();
+        let mut set = JoinSet::new();
+        set.spawn(twice());
+        set.join_next().await.unwrap().unwrap();
+        for (name, kind) in [
+            ("plain", "task"),
+            ("local", "local"),
+            ("pinned", "local"),
+            ("blocking", "blocking"),
+        ] {
+            let span = named_span(name);
+            assert_eq!((&*span.target, span.field("kind")), ("ws::task", kind));
+        }
+        assert_eq!(named_span("blocking").field("task.id"), id_of_thread);
+    });
+    let roots = with("kind", "block_on");
+    let is_this = |span: &&Seen| span.field("loc.file") == here.file();
+    let root = roots.iter().find(is_this).expect("the `block_on` of `run`");
+    assert!(root.entered > 0 && root.entered == root.left, "{root:?}");
+    let plain = named_span("plain");
+    assert_eq!(plain.field("loc.file"), here.file());
+    for field in ["loc.line", "loc.col", "size.bytes"] {
+        assert!(plain.field(field).parse::<u32>().unwrap() > 0, "{field}");
+    }
+}
+
+#[test]
+fn a_span_is_closed_with_its_future() {
+    run(async {
+        let mut ended = Builder::new().name("ended").spawn(async {
+            twice().await;
+            poll_fn(|cx| Poll::Ready(cx.waker().clone())).await
+        });
+        let waker = (&mut ended).await.unwrap();
+        let before = named_span("ended");
+        // Two polls and a drop.
+        assert_eq!((before.entered, before.left, before.handles), (2, 2, 0));
+        drop(waker);
+        let wakers = named_span("ended").wakers;
+        let expected = [
+            ("waker.clone", 2),
+            ("waker.wake_by_ref", 1),
+            ("waker.wake", 1),
+            ("waker.drop", 1),
+        ];
+        let expected = expected.map(|(op, count)| (op.to_owned(), count));
+        assert_eq!(wakers, HashMap::from(expected));
+        drop(ended);
+
+        let aborted = Builder::new().name("aborted").spawn(pending::<()>());
+        aborted.abort();
+        assert!(aborted.await.unwrap_err().is_cancelled());
+        assert_eq!(named_span("aborted").handles, 0);
+
+        let panics = Builder::new().name("panics");
+        let panics = panics.spawn(async { panic!("expected: a task") });
+        panics.await.unwrap_err();
+        let span = named_span("panics");
+        assert_eq!((span.entered, span.left, span.handles), (1, 1, 0));
+    });
+}
+
+#[test]
+fn a_subscriber_that_panics_changes_nothing() {
+    run(async {
+        for name in ["enter exit event try_close", "clone_span", "new_span"] {
+            let named = || Builder::new().name(name);
+            named().spawn(twice()).await.unwrap();
+            named().spawn_local(twice()).await.unwrap();
+            named().spawn_pinned(twice).await.unwrap();
+            assert_eq!(named().spawn_blocking(|| 7).await.unwrap(), 7);
+            let aborted = named().spawn(pending::<()>());
+            yield_now().await;
+            aborted.abort();
+            assert!(aborted.await.unwrap_err().is_cancelled());
+            let panics = named().spawn(async { panic!("expected: a task") });
+            assert!(panics.await.unwrap_err().is_panic());
+        }
+        spawn(twice()).await.unwrap();
+    });
+    for span in with("task.name", "enter exit event try_close") {
+        assert!(span.entered > 0 && span.entered == span.left, "{span:?}");
+        assert_eq!(span.handles, 0, "{span:?}");
+    }
+}
