@@ -10,15 +10,15 @@
 //! | a `block_on` | the same; its kind is `block_on` |
 //! | a waker of a task | events of target `runtime::waker` |
 //!
-//! *The life of a span*. It is made before the task's cell. It is entered for each poll and for
+//! *The life of a span*. It is made before the task's cell. It is entered for each poll, and for
 //! the drop of the future. It is closed when the future is gone.
 //!
 //! *Wakers*. A worker lends a waker to a poll, and never drops that one. So only a waker that was
 //! cloned tells of its drop. The wakers of a `block_on` have no events, as in tokio.
 //!
-//! *The subscriber is code of the user's.* So it runs under no lock (S8): it is called in the spawn,
-//! around the poll and the drop of the future, and before the step of a waker. If it panics, the
-//! panic hook tells, and the panic goes no further (S6).
+//! *The subscriber is code of the user's.* So it runs under no lock (S8): it is called in the
+//! spawn, around the poll and the drop of the future, and before the step of a waker. If it panics,
+//! the panic hook tells, and the panic goes no further (S6).
 //!
 //! *Known gap*: if it blocks at the wake of a task, it holds up the wakes behind that one. The
 //! scheduler takes the wake of a task for one that never blocks (`sched/foreign_wakers.rs`).
