@@ -10,16 +10,15 @@
 //! | a `block_on` | the same; its kind is `block_on` |
 //! | a waker of a task | events of target `runtime::waker` |
 //!
-//! *The life of a span*. It is made before the task's cell. It is entered for each poll and for the
-//! drop of the future. It is closed when the future is gone.
+//! *The life of a span*. It is made before the task's cell. It is entered for each poll, and for
+//! the drop of the future. It is closed when the future is gone.
 //!
-//! *Wakers*. The worker lends its waker to a poll, and that waker has no events of its own. What was
-//! cloned from it has one at each wake and at its drop. The wakers of a `block_on` have no events,
-//! as in tokio.
+//! *Wakers*. A worker lends a waker to a poll, and never drops that one. So only a waker that was
+//! cloned tells of its drop. The wakers of a `block_on` have no events, as in tokio.
 //!
-//! *The subscriber is code of the user's.* So it runs under no lock (S8): it is called in the spawn,
-//! around the poll and the drop of the future, and before the step of a waker. If it panics, the
-//! panic hook tells, and the panic goes no further (S6).
+//! *The subscriber is code of the user's.* So it runs under no lock (S8): it is called in the
+//! spawn, around the poll and the drop of the future, and before the step of a waker. If it panics,
+//! the panic hook tells, and the panic goes no further (S6).
 //!
 //! *Known gap*: if it blocks at the wake of a task, it holds up the wakes behind that one. The
 //! scheduler takes the wake of a task for one that never blocks (`sched/foreign_wakers.rs`).
@@ -31,8 +30,8 @@
 //! has no second span: see [`hides_next`].
 //!
 //! Rejected: a waker of our own around that of the task, as `compat/tokio` has it. The scheduler
-//! knows the waker of a task by its table of functions. With another waker, a fork becomes a plain
-//! spawn.
+//! knows the waker of a task by its table of functions. With another waker, a task that forks would
+//! not go on by itself, but by a wake.
 //!
 //! Checked by `tests/console_is_told_of_tasks.rs`, and by `cargo xtask tokio-console` with
 //! console-subscriber and tokio-console, in `tests/console` of the repository.
