@@ -30,10 +30,7 @@ impl Began {
     }
 
     /// The load is over. `finish` makes the trace whole, and returns its bytes.
-    pub(crate) fn over<E>(
-        self,
-        finish: impl FnOnce() -> Result<u64, E>,
-    ) -> Result<Figures, E> {
+    pub(crate) fn over<E>(self, finish: impl FnOnce() -> Result<u64, E>) -> Result<Figures, E> {
         let wall = self.at.elapsed();
         let bytes = finish()?;
         let cpu = cpu().saturating_sub(self.cpu);

@@ -26,10 +26,11 @@ pub(super) fn tools(place: &Place) -> Result<(), Failure> {
     process::run(Command::new("df").arg("-h").arg(&place.target))
 }
 
-/// `fuzz/` is a workspace of its own.
+/// `fuzz/` and `benches/recorder/` are workspaces of their own.
 pub(super) fn format(place: &Place) -> Result<(), Failure> {
     place.cargo("fmt --all --check")?;
     place.cargo("fmt --manifest-path fuzz/Cargo.toml --check")?;
+    place.cargo("fmt --manifest-path benches/recorder/Cargo.toml --check")?;
     lines::check(&place.root)
 }
 
