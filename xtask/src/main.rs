@@ -22,8 +22,8 @@
 //! - `cargo xtask tokio-compare [ROUNDS] [ROW…]` measures tokio and that package by one program.
 //! - `cargo xtask tokio-env` prints the variables by which cargo finds tokio's source without the
 //!   internet, for work in `compat/tokio`.
-//! - `cargo xtask recorder-cost [ROUNDS] [small] [write]` measures what a recorder costs: ours, dial9
-//!   on tokio, and Go's; `write` puts the table into `docs/seeing.md`.
+//! - `cargo xtask recorder-cost [ROUNDS] [small] [write]` measures what a recorder costs: ours,
+//!   dial9 on tokio, and Go's; `write` puts the table into `docs/seeing.md`.
 //! - `cargo xtask layers` compares the imports of the executor with the order of its layers.
 //! - `cargo xtask pictures` makes the pictures of the live page anew, in both themes and at three
 //!   widths.

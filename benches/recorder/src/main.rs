@@ -1,17 +1,17 @@
 //! One run of one load on one runtime, with its recorder in one mode.
 //!
-//! `ws-recorder-cost LOAD VARIANT SIZE` prints a line of numbers: wall time of the load and CPU time
-//! in nanoseconds, and bytes of the trace. `ws-recorder-cost --variants` lists the variants. The
-//! program in `../go` takes the same requests; `cargo xtask recorder-cost` runs both.
+//! `ws-recorder-cost LOAD VARIANT SIZE` prints a line of numbers: wall time of the load and CPU
+//! time in nanoseconds, and bytes of the trace. `ws-recorder-cost --variants` lists the variants.
+//! The program in `../go` takes the same requests; `cargo xtask recorder-cost` runs both.
 //!
-//! | load | what | size |
-//! | --- | --- | --- |
-//! | `spawn` | a task spawns 1,000 tasks that return a number, joins them in their order, and so on | tasks |
-//! | `echo` | 64 connections over loopback; each has a task that sends 64 bytes and waits for them, and one that sends them back | messages of each connection |
+//! - `spawn`: a task spawns 1,000 tasks that return a number, joins them in their order, and so on.
+//!   `SIZE` is how many tasks there are.
+//! - `echo`: 64 connections over loopback. Each has a task that sends 64 bytes and waits for them,
+//!   and one that sends them back. `SIZE` is how often each connection does that.
 //!
-//! *What is counted*. Wall time is that of the load, on a runtime that is there. CPU time is that of
-//! the process, from there until the trace is whole: a recorder with a thread of its own pays for it
-//! here.
+//! *What is counted*. Wall time is that of the load, on a runtime that is there. CPU time is that
+//! of the process, from there until the trace is whole. So a recorder with a thread of its own pays
+//! for it here.
 
 mod measure;
 mod on_tokio;

@@ -306,7 +306,7 @@ mod tests {
     ) -> (Vec<u64>, u64, Duration) {
         let mut merged = recorder.merged(clock, 0, rings.iter().enumerate(), most);
         let mut seen = Vec::new();
-        while let Some(event) = merged.next() {
+        for event in merged.by_ref() {
             seen.push(event.number);
             meanwhile(seen.len());
         }

@@ -4,9 +4,9 @@
 //! # One file for two viewers
 //!
 //! A snapshot is a trace of Perfetto with more packets: some with events among the others, and one
-//! at the end. They have fields that Perfetto has no name for, so Perfetto passes them over. In them
-//! is JSON: the events; and at the end tasks, counters and stalls, in the form in which the live
-//! page gets them. So one file, written when something went wrong, opens in
+//! at the end. They have fields that Perfetto has no name for, so Perfetto passes them over. In
+//! them is JSON: the events; and at the end tasks, counters and stalls, in the form in which the
+//! live page gets them. So one file, written when something went wrong, opens in
 //! <https://ui.perfetto.dev> and in `ws-inspect`.
 //!
 //! Rejected:

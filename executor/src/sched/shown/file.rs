@@ -2,9 +2,14 @@
 //!
 //! # Memory
 //!
-//! The file is written event by event. At a time there are [`COPIED`] records, room to sort those of
-//! one ring, [`LIST`] bytes of events in JSON, what the writer of the trace keeps (`recorder/perfetto.rs`), and a row for each
-//! live task. So a trace of any length takes the same memory. `inspect/tests` has a trace of 1 GB.
+//! The file is written event by event. At a time there are:
+//!
+//! - [`COPIED`] records, and room to sort those of one ring,
+//! - [`LIST`] bytes of events in JSON,
+//! - what the writer of the trace keeps (`recorder/perfetto.rs`),
+//! - a row for each live task.
+//!
+//! So a trace of any length takes the same memory. `inspect/tests` has a trace of 1 GB.
 
 use std::{
     io,
