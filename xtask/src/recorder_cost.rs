@@ -190,10 +190,8 @@ fn line(load: &str, name: &str, own: &[Figures], without: &[Figures]) -> String 
         let [low, median, high] = spread(ratios.map(|(own, without)| of(own) / of(without)));
         format!("{median:.2} ({low:.2} to {high:.2})")
     };
-    let (wall, cpu): (fn(&Figures) -> f64, fn(&Figures) -> f64) = (
-        |figures| figures.wall_ns / 1e6,
-        |figures| figures.cpu_ns / 1e6,
-    );
+    let wall = |figures: &Figures| figures.wall_ns / 1e6;
+    let cpu = |figures: &Figures| figures.cpu_ns / 1e6;
     format!(
         "| {load} | {name} | {} | {} | {} | {} | {} |\n",
         median(wall, 0),

@@ -606,7 +606,7 @@ fn nothing_is_a_trace_too() {
 fn tracks_have_numbers_of_their_own() {
     let builder = Builder::new().workers(2).recorder(64 << 20);
     let runtime = builder.record(Level::Sparse).build().unwrap();
-    const MANY: usize = 150_000;
+    const MANY: usize = 80_000;
     runtime.block_on(async {
         trace::mark("of no task");
         for _ in 0..MANY {
