@@ -39,6 +39,8 @@
 //!   poll*, the recorder's level is [`Full`](crate::trace::Level::Full). Both need a token that is
 //!   drawn at the start, and which the page has in its text. When the page is closed, the
 //!   program's own level holds again.
+//! - A snapshot that is downloaded is written to a file without a name, in the folder for temporary
+//!   files, and read from there. So it takes little memory, and other users cannot open it.
 //! - The page takes names as text, never as markup, and its `Content-Security-Policy` allows no
 //!   script but its own.
 //! - Heads of requests, bodies, waits and the number of connections have limits.
@@ -100,6 +102,12 @@ use source::Source;
 
 /// The name of the server's own tasks.
 const TASKS: &str = "ws::inspect";
+
+/// Does something that takes time, beside the workers.
+async fn aside<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> io::Result<R> {
+    let call = task::Builder::new().name(TASKS).spawn_blocking(f);
+    call.await.map_err(io::Error::other)
+}
 
 /// A page that is served; see [`serve`]. It is served on when this is dropped.
 pub struct Inspect {

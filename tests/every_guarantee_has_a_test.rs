@@ -63,6 +63,7 @@ fn find(path: &str) -> Option<PathBuf> {
         "queue/",
         "reactor/",
         "stack/",
+        "inspect/",
         "macros/",
         "benches/",
         "executor/",
@@ -146,6 +147,7 @@ fn test_files() -> Vec<(String, PathBuf)> {
     let mut files = Vec::new();
     for tests in [
         "executor/tests",
+        "inspect/tests",
         "tests",
         "tests/ui/tests",
         "queue/tests",

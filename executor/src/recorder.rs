@@ -60,6 +60,8 @@
 #[cfg(not(ws_loom))]
 mod kinds;
 #[cfg(not(ws_loom))]
+mod merged;
+#[cfg(not(ws_loom))]
 pub(crate) mod names;
 #[cfg(not(ws_loom))]
 mod of_runtime;
@@ -79,6 +81,7 @@ pub(crate) use self::ring::Ring;
 #[cfg(not(ws_loom))]
 pub(crate) use self::{
     kinds::Subject,
-    of_runtime::Recorder,
-    perfetto::{packet_beside, program},
+    merged::Merged,
+    of_runtime::{Recorder, began},
+    perfetto::{Known, Writer, program},
 };

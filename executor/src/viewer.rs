@@ -5,8 +5,8 @@ use std::path::Path;
 pub use crate::{
     recorder::NewEvents,
     sched::shown::{
-        Field, Fields, Json, PACKET_FIELD, STALL_FIELDS, ShownStall, TASK_FIELDS, event_json,
-        metrics_json,
+        EVENTS_FIELD, Field, Fields, Json, PACKET_FIELD, STALL_FIELDS, ShownStall, TASK_FIELDS,
+        event_json, metrics_json,
     },
 };
 use crate::{

@@ -1,14 +1,26 @@
 //! A snapshot as a source of the page.
 //!
-//! The file is a trace of Perfetto, and the page's part of it is one packet at its end: see
+//! The file is a trace of Perfetto, with the page's part of it in packets among the others: see
 //! `sched/shown.rs` in the executor. A trace is a message with one field, a packet, many times. So
 //! what has to be known of protocol buffers is how long a field is.
+//!
+//! # Memory
+//!
+//! The file is read packet by packet. What is kept is what the page shows: the tasks that were
+//! alive, and the newest [`EVENTS_MAX`] bytes of events. So a trace of any length takes the same
+//! memory. The program's test has one of 1 GB.
 
-use std::{collections::BTreeSet, fmt, io};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    fmt,
+    fs::File,
+    io::{self, BufRead, BufReader, ErrorKind, Read},
+    sync::Arc,
+};
 
 use serde_json::{Map, Value};
 use ws::inspect::source::{
-    Ask, Field, Json, PACKET_FIELD, Rows, Source, Summary, TASK_FIELDS, tasks_json,
+    Ask, EVENTS_FIELD, Field, Json, PACKET_FIELD, Rows, Source, Summary, TASK_FIELDS, tasks_json,
 };
 
 /// The number of the field `packet` in a trace.
@@ -16,12 +28,25 @@ const PACKET: u64 = 1;
 /// The kind of a field with a length: of a text or a message.
 const BYTES: u64 = 2;
 
+/// The most bytes of events that are shown: about a million. Guessed: the rings of 16 workers, as
+/// large as they are by default. A browser takes some seconds for them.
+const EVENTS_MAX: usize = 32 << 20;
+
 /// A snapshot.
+#[derive(Debug)]
 pub(crate) struct Snapshot {
-    bytes: Vec<u8>,
+    file: Arc<File>,
+    page: Page,
+}
+
+/// What the page shows of it.
+#[derive(Debug)]
+struct Page {
     /// Members of an answer that are the same for all, without the braces around them.
     head: String,
     events: String,
+    /// There are older events in the file.
+    is_part: bool,
     tasks: Tasks,
     summary: Summary,
 }
@@ -33,8 +58,23 @@ pub(crate) enum NoSnapshot {
     NoTrace,
     /// It is one without our packet.
     NothingOfOurs,
-    /// What is in our packet cannot be read.
+    /// What is in our packets cannot be read.
     Unknown(String),
+    /// The system cannot read it.
+    Io(ErrorKind),
+}
+
+impl From<io::Error> for NoSnapshot {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::UnexpectedEof => Self::NoTrace,
+            other => Self::Io(other),
+        }
+    }
+}
+
+fn unknown(error: &dyn fmt::Display) -> NoSnapshot {
+    NoSnapshot::Unknown(error.to_string())
 }
 
 impl fmt::Display for NoSnapshot {
@@ -46,51 +86,48 @@ impl fmt::Display for NoSnapshot {
                  has both",
             ),
             Self::Unknown(error) => write!(f, "this snapshot cannot be read: {error}"),
+            Self::Io(error) => error.fmt(f),
         }
     }
 }
 
 impl Snapshot {
-    pub(crate) fn parse(bytes: Vec<u8>) -> Result<Self, NoSnapshot> {
-        let json = our_packet(&bytes)?.ok_or(NoSnapshot::NothingOfOurs)?;
-        let unknown = |error: &dyn fmt::Display| NoSnapshot::Unknown(error.to_string());
-        let parsed = serde_json::from_slice(json).map_err(|error| unknown(&error))?;
+    pub(crate) fn read(file: File) -> Result<Self, NoSnapshot> {
+        let page = Page::read(BufReader::with_capacity(1 << 16, &file))?;
+        let file = Arc::new(file);
+        Ok(Self { file, page })
+    }
+
+    /// There are more events in the file than are shown.
+    pub(crate) fn is_part(&self) -> bool {
+        self.page.is_part
+    }
+}
+
+impl Page {
+    fn read(trace: impl BufRead) -> Result<Self, NoSnapshot> {
+        let ours = Ours::read(trace, EVENTS_MAX)?;
+        let json = ours.last.ok_or(NoSnapshot::NothingOfOurs)?;
+        let parsed = serde_json::from_slice(&json).map_err(|error| unknown(&error))?;
         let Value::Object(mut members) = parsed else {
             return Err(unknown(&"it is no object"));
         };
-        if members.get("format").and_then(Value::as_str) != Some("ws-snapshot 1") {
+        if members.get("format").and_then(Value::as_str) != Some("ws-snapshot 2") {
             return Err(unknown(&"it is of another version of ws"));
         }
-        let events = members.remove("events").unwrap_or_default();
         let whole_since = members["whole_since"].as_u64().unwrap_or(0);
         let tasks = Tasks::new(members.remove("tasks").unwrap_or_default());
         members.insert("live".into(), false.into());
         let head = Value::Object(members).to_string();
         Ok(Self {
             head: head[1..head.len() - 1].to_owned(),
-            events: with_gaps(&events, whole_since),
+            events: with_gaps(ours.events, whole_since, ours.is_part)?,
+            is_part: ours.is_part,
             summary: Summary::of(&tasks),
             tasks,
-            bytes,
         })
     }
-}
 
-/// The events as the page gets them: all at once, with a gap at the begin of each P.
-fn with_gaps(events: &Value, whole_since: u64) -> String {
-    let of_p = |event: &Value| event[1].as_u64().filter(|p| *p > 0);
-    let list = events.as_array().into_iter().flatten();
-    let ps: BTreeSet<u64> = list.filter_map(of_p).collect();
-    let gaps: Vec<Value> = ps
-        .into_iter()
-        .filter(|_| whole_since > 0)
-        .map(|p| vec![p, whole_since].into())
-        .collect();
-    let gaps = Value::from(gaps);
-    format!(r#"{{"cursor":"","gaps":{gaps},"list":{events}}}"#)
-}
-
-impl Source for Snapshot {
     fn answer(&self, ask: &Ask) -> String {
         let answer = Json::object(|json| {
             if ask.cursor.is_some() {
@@ -111,13 +148,54 @@ impl Source for Snapshot {
         });
         format!("{{{},{}", self.head, &answer[1..])
     }
+}
+
+/// The events as the page gets them: all at once, with a gap at the begin of each P. `lists` are
+/// elements of a list in JSON, in the order of time; `is_part`: older ones are left out.
+fn with_gaps(
+    lists: VecDeque<Vec<u8>>,
+    mut whole_since: u64,
+    is_part: bool,
+) -> Result<String, NoSnapshot> {
+    let mut all = String::new();
+    let mut ps = BTreeSet::new();
+    for list in lists {
+        let list = String::from_utf8(list).map_err(|error| unknown(&error))?;
+        let list = format!("[{list}]");
+        let parsed: Vec<Value> = serde_json::from_str(&list).map_err(|error| unknown(&error))?;
+        let first = parsed.first().and_then(|event| event[0].as_u64());
+        if all.is_empty() && is_part {
+            whole_since = whole_since.max(first.unwrap_or(0));
+        }
+        let of_p = |event: &Value| event[1].as_u64().filter(|p| *p > 0);
+        ps.extend(parsed.iter().filter_map(of_p));
+        if !all.is_empty() {
+            all.push(',');
+        }
+        all.push_str(&list[1..list.len() - 1]);
+    }
+    let gaps: Vec<Value> = ps
+        .into_iter()
+        .filter(|_| whole_since > 0)
+        .map(|p| vec![p, whole_since].into())
+        .collect();
+    let gaps = Value::from(gaps);
+    all.insert_str(0, &format!(r#"{{"cursor":"","gaps":{gaps},"list":["#));
+    all.push_str("]}");
+    Ok(all)
+}
+
+impl Source for Snapshot {
+    fn answer(&self, ask: &Ask) -> String {
+        self.page.answer(ask)
+    }
 
     fn is_large(&self) -> bool {
         true
     }
 
-    fn file(&self) -> io::Result<Vec<u8>> {
-        Ok(self.bytes.clone())
+    fn file(&self) -> io::Result<Arc<File>> {
+        Ok(self.file.clone())
     }
 
     fn snapshot(&self) -> bool {
@@ -130,6 +208,7 @@ impl Source for Snapshot {
 }
 
 /// The tasks of a snapshot.
+#[derive(Debug)]
 struct Tasks {
     rows: Vec<Map<String, Value>>,
     keys: Vec<String>,
@@ -184,51 +263,101 @@ impl Rows for Tasks {
     }
 }
 
-/// What is in our packet, if there is one.
-fn our_packet(mut trace: &[u8]) -> Result<Option<&[u8]>, NoSnapshot> {
-    let mut ours = None;
-    let mut packets = 0;
-    while !trace.is_empty() {
-        let (field, packet) = next_field(&mut trace).ok_or(NoSnapshot::NoTrace)?;
-        if field != PACKET {
+/// What is in our packets.
+#[derive(Debug, Default)]
+struct Ours {
+    /// The newest lists of events, each not empty.
+    events: VecDeque<Vec<u8>>,
+    /// Older lists were left out.
+    is_part: bool,
+    /// What is beside the events, if it is there.
+    last: Option<Vec<u8>>,
+}
+
+impl Ours {
+    /// Reads a trace, and keeps at most so many bytes of events.
+    fn read(mut trace: impl BufRead, events_max: usize) -> Result<Self, NoSnapshot> {
+        let mut ours = Self::default();
+        let mut packets = 0;
+        let mut kept = 0;
+        while !trace.fill_buf()?.is_empty() {
+            let (field, length) = field_head(&mut trace)?.ok_or(NoSnapshot::NoTrace)?;
+            if field != PACKET {
+                return Err(NoSnapshot::NoTrace);
+            }
+            packets += 1;
+            let mut packet = (&mut trace).take(length);
+            // One of ours has one field alone.
+            if let Ok(Some((field @ (EVENTS_FIELD | PACKET_FIELD), length))) =
+                field_head(&mut packet)
+            {
+                let value = bytes(&mut packet, length)?;
+                if field == PACKET_FIELD {
+                    ours.last = Some(value);
+                } else if !value.is_empty() {
+                    kept += value.len();
+                    ours.events.push_back(value);
+                }
+            }
+            skip(&mut packet)?;
+            // The newest list stays, however long it is.
+            while kept > events_max && ours.events.len() > 1 {
+                ours.is_part = true;
+                kept -= ours.events.pop_front().map_or(0, |oldest| oldest.len());
+            }
+        }
+        if packets == 0 {
             return Err(NoSnapshot::NoTrace);
         }
-        packets += 1;
-        // It has this field alone.
-        let mut packet = packet;
-        if let Some((PACKET_FIELD, value)) = next_field(&mut packet) {
-            ours = Some(value);
-        }
+        Ok(ours)
     }
-    if packets == 0 {
-        return Err(NoSnapshot::NoTrace);
-    }
-    Ok(ours)
 }
 
-/// The number and the bytes of the next field of a message, if it is one with a length.
-fn next_field<'a>(message: &mut &'a [u8]) -> Option<(u64, &'a [u8])> {
+/// The number of the next field of a message, and its length, if it is one with a length.
+fn field_head(message: &mut impl BufRead) -> io::Result<Option<(u64, u64)>> {
     let tag = varint(message)?;
     if tag & 7 != BYTES {
-        return None;
+        return Ok(None);
     }
-    let length = usize::try_from(varint(message)?).ok()?;
-    let (value, rest) = message.split_at_checked(length)?;
-    *message = rest;
-    Some((tag >> 3, value))
+    Ok(Some((tag >> 3, varint(message)?)))
 }
 
-fn varint(bytes: &mut &[u8]) -> Option<u64> {
+/// So many bytes. What the file says of their number may be wrong, so memory is taken as they come.
+fn bytes(message: &mut impl BufRead, length: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    message.take(length).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 == length {
+        Ok(bytes)
+    } else {
+        Err(ErrorKind::UnexpectedEof.into())
+    }
+}
+
+/// Passes over the rest of a packet.
+fn skip(packet: &mut io::Take<impl BufRead>) -> io::Result<()> {
+    while packet.limit() > 0 {
+        let there = packet.fill_buf()?.len();
+        if there == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        packet.consume(there);
+    }
+    Ok(())
+}
+
+fn varint(bytes: &mut impl BufRead) -> io::Result<u64> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {
-        let (byte, rest) = bytes.split_first()?;
-        *bytes = rest;
+        let Some(&byte) = bytes.fill_buf()?.first() else {
+            return Err(ErrorKind::UnexpectedEof.into());
+        };
+        bytes.consume(1);
         value |= u64::from(byte & 0x7f) << shift;
         if byte & 0x80 == 0 {
-            return Some(value);
+            return Ok(value);
         }
     }
-    None
+    Err(ErrorKind::InvalidData.into())
 }
 
 #[cfg(test)]
@@ -258,7 +387,7 @@ mod tests {
     // Fails if the packet is not written, or not found, or if a row is lost on the way.
     #[test]
     fn a_snapshot_shows_the_tasks_and_the_events() {
-        let snapshot = Snapshot::parse(snapshot()).unwrap();
+        let snapshot = Page::read(&snapshot()[..]).unwrap();
         let tasks = AskTasks {
             sort: "name".into(),
             limit: 2,
@@ -284,9 +413,42 @@ mod tests {
         assert!(!again.contains("\"here\""), "{again}");
     }
 
+    // Fails if the newest events are left out, or if nobody hears of those that are.
+    #[test]
+    fn the_newest_events_are_kept() {
+        let packet = |field: u64, value: &str| {
+            let tag = field << 3 | BYTES;
+            let tag = [tag as u8 | 0x80, (tag >> 7) as u8 | 0x80, (tag >> 14) as u8];
+            let length = (tag.len() + 1 + value.len()) as u8;
+            let head = [0x0a, length, tag[0], tag[1], tag[2], value.len() as u8];
+            [&head[..], value.as_bytes()].concat()
+        };
+        let trace = [
+            packet(EVENTS_FIELD, r#"[1,1,"Park"]"#),
+            packet(99999, "somebody else's"),
+            packet(EVENTS_FIELD, r#"[2,1,"Park"],[3,0,"Park"]"#),
+            packet(EVENTS_FIELD, r#"[4,2,"Park"]"#),
+            packet(PACKET_FIELD, "{}"),
+        ]
+        .concat();
+        let events = |max| {
+            let ours = Ours::read(&trace[..], max).unwrap();
+            assert_eq!(ours.last.as_deref(), Some(&b"{}"[..]));
+            let is_part = ours.is_part;
+            (with_gaps(ours.events, 0, is_part).unwrap(), is_part)
+        };
+        let rest = r#"[2,1,"Park"],[3,0,"Park"],[4,2,"Park"]]}"#;
+        let all = format!(r#"{{"cursor":"","gaps":[],"list":[[1,1,"Park"],{rest}"#);
+        assert_eq!(events(100), (all, false));
+        let some = format!(r#"{{"cursor":"","gaps":[[1,2],[2,2]],"list":[{rest}"#);
+        assert_eq!(events(40), (some, true));
+        let last = r#"{"cursor":"","gaps":[[2,4]],"list":[[4,2,"Park"]]}"#;
+        assert_eq!(events(0), (last.to_owned(), true));
+    }
+
     #[test]
     fn another_file_is_none() {
-        let error = |bytes: &[u8]| Snapshot::parse(bytes.to_vec()).err().unwrap();
+        let error = |bytes: &[u8]| Page::read(bytes).unwrap_err();
         assert_eq!(error(b""), NoSnapshot::NoTrace);
         assert_eq!(error(b"some text"), NoSnapshot::NoTrace);
         let whole = snapshot();

@@ -14,7 +14,7 @@
 
 mod file;
 
-use std::{fmt::Display, fs, io, path::PathBuf, process::ExitCode};
+use std::{fmt::Display, fs::File, io, path::PathBuf, process::ExitCode};
 
 use file::Snapshot;
 use lexopt::{Arg, Parser, ValueExt};
@@ -75,8 +75,13 @@ fn parse(mut parser: Parser) -> Result<Option<Args>, lexopt::Error> {
 fn serve(args: Args) -> io::Result<()> {
     let path = args.file.display();
     let fault = |error: &dyn Display| io::Error::other(format!("{path}: {error}"));
-    let bytes = fs::read(&args.file).map_err(|error| fault(&error))?;
-    let snapshot = Snapshot::parse(bytes).map_err(|error| fault(&error))?;
+    let file = File::open(&args.file).map_err(|error| fault(&error))?;
+    let snapshot = Snapshot::read(file).map_err(|error| fault(&error))?;
+    if snapshot.is_part() {
+        warn(format_args!(
+            "{path} has more events than the page shows: the oldest are left out"
+        ));
+    }
     let runtime = ws::runtime::Builder::new().workers(1).build()?;
     runtime.block_on(async move {
         let page = ws::inspect::serve_source(snapshot, args.listen).await?;

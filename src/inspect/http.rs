@@ -1,10 +1,11 @@
 //! As much of HTTP/1.1 as the page needs: a head without a body in, an answer with a stated length
-//! out.
+//! out. A file is sent piece by piece, so one of any length takes the memory of a piece.
 
-use std::{io, time::Duration};
+use std::{fs::File, io, os::unix::fs::FileExt, sync::Arc, time::Duration};
 
 use futures::{AsyncReadExt, AsyncWriteExt};
 
+use super::aside;
 use crate::{net::TcpStream, time::timeout};
 
 /// The most bytes of a request's head. What a browser sends is below 2 KiB.
@@ -13,7 +14,11 @@ const HEAD_MAX: usize = 8 << 10;
 /// The most headers of a request.
 const HEADERS_MAX: usize = 64;
 
-/// How long a connection may be silent, and how long a client may take for an answer.
+/// Bytes of a file that are sent at a time. Guessed: some packets' worth.
+const PIECE: usize = 256 << 10;
+
+/// How long a connection may be silent, and how long a client may take for an answer, or for a
+/// piece of a file.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A request.
@@ -90,12 +95,44 @@ impl Connection {
     }
 
     /// Sends an answer.
-    pub(super) async fn send(&mut self, answer: &Answer, head_alone: bool) -> io::Result<()> {
-        let mut bytes = answer.head().into_bytes();
-        if !head_alone {
-            bytes.extend_from_slice(&answer.body);
+    pub(super) async fn send(&mut self, answer: Answer, head_alone: bool) -> io::Result<()> {
+        let mut head = answer.head().into_bytes();
+        match answer.body {
+            _ if head_alone => self.write(&head).await,
+            // In one packet.
+            Body::Bytes(body) if body.len() < PIECE => {
+                head.extend_from_slice(&body);
+                self.write(&head).await
+            }
+            Body::Bytes(body) => {
+                self.write(&head).await?;
+                self.write(&body).await
+            }
+            Body::File(file, length) => {
+                self.write(&head).await?;
+                self.send_file(file, length).await
+            }
         }
-        timeout(PATIENCE, self.stream.write_all(&bytes)).await?
+    }
+
+    async fn send_file(&mut self, file: Arc<File>, length: u64) -> io::Result<()> {
+        let mut sent = 0;
+        let mut piece = Vec::new();
+        while sent < length {
+            let file = file.clone();
+            let wanted = usize::try_from(length - sent).map_or(PIECE, |rest| rest.min(PIECE));
+            piece.resize(wanted, 0);
+            // One that has become shorter is an error, and the client sees the connection end.
+            let read = aside(move || file.read_exact_at(&mut piece, sent).map(|()| piece));
+            piece = read.await??;
+            self.write(&piece).await?;
+            sent += wanted as u64;
+        }
+        Ok(())
+    }
+
+    async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        timeout(PATIENCE, self.stream.write_all(bytes)).await?
     }
 }
 
@@ -137,6 +174,14 @@ fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, NoRequest> {
     Ok(Some((request, length)))
 }
 
+/// What an answer has below its head.
+#[derive(Debug)]
+pub(super) enum Body {
+    Bytes(Vec<u8>),
+    /// So many bytes of a file, from its begin.
+    File(Arc<File>, u64),
+}
+
 /// An answer.
 #[derive(Debug)]
 pub(super) struct Answer {
@@ -144,18 +189,28 @@ pub(super) struct Answer {
     pub(super) content_type: &'static str,
     /// Lines of the head beside those that each answer has.
     pub(super) headers: String,
-    pub(super) body: Vec<u8>,
+    pub(super) body: Body,
     /// The connection ends with it.
     pub(super) last: bool,
 }
 
 impl Answer {
     pub(super) fn new(content_type: &'static str, body: impl Into<Vec<u8>>) -> Self {
+        Self::with(content_type, Body::Bytes(body.into()))
+    }
+
+    /// A file.
+    pub(super) fn file(content_type: &'static str, file: Arc<File>) -> io::Result<Self> {
+        let length = file.metadata()?.len();
+        Ok(Self::with(content_type, Body::File(file, length)))
+    }
+
+    fn with(content_type: &'static str, body: Body) -> Self {
         Self {
             status: 200,
             content_type,
             headers: String::new(),
-            body: body.into(),
+            body,
             last: false,
         }
     }
@@ -180,7 +235,11 @@ impl Answer {
             431 => "Request Header Fields Too Large",
             _ => "Internal Server Error",
         };
-        let (status, content_type, length) = (self.status, self.content_type, self.body.len());
+        let (status, content_type) = (self.status, self.content_type);
+        let length = match &self.body {
+            Body::Bytes(bytes) => bytes.len() as u64,
+            Body::File(_, length) => *length,
+        };
         let connection = if self.last { "close" } else { "keep-alive" };
         let headers = &self.headers;
         format!(

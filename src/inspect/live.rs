@@ -19,15 +19,19 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io,
-    sync::{Mutex, MutexGuard},
+    env,
+    fs::{self, File, OpenOptions},
+    io::{self, BufWriter},
+    os::unix::fs::OpenOptionsExt,
+    sync::{Arc, Mutex, MutexGuard},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use ws_executor::viewer::{STALL_FIELDS, event_json, metrics_json};
 
-use super::source::{
-    Ask, AskTasks, Field, Json, Rows, Source, Summary, TASK_FIELDS, Viewer, tasks_json,
+use super::{
+    page,
+    source::{Ask, AskTasks, Field, Json, Rows, Source, Summary, TASK_FIELDS, Viewer, tasks_json},
 };
 use crate::runtime::{Handle, TaskDump};
 
@@ -240,10 +244,10 @@ impl Source for Live {
         self.runtime.metrics().live_tasks > MANY_TASKS
     }
 
-    fn file(&self) -> io::Result<Vec<u8>> {
-        let mut file = Vec::new();
-        self.runtime.write_snapshot(&mut file)?;
-        Ok(file)
+    fn file(&self) -> io::Result<Arc<File>> {
+        let file = unnamed_file()?;
+        self.runtime.write_snapshot(BufWriter::new(&file))?;
+        Ok(Arc::new(file))
     }
 
     fn snapshot(&self) -> bool {
@@ -270,6 +274,16 @@ impl Drop for Live {
         pages.open.clear();
         self.record(&mut pages);
     }
+}
+
+/// A file for this user alone, which goes when it is closed.
+fn unnamed_file() -> io::Result<File> {
+    let path = env::temp_dir().join(format!("ws-snapshot-{}", page::random()?));
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true).mode(0o600);
+    let file = options.open(&path)?;
+    fs::remove_file(&path)?;
+    Ok(file)
 }
 
 /// What a panic under the lock left is whole: it is replaced in one step.

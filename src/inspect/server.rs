@@ -17,7 +17,7 @@ use std::{
 };
 
 use super::{
-    TASKS, guard,
+    TASKS, aside, guard,
     http::{Answer, Connection, NoRequest, Request},
     page,
     source::{Ask, Source},
@@ -89,7 +89,8 @@ async fn serve(app: &Arc<App>, stream: TcpStream) {
             Err(NoRequest::Refused(status, why)) => (Answer::refusal(status, why), false),
             Err(NoRequest::Gone) => return,
         };
-        if connection.send(&answer, head_alone).await.is_err() || answer.last {
+        let last = answer.last;
+        if connection.send(answer, head_alone).await.is_err() || last {
             return;
         }
     }
@@ -123,11 +124,12 @@ async fn answer(app: &Arc<App>, request: &Request) -> Answer {
         "/perfetto" if reads => {
             let source = app.source.clone();
             let file = aside(move || source.file()).await;
-            match file.and_then(|file| file) {
-                Ok(file) => Answer {
+            let file = file.and_then(|file| Answer::file(FILE, file?));
+            match file {
+                Ok(answer) => Answer {
                     headers: "content-disposition: attachment; filename=\"snapshot.pftrace\"\r\n"
                         .to_owned(),
-                    ..Answer::new(FILE, file)
+                    ..answer
                 },
                 Err(error) => failed(error),
             }
@@ -146,12 +148,6 @@ async fn answer(app: &Arc<App>, request: &Request) -> Answer {
         },
         _ => Answer::refusal(404, "nothing is here; the page is at /"),
     }
-}
-
-/// Does something that takes time, beside the workers.
-async fn aside<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> io::Result<R> {
-    let call = task::Builder::new().name(TASKS).spawn_blocking(f);
-    call.await.map_err(io::Error::other)
 }
 
 fn failed(error: io::Error) -> Answer {

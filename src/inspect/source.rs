@@ -1,8 +1,8 @@
 //! What a page is of: a program that runs, or a file. And what a page asks for.
 
-use std::{io, str::FromStr};
+use std::{fs::File, io, str::FromStr, sync::Arc};
 
-pub use ws_executor::viewer::{Field, Json, PACKET_FIELD, TASK_FIELDS, Viewer};
+pub use ws_executor::viewer::{EVENTS_FIELD, Field, Json, PACKET_FIELD, TASK_FIELDS, Viewer};
 
 pub use super::rows::{Rows, Summary, tasks_json};
 
@@ -17,12 +17,12 @@ pub trait Source: Send + Sync + 'static {
     /// Whether an answer takes so long that it is better made on a thread that may block.
     fn is_large(&self) -> bool;
 
-    /// The snapshot, as a file.
+    /// The snapshot, as a file. It is read from its begin, wherever its cursor is.
     ///
     /// # Errors
     ///
-    /// Those of memory, or of a file.
-    fn file(&self) -> io::Result<Vec<u8>>;
+    /// Those of a file.
+    fn file(&self) -> io::Result<Arc<File>>;
 
     /// Writes a snapshot into the program's folder, if it has one. Whether that has begun.
     fn snapshot(&self) -> bool;

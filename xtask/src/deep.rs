@@ -49,6 +49,11 @@ const STEPS: &[Step] = &[
         run: dynamic::tsan,
     },
     Step {
+        name: "gigabyte",
+        about: "a trace of 1 GB is written and shown in little memory",
+        run: dynamic::gigabyte,
+    },
+    Step {
         name: "tokio-servers",
         about: "libraries on tokio with real servers, on the package in compat/tokio",
         run: |shop| tokio::proofs::check(&shop.root, &[]).map(|()| "all passed".into()),

@@ -22,6 +22,8 @@
 //! - `cargo xtask tokio-compare [ROUNDS] [ROW…]` measures tokio and that package by one program.
 //! - `cargo xtask tokio-env` prints the variables by which cargo finds tokio's source without the
 //!   internet, for work in `compat/tokio`.
+//! - `cargo xtask recorder-cost [ROUNDS] [small] [write]` measures what a recorder costs: ours,
+//!   dial9 on tokio, and Go's; `write` puts the table into `docs/seeing.md`.
 //! - `cargo xtask layers` compares the imports of the executor with the order of its layers.
 //! - `cargo xtask pictures` makes the pictures of the live page anew, in both themes and at three
 //!   widths.
@@ -45,6 +47,7 @@ mod mutants;
 mod pictures;
 mod process;
 mod quick;
+mod recorder_cost;
 mod results;
 mod scaling;
 mod servers;
@@ -59,8 +62,8 @@ use std::{
 
 const USAGE: &str = "usage: cargo xtask quick | ci [--list|SECTION…] | ablate [NAME] | abort \
     | models [FILTER] | mutants [NAME] | counts [bless|sysmon|ordered] \
-    | scaling [TABLE] | layers | lines | pictures | tokio-compare [ROUNDS] [ROW…] \
-    | tokio-console | tokio-env | tokio-programs [tokio] [NAME…] | tokio-servers [ARGUMENT…] \
+    | scaling [TABLE] | recorder-cost [ROUNDS] [small] [write] | layers | lines | pictures \
+    | tokio-compare [ROUNDS] [ROW…] | tokio-console | tokio-env | tokio-programs [tokio] [NAME…] | tokio-servers [ARGUMENT…] \
     | tokio-tests [bless|FILE…] | deep [STEP…]";
 
 /// What went wrong, in words.
@@ -83,6 +86,7 @@ fn main() -> ExitCode {
         ["counts", "ordered"] => counts::ordered(&root()),
         ["scaling"] => scaling::write(&root(), None),
         ["scaling", table] => scaling::write(&root(), Some(table)),
+        ["recorder-cost", ref arguments @ ..] => recorder_cost::measure(&root(), arguments),
         ["quick"] => quick::check(&root()),
         ["ci", ref arguments @ ..] => ci::check(&root(), arguments),
         ["lines"] => lines::check(&root()),

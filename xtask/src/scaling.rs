@@ -8,6 +8,7 @@ use std::{env, fs, path::Path, process::Command};
 
 use crate::{Failure, cargo, process::output};
 
+const PAGE: &str = "docs/scaling.md";
 const SIMULATED: &str = "simulated";
 const MEASURED: &[&str] = &["tasks", "workers", "timers", "connections"];
 
@@ -18,7 +19,7 @@ pub(crate) fn write(root: &Path, only: Option<&str>) -> Result<(), Failure> {
         return Err(format!("no table `{name}`"));
     }
     let wanted = |name: &str| only.is_none_or(|only| only == name);
-    let with = measured_with(root)?;
+    let with = measured_with(root, PAGE)?;
     let build = [
         "build",
         "--release",
@@ -32,7 +33,7 @@ pub(crate) fn write(root: &Path, only: Option<&str>) -> Result<(), Failure> {
     for name in MEASURED.iter().filter(|name| wanted(name)) {
         println!("measures {name}");
         let table = output(Command::new(&program).arg(name))?;
-        put(root, name, &format!("{}\n\n{with}", table.trim_end()))?;
+        put(root, PAGE, name, &format!("{}\n\n{with}", table.trim_end()))?;
     }
     if wanted(SIMULATED) {
         let costs = match env::var("WS_SIM_COSTS") {
@@ -41,24 +42,22 @@ pub(crate) fn write(root: &Path, only: Option<&str>) -> Result<(), Failure> {
         };
         println!("simulates with {}", costs.trim());
         let table = simulate(root, costs.trim())?;
-        put(root, SIMULATED, &format!("{}\n\n{with}", table.trim_end()))?;
+        put(
+            root,
+            PAGE,
+            SIMULATED,
+            &format!("{}\n\n{with}", table.trim_end()),
+        )?;
     }
     Ok(())
 }
 
-/// The commit, the compiler and the machine.
-fn measured_with(root: &Path) -> Result<String, Failure> {
+/// The commit, the compiler and the machine. `page` is what is being written.
+pub(crate) fn measured_with(root: &Path, page: &str) -> Result<String, Failure> {
     let git = |arguments: &[&str]| output(Command::new("git").current_dir(root).args(arguments));
     let commit = git(&["rev-parse", "--short", "HEAD"])?;
-    // The page is what is being written.
-    let changed = git(&[
-        "diff",
-        "--name-only",
-        "HEAD",
-        "--",
-        ".",
-        ":!docs/scaling.md",
-    ])?;
+    let but_page = format!(":!{page}");
+    let changed = git(&["diff", "--name-only", "HEAD", "--", ".", &but_page])?;
     let changed = if changed.is_empty() {
         ""
     } else {
@@ -93,14 +92,15 @@ fn simulate(root: &Path, costs: &str) -> Result<String, Failure> {
     fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-fn put(root: &Path, name: &str, table: &str) -> Result<(), Failure> {
-    let path = root.join("docs/scaling.md");
+/// Puts a table into its place on a page.
+pub(crate) fn put(root: &Path, page: &str, name: &str, table: &str) -> Result<(), Failure> {
+    let path = root.join(page);
     let fails = |error: std::io::Error| format!("{}: {error}", path.display());
     let page = fs::read_to_string(&path).map_err(fails)?;
     fs::write(&path, replaced(&page, name, table)?).map_err(fails)
 }
 
-fn replaced(page: &str, name: &str, table: &str) -> Result<String, Failure> {
+pub(crate) fn replaced(page: &str, name: &str, table: &str) -> Result<String, Failure> {
     let begin = format!("<!-- table: {name} -->\n");
     let place = page.split_once(&begin).and_then(|(before, rest)| {
         let (_, after) = rest.split_once("<!-- end -->")?;

@@ -3,6 +3,7 @@
 //! | model | shows | bound | seconds | mutants that fail it |
 //! | --- | --- | --- | --- | --- |
 //! | `what_is_read_is_whole` | a thread that reads while another writes over what it reads gets records that are whole, each the one of its number, and all that it says | 3 | 0.1 | `recorder_begun_no_fence`, `recorder_keeps_the_torn`, `recorder_read_no_fence`, `recorder_written_relaxed` |
+//! | `a_part_is_whole` | the same for a thread that reads the ring in parts | 3 | 0.1 | the same |
 
 use super::both_ways::explore;
 use crate::{recorder::Ring, sync::Arc};
@@ -34,5 +35,36 @@ fn what_is_read_is_whole() {
         let reading = ring.read();
         assert_eq!(reading.overwritten, 1);
         assert_eq!(reading.records, [[1, 1], [2, 2]]);
+    });
+}
+
+#[test]
+fn a_part_is_whole() {
+    explore(3, |turn| {
+        let ring = Arc::new(Ring::new(RECORDS));
+        let write = |ring: &Ring, n| ring.write([n, n]);
+        (0..2).for_each(|n| write(&ring, n));
+        let writer = {
+            let ring = ring.clone();
+            move || write(&ring, 2)
+        };
+        let reader = {
+            let ring = ring.clone();
+            move || {
+                let end = ring.written();
+                let mut next = 0;
+                while next < end {
+                    let reading = ring.read_between(next, next + 1);
+                    assert!(reading.overwritten >= next);
+                    for (n, words) in (reading.overwritten..).zip(&reading.records) {
+                        assert_eq!(*words, [n, n]);
+                    }
+                    next = reading.overwritten + reading.records.len() as u64;
+                    next = next.max(ring.oldest());
+                }
+            }
+        };
+        turn.race(writer, [reader]);
+        assert_eq!(ring.read_between(0, 3).records, [[1, 1], [2, 2]]);
     });
 }

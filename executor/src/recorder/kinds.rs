@@ -406,12 +406,17 @@ pub(super) struct Newest {
     pub(super) scale: Scale,
 }
 
+/// How many ticks before `newest` a record was written.
+pub(super) fn age([when, _]: [u64; 2], newest: &Newest) -> u64 {
+    newest.ticks.wrapping_sub(when >> KIND_BITS) & TICKS_MASK
+}
+
 /// The event of a record.
-pub(super) fn decode([when, about]: [u64; 2], processor: Option<usize>, newest: &Newest) -> Event {
+pub(super) fn decode(words: [u64; 2], processor: Option<usize>, newest: &Newest) -> Event {
+    let [when, about] = words;
     let kind = KINDS[(when & ((1 << KIND_BITS) - 1)) as usize];
     // The bits that had no room are those of the newest, or one less.
-    let behind = newest.ticks.wrapping_sub(when >> KIND_BITS) & TICKS_MASK;
-    let ticks = newest.ticks.wrapping_sub(behind);
+    let ticks = newest.ticks.wrapping_sub(age(words, newest));
     let of_p = about >> ID_BITS & u64::from(u16::MAX);
     let count = about >> (ID_BITS + u16::BITS);
     let task = || {

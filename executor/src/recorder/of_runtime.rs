@@ -1,17 +1,17 @@
 //! A runtime's recorder. See the head of `recorder.rs`.
 
 use std::{
-    collections::HashMap,
+    iter,
     time::{Duration, SystemTime},
 };
 
 use super::{
-    kinds::{Event, EventKind, Level, Newest, RecordedTask, Recording, decode, encode},
+    kinds::{Event, EventKind, Level, Newest, decode, encode},
+    merged::Merged,
     ring::{PIECE, RECORD, Ring},
     ticks::Ticks,
 };
 use crate::{
-    cell::Id,
     sync::{
         Mutex,
         atomic::{AtomicU8, Ordering::Relaxed},
@@ -57,13 +57,6 @@ pub struct NewEvents {
     /// The Ps of which older events are missing, and from when on they are whole again. They were
     /// overwritten, or too many.
     pub gaps: Vec<(Option<usize>, Duration)>,
-}
-
-/// What was read so far.
-#[derive(Debug)]
-pub(crate) struct Reader {
-    newest: Newest,
-    recording: Recording,
 }
 
 impl Recorder {
@@ -179,34 +172,31 @@ impl Recorder {
         self.write(&self.elsewhere.ring, clock, kind, task, number);
     }
 
-    /// Begins to read. `newest` is the id of the newest task now.
-    pub(crate) fn reader(&self, clock: &Clock, newest: u64) -> Reader {
+    /// What is needed to read records. `newest` is the id of the newest task now.
+    fn newest(&self, clock: &Clock, newest: u64) -> Newest {
         // More are spawned, and time goes on, while it reads.
         const MEANWHILE: u64 = 1 << 32;
         const MEANWHILE_TICKS: u64 = 1 << 50;
-        Reader {
-            newest: Newest {
-                id: newest + MEANWHILE,
-                ticks: self.ticks.now(clock).saturating_add(MEANWHILE_TICKS),
-                scale: self.ticks.scale(clock),
-            },
-            recording: Recording {
-                events: Vec::new(),
-                overwritten: 0,
-                whole_since: Duration::ZERO,
-                began: began(clock),
-                tasks: HashMap::new(),
-            },
+        Newest {
+            id: newest + MEANWHILE,
+            ticks: self.ticks.now(clock).saturating_add(MEANWHILE_TICKS),
+            scale: self.ticks.scale(clock),
         }
     }
 
-    /// What was read, and what happened on threads without a P, with the tasks that are alive.
-    pub(crate) fn end(&self, mut reader: Reader, tasks: HashMap<Id, RecordedTask>) -> Recording {
-        reader.read(&self.elsewhere.ring, None);
-        let mut recording = reader.recording;
-        recording.tasks = tasks;
-        recording.events.sort_by_key(|event| event.time);
-        recording
+    /// The events that there are, of the rings of Ps and of threads without a P. `most` is how many
+    /// records are copied at a time. `newest` is the id of the newest task now.
+    pub(crate) fn merged<'a>(
+        &'a self,
+        clock: &Clock,
+        newest: u64,
+        rings: impl ExactSizeIterator<Item = (usize, &'a Ring)>,
+        most: usize,
+    ) -> Merged<'a> {
+        let part = most / (rings.len() + 1);
+        let of_ps = rings.map(|(index, ring)| (Some(index), ring));
+        let all = of_ps.chain(iter::once((None, &self.elsewhere.ring)));
+        Merged::new(all, self.newest(clock, newest), part.max(PIECE) as u64)
     }
 }
 
@@ -222,10 +212,10 @@ impl Recorder {
         cursor: &mut Vec<u64>,
         most: u64,
     ) -> NewEvents {
-        let newest = self.reader(clock, newest).newest;
+        let newest = self.newest(clock, newest);
         let mut new = NewEvents::default();
         let of_ps = rings.enumerate().map(|(index, ring)| (Some(index), ring));
-        let all = std::iter::once((None, &self.elsewhere.ring)).chain(of_ps);
+        let all = iter::once((None, &self.elsewhere.ring)).chain(of_ps);
         for (at, (processor, ring)) in all.enumerate() {
             if at == cursor.len() {
                 cursor.push(0);
@@ -247,26 +237,8 @@ impl Recorder {
     }
 }
 
-impl Reader {
-    /// Reads a ring.
-    pub(crate) fn read(&mut self, ring: &Ring, processor: Option<usize>) {
-        let reading = ring.read();
-        self.recording.overwritten += reading.overwritten;
-        let newest = self.newest;
-        let records = reading.records.into_iter();
-        let events = &mut self.recording.events;
-        let first = events.len();
-        events.extend(records.map(|words| decode(words, processor, &newest)));
-        if reading.overwritten > 0
-            && let Some(first) = events.get(first)
-        {
-            self.recording.whole_since = self.recording.whole_since.max(first.time);
-        }
-    }
-}
-
 /// When a clock was at nought, by the clock on the wall.
-fn began(clock: &Clock) -> SystemTime {
+pub(crate) fn began(clock: &Clock) -> SystemTime {
     let since = Duration::from_nanos(clock.now_ns());
     let began = SystemTime::now().checked_sub(since);
     // A virtual clock may be far in the future.
@@ -322,6 +294,86 @@ mod tests {
         let newest = vec![(Some(1), 6), (Some(1), 7)];
         let gap = (Some(1), Duration::from_nanos(5));
         assert_eq!(since(2), (newest, vec![gap]));
+    }
+
+    /// The numbers of the events that are there when the reader begins, and what it lost.
+    fn read_in_parts(
+        recorder: &Recorder,
+        clock: &Clock,
+        rings: &[Ring],
+        most: usize,
+        mut meanwhile: impl FnMut(usize),
+    ) -> (Vec<u64>, u64, Duration) {
+        let mut merged = recorder.merged(clock, 0, rings.iter().enumerate(), most);
+        let mut seen = Vec::new();
+        for event in merged.by_ref() {
+            seen.push(event.number);
+            meanwhile(seen.len());
+        }
+        (seen, merged.overwritten(), merged.whole_since())
+    }
+
+    // Fails if a part is read twice or not at all, or if the rings are not merged by time.
+    #[test]
+    fn parts_are_one_whole() {
+        for most in [1, 3 * PIECE + 3, usize::MAX] {
+            let clock = Clock::stopped();
+            let recorder = Recorder::new(4 * PIECE * RECORD, Level::Full, &clock);
+            let rings = [recorder.ring(true), recorder.ring(true)];
+            let write = |number: u64| {
+                clock.advance(Duration::from_nanos(1));
+                let kind = EventKind::Netpoll;
+                match number % 5 {
+                    0 => recorder.write_elsewhere(&clock, kind, 0, number),
+                    1 => recorder.write(&rings[0], &clock, kind, 0, number),
+                    _ => recorder.write(&rings[1], &clock, kind, 0, number),
+                }
+            };
+            let many = 3 * PIECE as u64;
+            (0..many).for_each(write);
+            // What is written meanwhile is not told.
+            let (seen, lost, since) = read_in_parts(&recorder, &clock, &rings, most, |seen| {
+                if seen == 1 {
+                    (many..many + 10).for_each(write);
+                }
+            });
+            // In a panic, the numbers would be some pages.
+            assert!(seen.into_iter().eq(0..many));
+            assert_eq!((lost, since), (0, Duration::ZERO));
+        }
+    }
+
+    // Fails if a record that was overwritten while others were read is told, or if nobody hears of
+    // it.
+    #[test]
+    fn a_reader_that_is_overtaken_says_so() {
+        let clock = Clock::stopped();
+        let recorder = Recorder::new(4 * PIECE * RECORD, Level::Full, &clock);
+        let rings = [recorder.ring(true)];
+        let piece = PIECE as u64;
+        let write = |number| {
+            clock.advance(Duration::from_nanos(1));
+            recorder.write(&rings[0], &clock, EventKind::Netpoll, 0, number);
+        };
+        (0..4 * piece).for_each(write);
+        let read = read_in_parts(&recorder, &clock, &rings, 1, |seen| {
+            if seen == 1 {
+                (4 * piece..6 * piece).for_each(write);
+            }
+        });
+        let expected: Vec<u64> = (0..piece).chain(2 * piece..4 * piece).collect();
+        let whole_since = Duration::from_nanos(2 * piece + 1);
+        assert!(read.0 == expected);
+        assert_eq!((read.1, read.2), (piece, whole_since));
+        // All of it.
+        let read = read_in_parts(&recorder, &clock, &rings, 1, |seen| {
+            if seen == 1 {
+                (0..9 * piece).for_each(write);
+            }
+        });
+        let expected: Vec<u64> = (2 * piece..3 * piece).collect();
+        assert!(read.0 == expected);
+        assert_eq!(read.1, 2 * piece + 3 * piece);
     }
 
     #[test]

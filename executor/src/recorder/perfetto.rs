@@ -17,8 +17,15 @@
 //!
 //! # How it is written
 //!
-//! In one pass, with a packet for each event. Kept are what is open, and the numbers of the tracks
-//! and the texts (`packets.rs`). A track is described before its first event.
+//! In one pass, with a packet for each event. A track is described before its first event.
+//!
+//! *Memory*: what is kept does not grow with the number of events.
+//!
+//! | kept | limit |
+//! | --- | --- |
+//! | what is open on a P | [`OPEN_MAX`] |
+//! | arrows; tasks with spans; tracks that were described (`packets.rs`) | [`Recent`] |
+//! | numbers of texts (`packets.rs`) | names of marks and spans, and names and places of live tasks |
 //!
 //! *Slices of a track are nested.* Perfetto takes an end for that of the newest slice of its
 //! track.
@@ -35,8 +42,9 @@
 //! around it, or, if it is a sleep or a long poll, when the next thing begins.
 
 mod packets;
+mod recent;
 
-pub(crate) use self::packets::{packet_beside, program};
+pub(crate) use self::packets::{Known, program};
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -44,9 +52,16 @@ use std::{
     time::Duration,
 };
 
-use self::packets::{Entry, Flow, Packets, Track, Type};
+use self::{
+    packets::{Entry, Flow, Packets, Track, Type},
+    recent::Recent,
+};
 use super::kinds::{Event, EventKind, Recording};
 use crate::cell::Id;
+
+/// The most that is open on the track of a P. What is older has lost its end. Guessed: more than
+/// polls and blocking calls are nested.
+const OPEN_MAX: usize = 1000;
 
 /// What is on the track of a P at the moment.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,21 +72,30 @@ enum Open {
     Block,
 }
 
-/// Its task, its name and its number.
-type SpanKey = (Option<Id>, Option<&'static str>, u64);
+/// The name and the number of a span.
+type SpanKey = (Option<&'static str>, u64);
 
-struct Writer<'a, W> {
-    recording: &'a Recording,
+/// The spans of a task, or of none.
+#[derive(Default)]
+struct Spans {
+    /// Those that are open, the newest last, each with the number of its track.
+    open: Vec<(SpanKey, u64)>,
+    /// The numbers of tracks that no span has at the moment, and the next new one.
+    free: Vec<u64>,
+    next: u64,
+}
+
+/// A trace that is being written.
+pub(crate) struct Writer<'a, W> {
     packets: Packets<'a, W>,
+    /// From this time on, no event was overwritten.
+    whole_since: Duration,
     /// What is open on the track of each P, the newest last.
     open: BTreeMap<usize, Vec<Open>>,
     /// The arrows that lead to the next poll of a task.
-    arrows: HashMap<Id, u64>,
+    arrows: Recent<Id, u64>,
     flows: u64,
-    /// The open spans, the newest last, each with the number of its track.
-    spans: HashMap<SpanKey, Vec<u64>>,
-    /// The numbers of tracks for spans that no span has at the moment, and the next new one.
-    free: HashMap<Option<Id>, (Vec<u64>, u64)>,
+    spans: Recent<Option<Id>, Spans>,
     /// Whether a long poll is open on a P, and when that begins or the last one there ended.
     long: HashMap<usize, (bool, Duration)>,
     /// Blocking calls that are open on all tracks.
@@ -80,27 +104,56 @@ struct Writer<'a, W> {
 
 /// Writes all of it.
 pub(super) fn write(recording: &Recording, out: impl io::Write) -> io::Result<()> {
-    let mut writer = Writer {
-        recording,
-        packets: Packets::new(recording, out)?,
-        open: BTreeMap::new(),
-        arrows: HashMap::new(),
-        flows: 0,
-        spans: HashMap::new(),
-        free: HashMap::new(),
-        long: HashMap::new(),
-        blocked: 0,
+    let known = Known {
+        began: recording.began,
+        tasks: &recording.tasks,
     };
+    let mut writer = Writer::new(known, out)?;
+    writer.whole_since(recording.whole_since);
     for event in &recording.events {
         writer.event(event)?;
     }
-    writer.packets.flush()
+    writer.flush()
+}
+
+impl<'a, W: io::Write> Writer<'a, W> {
+    /// Begins a trace.
+    pub(crate) fn new(known: Known<'a>, out: W) -> io::Result<Self> {
+        Ok(Self {
+            packets: Packets::new(known, out)?,
+            whole_since: Duration::ZERO,
+            open: BTreeMap::new(),
+            arrows: Recent::default(),
+            flows: 0,
+            spans: Recent::default(),
+            long: HashMap::new(),
+            blocked: 0,
+        })
+    }
+
+    /// From this time on, no event was overwritten. May grow while events are written.
+    pub(crate) fn whole_since(&mut self, whole_since: Duration) {
+        if whole_since > self.whole_since {
+            self.whole_since = whole_since;
+            self.arrows = Recent::default();
+        }
+    }
+
+    /// Writes a packet of its own, with one field, which Perfetto passes over if it does not know
+    /// it.
+    pub(crate) fn beside(&mut self, field: u64, value: &[u8]) -> io::Result<()> {
+        self.packets.beside(field, value)
+    }
+
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        self.packets.flush()
+    }
 }
 
 impl<W: io::Write> Writer<'_, W> {
     /// What a poll of a task is called: polls of one kind of tasks have one name.
     fn poll_name(&self, task: Id) -> String {
-        match self.recording.tasks.get(&task) {
+        match self.packets.known().tasks.get(&task) {
             None => "poll".to_owned(),
             Some(known) => match &known.name {
                 Some(name) => name.clone(),
@@ -109,7 +162,8 @@ impl<W: io::Write> Writer<'_, W> {
         }
     }
 
-    fn event(&mut self, event: &Event) -> io::Result<()> {
+    /// Writes an event.
+    pub(crate) fn event(&mut self, event: &Event) -> io::Result<()> {
         use EventKind as Kind;
         let track = event.processor.map_or(Track::NoWorker, Track::Worker);
         match event.kind {
@@ -122,7 +176,7 @@ impl<W: io::Write> Writer<'_, W> {
             Kind::Spawn | Kind::Fork | Kind::Wake => {
                 self.flows += 1;
                 if let Some(task) = event.task
-                    && event.time >= self.recording.whole_since
+                    && event.time >= self.whole_since
                 {
                     self.arrows.insert(task, self.flows);
                 }
@@ -214,7 +268,11 @@ impl<W: io::Write> Writer<'_, W> {
         };
         // Its end was not recorded: nothing begins in a sleep.
         self.ends_if(event, |newest| newest == Open::Sleep)?;
-        self.open.entry(index).or_default().push(open);
+        let all = self.open.entry(index).or_default();
+        if all.len() == OPEN_MAX {
+            all.remove(0);
+        }
+        all.push(open);
         if open == Open::Block {
             self.blocked += 1;
             self.count(event, "blocking calls", self.blocked)?;
@@ -331,14 +389,13 @@ impl<W: io::Write> Writer<'_, W> {
     }
 
     fn span_begins(&mut self, event: &Event) -> io::Result<()> {
-        let (free, next) = self.free.entry(event.task).or_default();
-        let number = free.pop().unwrap_or_else(|| {
-            *next += 1;
-            *next - 1
+        let mut spans = self.spans.remove(&event.task).unwrap_or_default();
+        let number = spans.free.pop().unwrap_or_else(|| {
+            spans.next += 1;
+            spans.next - 1
         });
-        let key = (event.task, event.name, event.number);
-        let open = self.spans.entry(key).or_default();
-        open.push(number);
+        spans.open.push(((event.name, event.number), number));
+        self.spans.insert(event.task, spans);
         self.packets.event(&Entry {
             time: event.time,
             track: Track::Spans(event.task, number),
@@ -352,13 +409,21 @@ impl<W: io::Write> Writer<'_, W> {
     }
 
     fn span_ends(&mut self, event: &Event) -> io::Result<()> {
-        let key = (event.task, event.name, event.number);
-        let open = self.spans.get_mut(&key);
-        // Its begin may have been overwritten.
-        let Some(number) = open.and_then(Vec::pop) else {
+        let key = (event.name, event.number);
+        let Some(mut spans) = self.spans.remove(&event.task) else {
             return Ok(());
         };
-        self.free.entry(event.task).or_default().0.push(number);
-        self.write(event, Track::Spans(event.task, number), Type::End)
+        let place = spans.open.iter().rposition(|(open, _)| *open == key);
+        let number = place.map(|place| spans.open.remove(place).1);
+        spans.free.extend(number);
+        // Without an open span, the next one may have any track.
+        if !spans.open.is_empty() {
+            self.spans.insert(event.task, spans);
+        }
+        // Its begin may have been overwritten.
+        match number {
+            Some(number) => self.write(event, Track::Spans(event.task, number), Type::End),
+            None => Ok(()),
+        }
     }
 }

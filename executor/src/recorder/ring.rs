@@ -42,7 +42,7 @@ pub(crate) const RECORD: usize = size_of::<Words>();
 /// Records of a piece of memory. Guessed: 64 KiB.
 pub(super) const PIECE: usize = 4096;
 
-type Words = [u64; 2];
+pub(super) type Words = [u64; 2];
 
 #[derive(Debug, Default)]
 struct Slot([AtomicU64; 2]);
@@ -109,7 +109,14 @@ impl Ring {
         self.written.store(number + 1, Release);
     }
 
+    /// How many records were written.
+    pub(crate) fn written(&self) -> u64 {
+        // Ordering: Acquire, pairs with the last store of `write`.
+        self.written.load(Acquire)
+    }
+
     /// Reads what is there.
+    #[cfg(test)]
     pub(crate) fn read(&self) -> Reading {
         self.read_since(0, u64::MAX)
     }
@@ -117,11 +124,20 @@ impl Ring {
     /// Reads the records from the number `since` on, and of these the newest `most`. The next
     /// reading goes on where this one ends: at `overwritten` and as many as there are records.
     pub(crate) fn read_since(&self, since: u64, most: u64) -> Reading {
-        // Ordering: Acquire, pairs with the last store of `write`.
-        let end = self.written.load(Acquire);
-        let first = end
-            .saturating_sub(self.capacity().min(most))
-            .max(since.min(end));
+        let end = self.written();
+        let first = end.saturating_sub(self.capacity().min(most));
+        self.read_between(first.max(since.min(end)), end)
+    }
+
+    /// The number of the oldest record that is there. None that is older comes back.
+    pub(crate) fn oldest(&self) -> u64 {
+        self.written().saturating_sub(self.capacity())
+    }
+
+    /// Reads the records from one number up to another one, which is at most that of
+    /// [`written`](Self::written) on the same thread. Those that are overwritten are left out.
+    pub(crate) fn read_between(&self, since: u64, end: u64) -> Reading {
+        let first = since.max(self.oldest()).min(end);
         let copy = |number| {
             let (piece, at) = self.place(number);
             // It is there: its first record was written.
@@ -178,6 +194,24 @@ mod tests {
         assert_eq!(since(5, 99), (12, (12..20).collect()));
         // A number that is not there yet, of another runtime say.
         assert_eq!(since(99, 8), (20, vec![]));
+    }
+
+    // Fails if a part is not the one that was asked for, or if one that was overwritten is told.
+    #[test]
+    fn a_ring_is_read_in_parts() {
+        let ring = Ring::new(8);
+        (0..10).for_each(|n| ring.write([n, n]));
+        let between = |since, end| {
+            let reading = ring.read_between(since, end);
+            let numbers: Vec<u64> = reading.records.iter().map(|words| words[0]).collect();
+            (reading.overwritten, numbers)
+        };
+        assert_eq!((ring.oldest(), ring.written()), (2, 10));
+        assert_eq!(between(2, 5), (2, vec![2, 3, 4]));
+        assert_eq!(between(5, 10), (5, (5..10).collect()));
+        assert_eq!(between(0, 4), (2, vec![2, 3]));
+        assert_eq!(between(0, 1), (1, vec![]));
+        assert_eq!(between(10, 10), (10, vec![]));
     }
 
     // Fails if memory is taken for pieces that nothing was written to, or if a piece is passed

@@ -322,7 +322,9 @@ impl Handle {
     /// [Perfetto](crate::trace::Recording::write_perfetto), and with it the tasks, the counters and
     /// the stalls, for the program `ws-inspect`.
     ///
-    /// It takes time and memory for each event and for each live task. A file should be in a
+    /// It takes time for each event, and time and memory for each live task. Of the rings it copies
+    /// at most 64 MiB at a time. The rings may be larger. If they are, and new events overwrite old
+    /// ones before these are written, the old ones are left out. A file should be in a
     /// [`BufWriter`](std::io::BufWriter).
     ///
     /// ```

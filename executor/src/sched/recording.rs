@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 
-use super::{Shared, Worker, inject::newest_id};
+use super::{Shared, Worker, inject::newest_id, processor::Peer};
 use crate::{
-    cell::{Header, Outcome, Task},
-    recorder::{EventKind, Level, NewEvents, RecordedTask, Recorder, Recording, Subject},
+    cell::{Header, Id, Outcome, Task},
+    recorder::{
+        EventKind, Level, Merged, NewEvents, RecordedTask, Recorder, Recording, Subject, began,
+    },
 };
 
 impl Worker {
@@ -117,10 +119,28 @@ impl Shared {
 
     /// What there is.
     pub(crate) fn recording(&self) -> Recording {
-        let mut reader = self.recorder.reader(self.time.clock(), newest_id());
-        for peer in self.all_peers() {
-            reader.read(&peer.ring, Some(peer.index));
+        let peers: Vec<_> = self.all_peers().collect();
+        let mut merged = self.merged(&peers, usize::MAX);
+        let tasks = self.recorded_tasks();
+        Recording {
+            events: merged.by_ref().collect(),
+            overwritten: merged.overwritten(),
+            whole_since: merged.whole_since(),
+            began: began(self.time.clock()),
+            tasks,
         }
+    }
+
+    /// The events that there are, of these Ps and of threads without a P. `most` is how many
+    /// records are copied at a time.
+    pub(super) fn merged<'a>(&'a self, peers: &'a [&Peer], most: usize) -> Merged<'a> {
+        let rings = peers.iter().map(|peer| (peer.index, &peer.ring));
+        let clock = self.time.clock();
+        self.recorder.merged(clock, newest_id(), rings, most)
+    }
+
+    /// The tasks that are alive, by their numbers.
+    pub(super) fn recorded_tasks(&self) -> HashMap<Id, RecordedTask> {
         let mut tasks = HashMap::new();
         self.for_each_live(|task| {
             let header = task.header();
@@ -130,7 +150,7 @@ impl Shared {
             };
             tasks.insert(header.id(), known);
         });
-        self.recorder.end(reader, tasks)
+        tasks
     }
 }
 

@@ -3,10 +3,11 @@
 //!
 //! # One file for two viewers
 //!
-//! A snapshot is a trace of Perfetto, with one more packet at its end. The packet has a field that
-//! Perfetto has no name for, so Perfetto passes it over. In it is a text in JSON: events, tasks,
-//! counters and stalls, in the form in which the live page gets them. So one file, written when
-//! something went wrong, opens in <https://ui.perfetto.dev> and in `ws-inspect`.
+//! A snapshot is a trace of Perfetto with more packets: some with events among the others, and one
+//! at the end. They have fields that Perfetto has no name for, so Perfetto passes them over. In
+//! them is JSON: the events; and at the end tasks, counters and stalls, in the form in which the
+//! live page gets them. So one file, written when something went wrong, opens in
+//! <https://ui.perfetto.dev> and in `ws-inspect`.
 //!
 //! Rejected:
 //!
@@ -33,7 +34,7 @@ use std::collections::VecDeque;
 pub(crate) use self::fields::lost_tasks;
 pub use self::{
     fields::{Field, Fields, STALL_FIELDS, TASK_FIELDS, event_json, metrics_json},
-    file::PACKET_FIELD,
+    file::{EVENTS_FIELD, PACKET_FIELD},
     json::Json,
 };
 use super::{

@@ -6,6 +6,7 @@ mod common;
 
 mod a_full_local_queue_gives_half_away;
 mod a_lock_across_a_block_and_a_join;
+mod a_recording_beside_writers_is_whole;
 mod a_task_goes_where_its_reason_says;
 mod abort_drops_on_a_worker;
 mod block_in_place_works_anywhere;

@@ -3,7 +3,7 @@
 //!
 //! It fails when a field has another number, when a track is used before it is described, when a
 //! slice is not inside of the one around it, when an arrow leads to nothing, when a text is not
-//! there, and when the clock is not told. And when a snapshot is no trace with one more packet.
+//! there, and when the clock is not told. And when a snapshot is no trace with more packets.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -137,8 +137,9 @@ impl Page {
             let ordering = track.child_ordering();
             assert_eq!(ordering, ChildTracksOrdering::EXPLICIT);
         }
+        // One that was described long ago is described anew.
         let before = self.tracks.insert(track.uuid(), track.clone());
-        assert!(before.is_none(), "a track is described once: {track:?}");
+        assert!(before.is_none_or(|before| before == *track), "{track:?}");
     }
 
     /// The name of a track, and before that those of its parents.
@@ -600,19 +601,59 @@ fn nothing_is_a_trace_too() {
     assert!(recording.began <= SystemTime::now());
 }
 
-// Fails if the packet for `ws-inspect` is one that Perfetto has a meaning for, or comes twice.
+// Fails if two tracks have one number, and if a description is kept for ever or for too short.
 #[test]
-fn a_snapshot_is_a_trace_with_a_packet_that_perfetto_passes_over() {
+fn tracks_have_numbers_of_their_own() {
+    let builder = Builder::new().workers(2).recorder(64 << 20);
+    let runtime = builder.record(Level::Sparse).build().unwrap();
+    const MANY: usize = 80_000;
+    runtime.block_on(async {
+        trace::mark("of no task");
+        for _ in 0..MANY {
+            let task = async {
+                let _span = trace::span("a span");
+                trace::mark("a mark");
+            };
+            ws::spawn(task).await.unwrap();
+        }
+        trace::mark("of no task");
+    });
+    let recording = runtime.handle().recording();
+    assert_eq!(recording.overwritten, 0);
+    let page = Page::read(&recording);
+    let spans = page.slices.iter().filter(|slice| slice.name == "a span");
+    let tracks: HashSet<_> = spans.map(|slice| slice.track).collect();
+    assert_eq!(tracks.len(), MANY);
+}
+
+// Fails if a packet for `ws-inspect` is one that Perfetto has a meaning for, if events are missing,
+// or if the last packet comes twice.
+#[test]
+fn a_snapshot_is_a_trace_with_packets_that_perfetto_passes_over() {
     let runtime = Builder::new().workers(1).build().unwrap();
+    const MARKS: usize = 10_000;
+    runtime.block_on(async { (0..MARKS).for_each(|_| trace::mark("a mark")) });
     let mut bytes = Vec::new();
     runtime.handle().write_snapshot(&mut bytes).unwrap();
     let mut trace = Trace::parse_from_bytes(&bytes).expect("it is a trace");
-    let last = trace.packet.pop().expect("there are packets");
+    let mut ours = Vec::new();
+    trace.packet.retain(|packet| {
+        let unknown: Vec<_> = packet.special_fields.unknown_fields().iter().collect();
+        let [(field, UnknownValueRef::LengthDelimited(json))] = unknown[..] else {
+            return true;
+        };
+        assert_eq!(packet.data, None);
+        ours.push((field, String::from_utf8(json.to_vec()).unwrap()));
+        false
+    });
     knows_all(&trace);
-    assert_eq!(last.data, None);
-    let unknown: Vec<_> = last.special_fields.unknown_fields().iter().collect();
-    let [(0x7773, UnknownValueRef::LengthDelimited(json))] = unknown[..] else {
-        panic!("{unknown:?}");
-    };
-    assert!(json.starts_with(br#"{"format":"ws-snapshot 1""#));
+    let (field, last) = ours.pop().expect("there are packets of ours");
+    assert_eq!(field, 0x7773);
+    assert!(last.starts_with(r#"{"format":"ws-snapshot 2""#));
+    assert!(ours.len() > 1, "events are written in pieces");
+    assert!(ours.iter().all(|(field, _)| *field == 0x7765));
+    let marks = ours
+        .iter()
+        .map(|(_, list)| list.matches(r#""a mark""#).count());
+    assert_eq!(marks.sum::<usize>(), MARKS);
 }

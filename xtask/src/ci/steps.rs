@@ -26,10 +26,10 @@ pub(super) fn tools(place: &Place) -> Result<(), Failure> {
     process::run(Command::new("df").arg("-h").arg(&place.target))
 }
 
-/// `fuzz/` and `tests/console/` are workspaces of their own.
+/// These folders are workspaces of their own.
 pub(super) fn format(place: &Place) -> Result<(), Failure> {
     place.cargo("fmt --all --check")?;
-    for folder in ["fuzz", "tests/console"] {
+    for folder in ["benches/recorder", "fuzz", "tests/console"] {
         let words = format!("fmt --manifest-path {folder}/Cargo.toml --check");
         place.cargo(&words)?;
     }

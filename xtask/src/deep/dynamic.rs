@@ -6,6 +6,7 @@
 //! | `asan` | use after free, out of bounds, double free | all |
 //! | `lsan` | leaks | all |
 //! | `tsan` | accesses that nothing orders; std has to be rebuilt for it, or every lock of std looks like none | a fifth |
+//! | `gigabyte` | that a trace of 1 GB is written and shown in the memory of a small one | |
 //! | `memcheck` | use of what was never written, and leaks, of one thread at a time | a hundredth |
 //!
 //! The sanitizers are flags that only a nightly compiler takes, or one that is told to by
@@ -84,6 +85,25 @@ pub(super) fn tsan(shop: &Shop) -> Outcome {
     command.envs(environment);
     let log = shop.run("tsan", LIMIT, command)?;
     log.tests(Some("WARNING: ThreadSanitizer"))
+}
+
+/// One test, with the size for which its limits are meant.
+pub(super) fn gigabyte(shop: &Shop) -> Outcome {
+    let mut command = shop.cargo("gigabyte");
+    command.env("WS_TRACE_MB", "1024").args([
+        "test",
+        "--release",
+        "--package",
+        "ws-inspect",
+        "--test",
+        "a_trace_of_any_size_takes_the_same_memory",
+        "--",
+        "--nocapture",
+    ]);
+    let log = shop.run("gigabyte", LIMIT, command)?;
+    log.tests(None)?;
+    let said = log.text.lines().find(|line| line.starts_with("a trace of"));
+    Ok(said.unwrap_or_default().to_owned())
 }
 
 pub(super) fn memcheck(shop: &Shop) -> Outcome {

@@ -1,12 +1,18 @@
 //! The packets of a trace: what they are made of, and how tracks and texts get their numbers.
+//!
+//! The number of a track follows from what it is. So a track whose description is long ago may be
+//! described once more, and [`Packets`] need not know all that it has described.
 
 use std::{
     collections::HashMap,
     io,
-    time::{Duration, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use super::super::{kinds::Recording, protobuf::Message};
+use super::{
+    super::{kinds::RecordedTask, protobuf::Message},
+    recent::Recent,
+};
 use crate::cell::Id;
 
 /// The numbers of fields that are used, by message: from Perfetto's
@@ -99,7 +105,36 @@ pub(super) enum Track {
     Spans(Option<Id>, u64),
 }
 
+/// The counters, in the order of their numbers.
+const COUNTERS: [&str; 4] = [
+    "global queue",
+    "local queues",
+    "sockets that came",
+    "blocking calls",
+];
+
 impl Track {
+    /// Its number, which no other track has: what it is stands in the low three bits.
+    fn uuid(self) -> u64 {
+        let (what, number) = match self {
+            Self::Process => (0, 1),
+            Self::Counter(name) => {
+                let place = COUNTERS.iter().position(|counter| *counter == name);
+                (1, place.expect("each counter has a number") as u64)
+            }
+            Self::Worker(index) => (2, index as u64),
+            Self::LongPolls(index) => (3, index as u64),
+            Self::NoWorker => (4, 0),
+            Self::Task(id) => (5, id.as_u64()),
+            // A task has fewer than 65,536 spans open at a time, or two of them share a track.
+            Self::Spans(id, number) => {
+                let id = id.map_or(0, Id::as_u64);
+                (6, id << 16 | number & u64::from(u16::MAX))
+            }
+        };
+        number << 3 | what
+    }
+
     /// Its place below its parent: an `int32`.
     fn rank(self) -> u64 {
         match self {
@@ -143,28 +178,42 @@ pub(super) struct Entry<'a> {
     pub(super) value: Option<u64>,
 }
 
+/// What is known beside the events.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known<'a> {
+    /// When the runtime was built, by the clock on the wall.
+    pub(crate) began: SystemTime,
+    /// The tasks that are alive.
+    pub(crate) tasks: &'a HashMap<Id, RecordedTask>,
+}
+
 /// Writes packets.
 pub(super) struct Packets<'a, W> {
-    recording: &'a Recording,
+    known: Known<'a>,
     out: W,
     packet: Message,
     /// By [`Text`].
     texts: [HashMap<String, u64>; 3],
-    tracks: HashMap<Track, u64>,
+    /// The tracks that were described lately.
+    described: Recent<Track, ()>,
 }
 
 impl<'a, W: io::Write> Packets<'a, W> {
     /// Begins a trace.
-    pub(super) fn new(recording: &'a Recording, out: W) -> io::Result<Self> {
+    pub(super) fn new(known: Known<'a>, out: W) -> io::Result<Self> {
         let mut packets = Self {
-            recording,
+            known,
             out,
             packet: Message::default(),
             texts: Default::default(),
-            tracks: HashMap::new(),
+            described: Recent::default(),
         };
         packets.tell_clock()?;
         Ok(packets)
+    }
+
+    pub(super) fn known(&self) -> Known<'a> {
+        self.known
     }
 
     pub(super) fn flush(&mut self) -> io::Result<()> {
@@ -173,7 +222,7 @@ impl<'a, W: io::Write> Packets<'a, W> {
 
     /// The name of a task, if it was alive and has one.
     pub(super) fn name_of(&self, task: Id) -> Option<&str> {
-        self.recording.tasks.get(&task)?.name.as_deref()
+        self.known.tasks.get(&task)?.name.as_deref()
     }
 
     // --- packets ---
@@ -192,9 +241,21 @@ impl<'a, W: io::Write> Packets<'a, W> {
         Ok(())
     }
 
+    /// Writes a packet with one field.
+    pub(super) fn beside(&mut self, number: u64, value: &[u8]) -> io::Result<()> {
+        let mut packet = Message::default();
+        packet.bytes_head(number, value.len());
+        let mut head = Message::default();
+        let length = packet.as_bytes().len() + value.len();
+        head.bytes_head(field::TRACE_PACKET, length);
+        self.out.write_all(head.as_bytes())?;
+        self.out.write_all(packet.as_bytes())?;
+        self.out.write_all(value)
+    }
+
     /// The packet that all others rely on: what the clock was when the runtime was built.
     fn tell_clock(&mut self) -> io::Result<()> {
-        let began = self.recording.began.duration_since(UNIX_EPOCH);
+        let began = self.known.began.duration_since(UNIX_EPOCH);
         let began = began.unwrap_or_default().as_nanos() as u64;
         self.packet(|packet| {
             packet.number(field::packet::SEQUENCE_FLAGS, CLEARED);
@@ -212,7 +273,8 @@ impl<'a, W: io::Write> Packets<'a, W> {
 
     /// The number of a track. Its first use describes it.
     fn track(&mut self, track: Track) -> io::Result<u64> {
-        if let Some(&uuid) = self.tracks.get(&track) {
+        let uuid = track.uuid();
+        if self.described.renew(&track) {
             return Ok(uuid);
         }
         let parent = match track {
@@ -222,8 +284,7 @@ impl<'a, W: io::Write> Packets<'a, W> {
             _ => Some(Track::Process),
         };
         let parent = parent.map(|parent| self.track(parent)).transpose()?;
-        let uuid = self.tracks.len() as u64 + 1;
-        self.tracks.insert(track, uuid);
+        self.described.insert(track, ());
         let name = match track {
             Track::Process => None,
             Track::Counter(name) => Some(name.to_owned()),
@@ -338,19 +399,6 @@ impl Text {
             Self::Annotation => field::interned::ANNOTATION_NAMES,
         }
     }
-}
-
-/// Writes a packet after the others, with one field, which Perfetto passes over if it does not know
-/// it.
-pub(crate) fn packet_beside(field: u64, value: &[u8], mut out: impl io::Write) -> io::Result<()> {
-    let mut packet = Message::default();
-    packet.bytes_head(field, value.len());
-    let mut head = Message::default();
-    let length = packet.as_bytes().len() + value.len();
-    head.bytes_head(field::TRACE_PACKET, length);
-    out.write_all(head.as_bytes())?;
-    out.write_all(packet.as_bytes())?;
-    out.write_all(value)
 }
 
 /// The name of the program.

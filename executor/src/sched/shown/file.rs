@@ -1,35 +1,77 @@
 //! The snapshot: see the head of `shown.rs`.
+//!
+//! # Memory
+//!
+//! The file is written event by event. At a time there are:
+//!
+//! - [`COPIED`] records, and room to sort those of one ring,
+//! - [`LIST`] bytes of events in JSON,
+//! - what the writer of the trace keeps (`recorder/perfetto.rs`),
+//! - a row for each live task.
+//!
+//! So a trace of any length takes the same memory. `inspect/tests` has a trace of 1 GB.
 
 use std::{
     io,
-    time::{Duration, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use super::{Field, Json, STALL_FIELDS, TASK_FIELDS, fields};
 use crate::{
-    recorder::{Recording, packet_beside},
+    recorder::{Known, Merged, Writer, began},
     sched::Shared,
 };
 
-/// The field of the packet that Perfetto passes over: "ws", as two bytes.
+/// The field of the last packet, which Perfetto passes over: "ws", as two bytes.
 pub const PACKET_FIELD: u64 = 0x7773;
+
+/// The field of packets with events, which Perfetto passes over: "we", as two bytes. In it are the
+/// elements of a list in JSON, without its brackets. The packets are in the order of time.
+pub const EVENTS_FIELD: u64 = 0x7765;
+
+/// Records that are copied at a time: 64 MiB. Guessed: 64 rings of the default size fit, and what
+/// fits is copied before the writers get on.
+const COPIED: usize = 1 << 22;
+
+/// From so many bytes on, a list of events is written.
+const LIST: usize = 1 << 16;
 
 impl Shared {
     /// Writes a snapshot.
-    pub(crate) fn write_snapshot(&self, mut out: impl io::Write) -> io::Result<()> {
-        let recording = self.recording();
-        recording.write_perfetto(&mut out)?;
-        let json = self.snapshot_json(&recording);
-        packet_beside(PACKET_FIELD, json.as_bytes(), &mut out)?;
-        out.flush()
+    pub(crate) fn write_snapshot(&self, out: impl io::Write) -> io::Result<()> {
+        let peers: Vec<_> = self.all_peers().collect();
+        let mut events = self.merged(&peers, COPIED);
+        let now = Duration::from_nanos(self.time.clock().now_ns());
+        let tasks = self.recorded_tasks();
+        let began = began(self.time.clock());
+        let known = Known {
+            began,
+            tasks: &tasks,
+        };
+        let mut trace = Writer::new(known, out)?;
+        let mut list = Json::default();
+        while let Some(event) = events.next() {
+            trace.whole_since(events.whole_since());
+            trace.event(&event)?;
+            fields::event_json(&event, &mut list);
+            if list.as_str().len() >= LIST {
+                trace.beside(EVENTS_FIELD, list.as_str().as_bytes())?;
+                list.clear();
+            }
+        }
+        if !list.as_str().is_empty() {
+            trace.beside(EVENTS_FIELD, list.as_str().as_bytes())?;
+        }
+        let json = self.snapshot_json(&events, now, began);
+        trace.beside(PACKET_FIELD, json.as_bytes())?;
+        trace.flush()
     }
 
-    /// What the page shows of it.
-    fn snapshot_json(&self, recording: &Recording) -> String {
-        let now = Duration::from_nanos(self.time.clock().now_ns());
-        let began = recording.began.duration_since(UNIX_EPOCH);
+    /// What the page shows beside the events.
+    fn snapshot_json(&self, events: &Merged<'_>, now: Duration, began: SystemTime) -> String {
+        let began = began.duration_since(UNIX_EPOCH);
         Json::object(|json| {
-            json.key("format").text("ws-snapshot 1");
+            json.key("format").text("ws-snapshot 2");
             json.key("program").text(&crate::recorder::program());
             json.key("pid").number(std::process::id().into());
             json.key("began_ms")
@@ -38,14 +80,9 @@ impl Shared {
             json.key("level")
                 .text(&format!("{:?}", self.recorded_level()).to_lowercase());
             json.key("whole_since")
-                .number(recording.whole_since.as_nanos() as u64);
+                .number(events.whole_since().as_nanos() as u64);
             json.key("metrics");
             fields::metrics_json(&self.metrics(), json);
-            json.key("events").list(|list| {
-                for event in &recording.events {
-                    fields::event_json(event, list);
-                }
-            });
             json.key("tasks").list(|list| {
                 for task in self.dump() {
                     Field::row(TASK_FIELDS, &task, list);

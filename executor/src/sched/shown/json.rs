@@ -23,6 +23,17 @@ impl Json {
         json.text
     }
 
+    /// What was written. Without an object around it, that is values with commas between them.
+    pub(super) fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// As empty as a new one.
+    pub(super) fn clear(&mut self) {
+        self.text.clear();
+        self.follows = false;
+    }
+
     fn value(&mut self) -> &mut String {
         if std::mem::replace(&mut self.follows, true) {
             self.text.push(',');

@@ -72,9 +72,8 @@ fn what_the_button_saves_is_shown_when_the_program_is_gone() {
     let _ = fs::remove_dir_all(dir);
 }
 
-/// A snapshot with this in it.
-fn written(snapshot: &Value) -> PathBuf {
-    let json = snapshot.to_string();
+/// A snapshot with this in it. `events` are elements of a list in JSON.
+fn written(events: &str, snapshot: &Value) -> PathBuf {
     let varint = |mut number: usize| {
         let mut bytes = Vec::new();
         while number >= 0x80 {
@@ -84,9 +83,13 @@ fn written(snapshot: &Value) -> PathBuf {
         bytes.push(number as u8);
         bytes
     };
-    let field = [varint(0x7773 << 3 | 2), varint(json.len())].concat();
-    let packet = [field, json.into_bytes()].concat();
-    let trace = [vec![0x0a], varint(packet.len()), packet].concat();
+    let packet = |field: usize, json: &str| {
+        let field = [varint(field << 3 | 2), varint(json.len())].concat();
+        let packet = [field, json.into()].concat();
+        [vec![0x0a], varint(packet.len()), packet].concat()
+    };
+    let last = packet(0x7773, &snapshot.to_string());
+    let trace = [packet(0x7765, events), last].concat();
     let path = folder("snapshot").join("written.pftrace");
     fs::write(&path, trace).unwrap();
     path
@@ -97,8 +100,9 @@ fn written(snapshot: &Value) -> PathBuf {
 #[test]
 fn what_a_program_tells_besides_is_shown() {
     let tree = "handle\n└─ read_request\n   └─ TcpStream::read";
-    let file = written(&json!({
-        "format": "ws-snapshot 1", "program": "orders", "pid": 17, "began_ms": 1_795_822_398_583_u64,
+    let events = r#"[1000000,1,"Unpark"],[5000000000,1,"Park"]"#;
+    let snapshot = json!({
+        "format": "ws-snapshot 2", "program": "orders", "pid": 17, "began_ms": 1_795_822_398_583_u64,
         "now": 9_000_000_000_u64, "level": "sparse", "whole_since": 0,
         "metrics": {
             "workers": 1, "free_permits": 0, "live_tasks": 1, "global_queue": 0, "ordered_queue": 0,
@@ -108,7 +112,6 @@ fn what_a_program_tells_besides_is_shown() {
                 "wake": [[1000, 0]],
             },
         },
-        "events": [[1_000_000, 1, "Unpark"], [5_000_000_000_u64, 1, "Park"]],
         "tasks": [{
             "id": 7, "name": "order", "state": "idle", "age": 8_000_000_000_u64, "parent": 1,
             "polls": 12345, "wakes": 8, "moves": 3, "idle_for": 2_000_000_000_u64,
@@ -123,8 +126,8 @@ fn what_a_program_tells_besides_is_shown() {
         "lost": [{
             "id": 9, "state": "idle", "age": 60_000_000_000_u64, "where": "src/main.rs:99:1",
         }],
-    }));
-    let (browser, _program) = show(&file);
+    });
+    let (browser, _program) = show(&written(events, &snapshot));
     let heads = browser.texts("#head button");
     for title in [
         "idle for",

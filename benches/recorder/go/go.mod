@@ -1,0 +1,3 @@
+module ws-recorder-cost
+
+go 1.22
