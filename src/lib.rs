@@ -129,6 +129,8 @@ pub mod hyper_util;
 #[cfg(feature = "inspect")]
 pub mod inspect;
 pub mod io;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 pub mod net;
 #[cfg(feature = "parallel")]
 pub mod parallel;

@@ -34,6 +34,23 @@ pub enum Level {
     Full,
 }
 
+/// As in `WS_RECORD`: what [`FromStr`] takes.
+///
+/// ```
+/// use ws::trace::Level;
+///
+/// assert_eq!(Level::Sparse.to_string(), "sparse");
+/// ```
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Off => "off",
+            Self::Sparse => "sparse",
+            Self::Full => "full",
+        })
+    }
+}
+
 impl FromStr for Level {
     type Err = UnknownLevel;
 
@@ -294,6 +311,24 @@ pub struct RecordedTask {
     pub location: &'static Location<'static>,
 }
 
+/// Its name, and where it was spawned.
+///
+/// ```
+/// # let runtime = ws::runtime::Runtime::new().unwrap();
+/// let task = ws::task::Builder::new().name("waits");
+/// let id = task.spawn_on(std::future::pending::<()>(), runtime.handle()).id();
+/// let recording = runtime.handle().recording();
+/// assert!(recording.tasks[&id].to_string().starts_with("\"waits\", spawned at "));
+/// ```
+impl fmt::Display for RecordedTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = &self.name {
+            write!(f, "{name:?}, ")?;
+        }
+        write!(f, "spawned at {}", self.location)
+    }
+}
+
 /// What the scheduler did last; see [`Handle::recording`](crate::runtime::Handle::recording).
 ///
 /// Shown as text it has a line for each event. [`write_perfetto`](Self::write_perfetto) makes a
@@ -471,7 +506,9 @@ mod tests {
 
     #[test]
     fn a_level_has_a_name() {
-        assert_eq!("full".parse(), Ok(Level::Full));
+        for level in [Level::Off, Level::Sparse, Level::Full] {
+            assert_eq!(level.to_string().parse(), Ok(level));
+        }
         let error = "Full".parse::<Level>().unwrap_err().to_string();
         assert!(error.contains("`sparse`"), "{error}");
     }
