@@ -24,6 +24,8 @@
 //! The second word of a kind that is about no task is a number. The bits of an id that are left out
 //! are those of the newest id in the process, or one less: no task in the ring is 2^40 spawns old.
 //!
+//! A line of a log has more than one record: see `recorder/log.rs`.
+//!
 //! # How much
 //!
 //! | level | what |
@@ -59,6 +61,8 @@
 
 #[cfg(not(ws_loom))]
 mod kinds;
+#[cfg(not(ws_loom))]
+pub(crate) mod log;
 #[cfg(not(ws_loom))]
 pub(crate) mod names;
 #[cfg(not(ws_loom))]

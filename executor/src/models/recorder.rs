@@ -36,3 +36,29 @@ fn what_is_read_is_whole() {
         assert_eq!(reading.records, [[1, 1], [2, 2]]);
     });
 }
+
+#[test]
+fn what_belongs_together_comes_together() {
+    explore(3, |turn| {
+        let ring = Arc::new(Ring::new(2 * RECORDS));
+        ring.write_together(&[[0, 0], [1, 1]]);
+        // Its memory is taken by now.
+        let writer = {
+            let ring = ring.clone();
+            move || ring.write_together(&[[2, 2], [3, 3], [4, 4]])
+        };
+        let reader = {
+            let ring = ring.clone();
+            move || {
+                let reading = ring.read();
+                for (n, words) in (reading.overwritten..).zip(&reading.records) {
+                    assert_eq!(*words, [n, n]);
+                }
+                // None of the three, or all; and of the two, the first may be gone.
+                let numbers = (reading.overwritten, reading.records.len());
+                assert!([(0, 2), (1, 1), (1, 4)].contains(&numbers), "{numbers:?}");
+            }
+        };
+        turn.race(writer, [reader]);
+    });
+}
