@@ -3,6 +3,7 @@
 //! | model | shows | bound | seconds | mutants that fail it |
 //! | --- | --- | --- | --- | --- |
 //! | `what_is_read_is_whole` | a thread that reads while another writes over what it reads gets records that are whole, each the one of its number, and all that it says | 3 | 0.1 | `recorder_begun_no_fence`, `recorder_keeps_the_torn`, `recorder_read_no_fence`, `recorder_written_relaxed` |
+//! | `what_belongs_together_comes_together` | of records that are written at once, a reader gets all or none; of older ones that these overwrite, it gets the later ones | 3 | 0.1 | `recorder_begins_the_first`, `recorder_writes_one_by_one` |
 
 use super::both_ways::explore;
 use crate::{recorder::Ring, sync::Arc};

@@ -131,7 +131,7 @@ impl Ring {
     /// Reads the records from the number `since` on, and of these the newest `most`. The next
     /// reading goes on where this one ends: at `overwritten` and as many as there are records.
     pub(crate) fn read_since(&self, since: u64, most: u64) -> Reading {
-        // Ordering: Acquire, pairs with the last store of `write`.
+        // Ordering: Acquire, pairs with the last store of `write_together`.
         let end = self.written.load(Acquire);
         let first = end
             .saturating_sub(self.capacity().min(most))
@@ -145,7 +145,7 @@ impl Ring {
             })
         };
         let mut records: Vec<_> = (first..end).map(copy).collect();
-        // Ordering: Acquire: see `write`.
+        // Ordering: Acquire: see `write_together`.
         fence(Acquire);
         let kept_from = self.begun.load(Relaxed).saturating_sub(self.capacity());
         let torn = kept_from.saturating_sub(first).min(records.len() as u64);
