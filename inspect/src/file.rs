@@ -52,15 +52,7 @@ impl fmt::Display for NoSnapshot {
 
 impl Snapshot {
     pub(crate) fn parse(bytes: Vec<u8>) -> Result<Self, NoSnapshot> {
-        let json = our_packet(&bytes)?.ok_or(NoSnapshot::NothingOfOurs)?;
-        let unknown = |error: &dyn fmt::Display| NoSnapshot::Unknown(error.to_string());
-        let parsed = serde_json::from_slice(json).map_err(|error| unknown(&error))?;
-        let Value::Object(mut members) = parsed else {
-            return Err(unknown(&"it is no object"));
-        };
-        if members.get("format").and_then(Value::as_str) != Some("ws-snapshot 1") {
-            return Err(unknown(&"it is of another version of ws"));
-        }
+        let mut members = members(&bytes)?;
         let events = members.remove("events").unwrap_or_default();
         let whole_since = members["whole_since"].as_u64().unwrap_or(0);
         let tasks = Tasks::new(members.remove("tasks").unwrap_or_default());
@@ -74,6 +66,20 @@ impl Snapshot {
             bytes,
         })
     }
+}
+
+/// What is in our packet.
+pub(crate) fn members(trace: &[u8]) -> Result<Map<String, Value>, NoSnapshot> {
+    let json = our_packet(trace)?.ok_or(NoSnapshot::NothingOfOurs)?;
+    let unknown = |error: &dyn fmt::Display| NoSnapshot::Unknown(error.to_string());
+    let parsed = serde_json::from_slice(json).map_err(|error| unknown(&error))?;
+    let Value::Object(members) = parsed else {
+        return Err(unknown(&"it is no object"));
+    };
+    if members.get("format").and_then(Value::as_str) != Some("ws-snapshot 1") {
+        return Err(unknown(&"it is of another version of ws"));
+    }
+    Ok(members)
 }
 
 /// The events as the page gets them: all at once, with a gap at the begin of each P.

@@ -16,7 +16,7 @@
 //!  63                                                                         0
 //! ```
 //!
-//! What the last one has no text for is 0. A text is cut at [`LONGEST`] bytes.
+//! What the last one has no text for is 0. A text is cut at 240 bytes.
 //!
 //! # Why
 //!
@@ -37,12 +37,6 @@
 //! one, and names are never forgotten.
 
 use super::kinds::KIND_BITS;
-
-/// The most bytes of a text. Guessed: a line of a log.
-pub(crate) const LONGEST: usize = 16 * BYTES;
-
-/// Bytes of a text in a record.
-const BYTES: usize = size_of::<[u64; 2]>() - 1;
 
 /// The kind of a record of text.
 const TEXT: u64 = (1 << KIND_BITS) - 1;
@@ -93,8 +87,14 @@ pub(crate) use self::line::Line;
 mod line {
     use std::fmt;
 
-    use super::{BYTES, LEVEL_BITS, LONGEST, TEXT};
+    use super::{LEVEL_BITS, TEXT};
     use crate::recorder::names;
+
+    /// The most bytes of a text. Guessed: a line of a log.
+    pub(super) const LONGEST: usize = 16 * BYTES;
+
+    /// Bytes of a text in a record.
+    pub(super) const BYTES: usize = size_of::<[u64; 2]>() - 1;
 
     /// What stands at the end of a text that was cut.
     const CUT: &str = "…";
@@ -184,7 +184,10 @@ mod line {
 mod tests {
     use std::fmt::Write;
 
-    use super::*;
+    use super::{
+        line::{BYTES, LONGEST},
+        *,
+    };
     use crate::recorder::{
         EventKind,
         kinds::{Newest, decode, encode},
