@@ -64,8 +64,13 @@
 //! | `tokio-io` | what asks for tokio's `AsyncRead` and `AsyncWrite`: `ws::tokio_io` |
 //! | `zbus` | zbus: `ws::zbus` |
 //!
-//! One more feature, `inspect`, has `ws::inspect`: a page in the browser that shows what the
-//! runtime does.
+//! Three more features show what a runtime does:
+//!
+//! | feature | has |
+//! | --- | --- |
+//! | `inspect` | `ws::inspect`: a page in the browser |
+//! | `metrics` | `ws::metrics`: the runtime's numbers, for the recorder of the crate `metrics` |
+//! | `tracing-layer` | `ws::trace::Layer`: the lines of the program's log in the flight recorder |
 //!
 //! `docs/porting.md` in the repository says how to come from tokio, async-std and smol, and what
 //! does not work.

@@ -31,7 +31,7 @@
 //! | level | what |
 //! | --- | --- |
 //! | [`Level::Off`] | nothing |
-//! | [`Level::Sparse`], the default | what is rare or long ([`EventKind`]); marks and spans |
+//! | [`Level::Sparse`], the default | what is rare or long ([`EventKind`]); marks, spans and lines of a log |
 //! | [`Level::Full`] | besides, each spawn, wake and poll |
 //!
 //! A place that may record costs one load and one branch at any level ([`Recorder::takes`]). What
