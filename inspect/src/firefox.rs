@@ -2,8 +2,8 @@
 //!
 //! # What is where
 //!
-//! A thread of the profile is a P; one more has what happened on other threads. What a thread did is
-//! a marker, in a row for each kind:
+//! A thread of the profile is a P; one more has what happened on other threads. What a thread did
+//! is a marker, in a row for each kind:
 //!
 //! | row | what |
 //! | --- | --- |
@@ -160,8 +160,8 @@ struct Writer {
     categories: [CategoryHandle; 3],
     /// Of tasks.
     names: HashMap<u64, String>,
-    /// What goes on on each thread, the newest last. They are calls, so they are nested. A long poll
-    /// has a list of its own, since the monitor sees it late.
+    /// What goes on on each thread, the newest last. They are calls, so they are nested. A long
+    /// poll has a list of its own, since the monitor sees it late.
     open: HashMap<(u64, bool), Vec<Open>>,
     /// By task, name and number.
     spans: HashMap<(u64, String, u64), Vec<(u64, Open)>>,

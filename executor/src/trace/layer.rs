@@ -1,10 +1,11 @@
-//! Lines of a log in the flight recorder: a layer for the crate `tracing` (feature `tracing-layer`).
+//! Lines of a log in the flight recorder: a layer for the crate `tracing` (feature
+//! `tracing-layer`).
 //!
 //! How a line is kept, and what bounds its memory: `recorder/log.rs`.
 //!
-//! The text is made first, outside of everything: `Debug` and `Display` of a user's types run there.
-//! They may log themselves, wait for a lock, or panic. Then the records are written as those of a
-//! mark are. So nothing of the user's runs while a ring is written.
+//! The text is made first, outside of everything: `Debug` and `Display` of a user's types run
+//! there. They may log themselves, wait for a lock, or panic. Then the records are written as those
+//! of a mark are. So nothing of the user's runs while a ring is written.
 
 use std::fmt::{self, Write};
 
