@@ -1,5 +1,5 @@
-//! What a runtime counts, through the facade of the crate [`metrics`](::metrics) (feature
-//! `metrics`).
+//! What a runtime counts, through the facade of the crate
+//! [`metrics`](https://docs.rs/metrics) (feature `metrics`).
 //!
 //! A program that counts by `metrics::counter!` and the like has a recorder: an exporter for
 //! Prometheus, StatsD, OpenTelemetry or another system. A [`Reporter`] gives that recorder the
@@ -61,7 +61,8 @@ const OF_A_P: &str = "p";
 
 const METADATA: Metadata<'_> = Metadata::new("ws", Level::INFO, Some(module_path!()));
 
-/// Reports the numbers of one runtime to the recorder of the crate [`metrics`](::metrics).
+/// Reports the numbers of one runtime to the recorder of the crate
+/// [`metrics`](https://docs.rs/metrics).
 ///
 /// It has what it reported last, since a recorder gets the new observations of a histogram. So a
 /// runtime should have one reporter: two would tell all observations twice. Counters and gauges

@@ -28,10 +28,9 @@ use crate::recorder::log::Line;
 /// `it is priced order=7`. The text is cut at 240 bytes. Spans of `tracing` are not recorded.
 ///
 /// A line takes the room of one other record, and of one more for each 15 bytes of its text. So a
-/// program that logs a lot should filter what the layer gets
-/// ([`with_filter`](tracing_subscriber::Layer::with_filter)), or have more
-/// [memory](crate::runtime::Builder::recorder) for its recorder. A worker waits for no lock here,
-/// and nothing is allocated. Targets are kept as the names of [marks](super::mark) are: 65,535 in a
+/// program that logs a lot should filter what the layer gets (`Layer::with_filter` of
+/// `tracing_subscriber`), or have more [memory](crate::runtime::Builder::recorder) for its
+/// recorder. A worker waits for no lock here, and nothing is allocated. Targets are kept as the names of [marks](super::mark) are: 65,535 in a
 /// process, and lines with later ones have none.
 ///
 /// Outside of a runtime, and at [`Level::Off`](super::Level::Off), it does nothing.
