@@ -22,10 +22,11 @@
 //!
 //! - *Memory is bounded*: there is none but the ring. A line takes the room of as many events as it
 //!   has records, 17 at most.
-//! - *No lock, and no allocation*: the thread of a P writes its own ring, as for any event. A
-//!   thread without a P has the lock of its ring for as long as it copies 272 bytes. The text is
-//!   made before that, on the stack of the thread, since `Display` and `Debug` of a user's types
-//!   are code of the user's.
+//! - *No lock for the text, and no allocation*: the thread of a P writes its own ring, as for any
+//!   event. A thread without a P has the lock of its ring for as long as it copies 272 bytes. The
+//!   text is made before that, on the stack of the thread, since `Display` and `Debug` of a user's
+//!   types are code of the user's. A target has a number as the name of a mark has, so the first
+//!   use of it on a thread takes the lock of `names.rs`.
 //! - *A line and its text are overwritten together*, the oldest first. If its first record is gone,
 //!   the rest of it is passed over. So no line has the text of another one.
 //!

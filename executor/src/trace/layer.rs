@@ -30,14 +30,16 @@ use crate::recorder::log::Line;
 /// A line takes the room of one other record, and of one more for each 15 bytes of its text. So a
 /// program that logs a lot should filter what the layer gets (`Layer::with_filter` of
 /// `tracing_subscriber`), or have more [memory](crate::runtime::Builder::recorder) for its
-/// recorder. A worker waits for no lock here, and nothing is allocated. Targets are kept as the names of [marks](super::mark) are: 65,535 in a
-/// process, and lines with later ones have none.
+/// recorder. Targets are kept as the names of [marks](super::mark) are: 65,535 in a process, and
+/// lines with later ones have none.
+///
+/// A line needs no memory beside the recorder's. A worker takes a lock only for a target that its
+/// thread has not used lately.
 ///
 /// Outside of a runtime, and at [`Level::Off`](super::Level::Off), it does nothing.
 ///
-/// A runtime reports stalls and panics to stderr if no subscriber is there. With this layer there
-/// is one, and it shows nothing to anyone. So have another layer as well, or
-/// [`Reports`](crate::runtime::Reports) on stderr.
+/// A runtime reports stalls and panics on stderr if there is no subscriber. With this layer there is
+/// one, and it shows nothing to anyone. So have a layer beside it that does.
 ///
 /// # Examples
 ///
