@@ -38,8 +38,8 @@ use crate::recorder::log::Line;
 ///
 /// Outside of a runtime, and at [`Level::Off`](super::Level::Off), it does nothing.
 ///
-/// A runtime reports stalls and panics on stderr if there is no subscriber. With this layer there is
-/// one, and it shows nothing to anyone. So have a layer beside it that does.
+/// A runtime reports stalls and panics on stderr if there is no subscriber. With this layer there
+/// is one, and it shows nothing to anyone. So have a layer beside it that does.
 ///
 /// # Examples
 ///
