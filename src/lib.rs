@@ -64,8 +64,14 @@
 //! | `tokio-io` | what asks for tokio's `AsyncRead` and `AsyncWrite`: `ws::tokio_io` |
 //! | `zbus` | zbus: `ws::zbus` |
 //!
-//! Two more features show what the runtime does. `inspect` has `ws::inspect`, a page in the
-//! browser. With `console`, tokio-console shows the tasks.
+//! Four more features show what a runtime does:
+//!
+//! | feature | has |
+//! | --- | --- |
+//! | `console` | tasks for tokio-console |
+//! | `inspect` | `ws::inspect`: a page in the browser |
+//! | `metrics` | `ws::metrics`: the runtime's numbers, for the recorder of the crate `metrics` |
+//! | `tracing-layer` | `ws::trace::Layer`: the lines of the program's log in the flight recorder |
 //!
 //! `docs/porting.md` in the repository says how to come from tokio, async-std and smol, and what
 //! does not work.
@@ -129,6 +135,8 @@ pub mod hyper_util;
 #[cfg(feature = "inspect")]
 pub mod inspect;
 pub mod io;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 pub mod net;
 #[cfg(feature = "parallel")]
 pub mod parallel;

@@ -4,10 +4,15 @@
 //! instruction or two on a cache line that the owner has anyway.
 
 mod durations;
+mod table;
 mod text;
 
 pub(crate) use self::durations::Measured;
-pub use self::{durations::Durations, text::Prometheus};
+pub use self::{
+    durations::Durations,
+    table::{Family, Sample, Value},
+    text::Prometheus,
+};
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A number that one thread writes and others may read.

@@ -24,12 +24,14 @@
 //! The second word of a kind that is about no task is a number. The bits of an id that are left out
 //! are those of the newest id in the process, or one less: no task in the ring is 2^40 spawns old.
 //!
+//! A line of a log has more than one record: see `recorder/log.rs`.
+//!
 //! # How much
 //!
 //! | level | what |
 //! | --- | --- |
 //! | [`Level::Off`] | nothing |
-//! | [`Level::Sparse`], the default | what is rare or long ([`EventKind`]); marks and spans |
+//! | [`Level::Sparse`], the default | what is rare or long ([`EventKind`]); marks, spans and lines of a log |
 //! | [`Level::Full`] | besides, each spawn, wake and poll |
 //!
 //! A place that may record costs one load and one branch at any level ([`Recorder::takes`]). What
@@ -59,6 +61,8 @@
 
 #[cfg(not(ws_loom))]
 mod kinds;
+#[cfg(not(ws_loom))]
+pub(crate) mod log;
 #[cfg(not(ws_loom))]
 mod merged;
 #[cfg(not(ws_loom))]

@@ -4,6 +4,9 @@
 //! tells what is in it, and [`EventKind`] what that can be. A program puts [marks](mark) and
 //! [spans](span) of its own beside that.
 
+#[cfg(feature = "tracing-layer")]
+mod layer;
+
 use std::{
     cell::Cell,
     ptr,
@@ -17,6 +20,8 @@ use crate::{
     sched::{Shared, worker::Worker},
 };
 
+#[cfg(feature = "tracing-layer")]
+pub use self::layer::Layer;
 pub use crate::recorder::{Event, EventKind, Level, RecordedTask, Recording, UnknownLevel};
 pub use crate::sched::snapshots::Snapshots;
 

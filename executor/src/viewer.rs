@@ -1,8 +1,10 @@
-//! What a viewer gets of a runtime: the page of `ws::inspect`. Not a public interface.
+//! What viewers and exporters get of a runtime: the page of `ws::inspect`, and `ws::metrics`. Not a
+//! public interface.
 
 use std::path::Path;
 
 pub use crate::{
+    metrics::{Family, Sample, Value},
     recorder::NewEvents,
     sched::shown::{
         EVENTS_FIELD, Field, Fields, Json, PACKET_FIELD, STALL_FIELDS, ShownStall, TASK_FIELDS,

@@ -93,7 +93,7 @@ impl fmt::Display for NoSnapshot {
 
 impl Snapshot {
     pub(crate) fn read(file: File) -> Result<Self, NoSnapshot> {
-        let page = Page::read(BufReader::with_capacity(1 << 16, &file))?;
+        let page = Page::read(buffered(&file))?;
         let file = Arc::new(file);
         Ok(Self { file, page })
     }
@@ -104,17 +104,26 @@ impl Snapshot {
     }
 }
 
+pub(crate) fn buffered(file: &File) -> impl BufRead {
+    BufReader::with_capacity(1 << 16, file)
+}
+
+/// What is in our packets, with the newest events as one list.
+pub(crate) fn members(trace: impl BufRead) -> Result<Map<String, Value>, NoSnapshot> {
+    let mut ours = Ours::read(trace, EVENTS_MAX)?;
+    let mut members = ours.members()?;
+    let mut events = Vec::new();
+    for list in ours.events {
+        events.extend(parsed(list)?.1);
+    }
+    members.insert("events".to_owned(), events.into());
+    Ok(members)
+}
+
 impl Page {
     fn read(trace: impl BufRead) -> Result<Self, NoSnapshot> {
-        let ours = Ours::read(trace, EVENTS_MAX)?;
-        let json = ours.last.ok_or(NoSnapshot::NothingOfOurs)?;
-        let parsed = serde_json::from_slice(&json).map_err(|error| unknown(&error))?;
-        let Value::Object(mut members) = parsed else {
-            return Err(unknown(&"it is no object"));
-        };
-        if members.get("format").and_then(Value::as_str) != Some("ws-snapshot 2") {
-            return Err(unknown(&"it is of another version of ws"));
-        }
+        let mut ours = Ours::read(trace, EVENTS_MAX)?;
+        let mut members = ours.members()?;
         let whole_since = members["whole_since"].as_u64().unwrap_or(0);
         let tasks = Tasks::new(members.remove("tasks").unwrap_or_default());
         members.insert("live".into(), false.into());
@@ -150,6 +159,14 @@ impl Page {
     }
 }
 
+/// Elements of a list, as a list in JSON and parsed.
+fn parsed(elements: Vec<u8>) -> Result<(String, Vec<Value>), NoSnapshot> {
+    let elements = String::from_utf8(elements).map_err(|error| unknown(&error))?;
+    let list = format!("[{elements}]");
+    let parsed = serde_json::from_str(&list).map_err(|error| unknown(&error))?;
+    Ok((list, parsed))
+}
+
 /// The events as the page gets them: all at once, with a gap at the begin of each P. `lists` are
 /// elements of a list in JSON, in the order of time; `is_part`: older ones are left out.
 fn with_gaps(
@@ -160,9 +177,7 @@ fn with_gaps(
     let mut all = String::new();
     let mut ps = BTreeSet::new();
     for list in lists {
-        let list = String::from_utf8(list).map_err(|error| unknown(&error))?;
-        let list = format!("[{list}]");
-        let parsed: Vec<Value> = serde_json::from_str(&list).map_err(|error| unknown(&error))?;
+        let (list, parsed) = parsed(list)?;
         let first = parsed.first().and_then(|event| event[0].as_u64());
         if all.is_empty() && is_part {
             whole_since = whole_since.max(first.unwrap_or(0));
@@ -275,6 +290,19 @@ struct Ours {
 }
 
 impl Ours {
+    /// What is beside the events.
+    fn members(&mut self) -> Result<Map<String, Value>, NoSnapshot> {
+        let json = self.last.take().ok_or(NoSnapshot::NothingOfOurs)?;
+        let parsed = serde_json::from_slice(&json).map_err(|error| unknown(&error))?;
+        let Value::Object(members) = parsed else {
+            return Err(unknown(&"it is no object"));
+        };
+        if members.get("format").and_then(Value::as_str) != Some("ws-snapshot 2") {
+            return Err(unknown(&"it is of another version of ws"));
+        }
+        Ok(members)
+    }
+
     /// Reads a trace, and keeps at most so many bytes of events.
     fn read(mut trace: impl BufRead, events_max: usize) -> Result<Self, NoSnapshot> {
         let mut ours = Self::default();

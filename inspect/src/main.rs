@@ -7,14 +7,24 @@
 //!
 //! The page is that of `ws::inspect`, and the file is one that `Builder::snapshots` names a folder
 //! for, or that was downloaded from the page.
+//!
+//! With `--firefox` it shows no page, and writes a profile for <https://profiler.firefox.com>.
 #![expect(
     clippy::print_stdout,
     reason = "a program that reports on its standard output"
 )]
 
 mod file;
+mod firefox;
 
-use std::{fmt::Display, fs::File, io, path::PathBuf, process::ExitCode};
+use std::{
+    fmt::Display,
+    fs::File,
+    io,
+    io::Write,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use file::Snapshot;
 use lexopt::{Arg, Parser, ValueExt};
@@ -25,11 +35,13 @@ Shows a snapshot of a ws program in the browser.
   ws-inspect FILE.pftrace
 
   --listen ADDR   address of loopback, and port; port 0 takes a free one [127.0.0.1:0]
+  --firefox OUT   write a profile for https://profiler.firefox.com into this file, and show no page
   --help          this text";
 
 struct Args {
     file: PathBuf,
     listen: String,
+    firefox: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -46,7 +58,11 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match serve(args) {
+    let done = match &args.firefox {
+        Some(out) => convert(&args.file, out),
+        None => serve(args),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             warn(error);
@@ -58,23 +74,51 @@ fn main() -> ExitCode {
 /// Nothing if help was asked for.
 fn parse(mut parser: Parser) -> Result<Option<Args>, lexopt::Error> {
     let mut file = None;
+    let mut firefox = None;
     let mut listen = "127.0.0.1:0".to_owned();
     while let Some(arg) = parser.next()? {
         match arg {
             Arg::Long("listen") => listen = parser.value()?.string()?,
+            Arg::Long("firefox") => firefox = Some(parser.value()?.into()),
             Arg::Long("help") | Arg::Short('h') => return Ok(None),
             Arg::Value(path) if file.is_none() => file = Some(path.into()),
             other => return Err(other.unexpected()),
         }
     }
     let file = file.ok_or("a file is missing: a snapshot, which ends in .pftrace")?;
-    Ok(Some(Args { file, listen }))
+    Ok(Some(Args {
+        file,
+        listen,
+        firefox,
+    }))
+}
+
+/// An error of a file.
+fn of_file(path: &Path) -> impl Fn(&dyn Display) -> io::Error {
+    move |error| io::Error::other(format!("{}: {error}", path.display()))
+}
+
+/// Writes the snapshot as a profile.
+fn convert(file: &Path, out: &Path) -> io::Result<()> {
+    let fault = of_file(file);
+    let opened = File::open(file).map_err(|error| fault(&error))?;
+    let members = file::members(file::buffered(&opened)).map_err(|error| fault(&error))?;
+    let fault = of_file(out);
+    let create = File::create(out).map_err(|error| fault(&error))?;
+    let mut writer = io::BufWriter::new(create);
+    serde_json::to_writer(&mut writer, &firefox::profile(&members)).map_err(|it| fault(&it))?;
+    writer.flush().map_err(|error| fault(&error))?;
+    println!(
+        "{} is written: open it at https://profiler.firefox.com",
+        out.display()
+    );
+    Ok(())
 }
 
 /// Serves until the process is ended.
 fn serve(args: Args) -> io::Result<()> {
     let path = args.file.display();
-    let fault = |error: &dyn Display| io::Error::other(format!("{path}: {error}"));
+    let fault = of_file(&args.file);
     let file = File::open(&args.file).map_err(|error| fault(&error))?;
     let snapshot = Snapshot::read(file).map_err(|error| fault(&error))?;
     if snapshot.is_part() {

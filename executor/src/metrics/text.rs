@@ -2,147 +2,10 @@
 
 use std::fmt;
 
-use super::{Durations, Metrics, ProcessorMetrics};
-
-/// A number of `T`: its name, what it is, and whether it only grows.
-struct Number<T: 'static> {
-    name: &'static str,
-    help: &'static str,
-    grows: bool,
-    value: fn(&T) -> u64,
-}
-
-const fn counter<T>(name: &'static str, help: &'static str, value: fn(&T) -> u64) -> Number<T> {
-    Number {
-        name,
-        help,
-        grows: true,
-        value,
-    }
-}
-
-const fn gauge<T>(name: &'static str, help: &'static str, value: fn(&T) -> u64) -> Number<T> {
-    Number {
-        name,
-        help,
-        grows: false,
-        value,
-    }
-}
-
-const OF_PROCESSORS: &[Number<ProcessorMetrics>] = &[
-    counter("polls", "Polls of tasks.", |p| p.polls),
-    counter("spawned", "Tasks spawned here.", |p| p.spawned),
-    counter("completed", "Tasks that ended here.", |p| p.completed),
-    counter("searches", "Looks at the queues of others.", |p| p.searches),
-    counter("steals", "Steals that brought something.", |p| p.steals),
-    counter("stolen", "Tasks that came by a steal.", |p| p.stolen),
-    counter(
-        "overflows",
-        "Times that half of the local queue went to the global one.",
-        |p| p.overflows,
-    ),
-    counter("global", "Tasks taken from the global queue.", |p| p.global),
-    counter(
-        "ordered",
-        "Tasks with a priority taken from a queue.",
-        |p| p.ordered,
-    ),
-    counter("parks", "Times that its thread went to sleep.", |p| p.parks),
-    counter("wakeups", "Times that it woke another thread.", |p| {
-        p.wakeups
-    }),
-    counter("netpolls", "Looks at the netpoll.", |p| p.netpolls),
-    counter("timers", "Timers fired.", |p| p.timers),
-    gauge("local_queue", "Tasks in the local queue.", |p| {
-        p.local_queue as u64
-    }),
-    gauge("own_ordered_queue", "Tasks in its ordered queue.", |p| {
-        p.ordered_queue as u64
-    }),
-];
-
-const OF_RUNTIME: &[Number<Metrics>] = &[
-    gauge(
-        "workers",
-        "Threads that may run tasks at the same time.",
-        |m| m.workers as u64,
-    ),
-    gauge(
-        "free_permits",
-        "Permits that no thread holds; 0 if all workers are busy.",
-        |m| m.free_permits as u64,
-    ),
-    gauge(
-        "threads",
-        "Threads of the runtime, running or parked.",
-        |m| m.threads as u64,
-    ),
-    gauge("spinning", "Threads that search for work.", |m| {
-        m.spinning as u64
-    }),
-    gauge("live_tasks", "Tasks that are alive.", |m| {
-        m.live_tasks as u64
-    }),
-    gauge("global_queue", "Tasks in the global queue.", |m| {
-        m.global_queue as u64
-    }),
-    gauge(
-        "ordered_queue",
-        "Tasks with a priority in the queue that all share.",
-        |m| m.ordered_queue as u64,
-    ),
-    counter(
-        "threads_refused",
-        "Times that a thread was wanted and could not be had.",
-        |m| m.threads_refused,
-    ),
-    counter("monitor_looks", "Looks of the monitor.", |m| {
-        m.monitor_looks
-    }),
-    counter(
-        "accepts_delayed",
-        "Times that an accept waited, for the system had no room.",
-        |m| m.accepts_delayed,
-    ),
-];
-
-/// The histograms: a name, what it is, and where.
-type Histogram = (&'static str, &'static str, fn(&Metrics) -> &Durations);
-
-const HISTOGRAMS: &[Histogram] = &[
-    ("poll", "How long polls took, of a sample.", |m| {
-        &m.poll_time
-    }),
-    (
-        "wake_to_poll",
-        "How long tasks waited from a wake to the poll, of a sample.",
-        |m| &m.wake_to_poll,
-    ),
-    (
-        "steal_to_poll",
-        "How long it took from a steal to the poll of what was stolen.",
-        |m| &m.steal_to_poll,
-    ),
-];
-
-impl Metrics {
-    /// All counters of the runtime, by their names.
-    pub(crate) fn numbers(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        OF_RUNTIME
-            .iter()
-            .map(|number| (number.name, (number.value)(self)))
-    }
-}
-
-impl ProcessorMetrics {
-    /// All counters of the P, by their names.
-    pub(crate) fn numbers(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        OF_PROCESSORS
-            .iter()
-            .map(|number| (number.name, (number.value)(self)))
-    }
-}
+use super::{
+    Durations, Metrics, ProcessorMetrics,
+    table::{HISTOGRAMS, Number, OF_PROCESSORS, OF_RUNTIME, histogram_family},
+};
 
 /// The numbers of the runtime, its histograms, and a table with a row for each P.
 ///
@@ -153,11 +16,7 @@ impl ProcessorMetrics {
 /// ```
 impl fmt::Display for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut separator = "";
-        for number in OF_RUNTIME {
-            write!(f, "{separator}{} {}", number.name, (number.value)(self))?;
-            separator = ", ";
-        }
+        numbers(f, OF_RUNTIME, self)?;
         for (name, _, durations) in HISTOGRAMS {
             write!(f, "\n{name}: {}", durations(self))?;
         }
@@ -174,6 +33,28 @@ impl fmt::Display for Metrics {
         }
         Ok(())
     }
+}
+
+/// The numbers of one P, by their names.
+///
+/// ```
+/// let processor = ws::runtime::ProcessorMetrics::default();
+/// assert!(processor.to_string().starts_with("polls 0, spawned 0, "));
+/// ```
+impl fmt::Display for ProcessorMetrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        numbers(f, OF_PROCESSORS, self)
+    }
+}
+
+/// Names and values, with commas between them.
+fn numbers<T>(f: &mut fmt::Formatter<'_>, numbers: &[Number<T>], of: &T) -> fmt::Result {
+    let mut separator = "";
+    for number in numbers {
+        write!(f, "{separator}{} {}", number.name, (number.value)(of))?;
+        separator = ", ";
+    }
+    Ok(())
 }
 
 /// [`Metrics`] in the text format of Prometheus; see [`Metrics::prometheus`].
@@ -251,17 +132,9 @@ impl<'a> Prometheus<'a> {
 }
 
 /// The name of a family of samples, and the two lines before them.
-fn family(
-    f: &mut fmt::Formatter<'_>,
-    name: &str,
-    help: &str,
-    grows: bool,
-) -> Result<String, fmt::Error> {
-    let (name, kind) = if grows {
-        (format!("ws_{name}_total"), "counter")
-    } else {
-        (format!("ws_{name}"), "gauge")
-    };
+fn family<T>(f: &mut fmt::Formatter<'_>, number: &Number<T>) -> Result<String, fmt::Error> {
+    let (name, help) = (number.family(), number.help);
+    let kind = if number.grows { "counter" } else { "gauge" };
     write!(f, "# HELP {name} {help}\n# TYPE {name} {kind}\n")?;
     Ok(name)
 }
@@ -298,21 +171,21 @@ fn in_braces(labels: &str) -> String {
 impl fmt::Display for Prometheus<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for number in OF_RUNTIME {
-            let name = family(f, number.name, number.help, number.grows)?;
+            let name = family(f, number)?;
             for (metrics, labels) in &self.runtimes {
                 let labels = in_braces(labels);
                 writeln!(f, "{name}{labels} {}", (number.value)(metrics))?;
             }
         }
         for (name, help, durations) in HISTOGRAMS {
-            let name = format!("ws_{name}_seconds");
+            let name = histogram_family(name);
             write!(f, "# HELP {name} {help}\n# TYPE {name} histogram\n")?;
             for (metrics, labels) in &self.runtimes {
                 histogram(f, &name, labels, durations(metrics))?;
             }
         }
         for number in OF_PROCESSORS {
-            let name = family(f, number.name, number.help, number.grows)?;
+            let name = family(f, number)?;
             for (metrics, labels) in &self.runtimes {
                 for (index, processor) in metrics.processors.iter().enumerate() {
                     let value = (number.value)(processor);
@@ -327,6 +200,7 @@ impl fmt::Display for Prometheus<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::Value;
 
     fn metrics() -> Metrics {
         // All numbers differ.
@@ -429,6 +303,56 @@ mod tests {
                 .all(|row| columns(row) == columns(lines[4]))
         );
         assert!(lines[5].starts_with("0      12345678901  "));
+    }
+
+    // Fails if an exporter is given another name, help or value than the page of Prometheus has, or
+    // if a family is left out.
+    #[test]
+    fn exporters_get_the_same_numbers() {
+        let metrics = metrics();
+        let text = metrics.prometheus().to_string();
+        let mut lines = text.lines().filter(|line| !line.contains("_bucket{"));
+        for family in metrics.families() {
+            let name = family.name;
+            let help = format!("# HELP {name} {}", family.help);
+            assert_eq!(lines.next(), Some(&*help));
+            let kind = match family.samples[0].value {
+                Value::Counter(_) => "counter",
+                Value::Gauge(_) => "gauge",
+                Value::Histogram(_) => "histogram",
+            };
+            assert_eq!(lines.next(), Some(&*format!("# TYPE {name} {kind}")));
+            for sample in family.samples {
+                let labels = sample.processor.map(|index| format!("{{p=\"{index}\"}}"));
+                let labels = labels.unwrap_or_default();
+                match sample.value {
+                    Value::Counter(value) | Value::Gauge(value) => {
+                        assert_eq!(lines.next(), Some(&*format!("{name}{labels} {value}")));
+                    }
+                    Value::Histogram(durations) => {
+                        let sum = durations.sum().as_secs_f64();
+                        assert_eq!(lines.next(), Some(&*format!("{name}_sum {sum}")));
+                        let count = format!("{name}_count {}", durations.count());
+                        assert_eq!(lines.next(), Some(&*count));
+                    }
+                }
+            }
+        }
+        assert_eq!(lines.next(), None);
+    }
+
+    #[test]
+    fn a_row_has_all_numbers() {
+        let text = metrics().processors[0].to_string();
+        assert!(
+            text.starts_with("polls 12345678901, spawned 101, "),
+            "{text}"
+        );
+        assert!(
+            text.ends_with(", local_queue 3, own_ordered_queue 113"),
+            "{text}"
+        );
+        assert_eq!(text.matches(", ").count(), OF_PROCESSORS.len() - 1);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::{names, perfetto, ticks::Scale};
+use super::{log, names, perfetto, ticks::Scale};
 use crate::cell::{Header, Id};
 
 /// How much of what the scheduler does is recorded.
@@ -32,6 +32,23 @@ pub enum Level {
     Sparse,
     /// Besides, each spawn, each wake and each poll.
     Full,
+}
+
+/// As in `WS_RECORD`: what [`FromStr`] takes.
+///
+/// ```
+/// use ws::trace::Level;
+///
+/// assert_eq!(Level::Sparse.to_string(), "sparse");
+/// ```
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Off => "off",
+            Self::Sparse => "sparse",
+            Self::Full => "full",
+        })
+    }
 }
 
 impl FromStr for Level {
@@ -69,6 +86,8 @@ enum About {
     Counted,
     /// A task, the number of a name, and a count.
     Named,
+    /// A line of a log: a task, the number of its target, its level and how long its text is.
+    Line,
     Number,
 }
 
@@ -214,6 +233,10 @@ kinds! {
         SpanBegin: Sparse, Named;
         /// The [`span`](crate::trace::span) with that name and number has ended.
         SpanEnd: Sparse, Named;
+        /// A line of a log, with its [text](Event::text). The name is its target. The number is its
+        /// level: 1 is an error, 2 a warning, 3 an information, 4 is for debugging, and 5 a trace.
+        /// `ws::trace::Layer` records it, with the feature `tracing-layer`.
+        Log: Sparse, Line;
     }
 }
 
@@ -224,7 +247,7 @@ impl fmt::Display for EventKind {
 }
 
 /// What the scheduler did at one moment; a part of a [`Recording`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Event {
     /// When, since the runtime was built.
@@ -235,8 +258,10 @@ pub struct Event {
     pub kind: EventKind,
     /// Which task, if it is about one.
     pub task: Option<Id>,
-    /// The name of a mark or a span.
+    /// The name of a mark or a span; the target of a line of a log.
     pub name: Option<&'static str>,
+    /// The text of a line of a log: its message and its fields.
+    pub text: Option<Box<str>>,
     /// More about it; see [`EventKind`].
     pub number: u64,
 }
@@ -249,8 +274,14 @@ impl fmt::Display for Event {
             None => f.write_str("no P  ")?,
         }
         write!(f, "  {}", self.kind)?;
+        if self.kind == EventKind::Log {
+            write!(f, " {}", log::level_name(self.number))?;
+        }
         if let Some(name) = self.name {
             write!(f, " {name:?}")?;
+        }
+        if let Some(text) = &self.text {
+            write!(f, " {text:?}")?;
         }
         if let Some(task) = self.task {
             write!(f, " task {task}")?;
@@ -294,6 +325,24 @@ pub struct RecordedTask {
     pub location: &'static Location<'static>,
 }
 
+/// Its name, and where it was spawned.
+///
+/// ```
+/// # let runtime = ws::runtime::Runtime::new().unwrap();
+/// let task = ws::task::Builder::new().name("waits");
+/// let id = task.spawn_on(std::future::pending::<()>(), runtime.handle()).id();
+/// let recording = runtime.handle().recording();
+/// assert!(recording.tasks[&id].to_string().starts_with("\"waits\", spawned at "));
+/// ```
+impl fmt::Display for RecordedTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = &self.name {
+            write!(f, "{name:?}, ")?;
+        }
+        write!(f, "spawned at {}", self.location)
+    }
+}
+
 /// What the scheduler did last; see [`Handle::recording`](crate::runtime::Handle::recording).
 ///
 /// Shown as text it has a line for each event. [`write_perfetto`](Self::write_perfetto) makes a
@@ -303,7 +352,8 @@ pub struct RecordedTask {
 pub struct Recording {
     /// In the order of time.
     pub events: Vec<Event>,
-    /// How many older events were overwritten.
+    /// How many older events were overwritten. The text of a line of a log counts as an event for
+    /// each 15 bytes.
     pub overwritten: u64,
     /// From this time on, since the runtime was built, none was overwritten.
     pub whole_since: Duration,
@@ -374,9 +424,11 @@ impl Subject for () {
     }
 }
 
-const ID_BITS: u32 = 40;
+/// The bits of a task's id that a record has.
+pub(super) const ID_BITS: u32 = 40;
 const ID_MASK: u64 = (1 << ID_BITS) - 1;
-const KIND_BITS: u32 = 8;
+/// The bits of a kind.
+pub(super) const KIND_BITS: u32 = 8;
 const TICKS_MASK: u64 = u64::MAX >> KIND_BITS;
 
 /// The two words of a record; see the head of `recorder.rs`.
@@ -384,7 +436,7 @@ const TICKS_MASK: u64 = u64::MAX >> KIND_BITS;
 pub(super) fn encode(ticks: u64, kind: EventKind, task: u64, number: u64) -> [u64; 2] {
     let about = match kind.about() {
         About::Number => number,
-        About::Task | About::Counted | About::Named => {
+        About::Task | About::Counted | About::Named | About::Line => {
             let (of_p, count) = match kind.about() {
                 About::Task => (number, 0),
                 _ => (number >> 32, number & u64::from(u32::MAX)),
@@ -411,8 +463,48 @@ pub(super) fn age([when, _]: [u64; 2], newest: &Newest) -> u64 {
     newest.ticks.wrapping_sub(when >> KIND_BITS) & TICKS_MASK
 }
 
-/// The event of a record.
-pub(super) fn decode(words: [u64; 2], processor: Option<usize>, newest: &Newest) -> Event {
+/// The event of the first of these records, which is no text. That of a line of a log has the text
+/// behind it.
+pub(super) fn decode(records: &[[u64; 2]], processor: Option<usize>, newest: &Newest) -> Event {
+    let mut event = decode_first(records[0], processor, newest);
+    if event.kind == EventKind::Log {
+        let (level, length) = log::of_number(event.number);
+        let text = records[1..].get(..length);
+        event.number = level;
+        event.text = text.filter(|text| !text.is_empty()).map(log::text);
+    }
+    event
+}
+
+/// How many records more than these belong to the one that is the first.
+pub(super) fn missing(records: &[[u64; 2]], newest: &Newest) -> usize {
+    let event = decode_first(records[0], None, newest);
+    if event.kind == EventKind::Log {
+        log::of_number(event.number)
+            .1
+            .saturating_sub(records.len() - 1)
+    } else {
+        0
+    }
+}
+
+/// The events of records, which are in their order. Of a line of a log whose first records are
+/// gone there is none.
+pub(super) fn decode_all(
+    records: &[[u64; 2]],
+    processor: Option<usize>,
+    newest: &Newest,
+) -> impl Iterator<Item = Event> {
+    let mut places = 0..records.len();
+    std::iter::from_fn(move || {
+        let first = places.find(|&at| !log::is_text(&records[at]))?;
+        Some(decode(&records[first..], processor, newest))
+    })
+}
+
+/// The event of a record that is no text. The number of a line of a log has the length of its text
+/// as well.
+fn decode_first(words: [u64; 2], processor: Option<usize>, newest: &Newest) -> Event {
     let [when, about] = words;
     let kind = KINDS[(when & ((1 << KIND_BITS) - 1)) as usize];
     // The bits that had no room are those of the newest, or one less.
@@ -430,7 +522,7 @@ pub(super) fn decode(words: [u64; 2], processor: Option<usize>, newest: &Newest)
         About::Number => (None, about, None),
         About::Task => (task(), of_p, None),
         About::Counted => (task(), of_p << 32 | count, None),
-        About::Named => (task(), count, names::name(of_p)),
+        About::Named | About::Line => (task(), count, names::name(of_p)),
     };
     Event {
         time: Duration::from_nanos(newest.scale.ns(ticks)),
@@ -438,6 +530,7 @@ pub(super) fn decode(words: [u64; 2], processor: Option<usize>, newest: &Newest)
         kind,
         task,
         name,
+        text: None,
         number,
     }
 }
@@ -455,14 +548,22 @@ mod tests {
             kind: EventKind::Steal,
             task: Some(Id::new(9)),
             name: None,
+            text: None,
             number: 1 << 32 | 5,
         };
         assert_eq!(EventKind::Steal.to_string(), "Steal");
         let line = "          17 ns  P 3     Steal task 9, 5 from P 1";
-        assert_eq!(
-            (event.to_string().as_str(), String::from(event).as_str()),
-            (line, line)
-        );
+        assert_eq!(event.to_string(), line);
+        assert_eq!(String::from(event.clone()), line);
+        let log = Event {
+            kind: EventKind::Log,
+            name: Some("orders"),
+            text: Some("a \"b\"".into()),
+            number: 2,
+            ..event.clone()
+        };
+        let of_log = r#"          17 ns  P 3     Log WARN "orders" "a \"b\"" task 9"#;
+        assert_eq!(log.to_string(), of_log);
         let recording = Recording {
             events: vec![event],
             overwritten: 2,
@@ -476,7 +577,9 @@ mod tests {
 
     #[test]
     fn a_level_has_a_name() {
-        assert_eq!("full".parse(), Ok(Level::Full));
+        for level in [Level::Off, Level::Sparse, Level::Full] {
+            assert_eq!(level.to_string().parse(), Ok(level));
+        }
         let error = "Full".parse::<Level>().unwrap_err().to_string();
         assert!(error.contains("`sparse`"), "{error}");
     }
@@ -498,18 +601,23 @@ mod tests {
                     About::Counted => 0xffff << 32 | 128,
                     About::Task => 0xffff,
                     About::Named => name << 32 | 200,
+                    About::Line => name << 32 | 4,
                     About::Number => u64::MAX,
                 };
                 let words = encode(ticks, kind, task, number);
-                let event = decode(words, Some(3), &newest);
+                let event = decode(&[words], Some(3), &newest);
                 let expected = Event {
                     time: Duration::from_nanos(ticks),
                     processor: Some(3),
                     kind,
                     task: (kind.about() != About::Number).then_some(Id::new(task)),
-                    name: (kind.about() == About::Named).then_some("a name"),
+                    name: [About::Named, About::Line]
+                        .contains(&kind.about())
+                        .then_some("a name"),
+                    text: None,
                     number: match kind.about() {
                         About::Named => 200,
+                        About::Line => 4,
                         _ => number,
                     },
                 };

@@ -15,12 +15,13 @@
 //!
 //! The time of a poll's end may be earlier than that of the record before it: the clock is read
 //! before the task is settled. So a part is sorted. At the border of two parts, two neighbours may
-//! be the wrong way round.
+//! be the wrong way round. A line of a log and its text (`log.rs`) are in one part.
 
 use std::{cmp::Reverse, collections::BinaryHeap, time::Duration, vec};
 
 use super::{
-    kinds::{Event, Newest, age, decode},
+    kinds::{Event, Newest, age, decode, missing},
+    log::is_text,
     ring::{Ring, Words},
 };
 
@@ -45,7 +46,10 @@ struct Source<'a> {
     /// The number of the first record that was not copied yet, and of the first that is not wanted.
     next: u64,
     end: u64,
-    copied: vec::IntoIter<Words>,
+    copied: Vec<Words>,
+    /// Where the next ones of these are, in the order of time: of a line of a log, the first
+    /// record.
+    places: vec::IntoIter<u32>,
     head: Option<Event>,
 }
 
@@ -63,7 +67,8 @@ impl<'a> Merged<'a> {
                 processor,
                 next: 0,
                 end: ring.written(),
-                copied: Vec::new().into_iter(),
+                copied: Vec::new(),
+                places: Vec::new().into_iter(),
                 head: None,
             })
             .collect();
@@ -93,29 +98,54 @@ impl<'a> Merged<'a> {
     /// Goes on to the next event of a ring.
     fn step(&mut self, at: usize) {
         let source = &mut self.rings[at];
-        let mut words = source.copied.next();
+        let mut place = source.places.next();
         let mut is_gap = false;
-        while words.is_none() && source.next < source.end {
+        while place.is_none() && source.next < source.end {
             let from = source.next.max(source.ring.oldest());
             let until = from.saturating_add(self.part).min(source.end);
-            let mut reading = source.ring.read_between(from, until);
+            let reading = source.ring.read_between(from, until);
             let lost = reading.overwritten - source.next;
             is_gap |= lost > 0;
             self.overwritten += lost;
-            source.next = reading.overwritten + reading.records.len() as u64;
-            reading
-                .records
-                .sort_by_key(|words| Reverse(age(*words, &self.newest)));
-            source.copied = reading.records.into_iter();
-            words = source.copied.next();
+            source.copied = reading.records;
+            if until < source.end {
+                source.leave_half_a_line(&self.newest);
+            }
+            source.next = reading.overwritten + source.copied.len() as u64;
+            source.sort(&self.newest);
+            place = source.places.next();
         }
-        source.head = words.map(|words| decode(words, source.processor, &self.newest));
+        source.head = place.map(|place| {
+            let records = &source.copied[place as usize..];
+            decode(records, source.processor, &self.newest)
+        });
         if let Some(event) = &source.head {
             if is_gap {
                 self.whole_since = self.whole_since.max(event.time);
             }
             self.heads.push(Reverse((event.time, at)));
         }
+    }
+}
+
+impl Source<'_> {
+    /// Leaves a line of a log that is not whole for the next part.
+    fn leave_half_a_line(&mut self, newest: &Newest) {
+        let last = self.copied.iter().rposition(|words| !is_text(words));
+        if let Some(last) = last.filter(|&last| last > 0)
+            && missing(&self.copied[last..], newest) > 0
+        {
+            self.copied.truncate(last);
+        }
+    }
+
+    /// Puts the events of a part into the order of time.
+    fn sort(&mut self, newest: &Newest) {
+        let copied = &self.copied;
+        let first = |&place: &u32| !is_text(&copied[place as usize]);
+        let mut places: Vec<u32> = (0..copied.len() as u32).filter(first).collect();
+        places.sort_by_key(|&place| Reverse(age(copied[place as usize], newest)));
+        self.places = places.into_iter();
     }
 }
 

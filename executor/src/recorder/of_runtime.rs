@@ -5,8 +5,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+#[cfg(any(test, feature = "tracing-layer"))]
+use super::log::Line;
 use super::{
-    kinds::{Event, EventKind, Level, Newest, decode, encode},
+    kinds::{Event, EventKind, Level, Newest, decode_all, encode},
     merged::Merged,
     ring::{PIECE, RECORD, Ring},
     ticks::Ticks,
@@ -143,6 +145,20 @@ impl Recorder {
         self.write_at(ring, self.ticks(clock), kind, task, number);
     }
 
+    /// Writes a line of a log on the thread of a P.
+    #[cfg(any(test, feature = "tracing-layer"))]
+    pub(crate) fn write_line(&self, ring: &Ring, clock: &Clock, task: u64, line: &Line) {
+        let head = encode(self.ticks(clock), EventKind::Log, task, line.number());
+        line.with_records(head, |records| ring.write_together(records));
+    }
+
+    /// The same on another thread.
+    #[cfg(any(test, feature = "tracing-layer"))]
+    pub(crate) fn write_line_elsewhere(&self, clock: &Clock, task: u64, line: &Line) {
+        let _writes = self.elsewhere.writes.lock();
+        self.write_line(&self.elsewhere.ring, clock, task, line);
+    }
+
     /// Writes what happened on the thread of a P, at so many ticks.
     pub(crate) fn write_at(
         &self,
@@ -222,9 +238,8 @@ impl Recorder {
             }
             let reading = ring.read_since(cursor[at], most);
             let first = new.events.len();
-            let records = reading.records.iter();
             new.events
-                .extend(records.map(|words| decode(*words, processor, &newest)));
+                .extend(decode_all(&reading.records, processor, &newest));
             if reading.overwritten > cursor[at]
                 && let Some(event) = new.events.get(first)
             {

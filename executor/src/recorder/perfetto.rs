@@ -6,10 +6,11 @@
 //! | --- | --- |
 //! | one for each P | slices: polls, sleeps, blocking calls. Moments: what else its thread did |
 //! | *long polls* of a P | a slice for each, from when the monitor saw it first |
-//! | one for each task with a mark or a span | its marks |
+//! | one for each task with a mark, a span or a line of a log | its marks and lines |
 //! | at level full, one for each task with a name | its polls, and its marks |
 //! | *spans* of a task | a slice for each span |
 //! | *no worker* | what happened on other threads |
+//! | both that of the P and that of the task | a line of a log, under its text |
 //! | counters | lengths of the queues, blocking calls, sockets that came at once |
 //!
 //! An arrow goes to a poll from the wake before it, or from the spawn. There is none from a moment
@@ -48,7 +49,7 @@ pub(crate) use self::packets::{Known, program};
 
 use std::{
     collections::{BTreeMap, HashMap},
-    io,
+    io, iter,
     time::Duration,
 };
 
@@ -56,7 +57,10 @@ use self::{
     packets::{Entry, Flow, Packets, Track, Type},
     recent::Recent,
 };
-use super::kinds::{Event, EventKind, Recording};
+use super::{
+    kinds::{Event, EventKind, Recording},
+    log,
+};
 use crate::cell::Id;
 
 /// The most that is open on the track of a P. What is older has lost its end. Guessed: more than
@@ -194,6 +198,7 @@ impl<W: io::Write> Writer<'_, W> {
                 self.moment(event, track, None)
             }
             Kind::Mark => self.moment(event, event.task.map_or(track, Track::Task), None),
+            Kind::Log => self.line(event, track),
             Kind::SpanBegin => self.span_begins(event),
             Kind::SpanEnd => self.span_ends(event),
             _ => self.moment(event, track, None),
@@ -209,6 +214,7 @@ impl<W: io::Write> Writer<'_, W> {
             name: None,
             category: "",
             beside: &[],
+            texts: &[],
             flow: None,
             value: None,
         })
@@ -243,9 +249,31 @@ impl<W: io::Write> Writer<'_, W> {
                 "scheduler"
             },
             beside: &beside,
+            texts: &[],
             flow,
             value: None,
         })
+    }
+
+    /// A line of a log: on the track of the thread, and on that of its task.
+    fn line(&mut self, event: &Event, track: Track) -> io::Result<()> {
+        let task = event.task.map(|task| ("task", task.as_u64()));
+        let target = event.name.unwrap_or("log");
+        let of_task = event.task.map(Track::Task);
+        for track in iter::once(track).chain(of_task) {
+            self.packets.event(&Entry {
+                time: event.time,
+                track,
+                kind: Type::Moment,
+                name: Some(event.text.as_deref().unwrap_or(target)),
+                category: "log",
+                beside: task.as_slice(),
+                texts: &[("level", log::level_name(event.number)), ("target", target)],
+                flow: None,
+                value: None,
+            })?;
+        }
+        Ok(())
     }
 
     fn count(&mut self, event: &Event, name: &'static str, value: u64) -> io::Result<()> {
@@ -256,6 +284,7 @@ impl<W: io::Write> Writer<'_, W> {
             name: None,
             category: "",
             beside: &[],
+            texts: &[],
             flow: None,
             value: Some(value),
         })
@@ -286,6 +315,7 @@ impl<W: io::Write> Writer<'_, W> {
             name: Some(name),
             category: "scheduler",
             beside: task.as_slice(),
+            texts: &[],
             flow: arrow.map(Flow::Ends),
             value: None,
         };
@@ -369,6 +399,7 @@ impl<W: io::Write> Writer<'_, W> {
             name: Some(name.as_deref().unwrap_or("poll")),
             category: "scheduler",
             beside: task.as_slice(),
+            texts: &[],
             flow: None,
             value: None,
         })
@@ -383,7 +414,7 @@ impl<W: io::Write> Writer<'_, W> {
         *ended = time.max(*ended);
         let ended = Event {
             time: *ended,
-            ..*event
+            ..event.clone()
         };
         self.write(&ended, Track::LongPolls(index), Type::End)
     }
@@ -403,6 +434,7 @@ impl<W: io::Write> Writer<'_, W> {
             name: Some(event.name.unwrap_or("span")),
             category: "span",
             beside: &[],
+            texts: &[],
             flow: None,
             value: None,
         })

@@ -7,9 +7,9 @@
 //!
 //! | the writer | a reader |
 //! | --- | --- |
-//! | 1. one more is begun; fence (release) | 1. reads how many were written (acquire) |
+//! | 1. the records are begun; fence (release) | 1. reads how many were written (acquire) |
 //! | 2. the words | 2. copies the words; fence (acquire) |
-//! | 3. one more is written (release) | 3. reads how many were begun: what these have overwritten is thrown away |
+//! | 3. the records are written (release) | 3. reads how many were begun: what these have overwritten is thrown away |
 //!
 //! *Invariant*: a record of a [`Reading`] is the one of its number, and whole. If a copy has a word
 //! of a later record, that was begun before its words were stored. The fences pair, so the reader
@@ -18,6 +18,10 @@
 //! is nothing undefined.
 //!
 //! A reader never waits. One that is overtaken by a whole ring gets less.
+//!
+//! *Records that belong together*, such as a line of a log and its text, are begun at once and
+//! written at once. So a reader gets all of them or none. They may lose their first ones to later
+//! records, and no others: what is overwritten is always the oldest.
 //!
 //! # Memory
 //!
@@ -94,19 +98,29 @@ impl Ring {
     }
 
     /// Writes a record; by one thread at a time.
+    #[inline]
     pub(crate) fn write(&self, words: Words) {
+        self.write_together(&[words]);
+    }
+
+    /// Writes records that belong together; by one thread at a time.
+    #[inline(always)]
+    pub(crate) fn write_together(&self, records: &[Words]) {
         let number = self.written.load(Relaxed);
-        let (piece, at) = self.place(number);
-        let piece = piece.get_or_init(|| (0..self.piece).map(|_| Slot::default()).collect());
-        self.begun.store(number + 1, Relaxed);
-        // Ordering: Release, pairs with the fence in `read`: a reader that sees a word of this
-        // record sees that it was begun.
+        let after = number + records.len() as u64;
+        self.begun.store(after, Relaxed);
+        // Ordering: Release, pairs with the fence in `read`: a reader that sees a word of these
+        // records sees that they were begun.
         fence(Release);
-        for (slot, word) in piece[at].0.iter().zip(words) {
-            slot.store(word, Relaxed);
+        for (number, words) in (number..).zip(records) {
+            let (piece, at) = self.place(number);
+            let piece = piece.get_or_init(|| (0..self.piece).map(|_| Slot::default()).collect());
+            for (slot, word) in piece[at].0.iter().zip(words) {
+                slot.store(*word, Relaxed);
+            }
         }
         // Ordering: Release, pairs with the load in `read`: the words are there.
-        self.written.store(number + 1, Release);
+        self.written.store(after, Release);
     }
 
     /// How many records were written.
@@ -147,7 +161,7 @@ impl Ring {
             })
         };
         let mut records: Vec<_> = (first..end).map(copy).collect();
-        // Ordering: Acquire: see `write`.
+        // Ordering: Acquire: see `write_together`.
         fence(Acquire);
         let kept_from = self.begun.load(Relaxed).saturating_sub(self.capacity());
         let torn = kept_from.saturating_sub(first).min(records.len() as u64);
@@ -227,6 +241,23 @@ mod tests {
         let reading = ring.read();
         assert_eq!((taken(), reading.records.len()), (2, 2 * PIECE));
         assert_eq!(reading.records[0], [PIECE as u64; 2]);
+    }
+
+    // Fails if records that belong together are read in part, other than without the first ones.
+    #[test]
+    fn records_that_belong_together_are_written_at_once() {
+        let ring = Ring::new(4);
+        ring.write_together(&[[0, 0], [1, 1], [2, 2]]);
+        assert_eq!(ring.read().records, [[0, 0], [1, 1], [2, 2]]);
+        ring.write_together(&[[3, 3], [4, 4]]);
+        let reading = ring.read();
+        assert_eq!(reading.records, [[1, 1], [2, 2], [3, 3], [4, 4]]);
+        // More than there is room for: the last ones stay.
+        let many: Vec<_> = (5..15).map(|n| [n, n]).collect();
+        ring.write_together(&many);
+        let reading = ring.read();
+        assert_eq!(reading.records, many[6..]);
+        assert_eq!(reading.overwritten, 11);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 
 use super::{Shared, Worker, inject::newest_id, processor::Peer};
+#[cfg(feature = "tracing-layer")]
+use crate::recorder::log::Line;
 use crate::{
     cell::{Header, Id, Outcome, Task},
     recorder::{
@@ -48,6 +50,14 @@ impl Worker {
         self.recorder()
             .write(&self.peer().ring, clock, kind, task, number);
     }
+
+    /// Writes a line of a log.
+    #[cfg(feature = "tracing-layer")]
+    pub(crate) fn write_line(&self, task: u64, line: &Line) {
+        let clock = self.shared().time.clock();
+        self.recorder()
+            .write_line(&self.peer().ring, clock, task, line);
+    }
 }
 
 impl Shared {
@@ -83,6 +93,13 @@ impl Shared {
     pub(crate) fn write_elsewhere(&self, kind: EventKind, task: u64, number: u64) {
         let clock = self.time.clock();
         self.recorder.write_elsewhere(clock, kind, task, number);
+    }
+
+    /// Writes a line of a log on a thread without a P.
+    #[cfg(feature = "tracing-layer")]
+    pub(crate) fn write_line_elsewhere(&self, task: u64, line: &Line) {
+        let clock = self.time.clock();
+        self.recorder.write_line_elsewhere(clock, task, line);
     }
 
     /// From now on this much is recorded.

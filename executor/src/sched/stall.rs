@@ -145,6 +145,32 @@ pub enum StallKind {
     Descheduled,
 }
 
+/// ```
+/// assert_eq!(ws::runtime::StallPhase::GoesOn.to_string(), "goes on");
+/// ```
+impl fmt::Display for StallPhase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Begun => "begun",
+            Self::GoesOn => "goes on",
+            Self::Ended => "ended",
+        })
+    }
+}
+
+/// ```
+/// assert_eq!(ws::runtime::StallKind::Blocked.to_string(), "blocked");
+/// ```
+impl fmt::Display for StallKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Blocked => "blocked",
+            Self::Computing => "computing",
+            Self::Descheduled => "descheduled",
+        })
+    }
+}
+
 impl fmt::Display for StallReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let subject = Subject {

@@ -201,13 +201,21 @@ impl fmt::Display for AwaitTree {
                 f.write_str("\n")?;
             }
             let indent = 2 * frame.depth;
-            write!(f, "{:indent$}{}", "", frame.function)?;
-            if let Some(file) = &frame.file {
-                write!(f, " at {file}")?;
-            }
-            if let Some(line) = frame.line {
-                write!(f, ":{line}")?;
-            }
+            write!(f, "{:indent$}{frame}", "")?;
+        }
+        Ok(())
+    }
+}
+
+/// Its function, and where in its code: `fetch at src/main.rs:9`. Not how deep it is.
+impl fmt::Display for AwaitFrame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.function)?;
+        if let Some(file) = &self.file {
+            write!(f, " at {file}")?;
+        }
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
         }
         Ok(())
     }

@@ -67,7 +67,7 @@ fn a_mark_has_the_task_that_makes_it() {
     let of_marks: Vec<_> = marks.iter().map(|event| event.task).collect();
     assert_eq!(of_marks, ids);
     assert!(ids[0].is_none() && ids[1..].iter().all(Option::is_some));
-    let [entered] = named(&runtime, "entered")[..] else {
+    let [ref entered] = named(&runtime, "entered")[..] else {
         panic!("it was made once");
     };
     assert_eq!((entered.task, entered.processor), (None, None));

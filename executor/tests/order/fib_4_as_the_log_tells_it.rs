@@ -153,7 +153,8 @@ fn first(events: &[Event], kind: EventKind, task: Id) -> Event {
     let found = events
         .iter()
         .find(|it| it.kind == kind && it.task == Some(task));
-    *found.unwrap_or_else(|| panic!("no {kind:?} of {task} in {events:#?}"))
+    let found = found.unwrap_or_else(|| panic!("no {kind:?} of {task} in {events:#?}"));
+    found.clone()
 }
 
 /// The steps of the walk at which a thread waits for the other one, and the tasks by what they

@@ -175,6 +175,9 @@ class Lanes {
       case "Mark":
         (lane ?? this.lane(0)).tick(at, kind, name ?? "mark", task, "mark");
         break;
+      case "Log":
+        (lane ?? this.lane(0)).tick(at, kind, name ?? "log", task, "mark");
+        break;
       case "SpanBegin": {
         if (at < this.whole) break;
         const key = `${task} ${low} ${name}`;

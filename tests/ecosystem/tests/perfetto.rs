@@ -19,6 +19,7 @@ use perfetto_protos::{
     track_event::{TrackEvent, track_event::Type},
 };
 use protobuf::{Message, MessageDyn, UnknownValueRef, reflect::ReflectValueRef};
+use tracing_subscriber::layer::SubscriberExt;
 use ws::{
     runtime::{Builder, Runtime},
     task::{self, Id},
@@ -51,6 +52,8 @@ struct Moment {
     name: String,
     time: u64,
     task: Option<u64>,
+    /// Level and target of a line of a log.
+    texts: Vec<(String, String)>,
 }
 
 /// Fails if a message has a field that its definition does not know.
@@ -163,12 +166,15 @@ impl Page {
         let is_counter = self.tracks[&track].counter.is_some();
         assert_eq!(is_counter, event.type_() == Type::TYPE_COUNTER, "{path}");
         let name = || texts.names[&event.name_iid()].clone();
-        let task = event.debug_annotations.iter().find_map(|annotation| {
+        let beside = event.debug_annotations.iter().map(|annotation| {
             let Some(Name_field::NameIid(iid)) = annotation.name_field else {
                 panic!("its name is interned: {annotation:?}");
             };
-            (texts.annotations[&iid] == "task").then(|| annotation.uint_value())
+            (texts.annotations[&iid].clone(), annotation)
         });
+        let beside: Vec<_> = beside.collect();
+        let task = beside.iter().find(|(name, _)| name == "task");
+        let task = task.map(|(_, annotation)| annotation.uint_value());
         for flow in &event.flow_ids {
             let before = self.arrows.insert(*flow, (time, None));
             assert!(before.is_none(), "arrows have numbers of their own");
@@ -180,7 +186,8 @@ impl Page {
         }
         if event.has_name_iid() {
             let category = &texts.categories[&event.category_iids[0]];
-            assert!(["scheduler", "mark", "span"].contains(&category.as_str()));
+            let known = ["scheduler", "mark", "span", "log"];
+            assert!(known.contains(&category.as_str()));
         }
         let open = open.entry(track).or_default();
         match event.type_() {
@@ -209,6 +216,10 @@ impl Page {
                 name: name(),
                 time,
                 task,
+                texts: (beside.iter())
+                    .filter(|(_, annotation)| annotation.has_string_value())
+                    .map(|(name, annotation)| (name.clone(), annotation.string_value().to_owned()))
+                    .collect(),
             }),
             Type::TYPE_COUNTER => {
                 let value = event.counter_value();
@@ -351,6 +362,53 @@ fn a_program_is_shown_as_it_was() {
     assert!(polls.iter().any(|poll| poll.begin == to));
 }
 
+// Fails if a line of a log is on no track of its task, has another text than was logged, or lies
+// outside of the poll that logged it.
+#[test]
+fn a_line_of_a_log_is_on_the_track_of_its_task() {
+    let runtime = runtime(2, Level::Full);
+    let registry = tracing_subscriber::registry().with(trace::Layer::new());
+    let registry = tracing::Dispatch::new(registry);
+    let id = runtime.block_on(async {
+        let (tell, told) = futures::channel::oneshot::channel();
+        let prices = task::Builder::new().name("prices");
+        let prices = prices.spawn(async move {
+            task::yield_now().await;
+            // On whatever thread this poll is.
+            tracing::dispatcher::with_default(&registry, || {
+                tracing::warn!(target: "orders", order = 7, "it is priced");
+            });
+            task::yield_now().await;
+            tell.send(()).unwrap();
+            std::future::pending::<()>().await;
+        });
+        told.await.unwrap();
+        prices.id()
+    });
+    let page = Page::read(&runtime.handle().recording());
+    let of_task = format!("/prices (task {id})");
+    let lines: Vec<_> = (page.moments.iter())
+        .filter(|moment| moment.name == "it is priced order=7")
+        .collect();
+    let [on_worker, on_task] = lines[..] else {
+        panic!("it is on two tracks: {:?}", page.moments);
+    };
+    assert!(page.path(on_worker.track).starts_with("/P "));
+    assert_eq!(page.path(on_task.track), of_task);
+    let texts = [("level", "WARN"), ("target", "orders")];
+    let texts = texts.map(|(name, text)| (name.to_owned(), text.to_owned()));
+    for line in lines {
+        assert_eq!((line.time, line.task), (on_task.time, Some(id.as_u64())));
+        assert_eq!(line.texts, texts);
+    }
+    // It lies in the second poll, on both tracks.
+    let polls = page.slices_on(&of_task);
+    assert!(polls[1].begin <= on_task.time && Some(on_task.time) <= polls[1].end);
+    let on_worker = page.slices_on(&page.path(on_worker.track));
+    let is_same = |slice: &&&Slice| (slice.begin, slice.end) == (polls[1].begin, polls[1].end);
+    assert_eq!(on_worker.iter().filter(is_same).count(), 1);
+}
+
 #[test]
 fn what_is_rare_is_shown_too() {
     let builder = Builder::new().workers(2).record(Level::Sparse);
@@ -428,9 +486,9 @@ fn made_up(events: &[(u64, EventKind, Option<usize>, u64)]) -> Recording {
     runtime.block_on(async { trace::mark("a mark") });
     let mut recording = runtime.handle().recording();
     let mut of_mark = recording.events.iter();
-    let mark = *of_mark.find(|event| event.name.is_some()).unwrap();
+    let mark = of_mark.find(|event| event.name.is_some()).unwrap();
     let made_up = events.iter().map(|&(us, kind, processor, number)| {
-        let mut event = mark;
+        let mut event = mark.clone();
         event.time = Duration::from_micros(us);
         (event.kind, event.processor, event.number) = (kind, processor, number);
         event

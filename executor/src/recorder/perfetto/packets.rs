@@ -60,6 +60,7 @@ mod field {
         pub(in super::super) const ENDED_FLOWS: u64 = 48;
         pub(in super::super) const ANNOTATION_NAME_IID: u64 = 1;
         pub(in super::super) const ANNOTATION_UINT: u64 = 3;
+        pub(in super::super) const ANNOTATION_STRING: u64 = 6;
     }
 
     pub(super) mod interned {
@@ -174,6 +175,8 @@ pub(super) struct Entry<'a> {
     pub(super) category: &'static str,
     /// Numbers beside it.
     pub(super) beside: &'a [(&'static str, u64)],
+    /// Texts beside it.
+    pub(super) texts: &'a [(&'static str, &'a str)],
     pub(super) flow: Option<Flow>,
     pub(super) value: Option<u64>,
 }
@@ -337,6 +340,11 @@ impl<'a, W: io::Write> Packets<'a, W> {
             .iter()
             .map(|&(name, value)| (self.text(Text::Annotation, name, &mut new), value))
             .collect();
+        let texts: Vec<_> = entry
+            .texts
+            .iter()
+            .map(|&(name, text)| (self.text(Text::Annotation, name, &mut new), text))
+            .collect();
         self.packet(|packet| {
             use field::event;
             packet.number(field::packet::TIMESTAMP, entry.time.as_nanos() as u64);
@@ -364,6 +372,12 @@ impl<'a, W: io::Write> Packets<'a, W> {
                     it.message(event::ANNOTATIONS, |annotation| {
                         annotation.number(event::ANNOTATION_NAME_IID, name);
                         annotation.number(event::ANNOTATION_UINT, value);
+                    });
+                }
+                for (name, text) in texts {
+                    it.message(event::ANNOTATIONS, |annotation| {
+                        annotation.number(event::ANNOTATION_NAME_IID, name);
+                        annotation.bytes(event::ANNOTATION_STRING, text.as_bytes());
                     });
                 }
                 match entry.flow {

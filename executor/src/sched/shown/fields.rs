@@ -175,12 +175,14 @@ impl<'a> Field<'a> {
     }
 }
 
-/// Writes an event: time in nanoseconds, P or -1, kind, task or 0, name or null, and the upper and
-/// the lower half of its number. What is nothing at the end is left out.
+/// Writes an event: time in nanoseconds, P plus one or 0, kind, task or 0, name or null, and the
+/// upper and the lower half of its number. What is nothing at the end is left out. Of a line of a
+/// log, the text stands for the name.
 pub fn event_json(event: &Event, json: &mut Json) {
     let (high, low) = (event.number >> 32, u64::from(event.number as u32));
     let task = event.task.map_or(0, |task| task.as_u64());
-    let members = match (task, event.name, high, low) {
+    let name = event.text.as_deref().or(event.name);
+    let members = match (task, name, high, low) {
         (.., 1.., _) | (.., 0, 1..) => 7,
         (_, Some(_), ..) => 5,
         (1.., ..) => 4,
@@ -195,7 +197,7 @@ pub fn event_json(event: &Event, json: &mut Json) {
             list.number(task);
         }
         if members > 4 {
-            match event.name {
+            match name {
                 Some(name) => list.text(name),
                 None => list.null(),
             }
@@ -260,6 +262,7 @@ mod tests {
                 kind: EventKind::Mark,
                 task,
                 name,
+                text: None,
                 number,
             };
             Json::object(|object| {
