@@ -144,8 +144,8 @@ impl Worker {
         }
     }
 
-    /// What is due at this tick, as far as a step asks for it before its work. `None`: the step goes
-    /// on.
+    /// What is due at this tick, as far as a step asks for it before its work. `None`: the step
+    /// goes on.
     #[cold]
     #[inline(never)]
     fn what_is_due(&self, tick: Tick) -> Option<Step> {
