@@ -16,7 +16,8 @@
 //!   A bit in the lane of the P makes them differ: then the next poll is looked at. That comparison
 //!   is all that a poll pays. A thread that sets the level to `Full` writes the level, and then the
 //!   bit of each P. A P's thread clears the bit, and then reads the level. With a fence between the
-//!   two on both sides, one of them sees the other, and so the bit is there. A new P begins with it.
+//!   two on both sides, one of them sees the other, and so the bit is there. A new P begins with
+//!   it.
 //! - After one steal in eight the next poll is looked at, too: for the time from the steal to that
 //!   poll. It is no part of the sample, since that would be one of stolen tasks.
 
