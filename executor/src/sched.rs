@@ -63,9 +63,9 @@ mod signals;
 mod sim;
 #[cfg(not(ws_loom))]
 pub(crate) mod sim_threads;
-#[cfg(not(ws_loom))]
-#[cfg(unix)]
+#[cfg(all(unix, not(ws_loom)))]
 pub(crate) mod snapshot_signal;
+#[cfg(not(ws_loom))]
 pub(crate) mod snapshots;
 #[cfg(not(ws_loom))]
 pub(crate) mod stall;
