@@ -112,7 +112,9 @@ impl Reporter {
         }
     }
 
-    /// Adds a label to each number: if a process has several runtimes, a name for each.
+    /// Adds a label to each number: if a process has several runtimes, a name for each. A runtime
+    /// that follows another one needs a name of its own, too: a counter never goes back, and the
+    /// last values of a runtime that has ended stay.
     ///
     /// ```
     /// let runtime = ws::runtime::Runtime::new()?;
@@ -122,10 +124,15 @@ impl Reporter {
     ///
     /// # Panics
     ///
-    /// If there is a label of that name: `p` is one, the number of a P.
+    /// If there is a label of that name: `p` is one, the number of a P. Also if the name is `le` or
+    /// `quantile`, which exporters of histograms need.
     #[track_caller]
     pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         let name = name.into();
+        assert!(
+            !["le", "quantile"].contains(&&*name),
+            "this label is the exporter's: {name:?}"
+        );
         let is_there = name == OF_A_P || self.labels.iter().any(|label| label.key() == name);
         assert!(!is_there, "there is a label of this name: {name:?}");
         self.labels.push(Label::new(name, value.into()));

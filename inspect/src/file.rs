@@ -108,8 +108,8 @@ pub(crate) fn buffered(file: &File) -> impl BufRead {
     BufReader::with_capacity(1 << 16, file)
 }
 
-/// What is in our packets, with the newest events as one list.
-pub(crate) fn members(trace: impl BufRead) -> Result<Map<String, Value>, NoSnapshot> {
+/// What is in our packets, with the newest events as one list. And whether there are more events.
+pub(crate) fn members(trace: impl BufRead) -> Result<(Map<String, Value>, bool), NoSnapshot> {
     let mut ours = Ours::read(trace, EVENTS_MAX)?;
     let mut members = ours.members()?;
     let mut events = Vec::new();
@@ -117,7 +117,7 @@ pub(crate) fn members(trace: impl BufRead) -> Result<Map<String, Value>, NoSnaps
         events.extend(parsed(list)?.1);
     }
     members.insert("events".to_owned(), events.into());
-    Ok(members)
+    Ok((members, ours.is_part))
 }
 
 impl Page {

@@ -98,11 +98,22 @@ fn of_file(path: &Path) -> impl Fn(&dyn Display) -> io::Error {
     move |error| io::Error::other(format!("{}: {error}", path.display()))
 }
 
+fn tell_of_part(file: &Path) {
+    let file = file.display();
+    warn(format_args!(
+        "{file} has more events than are shown: the oldest are left out"
+    ));
+}
+
 /// Writes the snapshot as a profile.
 fn convert(file: &Path, out: &Path) -> io::Result<()> {
     let fault = of_file(file);
     let opened = File::open(file).map_err(|error| fault(&error))?;
-    let members = file::members(file::buffered(&opened)).map_err(|error| fault(&error))?;
+    let members = file::members(file::buffered(&opened));
+    let (members, is_part) = members.map_err(|error| fault(&error))?;
+    if is_part {
+        tell_of_part(file);
+    }
     let fault = of_file(out);
     let create = File::create(out).map_err(|error| fault(&error))?;
     let mut writer = io::BufWriter::new(create);
@@ -122,9 +133,7 @@ fn serve(args: Args) -> io::Result<()> {
     let file = File::open(&args.file).map_err(|error| fault(&error))?;
     let snapshot = Snapshot::read(file).map_err(|error| fault(&error))?;
     if snapshot.is_part() {
-        warn(format_args!(
-            "{path} has more events than the page shows: the oldest are left out"
-        ));
+        tell_of_part(&args.file);
     }
     let runtime = ws::runtime::Builder::new().workers(1).build()?;
     runtime.block_on(async move {

@@ -458,6 +458,17 @@ pub(super) struct Newest {
     pub(super) scale: Scale,
 }
 
+/// Time goes on while the records are read.
+pub(super) const MEANWHILE_TICKS: u64 = 1 << 50;
+
+impl Newest {
+    /// When the reading began.
+    pub(super) fn began(&self) -> Duration {
+        let ticks = self.ticks.saturating_sub(MEANWHILE_TICKS);
+        Duration::from_nanos(self.scale.ns(ticks))
+    }
+}
+
 /// How many ticks before `newest` a record was written.
 pub(super) fn age([when, _]: [u64; 2], newest: &Newest) -> u64 {
     newest.ticks.wrapping_sub(when >> KIND_BITS) & TICKS_MASK

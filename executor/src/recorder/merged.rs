@@ -108,8 +108,10 @@ impl<'a> Merged<'a> {
             is_gap |= lost > 0;
             self.overwritten += lost;
             source.copied = reading.records;
+            // A part that begins with a line, and is that long, has more than a line.
+            let may_be_empty = (source.copied.len() as u64) < self.part;
             if until < source.end {
-                source.leave_half_a_line(&self.newest);
+                source.leave_half_a_line(&self.newest, may_be_empty);
             }
             source.next = reading.overwritten + source.copied.len() as u64;
             source.sort(&self.newest);
@@ -119,10 +121,13 @@ impl<'a> Merged<'a> {
             let records = &source.copied[place as usize..];
             decode(records, source.processor, &self.newest)
         });
+        if is_gap {
+            // If all the rest is lost: its last record was there when the reading began.
+            let began = self.newest.began();
+            let since = source.head.as_ref().map_or(began, |event| event.time);
+            self.whole_since = self.whole_since.max(since);
+        }
         if let Some(event) = &source.head {
-            if is_gap {
-                self.whole_since = self.whole_since.max(event.time);
-            }
             self.heads.push(Reverse((event.time, at)));
         }
     }
@@ -130,9 +135,9 @@ impl<'a> Merged<'a> {
 
 impl Source<'_> {
     /// Leaves a line of a log that is not whole for the next part.
-    fn leave_half_a_line(&mut self, newest: &Newest) {
+    fn leave_half_a_line(&mut self, newest: &Newest, may_be_empty: bool) {
         let last = self.copied.iter().rposition(|words| !is_text(words));
-        if let Some(last) = last.filter(|&last| last > 0)
+        if let Some(last) = last.filter(|&last| last > 0 || may_be_empty)
             && missing(&self.copied[last..], newest) > 0
         {
             self.copied.truncate(last);

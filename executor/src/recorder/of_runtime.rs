@@ -8,7 +8,7 @@ use std::{
 #[cfg(any(test, feature = "tracing-layer"))]
 use super::log::Line;
 use super::{
-    kinds::{Event, EventKind, Level, Newest, decode_all, encode},
+    kinds::{Event, EventKind, Level, MEANWHILE_TICKS, Newest, decode_all, encode},
     merged::Merged,
     ring::{PIECE, RECORD, Ring},
     ticks::Ticks,
@@ -190,9 +190,8 @@ impl Recorder {
 
     /// What is needed to read records. `newest` is the id of the newest task now.
     fn newest(&self, clock: &Clock, newest: u64) -> Newest {
-        // More are spawned, and time goes on, while it reads.
+        // More are spawned while it reads.
         const MEANWHILE: u64 = 1 << 32;
-        const MEANWHILE_TICKS: u64 = 1 << 50;
         Newest {
             id: newest + MEANWHILE,
             ticks: self.ticks.now(clock).saturating_add(MEANWHILE_TICKS),
@@ -240,10 +239,11 @@ impl Recorder {
             let first = new.events.len();
             new.events
                 .extend(decode_all(&reading.records, processor, &newest));
-            if reading.overwritten > cursor[at]
-                && let Some(event) = new.events.get(first)
-            {
-                new.gaps.push((processor, event.time));
+            if reading.overwritten > cursor[at] {
+                // If all of it is lost, the gap goes up to now.
+                let event = new.events.get(first);
+                let until = event.map_or_else(|| newest.began(), |event| event.time);
+                new.gaps.push((processor, until));
             }
             cursor[at] = reading.overwritten + reading.records.len() as u64;
         }

@@ -20,13 +20,13 @@
 //!
 //! In one pass, with a packet for each event. A track is described before its first event.
 //!
-//! *Memory*: what is kept does not grow with the number of events.
+//! *Memory*: what is kept does not grow with the number of events, but for lines of a log.
 //!
 //! | kept | limit |
 //! | --- | --- |
 //! | what is open on a P | [`OPEN_MAX`] |
 //! | arrows; tasks with spans; tracks that were described (`packets.rs`) | [`Recent`] |
-//! | numbers of texts (`packets.rs`) | names of marks and spans, and names and places of live tasks |
+//! | numbers of texts (`packets.rs`) | names of marks and spans, names and places of live tasks; texts of lines of a log, as many as there are |
 //!
 //! *Slices of a track are nested.* Perfetto takes an end for that of the newest slice of its
 //! track.

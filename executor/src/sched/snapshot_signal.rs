@@ -1,11 +1,13 @@
 //! A signal that asks for a snapshot.
 //!
 //! The handler writes a byte to a socket, and a thread of its own reads it: so the file is written
-//! also while no task can run, which is when one sends that signal. At the end of the runtime the
-//! handler lets go of its end of the socket, and the thread sees that.
+//! also while no task can run, which is when one sends that signal. The end of the runtime shuts
+//! the socket down, and the thread sees that. To close it would not be enough: a process that was
+//! forked has it, too.
 
 use std::{
-    io::{self, Read},
+    io::{self, ErrorKind, Read},
+    net::Shutdown,
     os::unix::net::UnixStream,
 };
 
@@ -20,9 +22,9 @@ use crate::{
     sync::{Mutex, thread},
 };
 
-/// The handler of a runtime, while there is one.
+/// The handler of a runtime and its end of the socket, while they are there.
 #[derive(Debug, Default)]
-pub(super) struct Listening(Mutex<Option<SigId>>);
+pub(super) struct Listening(Mutex<Option<(SigId, UnixStream)>>);
 
 /// Whether a program may have a handler for this signal.
 pub(crate) fn may_listen(signal: i32) -> bool {
@@ -39,15 +41,21 @@ impl Shared {
             return Ok(());
         }
         let (mut heard, told) = UnixStream::pair()?;
+        let end = told.try_clone()?;
         let handler = pipe::register(signal, told)?;
-        *self.snapshots.listening.0.lock() = Some(handler);
+        *self.snapshots.listening.0.lock() = Some((handler, end));
         let shared = self.strong();
         let builder = thread::Builder::new().name(format!("{}-sig", self.config.name));
         let started = self.start(builder, move || {
             let mut bytes = [0; 64];
-            // An end of the file is the end of the runtime. No other error comes.
-            while heard.read(&mut bytes).is_ok_and(|read| read > 0) {
-                shared.snapshot(Why::Signal);
+            loop {
+                match heard.read(&mut bytes) {
+                    Ok(1..) => _ = shared.snapshot(Why::Signal),
+                    // Another signal, whose handler was set to end system calls.
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    // The runtime ends. No other error comes.
+                    Ok(0) | Err(_) => break,
+                }
             }
             shared.join_the_one_before();
         });
@@ -59,8 +67,10 @@ impl Shared {
 
     /// Lets the thread end.
     pub(super) fn ignore_snapshot_signal(&self) {
-        if let Some(handler) = self.snapshots.listening.0.lock().take() {
+        if let Some((handler, end)) = self.snapshots.listening.0.lock().take() {
             unregister(handler);
+            // It was not shut down before, so there is no error.
+            let _ = end.shutdown(Shutdown::Both);
         }
     }
 }

@@ -103,7 +103,7 @@ impl Snapshots {
     /// ```
     /// use ws::{runtime::Builder, signal::unix::SignalKind, trace::Snapshots};
     ///
-    /// let usr1 = SignalKind::user_defined1().as_raw_value();
+    /// let usr1 = SignalKind::user_defined1().as_raw();
     /// let snapshots = Snapshots::to("/var/log/orders").on_signal(usr1);
     /// let runtime = Builder::new().snapshots(snapshots).build()?;
     /// # Ok::<(), std::io::Error>(())

@@ -249,12 +249,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Ask {
     /// Whether all answers have come.
     pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<()> {
+        // Under no lock: a waker may be code of the user's.
+        let waker = cx.waker().clone();
         let mut state = lock(&self.state);
-        if state.left == 0 {
-            return Poll::Ready(());
+        let (stale, polled) = if state.left == 0 {
+            (Some(waker), Poll::Ready(()))
+        } else {
+            (state.waker.replace(waker), Poll::Pending)
+        };
+        drop(state);
+        if let Some(stale) = stale {
+            crate::cell::drop_waker_quietly(stale);
         }
-        state.waker = Some(cx.waker().clone());
-        Poll::Pending
+        polled
     }
 
     /// What has come so far.

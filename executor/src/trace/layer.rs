@@ -71,12 +71,12 @@ impl Layer {
 
 impl<S: Subscriber> tracing_subscriber::Layer<S> for Layer {
     fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+        let metadata = event.metadata();
         let mut is_recorded = false;
-        with_recorder(|_, _| is_recorded = true);
+        with_recorder(|_, _| is_recorded = metadata.target() != WAKERS);
         if !is_recorded {
             return;
         }
-        let metadata = event.metadata();
         let mut line = Line::new(metadata.target(), level(metadata));
         event.record(&mut Text(&mut line));
         with_recorder(|shared, worker| {
@@ -88,6 +88,10 @@ impl<S: Subscriber> tracing_subscriber::Layer<S> for Layer {
         });
     }
 }
+
+/// The target of what tokio-console is told of wakers (`cell/console.rs`): no lines of a log, and
+/// so many that they would overwrite everything else.
+const WAKERS: &str = "runtime::waker";
 
 /// The number of a level: see [`EventKind::Log`](super::EventKind::Log).
 fn level(metadata: &Metadata<'_>) -> u64 {

@@ -156,7 +156,7 @@ fn a_snapshot_of_a_program_becomes_a_profile() {
         Handle::current().write_snapshot(&mut bytes).unwrap();
         bytes
     });
-    let all = markers(&profile(&file::members(&*bytes).unwrap()));
+    let all = markers(&profile(&file::members(&*bytes).unwrap().0));
     let mark = all.iter().find(|it| it.2 == "half-way").unwrap();
     let poll = all
         .iter()

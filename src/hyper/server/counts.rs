@@ -59,10 +59,18 @@ impl Counts {
 
     /// Has the server come again when a connection has ended.
     pub(super) fn wake_for_room(&self, waker: &Waker) {
+        // Made and dropped under no lock: a waker may be code of the user's.
+        let waker = waker.clone();
         let mut room = self.0.room();
-        if !room.iter().any(|it| it.will_wake(waker)) {
-            room.push(waker.clone());
-        }
+        let known = room.iter().any(|it| it.will_wake(&waker));
+        let spare = if known {
+            Some(waker)
+        } else {
+            room.push(waker);
+            None
+        };
+        drop(room);
+        drop(spare);
     }
 
     /// Counts a connection, as open until the token is dropped, and as one of `busy` while it is
