@@ -73,7 +73,7 @@ pub(crate) fn measure(root: &Path, arguments: &[&str]) -> Result<(), Failure> {
         }
     }
     let with = format!(
-        "Medians of {rounds} rounds (lowest to highest). {} dial9 {}, tokio {}, {}.",
+        "Medians of {rounds} rounds (lowest to highest).\n{}\ndial9 {}, tokio {}, {}.",
         scaling::measured_with(root, "docs/seeing.md")?,
         locked(root, "dial9")?,
         locked(root, "tokio")?,
