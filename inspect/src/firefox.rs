@@ -144,7 +144,7 @@ impl<'a> Event<'a> {
     }
 }
 
-/// What goes on, since when, and of which task.
+/// Something that goes on: what it is, when it began, and its task.
 struct Open {
     row: &'static str,
     begin: u64,

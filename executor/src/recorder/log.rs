@@ -135,7 +135,7 @@ mod line {
             self.target << 32 | records << LEVEL_BITS | self.level
         }
 
-        /// Calls the function with all of its records, of which `head` is the first.
+        /// Calls the function with all of its records. `head` is the first one.
         pub(crate) fn with_records(&self, head: [u64; 2], write: impl FnOnce(&[[u64; 2]])) {
             let mut records = [[0; 2]; 1 + LONGEST / BYTES];
             records[0] = head;

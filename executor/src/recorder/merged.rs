@@ -108,7 +108,8 @@ impl<'a> Merged<'a> {
             is_gap |= lost > 0;
             self.overwritten += lost;
             source.copied = reading.records;
-            // A part that begins with a line, and is that long, has more than a line.
+            // A line is shorter than a whole part. So a part that is torn may be left empty, and
+            // the next one is not.
             let may_be_empty = (source.copied.len() as u64) < self.part;
             if until < source.end {
                 source.leave_half_a_line(&self.newest, may_be_empty);

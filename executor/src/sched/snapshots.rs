@@ -92,8 +92,8 @@ impl Snapshots {
         self
     }
 
-    /// Writes one whenever the process gets this signal: none, by default. A thread of its own
-    /// waits for it, so it works also while every worker is stuck.
+    /// Writes one when the process gets this signal, at most one a second: none, by default. A
+    /// thread of its own waits for the signal, so this works also while every worker is stuck.
     ///
     /// Handlers that other code has for the signal are called as before. What the system does at
     /// this signal by default, such as to end the process, it does no more. A signal that no
