@@ -30,6 +30,8 @@ impl Folder {
         };
         let mut names: Vec<_> = files
             .map(|file| file.unwrap().file_name().into_string().unwrap())
+            // It has that end until it is whole.
+            .filter(|name| !name.ends_with(".part"))
             .collect();
         names.sort_unstable();
         let reason = |name: String| {
@@ -113,13 +115,7 @@ fn what_is_not_wanted_writes_none() {
 
 /// Waits until there are so many files.
 fn wait_for(folder: &Folder, files: usize) {
-    while folder
-        .reasons()
-        .iter()
-        .filter(|reason| !reason.is_empty())
-        .count()
-        < files
-    {
+    while folder.reasons().len() < files {
         thread::yield_now();
     }
 }
