@@ -330,7 +330,7 @@ pub(crate) fn block_on<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output 
                     }
                     drive(worker, &waker, future, |worker| worker.wait_for_root(&root))
                 }
-                None => wait_alone(&root, &waker, future),
+                None => wait_alone(shared, &root, &waker, future),
             }
         }));
         if let Some(Some(worker)) = lazy.worker.get() {
@@ -399,11 +399,7 @@ fn work_until_done<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
         );
     };
     let root = Root::new();
-    let enrolled = shared
-        .time
-        .paused
-        .as_ref()
-        .map(|paused| paused.enroll(&root));
+    let enrolled = shared.enroll(&root);
     root.settle(shared, Some(processor.peer.clone()));
     let worker = Worker::new(shared.clone(), processor, Scope::All, Some(root.clone()));
     worker.arrive();

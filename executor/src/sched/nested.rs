@@ -83,11 +83,7 @@ pub(super) fn block_on_above<F: Future>(shared: &Arc<Shared>, future: F) -> F::O
     let _entered = context::enter(shared.clone());
     block_in_place(|| {
         let root = Root::new();
-        let _enrolled = shared
-            .time
-            .paused
-            .as_ref()
-            .map(|paused| paused.enroll(&root));
+        let _enrolled = shared.enroll(&root);
         context::with_worker(|worker| match worker {
             Some(worker) => {
                 worker.share_parker(&root);
@@ -96,7 +92,7 @@ pub(super) fn block_on_above<F: Future>(shared: &Arc<Shared>, future: F) -> F::O
             }
             None => {
                 let waker = Waker::from(root.clone());
-                wait_alone(&root, &waker, pin!(future))
+                wait_alone(shared, &root, &waker, pin!(future))
             }
         })
     })
@@ -180,6 +176,7 @@ fn here() -> usize {
 
 /// Waits for a future that has a thread for itself.
 pub(super) fn wait_alone<F: Future>(
+    shared: &Shared,
     root: &Root,
     waker: &Waker,
     mut future: Pin<&mut F>,
@@ -190,7 +187,8 @@ pub(super) fn wait_alone<F: Future>(
         {
             return output;
         }
-        root.parker().park();
+        // No clock waits for this thread: it has no P.
+        shared.park_above(false, || root.parker().park());
     }
 }
 

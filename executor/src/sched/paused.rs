@@ -28,6 +28,11 @@
 //! done, so only the uppermost root of each thread counts. Where it may not poll its pinned tasks
 //! either, it takes them out of the inbox before it sleeps.
 //!
+//! A thread that has no P of this runtime may poll a root of it, too: a task of another runtime
+//! calls `block_on`. It is not counted. But while its root is notified, nothing is quiet, and the
+//! thread in the netpoll may have found that. So before such a thread sleeps, and when its root has
+//! ended, it has that one look again if all others sleep.
+//!
 //! That is several words, and they are read one after the other. A thread that counts itself up in
 //! the middle takes what it was woken for out of a word that is read later, and puts what it makes
 //! ready into one that was read before. So the count of wake-ups is read before all of them, and
@@ -162,6 +167,7 @@ struct Advance {
 
 /// A root for which time passes.
 pub(super) struct Enrolled<'a> {
+    shared: &'a Shared,
     paused: &'a Paused,
     root: SharedRoot,
 }
@@ -174,8 +180,13 @@ impl Drop for Enrolled<'_> {
             .iter()
             .position(|(_, root)| std::sync::Arc::ptr_eq(root, &self.root));
         let root = at.map(|at| state.roots.remove(at));
+        let all_sleep = state.awake == 0;
         drop(state);
         drop(root);
+        // The thread is none of this runtime's. While the root was to be polled, nothing was quiet.
+        if all_sleep {
+            self.shared.have_a_look(self.paused);
+        }
     }
 }
 
@@ -221,18 +232,6 @@ impl Paused {
         let mut state = self.state.lock();
         state.awake -= 1;
         state.awake == 0
-    }
-
-    pub(super) fn enroll(&self, root: &SharedRoot) -> Enrolled<'_> {
-        let mut state = self.state.lock();
-        if state.roots.is_empty() {
-            state.stuck = false;
-        }
-        state.roots.push((thread::current().id(), root.clone()));
-        Enrolled {
-            paused: self,
-            root: root.clone(),
-        }
     }
 
     fn has_roots(&self) -> bool {
@@ -296,6 +295,22 @@ impl Paused {
 }
 
 impl Shared {
+    /// If time is virtual, it passes for this root from now on.
+    pub(super) fn enroll(&self, root: &SharedRoot) -> Option<Enrolled<'_>> {
+        let paused = self.time.paused.as_ref()?;
+        let mut state = paused.state.lock();
+        if state.roots.is_empty() {
+            state.stuck = false;
+        }
+        state.roots.push((thread::current().id(), root.clone()));
+        drop(state);
+        Some(Enrolled {
+            shared: self,
+            paused,
+            root: root.clone(),
+        })
+    }
+
     /// The caller has the clock stand still.
     pub(crate) fn hold_clock(&self) {
         if let Some(paused) = &self.time.paused {

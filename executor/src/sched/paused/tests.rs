@@ -4,9 +4,10 @@
 use std::{
     cell::Cell,
     collections::BTreeSet,
-    future::pending,
+    future::{pending, poll_fn},
     io::Write,
     panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
     sync::Arc as Shares,
     task::{Context, Poll},
 };
@@ -19,7 +20,7 @@ use crate::{
     permit::sleep::Look,
     queue::CAPACITY,
     runtime::{Builder, Runtime},
-    sched::{find::tests::thread, shutdown::tests::end, worker::Scope},
+    sched::{find::tests::thread, nested::wait_alone, shutdown::tests::end, worker::Scope},
     spawn, spawn_local,
 };
 
@@ -127,12 +128,15 @@ fn the_clock_stays_if_a_thread_was_awake_while_the_words_were_read() {
 
 #[test]
 fn time_passes_while_somebody_waits_and_nobody_holds_it() {
-    let paused = Paused::new(1, Duration::ZERO, true);
+    let runtime = runtime();
+    let shared = runtime.handle().shared();
+    let paused = paused(shared);
+    paused.wake_up();
     let answers = || (paused.has_roots(), paused.may_pass(5), paused.may_judge());
     assert_eq!(answers(), (false, false, false));
     let (first, second) = (
-        paused.enroll(&waiting_root()),
-        paused.enroll(&waiting_root()),
+        shared.enroll(&waiting_root()),
+        shared.enroll(&waiting_root()),
     );
     assert_eq!(answers(), (true, true, true));
     drop(first);
@@ -144,16 +148,19 @@ fn time_passes_while_somebody_waits_and_nobody_holds_it() {
     assert_eq!(answers(), (true, true, false), "that was said");
     drop(second);
     assert_eq!(answers(), (false, false, false));
-    let _third = paused.enroll(&waiting_root());
+    let _third = shared.enroll(&waiting_root());
     assert_eq!(answers(), (true, true, true), "it is another time");
 }
 
 #[test]
 fn the_root_that_ends_is_the_one_that_is_forgotten() {
-    let paused = Paused::new(1, Duration::ZERO, true);
+    let runtime = runtime();
+    let shared = runtime.handle().shared();
+    let paused = paused(shared);
+    paused.wake_up();
     let (first, second) = (waiting_root(), waiting_root());
-    let _first = paused.enroll(&first);
-    let second_enrolled = paused.enroll(&second);
+    let _first = shared.enroll(&first);
+    let second_enrolled = shared.enroll(&second);
     second.wake_by_ref();
     assert!(paused.any_root_notified());
     drop(second_enrolled);
@@ -164,10 +171,13 @@ fn the_root_that_ends_is_the_one_that_is_forgotten() {
 
 #[test]
 fn a_root_counts_as_woken_where_its_thread_can_poll_it() {
-    let paused = Paused::new(1, Duration::ZERO, true);
+    let runtime = runtime();
+    let shared = runtime.handle().shared();
+    let paused = paused(shared);
+    paused.wake_up();
     let [below, middle, above, other] = [(); 4].map(|()| waiting_root());
-    let enrolled = [&below, &middle, &above].map(|root| paused.enroll(root));
-    let beside = || paused.enroll(&other);
+    let enrolled = [&below, &middle, &above].map(|root| shared.enroll(root));
+    let beside = || shared.enroll(&other);
     let beside = thread::scope(|scope| scope.spawn(beside).join().unwrap());
     below.wake_by_ref();
     middle.wake_by_ref();
@@ -196,7 +206,7 @@ fn the_clock_is_held_until_the_last_one_lets_go() {
     let shared = runtime.handle().shared();
     // Somebody is awake, who is to ask.
     paused(shared).wake_up();
-    let _enrolled = paused(shared).enroll(&waiting_root());
+    let _enrolled = shared.enroll(&waiting_root());
     let may_pass = || paused(shared).may_pass(5);
     shared.hold_clock();
     shared.hold_clock();
@@ -213,7 +223,7 @@ fn an_advance_lets_time_pass_as_far_as_it_goes() {
     let shared = runtime.handle().shared();
     // Somebody is awake, and looks later.
     paused(shared).wake_up();
-    let _enrolled = paused(shared).enroll(&waiting_root());
+    let _enrolled = shared.enroll(&waiting_root());
     let may_pass = |deadline| paused(shared).may_pass(deadline);
     shared.hold_clock();
     let poll = |place: &mut Option<usize>, until| {
@@ -263,7 +273,7 @@ fn a_thread_goes_to_the_netpoll_where_a_root_waits() {
     let worker = parked(&runtime);
     shared.have_a_look(paused(shared));
     assert!(!worker.own_peer().state.has_permit(), "nobody waits");
-    let enrolled = paused(shared).enroll(&waiting_root());
+    let enrolled = shared.enroll(&waiting_root());
     shared.have_a_look(paused(shared));
     assert_eq!(worker.check_before_sleep(), Look::Up, "it was woken");
     assert!(!is_interrupted(shared), "nobody was there");
@@ -312,6 +322,36 @@ fn who_waits_above_a_poll_sleeps() {
     assert_eq!(awake(shared), 0);
     paused(shared).wake_up();
     assert_eq!(parks.get(), 4);
+    worker.shared().leave_netpoll();
+    end(runtime, [worker]);
+}
+
+// The thread polls a root of this runtime, and is one of another.
+#[test]
+fn the_one_in_the_netpoll_looks_again_when_a_strangers_root_ends_or_waits() {
+    let runtime = runtime();
+    let shared = runtime.handle().shared();
+    let worker = thread(&runtime);
+    worker.shared().enter_netpoll(worker.index());
+    let root = Root::new();
+    let ends = || drop(shared.enroll(&root));
+    ends();
+    assert!(!is_interrupted(shared), "a thread is awake");
+    paused(shared).fall_asleep();
+    ends();
+    assert!(is_interrupted(shared));
+    let waker = Waker::from(root.clone());
+    let waits_once = poll_fn(|cx| {
+        if is_interrupted(shared) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    });
+    let waits_once = pin!(waits_once);
+    // Otherwise this goes on for ever.
+    wait_alone(shared, &root, &waker, waits_once);
+    paused(shared).wake_up();
     worker.shared().leave_netpoll();
     end(runtime, [worker]);
 }
@@ -366,7 +406,7 @@ fn all_wait_where_nothing_is_queued_and_nobody_was_woken() {
     assert!(!all_wait(), "its thread was woken for it");
     let task = worker.own_peer().queues.inbox.pop().expect("it is there");
     let root = Root::new();
-    let enrolled = paused(shared).enroll(&root);
+    let enrolled = shared.enroll(&root);
     assert!(!all_wait(), "it is to be polled");
     root.take();
     assert!(all_wait());
@@ -380,7 +420,7 @@ fn the_clock_jumps_from_one_timer_to_the_next() {
     let runtime = runtime();
     let shared = runtime.handle().shared();
     let worker = parked(&runtime);
-    let enrolled = paused(shared).enroll(&waiting_root());
+    let enrolled = shared.enroll(&waiting_root());
     arm(&worker, 500);
     arm(&worker, 300);
     for at in [300, 500] {
@@ -404,7 +444,7 @@ fn the_clock_stands_still_while_anything_can_go_on() {
         waited
     };
     assert!(stands(), "nobody waits for it");
-    let enrolled = paused(shared).enroll(&waiting_root());
+    let enrolled = shared.enroll(&waiting_root());
     paused(shared).wake_up();
     assert!(stands(), "a thread is awake");
     paused(shared).fall_asleep();
@@ -438,7 +478,7 @@ fn what_the_netpoll_has_comes_before_the_next_timer() {
         source.clear_ready(ready.unwrap());
     }
     assert!(!worker.begin_park(), "nothing is queued");
-    let enrolled = paused(shared).enroll(&waiting_root());
+    let enrolled = shared.enroll(&waiting_root());
     arm(&worker, 300);
     sender.write_all(b"x").unwrap();
     assert!(!waits(&worker));
@@ -459,7 +499,7 @@ fn it_is_a_deadlock_where_nothing_can_wake() {
     let shared = runtime.handle().shared();
     let worker = parked(&runtime);
     let root = waiting_root();
-    let enrolled = paused(shared).enroll(&root);
+    let enrolled = shared.enroll(&root);
     let panics = || catch_unwind(AssertUnwindSafe(|| shared.assert_not_stuck())).is_err();
     assert!(!panics());
     assert!(waits(&worker), "a thread of others could be at it");
@@ -478,7 +518,7 @@ fn a_hold_puts_the_verdict_off() {
     let runtime = runtime();
     let shared = runtime.handle().shared();
     let worker = parked(&runtime);
-    let enrolled = paused(shared).enroll(&waiting_root());
+    let enrolled = shared.enroll(&waiting_root());
     shared.hold_clock();
     assert!(waits(&worker));
     assert!(!is_stuck(shared));
@@ -496,7 +536,7 @@ fn a_socket_may_wake_at_any_time() {
     let worker = thread(&runtime);
     let (_sender, mut receiver, source) = watched(shared);
     assert!(!worker.begin_park(), "nothing is queued");
-    let enrolled = paused(shared).enroll(&waiting_root());
+    let enrolled = shared.enroll(&waiting_root());
     assert!(waits(&worker));
     assert!(!is_stuck(shared));
     source.deregister(&mut receiver).unwrap();
