@@ -212,11 +212,13 @@ impl Worker {
             Search::Found(task) if has_permit() => Some(Step::Run(task)),
             // Revoked in the middle of the search: the monitor saw no progress of this thread.
             Search::Found(task) => {
+                self.forget_steal();
                 self.shared.push_foreign(task);
                 Some(self.step_without_permit())
             }
             Search::Branch(branch) if has_permit() => Some(Step::Branch(branch)),
             Search::Branch(branch) => {
+                self.forget_steal();
                 drop(branch);
                 Some(self.step_without_permit())
             }
@@ -248,10 +250,9 @@ impl Worker {
             self.end_slice();
         }
         if asked & attention::GLOBAL != 0
-            && let Some(task) = self.global_among_slow()
+            && let Some(step) = self.step_among_slow()
         {
-            self.let_child_wait();
-            return Some(Step::Run(task));
+            return Some(step);
         }
         self.shared
             .time
@@ -356,19 +357,30 @@ impl Worker {
         }
     }
 
-    /// See *Slow polls*. A thread in `block_on` takes none: it may have found the bit on the P that
-    /// it took.
+    /// The rest of a step that takes from the global queue; see *Slow polls*. What is due at this
+    /// tick comes first: every tick for the own timers is such a step.
     #[cold]
-    fn global_among_slow(&self) -> Option<Task> {
+    fn step_among_slow(&self) -> Option<Step> {
+        let tick = Tick(self.peer().progress.ticks.load(Relaxed));
+        if self.peer().state.has_permit()
+            && tick.0 >= self.p.clocks.due.get()
+            && let Some(step) = self.what_is_due(tick)
+        {
+            return Some(step);
+        }
+        let task = self.global_among_slow(tick)?;
+        self.let_child_wait();
+        Some(Step::Run(task))
+    }
+
+    /// A thread in `block_on` takes none: it may have found the bit on the P that it took.
+    fn global_among_slow(&self, tick: Tick) -> Option<Task> {
         let peer = self.peer();
         if self.scope == Scope::Own {
             peer.attention.fetch_and(!attention::GLOBAL, Relaxed);
             return None;
         }
-        if !Tick(peer.progress.ticks.load(Relaxed)).is_for_all_if_slow()
-            || !peer.state.has_permit()
-            || self.is_outranked()
-        {
+        if !tick.is_for_all_if_slow() || !peer.state.has_permit() || self.is_outranked() {
             return None;
         }
         let task = self.shared.queues.grq.pop();

@@ -19,7 +19,8 @@
 //!   two on both sides, one of them sees the other, and so the bit is there. A new P begins with
 //!   it.
 //! - After one steal in eight the next poll is looked at, too: for the time from the steal to that
-//!   poll. It is no part of the sample, since that would be one of stolen tasks.
+//!   poll. If a branch was stolen, that time ends where the branch begins. This is no part of the
+//!   sample, since that would be one of stolen tasks.
 
 use std::cell::Cell;
 
@@ -56,8 +57,8 @@ pub(crate) struct Sampling {
     next: Cell<u64>,
     /// The next poll is one of the sample.
     is_chosen: Cell<bool>,
-    /// The ticks of a steal, until the poll that follows.
-    stole_at: Cell<Option<u64>>,
+    /// The ticks of a steal, until the poll or the branch that follows, or the next sleep.
+    pub(super) stole_at: Cell<Option<u64>>,
 }
 
 /// A poll that is looked at.
@@ -187,9 +188,7 @@ impl Worker {
             p.peer.lane.look_at_next(true);
         }
         let began = self.ticks();
-        if let Some(stole_at) = p.sampling.stole_at.take() {
-            p.peer.times.steals.add(self.span_ns(stole_at, began));
-        }
+        self.end_steal(|| began);
         if is_recorded {
             self.note_begin(task, began);
         }
@@ -222,7 +221,20 @@ impl Worker {
         }
     }
 
-    fn ticks(&self) -> u64 {
+    /// What the thread has stolen last runs from now on.
+    pub(super) fn end_steal(&self, now: impl FnOnce() -> u64) {
+        if let Some(stole_at) = self.p.sampling.stole_at.take() {
+            let times = &self.p.peer.times;
+            times.steals.add(self.span_ns(stole_at, now()));
+        }
+    }
+
+    /// What the thread has stolen last will not run here, or not soon.
+    pub(super) fn forget_steal(&self) {
+        self.p.sampling.stole_at.set(None);
+    }
+
+    pub(super) fn ticks(&self) -> u64 {
         self.shared().ticks()
     }
 

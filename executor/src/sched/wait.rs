@@ -224,6 +224,7 @@ impl Sleeper for Worker {
     fn falls_asleep(&self) {
         self.shared.ensure_keeper();
         event!(self, Park, (), 0);
+        self.forget_steal();
         self.peer().flags.bound.store(self.is_bound(), Relaxed);
         self.peer().counters.parks.add(1);
     }

@@ -392,6 +392,7 @@ impl Worker {
     /// Runs a branch as work of this thread's own. To other threads it is a poll.
     pub(super) fn run_branch(&self, branch: Branch) {
         self.found_work();
+        self.end_steal(|| self.ticks());
         self.peer().counters.polls.add(1);
         self.peer().progress.running.store(BRANCH, Relaxed);
         budget::with_budget(|| branch.run(self.index(), branch::base()));

@@ -228,6 +228,9 @@ fn a_permit_is_revoked_in_the_middle_of_a_search() {
     let revoked = Revoked::from(&searcher, 0);
     before_a_claim(&runtime, &revoked.1);
     let found = step(&searcher);
+    assert_eq!(searcher.peer().counters.steals.get(), 1);
+    let timed = searcher.p.sampling.stole_at.get();
+    assert_eq!(timed, None, "what it stole runs elsewhere");
     assert_parks(&searcher, &found);
     revoked.give_back(&runtime);
     end(runtime, [searcher, computer]);

@@ -8,6 +8,7 @@ use crate::{
     cell::Id,
     policy::constants::{FILLS_TO, SLICE, SLOW_TICK},
     sched::{Root, Shared, processor::attention},
+    sync::atomic::AtomicBool,
 };
 
 /// Spawns so many tasks on that thread, or from outside: their ids.
@@ -121,6 +122,23 @@ fn who_is_asked_takes_from_the_global_queue_at_every_fourth_tick() {
     asks(&worker, attention::SLICE);
     count_to(&worker, 4 * SLOW_TICK);
     assert_eq!(runs(&worker), own[1], "it was asked for something else");
+    end(runtime, [worker]);
+}
+
+#[test]
+fn who_is_asked_has_its_timers_and_its_sample_in_time() {
+    let (runtime, worker) = alone();
+    let others = foreign(&runtime, 3);
+    asks(&worker, attention::GLOBAL);
+    assert!(TIMER_TICK.is_multiple_of(SLOW_TICK));
+    let woken = Shares::new(AtomicBool::new(false));
+    let wakes = woken.clone();
+    is_due(&worker, hook(move || wakes.store(true, Relaxed)));
+    count_to(&worker, TIMER_TICK);
+    worker.peer().lane.look_at_next(false);
+    assert_eq!(runs(&worker), others[0]);
+    assert!(woken.load(Relaxed), "its timer was fired");
+    assert!(worker.peer().lane.get().is_looked_at(), "a poll was chosen");
     end(runtime, [worker]);
 }
 
