@@ -48,6 +48,7 @@ impl Handle {
     /// }
     /// # let _ = on_a_slow_answer();
     /// ```
+    #[track_caller]
     pub fn record_all_for(&self, duration: Duration) {
         let records = RecordsAll::begin(self.shared());
         drop(self.spawn(async move {

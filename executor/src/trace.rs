@@ -9,8 +9,10 @@ mod layer;
 
 use std::{
     cell::Cell,
-    ptr,
-    sync::atomic::{AtomicU8, Ordering::Relaxed},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
 };
 
 use crate::{
@@ -86,7 +88,7 @@ pub fn span(name: &'static str) -> Span {
         let name = names::number(name) << 32 | serial();
         write(shared, worker, EventKind::SpanBegin, task, name);
         begun = Some(Begun {
-            runtime: ptr::from_ref(shared).addr(),
+            runtime: Arc::downgrade(shared),
             task,
             name,
         });
@@ -104,8 +106,8 @@ pub struct Span {
 
 #[derive(Debug)]
 struct Begun {
-    /// The address of the runtime.
-    runtime: usize,
+    /// No other runtime has its address while this is there.
+    runtime: Weak<Shared>,
     task: u64,
     /// The number of the name, times 2^32, and that of the span.
     name: u64,
@@ -117,13 +119,13 @@ impl Drop for Span {
             runtime,
             task,
             name,
-        }) = self.begun
+        }) = &self.begun
         else {
             return;
         };
         with_recorder(|shared, worker| {
-            if ptr::from_ref(shared).addr() == runtime {
-                write(shared, worker, EventKind::SpanEnd, task, name);
+            if Weak::as_ptr(runtime) == Arc::as_ptr(shared) {
+                write(shared, worker, EventKind::SpanEnd, *task, *name);
             }
         });
     }
@@ -131,19 +133,19 @@ impl Drop for Span {
 
 /// Calls the function with the runtime of this thread, if that records what is rare, and with the
 /// worker that this thread is.
-fn with_recorder(f: impl FnOnce(&Shared, Option<&Worker>)) {
+fn with_recorder(f: impl FnOnce(&Arc<Shared>, Option<&Worker>)) {
     context::with_entered(|entered| match entered {
         Some((shared, worker)) if shared.recorder().takes(Level::Sparse) => f(shared, worker),
         _ => {}
     });
 }
 
-/// A number for a span, which the spans that are open mostly do not have.
+/// A number for a span. No other has it before its thread has made a million of them, or more than
+/// 4,096 threads have made spans.
 fn serial() -> u64 {
-    static THREADS: AtomicU8 = AtomicU8::new(0);
+    static THREADS: AtomicU32 = AtomicU32::new(0);
     thread_local! {
-        // Threads begin far from each other.
-        static NEXT: Cell<u8> = Cell::new(THREADS.fetch_add(59, Relaxed));
+        static NEXT: Cell<u32> = Cell::new(THREADS.fetch_add(1 << 20, Relaxed));
     }
     NEXT.with(|next| next.replace(next.get().wrapping_add(1)))
         .into()

@@ -101,6 +101,19 @@ fn what_is_off_records_no_mark() {
     assert_eq!(named(&runtime, "seen").len(), 1);
 }
 
+// The next runtime may be where the last one was.
+#[test]
+fn a_span_of_a_runtime_that_has_ended_does_not_end_in_the_next_one() {
+    for _ in 0..50 {
+        let ended = runtime(1);
+        let span = ended.block_on(async { trace::span("of the last one") });
+        drop(ended);
+        let next = runtime(1);
+        next.block_on(async { drop(span) });
+        assert_eq!(named(&next, "of the last one"), []);
+    }
+}
+
 #[test]
 fn a_span_ends_where_it_is_dropped_and_belongs_to_its_task() {
     let runtime = runtime(2);
@@ -235,6 +248,11 @@ fn all_is_recorded_for_a_while() {
         let second = Duration::from_secs(1);
         assert!(!spawned(spawn()));
         handle.record_all_for(2 * second);
+        let mut dump = handle.dump().into_iter();
+        assert!(
+            dump.all(|task| task.location.file() == file!()),
+            "who asked"
+        );
         handle.record_all_for(4 * second);
         assert!(spawned(spawn()));
         time::sleep(3 * second).await;
