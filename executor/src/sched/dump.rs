@@ -54,7 +54,9 @@ pub struct TaskDump {
     pub location: &'static Location<'static>,
     /// What it was doing.
     pub state: TaskState,
-    /// For how long it has lived, to about 10 ms. After 49 days it counts from zero again.
+    /// For how long it has lived, to about 10 ms. Without the monitor
+    /// ([`Builder::sysmon`](crate::runtime::Builder::sysmon)) the poll that spawned it may count,
+    /// too. After 49 days it counts from zero again.
     pub age: Duration,
     /// The task that spawned it. `None` if that was no task of this runtime: a root, a thread
     /// without a worker, or a branch of a [`join()`](crate::join) that another worker took; or if

@@ -13,16 +13,19 @@
 //! any other poll. Go does the same: it starts a process by a raw system call, and its scheduler is
 //! not told of that. Figures: `docs/decisions/2026-11-26-starting-a-process.md`.
 
+use super::{Worker, measure::Block};
 use crate::{budget, context};
 
 /// Runs `f`, and lets others have this worker's permit meanwhile.
 pub(crate) fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
-    struct Back(bool);
+    struct Back(Option<Block>);
     impl Drop for Back {
         fn drop(&mut self) {
-            if self.0 {
+            if let Some(block) = self.0.take() {
                 context::with_worker(|worker| {
-                    worker.expect("the frame is still there").end_blocking();
+                    let worker = worker.expect("the frame is still there");
+                    worker.block_is_over(block);
+                    worker.end_blocking();
                 });
             }
         }
@@ -31,7 +34,8 @@ pub(crate) fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
     // told to take.
     context::ensure_worker();
     let _back = Back(context::with_worker(|worker| {
-        worker.is_some_and(|worker| worker.announce_blocking())
+        let worker = worker.filter(|worker| worker.announce_blocking());
+        worker.map(Worker::block_begins)
     }));
     // It has no turn that others wait for.
     budget::unbudgeted(f)

@@ -18,6 +18,7 @@
 //!   bit of each P. A P's thread clears the bit, and then reads the level. With a fence between the
 //!   two on both sides, one of them sees the other, and so the bit is there. A new P begins with
 //!   it.
+//! - What a poll announces as a block ([`block_in_place`](crate::block_in_place)) is no part of it.
 //! - After one steal in eight the next poll is looked at, too: for the time from the steal to that
 //!   poll. If a branch was stolen, that time ends where the branch begins. This is no part of the
 //!   sample, since that would be one of stolen tasks.
@@ -59,12 +60,22 @@ pub(crate) struct Sampling {
     is_chosen: Cell<bool>,
     /// The ticks of a steal, until the poll or the branch that follows, or the next sleep.
     pub(super) stole_at: Cell<Option<u64>>,
+    /// The ticks of all blocks that were announced in polls, and are over.
+    blocked: Cell<u64>,
+}
+
+/// A block that was announced in a poll. Others may be within it, in polls that nest.
+pub(super) struct Block {
+    began: u64,
+    blocked: u64,
 }
 
 /// A poll that is looked at.
 pub(super) struct Watched {
     id: u64,
     began: u64,
+    /// [`Sampling::blocked`] at that time.
+    blocked: u64,
     /// It goes into the recording, too.
     is_recorded: bool,
     /// It is one of the sample.
@@ -107,7 +118,7 @@ impl Watch for Watched {
     fn poll_ended(&self, worker: &Worker, header: &Header) {
         if self.is_measured {
             let ended = worker.ticks();
-            let ns = worker.span_ns(self.began, ended);
+            let ns = self.lasted_ns(worker, ended);
             header.account().polled(ns);
             worker.p.peer.times.polls.add(ns);
             self.ended.set(Some(ended));
@@ -121,13 +132,21 @@ impl Watch for Watched {
         // The task is done, and its account has gone with it.
         let ended = self.ended.get().unwrap_or_else(|| {
             let ended = worker.ticks();
-            let ns = worker.span_ns(self.began, ended);
+            let ns = self.lasted_ns(worker, ended);
             worker.p.peer.times.polls.add(ns);
             ended
         });
         if self.is_recorded {
             worker.note_end(self.id, outcome, ended);
         }
+    }
+}
+
+impl Watched {
+    /// How long the poll lasted, without its announced blocks.
+    fn lasted_ns(&self, worker: &Worker, ended: u64) -> u64 {
+        let blocked = worker.p.sampling.blocked.get() - self.blocked;
+        worker.span_ns(self.began + blocked, ended)
     }
 }
 
@@ -195,6 +214,7 @@ impl Worker {
         Watched {
             id: task.header().id().as_u64(),
             began,
+            blocked: p.sampling.blocked.get(),
             is_recorded,
             is_measured: is_recorded || (is_of_sample && self.recorder().takes(Level::Sparse)),
             ended: Cell::new(None),
@@ -219,6 +239,20 @@ impl Worker {
             self.p.sampling.stole_at.set(Some(self.ticks()));
             self.peer().lane.look_at_next(true);
         }
+    }
+
+    /// A block was announced.
+    pub(super) fn block_begins(&self) -> Block {
+        Block {
+            began: self.ticks(),
+            blocked: self.p.sampling.blocked.get(),
+        }
+    }
+
+    /// It is over. What was within it is a part of it.
+    pub(super) fn block_is_over(&self, Block { began, blocked }: Block) {
+        let lasted = self.ticks().saturating_sub(began);
+        self.p.sampling.blocked.set(blocked + lasted);
     }
 
     /// What the thread has stolen last runs from now on.

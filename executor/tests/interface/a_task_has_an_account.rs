@@ -231,7 +231,36 @@ fn at_level_full_the_histogram_has_each_poll() {
         runtime.block_on(task).unwrap();
     }
     idle_after(runtime.handle(), kept, 1);
+    // The output of a task is there before its poll is counted.
+    while runtime.metrics().poll_time.count() < 21 {
+        std::thread::yield_now();
+    }
     assert_eq!(runtime.metrics().poll_time.count(), 21);
+}
+
+#[test]
+fn an_announced_block_is_no_part_of_a_poll() {
+    let runtime = runtime(1);
+    let handle = runtime.handle();
+    handle.record(Level::Full);
+    let blocks_for = Duration::from_millis(50);
+    // Where a thread was off its core for as long meanwhile: once more.
+    let longest = || {
+        let task = runtime.spawn(async move {
+            let sleeps = move || std::thread::sleep(blocks_for);
+            ws_executor::block_in_place(|| {
+                // Another poll lies within the block, and has a block of its own.
+                ws_executor::spawn_local(async move { ws_executor::block_in_place(sleeps) });
+                Handle::current().block_on(task::yield_now());
+                sleeps();
+            });
+            pending::<()>().await
+        });
+        let account = idle_after(handle, task.id(), 1);
+        assert_eq!(account.longest_poll, account.measured_busy);
+        account.longest_poll
+    };
+    assert!((0..100).any(|_| longest() < blocks_for));
 }
 
 #[test]

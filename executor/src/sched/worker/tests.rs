@@ -309,6 +309,19 @@ fn who_comes_back_from_a_block_without_a_permit_waits_at_its_next_fork() {
     end(runtime, [worker]);
 }
 
+#[test]
+fn who_comes_back_from_a_block_knows_what_time_it_is() {
+    let builder = Builder::new().workers(1).sysmon(false);
+    let runtime = builder.build_with(Clock::stopped()).unwrap();
+    let worker = thread(&runtime);
+    assert!(worker.announce_blocking());
+    let clock = &runtime.handle().shared().time;
+    clock.clock().advance(Duration::from_secs(3));
+    worker.end_blocking();
+    assert_eq!(worker.peer().progress.now_ms.load(Relaxed), 3000);
+    end(runtime, [worker]);
+}
+
 /// Whether it gives way at a fork, so long after it got its permit.
 fn gives_way(worker: &Worker, after: Duration) -> bool {
     let since = worker.now() - after.as_nanos() as u64;
