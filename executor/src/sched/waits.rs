@@ -80,10 +80,21 @@ impl Shared {
             };
             waits.note(task_of(waker).map(usize::from), waits_for);
         });
+        let (mut ids, mut joined) = (HashMap::new(), Vec::new());
         self.for_each_live(|task| {
             let header = task.header();
-            waits.note(header.joined_by(), WaitsFor::Task(header.id()));
+            ids.insert(task.number(), header.id());
+            if let Some(joiner) = header.joined_by() {
+                joined.push((joiner, task.number(), header.id()));
+            }
         });
+        for (joiner, address, id) in joined {
+            // A pinned task has two cells, and one waits for the other.
+            let is_other_cell = joiner != address && ids.get(&joiner) == Some(&id);
+            if !is_other_cell {
+                waits.note(Some(joiner), WaitsFor::Task(id));
+            }
+        }
         waits
     }
 }

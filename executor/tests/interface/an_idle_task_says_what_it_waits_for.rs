@@ -35,6 +35,17 @@ fn row(handle: &Handle, id: Id) -> TaskDump {
 }
 
 common::with_workers! {
+    // It has two cells, and one waits for the other.
+    fn a_pinned_task_does_not_wait_for_itself(workers: usize) {
+        let runtime = runtime(workers);
+        let task = ws_executor::task::Builder::new().name("pinned");
+        let task = {
+            let _entered = runtime.handle().enter();
+            task.spawn_pinned(|| async { pending::<()>().await })
+        };
+        assert_eq!(row(runtime.handle(), task.id()).waits_for, []);
+    }
+
     fn timers_and_tasks_are_named(workers: usize) {
         let runtime = runtime(workers);
         let handle = runtime.handle();
