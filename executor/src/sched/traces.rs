@@ -61,9 +61,18 @@ impl AwaitTree {
         tree
     }
 
-    /// Why a part of it is not known, if it is not.
+    /// Why a part of it is not known, if it is not. Of a stack of hundreds of functions the
+    /// outermost ones are not.
     pub fn error(&self) -> Option<String> {
-        let error = |place: &Place| place.as_ref().err().map(ToString::to_string);
+        let error = |place: &Place| match place {
+            Err(error) => Some(error.to_string()),
+            Ok(place) => {
+                let stack = place.resolve();
+                let mut origins = stack.frames().iter().map(Origin::of);
+                let is_whole = origins.any(|origin| origin == Origin::Poll);
+                stack.cut().filter(|_| !is_whole).map(str::to_owned)
+            }
+        };
         self.places.iter().find_map(error)
     }
 }
@@ -188,13 +197,15 @@ impl Origin {
 
 impl fmt::Display for AwaitTree {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let frames = self.frames();
+        let (frames, error) = (self.frames(), self.error());
         if frames.is_empty() {
-            let error = self.error();
             let error = error
                 .as_deref()
                 .unwrap_or("its last poll has cloned no waker");
             return write!(f, "(not known: {error})");
+        }
+        if let Some(error) = error {
+            writeln!(f, "(a part is not known: {error})")?;
         }
         for (number, frame) in frames.iter().enumerate() {
             if number > 0 {
@@ -301,13 +312,16 @@ impl Traces {
         }
     }
 
-    /// Has the task's next poll traced, if it is idle.
+    /// Has the task's next poll traced, if it is idle, or another ask has woken it for that.
     fn trace(&self, ask: &Arc<Ask>, task: &TaskRef) {
         ask.awaits_one_more();
+        let is_idle = || task.header().snapshot().is_idle();
         let mut asks = lock(&self.asks);
         match asks.entry(task.header().id()) {
             Entry::Occupied(mut entry) => entry.get_mut().push(ask.clone()),
-            Entry::Vacant(entry) if task.wake_traced() => _ = entry.insert(vec![ask.clone()]),
+            Entry::Vacant(entry) if is_idle() && task.wake_traced() => {
+                entry.insert(vec![ask.clone()]);
+            }
             Entry::Vacant(_) => {
                 drop(asks);
                 ask.is_told(None);
@@ -322,14 +336,13 @@ impl Shared {
         let ask = Arc::new(Ask::default());
         // One more than there are, so that it is not over before all are asked.
         ask.awaits_one_more();
-        let mut idle = Vec::new();
+        let mut tasks = Vec::new();
         self.for_each_live(|task| {
-            let header = task.header();
-            if header.snapshot().is_idle() && !header.is_carrier() {
-                idle.push(task);
+            if !task.header().is_carrier() {
+                tasks.push(task);
             }
         });
-        for task in idle {
+        for task in tasks {
             self.traces.trace(&ask, &task);
         }
         ask.is_told(None);

@@ -18,7 +18,7 @@ use std::{
 use common::{GRACE, Gate, runtime};
 use futures::channel::oneshot;
 use ws_executor::{
-    runtime::{AwaitFrame, AwaitTree, Handle, Runtime},
+    runtime::{AwaitFrame, AwaitTree, Handle, Runtime, TaskDump},
     task::{self, Id},
     time,
 };
@@ -79,6 +79,16 @@ fn tree(runtime: &Runtime, id: Id) -> Option<AwaitTree> {
     }
 }
 
+/// As many futures within each other.
+fn deep(more: usize) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(async move {
+        match more {
+            0 => time::sleep(HOUR).await,
+            _ => deep(more - 1).await,
+        }
+    })
+}
+
 /// The frames whose functions have this in their names.
 fn named<'a>(frames: &'a [AwaitFrame], name: &str) -> Vec<&'a AwaitFrame> {
     frames
@@ -98,6 +108,34 @@ fn of<'a>(frames: &'a [AwaitFrame], name: &str, line: u32) -> Vec<&'a AwaitFrame
 }
 
 common::with_workers! {
+    fn a_tree_says_that_it_is_cut(workers: usize) {
+        let runtime = runtime(workers);
+        let shallow = runtime.spawn(deep(3));
+        if tree(&runtime, shallow.id()).is_none() { return }
+        runtime.spawn(deep(600));
+        when_all_are_idle(runtime.handle());
+        let dump = runtime.block_on(runtime.handle().dump_awaits(GRACE));
+        for task in dump {
+            let tree = task.awaits.expect("it was idle");
+            let is_cut = task.id != shallow.id();
+            assert_eq!(tree.error().is_some(), is_cut, "{tree}");
+            assert_eq!(tree.to_string().starts_with("(a part is not known: "), is_cut);
+        }
+    }
+
+    // The second finds tasks that the first has woken for that.
+    fn two_who_ask_at_once_get_all(workers: usize) {
+        let runtime = runtime(workers);
+        for _ in 0..20 {
+            runtime.spawn(pending::<()>());
+        }
+        when_all_are_idle(runtime.handle());
+        let ask = || runtime.handle().dump_awaits(GRACE);
+        let (first, second) = runtime.block_on(async { futures::join!(ask(), ask()) });
+        let trees = |dump: &[TaskDump]| dump.iter().filter(|task| task.awaits.is_some()).count();
+        assert_eq!((trees(&first), trees(&second)), (20, 20));
+    }
+
     fn the_functions_that_wait_are_a_tree(workers: usize) {
         let runtime = runtime(workers);
         let task = runtime.spawn(waits_for_both());
