@@ -14,7 +14,7 @@ use std::{
     fmt,
     fs::{self, File},
     io::{self, BufWriter},
-    path::{Path, PathBuf},
+    path::{self, Path, PathBuf},
     process,
     sync::atomic::{AtomicU64, Ordering::Relaxed as StdRelaxed},
     time::{SystemTime, UNIX_EPOCH},
@@ -54,7 +54,8 @@ pub struct Snapshots {
 }
 
 impl Snapshots {
-    /// To files in this folder, which is made if it is not there.
+    /// To files in this folder, which is made if it is not there. A relative path begins where the
+    /// program is when the runtime is built.
     ///
     /// Their names are `PROGRAM-PID-SECONDS-NUMBER-REASON.pftrace`, with the seconds since 1970 and
     /// a number that grows. They are for
@@ -170,6 +171,11 @@ impl fmt::Debug for SnapshotFiles {
 
 impl SnapshotFiles {
     pub(super) fn new(config: Option<Snapshots>) -> Self {
+        // The program may change its folder later.
+        let config = config.map(|config| Snapshots {
+            dir: path::absolute(&config.dir).unwrap_or(config.dir),
+            ..config
+        });
         Self {
             config,
             throttle: Throttle::new(REPORT_EVERY),

@@ -219,8 +219,10 @@ const VARIABLE: &str = "WS_SNAPSHOTS";
 fn a_panic_in_the_child() {
     if env::var_os(VARIABLE).is_some() {
         let builder = Builder::new().workers(1).stall_threshold(None);
-        let builder = builder.shutdown_grace(Duration::from_secs(60));
-        panics(&builder.build().unwrap());
+        let runtime = builder.shutdown_grace(Duration::from_secs(60)).build();
+        // The path is a relative one.
+        env::set_current_dir("/").unwrap();
+        panics(&runtime.unwrap());
     }
 }
 
@@ -230,7 +232,8 @@ fn the_environment_names_the_folder() {
     let name = "snapshots_are_written_when_it_goes_wrong::a_panic_in_the_child";
     let child = Command::new(env::current_exe().unwrap())
         .args(["--exact", name])
-        .env(VARIABLE, &folder.0)
+        .current_dir(folder.0.parent().unwrap().parent().unwrap())
+        .env(VARIABLE, folder.0.strip_prefix(env::temp_dir()).unwrap())
         .output()
         .unwrap();
     assert!(child.status.success(), "{child:?}");
