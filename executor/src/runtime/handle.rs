@@ -206,9 +206,12 @@ impl Handle {
     /// could: an abort ends that task. Also an extra poll could bring it on, as
     /// [`dump_awaits`](Self::dump_awaits) makes one. Not found is one that waits for itself through
     /// a channel or a lock, or for others through a [`JoinSet`] or another
-    /// combinator with wakers of its own; one that had more than 14 abort handles at once; and, in
-    /// this look, one that another thread is looking at. A handle that one task waits for, and
-    /// another one may take out of a lock to abort it, is not reckoned with.
+    /// combinator with wakers of its own; one that keeps a waker of its own, or whose waker was
+    /// leaked; one that waits for a lost task of another runtime; the future of a
+    /// [`block_on`](Self::block_on), which is no task; one that had more than 14 abort handles at
+    /// once; and, in this look, one that another thread is looking at. It is not reckoned with that
+    /// a handle for which a task waits may be taken from it, and another thread or task aborts by
+    /// it.
     ///
     /// A task that waits for ever on purpose, such as `pending().await` up to an abort, is named as
     /// well.
