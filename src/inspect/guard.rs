@@ -52,7 +52,7 @@ pub(super) fn check(request: &Request) -> Result<(), (u16, &'static str)> {
 /// Whether a `Host` is of this machine, by number or as `localhost`, with a port or without.
 fn is_loopback(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.parse::<u16>().is_ok() => name,
+        Some((name, port)) if is_port(port) => name,
         _ => host,
     };
     let number = name.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
@@ -61,6 +61,12 @@ fn is_loopback(host: &str) -> bool {
             .unwrap_or(name)
             .parse()
             .is_ok_and(|ip: IpAddr| ip.is_loopback())
+}
+
+/// A port may be left out behind its colon.
+fn is_port(port: &str) -> bool {
+    let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
+    is_number && (port.is_empty() || port.parse::<u16>().is_ok())
 }
 
 /// Whether a request has the token. It takes the same time whichever byte differs.
@@ -83,6 +89,8 @@ mod tests {
             "127.8.9.1",
             "[::1]:7070",
             "[::1]",
+            "localhost:",
+            "127.0.0.1:",
         ] {
             assert!(is_loopback(host), "{host}");
         }
@@ -95,6 +103,8 @@ mod tests {
             "0.0.0.0:7070",
             "localhost:7070:7070",
             "localhost:99999",
+            "localhost:+80",
+            ":80",
             "[::2]:1",
         ] {
             assert!(!is_loopback(host), "{host}");

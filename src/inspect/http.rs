@@ -29,6 +29,8 @@ pub(super) struct Request {
     pub(super) query: String,
     /// Names in lower case.
     headers: Vec<(String, String)>,
+    /// The client wants the connection to end with the answer.
+    pub(super) closes: bool,
 }
 
 /// Why there is no request.
@@ -148,22 +150,31 @@ fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, NoRequest> {
         }
         Err(_) => return Err(NoRequest::Refused(400, "this is not a request of HTTP/1.1")),
     };
-    let (path, query) = {
-        let target = parsed.path.unwrap_or_default();
-        target.split_once('?').unwrap_or((target, ""))
-    };
+    let (authority, target) = split_target(parsed.path.unwrap_or_default());
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let mut request = Request {
         method: parsed.method.unwrap_or_default().to_owned(),
         path: path.to_owned(),
         query: query.to_owned(),
         headers: Vec::new(),
+        closes: parsed.version == Some(0),
     };
     for header in parsed.headers.iter() {
         let Ok(value) = str::from_utf8(header.value) else {
             return Err(NoRequest::Refused(400, "a header is not a text"));
         };
         let name = header.name.to_ascii_lowercase();
-        request.headers.push((name, value.trim().to_owned()));
+        let value = value.trim();
+        if name == "connection" {
+            let mut options = value.split(',');
+            request.closes |= options.any(|it| it.trim().eq_ignore_ascii_case("close"));
+        }
+        request.headers.push((name, value.to_owned()));
+    }
+    if let Some(authority) = authority {
+        request.headers.retain(|(name, _)| name != "host");
+        let host = ("host".to_owned(), authority.to_owned());
+        request.headers.push(host);
     }
     // No request of the page has a body. One that came would be read as the next request.
     let has_body = request.has("transfer-encoding")
@@ -172,6 +183,21 @@ fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, NoRequest> {
         return Err(NoRequest::Refused(413, "no request here has a body"));
     }
     Ok(Some((request, length)))
+}
+
+/// The authority of a target, if it has one, and the rest. A request by way of a proxy has one, and
+/// then it counts and not `Host` (RFC 9112, 3.2.2).
+fn split_target(target: &str) -> (Option<&str>, &str) {
+    const SCHEME: &str = "http://";
+    match target.split_at_checked(SCHEME.len()) {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case(SCHEME) => {
+            let end = rest.find(['/', '?']).unwrap_or(rest.len());
+            let (authority, rest) = rest.split_at(end);
+            let is_root = rest.is_empty() || rest.starts_with('?');
+            (Some(authority), if is_root { "/" } else { rest })
+        }
+        _ => (None, target),
+    }
 }
 
 /// What an answer has below its head.
@@ -274,6 +300,33 @@ mod tests {
         assert_eq!((&*request.path, &*request.query), ("/a/b", "c=d"));
         assert_eq!(request.header("host"), Some("x"));
         assert_eq!(request.header("a"), None, "two of a name are none");
+    }
+
+    fn parsed(text: &str) -> Request {
+        parse(text.as_bytes()).unwrap().unwrap().0
+    }
+
+    #[test]
+    fn a_client_may_have_the_connection_closed() {
+        let closes = |text| parsed(text).closes;
+        assert!(!closes("GET / HTTP/1.1\r\nHost: x\r\n\r\n"));
+        assert!(!closes("GET / HTTP/1.1\r\nConnection: keep-alive\r\n\r\n"));
+        assert!(closes("GET / HTTP/1.1\r\nConnection: TE, Close\r\n\r\n"));
+        assert!(closes("GET / HTTP/1.0\r\nHost: x\r\n\r\n"));
+    }
+
+    #[test]
+    fn a_whole_address_counts_and_not_the_host() {
+        let whole = |target: &str| {
+            let text = format!("GET {target} HTTP/1.1\r\nHost: other\r\n\r\n");
+            let request = parsed(&text);
+            let host = request.header("host").unwrap_or_default().to_owned();
+            (host, request.path, request.query)
+        };
+        let is = |host: &str, path: &str, query: &str| (host.into(), path.into(), query.into());
+        assert_eq!(whole("http://a:1/state?x=1"), is("a:1", "/state", "x=1"));
+        assert_eq!(whole("HTTP://a"), is("a", "/", ""));
+        assert_eq!(whole("/http://a/"), is("other", "/http://a/", ""));
     }
 
     #[test]

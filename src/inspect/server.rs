@@ -85,7 +85,11 @@ async fn serve(app: &Arc<App>, stream: TcpStream) {
     let mut connection = Connection::new(stream);
     loop {
         let (answer, head_alone) = match connection.request().await {
-            Ok(request) => (answer(app, &request).await, request.method == "HEAD"),
+            Ok(request) => {
+                let mut answer = answer(app, &request).await;
+                answer.last |= request.closes;
+                (answer, request.method == "HEAD")
+            }
             Err(NoRequest::Refused(status, why)) => (Answer::refusal(status, why), false),
             Err(NoRequest::Gone) => return,
         };
@@ -141,12 +145,20 @@ async fn answer(app: &Arc<App>, request: &Request) -> Answer {
             let written = app.source.snapshot();
             Answer::new(JSON, format!("{{\"written\":{written}}}"))
         }
-        "/" | "/state" | "/perfetto" | "/snapshot" => Answer::refusal(405, "not by this method"),
+        "/" | "/state" | "/perfetto" => by_another_method("GET, HEAD"),
+        "/snapshot" => by_another_method("POST"),
         "/favicon.ico" => Answer {
             status: 404,
             ..Answer::new(TEXT, "")
         },
         _ => Answer::refusal(404, "nothing is here; the page is at /"),
+    }
+}
+
+fn by_another_method(allowed: &str) -> Answer {
+    Answer {
+        headers: format!("allow: {allowed}\r\n"),
+        ..Answer::refusal(405, "not by this method")
     }
 }
 

@@ -98,6 +98,28 @@ fn what_is_too_long_is_refused() {
 }
 
 #[test]
+fn an_answer_says_what_comes_next() {
+    let served = Served::new();
+    let reply = |lines: &str| {
+        let mut client = served.client();
+        client.send(&format!("{lines}\r\nHost: localhost\r\n\r\n"));
+        let reply = client.reply().expect("there is an answer");
+        let header = |name: &str| reply.headers.get(name).cloned().unwrap_or_default();
+        (reply.status, header("connection"), header("allow"))
+    };
+    let is = |status, connection: &str, allow: &str| (status, connection.into(), allow.into());
+    assert_eq!(reply("GET /state? HTTP/1.1"), is(200, "keep-alive", ""));
+    assert_eq!(reply("GET /state? HTTP/1.0"), is(200, "close", ""));
+    let closes = "GET /state? HTTP/1.1\r\nConnection: close";
+    assert_eq!(reply(closes), is(200, "close", ""));
+    assert_eq!(reply("DELETE / HTTP/1.1"), is(405, "close", "GET, HEAD"));
+    assert_eq!(reply("GET /snapshot HTTP/1.1"), is(405, "close", "POST"));
+    // By way of a proxy, the address counts.
+    assert_eq!(reply("GET http://localhost/state? HTTP/1.1").0, 200);
+    assert_eq!(reply("GET http://evil.example/state? HTTP/1.1").0, 403);
+}
+
+#[test]
 fn connections_have_a_limit() {
     let served = Served::new();
     let mut open: Vec<Client> = Vec::new();
