@@ -123,8 +123,8 @@ impl Recorder {
             .unwrap_or_default()
     }
 
-    /// A ring for a P. Those beyond the number of workers are in use only while threads block, and
-    /// there may be hundreds of them: theirs are small.
+    /// A ring for a P. Those far beyond the number of workers are in use only while threads block,
+    /// and there may be hundreds of them: theirs are small.
     pub(crate) fn ring(&self, is_a_workers: bool) -> Ring {
         if is_a_workers {
             Ring::new(self.records)

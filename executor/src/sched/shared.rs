@@ -217,7 +217,8 @@ impl Shared {
             self.this.as_ptr().cast(),
             self.config.above.task_functions,
             Arc::new(timers),
-            self.recorder.ring(index < self.idle.workers()),
+            // A thread in `block_on` has a P, too, and others may then be the workers'.
+            self.recorder.ring(index < 2 * self.idle.workers()),
             self.config.seed,
         ));
         if self.time.paused.is_some() {

@@ -101,6 +101,24 @@ fn what_is_off_records_no_mark() {
     assert_eq!(named(&runtime, "seen").len(), 1);
 }
 
+// The thread that waits has a P as well, and then the last of the workers' is one more.
+#[test]
+fn the_rings_of_workers_are_of_full_size_beside_a_block_on() {
+    let runtime = runtime(2);
+    runtime.handle().record(Level::Full);
+    runtime.block_on(async {
+        let yields = ws_executor::spawn(async {
+            for _ in 0..15_000 {
+                task::yield_now().await;
+            }
+        });
+        yields.await.unwrap();
+    });
+    let recording = runtime.handle().recording();
+    assert!(recording.events.len() > 30_000);
+    assert_eq!(recording.overwritten, 0);
+}
+
 // The next runtime may be where the last one was.
 #[test]
 fn a_span_of_a_runtime_that_has_ended_does_not_end_in_the_next_one() {
