@@ -35,6 +35,8 @@ struct Page {
     counters: Vec<(String, u64, i64)>,
     /// Where each arrow began, and where it ended.
     arrows: HashMap<u64, (u64, Option<u64>)>,
+    /// Names that have a number.
+    numbered: HashSet<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -102,6 +104,7 @@ impl Page {
                 other => panic!("{other:?}"),
             }
         }
+        page.numbered = texts.names.into_values().collect();
         page
     }
 
@@ -165,7 +168,10 @@ impl Page {
         let path = self.path(track);
         let is_counter = self.tracks[&track].counter.is_some();
         assert_eq!(is_counter, event.type_() == Type::TYPE_COUNTER, "{path}");
-        let name = || texts.names[&event.name_iid()].clone();
+        let name = || match event.has_name_iid() {
+            true => texts.names[&event.name_iid()].clone(),
+            false => event.name().to_owned(),
+        };
         let beside = event.debug_annotations.iter().map(|annotation| {
             let Some(Name_field::NameIid(iid)) = annotation.name_field else {
                 panic!("its name is interned: {annotation:?}");
@@ -184,7 +190,8 @@ impl Page {
             assert!(*began <= time && end.is_none());
             *end = Some(time);
         }
-        if event.has_name_iid() {
+        if event.has_name_iid() || event.has_name() {
+            assert!(!event.has_name_iid() || !event.has_name(), "{event:?}");
             let category = &texts.categories[&event.category_iids[0]];
             let known = ["scheduler", "mark", "span", "log"];
             assert!(known.contains(&category.as_str()));
@@ -395,6 +402,10 @@ fn a_line_of_a_log_is_on_the_track_of_its_task() {
     };
     assert!(page.path(on_worker.track).starts_with("/P "));
     assert_eq!(page.path(on_task.track), of_task);
+    // What the program makes has no number, or a reader would have to keep it.
+    assert!(page.numbered.contains("poll"));
+    assert!(!page.numbered.contains("it is priced order=7"));
+    assert!(!page.numbered.contains("prices"));
     let texts = [("level", "WARN"), ("target", "orders")];
     let texts = texts.map(|(name, text)| (name.to_owned(), text.to_owned()));
     for line in lines {
