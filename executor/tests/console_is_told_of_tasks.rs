@@ -5,10 +5,12 @@
 //!   is gone, also while a handle and a waker are left.
 //! - The wakers of a task tell of each clone, wake and drop. They still wake the same task by
 //!   `will_wake`.
+//! - A task that is to have no span takes it from no other one.
 //! - A subscriber that panics at all of this changes nothing for the task (S6).
 //!
 //! Seen to fail with each of these: the carrier of a `spawn_pinned` has a span; `close` in
-//! `cell/raw.rs` left out; the drop of a waker not told; `report` left out in `console/on.rs`.
+//! `cell/raw.rs` left out; the drop of a waker not told; `report` left out in `console/on.rs`; there,
+//! no drop of `HidesNext`.
 #![cfg(feature = "console")]
 
 mod common;
@@ -32,7 +34,7 @@ use tracing::{
 };
 use ws_executor::{
     spawn,
-    task::{Builder, JoinSet, id, yield_now},
+    task::{__HidesNext, Builder, JoinSet, id, yield_now},
 };
 
 #[derive(Clone, Debug, Default)]
@@ -244,6 +246,23 @@ fn a_span_is_closed_with_its_future() {
         panics.await.unwrap_err();
         let span = named_span("panics");
         assert_eq!((span.entered, span.left, span.handles), (1, 1, 0));
+    });
+}
+
+// Fails if a call that spawns nothing, such as one that panics, hides somebody else's task.
+#[test]
+fn what_hides_a_task_ends_with_the_call() {
+    run(async {
+        let named = |name| Builder::new().name(name);
+        let hidden = {
+            let _hides = __HidesNext::new();
+            named("hidden").spawn(twice())
+        };
+        hidden.await.unwrap();
+        assert_eq!(with("task.name", "hidden").len(), 0);
+        drop(__HidesNext::new());
+        named("the next").spawn(twice()).await.unwrap();
+        named_span("the next");
     });
 }
 

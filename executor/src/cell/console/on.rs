@@ -3,6 +3,7 @@
 use std::{
     cell::Cell,
     future::{Future, poll_fn},
+    marker::PhantomData,
     panic::Location,
     pin::pin,
 };
@@ -15,11 +16,39 @@ thread_local! {
     static HIDES_NEXT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Says whether the next task or `block_on` of this thread has no span. `compat/tokio` says so of
-/// its tasks, which may have spans of their own.
+/// While it is there, the next task or `block_on` of this thread has no span. `compat/tokio` has it
+/// around the spawn of its tasks, which may have spans of their own.
+///
+/// It is a value, so that it ends with the call, also if that panics or spawns nothing. If it did
+/// not, a task of somebody else's would have no span.
 #[cfg(not(ws_loom))]
-pub fn hides_next(hides: bool) {
-    HIDES_NEXT.set(hides);
+#[derive(Debug)]
+#[must_use = "it ends when it is dropped"]
+pub struct HidesNext {
+    /// It stays on its thread.
+    of_thread: PhantomData<*const ()>,
+}
+
+#[cfg(not(ws_loom))]
+impl HidesNext {
+    /// From now on.
+    #[expect(
+        clippy::new_without_default,
+        reason = "it changes what this thread does"
+    )]
+    pub fn new() -> Self {
+        HIDES_NEXT.set(true);
+        Self {
+            of_thread: PhantomData,
+        }
+    }
+}
+
+#[cfg(not(ws_loom))]
+impl Drop for HidesNext {
+    fn drop(&mut self) {
+        HIDES_NEXT.set(false);
+    }
 }
 
 /// The span of a task: its id, and the subscriber that has it. None if nobody asks for it.
