@@ -11,7 +11,7 @@
 //! | a waker of a task | events of target `runtime::waker` |
 //!
 //! *The life of a span*. It is made before the task's cell. It is entered for each poll, and for
-//! the drop of the future. It is closed when the future is gone.
+//! the drop of the future, also of that of a `block_on`. It is closed when the future is gone.
 //!
 //! *Wakers*. A worker lends a waker to a poll, and never drops that one. So only a waker that was
 //! cloned tells of its drop. The wakers of a `block_on` have no events, as in tokio.
