@@ -13,6 +13,8 @@
 //! | both that of the P and that of the task | a line of a log, under its text |
 //! | counters | lengths of the queues, blocking calls, sockets that came at once |
 //!
+//! A task that has ended is shown with its name if that was recorded before its poll (`named.rs`).
+//!
 //! An arrow goes to a poll from the wake before it, or from the spawn. There is none from a moment
 //! before [`Recording::whole_since`]: what came between may have been overwritten.
 //!
@@ -25,7 +27,7 @@
 //! | kept | limit |
 //! | --- | --- |
 //! | what is open on a P | [`OPEN_MAX`] |
-//! | arrows; tasks with spans; tracks that were described (`packets.rs`) | [`Recent`] |
+//! | arrows; tasks with spans; tracks that were described, names of tasks that have ended (`packets.rs`) | [`Recent`] |
 //! | numbers of texts (`packets.rs`) | names of marks and spans, places of tasks: what is in the source of the program |
 //!
 //! *Slices of a track are nested.* Perfetto takes an end for that of the newest slice of its
@@ -191,7 +193,20 @@ impl<W: io::Write> Writer<'_, W> {
         let track = event.processor.map_or(Track::NoWorker, Track::Worker);
         match event.kind {
             Kind::Run => self.poll_begins(event),
-            Kind::Idle | Kind::Requeue | Kind::Done => self.poll_ends(event),
+            Kind::Idle | Kind::Requeue => self.poll_ends(event),
+            Kind::Done => {
+                self.poll_ends(event)?;
+                if let Some(task) = event.task {
+                    self.packets.has_ended(task);
+                }
+                Ok(())
+            }
+            Kind::Named => {
+                if let Some((task, known)) = event.named() {
+                    self.packets.name_is(task, known);
+                }
+                Ok(())
+            }
             Kind::Park => self.begins(event, Open::Sleep, Name::Known("sleeps")),
             Kind::Unpark => self.ends(event, Open::Sleep),
             Kind::Block => self.begins(event, Open::Block, Name::Known("blocking call")),

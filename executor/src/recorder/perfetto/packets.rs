@@ -214,6 +214,8 @@ pub(super) struct Packets<'a, W> {
     texts: [HashMap<String, u64>; 3],
     /// The tracks that were described lately.
     described: Recent<Track, ()>,
+    /// Tasks with a name that are not alive, until their end is written.
+    named: Recent<Id, RecordedTask>,
 }
 
 impl<'a, W: io::Write> Packets<'a, W> {
@@ -225,21 +227,35 @@ impl<'a, W: io::Write> Packets<'a, W> {
             packet: Message::default(),
             texts: Default::default(),
             described: Recent::default(),
+            named: Recent::default(),
         };
         packets.tell_clock()?;
         Ok(packets)
     }
 
-    /// A task, if it was alive.
+    /// A task, if it was alive, or its name was told.
     pub(super) fn task(&self, task: Id) -> Option<&RecordedTask> {
-        self.known.tasks.get(&task)
+        let known = self.known.tasks.get(&task);
+        known.or_else(|| self.named.get(&task))
+    }
+
+    /// Is told the name of a task.
+    pub(super) fn name_is(&mut self, task: Id, known: RecordedTask) {
+        if !self.known.tasks.contains_key(&task) {
+            self.named.insert(task, known);
+        }
+    }
+
+    /// A task has ended: it needs no name any more.
+    pub(super) fn has_ended(&mut self, task: Id) {
+        self.named.remove(&task);
     }
 
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 
-    /// The name of a task, if it was alive and has one.
+    /// The name of a task, if it has one, and was alive or its name was told.
     pub(super) fn name_of(&self, task: Id) -> Option<&str> {
         self.task(task)?.name.as_deref()
     }
