@@ -24,7 +24,8 @@
 //! The second word of a kind that is about no task is a number. The bits of an id that are left out
 //! are those of the newest id in the process, or one less: no task in the ring is 2^40 spawns old.
 //!
-//! A line of a log has more than one record: see `recorder/log.rs`.
+//! A line of a log has more than one record: see `recorder/log.rs`. So has the name of a task: see
+//! `recorder/named.rs`.
 //!
 //! # How much
 //!
@@ -66,6 +67,8 @@ pub(crate) mod log;
 #[cfg(not(ws_loom))]
 mod merged;
 #[cfg(not(ws_loom))]
+mod named;
+#[cfg(not(ws_loom))]
 pub(crate) mod names;
 #[cfg(not(ws_loom))]
 mod of_runtime;
@@ -86,6 +89,7 @@ pub(crate) use self::ring::Ring;
 pub(crate) use self::{
     kinds::Subject,
     merged::Merged,
+    named::Named,
     of_runtime::{Recorder, began},
     perfetto::{Known, Writer, program},
 };

@@ -40,7 +40,7 @@ pub use self::{
     queue::{Spawner, TaskQueue},
 };
 #[doc(hidden)]
-pub use crate::cell::console::hides_next as __hides_next;
+pub use crate::cell::console::HidesNext as __HidesNext;
 pub use crate::{
     budget::{Unconstrained, unconstrained},
     cell::Id,

@@ -13,6 +13,7 @@ use std::{
     thread,
 };
 
+use tracing_log::log;
 use tracing_subscriber::prelude::*;
 use ws_executor::{
     runtime::{Builder, Runtime},
@@ -100,6 +101,32 @@ fn a_line_has_the_task_that_logs_it() {
     assert_eq!(of_lines, [&ids[..], &[None]].concat());
     assert!(ids[1].is_some() && ids[2].is_some());
     assert_eq!(lines[3].processor, None);
+}
+
+// Fails if a text has what `tracing-log` adds to a line of the crate `log`, or not its target. And
+// if a line that `tracing-log` did not make loses a field.
+#[test]
+fn a_line_of_the_crate_log_has_its_own_target() {
+    let runtime = runtime(1, Level::Sparse);
+    runtime.block_on(async {
+        let record = log::Record::builder()
+            .args(format_args!("it took {} s", 2))
+            .level(log::Level::Warn)
+            .target("sqlx::query")
+            .module_path(Some("sqlx_core::logger"))
+            .file(Some("src/logger.rs"))
+            .line(Some(142))
+            .build();
+        tracing_log::format_trace(&record).unwrap();
+        tracing::info!(target: "log", { rows = 7 }, "by hand");
+        tracing::info!(target: "another", { log.target = "a", log.file = "b" }, "by hand");
+    });
+    let own = lines(&runtime, "log");
+    assert_eq!(texts(&own), ["sqlx::query: it took 2 s", "by hand rows=7"]);
+    assert_eq!(own[0].number, 2, "a warning");
+    let another = lines(&runtime, "another");
+    let expected = [r#"by hand log.target="a" log.file="b""#];
+    assert_eq!(texts(&another), expected);
 }
 
 /// What can be logged, and counts how often.

@@ -5,10 +5,13 @@
 //!   is gone, also while a handle and a waker are left.
 //! - The wakers of a task tell of each clone, wake and drop. They still wake the same task by
 //!   `will_wake`.
+//! - The future of a `block_on` is dropped in its span, as that of a task.
+//! - A task that is to have no span takes it from no other one.
 //! - A subscriber that panics at all of this changes nothing for the task (S6).
 //!
 //! Seen to fail with each of these: the carrier of a `spawn_pinned` has a span; `close` in
-//! `cell/raw.rs` left out; the drop of a waker not told; `report` left out in `console/on.rs`.
+//! `cell/raw.rs` left out; the drop of a waker not told; `report` left out in `console/on.rs`; there,
+//! the future of a `block_on` dropped outside of `enter`, or closed before; no drop of `HidesNext`.
 #![cfg(feature = "console")]
 
 mod common;
@@ -17,12 +20,13 @@ use std::{
     collections::HashMap,
     fmt,
     future::{Future, pending, poll_fn},
-    panic::Location,
+    panic::{AssertUnwindSafe, Location, catch_unwind},
+    pin::Pin,
     sync::{
         Mutex, MutexGuard, Once, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    task::{Poll, Waker},
+    task::{Context, Poll, Waker},
 };
 
 use tracing::{
@@ -32,7 +36,7 @@ use tracing::{
 };
 use ws_executor::{
     spawn,
-    task::{Builder, JoinSet, id, yield_now},
+    task::{__HidesNext, Builder, JoinSet, id, yield_now},
 };
 
 #[derive(Clone, Debug, Default)]
@@ -244,6 +248,78 @@ fn a_span_is_closed_with_its_future() {
         panics.await.unwrap_err();
         let span = named_span("panics");
         assert_eq!((span.entered, span.left, span.handles), (1, 1, 0));
+    });
+}
+
+/// Notes, when it is dropped, how often the only `block_on` of this size is entered, and whether it
+/// is closed.
+struct Held<'a> {
+    size: usize,
+    seen: &'a Mutex<Option<(usize, usize)>>,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let roots = with("size.bytes", &self.size.to_string());
+        assert_eq!(roots.len(), 1, "{roots:#?}");
+        let inside = roots[0].entered - roots[0].left;
+        *self.seen.lock().unwrap() = Some((inside, roots[0].handles));
+    }
+}
+
+#[test]
+fn the_future_of_a_block_on_is_dropped_in_its_span() {
+    // Sets the subscriber.
+    run(async {});
+    /// A future that has a size of its own, and keeps what it is given until it is dropped.
+    struct Keeps<'a, const SIZE: usize> {
+        panics: bool,
+        _held: Held<'a>,
+        _room: [u8; SIZE],
+    }
+    impl<const SIZE: usize> Future for Keeps<'_, SIZE> {
+        type Output = ();
+        fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+            assert!(!self.panics, "expected: a root");
+            Poll::Ready(())
+        }
+    }
+    fn check<const SIZE: usize>(panics: bool) {
+        let seen = Mutex::new(None);
+        let size = size_of::<Keeps<'_, SIZE>>();
+        let held = Held { size, seen: &seen };
+        let root = Keeps {
+            panics,
+            _held: held,
+            _room: [0; SIZE],
+        };
+        let runtime = common::runtime(1);
+        let result = catch_unwind(AssertUnwindSafe(|| runtime.block_on(root)));
+        assert_eq!(result.is_err(), panics);
+        assert_eq!(*seen.lock().unwrap(), Some((1, 1)));
+        let [root] = &with("size.bytes", &size.to_string())[..] else {
+            panic!("it has one span");
+        };
+        assert_eq!((root.entered, root.handles), (root.left, 0));
+    }
+    check::<4321>(false);
+    check::<5432>(true);
+}
+
+// Fails if a call that spawns nothing, such as one that panics, hides somebody else's task.
+#[test]
+fn what_hides_a_task_ends_with_the_call() {
+    run(async {
+        let named = |name| Builder::new().name(name);
+        let hidden = {
+            let _hides = __HidesNext::new();
+            named("hidden").spawn(twice())
+        };
+        hidden.await.unwrap();
+        assert_eq!(with("task.name", "hidden").len(), 0);
+        drop(__HidesNext::new());
+        named("the next").spawn(twice()).await.unwrap();
+        named_span("the next");
     });
 }
 

@@ -158,7 +158,7 @@ struct Writer {
     threads: Vec<ThreadHandle>,
     /// Of the scheduler, of polls, of the program.
     categories: [CategoryHandle; 3],
-    /// Of tasks.
+    /// Of tasks: of those that were alive, and of others with a name that were polled before.
     names: HashMap<u64, String>,
     /// What goes on on each thread, the newest last. They are calls, so they are nested. A long
     /// poll has a list of its own, since the monitor sees it late.
@@ -171,6 +171,10 @@ impl Writer {
     fn event(&mut self, event: &Event<'_>) {
         let here = (event.thread, false);
         match event.kind {
+            "Named" => {
+                let name = event.name.unwrap_or_default().to_owned();
+                self.names.entry(event.task).or_insert(name);
+            }
             "Run" => self.begins(here, event, "poll", event.time),
             "Idle" | "Requeue" | "Done" => self.ends(here, event, "poll"),
             "Park" => self.begins(here, event, "sleeps", event.time),

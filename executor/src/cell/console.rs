@@ -11,7 +11,7 @@
 //! | a waker of a task | events of target `runtime::waker` |
 //!
 //! *The life of a span*. It is made before the task's cell. It is entered for each poll, and for
-//! the drop of the future. It is closed when the future is gone.
+//! the drop of the future, also of that of a `block_on`. It is closed when the future is gone.
 //!
 //! *Wakers*. A worker lends a waker to a poll, and never drops that one. So only a waker that was
 //! cloned tells of its drop. The wakers of a `block_on` have no events, as in tokio.
@@ -27,7 +27,7 @@
 //! that it carries has one, with the id, the name and the place that both share.
 //!
 //! *`compat/tokio`* has spans of its own, with the names that tokio's tests ask for. A task of it
-//! has no second span: see [`hides_next`].
+//! has no second span: see [`HidesNext`].
 //!
 //! Rejected: a waker of our own around that of the task, as `compat/tokio` has it. The scheduler
 //! knows the waker of a task by its table of functions. With another waker, a task that forks would
@@ -46,8 +46,8 @@ use off as used;
 #[cfg(feature = "console")]
 use on as used;
 
-pub(super) use self::used::TaskSpan;
 #[cfg(not(ws_loom))]
-pub use self::used::hides_next;
+pub use self::used::HidesNext;
+pub(super) use self::used::TaskSpan;
 #[cfg(not(ws_loom))]
 pub(crate) use self::used::root;

@@ -88,6 +88,8 @@ enum About {
     Named,
     /// A line of a log: a task, the number of its target, its level and how long its text is.
     Line,
+    /// The name of a task: the same, with the number of a place, and 0 for the level.
+    Name,
     Number,
 }
 
@@ -237,6 +239,10 @@ kinds! {
         /// level: 1 is an error, 2 a warning, 3 an information, 4 is for debugging, and 5 a trace.
         /// `ws::trace::Layer` records it, with the feature `tracing-layer`.
         Log: Sparse, Line;
+        /// A poll of the task follows, and the task has a name: the [text](Event::text). It is told
+        /// now and then, so that a recording has the names of tasks that have ended. The number
+        /// stands for the place where it was spawned, for [`Recording::tasks`]. [`Level::Full`].
+        Named: Full, Name;
     }
 }
 
@@ -260,7 +266,7 @@ pub struct Event {
     pub task: Option<Id>,
     /// The name of a mark or a span; the target of a line of a log.
     pub name: Option<&'static str>,
-    /// The text of a line of a log: its message and its fields.
+    /// The text of a line of a log: its message and its fields. The name of a task.
     pub text: Option<Box<str>>,
     /// More about it; see [`EventKind`].
     pub number: u64,
@@ -293,6 +299,10 @@ impl fmt::Display for Event {
                 write!(f, ", P {high}, for {}.{} ms", low / 10, low % 10)
             }
             EventKind::Timers => write!(f, ", {low}, {high} us late"),
+            EventKind::Named => match names::place(self.number) {
+                Some(place) => write!(f, ", spawned at {place}"),
+                None => Ok(()),
+            },
             EventKind::Queued => write!(f, ", {high} for all, {low} in local queues"),
             EventKind::ParentStolen
             | EventKind::RunNextStolen
@@ -306,6 +316,20 @@ impl fmt::Display for Event {
             }
             _ => Ok(()),
         }
+    }
+}
+
+impl Event {
+    /// The task whose name it tells.
+    pub(crate) fn named(&self) -> Option<(Id, RecordedTask)> {
+        if self.kind != EventKind::Named {
+            return None;
+        }
+        let task = RecordedTask {
+            name: Some(self.text.as_deref()?.to_owned()),
+            location: names::place(self.number)?,
+        };
+        Some((self.task?, task))
     }
 }
 
@@ -359,7 +383,8 @@ pub struct Recording {
     pub whole_since: Duration,
     /// When the runtime was built, by the clock on the wall.
     pub began: SystemTime,
-    /// The tasks that were alive when it was taken.
+    /// The tasks that were alive when it was taken. And those with a name that had ended, if one of
+    /// their polls was recorded, at [`Level::Full`]; their names are cut at 240 bytes.
     pub tasks: HashMap<Id, RecordedTask>,
 }
 
@@ -369,8 +394,9 @@ impl Recording {
     ///
     /// Each worker has a track with what its thread did; so have tasks with a mark or a span. At
     /// [`Level::Full`] there are also the polls of all tasks, a track for each task with a name,
-    /// and arrows to a poll from where the task was spawned or woken. Tasks that ended before the
-    /// recording was taken are shown without their names.
+    /// and arrows to a poll from where the task was spawned or woken. A task that ended before the
+    /// recording was taken is shown with its name if one of its polls was recorded, and without its
+    /// place if it has no name.
     ///
     /// It writes many small pieces: a file should be in a [`BufWriter`](std::io::BufWriter).
     ///
@@ -436,7 +462,7 @@ const TICKS_MASK: u64 = u64::MAX >> KIND_BITS;
 pub(super) fn encode(ticks: u64, kind: EventKind, task: u64, number: u64) -> [u64; 2] {
     let about = match kind.about() {
         About::Number => number,
-        About::Task | About::Counted | About::Named | About::Line => {
+        About::Task | About::Counted | About::Named | About::Line | About::Name => {
             let (of_p, count) = match kind.about() {
                 About::Task => (number, 0),
                 _ => (number >> 32, number & u64::from(u32::MAX)),
@@ -474,29 +500,19 @@ pub(super) fn age([when, _]: [u64; 2], newest: &Newest) -> u64 {
     newest.ticks.wrapping_sub(when >> KIND_BITS) & TICKS_MASK
 }
 
-/// The event of the first of these records, which is no text. That of a line of a log has the text
-/// behind it.
+/// The event of the first of these records, which is no text. That of a line of a log, and that of
+/// the name of a task, has the text behind it.
 pub(super) fn decode(records: &[[u64; 2]], processor: Option<usize>, newest: &Newest) -> Event {
-    let mut event = decode_first(records[0], processor, newest);
-    if event.kind == EventKind::Log {
-        let (level, length) = log::of_number(event.number);
-        let text = records[1..].get(..length);
-        event.number = level;
-        event.text = text.filter(|text| !text.is_empty()).map(log::text);
-    }
+    let (mut event, length) = decode_first(records[0], processor, newest);
+    let text = records[1..].get(..length);
+    event.text = text.filter(|text| !text.is_empty()).map(log::text);
     event
 }
 
 /// How many records more than these belong to the one that is the first.
 pub(super) fn missing(records: &[[u64; 2]], newest: &Newest) -> usize {
-    let event = decode_first(records[0], None, newest);
-    if event.kind == EventKind::Log {
-        log::of_number(event.number)
-            .1
-            .saturating_sub(records.len() - 1)
-    } else {
-        0
-    }
+    let (_, length) = decode_first(records[0], None, newest);
+    length.saturating_sub(records.len() - 1)
 }
 
 /// The events of records, which are in their order. Of a line of a log whose first records are
@@ -513,9 +529,8 @@ pub(super) fn decode_all(
     })
 }
 
-/// The event of a record that is no text. The number of a line of a log has the length of its text
-/// as well.
-fn decode_first(words: [u64; 2], processor: Option<usize>, newest: &Newest) -> Event {
+/// The event of a record that is no text, and how many records of text belong to it.
+fn decode_first(words: [u64; 2], processor: Option<usize>, newest: &Newest) -> (Event, usize) {
     let [when, about] = words;
     let kind = KINDS[(when & ((1 << KIND_BITS) - 1)) as usize];
     // The bits that had no room are those of the newest, or one less.
@@ -529,13 +544,16 @@ fn decode_first(words: [u64; 2], processor: Option<usize>, newest: &Newest) -> E
         // No task has the number 0.
         (about & ID_MASK != 0).then(|| Id::new(id))
     };
-    let (task, number, name) = match kind.about() {
-        About::Number => (None, about, None),
-        About::Task => (task(), of_p, None),
-        About::Counted => (task(), of_p << 32 | count, None),
-        About::Named | About::Line => (task(), count, names::name(of_p)),
+    let (level, length) = log::of_number(count);
+    let (task, number, name, length) = match kind.about() {
+        About::Number => (None, about, None, 0),
+        About::Task => (task(), of_p, None, 0),
+        About::Counted => (task(), of_p << 32 | count, None, 0),
+        About::Named => (task(), count, names::name(of_p), 0),
+        About::Line => (task(), level, names::name(of_p), length),
+        About::Name => (task(), of_p, None, length),
     };
-    Event {
+    let event = Event {
         time: Duration::from_nanos(newest.scale.ns(ticks)),
         processor,
         kind,
@@ -543,7 +561,8 @@ fn decode_first(words: [u64; 2], processor: Option<usize>, newest: &Newest) -> E
         name,
         text: None,
         number,
-    }
+    };
+    (event, length)
 }
 
 #[cfg(test)]
@@ -613,6 +632,7 @@ mod tests {
                     About::Task => 0xffff,
                     About::Named => name << 32 | 200,
                     About::Line => name << 32 | 4,
+                    About::Name => 0xffff << 32,
                     About::Number => u64::MAX,
                 };
                 let words = encode(ticks, kind, task, number);
@@ -629,6 +649,7 @@ mod tests {
                     number: match kind.about() {
                         About::Named => 200,
                         About::Line => 4,
+                        About::Name => 0xffff,
                         _ => number,
                     },
                 };

@@ -30,6 +30,9 @@
 //! - *A line and its text are overwritten together*, the oldest first. If its first record is gone,
 //!   the rest of it is passed over. So no line has the text of another one.
 //!
+//! The name of a task (`named.rs`) is written in the same way. The place stands for the target there,
+//! and the level is 0.
+//!
 //! Rejected: a ring of texts beside those of the records, and the number of its text in a record.
 //! All workers would write that one, under a lock; a text would be gone before its line or after
 //! it; and a number with 8 bits is soon another text's.
@@ -81,12 +84,10 @@ pub(super) fn text(records: &[[u64; 2]]) -> Box<str> {
     String::from_utf8_lossy(&bytes).into()
 }
 
-#[cfg(any(test, feature = "tracing-layer"))]
 pub(crate) use self::line::Line;
 
-#[cfg(any(test, feature = "tracing-layer"))]
 mod line {
-    use std::fmt;
+    use std::{fmt, fmt::Write, panic::Location};
 
     use super::{LEVEL_BITS, TEXT};
     use crate::recorder::names;
@@ -103,9 +104,9 @@ mod line {
     /// A line of a log, which is being made. Writing to it fails when its text is as long as it
     /// may be.
     pub(crate) struct Line {
-        /// The number of its target.
+        /// The number of its target, or of a task's place.
         target: u64,
-        /// 1 is an error, 5 a trace.
+        /// 1 is an error, 5 a trace. 0: it is the name of a task.
         level: u64,
         text: [u8; LONGEST],
         length: usize,
@@ -113,9 +114,22 @@ mod line {
     }
 
     impl Line {
+        #[cfg(any(test, feature = "tracing-layer"))]
         pub(crate) fn new(target: &'static str, level: u64) -> Self {
+            Self::with(names::number(target), level)
+        }
+
+        /// The name of a task, and where it was spawned.
+        pub(crate) fn of_task(name: &str, place: &'static Location<'static>) -> Self {
+            let mut line = Self::with(names::place_number(place), 0);
+            // An error: it was cut.
+            _ = line.write_str(name);
+            line
+        }
+
+        fn with(target: u64, level: u64) -> Self {
             Self {
-                target: names::number(target),
+                target,
                 level,
                 text: [0; LONGEST],
                 length: 0,

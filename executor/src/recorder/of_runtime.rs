@@ -5,10 +5,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-#[cfg(any(test, feature = "tracing-layer"))]
-use super::log::Line;
 use super::{
     kinds::{Event, EventKind, Level, MEANWHILE_TICKS, Newest, decode_all, encode},
+    log::Line,
     merged::Merged,
     ring::{PIECE, RECORD, Ring},
     ticks::Ticks,
@@ -157,6 +156,12 @@ impl Recorder {
     pub(crate) fn write_line_elsewhere(&self, clock: &Clock, task: u64, line: &Line) {
         let _writes = self.elsewhere.writes.lock();
         self.write_line(&self.elsewhere.ring, clock, task, line);
+    }
+
+    /// Writes the name of a task whose poll begins on the thread of a P, at so many ticks.
+    pub(crate) fn write_name(&self, ring: &Ring, ticks: u64, task: u64, name: &Line) {
+        let head = encode(ticks, EventKind::Named, task, name.number());
+        name.with_records(head, |records| ring.write_together(records));
     }
 
     /// Writes what happened on the thread of a P, at so many ticks.

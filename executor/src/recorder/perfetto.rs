@@ -13,6 +13,8 @@
 //! | both that of the P and that of the task | a line of a log, under its text |
 //! | counters | lengths of the queues, blocking calls, sockets that came at once |
 //!
+//! A task that has ended is shown with its name if that was recorded before its poll (`named.rs`).
+//!
 //! An arrow goes to a poll from the wake before it, or from the spawn. There is none from a moment
 //! before [`Recording::whole_since`]: what came between may have been overwritten.
 //!
@@ -20,13 +22,13 @@
 //!
 //! In one pass, with a packet for each event. A track is described before its first event.
 //!
-//! *Memory*: what is kept does not grow with the number of events, but for lines of a log.
+//! *Memory*: what is kept does not grow with the number of events.
 //!
 //! | kept | limit |
 //! | --- | --- |
 //! | what is open on a P | [`OPEN_MAX`] |
-//! | arrows; tasks with spans; tracks that were described (`packets.rs`) | [`Recent`] |
-//! | numbers of texts (`packets.rs`) | names of marks and spans, names and places of live tasks; texts of lines of a log, as many as there are |
+//! | arrows; tasks with spans; tracks that were described, names of tasks that have ended (`packets.rs`) | [`Recent`] |
+//! | numbers of texts (`packets.rs`) | names of marks and spans, places of tasks: what is in the source of the program |
 //!
 //! *Slices of a track are nested.* Perfetto takes an end for that of the newest slice of its
 //! track.
@@ -54,7 +56,7 @@ use std::{
 };
 
 use self::{
-    packets::{Entry, Flow, Packets, Track, Type},
+    packets::{Entry, Flow, Name, Packets, Track, Type},
     recent::Recent,
 };
 use super::{
@@ -154,14 +156,33 @@ impl<'a, W: io::Write> Writer<'a, W> {
     }
 }
 
+/// What a poll is called.
+enum PollName {
+    /// As its task is.
+    Task(String),
+    /// By the place where its task was spawned.
+    Place(String),
+    Unknown,
+}
+
+impl PollName {
+    fn as_name(&self) -> Name<'_> {
+        match self {
+            Self::Task(name) => Name::Made(name),
+            Self::Place(place) => Name::Known(place),
+            Self::Unknown => Name::Known("poll"),
+        }
+    }
+}
+
 impl<W: io::Write> Writer<'_, W> {
-    /// What a poll of a task is called: polls of one kind of tasks have one name.
-    fn poll_name(&self, task: Id) -> String {
-        match self.packets.known().tasks.get(&task) {
-            None => "poll".to_owned(),
+    /// Polls of one kind of tasks have one name.
+    fn poll_name(&self, task: Option<Id>) -> PollName {
+        match task.and_then(|task| self.packets.task(task)) {
+            None => PollName::Unknown,
             Some(known) => match &known.name {
-                Some(name) => name.clone(),
-                None => known.location.to_string(),
+                Some(name) => PollName::Task(name.clone()),
+                None => PollName::Place(known.location.to_string()),
             },
         }
     }
@@ -172,10 +193,23 @@ impl<W: io::Write> Writer<'_, W> {
         let track = event.processor.map_or(Track::NoWorker, Track::Worker);
         match event.kind {
             Kind::Run => self.poll_begins(event),
-            Kind::Idle | Kind::Requeue | Kind::Done => self.poll_ends(event),
-            Kind::Park => self.begins(event, Open::Sleep, "sleeps"),
+            Kind::Idle | Kind::Requeue => self.poll_ends(event),
+            Kind::Done => {
+                self.poll_ends(event)?;
+                if let Some(task) = event.task {
+                    self.packets.has_ended(task);
+                }
+                Ok(())
+            }
+            Kind::Named => {
+                if let Some((task, known)) = event.named() {
+                    self.packets.name_is(task, known);
+                }
+                Ok(())
+            }
+            Kind::Park => self.begins(event, Open::Sleep, Name::Known("sleeps")),
             Kind::Unpark => self.ends(event, Open::Sleep),
-            Kind::Block => self.begins(event, Open::Block, "blocking call"),
+            Kind::Block => self.begins(event, Open::Block, Name::Known("blocking call")),
             Kind::Return => self.ends(event, Open::Block),
             Kind::Spawn | Kind::Fork | Kind::Wake => {
                 self.flows += 1;
@@ -242,7 +276,7 @@ impl<W: io::Write> Writer<'_, W> {
             time: event.time,
             track,
             kind: Type::Moment,
-            name: Some(event.name.unwrap_or(&kind)),
+            name: Some(Name::Known(event.name.unwrap_or(&kind))),
             category: if event.name.is_some() {
                 "mark"
             } else {
@@ -259,13 +293,17 @@ impl<W: io::Write> Writer<'_, W> {
     fn line(&mut self, event: &Event, track: Track) -> io::Result<()> {
         let task = event.task.map(|task| ("task", task.as_u64()));
         let target = event.name.unwrap_or("log");
+        let name = match event.text.as_deref() {
+            Some(text) => Name::Made(text),
+            None => Name::Known(target),
+        };
         let of_task = event.task.map(Track::Task);
         for track in iter::once(track).chain(of_task) {
             self.packets.event(&Entry {
                 time: event.time,
                 track,
                 kind: Type::Moment,
-                name: Some(event.text.as_deref().unwrap_or(target)),
+                name: Some(name),
                 category: "log",
                 beside: task.as_slice(),
                 texts: &[("level", log::level_name(event.number)), ("target", target)],
@@ -291,7 +329,7 @@ impl<W: io::Write> Writer<'_, W> {
     }
 
     /// The thread of a P begins something.
-    fn begins(&mut self, event: &Event, open: Open, name: &str) -> io::Result<()> {
+    fn begins(&mut self, event: &Event, open: Open, name: Name<'_>) -> io::Result<()> {
         let Some(index) = event.processor else {
             return Ok(());
         };
@@ -322,7 +360,7 @@ impl<W: io::Write> Writer<'_, W> {
         self.packets.event(&entry)?;
         if let Some(task) = self.shown_by(open) {
             entry.track = Track::Task(task);
-            entry.name = Some("poll");
+            entry.name = Some(Name::Known("poll"));
             entry.flow = None;
             self.packets.event(&entry)?;
         }
@@ -370,9 +408,8 @@ impl<W: io::Write> Writer<'_, W> {
     }
 
     fn poll_begins(&mut self, event: &Event) -> io::Result<()> {
-        let name = event.task.map(|task| self.poll_name(task));
-        let name = name.as_deref().unwrap_or("poll");
-        self.begins(event, Open::Poll(event.task), name)
+        let name = self.poll_name(event.task);
+        self.begins(event, Open::Poll(event.task), name.as_name())
     }
 
     fn poll_ends(&mut self, event: &Event) -> io::Result<()> {
@@ -390,13 +427,13 @@ impl<W: io::Write> Writer<'_, W> {
         *is_open = true;
         let begin = seen_since.max(*ended);
         *ended = begin;
-        let name = event.task.map(|task| self.poll_name(task));
+        let name = self.poll_name(event.task);
         let task = event.task.map(|task| ("task", task.as_u64()));
         self.packets.event(&Entry {
             time: begin,
             track: Track::LongPolls(index),
             kind: Type::Begin,
-            name: Some(name.as_deref().unwrap_or("poll")),
+            name: Some(name.as_name()),
             category: "scheduler",
             beside: task.as_slice(),
             texts: &[],
@@ -431,7 +468,7 @@ impl<W: io::Write> Writer<'_, W> {
             time: event.time,
             track: Track::Spans(event.task, number),
             kind: Type::Begin,
-            name: Some(event.name.unwrap_or("span")),
+            name: Some(Name::Known(event.name.unwrap_or("span"))),
             category: "span",
             beside: &[],
             texts: &[],

@@ -86,7 +86,8 @@ impl Ring {
         }
     }
 
-    fn capacity(&self) -> u64 {
+    /// The most records that are there.
+    pub(super) fn capacity(&self) -> u64 {
         (self.piece * self.pieces.len()) as u64
     }
 

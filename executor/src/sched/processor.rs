@@ -287,6 +287,8 @@ pub(crate) struct Processor {
     pub(crate) forks: Forks,
     pub(crate) poll: RunningPoll,
     pub(crate) sampling: Sampling,
+    /// The names of tasks that are in its ring.
+    pub(crate) named: crate::recorder::Named,
     pub(crate) pinned: Pinned,
     pub(crate) spawns: Spawns,
     pub(crate) rng: Rng,
@@ -498,6 +500,7 @@ impl Processor {
             },
             poll: RunningPoll::default(),
             sampling: Sampling::default(),
+            named: Default::default(),
             pinned: Pinned::default(),
             spawns: Spawns {
                 live,

@@ -3,12 +3,11 @@
 use std::collections::HashMap;
 
 use super::{Shared, Worker, inject::newest_id, processor::Peer};
-#[cfg(feature = "tracing-layer")]
-use crate::recorder::log::Line;
 use crate::{
     cell::{Header, Id, Outcome, Task},
     recorder::{
-        EventKind, Level, Merged, NewEvents, RecordedTask, Recorder, Recording, Subject, began,
+        Event, EventKind, Level, Merged, NewEvents, RecordedTask, Recorder, Recording, Subject,
+        began, log::Line,
     },
 };
 
@@ -20,7 +19,21 @@ impl Worker {
 
     /// Notes that a poll begins, at so many ticks.
     pub(super) fn note_begin(&self, task: &Task, ticks: u64) {
-        self.write_at(ticks, EventKind::Run, task.header().id().as_u64());
+        let header = task.header();
+        if let Some(name) = header.name() {
+            self.note_name(header, name, ticks);
+        }
+        self.write_at(ticks, EventKind::Run, header.id().as_u64());
+    }
+
+    /// Notes how the task is called, if that is due; see `recorder/named.rs`.
+    #[cold]
+    fn note_name(&self, header: &Header, name: &str, ticks: u64) {
+        let (ring, task) = (&self.peer().ring, header.id().as_u64());
+        if self.p.named.is_due(task, ring) {
+            let line = Line::of_task(name, header.location());
+            self.recorder().write_name(ring, ticks, task, &line);
+        }
     }
 
     /// Notes that the poll has ended whose begin was noted.
@@ -138,9 +151,13 @@ impl Shared {
     pub(crate) fn recording(&self) -> Recording {
         let peers: Vec<_> = self.all_peers().collect();
         let mut merged = self.merged(&peers, usize::MAX);
-        let tasks = self.recorded_tasks();
+        let mut tasks = self.recorded_tasks();
+        let events: Vec<_> = merged.by_ref().collect();
+        for (id, task) in events.iter().filter_map(Event::named) {
+            tasks.entry(id).or_insert(task);
+        }
         Recording {
-            events: merged.by_ref().collect(),
+            events,
             overwritten: merged.overwritten(),
             whole_since: merged.whole_since(),
             began: began(self.time.clock()),

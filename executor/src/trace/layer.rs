@@ -6,6 +6,10 @@
 //! The text is made first, outside of everything: `Debug` and `Display` of a user's types run
 //! there. They may log themselves, wait for a lock, or panic. Then the records are written as those
 //! of a mark are. So nothing of the user's runs while a ring is written.
+//!
+//! *Lines of the crate `log`* come through `tracing-log`. All of them have the target `log`, and
+//! their own one in a field. A target is kept for good, so only one of the source is: theirs is
+//! written before the text.
 
 use std::fmt::{self, Write};
 
@@ -25,7 +29,9 @@ use crate::recorder::log::Line;
 /// Perfetto on the track of the task and on that of its worker.
 ///
 /// Of an event it keeps the level, the target, and a text: the message and the fields, as
-/// `it is priced order=7`. The text is cut at 240 bytes. Spans of `tracing` are not recorded.
+/// `it is priced order=7`. The text is cut at 240 bytes. Spans of `tracing` are not recorded. A
+/// line of the crate `log`, as `tracing-log` passes it on, has the target `log`, and its own one
+/// before the text: `sqlx::query: it took 2 s`.
 ///
 /// A line takes the room of one other record, and of one more for each 15 bytes of its text. So a
 /// program that logs a lot should filter what the layer gets (`Layer::with_filter` of
@@ -78,12 +84,17 @@ impl<S: Subscriber> tracing_subscriber::Layer<S> for Layer {
             return;
         }
         let mut line = Line::new(metadata.target(), level(metadata));
-        event.record(&mut Text(&mut line));
+        let is_of_log = metadata.target() == LOG;
+        if is_of_log {
+            event.record(&mut LogTarget(&mut line));
+        }
+        let line = &mut line;
+        event.record(&mut Text { line, is_of_log });
         with_recorder(|shared, worker| {
             let task = running(worker);
             match worker {
-                Some(worker) => worker.write_line(task, &line),
-                None => shared.write_line_elsewhere(task, &line),
+                Some(worker) => worker.write_line(task, line),
+                None => shared.write_line_elsewhere(task, line),
             }
         });
     }
@@ -92,6 +103,27 @@ impl<S: Subscriber> tracing_subscriber::Layer<S> for Layer {
 /// The target of what tokio-console is told of wakers (`cell/console.rs`): no lines of a log, and
 /// so many that they would overwrite everything else.
 const WAKERS: &str = "runtime::waker";
+
+/// The target that `tracing-log` gives to the lines of the crate `log`.
+const LOG: &str = "log";
+
+/// The fields in which it has the target of such a line, and the place.
+const LOG_TARGET: &str = "log.target";
+const LOG_PLACE: [&str; 3] = ["log.module_path", "log.file", "log.line"];
+
+/// Writes the target of a line of the crate `log`.
+struct LogTarget<'a>(&'a mut Line);
+
+impl Visit for LogTarget<'_> {
+    fn record_debug(&mut self, _: &Field, _: &dyn fmt::Debug) {}
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == LOG_TARGET {
+            // An error: there is no more room.
+            _ = write!(self.0, "{value}:");
+        }
+    }
+}
 
 /// The number of a level: see [`EventKind::Log`](super::EventKind::Log).
 fn level(metadata: &Metadata<'_>) -> u64 {
@@ -105,16 +137,24 @@ fn level(metadata: &Metadata<'_>) -> u64 {
 }
 
 /// Writes the message as it is, and each field with its name.
-struct Text<'a>(&'a mut Line);
+struct Text<'a> {
+    line: &'a mut Line,
+    /// What `tracing-log` adds is left out.
+    is_of_log: bool,
+}
 
 impl Text<'_> {
     fn field(&mut self, field: &Field, value: fmt::Arguments<'_>) {
-        let separator = if self.0.is_empty() { "" } else { " " };
+        let name = field.name();
+        if self.is_of_log && (name == LOG_TARGET || LOG_PLACE.contains(&name)) {
+            return;
+        }
+        let separator = if self.line.is_empty() { "" } else { " " };
         // An error: there is no more room.
-        _ = match field.name() {
-            "message" => write!(self.0, "{separator}{value}"),
+        _ = match name {
+            "message" => write!(self.line, "{separator}{value}"),
             name => write!(
-                self.0,
+                self.line,
                 "{separator}{}={value}",
                 name.trim_start_matches("r#")
             ),

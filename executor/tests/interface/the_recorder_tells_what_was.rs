@@ -1,4 +1,5 @@
-//! The flight recorder: what a recording has of marks, spans, wakes, long polls and timers.
+//! The flight recorder: what a recording has of marks, spans, wakes, long polls, timers, and names of
+//! tasks that have ended.
 
 use std::{
     pin::pin,
@@ -22,6 +23,60 @@ fn runtime(workers: usize) -> Runtime {
 fn named(runtime: &Runtime, name: &str) -> Vec<Event> {
     let events = runtime.handle().recording().events.into_iter();
     events.filter(|event| event.name == Some(name)).collect()
+}
+
+// Fails if a task that has ended has lost its name or its place, if the name is told for each poll
+// or behind the poll, or if a task without a name has to pay for it.
+#[test]
+fn a_named_task_keeps_its_name_when_it_has_ended() {
+    let builder = Builder::new().workers(1).record(Level::Full);
+    let runtime = builder.build().unwrap();
+    let yields = || async {
+        for _ in 0..3 {
+            task::yield_now().await;
+        }
+    };
+    let long = "n".repeat(300);
+    let (line, ids) = (
+        line!() + 2,
+        runtime.block_on(async {
+            let named = |name: &str| task::Builder::new().name(name).spawn(yields());
+            let tasks = [named("prices"), named(&long), ws_executor::spawn(yields())];
+            let ids = tasks.each_ref().map(|task| task.id());
+            for task in tasks {
+                task.await.unwrap();
+            }
+            let aborted = named("aborted");
+            task::yield_now().await;
+            let id = aborted.id();
+            aborted.abort();
+            aborted.await.unwrap_err();
+            (ids, id)
+        }),
+    );
+    let ([prices, cut, plain], aborted) = ids;
+    let recording = runtime.handle().recording();
+    let of_prices = &recording.tasks[&prices];
+    assert_eq!(of_prices.name.as_deref(), Some("prices"));
+    let place = of_prices.location;
+    assert_eq!((place.file(), place.line()), (file!(), line));
+    assert_eq!(recording.tasks[&aborted].name.as_deref(), Some("aborted"));
+    let of_cut = recording.tasks[&cut].name.as_deref().unwrap();
+    assert!(of_cut.starts_with(&long[..200]) && of_cut.ends_with('…'));
+    assert!(!recording.tasks.contains_key(&plain));
+    let kinds = |id| {
+        let events = recording.events.iter();
+        let own = events.filter(move |event| event.task == Some(id));
+        let own = own.filter(|event| [EventKind::Named, EventKind::Run].contains(&event.kind));
+        own.map(|event| event.kind).collect::<Vec<_>>()
+    };
+    use EventKind::{Named, Run};
+    assert_eq!(kinds(prices), [Named, Run, Run, Run, Run]);
+    assert_eq!(kinds(plain), [Run; 4]);
+    let of_names = recording.events.iter().find(|event| event.kind == Named);
+    let shown = of_names.unwrap().to_string();
+    let expected = format!(r#"Named "prices" task {prices}, spawned at {place}"#);
+    assert!(shown.ends_with(&expected), "{shown}");
 }
 
 /// What is recorded from now on until there is such an event.

@@ -143,6 +143,9 @@ fn a_snapshot_of_a_program_becomes_a_profile() {
     let builder = Builder::new().workers(1).record(trace::Level::Full);
     let runtime = builder.build().unwrap();
     let bytes = runtime.block_on(async {
+        // It has ended when the snapshot is taken.
+        let ended = task::Builder::new().name("ended");
+        ended.spawn(async {}).await.unwrap();
         let prices = task::Builder::new().name("prices");
         prices.spawn(async {
             trace::mark("half-way");
@@ -163,5 +166,8 @@ fn a_snapshot_of_a_program_becomes_a_profile() {
         .find(|it| it.1 == "poll" && it.2 == "prices")
         .unwrap();
     assert_eq!((&poll.0, poll.3), (&mark.0, mark.3));
+    let is_ended = |it: &&Seen| it.1 == "poll" && it.2 == "ended";
+    assert_eq!(all.iter().filter(is_ended).count(), 1);
+    assert!(all.iter().all(|it| it.1 != "Named"));
     assert!(poll.4 <= mark.4 && poll.5.is_none_or(|end| mark.4 <= end));
 }

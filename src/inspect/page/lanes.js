@@ -133,6 +133,9 @@ class Lanes {
       case "Unpark":
         lane?.begin("awake", at, 0);
         break;
+      case "Named":
+        this.names.set(String(task), name);
+        break;
       case "Run":
         lane?.begin("poll", at, task);
         break;

@@ -35,6 +35,8 @@ struct Page {
     counters: Vec<(String, u64, i64)>,
     /// Where each arrow began, and where it ended.
     arrows: HashMap<u64, (u64, Option<u64>)>,
+    /// Names that have a number.
+    numbered: HashSet<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -78,9 +80,13 @@ impl Page {
         let mut bytes = Vec::new();
         recording.write_perfetto(&mut bytes).unwrap();
         let trace = Trace::parse_from_bytes(&bytes).expect("it is a trace");
-        knows_all(&trace);
+        Self::of(&trace, Some(recording.began))
+    }
+
+    fn of(trace: &Trace, began: Option<SystemTime>) -> Self {
+        knows_all(trace);
         let mut page = Self::default();
-        page.first(&trace.packet[0], recording);
+        page.first(&trace.packet[0], began);
         let mut texts = Texts::default();
         let mut open: HashMap<u64, Vec<usize>> = HashMap::new();
         let mut last = 0;
@@ -102,10 +108,11 @@ impl Page {
                 other => panic!("{other:?}"),
             }
         }
+        page.numbered = texts.names.into_values().collect();
         page
     }
 
-    fn first(&mut self, packet: &TracePacket, recording: &Recording) {
+    fn first(&mut self, packet: &TracePacket, began: Option<SystemTime>) {
         assert_eq!(packet.sequence_flags(), 1, "nothing is interned yet");
         let Some(Data::ClockSnapshot(snapshot)) = &packet.data else {
             panic!("the first packet tells the clock: {packet:?}");
@@ -119,7 +126,11 @@ impl Page {
             snapshot.primary_trace_clock(),
             BuiltinClock::BUILTIN_CLOCK_BOOTTIME
         );
-        let began = recording.began.duration_since(UNIX_EPOCH).unwrap();
+        // A second look at the clocks may find another time.
+        let Some(began) = began else {
+            return;
+        };
+        let began = began.duration_since(UNIX_EPOCH).unwrap();
         let expected = [
             (BuiltinClock::BUILTIN_CLOCK_BOOTTIME as i32, 0),
             (
@@ -165,7 +176,10 @@ impl Page {
         let path = self.path(track);
         let is_counter = self.tracks[&track].counter.is_some();
         assert_eq!(is_counter, event.type_() == Type::TYPE_COUNTER, "{path}");
-        let name = || texts.names[&event.name_iid()].clone();
+        let name = || match event.has_name_iid() {
+            true => texts.names[&event.name_iid()].clone(),
+            false => event.name().to_owned(),
+        };
         let beside = event.debug_annotations.iter().map(|annotation| {
             let Some(Name_field::NameIid(iid)) = annotation.name_field else {
                 panic!("its name is interned: {annotation:?}");
@@ -184,7 +198,8 @@ impl Page {
             assert!(*began <= time && end.is_none());
             *end = Some(time);
         }
-        if event.has_name_iid() {
+        if event.has_name_iid() || event.has_name() {
+            assert!(!event.has_name_iid() || !event.has_name(), "{event:?}");
             let category = &texts.categories[&event.category_iids[0]];
             let known = ["scheduler", "mark", "span", "log"];
             assert!(known.contains(&category.as_str()));
@@ -362,6 +377,39 @@ fn a_program_is_shown_as_it_was() {
     assert!(polls.iter().any(|poll| poll.begin == to));
 }
 
+// Fails if the name of a task goes with the task: in a recording, or in a snapshot, whose writer
+// hears of it from the events alone.
+#[test]
+fn a_task_that_has_ended_has_its_name() {
+    let runtime = runtime(1, Level::Full);
+    let ended = runtime.block_on(async {
+        let prices = task::Builder::new().name("prices").spawn(async {
+            trace::mark("here");
+            task::yield_now().await;
+        });
+        let id = prices.id();
+        prices.await.unwrap();
+        id
+    });
+    let mut bytes = Vec::new();
+    runtime.handle().write_snapshot(&mut bytes).unwrap();
+    let mut snapshot = Trace::parse_from_bytes(&bytes).expect("it is a trace");
+    let is_ours = |packet: &TracePacket| packet.special_fields.unknown_fields().iter().count() > 0;
+    snapshot.packet.retain(|packet| !is_ours(packet));
+    let recording = runtime.handle().recording();
+    for page in [Page::read(&recording), Page::of(&snapshot, None)] {
+        let of_task = format!("/prices (task {ended})");
+        assert_eq!(page.slices_on(&of_task).len(), 2);
+        let named = page.slices.iter().filter(|slice| slice.name == "prices");
+        assert_eq!(named.count(), 2);
+        let marks: Vec<_> = (page.moments.iter())
+            .filter(|moment| moment.name == "here")
+            .map(|moment| page.path(moment.track))
+            .collect();
+        assert_eq!(marks, [of_task]);
+    }
+}
+
 // Fails if a line of a log is on no track of its task, has another text than was logged, or lies
 // outside of the poll that logged it.
 #[test]
@@ -395,6 +443,10 @@ fn a_line_of_a_log_is_on_the_track_of_its_task() {
     };
     assert!(page.path(on_worker.track).starts_with("/P "));
     assert_eq!(page.path(on_task.track), of_task);
+    // What the program makes has no number, or a reader would have to keep it.
+    assert!(page.numbered.contains("poll"));
+    assert!(!page.numbered.contains("it is priced order=7"));
+    assert!(!page.numbered.contains("prices"));
     let texts = [("level", "WARN"), ("target", "orders")];
     let texts = texts.map(|(name, text)| (name.to_owned(), text.to_owned()));
     for line in lines {

@@ -22,7 +22,7 @@ use tracing::{
     level_filters::LevelFilter,
     span, trace_span,
 };
-use ws_executor::task::{__hides_next, JoinHandle as WsJoinHandle};
+use ws_executor::task::{__HidesNext, JoinHandle as WsJoinHandle};
 
 use crate::{task::JoinHandle, time::Instant};
 
@@ -44,6 +44,8 @@ pub(crate) struct Opening<'a> {
     name: &'a str,
     size: Size,
     location: &'static Location<'static>,
+    /// With the feature `console` of `ws`, the task would have two spans.
+    _hides: __HidesNext,
 }
 
 /// The bytes of a future or of a closure.
@@ -106,7 +108,6 @@ impl Drop for Opening<'_> {
     /// If the spawn has panicked, a task that waits for the span gets one that is disabled.
     fn drop(&mut self) {
         self.slot.get_or_init(Span::none);
-        __hides_next(false);
     }
 }
 
@@ -160,14 +161,13 @@ where
 
 #[track_caller]
 fn opening<F>(what: What, name: Name<'_>, original_size: usize) -> Opening<'_> {
-    // With the feature `console` of `ws`, the task would have two spans.
-    __hides_next(true);
     Opening {
         slot: Slot::default(),
         what,
         name: name.0.unwrap_or_default(),
         size: Size::of::<F>(original_size),
         location: Location::caller(),
+        _hides: __HidesNext::new(),
     }
 }
 
@@ -178,12 +178,13 @@ pub(crate) fn block_on<F: Future>(
     original_size: usize,
 ) -> impl Future<Output = F::Output> {
     let id = ws_executor::task::__fresh_id().as_u64();
-    __hides_next(true); // as in `opening`
     let size = Size::of::<F>(original_size);
     let traced = future.instrument(task_span("block_on", "", id, size, Location::caller()));
+    let hides = __HidesNext::new(); // as in `Opening`
     async move {
-        // It may be polled by a queue of `compat/tokio`, which has taken no notice of it.
-        __hides_next(false);
+        // It may be polled by a queue of `compat/tokio`, which has taken no notice of it. If the
+        // call panics before, it goes with this future.
+        drop(hides);
         traced.await
     }
 }

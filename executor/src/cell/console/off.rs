@@ -1,5 +1,8 @@
 //! Nothing, where `on.rs` has spans.
 
+#[cfg(not(ws_loom))]
+use std::marker::PhantomData;
+
 use crate::cell::{Id, meta::Meta};
 
 pub(in crate::cell) struct TaskSpan;
@@ -27,8 +30,24 @@ impl TaskSpan {
 
 /// As in `on.rs`.
 #[cfg(not(ws_loom))]
-#[inline(always)]
-pub fn hides_next(_hides: bool) {}
+#[derive(Debug)]
+#[must_use = "it ends when it is dropped"]
+pub struct HidesNext {
+    /// It stays on its thread.
+    of_thread: PhantomData<*const ()>,
+}
+
+#[cfg(not(ws_loom))]
+impl HidesNext {
+    /// From now on.
+    #[expect(clippy::new_without_default, reason = "as in `on.rs`")]
+    #[inline(always)]
+    pub fn new() -> Self {
+        Self {
+            of_thread: PhantomData,
+        }
+    }
+}
 
 /// A macro, so that the future is moved nowhere.
 #[cfg(not(ws_loom))]

@@ -1,12 +1,16 @@
 //! Spans and events. See the head of `console.rs`.
 
+use std::{cell::Cell, panic::Location};
+#[cfg(not(ws_loom))]
 use std::{
-    cell::Cell,
-    future::{Future, poll_fn},
-    panic::Location,
-    pin::pin,
+    future::Future,
+    marker::PhantomData,
+    pin::Pin,
+    task::{Context, Poll},
 };
 
+#[cfg(not(ws_loom))]
+use pin_project_lite::pin_project;
 use tracing::{Dispatch, Span, trace_span};
 
 use crate::cell::{Id, meta::Meta, report};
@@ -15,11 +19,39 @@ thread_local! {
     static HIDES_NEXT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Says whether the next task or `block_on` of this thread has no span. `compat/tokio` says so of
-/// its tasks, which may have spans of their own.
+/// While it is there, the next task or `block_on` of this thread has no span. `compat/tokio` has it
+/// around the spawn of its tasks, which may have spans of their own.
+///
+/// It is a value, so that it ends with the call, also if that panics or spawns nothing. If it did
+/// not, a task of somebody else's would have no span.
 #[cfg(not(ws_loom))]
-pub fn hides_next(hides: bool) {
-    HIDES_NEXT.set(hides);
+#[derive(Debug)]
+#[must_use = "it ends when it is dropped"]
+pub struct HidesNext {
+    /// It stays on its thread.
+    of_thread: PhantomData<*const ()>,
+}
+
+#[cfg(not(ws_loom))]
+impl HidesNext {
+    /// From now on.
+    #[expect(
+        clippy::new_without_default,
+        reason = "it changes what this thread does"
+    )]
+    pub fn new() -> Self {
+        HIDES_NEXT.set(true);
+        Self {
+            of_thread: PhantomData,
+        }
+    }
+}
+
+#[cfg(not(ws_loom))]
+impl Drop for HidesNext {
+    fn drop(&mut self) {
+        HIDES_NEXT.set(false);
+    }
 }
 
 /// The span of a task: its id, and the subscriber that has it. None if nobody asks for it.
@@ -118,18 +150,56 @@ impl Drop for TaskSpan {
 #[cfg(not(ws_loom))]
 #[track_caller]
 pub(crate) fn in_span<F: Future>(future: F, id: Id) -> impl Future<Output = F::Output> {
-    struct Root(TaskSpan);
-    impl Drop for Root {
-        fn drop(&mut self) {
-            self.0.close();
+    let span = TaskSpan::open("block_on", "", id, size_of::<F>(), Location::caller());
+    Root {
+        future: Some(future),
+        span,
+    }
+}
+
+#[cfg(not(ws_loom))]
+pin_project! {
+    /// It is polled, and dropped, in the span. As of a task, the drop is a part of the last poll,
+    /// if that has an output.
+    struct Root<F> {
+        // None once it was dropped.
+        #[pin]
+        future: Option<F>,
+        span: TaskSpan,
+    }
+
+    impl<F> PinnedDrop for Root<F> {
+        fn drop(this: Pin<&mut Self>) {
+            /// A drop that panics closes the span as well.
+            struct Close<'a>(&'a TaskSpan);
+            impl Drop for Close<'_> {
+                fn drop(&mut self) {
+                    self.0.close();
+                }
+            }
+            let mut this = this.project();
+            let close = Close(this.span);
+            if this.future.is_some() {
+                close.0.enter(|| this.future.set(None));
+            }
         }
     }
-    let span = TaskSpan::open("block_on", "", id, size_of::<F>(), Location::caller());
-    let root = Root(span);
-    async move {
-        let root = root;
-        let mut future = pin!(future);
-        poll_fn(|cx| root.0.enter(|| future.as_mut().poll(cx))).await
+}
+
+#[cfg(not(ws_loom))]
+impl<F: Future> Future for Root<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let mut this = self.project();
+        this.span.enter(|| {
+            let future = this.future.as_mut().as_pin_mut();
+            let polled = future.expect("it has no output yet").poll(cx);
+            if polled.is_ready() {
+                this.future.set(None);
+            }
+            polled
+        })
     }
 }
 

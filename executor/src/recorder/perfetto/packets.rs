@@ -1,5 +1,10 @@
 //! The packets of a trace: what they are made of, and how tracks and texts get their numbers.
 //!
+//! A text gets a number if it is in the program's source: there are only so many of these. A text
+//! that the program makes is written out in each event ([`Name`]). A number would save nothing if
+//! the text comes once. And a writer and a reader keep each text that has a number, for the whole
+//! trace.
+//!
 //! The number of a track follows from what it is. So a track whose description is long ago may be
 //! described once more, and [`Packets`] need not know all that it has described.
 
@@ -55,6 +60,7 @@ mod field {
         pub(in super::super) const TYPE: u64 = 9;
         pub(in super::super) const NAME_IID: u64 = 10;
         pub(in super::super) const TRACK: u64 = 11;
+        pub(in super::super) const NAME: u64 = 23;
         pub(in super::super) const COUNTER_VALUE: u64 = 30;
         pub(in super::super) const FLOWS: u64 = 47;
         pub(in super::super) const ENDED_FLOWS: u64 = 48;
@@ -166,12 +172,21 @@ pub(super) enum Flow {
     Ends(u64),
 }
 
+/// What an event is called.
+#[derive(Clone, Copy)]
+pub(super) enum Name<'a> {
+    /// A text of the program's source, which may come often.
+    Known(&'a str),
+    /// One that the program has made: the text of a line of a log, the name of a task.
+    Made(&'a str),
+}
+
 /// An event that is to be written.
 pub(super) struct Entry<'a> {
     pub(super) time: Duration,
     pub(super) track: Track,
     pub(super) kind: Type,
-    pub(super) name: Option<&'a str>,
+    pub(super) name: Option<Name<'a>>,
     pub(super) category: &'static str,
     /// Numbers beside it.
     pub(super) beside: &'a [(&'static str, u64)],
@@ -199,6 +214,8 @@ pub(super) struct Packets<'a, W> {
     texts: [HashMap<String, u64>; 3],
     /// The tracks that were described lately.
     described: Recent<Track, ()>,
+    /// Tasks with a name that are not alive, until their end is written.
+    named: Recent<Id, RecordedTask>,
 }
 
 impl<'a, W: io::Write> Packets<'a, W> {
@@ -210,22 +227,37 @@ impl<'a, W: io::Write> Packets<'a, W> {
             packet: Message::default(),
             texts: Default::default(),
             described: Recent::default(),
+            named: Recent::default(),
         };
         packets.tell_clock()?;
         Ok(packets)
     }
 
-    pub(super) fn known(&self) -> Known<'a> {
-        self.known
+    /// A task, if it was alive, or its name was told.
+    pub(super) fn task(&self, task: Id) -> Option<&RecordedTask> {
+        let known = self.known.tasks.get(&task);
+        known.or_else(|| self.named.get(&task))
+    }
+
+    /// Is told the name of a task.
+    pub(super) fn name_is(&mut self, task: Id, known: RecordedTask) {
+        if !self.known.tasks.contains_key(&task) {
+            self.named.insert(task, known);
+        }
+    }
+
+    /// A task has ended: it needs no name any more.
+    pub(super) fn has_ended(&mut self, task: Id) {
+        self.named.remove(&task);
     }
 
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 
-    /// The name of a task, if it was alive and has one.
+    /// The name of a task, if it has one, and was alive or its name was told.
     pub(super) fn name_of(&self, task: Id) -> Option<&str> {
-        self.known.tasks.get(&task)?.name.as_deref()
+        self.task(task)?.name.as_deref()
     }
 
     // --- packets ---
@@ -331,7 +363,10 @@ impl<'a, W: io::Write> Packets<'a, W> {
     pub(super) fn event(&mut self, entry: &Entry<'_>) -> io::Result<()> {
         let uuid = self.track(entry.track)?;
         let mut new = Vec::new();
-        let name = entry.name.map(|name| self.text(Text::Name, name, &mut new));
+        let number = match entry.name {
+            Some(Name::Known(name)) => Some(self.text(Text::Name, name, &mut new)),
+            Some(Name::Made(_)) | None => None,
+        };
         let category = entry
             .name
             .map(|_| self.text(Text::Category, entry.category, &mut new));
@@ -362,8 +397,11 @@ impl<'a, W: io::Write> Packets<'a, W> {
             packet.message(field::packet::TRACK_EVENT, |it| {
                 it.number(event::TYPE, entry.kind as u64);
                 it.number(event::TRACK, uuid);
-                if let Some(name) = name {
-                    it.number(event::NAME_IID, name);
+                if let Some(number) = number {
+                    it.number(event::NAME_IID, number);
+                }
+                if let Some(Name::Made(name)) = entry.name {
+                    it.bytes(event::NAME, name.as_bytes());
                 }
                 if let Some(category) = category {
                     it.number(event::CATEGORY_IIDS, category);
@@ -420,4 +458,46 @@ pub(crate) fn program() -> String {
     let path = std::env::current_exe().unwrap_or_default();
     let name = path.file_name().unwrap_or_default();
     name.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Fails if a text that the program makes is kept, or if one of its source is written each time.
+    #[test]
+    fn what_the_program_makes_is_not_kept() {
+        let known = Known {
+            began: UNIX_EPOCH,
+            tasks: &HashMap::new(),
+        };
+        let mut bytes = Vec::new();
+        let mut packets = Packets::new(known, &mut bytes).unwrap();
+        for n in 0..1000 {
+            let line = format!("line {n}");
+            for name in [Name::Known("of the source"), Name::Made(&line)] {
+                let entry = Entry {
+                    time: Duration::ZERO,
+                    track: Track::NoWorker,
+                    kind: Type::Moment,
+                    name: Some(name),
+                    category: "log",
+                    beside: &[],
+                    texts: &[("target", &line)],
+                    flow: None,
+                    value: None,
+                };
+                packets.event(&entry).unwrap();
+            }
+        }
+        let kept = packets.texts.each_ref().map(HashMap::len);
+        assert_eq!(kept, [1, 1, 1]);
+        let count = |text: &str| {
+            let windows = bytes.windows(text.len());
+            windows.filter(|window| *window == text.as_bytes()).count()
+        };
+        assert_eq!(count("of the source"), 1);
+        // Once as the name, and as the target of both.
+        assert_eq!(count("line 999"), 3);
+    }
 }

@@ -34,6 +34,11 @@ impl<K: Eq + Hash + Clone, V> Recent<K, V> {
         self.young.insert(key, value);
     }
 
+    /// A value, if it is there.
+    pub(super) fn get(&self, key: &K) -> Option<&V> {
+        self.young.get(key).or_else(|| self.old.get(key))
+    }
+
     /// Takes a value out, if it is there.
     pub(super) fn remove(&mut self, key: &K) -> Option<V> {
         let young = self.young.remove(key);
@@ -82,6 +87,7 @@ mod tests {
         (0..KEPT).for_each(|n| recent.insert(n, 0));
         recent.insert(1, 1);
         recent.insert(1, 2);
+        assert_eq!(recent.get(&1), Some(&2));
         assert_eq!((recent.remove(&1), recent.remove(&1)), (Some(2), None));
     }
 }

@@ -11,7 +11,7 @@ use super::{Json, ShownStall};
 use crate::{
     cell::Id,
     metrics::{Durations, Metrics},
-    recorder::Event,
+    recorder::{Event, EventKind},
     sched::{dump::TaskDump, shared::Shared},
 };
 
@@ -177,9 +177,13 @@ impl<'a> Field<'a> {
 
 /// Writes an event: time in nanoseconds, P plus one or 0, kind, task or 0, name or null, and the
 /// upper and the lower half of its number. What is nothing at the end is left out. Of a line of a
-/// log, the text stands for the name.
+/// log, and of the name of a task, the text stands for the name. The number of a place is left out.
 pub fn event_json(event: &Event, json: &mut Json) {
-    let (high, low) = (event.number >> 32, u64::from(event.number as u32));
+    let number = match event.kind {
+        EventKind::Named => 0,
+        _ => event.number,
+    };
+    let (high, low) = (number >> 32, u64::from(number as u32));
     let task = event.task.map_or(0, |task| task.as_u64());
     let name = event.text.as_deref().or(event.name);
     let members = match (task, name, high, low) {
@@ -245,7 +249,6 @@ mod tests {
     use super::*;
     use crate::{
         cell::TaskAccount,
-        recorder::EventKind,
         sched::{
             dump::TaskState,
             stall::{StallKind, StallPhase, StallReport, StallStack},
