@@ -9,7 +9,7 @@
 //! | --- | --- |
 //! | *poll* | from begin to end, at level full; the text is the name of the task, or where it was spawned |
 //! | *long poll*, *sleeps*, *blocking call*, *span* | from begin to end |
-//! | *mark*, *log* | a moment, with its text |
+//! | *mark*, *log*, *log: error*, *log: warn*, *log: info* | a moment, with its text |
 //! | any other kind of an event | a moment |
 //!
 //! The markers are searched by their text and by the number of the task. Samples of stacks are not
@@ -19,7 +19,8 @@
 //! # What is not there
 //!
 //! Some records were overwritten. An end without a begin is left out. What has no end goes on until
-//! the thread does the next thing around it, or else to the end of the profile.
+//! the thread does the next thing around it, or else to the end of the profile. A span that began
+//! before the time from which the records are whole goes on up to that time.
 
 use std::{
     collections::HashMap,
@@ -73,6 +74,7 @@ pub(crate) fn profile(snapshot: &Map<String, Value>) -> Profile {
         categories,
         open: HashMap::new(),
         spans: HashMap::new(),
+        whole_since: number("whole_since"),
     };
     for event in list(snapshot, "events") {
         writer.event(&Event::of(event));
@@ -144,6 +146,13 @@ impl<'a> Event<'a> {
     }
 }
 
+/// The row of a line of a log, by its level. Those that are searched for have a row each.
+const LEVELS: [&str; 4] = ["log", "log: error", "log: warn", "log: info"];
+
+fn level(low: u64) -> &'static str {
+    LEVELS.get(low as usize & 7).unwrap_or(&LEVELS[0])
+}
+
 /// Something that goes on: what it is, when it began, and its task.
 struct Open {
     row: &'static str,
@@ -165,6 +174,8 @@ struct Writer {
     open: HashMap<(u64, bool), Vec<Open>>,
     /// By task, name and number.
     spans: HashMap<(u64, String, u64), Vec<(u64, Open)>>,
+    /// From this time on, no event was overwritten.
+    whole_since: u64,
 }
 
 impl Writer {
@@ -189,7 +200,11 @@ impl Writer {
             }
             "LongPollEnd" => self.ends((event.low + 1, true), event, "long poll"),
             "Mark" => self.moment(event, "mark", event.name.unwrap_or("mark").to_owned()),
-            "Log" => self.moment(event, "log", event.name.unwrap_or("log").to_owned()),
+            "Log" => self.moment(
+                event,
+                level(event.low),
+                event.name.unwrap_or("log").to_owned(),
+            ),
             "SpanBegin" => {
                 let text = event.name.unwrap_or("span").to_owned();
                 let key = (event.task, text.clone(), event.low);
@@ -271,7 +286,8 @@ impl Writer {
         };
         let category = match row {
             "poll" | "long poll" => 1,
-            "mark" | "log" | "span" => 2,
+            "mark" | "span" => 2,
+            _ if LEVELS.contains(&row) => 2,
             _ => 0,
         };
         let marker = Marker {
@@ -290,7 +306,9 @@ impl Writer {
                 .for_each(|open| self.whole(thread, open, None));
         }
         for (thread, open) in std::mem::take(&mut self.spans).into_values().flatten() {
-            self.whole(thread, open, None);
+            let is_lost = open.begin < self.whole_since;
+            let end = is_lost.then_some(self.whole_since);
+            self.whole(thread, open, end);
         }
         self.profile
     }

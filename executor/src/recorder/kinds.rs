@@ -86,6 +86,8 @@ enum About {
     Counted,
     /// A task, the number of a name, and a count.
     Named,
+    /// The same, with 12 bits for each.
+    Span,
     /// A line of a log: a task, the number of its target, its level and how long its text is.
     Line,
     /// The name of a task: the same, with the number of a place, and 0 for the level.
@@ -230,11 +232,11 @@ kinds! {
         Queued: Sparse, Number;
         /// A [`mark`](crate::trace::mark).
         Mark: Sparse, Named;
-        /// A [`span`](crate::trace::span) begins. The number is below 256: spans of one name that a
+        /// A [`span`](crate::trace::span) begins. The number is below 4,096: spans of one name that a
         /// task has open at the same time mostly have different ones.
-        SpanBegin: Sparse, Named;
+        SpanBegin: Sparse, Span;
         /// The [`span`](crate::trace::span) with that name and number has ended.
-        SpanEnd: Sparse, Named;
+        SpanEnd: Sparse, Span;
         /// A line of a log, with its [text](Event::text). The name is its target. The number is its
         /// level: 1 is an error, 2 a warning, 3 an information, 4 is for debugging, and 5 a trace.
         /// `ws::trace::Layer` records it, with the feature `tracing-layer`.
@@ -453,6 +455,9 @@ impl Subject for () {
 /// The bits of a task's id that a record has.
 pub(super) const ID_BITS: u32 = 40;
 const ID_MASK: u64 = (1 << ID_BITS) - 1;
+/// The bits of the name of a span, and those of its number.
+const SPAN_BITS: u32 = 12;
+const SPAN_MASK: u64 = (1 << SPAN_BITS) - 1;
 /// The bits of a kind.
 pub(super) const KIND_BITS: u32 = 8;
 const TICKS_MASK: u64 = u64::MAX >> KIND_BITS;
@@ -462,6 +467,12 @@ const TICKS_MASK: u64 = u64::MAX >> KIND_BITS;
 pub(super) fn encode(ticks: u64, kind: EventKind, task: u64, number: u64) -> [u64; 2] {
     let about = match kind.about() {
         About::Number => number,
+        About::Span => {
+            let (name, count) = (number >> 32, number & SPAN_MASK);
+            // The first names are the ones that are kept.
+            let name = if name > SPAN_MASK { 0 } else { name };
+            task & ID_MASK | name << ID_BITS | count << (ID_BITS + SPAN_BITS)
+        }
         About::Task | About::Counted | About::Named | About::Line | About::Name => {
             let (of_p, count) = match kind.about() {
                 About::Task => (number, 0),
@@ -547,6 +558,10 @@ fn decode_first(words: [u64; 2], processor: Option<usize>, newest: &Newest) -> (
     let (level, length) = log::of_number(count);
     let (task, number, name, length) = match kind.about() {
         About::Number => (None, about, None, 0),
+        About::Span => {
+            let name = names::name(about >> ID_BITS & SPAN_MASK);
+            (task(), about >> (ID_BITS + SPAN_BITS), name, 0)
+        }
         About::Task => (task(), of_p, None, 0),
         About::Counted => (task(), of_p << 32 | count, None, 0),
         About::Named => (task(), count, names::name(of_p), 0),
@@ -631,6 +646,7 @@ mod tests {
                     About::Counted => 0xffff << 32 | 128,
                     About::Task => 0xffff,
                     About::Named => name << 32 | 200,
+                    About::Span => name << 32 | SPAN_MASK,
                     About::Line => name << 32 | 4,
                     About::Name => 0xffff << 32,
                     About::Number => u64::MAX,
@@ -642,12 +658,13 @@ mod tests {
                     processor: Some(3),
                     kind,
                     task: (kind.about() != About::Number).then_some(Id::new(task)),
-                    name: [About::Named, About::Line]
+                    name: [About::Named, About::Span, About::Line]
                         .contains(&kind.about())
                         .then_some("a name"),
                     text: None,
                     number: match kind.about() {
                         About::Named => 200,
+                        About::Span => SPAN_MASK,
                         About::Line => 4,
                         About::Name => 0xffff,
                         _ => number,

@@ -42,7 +42,9 @@
 //!
 //! *Some records are not there*: they were overwritten, or the level was another one for some time.
 //! An end without a begin is left out. A begin without an end is ended when something ends that is
-//! around it, or, if it is a sleep or a long poll, when the next thing begins.
+//! around it, or, if it is a sleep or a long poll, when the next thing begins. A span that began
+//! before [`Recording::whole_since`] may have lost its end: without one, it goes on up to that time
+//! and no further. That end is written last, out of the order of time.
 
 mod packets;
 mod recent;
@@ -81,11 +83,19 @@ enum Open {
 /// The name and the number of a span.
 type SpanKey = (Option<&'static str>, u64);
 
+/// A span that is open.
+struct OpenSpan {
+    key: SpanKey,
+    /// That of its track.
+    number: u64,
+    began: Duration,
+}
+
 /// The spans of a task, or of none.
 #[derive(Default)]
 struct Spans {
-    /// Those that are open, the newest last, each with the number of its track.
-    open: Vec<(SpanKey, u64)>,
+    /// Those that are open, the newest last.
+    open: Vec<OpenSpan>,
     /// The numbers of tracks that no span has at the moment, and the next new one.
     free: Vec<u64>,
     next: u64,
@@ -119,7 +129,7 @@ pub(super) fn write(recording: &Recording, out: impl io::Write) -> io::Result<()
     for event in &recording.events {
         writer.event(event)?;
     }
-    writer.flush()
+    writer.end()
 }
 
 impl<'a, W: io::Write> Writer<'a, W> {
@@ -151,7 +161,21 @@ impl<'a, W: io::Write> Writer<'a, W> {
         self.packets.beside(field, value)
     }
 
-    pub(crate) fn flush(&mut self) -> io::Result<()> {
+    /// Writes what is left.
+    pub(crate) fn end(mut self) -> io::Result<()> {
+        let spans = std::mem::take(&mut self.spans).into_iter();
+        let open = spans.flat_map(|(task, spans)| {
+            let open = spans.open.into_iter();
+            let lost = open.filter(|span| span.began < self.whole_since);
+            lost.map(move |span| (task.map(Id::as_u64), span.number))
+                .collect::<Vec<_>>()
+        });
+        let mut open: Vec<_> = open.collect();
+        open.sort_unstable();
+        for (task, number) in open {
+            let track = Track::Spans(task.map(Id::new), number);
+            self.slice_ends(self.whole_since, track)?;
+        }
         self.packets.flush()
     }
 }
@@ -222,7 +246,7 @@ impl<W: io::Write> Writer<'_, W> {
                 self.moment(event, track, Some(flow))
             }
             Kind::LongPoll => self.long_poll_begins(event),
-            Kind::LongPollEnd => self.long_poll_ends(event, event.number as usize, event.time),
+            Kind::LongPollEnd => self.long_poll_ends(event.number as usize, event.time),
             Kind::Queued => {
                 self.count(event, "global queue", event.number >> 32)?;
                 self.count(event, "local queues", u64::from(event.number as u32))
@@ -239,12 +263,11 @@ impl<W: io::Write> Writer<'_, W> {
         }
     }
 
-    /// An event without a name: the end of a slice.
-    fn write(&mut self, event: &Event, track: Track, kind: Type) -> io::Result<()> {
+    fn slice_ends(&mut self, time: Duration, track: Track) -> io::Result<()> {
         self.packets.event(&Entry {
-            time: event.time,
+            time,
             track,
-            kind,
+            kind: Type::End,
             name: None,
             category: "",
             beside: &[],
@@ -392,9 +415,9 @@ impl<W: io::Write> Writer<'_, W> {
             self.blocked -= 1;
             self.count(event, "blocking calls", self.blocked)?;
         }
-        self.write(event, Track::Worker(index), Type::End)?;
+        self.slice_ends(event.time, Track::Worker(index))?;
         match self.shown_by(ended) {
-            Some(task) => self.write(event, Track::Task(task), Type::End),
+            Some(task) => self.slice_ends(event.time, Track::Task(task)),
             None => Ok(()),
         }
     }
@@ -422,7 +445,7 @@ impl<W: io::Write> Writer<'_, W> {
             .time
             .saturating_sub(Duration::from_micros(100) * tenths);
         // The end of the last one may not have been recorded.
-        self.long_poll_ends(event, index, seen_since)?;
+        self.long_poll_ends(index, seen_since)?;
         let (is_open, ended) = self.long.entry(index).or_default();
         *is_open = true;
         let begin = seen_since.max(*ended);
@@ -443,17 +466,14 @@ impl<W: io::Write> Writer<'_, W> {
     }
 
     /// The long poll that is open on a P, if one is, ends.
-    fn long_poll_ends(&mut self, event: &Event, index: usize, time: Duration) -> io::Result<()> {
+    fn long_poll_ends(&mut self, index: usize, time: Duration) -> io::Result<()> {
         let (is_open, ended) = self.long.entry(index).or_default();
         if !std::mem::take(is_open) {
             return Ok(());
         }
         *ended = time.max(*ended);
-        let ended = Event {
-            time: *ended,
-            ..event.clone()
-        };
-        self.write(&ended, Track::LongPolls(index), Type::End)
+        let ended = *ended;
+        self.slice_ends(ended, Track::LongPolls(index))
     }
 
     fn span_begins(&mut self, event: &Event) -> io::Result<()> {
@@ -462,7 +482,11 @@ impl<W: io::Write> Writer<'_, W> {
             spans.next += 1;
             spans.next - 1
         });
-        spans.open.push(((event.name, event.number), number));
+        spans.open.push(OpenSpan {
+            key: (event.name, event.number),
+            number,
+            began: event.time,
+        });
         self.spans.insert(event.task, spans);
         self.packets.event(&Entry {
             time: event.time,
@@ -482,8 +506,8 @@ impl<W: io::Write> Writer<'_, W> {
         let Some(mut spans) = self.spans.remove(&event.task) else {
             return Ok(());
         };
-        let place = spans.open.iter().rposition(|(open, _)| *open == key);
-        let number = place.map(|place| spans.open.remove(place).1);
+        let place = spans.open.iter().rposition(|open| open.key == key);
+        let number = place.map(|place| spans.open.remove(place).number);
         spans.free.extend(number);
         // Without an open span, the next one may have any track.
         if !spans.open.is_empty() {
@@ -491,7 +515,7 @@ impl<W: io::Write> Writer<'_, W> {
         }
         // Its begin may have been overwritten.
         match number {
-            Some(number) => self.write(event, Track::Spans(event.task, number), Type::End),
+            Some(number) => self.slice_ends(event.time, Track::Spans(event.task, number)),
             None => Ok(()),
         }
     }

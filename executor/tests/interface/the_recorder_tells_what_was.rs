@@ -174,6 +174,28 @@ fn the_rings_of_workers_are_of_full_size_beside_a_block_on() {
     assert_eq!(recording.overwritten, 0);
 }
 
+// Otherwise their ends are taken for one another's.
+#[test]
+fn spans_that_are_open_together_have_numbers_of_their_own() {
+    const SPANS: usize = 1000;
+    let runtime = runtime(1);
+    runtime.block_on(async {
+        drop(
+            (0..SPANS)
+                .map(|_| trace::span("one of many"))
+                .collect::<Vec<_>>(),
+        );
+    });
+    let mut open = std::collections::BTreeSet::new();
+    for event in named(&runtime, "one of many") {
+        match event.kind {
+            EventKind::SpanBegin => assert!(open.insert(event.number), "{event}"),
+            _ => assert!(open.remove(&event.number), "{event}"),
+        }
+    }
+    assert!(open.is_empty());
+}
+
 // The next runtime may be where the last one was.
 #[test]
 fn a_span_of_a_runtime_that_has_ended_does_not_end_in_the_next_one() {

@@ -44,8 +44,13 @@ fn markers(profile: &Profile) -> Vec<Seen> {
 
 /// A profile of made-up events, of two Ps and a task 7 of the name "prices".
 fn made_up(events: Value) -> Vec<Seen> {
+    made_up_since(0, events)
+}
+
+/// The same, where older records than that were overwritten.
+fn made_up_since(whole_since: u64, events: Value) -> Vec<Seen> {
     let snapshot = json!({
-        "program": "orders", "pid": 17, "began_ms": 1000,
+        "program": "orders", "pid": 17, "began_ms": 1000, "whole_since": whole_since,
         "metrics": { "processors": [{}, {}] },
         "tasks": [{ "id": 7, "name": "prices" }, { "id": 8, "where": "src/main.rs:3:4" }],
         "events": events,
@@ -82,7 +87,7 @@ fn a_poll_is_a_marker_of_its_thread() {
         seen("P 0", "poll", "prices", 7, 1.0, Some(5.0)),
         seen("P 1", "poll", "src/main.rs:3:4", 8, 2.0, Some(6.0)),
         seen("P 0", "mark", "half-way", 7, 3.0, None),
-        seen("P 0", "log", "it is priced", 7, 4.0, None),
+        seen("P 0", "log: warn", "it is priced", 7, 4.0, None),
         seen(
             "no worker",
             "Queued",
@@ -110,6 +115,20 @@ fn a_span_is_where_it_began() {
         seen("P 0", "span", "order", 7, 2.0, Some(4.0)),
     ];
     assert_eq!(made_up(events), expected);
+}
+
+// Fails if it goes on to the end of the profile.
+#[test]
+fn a_span_whose_end_may_be_lost_ends_where_records_are_whole() {
+    let events = json!([
+        [MS, 1, "SpanBegin", 7, "order", 0, 1],
+        [5 * MS, 1, "SpanBegin", 7, "order", 0, 2],
+    ]);
+    let expected = [
+        seen("P 0", "span", "order", 7, 1.0, Some(4.0)),
+        seen("P 0", "span", "order", 7, 5.0, None),
+    ];
+    assert_eq!(made_up_since(4 * MS, events), expected);
 }
 
 // Fails if an end without a begin makes a marker, if a sleep goes on in a poll, or if a long poll

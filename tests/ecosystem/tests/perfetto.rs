@@ -98,8 +98,12 @@ impl Page {
                 Data::TrackEvent(event) => {
                     assert!(packet.has_timestamp());
                     assert_eq!(packet.sequence_flags(), 2, "it needs what is interned");
-                    let is_late = page.path(event.track_uuid()).contains("long polls")
-                        && event.type_() == Type::TYPE_SLICE_BEGIN;
+                    let path = page.path(event.track_uuid());
+                    let is_late = match event.type_() {
+                        Type::TYPE_SLICE_BEGIN => path.contains("long polls"),
+                        Type::TYPE_SLICE_END => path.contains("spans"),
+                        _ => false,
+                    };
                     let time = packet.timestamp();
                     assert!(time >= last || is_late, "{time} after {last}");
                     last = last.max(time);
@@ -703,6 +707,32 @@ fn polls_that_fork_are_over() {
     let polls = page.slices.iter().filter(|slice| slice.task.is_some());
     let open: Vec<_> = polls.filter(|poll| poll.end.is_none()).collect();
     assert!(open.is_empty(), "{open:?}");
+}
+
+// Fails if it goes on to the end of the trace.
+#[test]
+fn a_span_whose_end_was_overwritten_is_not_open() {
+    let builder = Builder::new().workers(1).recorder(64 << 10);
+    let runtime = builder.build().unwrap();
+    let span = {
+        let _entered = runtime.enter();
+        trace::span("lost its end")
+    };
+    let ends = runtime.spawn(async move {
+        drop(span);
+        for _ in 0..10_000 {
+            trace::mark("more than the ring of a worker has");
+        }
+    });
+    runtime.block_on(ends).unwrap();
+    let recording = runtime.handle().recording();
+    let page = Page::read(&recording);
+    let mut slices = page.slices.iter();
+    let span = slices.find(|slice| slice.name == "lost its end").unwrap();
+    let mut events = recording.events.iter();
+    let began = events.find(|event| event.kind == EventKind::SpanBegin);
+    let lasts = (recording.whole_since - began.unwrap().time).as_nanos() as u64;
+    assert_eq!(span.end.map(|end| end - span.begin), Some(lasts));
 }
 
 #[test]

@@ -24,6 +24,13 @@ impl<K, V> Default for Recent<K, V> {
     }
 }
 
+impl<K, V> Recent<K, V> {
+    /// All entries, in any order.
+    pub(super) fn into_iter(self) -> impl Iterator<Item = (K, V)> {
+        self.young.into_iter().chain(self.old)
+    }
+}
+
 impl<K: Eq + Hash + Clone, V> Recent<K, V> {
     /// Enters a value as the newest. A former one of the key is replaced.
     pub(super) fn insert(&mut self, key: K, value: V) {

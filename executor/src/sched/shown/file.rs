@@ -64,7 +64,7 @@ impl Shared {
         }
         let json = self.snapshot_json(&events, now, began);
         trace.beside(PACKET_FIELD, json.as_bytes())?;
-        trace.flush()
+        trace.end()
     }
 
     /// What the page shows beside the events.
