@@ -50,6 +50,8 @@ pub(crate) mod push;
 #[cfg(not(ws_loom))]
 mod recording;
 #[cfg(not(ws_loom))]
+mod root;
+#[cfg(not(ws_loom))]
 mod search;
 #[cfg(not(ws_loom))]
 mod shared;
@@ -86,9 +88,10 @@ pub(crate) mod worker;
 
 #[cfg(not(ws_loom))]
 pub(crate) use self::{
-    block_on::{LazyWorker, Root, block_on, run, run_local},
+    block_on::{block_on, run, run_local},
     in_place::{block_in_place, start_process},
     inject::fresh_id,
+    root::{LazyWorker, Root},
     shared::Shared,
     worker::Worker,
 };

@@ -46,7 +46,7 @@
 
 use std::{collections::VecDeque, iter, task::Waker, time::Duration};
 
-use super::{Shared, Worker, block_on::is_of_a_root};
+use super::{Shared, Worker, root::is_of_a_root};
 use crate::{
     cell::{task_of, wake_quietly},
     permit::phase::ShutdownEnv,

@@ -47,7 +47,7 @@
 //! Checked by `tests/liveness/block_on_runs_pinned_tasks.rs`, and by `nested/tests.rs`, in steps.
 
 use std::{
-    cell::{Cell, RefCell},
+    cell::Cell,
     future::Future,
     pin::{Pin, pin},
     task::{Context, Poll, Waker},
@@ -66,15 +66,6 @@ use crate::{
     permit::{keeper::RETRY, sleep::Sleeper},
     sync::{Arc, atomic::Ordering::Relaxed},
 };
-
-/// What is noted of a thread while one wait of it is above another.
-#[derive(Default)]
-pub(super) struct Nested {
-    /// While it waits for a permit above a poll: what it waits for there.
-    pub(super) above: RefCell<Option<Arc<Root>>>,
-    /// The user's code that runs between two polls has pinned a task to this thread.
-    pub(super) pinned: Cell<bool>,
-}
 
 /// Waits for `future` on a thread that is in a task or a `block_on` already. See the module's head.
 pub(super) fn block_on_above<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {

@@ -16,8 +16,8 @@ use ws_reactor::ThreadId;
 use super::{
     Root, Shared,
     measure::{Traced, Unwatched, Watch, Watched},
-    nested::Nested,
     processor::{Peer, Processor, attention},
+    root::Nested,
     search::SeenOfOthers,
     shutdown::in_a_hook,
 };
