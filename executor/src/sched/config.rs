@@ -47,8 +47,6 @@ pub(crate) struct Above {
     pub(crate) as_worker: fn(&Worker, &mut dyn FnMut()),
     /// Calls the function while this thread has entered the runtime.
     pub(crate) entered: fn(&Arc<Shared>, &mut dyn FnMut()),
-    /// Whether this thread is a worker of the runtime, or in a `block_on` of it.
-    pub(crate) is_inside: fn(&Arc<Shared>) -> bool,
     /// Calls the function with the worker of the runtime that this thread is, if it is one.
     pub(crate) worker_here: fn(&Shared, &mut OfWorker<'_>),
     /// The monitor: watches until it has to stand in as a worker, with that P, or the runtime

@@ -72,9 +72,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    Shared, Worker, in_place::block_in_place, processor::attention, snapshots::Why, worker::Scope,
-};
+use super::{Shared, Worker, processor::attention, snapshots::Why, worker::Scope};
 use crate::{
     cell::{SchedulerHandle, ScopeBarrier, Task, report},
     note::event,
@@ -119,15 +117,6 @@ enum Joins {
     No,
 }
 
-/// How long the thread that ends a runtime waits.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Wait {
-    /// Until everything is dropped, at most this time.
-    AtMost(Duration),
-    /// Not at all.
-    Not,
-}
-
 thread_local! {
     /// This thread is in a hook at its begin or its end, where it is no worker.
     static IN_A_HOOK: Cell<bool> = const { Cell::new(false) };
@@ -135,7 +124,7 @@ thread_local! {
 
 /// Runs a hook on a thread that counts as one of the runtime's, though it is no worker: a runtime
 /// that is ended in there does not wait for this thread.
-pub(super) fn in_a_hook(hook: impl FnOnce()) {
+pub(crate) fn in_a_hook(hook: impl FnOnce()) {
     IN_A_HOOK.set(true);
     // It does not unwind: a hook's panic is caught.
     hook();
@@ -143,23 +132,13 @@ pub(super) fn in_a_hook(hook: impl FnOnce()) {
 }
 
 /// Whether this thread is in such a hook.
-pub(super) fn is_in_a_hook() -> bool {
+pub(crate) fn is_in_a_hook() -> bool {
     IN_A_HOOK.get()
 }
 
 impl Shared {
-    /// Ends the runtime.
-    pub(crate) fn shut_down(self: &Arc<Self>, wait: Wait) {
-        match wait {
-            Wait::AtMost(grace) if !IN_A_HOOK.get() && !(self.config.above.is_inside)(self) => {
-                block_in_place(|| self.end(Some(grace)));
-            }
-            Wait::AtMost(_) | Wait::Not => self.end(None),
-        }
-    }
-
-    /// Ends the runtime, and waits if there is a grace.
-    fn end(self: &Arc<Self>, grace: Option<Duration>) {
+    /// Ends the runtime, and waits if there is a grace. A thread of the runtime must not wait.
+    pub(crate) fn end(self: &Arc<Self>, grace: Option<Duration>) {
         if self.threads.sim_threads.is_some() {
             return self.end_at_once(grace);
         }
