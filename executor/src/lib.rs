@@ -24,6 +24,8 @@
 
 mod bit_set;
 #[cfg(not(ws_loom))]
+mod block_on;
+#[cfg(not(ws_loom))]
 mod blocking;
 mod branch;
 #[cfg(not(ws_loom))]

@@ -46,10 +46,10 @@ pub use crate::sched::{
     waits::WaitsFor,
 };
 use crate::{
-    blocking::block_in_place,
+    block_on::{self, in_place::block_in_place},
     cell::console::root,
     context,
-    sched::{self, Shared, shutdown::is_in_a_hook},
+    sched::{Shared, shutdown::is_in_a_hook},
     sync::Arc,
     task::JoinHandle,
 };
@@ -211,7 +211,7 @@ impl Runtime {
         F::Output: Send + 'static,
     {
         let location = std::panic::Location::caller();
-        let joined = sched::run(self.handle.shared(), async move {
+        let joined = block_on::run(self.handle.shared(), async move {
             let root = crate::task::spawn_at(root, None, location);
             crate::context::with_current(|current| {
                 let (shared, _) = current.expect("it is inside the runtime");
@@ -253,7 +253,7 @@ impl Runtime {
     /// ```
     #[track_caller]
     pub fn run_local<F: Future>(self, root: F) -> F::Output {
-        match sched::run_local(self.handle.shared(), root!(root, sched::fresh_id())) {
+        match block_on::run_local(self.handle.shared(), root!(root, crate::sched::fresh_id())) {
             Some(output) => output,
             None => panic!("{STOPPED}"),
         }

@@ -14,8 +14,6 @@
 #[cfg(not(ws_loom))]
 mod affinity;
 #[cfg(not(ws_loom))]
-mod block_on;
-#[cfg(not(ws_loom))]
 pub(crate) mod config;
 #[cfg(not(ws_loom))]
 mod contention;
@@ -28,17 +26,13 @@ pub(crate) mod foreign_wakers;
 #[cfg(not(ws_loom))]
 mod handed;
 #[cfg(not(ws_loom))]
-mod in_place;
-#[cfg(not(ws_loom))]
 mod inject;
 #[cfg(not(ws_loom))]
 mod keeper_life;
 #[cfg(not(ws_loom))]
 pub(crate) mod lost;
 #[cfg(not(ws_loom))]
-mod measure;
-#[cfg(not(ws_loom))]
-mod nested;
+pub(crate) mod measure;
 #[cfg(not(ws_loom))]
 pub(crate) mod paused;
 #[cfg(not(ws_loom))]
@@ -88,8 +82,6 @@ pub(crate) mod worker;
 
 #[cfg(not(ws_loom))]
 pub(crate) use self::{
-    block_on::{block_on, run, run_local},
-    in_place::{block_in_place, start_process},
     inject::fresh_id,
     root::{LazyWorker, Root},
     shared::Shared,

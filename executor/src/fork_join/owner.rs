@@ -110,6 +110,7 @@
 use std::{future::poll_fn, hint, panic::Location, task::Poll, time::Instant};
 
 use crate::{
+    block_on::{block_on, in_place::block_in_place},
     branch::{
         BranchDeque, Header, Settled, Tail, compute,
         jobs::Job,
@@ -127,7 +128,7 @@ use crate::{
         constants::{JOIN_WAIT, JOIN_WAIT_LOOKS},
         forks::{are_far_apart, promotes},
     },
-    sched::{Shared, Worker, block_in_place, block_on},
+    sched::{Shared, Worker},
     sync::{
         Arc,
         atomic::{Ordering::SeqCst, fence},

@@ -100,7 +100,7 @@ use crate::{
 
 impl Worker {
     /// Looks for work in the order of the module's head.
-    pub(super) fn step(&self) -> Step {
+    pub(crate) fn step(&self) -> Step {
         let p = &*self.p;
         let tick = Tick(p.tick());
         self.settle_wake_backoff();

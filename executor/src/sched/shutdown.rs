@@ -179,7 +179,7 @@ impl Shared {
     /// The look at the phase comes after the entry of the waker. So one of two happens:
     /// [`task_panicked`](Self::task_panicked) finds the waker, or this thread takes the lock after
     /// it and sees the phase, which was set before.
-    pub(super) fn is_stopped_by_a_panic(&self, main: &Waker) -> bool {
+    pub(crate) fn is_stopped_by_a_panic(&self, main: &Waker) -> bool {
         if !self.config.panic_stops_runtime {
             return false;
         }
@@ -382,7 +382,7 @@ impl Shared {
 impl Worker {
     /// What a thread does before it leaves its P: drops what is pinned to it, and, if the runtime
     /// closes, everything that it can reach.
-    pub(super) fn clear_away(&self) {
+    pub(crate) fn clear_away(&self) {
         let _barrier = ScopeBarrier::begin();
         event!(self, Leave, (), 0);
         self.clear_pinned();
@@ -433,7 +433,7 @@ impl Worker {
 
     /// Drops all tasks that are pinned to this thread (I7). That needs no permit, and may take as
     /// long as their destructors take, so others have the permit meanwhile (S9).
-    pub(super) fn clear_pinned(&self) {
+    pub(crate) fn clear_pinned(&self) {
         if !self.p.pinned.has_live() {
             return;
         }
@@ -449,7 +449,7 @@ impl Worker {
     }
 
     /// Drops those that are not running, or on their way into the inbox.
-    pub(super) fn cancel_reachable_pinned(&self) {
+    pub(crate) fn cancel_reachable_pinned(&self) {
         while let Some(task) = self.p.pop_pinned() {
             self.cancel_pinned(task);
         }

@@ -53,17 +53,17 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use super::{
-    Root, Shared, Worker,
-    in_place::block_in_place,
-    worker::{BRANCH, USER_CODE},
-};
+use super::in_place::block_in_place;
 use crate::{
     branch, budget,
     cell::ScopeBarrier,
     context,
     note::event,
     permit::{keeper::RETRY, sleep::Sleeper},
+    sched::{
+        Root, Shared, Worker,
+        worker::{BRANCH, USER_CODE},
+    },
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
@@ -166,7 +166,7 @@ fn here() -> usize {
 }
 
 /// Waits for a future that has a thread for itself.
-pub(super) fn wait_alone<F: Future>(
+pub(crate) fn wait_alone<F: Future>(
     shared: &Shared,
     root: &Root,
     waker: &Waker,
@@ -200,7 +200,7 @@ impl Worker {
     fn share_parker(&self, root: &Root) {
         match &self.root {
             Some(below) => root.settle_above(below),
-            None => root.settle(&self.shared, Some(self.p.peer.clone())),
+            None => root.settle(self.shared(), Some(self.p.peer.clone())),
         }
     }
 
@@ -208,11 +208,11 @@ impl Worker {
     /// try again, this thread tries. It may be the only one, and its own future may wait for a task
     /// that waits for a thread.
     fn sleep_above(&self, root: &Root) {
-        if self.shared.has_a_keeper() {
+        if self.shared().has_a_keeper() {
             return root.parker().park();
         }
         root.parker().park_timeout(RETRY);
-        self.shared.ensure_keeper();
+        self.shared().ensure_keeper();
     }
 
     /// Polls the next pinned task. False if there is none, or it may not be polled here.
@@ -237,7 +237,7 @@ impl Worker {
         if !p.has_pinned() {
             return false;
         }
-        let stack = self.shared.config.stack_size.unwrap_or(STACK);
+        let stack = self.shared().config.stack_size.unwrap_or(STACK);
         assert!(
             First::used() <= stack / 2,
             "calls of `block_on` in tasks that are pinned to this thread nest too deep: await there, or block in fewer \
@@ -250,7 +250,7 @@ impl Worker {
         {
             let (may_fork, id) = (p.poll.may_fork.get(), p.poll.id.get());
             p.tick();
-            let _entered = context::enter(self.shared.clone());
+            let _entered = context::enter(self.shared().clone());
             self.poll(task);
             p.poll.may_fork.set(may_fork);
             p.poll.id.set(id);

@@ -71,17 +71,20 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use super::{
-    LazyWorker, Root, Shared, Worker,
-    nested::{block_on_above, wait_alone},
-    shutdown::{in_a_hook, is_in_a_hook},
-    worker::{Scope, Step},
-};
+pub(crate) mod in_place;
+pub(crate) mod nested;
+
+use self::nested::{block_on_above, wait_alone};
 use crate::{
     budget,
     cell::ScopeBarrier,
     context,
     permit::sleep::{Awake, Sleeper},
+    sched::{
+        LazyWorker, Root, Shared, Worker,
+        shutdown::{in_a_hook, is_in_a_hook},
+        worker::{Scope, Step},
+    },
     sync::Arc,
 };
 
@@ -257,7 +260,7 @@ fn drive<F: Future>(
             Step::Run(task) => worker.poll(task),
             Step::Branch(branch) => worker.run_branch(branch),
             Step::Root => {
-                worker.shared.assert_not_stuck();
+                worker.shared().assert_not_stuck();
                 worker.begin_root();
                 let (polled, waits) = barrier.for_caller(|| poll_root(future.as_mut(), waker));
                 if let Poll::Ready(output) = polled {
