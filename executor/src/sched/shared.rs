@@ -38,6 +38,7 @@ use crate::{
         idle::{Idle, Permit, Spinning},
         phase::{Phase, ShutdownEnv, Threads},
     },
+    probe::{ProbeCount, ProbePoint},
     queue::{GlobalQueue, OrderedShared, OrderedStealer},
     reports::Reporter,
     sync::{
@@ -86,8 +87,9 @@ pub(crate) struct Processors {
     peers: Box<[std::sync::OnceLock<Arc<Peer>>]>,
     pub(crate) allp: AllPs<Box<Processor>>,
     /// How many Ps walks have come to.
-    #[cfg(test)]
-    pub(super) visits: AtomicUsize,
+    pub(super) visits: ProbeCount,
+    /// Where a search is about to claim a branch.
+    pub(super) before_claim: ProbePoint,
 }
 
 impl Processors {
@@ -95,8 +97,8 @@ impl Processors {
         Self {
             peers: (0..most).map(|_| std::sync::OnceLock::new()).collect(),
             allp: AllPs::new(most),
-            #[cfg(test)]
-            visits: AtomicUsize::new(0),
+            visits: ProbeCount::default(),
+            before_claim: ProbePoint::default(),
         }
     }
 }
@@ -173,8 +175,7 @@ impl Shared {
 
     /// The P of an index that a walk has come to.
     pub(super) fn visit(&self, index: usize) -> &Peer {
-        #[cfg(test)]
-        self.processors.visits.fetch_add(1, Relaxed);
+        self.processors.visits.add_one();
         self.peer(index)
     }
 
