@@ -6,6 +6,7 @@ use super::{Shared, Worker, lost::Lost, processor::Processor, snapshots::Snapsho
 use crate::{
     cell::{Functions, quietly},
     reports::Reports,
+    timer::Clock,
 };
 
 /// What a builder has decided.
@@ -61,6 +62,11 @@ impl fmt::Debug for Above {
 }
 
 impl Config {
+    /// Whether a driver steps the threads: see `sim_threads.rs`.
+    pub(crate) fn is_simulated(&self, clock: &Clock) -> bool {
+        clock.is_virtual() && self.paused.is_none()
+    }
+
     /// Ps that there may be: one for each thread, and as many again for threads in `block_on`.
     pub(crate) fn processors_max(&self) -> usize {
         2 * self.max_threads

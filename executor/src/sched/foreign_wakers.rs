@@ -211,7 +211,7 @@ impl Shared {
     }
 
     fn has_a_drivers_clock(&self) -> bool {
-        self.threads.sim_threads.is_some() || self.time.paused.is_some()
+        self.time.clock().is_virtual()
     }
 }
 

@@ -112,6 +112,9 @@ impl Shared {
             let (memory, level) = config.recorder;
             crate::recorder::Recorder::new(memory, level, time.clock())
         };
+        // A simulated runtime writes no files.
+        let snapshots = config.snapshots.clone();
+        let snapshots = snapshots.filter(|_| !config.is_simulated(time.clock()));
         Ok(Arc::new_cyclic(|this| {
             let (table, owner) = live_table();
             Self {
@@ -138,7 +141,7 @@ impl Shared {
                 end: End::new(),
                 reports: Reporter::new(config.reports),
                 recorder,
-                snapshots: SnapshotFiles::new(config.snapshots.clone()),
+                snapshots: SnapshotFiles::new(snapshots),
                 stall_teller: Teller::default(),
                 shown: Shown::default(),
                 monitor: Signals::default(),
