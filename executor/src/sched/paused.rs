@@ -114,7 +114,6 @@ use ws_reactor::Poller;
 
 use super::{
     Root, Shared,
-    lost::NAMED_MAX,
     worker::{Step, Worker},
 };
 use crate::{
@@ -122,7 +121,7 @@ use crate::{
     note::way,
     park::Parker,
     permit::{env::Env, sleep::Sleeper},
-    policy::constants::{FAILED_WAIT, GLOBAL_TICK},
+    policy::constants::{FAILED_WAIT, GLOBAL_TICK, NAMED_MAX},
     rng::Rng,
     sync::{Mutex, atomic::Ordering::Relaxed},
     timer::NEVER,

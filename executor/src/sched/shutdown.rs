@@ -81,13 +81,11 @@ use crate::{
         phase::{Phase, ShutdownEnv},
         sleep::Sleeper,
     },
-    policy::constants::{ABORTED_AT_ONCE, CLOSING_WAIT, HOSTED_RESOURCES_STAY},
+    policy::constants::{ABORTED_AT_ONCE, CLOSING_WAIT, HOSTED_RESOURCES_STAY, REPORTED_MAX},
     queue::{Batch, Steal},
     sync::{Arc, Mutex, atomic::Ordering::Relaxed, thread},
 };
 
-/// Names of tasks in a report at most.
-const REPORTED_MAX: usize = 10;
 /// How far the end of a runtime has come, and what it needs.
 #[derive(Debug)]
 pub(crate) struct End {
