@@ -119,7 +119,7 @@ impl Worker {
                         return Search::Branch(branch);
                     }
                 }
-                if computes && (branches || !victim.queues.branch_deque.has_shared()) {
+                if computes && round.asks(victim.queues.branch_deque.has_shared()) {
                     victim.queues.branch_deque.ask();
                 }
                 let (next, ticks) = (

@@ -38,6 +38,7 @@ use crate::{
         idle::{Idle, Permit, Spinning},
         phase::{Phase, ShutdownEnv, Threads},
     },
+    policy::forks::takers,
     probe::{ProbeCount, ProbePoint},
     queue::{GlobalQueue, OrderedShared, OrderedStealer},
     reports::Reporter,
@@ -182,13 +183,11 @@ impl Shared {
         self.peer(index)
     }
 
-    /// How many threads may take a branch of a join: the permits that are free or searched with,
-    /// minus one for each detached computation, which has a core. See *Detached computations* in
-    /// `fork_join/owner.rs`.
+    /// How many threads may take a branch of a join, of those that search or would find a permit.
     pub(crate) fn could_take(&self) -> usize {
         match self.idle.free() + self.idle.spinning() {
             0 => 0,
-            idle => idle.saturating_sub(self.detached_count()),
+            idle => takers(idle, self.detached_count()),
         }
     }
 
