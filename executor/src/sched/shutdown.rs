@@ -159,11 +159,7 @@ impl Shared {
         });
         // Threads that have a root of their own go on with that, but for the root of
         // `Runtime::run_local`.
-        if self.threads.sim_threads.is_some() {
-            self.end_at_once(None);
-        } else if self.begin_draining() {
-            self.end_in_the_background();
-        }
+        self.end(None);
         let main = self.end.main.lock().take();
         if let Some(main) = main {
             main.wake();

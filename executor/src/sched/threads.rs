@@ -348,7 +348,7 @@ impl Shared {
         permit: Permit,
         spinning: Spinning,
     ) -> Option<(Box<Processor>, Kept)> {
-        let hooked = self.threads.sim_threads.is_none() && self.config.hooks.has_start();
+        let hooked = self.config.hooks.has_start();
         if hooked && !self.start_hook_begins() {
             self.put_off(permit, spinning);
             return None;
