@@ -59,9 +59,10 @@ use std::{
 };
 
 use crate::{
+    block_on::in_place,
     context,
     policy::constants::PASSES_MAX,
-    sched::{self, Shared, Worker},
+    sched::{Shared, Worker},
     semaphore::{Semaphore, Ticket},
     sync::Arc,
 };
@@ -87,7 +88,7 @@ use crate::{
 /// assert!(text.unwrap().contains("ws-executor"));
 /// ```
 pub fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
-    sched::block_in_place(f)
+    in_place::block_in_place(f)
 }
 
 /// Runs a closure that starts a process and waits until it runs: this worker's permit stays with it
@@ -95,7 +96,7 @@ pub fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
 /// closure.
 #[doc(hidden)]
 pub fn start_process<R>(f: impl FnOnce() -> R) -> R {
-    sched::start_process(f)
+    in_place::start_process(f)
 }
 
 /// The task of a `spawn_blocking`.

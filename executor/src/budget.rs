@@ -51,13 +51,7 @@ use std::{
 
 use pin_project_lite::pin_project;
 
-/// Units in a poll. As in tokio, where it was chosen by measuring; a power of two below 256.
-const BUDGET: u8 = 128;
-
-/// Refusals that make a poll one that does not come back. Eight times the budget: a task polls
-/// fewer children than that at once, and a poll that spins in vain reaches it in a fraction of a
-/// millisecond.
-const REFUSALS: u16 = 1024;
+use crate::policy::constants::{BUDGET, REFUSALS};
 
 /// What the current poll may do: from the lowest bit on the units that are left (8 bits), the
 /// refusals (16 bits), the units that are reserved for others (7 bits: at most `BUDGET - 1`), and

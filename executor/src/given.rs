@@ -35,7 +35,6 @@ pub(crate) static ABOVE: Above = Above {
         let _entered = context::enter(shared.clone());
         f();
     },
-    is_inside: context::is_inside,
     worker_here: |shared, f| {
         context::with_worker(|worker| {
             f(worker.filter(|worker| std::ptr::eq(Arc::as_ptr(worker.shared()), shared)));

@@ -24,6 +24,8 @@
 
 mod bit_set;
 #[cfg(not(ws_loom))]
+mod block_on;
+#[cfg(not(ws_loom))]
 mod blocking;
 mod branch;
 #[cfg(not(ws_loom))]
@@ -51,6 +53,8 @@ mod permit;
 // The models use only what belongs to their protocols.
 #[cfg_attr(ws_loom, allow(dead_code, unused_imports))]
 mod policy;
+#[cfg(not(ws_loom))]
+mod probe;
 mod recorder;
 #[cfg(not(ws_loom))]
 mod reports;

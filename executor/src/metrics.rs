@@ -13,7 +13,10 @@ pub use self::{
     table::{Family, Sample, Value},
     text::Prometheus,
 };
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::{
+    probe::ProbeCount,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 /// A number that one thread writes and others may read.
 #[derive(Debug, Default)]
@@ -44,11 +47,9 @@ pub(crate) struct Counters {
     pub(crate) completed: Counter,
     pub(crate) searches: Counter,
     /// Looks at one other P each, in these searches.
-    #[cfg(test)]
-    pub(crate) victims: Counter,
+    pub(crate) victims: ProbeCount,
     /// How often a caller gave its core up for a permit.
-    #[cfg(test)]
-    pub(crate) yields: Counter,
+    pub(crate) yields: ProbeCount,
     pub(crate) steals: Counter,
     pub(crate) stolen: Counter,
     pub(crate) overflows: Counter,

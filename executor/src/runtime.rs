@@ -45,17 +45,20 @@ pub use crate::sched::{
     traces::{AwaitFrame, AwaitTree},
     waits::WaitsFor,
 };
+use crate::{
+    block_on::{self, in_place::block_in_place},
+    cell::console::root,
+    context,
+    sched::{Shared, shutdown::is_in_a_hook},
+    sync::Arc,
+    task::JoinHandle,
+};
 pub use crate::{
     cell::TaskAccount,
     context::EnterGuard,
     metrics::{Durations, Metrics, ProcessorMetrics, Prometheus},
     reports::Reports,
     sched::stall::{StallKind, StallPhase, StallReport, StallStack},
-};
-use crate::{
-    cell::console::root,
-    sched::{self, shutdown::Wait},
-    task::JoinHandle,
 };
 pub use ws_stack::{Frame as StackFrame, SystemCall};
 
@@ -208,7 +211,7 @@ impl Runtime {
         F::Output: Send + 'static,
     {
         let location = std::panic::Location::caller();
-        let joined = sched::run(self.handle.shared(), async move {
+        let joined = block_on::run(self.handle.shared(), async move {
             let root = crate::task::spawn_at(root, None, location);
             crate::context::with_current(|current| {
                 let (shared, _) = current.expect("it is inside the runtime");
@@ -250,7 +253,7 @@ impl Runtime {
     /// ```
     #[track_caller]
     pub fn run_local<F: Future>(self, root: F) -> F::Output {
-        match sched::run_local(self.handle.shared(), root!(root, sched::fresh_id())) {
+        match block_on::run_local(self.handle.shared(), root!(root, crate::sched::fresh_id())) {
             Some(output) => output,
             None => panic!("{STOPPED}"),
         }
@@ -274,14 +277,14 @@ impl Runtime {
     /// ```
     pub fn shutdown_timeout(mut self, timeout: Duration) {
         self.ended = true;
-        self.handle.shared().shut_down(Wait::AtMost(timeout));
+        end_and_wait(self.handle.shared(), timeout);
     }
 
     /// Ends the runtime without waiting. Its threads do what they do in a drop, and are given the
     /// time of [`Builder::shutdown_grace`] for it.
     pub fn shutdown_background(mut self) {
         self.ended = true;
-        self.handle.shared().shut_down(Wait::Not);
+        self.handle.shared().end(None);
     }
 }
 
@@ -294,11 +297,21 @@ pub fn with_host<R>(f: impl FnOnce(Option<Option<&(dyn std::any::Any + Send + Sy
     })
 }
 
+/// Ends the runtime, and waits at most `grace`. A thread of the runtime does not wait: the end may
+/// wait for it.
+pub(crate) fn end_and_wait(shared: &Arc<Shared>, grace: Duration) {
+    if is_in_a_hook() || context::is_inside(shared) {
+        shared.end(None);
+    } else {
+        block_in_place(|| shared.end(Some(grace)));
+    }
+}
+
 impl Drop for Runtime {
     fn drop(&mut self) {
         if !self.ended {
             let grace = self.handle.shared().config.shutdown_grace;
-            self.handle.shared().shut_down(Wait::AtMost(grace));
+            end_and_wait(self.handle.shared(), grace);
         }
     }
 }

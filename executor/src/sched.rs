@@ -14,8 +14,6 @@
 #[cfg(not(ws_loom))]
 mod affinity;
 #[cfg(not(ws_loom))]
-mod block_on;
-#[cfg(not(ws_loom))]
 pub(crate) mod config;
 #[cfg(not(ws_loom))]
 mod contention;
@@ -28,17 +26,13 @@ pub(crate) mod foreign_wakers;
 #[cfg(not(ws_loom))]
 mod handed;
 #[cfg(not(ws_loom))]
-mod in_place;
-#[cfg(not(ws_loom))]
 mod inject;
 #[cfg(not(ws_loom))]
 mod keeper_life;
 #[cfg(not(ws_loom))]
 pub(crate) mod lost;
 #[cfg(not(ws_loom))]
-mod measure;
-#[cfg(not(ws_loom))]
-mod nested;
+pub(crate) mod measure;
 #[cfg(not(ws_loom))]
 pub(crate) mod paused;
 #[cfg(not(ws_loom))]
@@ -49,6 +43,8 @@ pub(crate) mod processor;
 pub(crate) mod push;
 #[cfg(not(ws_loom))]
 mod recording;
+#[cfg(not(ws_loom))]
+mod root;
 #[cfg(not(ws_loom))]
 mod search;
 #[cfg(not(ws_loom))]
@@ -86,9 +82,8 @@ pub(crate) mod worker;
 
 #[cfg(not(ws_loom))]
 pub(crate) use self::{
-    block_on::{LazyWorker, Root, block_on, run, run_local},
-    in_place::{block_in_place, start_process},
     inject::fresh_id,
+    root::{LazyWorker, Root},
     shared::Shared,
     worker::Worker,
 };

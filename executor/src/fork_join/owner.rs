@@ -110,6 +110,7 @@
 use std::{future::poll_fn, hint, panic::Location, task::Poll, time::Instant};
 
 use crate::{
+    block_on::{block_on, in_place::block_in_place},
     branch::{
         BranchDeque, Header, Settled, Tail, compute,
         jobs::Job,
@@ -127,7 +128,7 @@ use crate::{
         constants::{JOIN_WAIT, JOIN_WAIT_LOOKS},
         forks::{are_far_apart, promotes},
     },
-    sched::{Shared, Worker, block_in_place, block_on},
+    sched::{Shared, Worker},
     sync::{
         Arc,
         atomic::{Ordering::SeqCst, fence},
@@ -212,13 +213,14 @@ pub(super) fn promote_for_asks(tail: &Tail) {
             return;
         }
         let now = || shared.time.clock().now_ns();
-        // One that looks without being woken.
-        let looking = shared.idle.spinning() + usize::from(helper);
-        if looking == 0 && shared.idle.free() > 0 && !may_wake(now) {
+        let could_wake = shared.idle.could_wake();
+        // A helper looks without being woken.
+        if could_wake && !helper && !may_wake(now) {
             tail.ask_again();
             return;
         }
-        let wanted = shared.could_take() + usize::from(helper);
+        let takers = shared.could_take();
+        let wanted = takers + usize::from(helper);
         let seen = tail.branch_deque().map_or(0, BranchDeque::shared);
         // With one worker the order is that of plain calls (J3), also where the first closure
         // blocks and its permit goes to another thread, which would find the second.
@@ -229,7 +231,6 @@ pub(super) fn promote_for_asks(tail: &Tail) {
         if most == 0 {
             return;
         }
-        let wakes = wanted > 0 && shared.idle.could_wake() && shared.could_take() > 0;
         promotes_at(now());
         let count = tail.promote(most, compute::current());
         if count < most {
@@ -243,7 +244,7 @@ pub(super) fn promote_for_asks(tail: &Tail) {
         if shared.could_take() > 0 {
             shared.wake_for(count);
         }
-        if wakes && count > 0 {
+        if could_wake && takers > 0 && count > 0 {
             wake_begins(now());
         }
     });
@@ -252,12 +253,10 @@ pub(super) fn promote_for_asks(tail: &Tail) {
 
 /// A job was put into a list: wakes a thread for it, if no thread searches, and that is worth it.
 pub(super) fn wake_for_a_job(shared: &Shared) {
-    let idle = &shared.idle;
     let now = || shared.time.clock().now_ns();
     // A thread that searches wakes the next one when it has found something. Ordering: the caller
     // has a fence between the push and this; pairs with that in `Idle::release`.
-    if idle.free() > 0
-        && idle.spinning() == 0
+    if shared.idle.could_wake()
         && !shared.end.phase.is_closing()
         // What waits during the back-off is found by the monitor, if there is one.
         && (!shared.is_monitored() || may_wake(now))

@@ -49,6 +49,7 @@ use std::{
 
 use super::owner::{self, Way};
 use crate::{
+    block_on::in_place::block_in_place,
     branch::{
         BranchDeque, CountLatch, Tail, compute,
         job::Payload,
@@ -59,7 +60,7 @@ use crate::{
     context,
     no_unwind::NoUnwind,
     permit::env::Env,
-    sched::{Shared, block_in_place},
+    sched::Shared,
     sync::{Arc, Mutex},
 };
 

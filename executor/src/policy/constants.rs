@@ -51,6 +51,15 @@ pub(crate) const LOST_PART: u64 = 100;
 /// Tasks that a `LocalSet` runs in one poll. As in tokio.
 pub(crate) const LOCAL_SET_TICK: usize = 61;
 
+// --- how much a task does in one poll: `budget.rs` ---
+
+/// Units in a poll. As in tokio, where it was chosen by measuring; a power of two below 256.
+pub(crate) const BUDGET: u8 = 128;
+/// Refusals that make a poll one that does not come back. Eight times the budget: a task polls
+/// fewer children than that at once, and a poll that spins in vain reaches it in a fraction of a
+/// millisecond.
+pub(crate) const REFUSALS: u16 = 1024;
+
 // --- tasks with a priority: `tick.rs`, `share.rs` ---
 
 /// Tasks of its own queue that a P takes before the shared one has its turn (O4).
@@ -175,6 +184,14 @@ pub(crate) const UNCHECKED_MIN: Duration = Duration::from_millis(100);
 
 // --- what is kept, or taken in blocks ---
 
+/// The most timers that one hold of a shard's lock fires. Long enough to be worth the lock, short
+/// enough that the first of many due tasks runs soon and that no armer waits for more than some
+/// 20 us.
+pub(crate) const FIRE_BATCH: usize = 256;
+/// Number of dead entries of a heap of timers that are not swept. Guessed: a kilobyte of nodes.
+pub(crate) const DEAD_KEPT: usize = 64;
+/// An empty heap of timers with a larger capacity gives its memory back. Guessed: 200 kB stay.
+pub(crate) const KEPT_CAPACITY: usize = 4096;
 /// Ids that a P takes from the process-wide counter at once. Guessed: large enough that the shared
 /// counter does not show in a spawn.
 pub(crate) const ID_BLOCK: u64 = 1024;
@@ -270,3 +287,17 @@ pub(crate) const STAND_BY_FROM: u32 = 4 * NOTED_EACH;
 pub(crate) const LIST_WAIT: Duration = PACE_BUSY;
 /// Time between two looks whether a thread has returned. Guessed.
 pub(crate) const JOIN_LOOKS: Duration = Duration::from_millis(1);
+
+// --- what is told: `sched/shutdown.rs`, `sched/lost.rs`, `sched/stall/`, `sched/shown/` ---
+
+/// Most names of tasks in a report of what a shutdown has left.
+pub(crate) const REPORTED_MAX: usize = 10;
+/// Most names of tasks when a test fails. The first ones mostly tell enough.
+pub(crate) const NAMED_MAX: usize = 16;
+/// Most reports of stalls that wait to be told: a `tracing` subscriber may take for ever. Two come
+/// in a second at most.
+pub(crate) const WAITING_MAX: usize = 32;
+/// Most stalls that are kept for a viewer. Guessed: what fits a screen.
+pub(crate) const STALLS_KEPT: usize = 32;
+/// Most lost tasks that a viewer is told of. The first ones mostly tell enough.
+pub(crate) const LOST_SHOWN: usize = 100;

@@ -29,6 +29,21 @@ pub(crate) fn fork_slice_is_over(since: u64, now: u64) -> bool {
     has_passed(FORK_SLICE, since, now)
 }
 
+/// Whether a worker lends its permit at a 61st tick, if computations that have begun are wanting
+/// one, and `free` permits have no holder. If one is free, no permit has to be lent.
+#[inline]
+pub(crate) fn lends(is_wanting: bool, free: usize) -> bool {
+    is_wanting && free == 0
+}
+
+/// How many threads may take a branch: those `idle` ones that have or can have a permit, minus one
+/// for each `detached` computation, which has a core. See *Detached computations* in
+/// `fork_join/owner.rs`.
+#[inline]
+pub(crate) fn takers(idle: usize, detached: usize) -> usize {
+    idle.saturating_sub(detached)
+}
+
 /// Whether one more thread may compute without a permit before it has had a slice, beside those
 /// that are `detached`, and those that have begun and are `wanting` a permit.
 pub(crate) fn may_detach_one_more(detached: usize, wanting: usize, workers: usize) -> bool {
@@ -52,6 +67,25 @@ mod tests {
             (3, 9, 1),
         ] {
             assert_eq!(promotes(wanted, shared), promoted, "{wanted} {shared}");
+        }
+    }
+
+    #[test]
+    fn a_permit_is_lent_if_none_is_free() {
+        for (is_wanting, free, lent) in [
+            (false, 0, false),
+            (false, 1, false),
+            (true, 0, true),
+            (true, 1, false),
+        ] {
+            assert_eq!(lends(is_wanting, free), lent, "{is_wanting} {free}");
+        }
+    }
+
+    #[test]
+    fn a_detached_computation_has_the_core_of_a_taker() {
+        for (idle, detached, left) in [(0, 0, 0), (3, 0, 3), (3, 2, 1), (3, 3, 0), (1, 4, 0)] {
+            assert_eq!(takers(idle, detached), left, "{idle} {detached}");
         }
     }
 

@@ -16,6 +16,15 @@ pub(crate) struct Round {
     pub(crate) runnext: RunNextIs,
 }
 
+impl Round {
+    /// Whether a thief that may take branches asks a victim to promote some. The first round takes
+    /// none. So it asks only a victim that has shared none: one is there for the next round then.
+    #[inline]
+    pub(crate) fn asks(self, has_shared: bool) -> bool {
+        self.branches || !has_shared
+    }
+}
+
 /// What a round does with a victim's `runnext`. A task there is about to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunNextIs {
@@ -96,6 +105,13 @@ impl Passed {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_round_asks_a_victim_that_has_no_branch_for_others() {
+        let asks = |has_shared| ROUNDS.map(|round| round.asks(has_shared));
+        assert_eq!(asks(false), [true; 4]);
+        assert_eq!(asks(true), [false, true, true, true]);
+    }
 
     #[test]
     fn what_the_last_round_takes_was_noted_by_the_first() {

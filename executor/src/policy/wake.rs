@@ -1,6 +1,7 @@
 //! When a wake-up of a thread is worth its price, and when to give a core or a queue up instead.
 
 use super::{
+    Heuristic,
     constants::{CALL_MOVES_MAX, CALLS_MAX, WAKE_USEFUL_AFTER, YIELDS_TAKE},
     tick::has_passed,
 };
@@ -16,6 +17,13 @@ pub(crate) fn wake_was_useful(woke_at: u64, now: u64) -> bool {
 #[inline]
 pub(crate) fn call_runs_next(local: usize) -> bool {
     local <= CALL_MOVES_MAX
+}
+
+/// Whether a worker without a permit may give its core up for one, once it has `spawned` so many
+/// tasks: a call does so for its first one; see `sched/contention.rs`.
+#[inline]
+pub(crate) fn may_yield(is_in_call: bool, spawned: u64) -> bool {
+    Heuristic::ContendedCalls.is_on() && is_in_call && spawned == 1
 }
 
 /// The most calls that are not contended; see `sched/contention.rs`.
@@ -47,6 +55,22 @@ mod tests {
     fn a_call_moves_few_tasks() {
         assert!([0, 1, 8].map(call_runs_next).iter().all(|&runs| runs));
         assert!(!call_runs_next(9));
+    }
+
+    #[test]
+    fn a_call_gives_its_core_up_for_its_first_task() {
+        for (is_in_call, spawned, may) in [
+            (false, 1, false),
+            (true, 0, false),
+            (true, 1, true),
+            (true, 2, false),
+        ] {
+            assert_eq!(
+                may_yield(is_in_call, spawned),
+                may,
+                "{is_in_call} {spawned}"
+            );
+        }
     }
 
     #[test]

@@ -10,10 +10,10 @@ use ws_reactor::Netpoll;
 
 use super::{EnterGuard, LostTask, Metrics, TaskDump, TryCurrentError};
 use crate::{
+    block_on::block_on,
     cell::console::root,
     context,
     recorder::{Level, Recording},
-    sched,
     sched::{Shared, snapshots::Why},
     sync::Arc,
     task::{self, AbortHandle, JoinHandle, JoinSet, spawn_blocking_on, spawn_on},
@@ -159,7 +159,7 @@ impl Handle {
     /// the runtime than twice [`Builder::max_threads`](super::Builder::max_threads).
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
-        sched::block_on(&self.shared, root!(future, sched::fresh_id()))
+        block_on(&self.shared, root!(future, crate::sched::fresh_id()))
     }
 
     /// What the runtime has counted so far.

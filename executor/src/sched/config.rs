@@ -6,6 +6,7 @@ use super::{Shared, Worker, lost::Lost, processor::Processor, snapshots::Snapsho
 use crate::{
     cell::{Functions, quietly},
     reports::Reports,
+    timer::Clock,
 };
 
 /// What a builder has decided.
@@ -47,8 +48,6 @@ pub(crate) struct Above {
     pub(crate) as_worker: fn(&Worker, &mut dyn FnMut()),
     /// Calls the function while this thread has entered the runtime.
     pub(crate) entered: fn(&Arc<Shared>, &mut dyn FnMut()),
-    /// Whether this thread is a worker of the runtime, or in a `block_on` of it.
-    pub(crate) is_inside: fn(&Arc<Shared>) -> bool,
     /// Calls the function with the worker of the runtime that this thread is, if it is one.
     pub(crate) worker_here: fn(&Shared, &mut OfWorker<'_>),
     /// The monitor: watches until it has to stand in as a worker, with that P, or the runtime
@@ -63,6 +62,11 @@ impl fmt::Debug for Above {
 }
 
 impl Config {
+    /// Whether a driver steps the threads: see `sim_threads.rs`.
+    pub(crate) fn is_simulated(&self, clock: &Clock) -> bool {
+        clock.is_virtual() && self.paused.is_none()
+    }
+
     /// Ps that there may be: one for each thread, and as many again for threads in `block_on`.
     pub(crate) fn processors_max(&self) -> usize {
         2 * self.max_threads

@@ -42,9 +42,8 @@ use super::{
 use crate::{
     permit::{env::Env, idle::WorkerState, sleep::Sleeper},
     policy::{
-        Heuristic,
         constants::YIELDS,
-        wake::{uncontended_calls, yields_tell},
+        wake::{may_yield, uncontended_calls, yields_tell},
     },
     sync::atomic::Ordering::Relaxed,
 };
@@ -58,10 +57,8 @@ impl Worker {
         let in_call = self.scope == Scope::Own
             && peer.progress.running.load(Relaxed) == ROOT
             && !peer.flags.announced.load(Relaxed);
-        let is_first = peer.counters.spawned.get() == self.spawned_before + 1;
-        if !Heuristic::ContendedCalls.is_on()
-            || !in_call
-            || !is_first
+        let spawned = peer.counters.spawned.get() - self.spawned_before;
+        if !may_yield(in_call, spawned)
             || !self.p.backoffs.yielding.is_due()
             || !self.shared.is_contended()
         {
@@ -69,8 +66,7 @@ impl Worker {
         }
         let began = self.now();
         let got = (0..YIELDS).any(|_| {
-            #[cfg(test)]
-            peer.counters.yields.add(1);
+            peer.counters.yields.add_one();
             yields();
             self.try_run()
         });

@@ -91,6 +91,7 @@ use crate::{
     policy::{
         Heuristic,
         constants::{CALLS_WITHIN, FILLS_TO},
+        forks::lends,
         share::Waiting,
         tick::{Tick, netpoll_is_due, slice_is_over},
     },
@@ -100,7 +101,7 @@ use crate::{
 
 impl Worker {
     /// Looks for work in the order of the module's head.
-    pub(super) fn step(&self) -> Step {
+    pub(crate) fn step(&self) -> Step {
         let p = &*self.p;
         let tick = Tick(p.tick());
         self.settle_wake_backoff();
@@ -312,7 +313,10 @@ impl Worker {
             }
             Some(_) => {}
         }
-        if !self.shared.idle.wanting().is_empty() && self.shared.idle.free() == 0 {
+        if lends(
+            !self.shared.idle.wanting().is_empty(),
+            self.shared.idle.free(),
+        ) {
             self.lend_permit();
             if !self.peer().state.has_permit() {
                 return Some(self.step_without_permit());

@@ -46,7 +46,7 @@
 
 use std::{collections::VecDeque, iter, task::Waker, time::Duration};
 
-use super::{Shared, Worker, block_on::is_of_a_root};
+use super::{Shared, Worker, root::is_of_a_root};
 use crate::{
     cell::{task_of, wake_quietly},
     permit::phase::ShutdownEnv,
@@ -211,7 +211,7 @@ impl Shared {
     }
 
     fn has_a_drivers_clock(&self) -> bool {
-        self.threads.sim_threads.is_some() || self.time.paused.is_some()
+        self.time.clock().is_virtual()
     }
 }
 

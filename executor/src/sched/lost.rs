@@ -7,7 +7,10 @@ use std::{
 };
 
 use super::{Shared, dump::TaskDump};
-use crate::cell::{Id, find_lost};
+use crate::{
+    cell::{Id, find_lost},
+    policy::constants::NAMED_MAX,
+};
 
 /// A task that can never be polled again, unless it is aborted: no waker of it is left, or the
 /// only ones wait for tasks of which the same is true.
@@ -84,9 +87,6 @@ impl fmt::Display for Why<'_> {
         }
     }
 }
-
-/// Tasks that are named when a test fails. The first ones are mostly enough.
-pub(super) const NAMED_MAX: usize = 16;
 
 impl Shared {
     /// From now on the task is the root of a `run` that fails if it is lost.

@@ -65,7 +65,7 @@ pub(crate) struct Sampling {
 }
 
 /// A block that was announced in a poll. Others may be within it, in polls that nest.
-pub(super) struct Block {
+pub(crate) struct Block {
     began: u64,
     blocked: u64,
 }
@@ -242,7 +242,7 @@ impl Worker {
     }
 
     /// A block was announced.
-    pub(super) fn block_begins(&self) -> Block {
+    pub(crate) fn block_begins(&self) -> Block {
         Block {
             began: self.ticks(),
             blocked: self.p.sampling.blocked.get(),
@@ -250,7 +250,7 @@ impl Worker {
     }
 
     /// It is over. What was within it is a part of it.
-    pub(super) fn block_is_over(&self, Block { began, blocked }: Block) {
+    pub(crate) fn block_is_over(&self, Block { began, blocked }: Block) {
         let lasted = self.ticks().saturating_sub(began);
         self.p.sampling.blocked.set(blocked + lasted);
     }

@@ -114,7 +114,6 @@ use ws_reactor::Poller;
 
 use super::{
     Root, Shared,
-    lost::NAMED_MAX,
     worker::{Step, Worker},
 };
 use crate::{
@@ -122,7 +121,7 @@ use crate::{
     note::way,
     park::Parker,
     permit::{env::Env, sleep::Sleeper},
-    policy::constants::{FAILED_WAIT, GLOBAL_TICK},
+    policy::constants::{FAILED_WAIT, GLOBAL_TICK, NAMED_MAX},
     rng::Rng,
     sync::{Mutex, atomic::Ordering::Relaxed},
     timer::NEVER,
@@ -166,7 +165,7 @@ struct Advance {
 }
 
 /// A root for which time passes.
-pub(super) struct Enrolled<'a> {
+pub(crate) struct Enrolled<'a> {
     shared: &'a Shared,
     paused: &'a Paused,
     root: SharedRoot,
@@ -296,7 +295,7 @@ impl Paused {
 
 impl Shared {
     /// If time is virtual, it passes for this root from now on.
-    pub(super) fn enroll(&self, root: &SharedRoot) -> Option<Enrolled<'_>> {
+    pub(crate) fn enroll(&self, root: &SharedRoot) -> Option<Enrolled<'_>> {
         let paused = self.time.paused.as_ref()?;
         let mut state = paused.state.lock();
         if state.roots.is_empty() {
@@ -394,7 +393,7 @@ impl Shared {
 
     /// A thread in a nested `block_on` sleeps until that can go on. It is one of this runtime's if
     /// `is_own`.
-    pub(super) fn park_above(&self, is_own: bool, park: impl FnOnce()) {
+    pub(crate) fn park_above(&self, is_own: bool, park: impl FnOnce()) {
         let Some(paused) = &self.time.paused else {
             return park();
         };
@@ -508,7 +507,7 @@ impl Shared {
     /// # Panics
     ///
     /// If nothing can wake it.
-    pub(super) fn assert_not_stuck(&self) {
+    pub(crate) fn assert_not_stuck(&self) {
         if let Some(paused) = &self.time.paused
             && paused.state.lock().stuck
         {

@@ -97,8 +97,7 @@ impl Worker {
                 if at == own {
                     continue;
                 }
-                #[cfg(test)]
-                self.peer().counters.victims.add(1);
+                self.peer().counters.victims.add_one();
                 let victim = self.shared.peer(at);
                 if let Some(parent) = victim.queues.parents.steal() {
                     event!(self, ParentStolen, parent.header(), at);
@@ -112,19 +111,15 @@ impl Worker {
                 if branches && victim.queues.branch_deque.has_shared() && self.gives_way() {
                     return Search::Nothing;
                 }
-                #[cfg(test)]
-                self.shared
-                    .threads
-                    .sim_threads
-                    .as_ref()
-                    .filter(|_| branches)
-                    .inspect(|it| it.come_to_a_claim());
-                if branches && let Some(branch) = BranchDeque::take(&victim.queues.branch_deque) {
-                    event!(self, BranchStolen, (), at);
-                    self.count_steal(1);
-                    return Search::Branch(branch);
+                if branches {
+                    self.shared.processors.before_claim.reached();
+                    if let Some(branch) = BranchDeque::take(&victim.queues.branch_deque) {
+                        event!(self, BranchStolen, (), at);
+                        self.count_steal(1);
+                        return Search::Branch(branch);
+                    }
                 }
-                if computes && (branches || !victim.queues.branch_deque.has_shared()) {
+                if computes && round.asks(victim.queues.branch_deque.has_shared()) {
                     victim.queues.branch_deque.ask();
                 }
                 let (next, ticks) = (

@@ -38,6 +38,8 @@ use crate::{
         idle::{Idle, Permit, Spinning},
         phase::{Phase, ShutdownEnv, Threads},
     },
+    policy::forks::takers,
+    probe::{ProbeCount, ProbePoint},
     queue::{GlobalQueue, OrderedShared, OrderedStealer},
     reports::Reporter,
     sync::{
@@ -86,8 +88,9 @@ pub(crate) struct Processors {
     peers: Box<[std::sync::OnceLock<Arc<Peer>>]>,
     pub(crate) allp: AllPs<Box<Processor>>,
     /// How many Ps walks have come to.
-    #[cfg(test)]
-    pub(super) visits: AtomicUsize,
+    pub(super) visits: ProbeCount,
+    /// Where a search is about to claim a branch.
+    pub(super) before_claim: ProbePoint,
 }
 
 impl Processors {
@@ -95,8 +98,8 @@ impl Processors {
         Self {
             peers: (0..most).map(|_| std::sync::OnceLock::new()).collect(),
             allp: AllPs::new(most),
-            #[cfg(test)]
-            visits: AtomicUsize::new(0),
+            visits: ProbeCount::default(),
+            before_claim: ProbePoint::default(),
         }
     }
 }
@@ -110,6 +113,9 @@ impl Shared {
             let (memory, level) = config.recorder;
             crate::recorder::Recorder::new(memory, level, time.clock())
         };
+        // A simulated runtime writes no files.
+        let snapshots = config.snapshots.clone();
+        let snapshots = snapshots.filter(|_| !config.is_simulated(time.clock()));
         Ok(Arc::new_cyclic(|this| {
             let (table, owner) = live_table();
             Self {
@@ -136,7 +142,7 @@ impl Shared {
                 end: End::new(),
                 reports: Reporter::new(config.reports),
                 recorder,
-                snapshots: SnapshotFiles::new(config.snapshots.clone()),
+                snapshots: SnapshotFiles::new(snapshots),
                 stall_teller: Teller::default(),
                 shown: Shown::default(),
                 monitor: Signals::default(),
@@ -173,18 +179,15 @@ impl Shared {
 
     /// The P of an index that a walk has come to.
     pub(super) fn visit(&self, index: usize) -> &Peer {
-        #[cfg(test)]
-        self.processors.visits.fetch_add(1, Relaxed);
+        self.processors.visits.add_one();
         self.peer(index)
     }
 
-    /// How many threads may take a branch of a join: the permits that are free or searched with,
-    /// minus one for each detached computation, which has a core. See *Detached computations* in
-    /// `fork_join/owner.rs`.
+    /// How many threads may take a branch of a join, of those that search or would find a permit.
     pub(crate) fn could_take(&self) -> usize {
         match self.idle.free() + self.idle.spinning() {
             0 => 0,
-            idle => idle.saturating_sub(self.detached_count()),
+            idle => takers(idle, self.detached_count()),
         }
     }
 

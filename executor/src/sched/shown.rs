@@ -41,10 +41,7 @@ use super::{
     Shared,
     stall::{StallPhase, StallReport},
 };
-use crate::sync::Mutex;
-
-/// How many stalls are kept. Guessed: what fits a screen.
-const STALLS_KEPT: usize = 32;
+use crate::{policy::constants::STALLS_KEPT, sync::Mutex};
 
 /// What a viewer is told, and nothing else keeps.
 #[derive(Debug, Default)]

@@ -72,9 +72,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    Shared, Worker, in_place::block_in_place, processor::attention, snapshots::Why, worker::Scope,
-};
+use super::{Shared, Worker, processor::attention, snapshots::Why, worker::Scope};
 use crate::{
     cell::{SchedulerHandle, ScopeBarrier, Task, report},
     note::event,
@@ -83,13 +81,11 @@ use crate::{
         phase::{Phase, ShutdownEnv},
         sleep::Sleeper,
     },
-    policy::constants::{ABORTED_AT_ONCE, CLOSING_WAIT, HOSTED_RESOURCES_STAY},
+    policy::constants::{ABORTED_AT_ONCE, CLOSING_WAIT, HOSTED_RESOURCES_STAY, REPORTED_MAX},
     queue::{Batch, Steal},
     sync::{Arc, Mutex, atomic::Ordering::Relaxed, thread},
 };
 
-/// Names of tasks in a report at most.
-const REPORTED_MAX: usize = 10;
 /// How far the end of a runtime has come, and what it needs.
 #[derive(Debug)]
 pub(crate) struct End {
@@ -119,15 +115,6 @@ enum Joins {
     No,
 }
 
-/// How long the thread that ends a runtime waits.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Wait {
-    /// Until everything is dropped, at most this time.
-    AtMost(Duration),
-    /// Not at all.
-    Not,
-}
-
 thread_local! {
     /// This thread is in a hook at its begin or its end, where it is no worker.
     static IN_A_HOOK: Cell<bool> = const { Cell::new(false) };
@@ -135,7 +122,7 @@ thread_local! {
 
 /// Runs a hook on a thread that counts as one of the runtime's, though it is no worker: a runtime
 /// that is ended in there does not wait for this thread.
-pub(super) fn in_a_hook(hook: impl FnOnce()) {
+pub(crate) fn in_a_hook(hook: impl FnOnce()) {
     IN_A_HOOK.set(true);
     // It does not unwind: a hook's panic is caught.
     hook();
@@ -143,23 +130,13 @@ pub(super) fn in_a_hook(hook: impl FnOnce()) {
 }
 
 /// Whether this thread is in such a hook.
-pub(super) fn is_in_a_hook() -> bool {
+pub(crate) fn is_in_a_hook() -> bool {
     IN_A_HOOK.get()
 }
 
 impl Shared {
-    /// Ends the runtime.
-    pub(crate) fn shut_down(self: &Arc<Self>, wait: Wait) {
-        match wait {
-            Wait::AtMost(grace) if !IN_A_HOOK.get() && !(self.config.above.is_inside)(self) => {
-                block_in_place(|| self.end(Some(grace)));
-            }
-            Wait::AtMost(_) | Wait::Not => self.end(None),
-        }
-    }
-
-    /// Ends the runtime, and waits if there is a grace.
-    fn end(self: &Arc<Self>, grace: Option<Duration>) {
+    /// Ends the runtime, and waits if there is a grace. A thread of the runtime must not wait.
+    pub(crate) fn end(self: &Arc<Self>, grace: Option<Duration>) {
         if self.threads.sim_threads.is_some() {
             return self.end_at_once(grace);
         }
@@ -182,11 +159,7 @@ impl Shared {
         });
         // Threads that have a root of their own go on with that, but for the root of
         // `Runtime::run_local`.
-        if self.threads.sim_threads.is_some() {
-            self.end_at_once(None);
-        } else if self.begin_draining() {
-            self.end_in_the_background();
-        }
+        self.end(None);
         let main = self.end.main.lock().take();
         if let Some(main) = main {
             main.wake();
@@ -200,7 +173,7 @@ impl Shared {
     /// The look at the phase comes after the entry of the waker. So one of two happens:
     /// [`task_panicked`](Self::task_panicked) finds the waker, or this thread takes the lock after
     /// it and sees the phase, which was set before.
-    pub(super) fn is_stopped_by_a_panic(&self, main: &Waker) -> bool {
+    pub(crate) fn is_stopped_by_a_panic(&self, main: &Waker) -> bool {
         if !self.config.panic_stops_runtime {
             return false;
         }
@@ -403,7 +376,7 @@ impl Shared {
 impl Worker {
     /// What a thread does before it leaves its P: drops what is pinned to it, and, if the runtime
     /// closes, everything that it can reach.
-    pub(super) fn clear_away(&self) {
+    pub(crate) fn clear_away(&self) {
         let _barrier = ScopeBarrier::begin();
         event!(self, Leave, (), 0);
         self.clear_pinned();
@@ -454,7 +427,7 @@ impl Worker {
 
     /// Drops all tasks that are pinned to this thread (I7). That needs no permit, and may take as
     /// long as their destructors take, so others have the permit meanwhile (S9).
-    pub(super) fn clear_pinned(&self) {
+    pub(crate) fn clear_pinned(&self) {
         if !self.p.pinned.has_live() {
             return;
         }
@@ -470,7 +443,7 @@ impl Worker {
     }
 
     /// Drops those that are not running, or on their way into the inbox.
-    pub(super) fn cancel_reachable_pinned(&self) {
+    pub(crate) fn cancel_reachable_pinned(&self) {
         while let Some(task) = self.p.pop_pinned() {
             self.cancel_pinned(task);
         }

@@ -6,11 +6,8 @@
 //! clock has none of this, and looks here only where it is about to start a thread, or has found
 //! one stuck.
 
-#[cfg(test)]
-use std::task::Waker;
-
 use super::processor::Processor;
-use crate::sync::Mutex;
+use crate::{probe::ProbeCount, sync::Mutex};
 
 /// See the module's head.
 #[derive(Debug, Default)]
@@ -19,12 +16,8 @@ pub(crate) struct SimThreads {
     new: Mutex<Vec<Box<Processor>>>,
     /// The Ps whose threads are blocked.
     blocked: Mutex<Vec<usize>>,
-    /// Woken once, where a search is about to claim a branch.
-    #[cfg(test)]
-    pub(super) before_claim: Mutex<Option<Waker>>,
     /// How often the runtime asked whether a thread waits. The system reads a file for that.
-    #[cfg(test)]
-    pub(crate) files_read: Mutex<u32>,
+    pub(crate) files_read: ProbeCount,
     /// The CPU time of each thread, if the driver says so.
     pub(crate) cpu_time: Mutex<Option<u64>>,
 }
@@ -36,10 +29,7 @@ impl SimThreads {
     }
 
     pub(crate) fn is_waiting(&self, index: usize) -> bool {
-        #[cfg(test)]
-        {
-            *self.files_read.lock() += 1;
-        }
+        self.files_read.add_one();
         self.is_blocked(index)
     }
 
@@ -79,14 +69,6 @@ mod driver {
         /// How many wait to be taken up.
         pub(crate) fn len(&self) -> usize {
             self.new.lock().len()
-        }
-
-        /// A thread searches, and claims a branch next.
-        pub(in crate::sched) fn come_to_a_claim(&self) {
-            let waker = self.before_claim.lock().take();
-            if let Some(waker) = waker {
-                waker.wake();
-            }
         }
     }
 }

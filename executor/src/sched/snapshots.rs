@@ -223,7 +223,7 @@ impl Shared {
         // thread to join. It does not wait for others that ask.
         let is_asked = !matches!(why, Why::Stall | Why::Panic);
         let too_late = is_asked && self.end.phase.is_closing();
-        if self.threads.sim_threads.is_some() || too_late {
+        if too_late {
             return false;
         }
         let Some(config) = files.begin(why) else {

@@ -123,7 +123,6 @@ pub(crate) struct RuntimeThreads {
 
 impl RuntimeThreads {
     pub(super) fn new(config: &Config, clock: &Clock) -> Self {
-        let is_virtual = clock.is_virtual();
         Self {
             counts: Mutex::new(Threads::default()),
             changed: Condvar::new(),
@@ -133,9 +132,9 @@ impl RuntimeThreads {
             refused: AtomicBool::new(false),
             refusals: AtomicU64::new(0),
             refusal_reports: Throttle::new(REPORT_EVERY),
-            keeper: Keeper::new(!is_virtual),
+            keeper: Keeper::new(!clock.is_virtual()),
             blocking: Semaphore::new(config.blocking_max()),
-            sim_threads: (is_virtual && config.paused.is_none()).then(SimThreads::default),
+            sim_threads: config.is_simulated(clock).then(SimThreads::default),
         }
     }
 }
@@ -349,7 +348,7 @@ impl Shared {
         permit: Permit,
         spinning: Spinning,
     ) -> Option<(Box<Processor>, Kept)> {
-        let hooked = self.threads.sim_threads.is_none() && self.config.hooks.has_start();
+        let hooked = self.config.hooks.has_start();
         if hooked && !self.start_hook_begins() {
             self.put_off(permit, spinning);
             return None;

@@ -250,7 +250,7 @@ impl Sleeper for Worker {
 }
 
 impl Worker {
-    pub(super) fn is_shut_down(&self) -> bool {
+    pub(crate) fn is_shut_down(&self) -> bool {
         self.peer().attention.load(Relaxed) & attention::SHUTDOWN != 0
     }
 
@@ -347,7 +347,7 @@ impl Worker {
 
     /// Gives the permit up and sleeps until the root, or a pinned task, can go on. Returns with a
     /// permit if one is free.
-    pub(super) fn wait_for_root(&self, root: &Root) {
+    pub(crate) fn wait_for_root(&self, root: &Root) {
         let peer = self.peer();
         // If it had none: what wakes it leaves a notification at the parker.
         if let Some(permit) = peer.state.wait() {

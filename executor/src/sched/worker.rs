@@ -16,8 +16,8 @@ use ws_reactor::ThreadId;
 use super::{
     Root, Shared,
     measure::{Traced, Unwatched, Watch, Watched},
-    nested::Nested,
     processor::{Peer, Processor, attention},
+    root::Nested,
     search::SeenOfOthers,
     shutdown::in_a_hook,
 };
@@ -43,11 +43,11 @@ use crate::{
 pub(super) const NO_POLL: u64 = 0;
 
 /// What `Progress::running` says while a root is polled: a root has no place in the live table.
-pub(super) const ROOT: u64 = u64::MAX;
+pub(crate) const ROOT: u64 = u64::MAX;
 /// The same for a branch that was stolen.
 pub(crate) const BRANCH: u64 = u64::MAX - 1;
 /// The same for a hook, a destructor or a waker that runs in no poll.
-pub(super) const USER_CODE: u64 = u64::MAX - 2;
+pub(crate) const USER_CODE: u64 = u64::MAX - 2;
 
 /// What a worker takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub(crate) enum Step {
 pub(crate) struct Worker {
     pub(super) shared: Arc<Shared>,
     pub(crate) p: Box<Processor>,
-    pub(super) root: Option<std::sync::Arc<Root>>,
+    pub(crate) root: Option<std::sync::Arc<Root>>,
     pub(super) scope: Scope,
     pub(super) spinning: Cell<Option<Spinning>>,
     /// See [`Sleeper::parking`].
@@ -91,7 +91,7 @@ pub(crate) struct Worker {
     pub(super) passed_on: Cell<bool>,
     /// What its P counted as spawned when this thread took it.
     pub(super) spawned_before: u64,
-    pub(super) nested: Nested,
+    pub(crate) nested: Nested,
 }
 
 /// What decides where the next step looks first.
@@ -188,7 +188,7 @@ impl Worker {
         worker
     }
 
-    pub(super) fn new(
+    pub(crate) fn new(
         shared: Arc<Shared>,
         p: Box<Processor>,
         scope: Scope,
@@ -219,7 +219,7 @@ impl Worker {
     }
 
     /// The thread has its P, and takes a permit if one is free.
-    pub(super) fn arrive(&self) {
+    pub(crate) fn arrive(&self) {
         self.settle_in();
         self.peer().state.arrive();
         self.try_run();
@@ -241,7 +241,7 @@ impl Worker {
         &self.shared
     }
 
-    pub(super) fn peer(&self) -> &Peer {
+    pub(crate) fn peer(&self) -> &Peer {
         &self.p.peer
     }
 
@@ -274,7 +274,7 @@ impl Worker {
     }
 
     /// Polls a task, and puts it where it belongs.
-    pub(super) fn poll(&self, task: Task) {
+    pub(crate) fn poll(&self, task: Task) {
         let is_as_before = task.header().account().begins_poll(self.peer().lane.get());
         if is_as_before {
             self.poll_as(task, Unwatched);
@@ -390,7 +390,7 @@ impl Worker {
     }
 
     /// Runs a branch as work of this thread's own. To other threads it is a poll.
-    pub(super) fn run_branch(&self, branch: Branch) {
+    pub(crate) fn run_branch(&self, branch: Branch) {
         self.found_work();
         self.end_steal(|| self.ticks());
         self.peer().counters.polls.add(1);
@@ -400,13 +400,13 @@ impl Worker {
     }
 
     /// Before a poll of the root.
-    pub(super) fn begin_root(&self) {
+    pub(crate) fn begin_root(&self) {
         self.found_work();
         self.peer().progress.running.store(ROOT, Relaxed);
     }
 
     /// After it.
-    pub(super) fn end_root(&self) {
+    pub(crate) fn end_root(&self) {
         self.peer().progress.running.store(0, Relaxed);
     }
 
@@ -437,7 +437,7 @@ impl Worker {
     }
 
     /// The thread is its root's alone from now on; see *Whose thread it is* in `block_on.rs`.
-    pub(super) fn root_waits(&self) {
+    pub(crate) fn root_waits(&self) {
         if self.scope == Scope::Own {
             let attention = &self.peer().attention;
             attention.fetch_or(attention::ROOT_WAITS, Relaxed);
@@ -462,7 +462,7 @@ impl Worker {
     }
 
     /// After it woke up: runs the call that a bound thread has handed to it, if there is one.
-    pub(super) fn run_handed(&self) {
+    pub(crate) fn run_handed(&self) {
         if let Some(call) = self.peer().handed.take() {
             self.p.tick();
             self.poll(call);

@@ -75,14 +75,10 @@ use std::task::Waker;
 
 use slab::Slab;
 
+use crate::policy::constants::{DEAD_KEPT, KEPT_CAPACITY};
+
 /// The deadline of a timer that never fires, and the next deadline of a heap without timers.
 pub(crate) const NEVER: u64 = u64::MAX;
-
-/// So many of the dead are not swept. Guessed: a kilobyte of nodes.
-const DEAD_KEPT: usize = 64;
-
-/// Above this capacity, an empty heap gives its memory back. A guess: 200 kB stay.
-const KEPT_CAPACITY: usize = 4096;
 
 /// Owns one entry of a heap, armed or fired; [`TimerHeap::cancel`] takes it back.
 ///

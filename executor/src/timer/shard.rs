@@ -82,14 +82,11 @@ use std::task::Waker;
 use ws_reactor::Netpoll;
 
 use crate::bit_set::BitSet;
+use crate::policy::constants::FIRE_BATCH;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex};
 use crate::timer::clock::Clock;
 use crate::timer::heap::{Key, Look, NEVER, TimerHeap, Update};
-
-/// How many nodes one hold of the lock may fire. Long enough to be worth the lock, short enough
-/// that the first of many due tasks runs soon and that no armer waits for more than some 20 us.
-const FIRE_BATCH: usize = 256;
 
 /// A cheap reference to one shard.
 #[derive(Debug, Clone)]

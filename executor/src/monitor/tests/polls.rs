@@ -56,7 +56,7 @@ fn the_system_is_not_asked_what_a_thread_waits_for_beside_a_free_permit() {
             watched.begins();
             (0..3).for_each(|_| _ = watched.looks_after(PACE_BUSY));
         }
-        let read = *sim_threads(&watched.runtime).files_read.lock();
+        let read = sim_threads(&watched.runtime).files_read.get();
         assert_eq!(read, files, "{threads} of two permits are taken");
         watched.blocks(false);
         watched.end();

@@ -183,9 +183,8 @@ impl Revoked {
 
 /// Wakes that waker in the next search, where it claims a branch.
 fn before_a_claim(runtime: &Runtime, waker: &Waker) {
-    let sim_threads = &runtime.handle().shared().threads.sim_threads;
-    let sim_threads = sim_threads.as_ref().expect("its clock is virtual");
-    *sim_threads.before_claim.lock() = Some(waker.clone());
+    let claim = &runtime.handle().shared().processors.before_claim;
+    claim.wake_next(waker.clone());
 }
 
 /// A waker that blocks: the permit goes to a thread that is started for the queue, and there is

@@ -16,11 +16,12 @@ use ws_reactor::{Direction, Interest, Registration, pipe};
 
 use super::*;
 use crate::{
+    block_on::nested::wait_alone,
     context,
     permit::sleep::Look,
     queue::CAPACITY,
     runtime::{Builder, Runtime},
-    sched::{find::tests::thread, nested::wait_alone, shutdown::tests::end, worker::Scope},
+    sched::{find::tests::thread, shutdown::tests::end, worker::Scope},
     spawn, spawn_local,
 };
 

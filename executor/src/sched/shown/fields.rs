@@ -11,6 +11,7 @@ use super::{Json, ShownStall};
 use crate::{
     cell::Id,
     metrics::{Durations, Metrics},
+    policy::constants::LOST_SHOWN,
     recorder::{Event, EventKind},
     sched::{dump::TaskDump, shared::Shared},
 };
@@ -112,9 +113,6 @@ fn histogram(durations: &Durations) -> Histogram {
         .map(|(bound, count)| (bound.map_or(u64::MAX, ns), count))
         .collect()
 }
-
-/// Lost tasks that a viewer is told of at most: the first ones say what is wrong.
-const LOST_SHOWN: usize = 100;
 
 /// The tasks that no wake can reach any more.
 pub(crate) fn lost_tasks(shared: &Shared) -> Option<Vec<TaskDump>> {

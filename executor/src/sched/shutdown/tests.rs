@@ -24,7 +24,7 @@ use super::*;
 use crate::{
     cell::TaskRef,
     context, given, log,
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Runtime, end_and_wait},
     sched::{find::tests::thread, sim_threads::SimThreads, worker::Step},
     spawn,
     sync::atomic::Ordering::SeqCst,
@@ -199,7 +199,7 @@ fn note(event: &tracing::Event<'_>) {
 
 // --- who ends a runtime ---
 
-const NO_TIME: Wait = Wait::AtMost(Duration::ZERO);
+const NO_TIME: Duration = Duration::ZERO;
 /// No test waits for so long.
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -256,7 +256,7 @@ impl Scene {
 fn who_ends_it_inside_neither_clears_away_nor_waits() {
     for is_hook in [false, true] {
         let scene = Scene::new(Builder::new(), true, || ());
-        let ends = || scene.shared.shut_down(NO_TIME);
+        let ends = || end_and_wait(&scene.shared, NO_TIME);
         let said = reported(|| {
             if is_hook {
                 in_a_hook(ends);
@@ -276,7 +276,7 @@ fn who_ends_it_inside_neither_clears_away_nor_waits() {
 fn who_ends_it_outside_clears_away_and_says_who_is_left() {
     for is_counted in [false, true] {
         let scene = Scene::new(Builder::new(), is_counted, || ());
-        let said = reported(|| scene.shared.shut_down(NO_TIME));
+        let said = reported(|| end_and_wait(&scene.shared, NO_TIME));
         assert_eq!(scene.shared.live_tasks(), 0);
         if is_counted {
             assert_eq!(said.len(), 1, "a thread is left");
@@ -296,7 +296,7 @@ fn no_more_than_ten_tasks_are_told_by_name_and_place() {
         let task = crate::task::Builder::new().name(format!("pinned-{n}"));
         context::with_worker_frame(&scene.worker, || drop(task.spawn_local(pending::<()>())));
     }
-    let said = reported(|| scene.shared.shut_down(NO_TIME));
+    let said = reported(|| end_and_wait(&scene.shared, NO_TIME));
     assert_eq!(said.len(), 1, "{said:?}");
     let line = &said[0];
     assert!(line.contains("tasks=12 threads=1"), "{line}");
@@ -379,7 +379,7 @@ fn assert_is_cleared(builder: Builder, is_counted: bool, ends: impl FnOnce(&Scen
 #[test]
 fn where_there_is_no_thread_one_clears_away_in_the_background() {
     for is_counted in [false, true] {
-        let ends = |it: &Scene| it.shared.shut_down(Wait::Not);
+        let ends = |it: &Scene| it.shared.end(None);
         assert_is_cleared(Builder::new(), is_counted, ends);
     }
 }

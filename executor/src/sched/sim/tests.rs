@@ -7,7 +7,7 @@ use super::{
     program::{Calls, Script, Taste, World},
     runtime,
 };
-use crate::{permit::phase::ShutdownEnv, rng::Rng, sched::shutdown::Wait};
+use crate::{permit::phase::ShutdownEnv, rng::Rng};
 
 /// So many of the usual number of runs, or the one seed that is to be replayed. Without
 /// optimisation, where a run takes several times as long, a third of them: what asserts are in the
@@ -73,7 +73,7 @@ fn play(
             }
         }
         if !driver.has_failed() {
-            crate::context::as_another_thread(|| shared.shut_down(Wait::Not));
+            crate::context::as_another_thread(|| shared.end(None));
             // Wakers of what waits still may come, or none.
             driver.hung_up.set(setting.seed.is_multiple_of(2));
             driver.run();

@@ -25,12 +25,10 @@ use std::collections::VecDeque;
 use super::{StallPhase, StallReport, StallStack};
 use crate::{
     permit::phase::ShutdownEnv,
+    policy::constants::WAITING_MAX,
     sched::Shared,
     sync::{Arc, Mutex, thread},
 };
-
-/// Reports that wait, at most: a `tracing` subscriber may take for ever. There are two a second.
-const WAITING_MAX: usize = 32;
 
 /// The reports that wait to be told.
 #[derive(Debug, Default)]

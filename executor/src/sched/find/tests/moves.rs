@@ -29,9 +29,7 @@ fn arm<F: Fn(usize) + Send + Sync + 'static>(rounds: Shares<Rounds<F>>) {
             arm(again.clone());
         }
     });
-    let sim_threads = rounds.0.shared().threads.sim_threads.as_ref();
-    let sim_threads = sim_threads.expect("its clock is virtual");
-    *sim_threads.before_claim.lock() = Some(waker);
+    rounds.0.shared().processors.before_claim.wake_next(waker);
 }
 
 #[test]

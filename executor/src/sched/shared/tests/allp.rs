@@ -23,11 +23,11 @@ fn occupied(shared: &Shared) -> Vec<usize> {
 }
 
 /// How many Ps each walk visits.
-fn visits(shared: &Arc<Shared>) -> BTreeMap<&'static str, usize> {
+fn visits(shared: &Arc<Shared>) -> BTreeMap<&'static str, u64> {
     let counted = |walk: &mut dyn FnMut()| {
-        let before = shared.processors.visits.load(Relaxed);
+        let before = shared.processors.visits.get();
         walk();
-        shared.processors.visits.load(Relaxed) - before
+        shared.processors.visits.get() - before
     };
     let mut monitor = Monitor::new(shared);
     let mut wakers = Vec::new();
@@ -115,10 +115,10 @@ fn after_a_burst_a_shutdown_visits_as_many_as_without() {
         let spawned: Vec<_> = (0..10).map(|_| spawn_here(&worker, pending())).collect();
         poll(&worker, spawned.len());
         let shared = shared(&runtime).clone();
-        let before = shared.processors.visits.load(Relaxed);
+        let before = shared.processors.visits.get();
         worker.leave();
         runtime.shutdown_timeout(Duration::ZERO);
-        shared.processors.visits.load(Relaxed) - before
+        shared.processors.visits.get() - before
     };
     assert_eq!(shutdown(true), shutdown(false));
 }
@@ -132,10 +132,10 @@ fn a_shutdown_with_many_tasks_visits_as_many_as_with_few() {
         (0..tasks).for_each(|_| _ = spawn_here(&worker, pending()));
         poll(&worker, tasks);
         let shared = shared(&runtime);
-        let before = shared.processors.visits.load(Relaxed);
+        let before = shared.processors.visits.get();
         assert!(shared.begin_shutdown());
         worker.clear_away();
-        let visited = shared.processors.visits.load(Relaxed) - before;
+        let visited = shared.processors.visits.get() - before;
         end(runtime, threads.into_iter().chain([worker]));
         visited
     };

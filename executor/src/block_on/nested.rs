@@ -47,34 +47,25 @@
 //! Checked by `tests/liveness/block_on_runs_pinned_tasks.rs`, and by `nested/tests.rs`, in steps.
 
 use std::{
-    cell::{Cell, RefCell},
+    cell::Cell,
     future::Future,
     pin::{Pin, pin},
     task::{Context, Poll, Waker},
 };
 
-use super::{
-    Root, Shared, Worker,
-    in_place::block_in_place,
-    worker::{BRANCH, USER_CODE},
-};
+use super::in_place::block_in_place;
 use crate::{
     branch, budget,
     cell::ScopeBarrier,
     context,
     note::event,
     permit::{keeper::RETRY, sleep::Sleeper},
+    sched::{
+        Root, Shared, Worker,
+        worker::{BRANCH, USER_CODE},
+    },
     sync::{Arc, atomic::Ordering::Relaxed},
 };
-
-/// What is noted of a thread while one wait of it is above another.
-#[derive(Default)]
-pub(super) struct Nested {
-    /// While it waits for a permit above a poll: what it waits for there.
-    pub(super) above: RefCell<Option<Arc<Root>>>,
-    /// The user's code that runs between two polls has pinned a task to this thread.
-    pub(super) pinned: Cell<bool>,
-}
 
 /// Waits for `future` on a thread that is in a task or a `block_on` already. See the module's head.
 pub(super) fn block_on_above<F: Future>(shared: &Arc<Shared>, future: F) -> F::Output {
@@ -175,7 +166,7 @@ fn here() -> usize {
 }
 
 /// Waits for a future that has a thread for itself.
-pub(super) fn wait_alone<F: Future>(
+pub(crate) fn wait_alone<F: Future>(
     shared: &Shared,
     root: &Root,
     waker: &Waker,
@@ -209,7 +200,7 @@ impl Worker {
     fn share_parker(&self, root: &Root) {
         match &self.root {
             Some(below) => root.settle_above(below),
-            None => root.settle(&self.shared, Some(self.p.peer.clone())),
+            None => root.settle(self.shared(), Some(self.p.peer.clone())),
         }
     }
 
@@ -217,11 +208,11 @@ impl Worker {
     /// try again, this thread tries. It may be the only one, and its own future may wait for a task
     /// that waits for a thread.
     fn sleep_above(&self, root: &Root) {
-        if self.shared.has_a_keeper() {
+        if self.shared().has_a_keeper() {
             return root.parker().park();
         }
         root.parker().park_timeout(RETRY);
-        self.shared.ensure_keeper();
+        self.shared().ensure_keeper();
     }
 
     /// Polls the next pinned task. False if there is none, or it may not be polled here.
@@ -246,7 +237,7 @@ impl Worker {
         if !p.has_pinned() {
             return false;
         }
-        let stack = self.shared.config.stack_size.unwrap_or(STACK);
+        let stack = self.shared().config.stack_size.unwrap_or(STACK);
         assert!(
             First::used() <= stack / 2,
             "calls of `block_on` in tasks that are pinned to this thread nest too deep: await there, or block in fewer \
@@ -259,7 +250,7 @@ impl Worker {
         {
             let (may_fork, id) = (p.poll.may_fork.get(), p.poll.id.get());
             p.tick();
-            let _entered = context::enter(self.shared.clone());
+            let _entered = context::enter(self.shared().clone());
             self.poll(task);
             p.poll.may_fork.set(may_fork);
             p.poll.id.set(id);

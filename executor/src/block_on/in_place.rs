@@ -2,7 +2,7 @@
 //! and of starting a process.
 //!
 //! The worker's side of the first is
-//! [`Worker::announce_blocking`](super::Worker::announce_blocking).
+//! [`Worker::announce_blocking`](crate::sched::Worker::announce_blocking).
 //!
 //! # *Starting a process*
 //!
@@ -13,8 +13,10 @@
 //! any other poll. Go does the same: it starts a process by a raw system call, and its scheduler is
 //! not told of that. Figures: `docs/decisions/2026-11-26-starting-a-process.md`.
 
-use super::{Worker, measure::Block};
-use crate::{budget, context};
+use crate::{
+    budget, context,
+    sched::{Worker, measure::Block},
+};
 
 /// Runs `f`, and lets others have this worker's permit meanwhile.
 pub(crate) fn block_in_place<R>(f: impl FnOnce() -> R) -> R {

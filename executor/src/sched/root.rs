@@ -1,0 +1,304 @@
+//! What the scheduler knows of a thread in `block_on`: what wakes it, and how it becomes a worker.
+//!
+//! What such a thread does is in `block_on.rs` and `nested.rs`.
+
+use std::{
+    cell::{Cell, OnceCell, RefCell},
+    sync::OnceLock,
+    task::{RawWakerVTable, Wake, Waker},
+};
+
+use super::{Shared, Worker, processor::Peer, worker::Scope};
+use crate::{
+    park::Parker,
+    sync::{
+        Arc,
+        atomic::{
+            AtomicBool,
+            Ordering::{AcqRel, Acquire},
+        },
+    },
+};
+
+/// What wakes a thread that waits for its own future.
+#[derive(Debug)]
+pub(crate) struct Root {
+    notified: AtomicBool,
+    own: Parker,
+    /// Set when the thread has a P, before it first waits.
+    place: OnceLock<Place>,
+}
+
+/// Where the thread of a root sleeps.
+#[derive(Debug)]
+enum Place {
+    /// On the parker of its P, if it takes any work; else on its root's.
+    Processor {
+        shared: Arc<Shared>,
+        peer: Option<Arc<Peer>>,
+    },
+    /// Where it does for the root below; see `nested.rs`.
+    Above(Arc<Root>),
+}
+
+thread_local! {
+    /// A root that was used before: a call that is ready at once then allocates nothing (H4).
+    static SPARE: Cell<Option<Arc<Root>>> = const { Cell::new(None) };
+}
+
+impl Root {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self::fresh())
+    }
+
+    fn fresh() -> Self {
+        Self {
+            // The first poll is due.
+            notified: AtomicBool::new(true),
+            own: Parker::new(),
+            place: OnceLock::new(),
+        }
+    }
+
+    /// The thread's spare root, or a new one.
+    pub(crate) fn take_spare() -> Arc<Self> {
+        let spare = SPARE.try_with(Cell::take).ok().flatten();
+        spare.unwrap_or_else(Self::new)
+    }
+
+    /// Keeps the root for the next call of this thread, unless a waker of it is still about.
+    pub(crate) fn spare(mut root: Arc<Self>) {
+        if let Some(fresh) = Arc::get_mut(&mut root) {
+            *fresh = Self::fresh();
+            // At the thread's end there is no next call.
+            let _ = SPARE.try_with(|spare| spare.set(Some(root)));
+        }
+    }
+
+    pub(crate) fn settle(&self, shared: &Arc<Shared>, peer: Option<Arc<Peer>>) {
+        self.settle_in(Place::Processor {
+            shared: shared.clone(),
+            peer,
+        });
+    }
+
+    pub(crate) fn settle_above(&self, below: &Arc<Self>) {
+        self.settle_in(Place::Above(below.clone()));
+    }
+
+    fn settle_in(&self, place: Place) {
+        let fresh = self.place.set(place).is_ok();
+        debug_assert!(fresh, "a root has one place");
+    }
+
+    pub(crate) fn parker(&self) -> &Parker {
+        match self.place.get() {
+            Some(Place::Above(below)) => below.parker(),
+            Some(Place::Processor {
+                peer: Some(peer), ..
+            }) => &peer.thread.parker,
+            Some(Place::Processor { peer: None, .. }) | None => &self.own,
+        }
+    }
+
+    /// Ends the thread's sleep, for whatever reason.
+    pub(crate) fn unpark(&self) {
+        if let Some(Place::Above(below)) = self.place.get() {
+            return below.unpark();
+        }
+        self.parker().unpark(|| match self.place.get() {
+            Some(Place::Processor { shared, .. }) => shared.io.netpoll.interrupt(),
+            _ => unreachable!("a thread in the netpoll has its place"),
+        });
+    }
+
+    /// Whether the root is to be polled.
+    pub(crate) fn is_notified(&self) -> bool {
+        // Ordering: Acquire pairs with the wake: its writes are seen by the poll.
+        self.notified.load(Acquire)
+    }
+
+    /// Consumes the notification.
+    pub(crate) fn take(&self) -> bool {
+        // Ordering: Acquire as above; a load first, since this is asked at every step.
+        self.notified.load(Acquire) && self.notified.swap(false, AcqRel)
+    }
+}
+
+impl Wake for Root {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        // Ordering: Release publishes what the waker wrote.
+        if !self.notified.swap(true, AcqRel) {
+            self.unpark();
+        }
+    }
+}
+
+/// Whether a waker is one of a root. It may miss one, for a table of functions may be there several
+/// times.
+pub(super) fn is_of_a_root(waker: &Waker) -> bool {
+    static TABLE: OnceLock<&'static RawWakerVTable> = OnceLock::new();
+    let table = *TABLE.get_or_init(|| Waker::from(Root::new()).vtable());
+    std::ptr::eq(waker.vtable(), table)
+}
+
+/// What is noted of a thread while one wait of it is above another.
+#[derive(Default)]
+pub(crate) struct Nested {
+    /// While it waits for a permit above a poll: what it waits for there.
+    pub(crate) above: RefCell<Option<Arc<Root>>>,
+    /// The user's code that runs between two polls has pinned a task to this thread.
+    pub(crate) pinned: Cell<bool>,
+}
+
+/// The worker of a thread in `block_on`: made by need, given up at the end.
+pub(crate) struct LazyWorker<'a> {
+    shared: &'a Arc<Shared>,
+    root: &'a Arc<Root>,
+    /// `None` inside: there is no P left.
+    worker: OnceCell<Option<Worker>>,
+    /// The root is in its first poll, in which the thread may become a worker.
+    first_poll: Cell<bool>,
+}
+
+impl<'a> LazyWorker<'a> {
+    pub(crate) fn new(shared: &'a Arc<Shared>, root: &'a Arc<Root>) -> Self {
+        Self {
+            shared,
+            root,
+            worker: OnceCell::new(),
+            first_poll: Cell::new(true),
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        self.shared
+    }
+
+    /// The worker, if it is made.
+    pub(crate) fn worker(&self) -> Option<&Worker> {
+        self.worker.get()?.as_ref()
+    }
+
+    /// The root was polled once.
+    pub(crate) fn first_poll_ends(&self) {
+        self.first_poll.set(false);
+    }
+
+    /// The worker, if it was made, at the end.
+    pub(crate) fn into_worker(self) -> Option<Worker> {
+        self.worker.into_inner()?
+    }
+
+    /// This thread's worker. None if the runtime has no P left: then the root runs without.
+    pub(crate) fn become_worker(&self) -> Option<&Worker> {
+        if self.worker.get().is_none() {
+            // If there is none to be had, that is reported here and not below: a thread that
+            // listens may spawn, and so become a worker.
+            self.shared.ensure_keeper();
+        }
+        let worker = self.worker.get_or_init(|| {
+            let processor = self.shared.take_processor()?;
+            self.root.settle(self.shared, None);
+            *processor.peer.thread.root.lock() = Some(self.root.clone());
+            let (shared, root) = (self.shared.clone(), self.root.clone());
+            let worker = Worker::new(shared, processor, Scope::Own, Some(root));
+            worker.arrive();
+            if self.shared.config.host.leaves_tasks() {
+                worker.root_waits();
+            }
+            if self.first_poll.get() {
+                // No step has counted it: the monitor would take it for what it saw of this P last.
+                worker.p.tick();
+                worker.begin_root();
+            }
+            Some(worker)
+        });
+        worker.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{ptr, task::Poll, time::Instant};
+
+    use super::*;
+    use crate::runtime::Runtime;
+
+    fn spare() -> Option<Arc<Root>> {
+        SPARE.take()
+    }
+
+    #[test]
+    fn a_spare_root_is_as_new() {
+        let runtime = Runtime::new().unwrap();
+        let root = (0..10_000).find_map(|_| {
+            // It becomes a worker and waits, so the root gets a place and a notification.
+            runtime.block_on(async { crate::spawn(async {}).await.unwrap() });
+            // The thread that has woken it may hold it for a moment more.
+            spare()
+        });
+        let root = root.expect("nothing holds the root any more");
+        assert!(root.place.get().is_none(), "it would keep the runtime");
+        assert!(root.is_notified(), "the first poll is due");
+    }
+
+    #[test]
+    fn a_root_whose_waker_is_about_is_not_used_again() {
+        let runtime = Runtime::new().unwrap();
+        let stale = runtime.block_on(std::future::poll_fn(|cx| Poll::Ready(cx.waker().clone())));
+        assert!(spare().is_none(), "a wake would reach the next call");
+        stale.wake();
+    }
+
+    #[test]
+    fn a_notification_is_consumed_once() {
+        let root = Root::new();
+        assert!(root.is_notified() && root.take(), "the first poll is due");
+        assert!(!root.is_notified() && !root.take());
+        root.wake_by_ref();
+        root.wake_by_ref();
+        assert!(root.is_notified() && root.take());
+        assert!(!root.is_notified() && !root.take());
+    }
+
+    #[test]
+    fn a_root_is_woken_where_its_thread_sleeps() {
+        let runtime = Runtime::new().unwrap();
+        let shared = runtime.handle().shared();
+        let processor = shared.take_processor().expect("there is room for it");
+        let [alone, own, worker, above] = [(); 4].map(|()| Root::new());
+        let its_own = |root: &Root| ptr::eq(root.parker(), &raw const root.own);
+        let of_the_p =
+            |root: &Root| ptr::eq(root.parker(), &raw const processor.peer.thread.parker);
+        assert!(its_own(&alone));
+        own.settle(shared, None);
+        assert!(its_own(&own), "it takes nothing but its own");
+        worker.settle(shared, Some(processor.peer.clone()));
+        assert!(of_the_p(&worker));
+        above.settle_above(&worker);
+        assert!(of_the_p(&above));
+        above.unpark();
+        assert!(processor.peer.thread.parker.wake_up());
+        shared.return_processor(processor);
+    }
+
+    #[test]
+    fn a_root_calls_its_thread_back_from_the_netpoll() {
+        let runtime = Runtime::new().unwrap();
+        let shared = runtime.handle().shared();
+        let root = Root::new();
+        root.settle(shared, None);
+        root.parker().park_polling(|| {
+            let mut poller = shared.io.netpoll.try_poller().expect("nobody is there");
+            poller.prepare();
+            root.unpark();
+            let waited = poller.wait(Some(Instant::now()), &mut Vec::new());
+            assert!(waited.unwrap().interrupted);
+        });
+    }
+}
