@@ -232,8 +232,8 @@ kinds! {
         Queued: Sparse, Number;
         /// A [`mark`](crate::trace::mark).
         Mark: Sparse, Named;
-        /// A [`span`](crate::trace::span) begins. The number is below 4,096: spans of one name that a
-        /// task has open at the same time mostly have different ones.
+        /// A [`span`](crate::trace::span) begins. The number is below 4,096: spans of one name that
+        /// a task has open at the same time mostly have different ones.
         SpanBegin: Sparse, Span;
         /// The [`span`](crate::trace::span) with that name and number has ended.
         SpanEnd: Sparse, Span;

@@ -5,21 +5,21 @@
 //! A recording looks up names in the table of live tasks. A task that has ended is not there. So at
 //! level full, the thread that begins to poll a task with a name writes that name and the place of
 //! the spawn into its ring, before the record of the poll, in the form of a line of a log
-//! (`log.rs`). That is done again when a quarter of the ring was written since. So a poll that is in
-//! a ring has the name before it, in the same ring, unless it is one of the oldest quarter.
+//! (`log.rs`). That is done again when a quarter of the ring was written since. So a poll that is
+//! in a ring has the name before it, in the same ring, unless it is one of the oldest quarter.
 //!
 //! # What it costs
 //!
 //! - A task without a name: the question whether it has one, at level full alone.
 //! - A task with a name: some three records for each worker that polls it. Whether they are due is
-//!   one look into a table of [`SLOTS`] tasks, which a P has from the first such poll on: 16 KiB. Of
-//!   more tasks than that, the name may be written for each poll.
+//!   one look into a table of [`SLOTS`] tasks, which a P has from the first such poll on: 16 KiB.
+//!   Of more tasks than that, the name may be written for each poll.
 //! - No memory of its own, for no task: the name lies in the ring, and goes with its polls.
 //!
 //! Rejected:
 //!
-//! - To write the name when the task has ended. A snapshot is written in one pass, and would hear of
-//!   the name after the polls. And a task that is aborted ends on any thread.
+//! - To write the name when the task has ended. A snapshot is written in one pass, and would hear
+//!   of the name after the polls. And a task that is aborted ends on any thread.
 //! - To write it at the spawn. A task may outlive that record.
 //! - A table of the names of tasks that have ended. It needs a limit, and a lock for its readers.
 //!   The ring has both.
@@ -30,8 +30,8 @@ use std::cell::{Cell, OnceCell};
 
 use super::Ring;
 
-/// Tasks whose names a P knows to be in its ring. Guessed: more named tasks than a worker polls at a
-/// time.
+/// Tasks whose names a P knows to be in its ring. Guessed: more named tasks than a worker polls at
+/// a time.
 const SLOTS: usize = 1024;
 
 /// Which names a P has written lately; see the module's head.
