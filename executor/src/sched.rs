@@ -69,6 +69,8 @@ pub(crate) mod snapshot_signal;
 pub(crate) mod snapshots;
 #[cfg(not(ws_loom))]
 pub(crate) mod stall;
+#[cfg(all(any(test, feature = "sim"), not(ws_loom)))]
+pub(crate) mod stepped;
 #[cfg(all(test, not(ws_loom)))]
 mod tests;
 #[cfg(not(ws_loom))]
