@@ -220,7 +220,7 @@ pub(crate) fn enter(shared: Arc<Shared>) -> EnterGuard {
 
 /// Runs `f` as if on another thread that is nothing to any runtime: for a driver that plays many
 /// threads.
-#[cfg_attr(not(test), expect(dead_code, reason = "called by the simulator"))]
+#[cfg(any(test, feature = "sim"))]
 pub(crate) fn as_another_thread<R>(f: impl FnOnce() -> R) -> R {
     struct Back(*const Frame, *const Worker, Aside);
     impl Drop for Back {
