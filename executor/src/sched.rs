@@ -86,6 +86,8 @@ pub(crate) mod waits;
 #[cfg(not(ws_loom))]
 pub(crate) mod worker;
 
+#[cfg(all(feature = "sim", not(ws_loom)))]
+pub(crate) use self::inject::set_own_ids;
 #[cfg(not(ws_loom))]
 pub(crate) use self::{
     block_on::{LazyWorker, Root, block_on, run, run_local},

@@ -33,13 +33,13 @@
 //! Checked by the tests here. The drivers in `sched/sim.rs` step the same threads, with checks
 //! after each step.
 
-use std::{cell::RefCell, fmt, rc::Rc};
+use std::{cell::RefCell, fmt, mem, rc::Rc};
 
 use crate::{
     context,
     runtime::{BuildError, Builder, Handle, Runtime},
     sched::{
-        Shared,
+        self, Shared,
         shutdown::Wait,
         stepped::{Hand, Thread},
     },
@@ -183,6 +183,26 @@ impl Machine {
         }
     }
 
+    /// Wakes the thread that waits in the netpoll: its next step looks there. False if none waits
+    /// there. Then one that is awake looks before it waits.
+    pub fn wake_poller(&self) -> bool {
+        let threads = self.threads.borrow();
+        let mut threads = threads.iter().flatten();
+        match threads.find(|thread| thread.is_in_netpoll()) {
+            Some(thread) => {
+                thread.wake();
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The tasks that have panicked since the last call and that nobody joins, each in words.
+    pub fn take_panics(&self) -> Vec<String> {
+        let threads = self.shared().threads.sim_threads.as_ref();
+        threads.map_or_else(Vec::new, |threads| mem::take(&mut *threads.panicked.lock()))
+    }
+
     /// Ends the runtime: its tasks are cancelled, and their futures dropped, before this returns.
     ///
     /// # Panics
@@ -194,6 +214,14 @@ impl Machine {
         while self.step(|_| 0) {}
         self.runtime.shutdown_background();
     }
+}
+
+/// Tasks that this thread spawns from now on have ids that begin with 1, and do not depend on other
+/// threads. With `false`, ids are those of the process again.
+///
+/// So the ids of a simulation are a function of its seed. They are unique in the simulation alone.
+pub fn own_ids(yes: bool) {
+    sched::set_own_ids(yes.then_some(1));
 }
 
 /// A thread does what it has found, and stays: it costs nothing.

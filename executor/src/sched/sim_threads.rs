@@ -27,6 +27,9 @@ pub(crate) struct SimThreads {
     pub(crate) files_read: Mutex<u32>,
     /// The CPU time of each thread, if the driver says so.
     pub(crate) cpu_time: Mutex<Option<u64>>,
+    /// The tasks that panicked and that nobody joins, in words.
+    #[cfg(feature = "sim")]
+    pub(crate) panicked: Mutex<Vec<String>>,
 }
 
 impl SimThreads {

@@ -78,6 +78,17 @@ impl Thread {
         self.worker.own_peer().parker().is_notified()
     }
 
+    /// Whether it waits in the netpoll, and nobody has woken it.
+    #[cfg(feature = "sim")]
+    pub(crate) fn is_in_netpoll(&self) -> bool {
+        self.at.get() == At::Polling && !self.is_notified()
+    }
+
+    #[cfg(feature = "sim")]
+    pub(crate) fn wake(&self) {
+        self.worker.own_peer().parker().unpark(|| {});
+    }
+
     /// Whether it can take a step. `is_due`: a timer is.
     pub(crate) fn can_step(&self, is_due: impl FnOnce() -> bool) -> bool {
         !self.busy.get()
@@ -147,6 +158,7 @@ impl Thread {
                 let notified = parker.wake_up();
                 if at == At::Polling {
                     worker.shared().leave_netpoll();
+                    worker.take_news();
                     worker.fire_due();
                 }
                 let slept = Slept {
