@@ -49,16 +49,18 @@
 
 mod addr;
 mod clock;
+mod files;
 mod names;
 mod options;
 mod poll;
 mod sockets;
+mod threads;
 
 use std::io;
 
 use libc::c_int;
 
-pub(crate) use self::poll::Watches;
+pub(crate) use self::files::Files;
 
 /// The number of the first simulated descriptor.
 pub(crate) const FIRST: c_int = 1 << 28;
@@ -93,4 +95,22 @@ fn transferred(result: io::Result<usize>) -> isize {
 
 fn number(error: &io::Error) -> c_int {
     error.raw_os_error().unwrap_or(libc::EIO)
+}
+
+/// Sees to it that the linker takes these functions, and not libc's. Answers whether it has.
+///
+/// A linker takes a part of a static library only if something refers to it. So this refers to one
+/// function of each part, and then asks std for the time.
+pub(crate) fn is_linked() -> bool {
+    use std::{hint::black_box, time::Instant};
+
+    black_box(clock::PART);
+    black_box(names::PART);
+    black_box(options::PART);
+    black_box(poll::PART);
+    black_box(sockets::PART);
+    black_box(threads::PART);
+    let shown = clock::asks();
+    black_box(Instant::now());
+    clock::asks() > shown
 }

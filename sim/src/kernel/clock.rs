@@ -1,7 +1,7 @@
 //! Time and random bytes.
 #![allow(unsafe_code)]
 
-use std::{mem, ptr, sync::OnceLock};
+use std::{cell::Cell, mem, ptr, sync::OnceLock};
 
 use libc::{c_int, c_uint, c_void, clockid_t, size_t, ssize_t, timespec, timeval};
 
@@ -33,8 +33,8 @@ fn system_clock() -> ClockGettime {
 }
 
 /// What a clock of the current host shows, in nanoseconds.
-fn shown(clock: clockid_t) -> Option<u64> {
-    let (now, skew) = world::with_host(|world, host| (world.now(), world.skew(host)))?;
+pub(super) fn shown(clock: clockid_t) -> Option<u64> {
+    let (now, skew) = world::with_host(|world, host| (world.now(host), world.hosts[host].skew))?;
     Some(match clock {
         libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE | libc::CLOCK_TAI => {
             (CALENDAR + now).saturating_add_signed(skew)
@@ -43,8 +43,18 @@ fn shown(clock: clockid_t) -> Option<u64> {
     })
 }
 
+thread_local! {
+    /// How often this thread has asked for the time.
+    static ASKS: Cell<u64> = const { Cell::new(0) };
+}
+
+pub(super) fn asks() -> u64 {
+    ASKS.get()
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn clock_gettime(clock: clockid_t, out: *mut timespec) -> c_int {
+    ASKS.set(ASKS.get().wrapping_add(1));
     match shown(clock) {
         // SAFETY: by the contract of libc.
         None => unsafe { system_clock()(clock, out) },
@@ -86,7 +96,9 @@ unsafe extern "C" fn getrandom(out: *mut c_void, len: size_t, flags: c_uint) -> 
         len as ssize_t
     });
     // SAFETY: by the contract of libc.
-    filled.unwrap_or_else(|| unsafe { libc::syscall(libc::SYS_getrandom, out, len, flags) as ssize_t })
+    filled.unwrap_or_else(|| unsafe {
+        libc::syscall(libc::SYS_getrandom, out, len, flags) as ssize_t
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -98,3 +110,11 @@ unsafe extern "C" fn getentropy(out: *mut c_void, len: size_t) -> c_int {
     let got = unsafe { getrandom(out, len, 0) };
     if got == len as ssize_t { 0 } else { -1 }
 }
+
+/// The functions of this file, for [`is_linked`](super::is_linked).
+pub(super) const PART: &[*const c_void] = &[
+    clock_gettime as *const c_void,
+    gettimeofday as *const c_void,
+    getrandom as *const c_void,
+    getentropy as *const c_void,
+];

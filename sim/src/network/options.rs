@@ -179,6 +179,15 @@ impl Network {
         }
     }
 
+    /// Tells whether `IPV6_V6ONLY` is set.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF`: the socket is closed.
+    pub fn only_v6(&self, socket: SocketId) -> io::Result<bool> {
+        Ok(self.sockets[self.key(socket)?].only_v6)
+    }
+
     /// Sets `SO_SNDBUF` to twice `bytes`, within Linux's limits.
     ///
     /// # Errors
