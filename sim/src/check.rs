@@ -28,7 +28,7 @@ use crate::Sim;
 /// use std::time::Duration;
 ///
 /// ws_sim::check(0..10, |sim| {
-///     sim.client("sleeper", ws::time::sleep(Duration::from_secs(3600)));
+///     sim.client("sleeper", async { ws::time::sleep(Duration::from_secs(3600)).await });
 /// });
 /// ```
 #[track_caller]

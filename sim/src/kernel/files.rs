@@ -75,11 +75,6 @@ impl Files {
         Ok(&mut self.open[file])
     }
 
-    /// How many files are open: for tests.
-    pub(crate) fn len(&self) -> usize {
-        self.open.len()
-    }
-
     pub(super) fn flags(&mut self, fd: c_int) -> io::Result<&mut c_int> {
         let descriptor = self.descriptors.get_mut((fd - FIRST) as usize);
         Ok(&mut descriptor.ok_or_else(bad)?.flags)
