@@ -79,6 +79,8 @@ pub(crate) enum Phase {
     Unconnected,
     Connecting,
     Connected,
+    /// Shut down after it failed to connect.
+    Disconnecting,
 }
 
 /// The backlog of a listener.

@@ -142,6 +142,7 @@ impl Network {
         data: &[u8],
         to: Option<SocketAddr>,
     ) -> io::Result<usize> {
+        self.auto_bind(key, None)?;
         if data.len() > 0xffff {
             return Err(os(EMSGSIZE));
         }
@@ -152,7 +153,6 @@ impl Network {
             (None, Some(peer)) => (peer, s.local.ip()),
             (None, None) => return Err(os(EDESTADDRREQ)),
         };
-        self.auto_bind(key, None)?;
         let s = &mut self.sockets[key];
         if data.len() > if to.is_ipv4() { LARGEST_V4 } else { LARGEST_V6 } {
             return Err(os(EMSGSIZE));
