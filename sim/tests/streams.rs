@@ -157,15 +157,21 @@ fn run_step(net: &mut Network, [a, b]: [HostId; 2], ends: &mut [End; 2], step: S
     }
 }
 
+/// Tells whether both ends have ended, or one was reset. The RST may be lost, and then the other
+/// end waits for ever if it has nothing to send: so it is with TCP.
+fn is_over(ends: &[End; 2]) -> bool {
+    ends.iter().all(|end| end.ended) || ends.iter().any(|end| end.reset)
+}
+
 /// Ends all faults and both streams, and reads until the end of both.
 fn finish(net: &mut Network, [a, b]: [HostId; 2], ends: &mut [End; 2]) {
     net.heal();
     net.release(&[a], &[b]);
     ends.iter_mut().for_each(|end| end.shutdown(net));
     let limit = net.now() + 3_600 * SECOND;
-    while !ends.iter().all(|end| end.ended || end.reset) {
+    while !is_over(ends) {
         let moved: usize = ends.iter_mut().map(|end| end.read(net, 50_000)).sum();
-        if moved == 0 && !ends.iter().all(|end| end.ended || end.reset) {
+        if moved == 0 && !is_over(ends) {
             let next = net
                 .next_event()
                 .expect("a stream that has not ended has an event");
@@ -180,7 +186,7 @@ fn finish(net: &mut Network, [a, b]: [HostId; 2], ends: &mut [End; 2]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn stream_is_whole_or_reset_and_never_hangs(

@@ -248,7 +248,7 @@ pub(crate) fn take_error_takes_it(w: &mut dyn World, t: &mut Trace) {
 pub(crate) fn big_transfer(w: &mut dyn World, t: &mut Trace) {
     const SIZE: usize = 3_000_000;
     let (c, s) = connection(w);
-    let data: Vec<u8> = (0..SIZE).map(|i| (i * i >> 7) as u8).collect();
+    let data: Vec<u8> = (0..SIZE).map(|i| ((i * i) >> 7) as u8).collect();
     let (mut sent, mut received) = (0, Vec::new());
     while received.len() < SIZE {
         while sent < SIZE

@@ -97,7 +97,7 @@ impl Network {
         self.note(key, Ready::NONE);
         let s = &mut self.sockets[child];
         s.last = Ready::NONE;
-        let peer = s.shown(s.remote.expect("a connection of a backlog has a peer"));
+        let peer = s.shown(s.peer());
         self.tcp_mut(child).parent = None;
         self.note(child, Ready::NONE);
         Ok((self.id(child), peer))

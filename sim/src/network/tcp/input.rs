@@ -219,7 +219,7 @@ impl Network {
     /// Answers data that nobody will read. The RST has the number that the peer expects.
     fn abort_for_data(&mut self, key: usize, segment: &Segment) {
         let s = &self.sockets[key];
-        let ends = (s.local, s.remote.expect("a connection has a peer"));
+        let ends = (s.local, s.peer());
         let host = s.host;
         self.refuse(host, ends, segment);
         self.reset(key);
