@@ -191,6 +191,7 @@ fn close_server_first(w: &mut dyn World, reuse: bool) -> SocketAddr {
     assert_eq!(w.read(c, 1).unwrap(), b"");
     w.shutdown(c, Shutdown::Write).unwrap();
     w.poll(c, Ready::WRITE_CLOSED);
+    w.settle();
     addr
 }
 
@@ -298,6 +299,7 @@ pub(crate) fn backlog(w: &mut dyn World, t: &mut Trace) {
     let waiting = [client(w, to), client(w, to)];
     let third = w.tcp(false);
     t.say("one too many", w.connect(third, to));
+    w.settle();
     t.say("still in progress", w.connect(third, to));
     t.ready("listener", w.poll(s, R));
     for c in waiting {
