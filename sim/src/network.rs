@@ -28,11 +28,12 @@
 //!    `same_seed_same_run` compares it for two runs.
 //! 2. *Whole or reset.* The bytes that one end reads are a prefix of those that the other end has
 //!    written, in order. If the stream ends with `Ok(0)`, they are all that it has written. A byte
-//!    enters the receive buffer only at the sequence number `rcv_nxt`, and the end of the stream has
-//!    a sequence number as well.
+//!    enters the receive buffer only at the sequence number `rcv_nxt`, and the end of the stream
+//!    has a sequence number as well.
 //! 3. *Nothing hangs silently.* A connection with data in flight, a closed window, or a handshake
 //!    that has not ended has a timer. The timer sends again, or ends the connection with
-//!    `ETIMEDOUT`. The exceptions are Linux's: without keep-alive an idle connection lives for ever.
+//!    `ETIMEDOUT`. The exception is Linux's: without keep-alive, an idle connection
+//!    whose peer has crashed, or whose RST was lost, never ends.
 //! 4. *News are edges that are not lost.* After each step the network compares what a socket is
 //!    ready for with what it was; what came on top is news. Data that arrives is always news, as
 //!    with edge-triggered `epoll`.

@@ -7,7 +7,7 @@ use super::{
     socket::{Proto, Socket},
     tcp::Tcp,
 };
-use crate::error::{EINVAL, ENOPROTOOPT, os};
+use crate::error::{EINVAL, ENOPROTOOPT, EOPNOTSUPP, os};
 
 /// Smallest buffers, as `SOCK_MIN_SNDBUF` and `SOCK_MIN_RCVBUF` of Linux.
 const LEAST_SEND_BUFFER: usize = 4_608;
@@ -68,9 +68,12 @@ impl Network {
     ///
     /// # Errors
     ///
-    /// `ENOPROTOOPT`: it is a UDP socket.
+    /// `EOPNOTSUPP`: it is a UDP socket.
     pub fn nodelay(&self, socket: SocketId) -> io::Result<bool> {
-        Ok(self.tcp_option(socket)?.nodelay)
+        self.key(socket)?;
+        self.tcp_option(socket)
+            .map(|tcp| tcp.nodelay)
+            .map_err(|_| os(EOPNOTSUPP))
     }
 
     /// Sets `SO_KEEPALIVE` with its times; `None` turns it off, as it is at first.

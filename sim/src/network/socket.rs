@@ -90,6 +90,11 @@ impl Socket {
         }
     }
 
+    /// The other end of a connection.
+    pub(crate) fn peer(&self) -> SocketAddr {
+        self.remote.expect("a connection has a peer")
+    }
+
     pub(crate) fn take_error(&mut self) -> io::Result<()> {
         self.error.take().map_or(Ok(()), |number| Err(os(number)))
     }
@@ -169,8 +174,8 @@ impl Network {
     /// # Errors
     ///
     /// - `EINPROGRESS`, `EALREADY`: the handshake has begun, now or before.
-    /// - `EISCONN`: the socket is connected, or listens. The first call after the end of a handshake
-    ///   gives `Ok`, as in Linux.
+    /// - `EISCONN`: the socket is connected, or listens. The first call after the end of a
+    ///   handshake gives `Ok`, as in Linux.
     /// - `ECONNREFUSED`, `ECONNRESET`, `ETIMEDOUT`, `ECONNABORTED`: how the handshake ended.
     /// - `EADDRNOTAVAIL`: no ephemeral port is left, or this connection exists.
     /// - `ENETUNREACH`: the host has no address of that family. `EHOSTUNREACH`: no host has it.

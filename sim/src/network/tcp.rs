@@ -13,8 +13,8 @@
 //! | `Closing` | both have closed, this end's FIN is not acknowledged | ACK |
 //! | `LastAck` | as `Closing`, but the other end closed first | ACK |
 //!
-//! TIME_WAIT is no state of a socket. As in Linux, a connection that this end closed first ends with
-//! `Closed`, and leaves a [`TimeWait`](super::ports::TimeWait) behind for 60 s.
+//! TIME_WAIT is not a state of a socket. As in Linux, a connection that this end closed first ends
+//! with `Closed`, and leaves a [`TimeWait`](super::ports::TimeWait) behind for 60 s.
 //!
 //! # Sequence numbers
 //!
@@ -33,9 +33,10 @@
 //! # Errors
 //!
 //! The order is that of `tcp_recvmsg` and `tcp_sendmsg`. A read first gives data; then `Ok(0)` if a
-//! FIN came; then the pending error, once; then `Ok(0)`. A write first gives the pending error, once,
-//! then `EPIPE`. A RST is pending as `ECONNREFUSED` in `SynSent`, `EPIPE` in `CloseWait`, and
-//! `ECONNRESET` elsewhere. It drops what was not sent, and keeps what was received.
+//! FIN came; then the pending error, once; then `Ok(0)`. A write first gives the pending error,
+//! once, then `EPIPE`. After a RST the pending error is `ECONNREFUSED` in `SynSent`, `EPIPE` in
+//! `CloseWait`, and `ECONNRESET` elsewhere. A RST drops what was not sent, and keeps what was
+//! received.
 //!
 //! | file | what it has |
 //! | --- | --- |
@@ -79,6 +80,8 @@ pub(crate) enum Phase {
     Unconnected,
     Connecting,
     Connected,
+    /// Shut down after it failed to connect.
+    Disconnecting,
 }
 
 /// The backlog of a listener.

@@ -1,9 +1,9 @@
 //! Datagrams.
 //!
-//! A datagram goes to the socket that fits best: connected to the sender, then bound to the address,
-//! then bound to all; among equals, the newest. If none fits, the sender's host gets an ICMP *port
-//! unreachable*, and a socket that is connected there has the error `ECONNREFUSED`. A pending error
-//! comes before data, as in Linux. A full receive queue drops what arrives.
+//! A datagram goes to the socket that fits best: connected to the sender, then bound to the
+//! address, then bound to all; among equals, the newest. If none fits, the sender's host gets an
+//! ICMP *port unreachable*, and a socket that is connected there has the error `ECONNREFUSED`. A
+//! pending error comes before data, as in Linux. A full receive queue drops what arrives.
 //!
 //! A send never waits: the link's queue has no end. So a UDP socket is always writable.
 
@@ -72,7 +72,7 @@ impl Network {
     /// # Errors
     ///
     /// - `EMSGSIZE`: more than 65507 bytes, or 65527 for IPv6.
-    /// - `ECONNREFUSED`: nobody had the port that an earlier datagram was for. This one is not sent.
+    /// - `ECONNREFUSED`: nobody had the port of an earlier datagram. This one is not sent.
     /// - `EINVAL`: the port is 0. `EPIPE`: the sending half is shut down.
     /// - `ENETUNREACH`, `EHOSTUNREACH`, `EAFNOSUPPORT`: there is no way to the address.
     pub fn send_to(&mut self, socket: SocketId, data: &[u8], to: SocketAddr) -> io::Result<usize> {
@@ -142,6 +142,7 @@ impl Network {
         data: &[u8],
         to: Option<SocketAddr>,
     ) -> io::Result<usize> {
+        self.auto_bind(key, None)?;
         if data.len() > 0xffff {
             return Err(os(EMSGSIZE));
         }
@@ -152,7 +153,6 @@ impl Network {
             (None, Some(peer)) => (peer, s.local.ip()),
             (None, None) => return Err(os(EDESTADDRREQ)),
         };
-        self.auto_bind(key, None)?;
         let s = &mut self.sockets[key];
         if data.len() > if to.is_ipv4() { LARGEST_V4 } else { LARGEST_V6 } {
             return Err(os(EMSGSIZE));

@@ -10,8 +10,8 @@ use std::{
 use super::{Phase, State, Tcp};
 use crate::{
     error::{
-        EADDRINUSE, EADDRNOTAVAIL, EAGAIN, EALREADY, ECONNABORTED, EINPROGRESS, EINVAL, EISCONN,
-        ENOTCONN, EOPNOTSUPP, EPIPE, os,
+        EADDRINUSE, EADDRNOTAVAIL, EAGAIN, EALREADY, ECONNABORTED, ECONNRESET, EINPROGRESS, EINVAL,
+        EISCONN, ENOTCONN, EOPNOTSUPP, EPIPE, os,
     },
     network::{
         HostId, Network, Ready, SocketId,
@@ -97,7 +97,7 @@ impl Network {
         self.note(key, Ready::NONE);
         let s = &mut self.sockets[child];
         s.last = Ready::NONE;
-        let peer = s.shown(s.remote.expect("a connection of a backlog has a peer"));
+        let peer = s.shown(s.peer());
         self.tcp_mut(child).parent = None;
         self.note(child, Ready::NONE);
         Ok((self.id(child), peer))
@@ -106,6 +106,7 @@ impl Network {
     pub(crate) fn tcp_connect(&mut self, key: usize, to: SocketAddr) -> io::Result<()> {
         let tcp = self.tcp(key);
         match (tcp.phase, tcp.state) {
+            (Phase::Disconnecting, _) => return Err(os(EINVAL)),
             (Phase::Connected, _) => return Err(os(EISCONN)),
             (Phase::Connecting, State::SynSent) => return Err(os(EALREADY)),
             (Phase::Connecting, State::Closed) => {
@@ -218,7 +219,16 @@ impl Network {
     }
 
     pub(crate) fn tcp_shutdown(&mut self, key: usize, how: Shutdown) -> io::Result<()> {
-        match self.tcp(key).state {
+        let tcp = self.tcp_mut(key);
+        if tcp.phase == Phase::Connecting {
+            let failed = tcp.state == State::Closed;
+            tcp.phase = if failed {
+                Phase::Disconnecting
+            } else {
+                Phase::Connected
+            };
+        }
+        match tcp.state {
             State::Closed => {
                 self.sockets[key].shut(how);
                 return Err(os(ENOTCONN));
@@ -236,6 +246,7 @@ impl Network {
             State::SynSent => {
                 self.finish(key);
                 self.disconnect(key);
+                self.sockets[key].error = Some(ECONNRESET);
             }
             _ => {
                 self.sockets[key].shut(how);

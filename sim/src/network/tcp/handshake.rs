@@ -112,7 +112,7 @@ impl Network {
         let acknowledged = segment.ack == Some(tcp.max);
         if segment.ack.is_some() && !acknowledged {
             let s = &self.sockets[key];
-            let ends = (s.local, s.remote.expect("a connection has a peer"));
+            let ends = (s.local, s.peer());
             return self.refuse(s.host, ends, segment);
         }
         if !acknowledged || !(segment.rst || segment.syn) {
@@ -143,7 +143,7 @@ impl Network {
             .expect("a connection in SynReceived has a listener");
         if segment.ack != Some(tcp.max) {
             let s = &self.sockets[key];
-            let ends = (s.local, s.remote.expect("a connection has a peer"));
+            let ends = (s.local, s.peer());
             self.refuse(s.host, ends, segment);
             return false;
         }
@@ -193,7 +193,7 @@ impl Network {
     pub(crate) fn finish_to_time_wait(&mut self, key: usize) {
         let s = &self.sockets[key];
         let (host, reuse) = (s.host, s.reuse);
-        let ends = pair(s.local, s.remote.expect("a connection has a peer"));
+        let ends = pair(s.local, s.peer());
         let end = self
             .events
             .add(self.now + TIME_WAIT, Event::Forget(host, ends));

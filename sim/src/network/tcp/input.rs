@@ -59,11 +59,7 @@ impl Network {
             if !segment.rst {
                 // The peer has sent this before, or it probes: tell it where the window is.
                 self.heard(key, &segment);
-                if self.tcp(key).state == State::SynReceived {
-                    self.resend_syn(key);
-                } else {
-                    self.send_ack(key);
-                }
+                self.send_ack(key);
             }
             return;
         }
@@ -75,7 +71,13 @@ impl Network {
             };
         }
         if segment.syn {
-            return self.send_ack(key);
+            // It came twice, or its answer was lost.
+            let again = tcp.state == State::SynReceived;
+            return if again {
+                self.resend_syn(key)
+            } else {
+                self.send_ack(key)
+            };
         }
         let Some(ack) = segment.ack else { return };
         if tcp.state == State::SynReceived && !self.take_last_ack(key, &segment) {
@@ -219,7 +221,7 @@ impl Network {
     /// Answers data that nobody will read. The RST has the number that the peer expects.
     fn abort_for_data(&mut self, key: usize, segment: &Segment) {
         let s = &self.sockets[key];
-        let ends = (s.local, s.remote.expect("a connection has a peer"));
+        let ends = (s.local, s.peer());
         let host = s.host;
         self.refuse(host, ends, segment);
         self.reset(key);

@@ -24,7 +24,7 @@ impl Network {
         segment.window = tcp.rcv_adv - tcp.rcv_nxt;
         let s = &self.sockets[key];
         let (host, from) = (s.host, s.local);
-        let to = s.remote.expect("a connection has a peer");
+        let to = s.peer();
         let body = Body::Tcp(segment);
         self.send_packet(
             host,
@@ -52,7 +52,7 @@ impl Network {
     pub(crate) fn send_syn(&mut self, key: usize) {
         let isn = self.rng.next_u64() & 0xffff_ffff;
         let s = &self.sockets[key];
-        let remote = s.remote.expect("a connection has a peer").ip();
+        let remote = s.peer().ip();
         let near = remote.is_loopback() || self.hosts[s.host.0].addrs.contains(&remote);
         let headers = if remote.is_ipv4() { 40 } else { 60 };
         let tcp = self.tcp_mut(key);

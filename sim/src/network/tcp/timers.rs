@@ -12,8 +12,8 @@
 //!
 //! - after 6 SYNs more than the first, 127 s, as `tcp_syn_retries`;
 //! - after 5 SYN-ACKs more than the first, 63 s, without an error for anybody;
-//! - after 924.6 s without an answer to data, a FIN or a probe of the window: what 15 retransmissions
-//!   take in Linux, `tcp_retries2`;
+//! - after 924.6 s without an answer to data, a FIN or a probe of the window: the time that 15
+//!   retransmissions take in Linux, `tcp_retries2`;
 //! - after the probes of keep-alive.
 
 use super::State;
