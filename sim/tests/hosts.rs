@@ -540,3 +540,60 @@ fn the_same_seed_is_the_same_run() {
     digests.dedup();
     assert_eq!(digests.len(), 50, "and other seeds are other runs");
 }
+
+/// Digests of a few seeds with several workers a host, and what the program saw.
+fn digests() -> String {
+    let mut text = String::new();
+    for seed in 0..10 {
+        let sim = Sim::builder().seed(seed).workers(3).build();
+        sim.set_default_link(Link {
+            loss_ppm: 10_000,
+            jitter: 5 * MS,
+            ..link(1)
+        });
+        sim.host("server", echo);
+        sim.client("client", async {
+            let tasks: Vec<_> = (0..20)
+                .map(|n: u32| ws::spawn(async move { ask("server", &n.to_string()).await }))
+                .collect();
+            for task in tasks {
+                task.await.unwrap()?;
+            }
+            io::Result::Ok(())
+        });
+        sim.run().unwrap();
+        text += &format!(
+            "{seed} {:x} {} {:?}\n",
+            sim.digest(),
+            sim.events(),
+            sim.elapsed()
+        );
+    }
+    text
+}
+
+/// Another process has other addresses of memory, other ids of threads and another environment.
+#[test]
+fn another_process_has_the_same_runs() {
+    const CHILD: &str = "WS_SIM_TEST_CHILD";
+    const MARK: &str = "digests:\n";
+
+    let digests = digests();
+    if std::env::var_os(CHILD).is_some() {
+        let mut out = io::stdout().lock();
+        io::Write::write_all(&mut out, format!("{MARK}{digests}").as_bytes()).unwrap();
+        return;
+    }
+    let test = "another_process_has_the_same_runs";
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .env(CHILD, "a value of some length")
+        .output()
+        .unwrap();
+    let out = String::from_utf8(child.stdout).unwrap();
+    let (_, theirs) = out.split_once(MARK).expect("the child tells its digests");
+    assert!(
+        theirs.starts_with(&digests),
+        "{digests}\nand another process:\n{theirs}"
+    );
+}

@@ -25,13 +25,17 @@ async fn doubles(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, hy
 async fn server() -> std::io::Result<()> {
     let listener = TcpListener::bind("0.0.0.0:80").await?;
     let never = std::future::pending::<Infallible>();
-    Server::new().serve(listener, service_fn(doubles), never).await;
+    Server::new()
+        .serve(listener, service_fn(doubles), never)
+        .await;
     Ok(())
 }
 
 fn request(body: &[u8]) -> Request<Full<Bytes>> {
     let body = Full::new(Bytes::copy_from_slice(body));
-    Request::post("http://server/").body(body).expect("it is valid")
+    Request::post("http://server/")
+        .body(body)
+        .expect("it is valid")
 }
 
 async fn whole(response: Response<Incoming>) -> Result<Bytes, hyper::Error> {
@@ -85,6 +89,10 @@ fn http_1_and_2_under_loss() {
             Ok::<(), Box<dyn Error>>(())
         });
         sim.run().unwrap();
-        assert!(sim.elapsed() < Duration::from_secs(60), "{:?}", sim.elapsed());
+        assert!(
+            sim.elapsed() < Duration::from_secs(60),
+            "{:?}",
+            sim.elapsed()
+        );
     });
 }

@@ -128,7 +128,7 @@ impl Question<'_> {
         let mut alive = ALIVE.lock().unwrap_or_else(PoisonError::into_inner);
         for addr in self.addresses()?.into_iter().rev() {
             for &(kind, protocol) in kinds.iter().rev() {
-                list = Entry::new(addr, kind, protocol, list);
+                list = Entry::leak(addr, kind, protocol, list);
                 alive.insert(list as usize);
             }
         }
@@ -137,7 +137,7 @@ impl Question<'_> {
 }
 
 impl Entry {
-    fn new(to: SocketAddr, kind: c_int, protocol: c_int, next: *mut addrinfo) -> *mut addrinfo {
+    fn leak(to: SocketAddr, kind: c_int, protocol: c_int, next: *mut addrinfo) -> *mut addrinfo {
         // SAFETY: it is plain data, and zero is a value of each field.
         let mut entry: Box<Self> = Box::new(unsafe { mem::zeroed() });
         let mut len = mem::size_of::<sockaddr_storage>() as socklen_t;
@@ -219,7 +219,7 @@ unsafe extern "C" fn freeaddrinfo(list: *mut addrinfo) {
             // SAFETY: by the contract of libc.
             return unsafe { system_free()(next) };
         }
-        // SAFETY: it came from `Entry::new`, and is not alive any more.
+        // SAFETY: it came from `Entry::leak`, and is not alive any more.
         let entry = unsafe { Box::from_raw(next.cast::<Entry>()) };
         next = entry.info.ai_next;
     }

@@ -671,13 +671,13 @@ unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_char) -
     let argument = argument.cast::<c_int>();
     let done = world::with(|world| {
         let file = world.files.get(fd)?;
-        match request as u64 {
-            request if request == libc::FIONBIO as u64 => {
+        match request {
+            libc::FIONBIO => {
                 // SAFETY: this request has a pointer to a number.
                 file.nonblocking = unsafe { ptr::read_unaligned(argument) } != 0;
                 Ok(())
             }
-            request if request == libc::FIONREAD as u64 => {
+            libc::FIONREAD => {
                 let id = file.kind.socket()?;
                 let mut all = vec![0; 1 << 20];
                 let waits = world.net.peek(id, &mut all).unwrap_or(0);
@@ -685,7 +685,7 @@ unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_char) -
                 unsafe { ptr::write_unaligned(argument, waits as c_int) };
                 Ok(())
             }
-            request if request == libc::FIOCLEX as u64 => {
+            libc::FIOCLEX => {
                 *world.files.flags(fd)? = libc::FD_CLOEXEC;
                 Ok(())
             }
