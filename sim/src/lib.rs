@@ -3,7 +3,7 @@
 //!
 //! A [`Sim`] has hosts. Each runs an ordinary program: `ws::net`, `ws::time`, and any library that
 //! uses them or std. Nothing in the program names the simulation. The same seed gives the same run.
-//! [`check`] runs a test with many seeds, and tells how to replay the one that failed.
+//! [`check()`] runs a test with many seeds, and tells how to replay the one that failed.
 //!
 //! | module | what it has |
 //! | --- | --- |

@@ -25,17 +25,17 @@
 //!
 //! # A crash
 //!
-//! First the host's sockets vanish without a packet. Then its tasks are dropped. So destructors run,
-//! and they reach nobody: their sockets answer `EBADF`, and new ones `ENETDOWN`. Files on the disk
-//! are the system's, and stay.
+//! First the host's sockets vanish without a packet. Then its tasks are dropped. So destructors
+//! run, and they reach nobody: their sockets answer `EBADF`, and new ones `ENETDOWN`. Files on the
+//! disk are the system's, and stay.
 //!
 //! # Rejected
 //!
-//! - A thread for each host, with a hand-over at each step: two changes of the thread at each event,
-//!   some 10 us, where a step takes less than 1 us.
+//! - A thread for each host, with a hand-over at each step: two changes of the thread at each
+//!   event, some 10 us, where a step takes less than 1 us.
 //! - One runtime for all hosts. See `sim.rs` of `ws-executor`.
-//! - Time that moves while hosts can step: the cost of a poll is not known, and would differ between
-//!   debug and release.
+//! - Time that moves while hosts can step: the cost of a poll is not known, and would differ
+//!   between debug and release.
 
 mod drive;
 mod faults;

@@ -17,7 +17,7 @@
 //!
 //! - Addresses of memory, and so the order of a map with addresses as keys.
 //! - The keys of std's hash maps, if the thread made a hash map before the simulation. Each thread
-//!   that [`check`](crate::check) starts is fresh.
+//!   that [`check()`](crate::check()) starts is fresh.
 //! - Ids of threads and of the process; the number of CPUs; environment variables.
 //! - Files, pipes, processes and terminals: they are the system's.
 //! - What C libraries do that were linked dynamically, and system calls without libc.

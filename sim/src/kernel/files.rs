@@ -1,8 +1,8 @@
 //! The table of simulated descriptors.
 //!
-//! As in the kernel, a descriptor is a number of an open file, and `dup` makes another number of the
-//! same one: both have one position, and one flag for nonblocking mode. The last number that is
-//! closed closes the file. Numbers are used again, the newest first.
+//! As in the kernel, a descriptor is a number of an open file, and `dup` makes another number of
+//! the same file. The flag for nonblocking mode is the file's. When its last number is closed, the
+//! file is closed. Numbers are used again, the newest first.
 
 use std::{collections::BTreeMap, io};
 

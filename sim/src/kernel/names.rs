@@ -1,7 +1,7 @@
 //! Names of hosts.
 //!
-//! Inside a host, `getaddrinfo` knows the names of the simulated hosts, `localhost` and addresses in
-//! numbers. Any other name is `EAI_NONAME`: the system's resolver is not asked.
+//! Inside a host, `getaddrinfo` knows the names of the simulated hosts, `localhost` and addresses
+//! in numbers. Any other name is `EAI_NONAME`: the system's resolver is not asked.
 //!
 //! An answer is a list of [`Entry`]s, each a box of its own. `freeaddrinfo` tells them from the
 //! system's by the table of those that are alive.

@@ -2,8 +2,8 @@
 //!
 //! A thread of the system that a host starts is refused: its order would not be that of the seed.
 //!
-//! `std::thread::sleep` inside a host sleeps in simulated time. It returns at once, with the clock of
-//! its host moved forward, and the host takes no step before the others have come to that time. So
+//! `std::thread::sleep` inside a host sleeps in simulated time. It returns at once, with the clock
+//! of its host moved forward. The host takes no step before the others have come to that time. So
 //! it is a call that blocks the whole host.
 #![allow(unsafe_code)]
 
