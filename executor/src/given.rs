@@ -110,7 +110,7 @@ fn report_panic(scheduler: &SchedulerHandle, header: &Header) {
         name: header.name(),
         location: header.location(),
     };
-    #[cfg(feature = "sim")]
+    #[cfg(any(test, feature = "sim"))]
     if let Some(threads) = &of(scheduler).threads.sim_threads {
         threads.panicked.lock().push(subject.to_string());
     }

@@ -86,7 +86,7 @@ pub(crate) mod waits;
 #[cfg(not(ws_loom))]
 pub(crate) mod worker;
 
-#[cfg(all(feature = "sim", not(ws_loom)))]
+#[cfg(all(any(test, feature = "sim"), not(ws_loom)))]
 pub(crate) use self::inject::set_own_ids;
 #[cfg(not(ws_loom))]
 pub(crate) use self::{

@@ -136,6 +136,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_lowest_of_two_that_fail_is_named() {
+        let both = std::sync::Barrier::new(2);
+        let failed = first_failure(0..9, 2, &|sim: &Sim| {
+            both.wait();
+            panic!("planted in {}", sim.seed());
+        });
+        let (seed, what) = failed.expect("they fail");
+        assert_eq!((seed, what.as_str()), (0, "seed 0: planted in 0"));
+    }
+
+    #[test]
     fn what_is_no_seed_is_told() {
         assert_eq!(parse(" 17\n").ok(), Some(17));
         for text in ["", "x", "-1", "18446744073709551616", "0x7"] {

@@ -33,7 +33,7 @@ static NEXT_ID: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new
 
 /// Takes so many ids, and gives the first.
 fn take_ids(count: u64) -> u64 {
-    #[cfg(feature = "sim")]
+    #[cfg(any(test, feature = "sim"))]
     if let Some(next) = OWN_IDS.get() {
         OWN_IDS.set(Some(next + count));
         return next;
@@ -41,7 +41,7 @@ fn take_ids(count: u64) -> u64 {
     NEXT_ID.fetch_add(count, Relaxed)
 }
 
-#[cfg(feature = "sim")]
+#[cfg(any(test, feature = "sim"))]
 std::thread_local! {
     /// The next id of a simulation on this thread.
     static OWN_IDS: std::cell::Cell<Option<u64>> = const { std::cell::Cell::new(None) };
@@ -49,7 +49,7 @@ std::thread_local! {
 
 /// What this thread spawns from now on has ids from `first` on, whatever other threads do; with
 /// `None`, ids of the process again.
-#[cfg(feature = "sim")]
+#[cfg(any(test, feature = "sim"))]
 pub(crate) fn set_own_ids(first: Option<u64>) {
     OWN_IDS.set(first);
 }

@@ -28,7 +28,7 @@ pub(crate) struct SimThreads {
     /// The CPU time of each thread, if the driver says so.
     pub(crate) cpu_time: Mutex<Option<u64>>,
     /// The tasks that panicked and that nobody joins, in words.
-    #[cfg(feature = "sim")]
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) panicked: Mutex<Vec<String>>,
 }
 

@@ -79,12 +79,12 @@ impl Thread {
     }
 
     /// Whether it waits in the netpoll, and nobody has woken it.
-    #[cfg(feature = "sim")]
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn is_in_netpoll(&self) -> bool {
         self.at.get() == At::Polling && !self.is_notified()
     }
 
-    #[cfg(feature = "sim")]
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn wake(&self) {
         self.worker.own_peer().parker().unpark(|| {});
     }

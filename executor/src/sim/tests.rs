@@ -159,3 +159,53 @@ fn the_same_choices_give_the_same_run() {
     assert_eq!(first, story(7));
     assert_ne!(first, story(8));
 }
+
+#[test]
+fn the_thread_in_the_netpoll_is_woken_once() {
+    let machine = machine(2);
+    assert!(!machine.wake_poller(), "no thread was started");
+    machine.handle().spawn(pending::<()>());
+    run(&machine);
+    assert!(machine.wake_poller());
+    assert!(!machine.wake_poller(), "it is awake");
+    assert!(machine.step(|_| 0));
+    run(&machine);
+    assert!(machine.wake_poller(), "it has gone back");
+    machine.end();
+}
+
+#[test]
+fn panics_that_nobody_joins_are_told() {
+    let machine = machine(1);
+    let joined = machine.handle().spawn(async { panic!("planted") });
+    drop(machine.handle().spawn(async { panic!("planted") }));
+    run(&machine);
+    let told = machine.take_panics();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(
+        told[0].contains("spawned at executor/src/sim/tests.rs"),
+        "{told:?}"
+    );
+    assert!(machine.take_panics().is_empty());
+    drop(joined);
+    machine.end();
+}
+
+#[test]
+fn ids_of_a_thread_begin_with_one() {
+    let ids = || {
+        own_ids(true);
+        let machine = machine(1);
+        let tasks = [(); 3].map(|()| machine.handle().spawn(async {}));
+        let ids = tasks.map(|task| task.id().as_u64());
+        run(&machine);
+        machine.end();
+        own_ids(false);
+        ids
+    };
+    let first = ids();
+    let of_process = machine(1).handle().spawn(async {}).id();
+    assert_eq!(ids(), first);
+    assert_eq!(first[0], 1);
+    assert_ne!(of_process.as_u64(), 4, "the process has its own count");
+}
