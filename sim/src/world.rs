@@ -21,9 +21,16 @@
 //! - Ids of threads and of the process; the number of CPUs; environment variables.
 //! - Files, pipes, processes and terminals: they are the system's.
 //! - What C libraries do that were linked dynamically, and system calls without libc.
-//! - Statics that outlive a run, such as a counter of the program.
+//! - Statics that outlive a run, such as a counter of the program. `futures::select!` has one, from
+//!   which it draws its order; `select_biased!` has none.
 //!
 //! A real thread inside a host is refused. So are Unix sockets, for now.
+//!
+//! # What hosts share
+//!
+//! All hosts are in one process and on one thread. So they share statics, thread-locals, the current
+//! directory and the environment. A crash does not reset these. A socket that outlives the run is
+//! closed already: its number may be that of another one in the next run on this thread.
 
 use std::{
     cell::{Cell, RefCell},

@@ -5,6 +5,7 @@ use std::{
     future::pending,
     io,
     panic::{AssertUnwindSafe, catch_unwind},
+    rc::Rc,
     time::Duration,
 };
 
@@ -119,6 +120,32 @@ fn a_panic_that_somebody_joins_is_theirs() {
     sim.client("client", async {
         assert!(ws::spawn(async { panic!("planted") }).await.is_err());
     });
+    sim.run().unwrap();
+}
+
+#[test]
+fn a_panic_of_a_fault_ends_all_hosts() {
+    let dropped = Rc::new(());
+    let sim = Sim::new(1);
+    sim.host("server", {
+        let dropped = dropped.clone();
+        move || {
+            let dropped = dropped.clone();
+            async move {
+                let _listener = TcpListener::bind("0.0.0.0:7").await.unwrap();
+                pending::<()>().await;
+                drop(dropped);
+            }
+        }
+    });
+    sim.client("client", pending::<()>());
+    sim.after(Duration::from_secs(1), |_| panic!("planted"));
+    let text = text_of_panic(|| drop(sim.run()));
+    assert_eq!(text, "planted");
+    assert_eq!(Rc::strong_count(&dropped), 1, "nothing is left of the host");
+    // And the thread is free for another one.
+    let sim = Sim::new(2);
+    sim.client("client", async {});
     sim.run().unwrap();
 }
 

@@ -61,19 +61,21 @@ pub(super) fn run(sim: &Sim) -> Result<(), Failure> {
     let Some(_installed) = world::install(&inner.world) else {
         panic!("a simulation runs on this thread: start another one after its end");
     };
-    struct OwnIds;
-    impl Drop for OwnIds {
+    /// Also if a closure of the user panics: a machine cannot be dropped before its end.
+    struct End<'a>(&'a Sim);
+    impl Drop for End<'_> {
         fn drop(&mut self) {
+            self.0.end();
             own_ids(false);
         }
     }
-    let _ids = OwnIds;
+    let end = End(sim);
     own_ids(true);
     inner.phase.set(Phase::Running);
     let count = inner.hosts.borrow().len();
     (0..count).for_each(|index| sim.start(index));
     let result = sim.go();
-    sim.end();
+    drop(end);
     result
 }
 
