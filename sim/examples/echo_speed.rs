@@ -34,6 +34,7 @@ fn main() {
     let begin = Instant::now();
     sim.run().expect("it ends");
     let took = begin.elapsed();
+    println!("digest {:x}", sim.digest());
     println!(
         "{ROUNDS} echoes and {} steps in {took:?}: {:.0} steps a second, {:.0} echoes a second; {:?} simulated",
         sim.events(),

@@ -249,3 +249,49 @@ fn a_mistake_in_the_set_up_names_its_seed() {
     assert!(text.contains("exists already"), "{text}");
     assert!(text.contains("WS_SEED=3 cargo test a_mistake"), "{text}");
 }
+
+/// Runs a test of this file in a process of its own, with `WS_SEED`. Its output, and whether it
+/// succeeded.
+fn child(test: &str, seed: &str) -> (String, bool) {
+    let out = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture", "--include-ignored"])
+        .env("WS_SEED", seed)
+        .output()
+        .unwrap();
+    let text = [out.stdout, out.stderr].concat();
+    (String::from_utf8(text).unwrap(), out.status.success())
+}
+
+#[test]
+#[ignore = "it is the child of the next one"]
+fn tells_its_seeds_and_starts_a_thread() {
+    ws_sim::check(0..3, |sim| {
+        let line = format!("seed: {};\n", sim.seed());
+        sim.client("client", async move {
+            io::Write::write_all(&mut io::stdout(), line.as_bytes()).unwrap();
+            std::thread::Builder::new()
+                .spawn(|| {})
+                .expect_err("it is refused");
+        });
+    });
+}
+
+#[test]
+fn ws_seed_replays_one_seed() {
+    let test = "tells_its_seeds_and_starts_a_thread";
+    let (text, succeeds) = child(test, "1234567");
+    assert!(succeeds, "{text}");
+    assert_eq!(text.matches("seed: ").count(), 1, "{text}");
+    assert!(text.contains("seed: 1234567;"), "{text}");
+    let refused = "ws-sim: a simulated host starts a thread";
+    assert!(
+        text.contains(refused) && text.contains("use ws::spawn_blocking"),
+        "{text}"
+    );
+    let (text, succeeds) = child(test, "seven");
+    assert!(!succeeds, "{text}");
+    assert!(
+        text.contains("WS_SEED is \"seven\": give a number from 0 to"),
+        "{text}"
+    );
+}
