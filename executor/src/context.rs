@@ -25,7 +25,7 @@ use std::{
 };
 
 use crate::{
-    branch::{self, Aside},
+    branch,
     sched::{LazyWorker, Shared, Worker},
     sync::Arc,
     timer::TimerShard,
@@ -222,7 +222,7 @@ pub(crate) fn enter(shared: Arc<Shared>) -> EnterGuard {
 /// threads.
 #[cfg(any(test, feature = "sim"))]
 pub(crate) fn as_another_thread<R>(f: impl FnOnce() -> R) -> R {
-    struct Back(*const Frame, *const Worker, Aside);
+    struct Back(*const Frame, *const Worker, branch::Aside);
     impl Drop for Back {
         fn drop(&mut self) {
             CONTEXT.with(|context| {
