@@ -29,8 +29,8 @@
 //! # What hosts share
 //!
 //! All hosts are in one process and on one thread. So they share statics, thread-locals, the
-//! current directory and the environment. A crash does not reset these. A socket that outlives the run is
-//! closed already: its number may be that of another one in the next run on this thread.
+//! current directory and the environment. A crash does not reset these. A socket that outlives the
+//! run is closed already: its number may be that of another one in the next run on this thread.
 
 use std::{
     cell::{Cell, RefCell},
